@@ -1,0 +1,1 @@
+"""How the course itself is made: running, cleaning and checking notebooks."""

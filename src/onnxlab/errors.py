@@ -1,0 +1,33 @@
+"""The exceptions of ONNX Lab. A message says what happened, why, and what to do next, in three lines at most."""
+
+__all__ = ["ClaimBroken", "ExportFailed", "ModelNotReadable", "OnnxLabError", "UnknownRecord"]
+
+
+class OnnxLabError(Exception):
+    """Base of every error that ONNX Lab raises on purpose.
+
+    Args:
+        what: What happened, with the values involved.
+        why: The reason, where one is known.
+        then: What the reader can do next.
+    """
+
+    def __init__(self, what: str, why: str = "", then: str = "") -> None:
+        self.what, self.why, self.then = what, why, then
+        super().__init__("\n".join(line for line in (what, why, then) if line))
+
+
+class ModelNotReadable(OnnxLabError):
+    """A model file is missing, damaged, incomplete or not ONNX."""
+
+
+class ExportFailed(OnnxLabError):
+    """A model was asked for that the export did not produce."""
+
+
+class UnknownRecord(OnnxLabError):
+    """A recorded graph or fact was asked for that is not in the recordings."""
+
+
+class ClaimBroken(OnnxLabError, AssertionError):
+    """A notebook said that something would happen, and it did not."""
