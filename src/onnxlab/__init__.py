@@ -1,8 +1,54 @@
-"""ONNX Lab: how PyTorch models become ONNX models and run in ONNX Runtime."""
+"""ONNX Lab: how PyTorch models become ONNX models and run in ONNX Runtime.
 
+What a learner imports::
+
+    from onnxlab import graph, table, expect_error, quiet_exporters
+"""
+
+import importlib
 import os
+from typing import TYPE_CHECKING, Any
 
 # ONNX Runtime reads this at import; the course reports nothing to anybody.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
+if TYPE_CHECKING:
+    from onnxlab.display.expectations import expect_error, expect_warning, quiet_exporters
+    from onnxlab.display.graph_view import graph
+    from onnxlab.display.predictions import predict, predict_grid
+    from onnxlab.display.tables import table
+
 __version__ = "0.1.0"
+__all__ = [
+    "expect_error",
+    "expect_warning",
+    "graph",
+    "predict",
+    "predict_grid",
+    "quiet_exporters",
+    "table",
+]
+
+_HOME = {
+    "expect_error": "expectations",
+    "expect_warning": "expectations",
+    "graph": "graph_view",
+    "predict": "predictions",
+    "predict_grid": "predictions",
+    "quiet_exporters": "expectations",
+    "table": "tables",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 (a module attribute can be anything)
+    """Load a learner's name at its first use: programs that only need facts never load widgets."""
+    if name not in _HOME:
+        msg = f"module 'onnxlab' has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(importlib.import_module(f"onnxlab.display.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
