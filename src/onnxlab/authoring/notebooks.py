@@ -1,0 +1,124 @@
+"""Notebook files: which there are, what kind each is, reading and writing one."""
+
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from onnxlab.errors import OnnxLabError
+
+__all__ = [
+    "Kind",
+    "Notebook",
+    "NotebookUnreadable",
+    "code_cells",
+    "course_notebooks",
+    "is_empty",
+    "read",
+    "write",
+]
+
+Notebook = dict[str, Any]
+"""A notebook as nbformat reads it: JSON with attribute access."""
+
+
+class NotebookUnreadable(OnnxLabError):
+    """A notebook file is missing or is not a notebook."""
+
+
+class Kind(StrEnum):
+    """What a notebook is for. The folder it lies in decides."""
+
+    CHAPTER = "chapter"
+    SOLUTION = "solution"
+    LAB = "lab"
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether the committed file carries outputs: chapters and solutions do, labs do not."""
+        return self is not Kind.LAB
+
+    @classmethod
+    def of(cls, path: Path) -> "Kind":
+        """Return the kind of the notebook at a path.
+
+        >>> Kind.of(Path("labs/lab01_first_export.ipynb"))
+        <Kind.LAB: 'lab'>
+        >>> Kind.of(Path("notebooks/00_start_here.ipynb")).has_outputs
+        True
+        """
+        folder = path.absolute().parent.name
+        return {"labs": cls.LAB, "solutions": cls.SOLUTION}.get(folder, cls.CHAPTER)
+
+
+def course_notebooks(root: Path) -> list[Path]:
+    """Return every notebook of the course below a repository's root, in reading order."""
+    folders = ("notebooks", "solutions", "labs")
+    return [path for folder in folders for path in sorted((root / folder).glob("*.ipynb"))]
+
+
+def code_cells(notebook: Notebook) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the code cells, each with its position in the notebook (counted from 1)."""
+    for position, cell in enumerate(notebook["cells"], start=1):
+        if cell["cell_type"] == "code":
+            yield position, cell
+
+
+def is_empty(cell: dict[str, Any]) -> bool:
+    r"""Tell whether a cell has nothing but white space in it.
+
+    >>> is_empty({"source": " \n"}), is_empty({"source": "x = 1"})
+    (True, False)
+    """
+    return re.search(r"\S", cell["source"]) is None
+
+
+def read(path: Path) -> Notebook:
+    """Read a notebook file.
+
+    Raises:
+        NotebookUnreadable: The file is missing or is not a notebook.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        msg = f"{path} cannot be read."
+        raise NotebookUnreadable(msg, f"{error.strerror or error}.", "Check the path.") from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about missing cell ids: cleaning gives every cell one
+            notebook: Notebook = nbformat.reads(text, as_version=4)
+    except Exception as error:  # nbformat raises many kinds, and its own text is the reason
+        msg = f"{path} is not a Jupyter notebook."
+        reason = str(error).strip().splitlines()[0][:100] if str(error).strip() else type(error).__name__
+        raise NotebookUnreadable(msg, reason, "Open it in JupyterLab, or take it from git again.") from None
+    return notebook
+
+
+def write(notebook: Notebook, path: Path) -> bool:
+    """Write a notebook file in one step: a reader sees the old file or the new one, never half of it.
+
+    Returns:
+        Whether the file changed.
+    """
+    text = nbformat.writes(notebook, version=4).rstrip("\n") + "\n"
+    data = text.encode("utf-8")
+    if path.exists() and path.read_bytes() == data:
+        return False
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return True

@@ -1,0 +1,100 @@
+"""The `onnxlab` command: arguments and printing, nothing else."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from onnxlab.errors import OnnxLabError
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the `onnxlab` command and return its exit code: 0 fine, 1 something is wrong, 2 wrong usage."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.command(options))
+    except OnnxLabError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nStopped.", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="onnxlab", description="Tools of the ONNX Lab course.")
+    rooms = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    author = rooms.add_parser("author", help="make and check the course's notebooks")
+    commands = author.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="run notebooks from top to bottom and save them clean")
+    run.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
+    run.add_argument(
+        "--timeout", type=int, default=600, metavar="SECONDS", help="for one cell (default: 600)"
+    )
+    run.set_defaults(command=_author_run)
+
+    check = commands.add_parser("check", help="report what keeps a notebook from being committed")
+    check.add_argument(
+        "notebooks",
+        nargs="*",
+        type=Path,
+        metavar="NOTEBOOK",
+        help="default: all of the course",
+    )
+    check.set_defaults(command=_author_check)
+    return parser
+
+
+def _author_run(options: argparse.Namespace) -> int:
+    from onnxlab.authoring.hygiene import check  # these import Jupyter: not needed for --help
+    from onnxlab.authoring.running import NotebookFailed, run
+
+    for path in options.notebooks:
+        print(path)
+        try:
+            changed = run(path, _print_progress, timeout=options.timeout)
+        except NotebookFailed as error:
+            if error.traceback:
+                print(error.traceback, file=sys.stderr)
+            raise
+        print(f"  {'saved' if changed else 'ran; the file is as it was'}")
+        for violation in check(path):
+            print(f"  to correct: {_where(violation.cell)}: {violation.rule}: {violation.detail}")
+    return 0
+
+
+def _author_check(options: argparse.Namespace) -> int:
+    from onnxlab.authoring.hygiene import check
+    from onnxlab.authoring.notebooks import course_notebooks
+
+    paths = options.notebooks or course_notebooks(Path.cwd())
+    if not paths:
+        print("There are no notebooks here. Name some, or go to the course's folder.", file=sys.stderr)
+        return 2
+    found = [violation for path in paths for violation in check(path)]
+    rows = [(v.notebook.name, _where(v.cell), v.rule, v.detail) for v in found]
+    if rows:
+        _print_table([("notebook", "cell", "rule", "found"), *rows])
+    print(f"{len(paths)} notebooks checked, {len(found)} things to correct")
+    return 1 if found else 0
+
+
+def _print_progress(number: int, total: int, line: str) -> None:
+    print(f"  [{number}/{total}] {line[:80]}", flush=True)
+
+
+def _where(cell: int | None) -> str:
+    return "notebook" if cell is None else f"cell {cell}"
+
+
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

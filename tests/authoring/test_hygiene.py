@@ -1,0 +1,129 @@
+import json
+
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
+
+from onnxlab.authoring.cleaning import METADATA, WIDGET_VIEW
+from onnxlab.authoring.hygiene import check
+
+PROSE = "# Title\nYou will\n- see\n\n## Summary\n- seen\n\n**Next:** more"
+
+
+@pytest.fixture
+def rules(write_notebook):
+    """Give a function that writes a notebook and returns the rules it breaks, as (cell, rule)."""
+
+    def broken(*cells, name="notebooks/chapter.ipynb", metadata=METADATA, prose=PROSE):
+        path = write_notebook([new_markdown_cell(prose), *cells], name)
+        notebook = json.loads(path.read_text())
+        notebook["metadata"] = metadata
+        path.write_text(json.dumps(notebook))
+        return [(violation.cell, violation.rule) for violation in check(path)]
+
+    return broken
+
+
+def ran(source, *outputs, count=1, **fields):
+    return new_code_cell(source, outputs=list(outputs), execution_count=count, **fields)
+
+
+def stdout(text):
+    return new_output("stream", name="stdout", text=text)
+
+
+def test_a_clean_chapter_breaks_no_rule(rules):
+    assert rules(ran("print(1)", stdout("1\n")), ran("x = '/conv1/Conv_output_0'", count=2)) == []
+
+
+@pytest.mark.parametrize("count", [None, 2])
+def test_a_count_out_of_order(rules, count):
+    assert rules(ran("x = 1", count=count)) == [(2, "count")]
+
+
+def test_stderr_and_an_error_in_the_outputs(rules):
+    stderr = new_output("stream", name="stderr", text="UserWarning: old")
+    error = new_output("error", ename="ValueError", evalue="no", traceback=[])
+    assert rules(ran("x", stderr), ran("y", error, count=2)) == [(2, "stderr"), (3, "error")]
+
+
+def test_a_widget_view_and_widget_state(rules):
+    view = new_output("display_data", {WIDGET_VIEW: {"model_id": "1"}})
+    assert rules(ran("x", view), metadata={**METADATA, "widgets": {}}) == [
+        (None, "widget state"),
+        (2, "widget view"),
+    ]
+
+
+def test_twenty_lines_are_allowed_and_twenty_one_are_not(rules):
+    assert rules(ran("x = 1\n" * 20)) == []
+    assert rules(ran("x = 1\n" * 21)) == [(2, "long cell")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/home/ada/model.onnx",
+        "saved to /tmp/xyz/m.onnx",
+        r"C:\\Users\\ada",
+        "lib/site-packages/torch/onnx",
+        "(/root/x)",
+    ],
+)
+def test_a_path_of_somebodys_machine_in_an_output(rules, text):
+    assert rules(ran("x", stdout(text))) == [(2, "machine path")]
+
+
+@pytest.mark.parametrize("text", ["http://localhost:8888/lab", "127.0.0.1:5000", "file:///x"])
+def test_a_local_address_in_prose(rules, text):
+    assert rules(new_markdown_cell(f"See {text}")) == [(2, "local address")]
+
+
+def test_what_a_picture_holds_is_not_read_as_a_path(rules):
+    page = "<img src='data:image/svg+xml;base64,abc/tmp/xyz/home/x=='>"
+    assert rules(ran("x", new_output("display_data", {"text/html": page, "image/png": "/tmp/abc"}))) == []
+
+
+@pytest.mark.parametrize("prose", [PROSE.replace("# Title\n", "", 1), PROSE + "\n\n# Second"])
+def test_none_or_two_titles(rules, prose):
+    assert rules(prose=prose) == [(None, "title")]
+
+
+def test_a_comment_in_a_code_fence_is_no_title(rules):
+    assert rules(prose=PROSE + "\n```python\n# a comment\n```\n") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"), [("You will", "opening"), ("Summary", "closing"), ("Next", "closing")]
+)
+def test_what_a_chapter_begins_and_ends_with(rules, text, rule):
+    assert rules(prose=PROSE.replace(text, "Other")) == [(None, rule)]
+
+
+@pytest.mark.parametrize("source", ["print(1)", "x = 1\ngraph(x)", "display(x)"])
+def test_a_cell_that_shows_something_has_an_output(rules, source):
+    assert rules(ran(source)) == [(2, "no output")]
+
+
+def test_a_print_inside_a_function_needs_no_output(rules):
+    assert rules(ran("def f():\n    print(1)")) == []
+
+
+def test_an_output_that_is_not_compared(rules):
+    assert rules(ran("# NBVAL_IGNORE_OUTPUT\nx")) == [(2, "not compared")]
+    assert rules(ran("x", metadata={"tags": ["nbval-skip"]})) == [(2, "not compared")]
+
+
+def test_an_empty_cell_at_the_end(rules):
+    assert rules(new_code_cell("")) == [(2, "empty cell")]
+
+
+def test_the_time_of_a_run_and_foreign_metadata(rules):
+    timed = ran("x", metadata={"execution": {"shell.execute_reply": "now"}})
+    found = rules(timed, metadata={"kernelspec": {"name": "conda"}, "toc": {}})
+    assert found == [(None, "kernel"), (None, "metadata"), (2, "timing")]
+
+
+def test_a_lab_is_empty_and_needs_no_summary(rules):
+    lab = {"name": "labs/lab.ipynb", "prose": "# Lab"}
+    assert rules(new_code_cell("print(1)"), **lab) == []
+    assert rules(ran("print(1)", stdout("1")), **lab) == [(2, "not empty")]

@@ -1,0 +1,67 @@
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell
+
+from onnxlab.authoring.notebooks import read
+from onnxlab.authoring.running import NotebookFailed, run
+
+
+def test_a_run_fills_in_outputs_and_counts_and_saves_them_clean(write_notebook):
+    path = write_notebook([new_markdown_cell("# Title"), "x = 2\nprint('two', x)", "x + 1", ""])
+    steps = []
+    assert run(path, lambda *step: steps.append(step))
+    saved = read(path)
+    assert steps == [(1, 2, "x = 2"), (2, 2, "x + 1")]
+    assert [cell["execution_count"] for cell in saved["cells"][1:]] == [1, 2]
+    assert saved["cells"][1]["outputs"][0]["text"] == "two 2\n"
+    assert saved["cells"][2]["outputs"][0]["data"] == {"text/plain": "3"}
+    assert not run(path), "a second run gives the same file"
+
+
+def test_the_working_directory_is_the_notebooks_folder(write_notebook):
+    path = write_notebook(["from pathlib import Path", "Path.cwd().name"])
+    run(path)
+    assert read(path)["cells"][1]["outputs"][0]["data"]["text/plain"] == "'notebooks'"
+
+
+def test_a_failing_cell_is_named_and_the_file_is_left_as_it_was(write_notebook):
+    path = write_notebook(["x = 1", new_markdown_cell("between"), "y = 0\nx / y"])
+    before = path.read_bytes()
+    with pytest.raises(NotebookFailed) as caught:
+        run(path)
+    assert str(caught.value).splitlines() == [
+        "chapter.ipynb: cell 2 of 2 raised ZeroDivisionError: division by zero",
+        "The cell begins: y = 0",
+        "The file was left as it was. Correct the cell and run the command again.",
+    ]
+    assert caught.value.cell == 2
+    assert "x / y" in caught.value.traceback
+    assert "\x1b" not in caught.value.traceback
+    assert path.read_bytes() == before
+
+
+def test_a_cell_that_runs_too_long_is_named(write_notebook):
+    path = write_notebook(["import time", "time.sleep(60)"])
+    with pytest.raises(NotebookFailed, match="cell 2 of 2 ran longer than 1 seconds"):
+        run(path, timeout=1)
+
+
+def test_a_cell_that_ends_the_kernel_is_named(write_notebook):
+    path = write_notebook(["import os", "os._exit(3)"])
+    with pytest.raises(NotebookFailed, match="cell 2 of 2 ended the kernel"):
+        run(path)
+
+
+def test_a_cell_may_raise_where_its_tag_says_so(write_notebook):
+    path = write_notebook([new_code_cell("1 / 0", metadata={"tags": ["raises-exception"]}), "print('after')"])
+    assert run(path)
+    assert read(path)["cells"][1]["outputs"][0]["text"] == "after\n"
+
+
+def test_a_widget_leaves_neither_a_view_nor_its_state(write_notebook):
+    path = write_notebook(
+        ["import ipywidgets\nfrom IPython.display import display", "display(ipywidgets.IntSlider())"]
+    )
+    run(path)
+    text = path.read_text()
+    assert "widget-view" not in text
+    assert '"widgets"' not in text

@@ -1,0 +1,63 @@
+import pytest
+
+from onnxlab.cli import main
+
+CELL = (
+    '{"cell_type": "code", "execution_count": null, "id": "a", "metadata": {}, "outputs": [], "source": "%s"}'
+)
+NOTEBOOK = '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [%s]}'
+
+
+@pytest.fixture
+def chapter(tmp_path, monkeypatch):
+    """Write one chapter with one cell, and go to the folder above it."""
+
+    def write(source):
+        path = tmp_path / "notebooks" / "chapter.ipynb"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(NOTEBOOK % (CELL % source))
+        return path
+
+    monkeypatch.chdir(tmp_path)
+    return write
+
+
+def test_run_says_how_far_it_is_and_what_is_left_to_correct(chapter, capsys):
+    path = chapter("print(6 * 7)")
+    assert main(["author", "run", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "[1/1] print(6 * 7)" in out
+    assert "saved" in out
+    assert "to correct: notebook: title" in out
+    assert "42" in path.read_text()
+
+
+def test_run_stops_at_an_error_and_says_so_in_the_exit_code(chapter, capsys):
+    path = chapter("1 / 0")
+    before = path.read_text()
+    assert main(["author", "run", str(path)]) == 1
+    err = capsys.readouterr().err
+    assert "cell 1 of 1 raised ZeroDivisionError: division by zero" in err
+    assert "Traceback" not in err.splitlines()[-3]
+    assert path.read_text() == before
+
+
+def test_check_prints_a_table_and_fails(chapter, capsys):
+    chapter("print(1)")
+    assert main(["author", "check"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["notebook", "cell", "rule", "found"]
+    assert any(line.startswith("chapter.ipynb") and "execution count is None" in line for line in lines)
+
+
+def test_a_file_that_is_no_notebook_is_said_without_a_traceback(tmp_path, capsys):
+    path = tmp_path / "text.ipynb"
+    path.write_text("hello")
+    assert main(["author", "check", str(path)]) == 1
+    assert "is not a Jupyter notebook" in capsys.readouterr().err
+
+
+def test_a_folder_without_notebooks_is_wrong_usage(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["author", "check"]) == 2
+    assert "no notebooks here" in capsys.readouterr().err
