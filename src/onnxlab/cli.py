@@ -45,6 +45,10 @@ def _parser() -> argparse.ArgumentParser:
         help="default: all of the course",
     )
     check.set_defaults(command=_author_check)
+
+    pin = commands.add_parser("pin", help="compile requirements*.txt from the ranges in pyproject.toml")
+    pin.add_argument("packages", nargs="*", metavar="PACKAGE", help="move this one: name, or name==version")
+    pin.set_defaults(command=_author_pin)
     return parser
 
 
@@ -80,6 +84,17 @@ def _author_check(options: argparse.Namespace) -> int:
         _print_table([("notebook", "cell", "rule", "found"), *rows])
     print(f"{len(paths)} notebooks checked, {len(found)} things to correct")
     return 1 if found else 0
+
+
+def _author_pin(options: argparse.Namespace) -> int:
+    from onnxlab.authoring.pins import compile_pins
+
+    changed = compile_pins(Path.cwd(), options.packages)
+    if changed:
+        rows = [(name, before or "-", after or "-") for name, (before, after) in changed.items()]
+        _print_table([("package", "before", "after"), *rows])
+    print(f"{len(changed)} pins changed")
+    return 0
 
 
 def _print_progress(number: int, total: int, line: str) -> None:
