@@ -1,6 +1,6 @@
 """The exceptions of ONNX Lab. A message says what happened, why, and what to do next, in three lines at most."""
 
-__all__ = ["ClaimBroken", "ExportFailed", "ModelNotReadable", "OnnxLabError", "UnknownRecord"]
+__all__ = ["ClaimBroken", "ExportFailed", "ModelNotReadable", "OnnxLabError", "UnknownRecord", "UnknownValue"]
 
 
 class OnnxLabError(Exception):
@@ -27,6 +27,10 @@ class ExportFailed(OnnxLabError):
 
 class UnknownRecord(OnnxLabError):
     """A recorded graph or fact was asked for that is not in the recordings."""
+
+
+class UnknownValue(OnnxLabError):
+    """A value was asked for that the graph does not contain."""
 
 
 class ClaimBroken(OnnxLabError, AssertionError):

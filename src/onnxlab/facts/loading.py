@@ -1,0 +1,145 @@
+"""One door for every form in which a model can be handed over: a file, bytes, a proto, a fresh export."""
+
+from os import PathLike
+from pathlib import Path
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf has no types
+from onnx.external_data_helper import load_external_data_for_model, uses_external_data
+
+from onnxlab.errors import ModelNotReadable
+
+__all__ = ["HasModelProto", "HasProto", "ModelLike", "load"]
+
+
+@runtime_checkable
+class HasModelProto(Protocol):
+    """What `torch.onnx.ONNXProgram` offers; named by its shape so that torch need not be imported."""
+
+    @property
+    def model_proto(self) -> onnx.ModelProto: ...  # noqa: D102 - the class says it
+
+
+@runtime_checkable
+class HasProto(Protocol):
+    """What `onnxlab.facts.export.Export` offers."""
+
+    @property
+    def proto(self) -> onnx.ModelProto: ...  # noqa: D102 - the class says it
+
+
+ModelLike: TypeAlias = str | PathLike[str] | bytes | onnx.ModelProto | HasModelProto | HasProto
+"""A path, the bytes of a file, a `ModelProto`, an `ONNXProgram`, or an `Export`."""
+
+
+def load(model: ModelLike) -> onnx.ModelProto:
+    """Return the model with all its weights in memory.
+
+    A `ModelProto` is returned as it is, not copied. Weights in a sidecar file are read only from the folder
+    of the model.
+
+    Args:
+        model: Any form of a model.
+
+    Returns:
+        The model, complete.
+
+    Raises:
+        ModelNotReadable: If there is no such file, it is not an ONNX model, or its weights are missing.
+
+    Example:
+        >>> from onnx.parser import parse_model
+        >>> head = '<ir_version: 8, opset_import: ["" : 18]>'
+        >>> relu = parse_model(head + "g (float[2] x) => (float[2] y) { y = Relu(x) }")
+        >>> load(relu.SerializeToString()).graph.node[0].op_type
+        'Relu'
+        >>> load(b"no model")
+        Traceback (most recent call last):
+        ...
+        onnxlab.errors.ModelNotReadable: The 8 bytes given are not an ONNX model.
+        ...
+    """
+    if isinstance(model, onnx.ModelProto):
+        return _complete(model, "The model")
+    if isinstance(model, bytes | bytearray | memoryview):
+        data = bytes(model)
+        return _complete(_parse(data, f"The {len(data):,} bytes given"), "The model")
+    if isinstance(model, str | PathLike):
+        return _load_file(Path(model))
+    if isinstance(model, HasProto):
+        return model.proto
+    if isinstance(model, HasModelProto):
+        return model.model_proto
+    return _refuse_type(model)
+
+
+def _refuse_type(model: object) -> onnx.ModelProto:
+    msg = f"A model was expected, not a {type(model).__name__}."
+    raise ModelNotReadable(
+        msg, then="Give a path, bytes, an onnx.ModelProto, or what torch.onnx.export returned."
+    )
+
+
+def _load_file(path: Path) -> onnx.ModelProto:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        msg = f"There is no file {path}."
+        near = ", ".join(sorted(p.name for p in path.parent.glob("*.onnx"))[:5])
+        why = f"Models in that folder: {near}." if near else ""
+        raise ModelNotReadable(msg, why, "Check the path, or run the cell that exports the model.") from None
+    except IsADirectoryError:
+        msg = f"{path} is a folder, not a model file."
+        raise ModelNotReadable(msg, then="Give the path of the .onnx file inside it.") from None
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        msg = f"{path} cannot be read."
+        raise ModelNotReadable(msg, str(error)) from error
+    model = _parse(data, str(path))
+    try:
+        load_external_data_for_model(model, str(path.parent))
+    except (OSError, onnx.checker.ValidationError, ValueError) as error:
+        msg = f"{path} keeps its weights in another file, and that file cannot be used."
+        why = str(error).splitlines()[0]
+        then = "Keep the .onnx file and its .data file together in one folder, under their original names."
+        raise ModelNotReadable(msg, why, then) from error
+    return model
+
+
+def _parse(data: bytes, name: str) -> onnx.ModelProto:
+    if not data:
+        msg = f"{name} is empty." if not name.startswith("The ") else "No bytes were given."
+        raise ModelNotReadable(msg, then="Export the model again; a failed export may leave an empty file.")
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError:
+        readable = False
+    else:
+        # Many byte strings happen to parse as a message without known fields.
+        readable = model.ir_version > 0 and model.HasField("graph")
+    if not readable:
+        verb = "are" if name.startswith("The ") else "is"
+        msg = f"{name} {verb} not an ONNX model."
+        why = (
+            "It looks like text."
+            if _is_text(data[:512])
+            else "The file is damaged, cut off, or of another kind."
+        )
+        raise ModelNotReadable(msg, why, "Export the model again, or fetch the complete file.")
+    return model
+
+
+def _is_text(head: bytes) -> bool:
+    return all(byte >= 32 or byte in b"\t\n\r" for byte in head)
+
+
+def _complete(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    missing = [tensor.name for tensor in model.graph.initializer if uses_external_data(tensor)]
+    if missing:
+        msg = f"{name} keeps weights in another file ({missing[0]} and {len(missing) - 1} more)."
+        if len(missing) == 1:
+            msg = f"{name} keeps the weight {missing[0]} in another file."
+        why = "In memory there is no folder to look in."
+        raise ModelNotReadable(msg, why, "Give the path of the .onnx file instead.")
+    return model
