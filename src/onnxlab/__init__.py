@@ -15,7 +15,8 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 if TYPE_CHECKING:
     from onnxlab.display.expectations import expect_error, expect_warning, quiet_exporters
     from onnxlab.display.graph_view import graph
-    from onnxlab.display.predictions import predict, predict_grid
+    from onnxlab.display.prediction_grid import predict_grid
+    from onnxlab.display.predictions import predict
     from onnxlab.display.tables import table
 
 __version__ = "0.1.0"
@@ -34,7 +35,7 @@ _HOME = {
     "expect_warning": "expectations",
     "graph": "graph_view",
     "predict": "predictions",
-    "predict_grid": "predictions",
+    "predict_grid": "prediction_grid",
     "quiet_exporters": "expectations",
     "table": "tables",
 }

@@ -1,0 +1,71 @@
+// One question, a few options: the learner clicks one; reveal() in Python marks what is right.
+
+function part(tag, className, text) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (text) node.textContent = text;
+  return node;
+}
+
+function render({ model, el }) {
+  const box = part("div", "onnxlab-predict live");
+  const hint = part("p", "hint");
+  const group = part("div");
+  const options = model.get("options");
+  group.setAttribute("role", "radiogroup");
+  group.setAttribute("aria-label", model.get("question"));
+  hint.setAttribute("aria-live", "polite");
+
+  const buttons = options.map((option, index) => {
+    const button = part("button");
+    button.type = "button";
+    button.setAttribute("role", "radio");
+    button.addEventListener("click", () => choose(index));
+    button.addEventListener("keydown", (event) => {
+      const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      event.stopPropagation(); // the notebook would move to another cell
+      buttons[(index + step + options.length) % options.length].focus();
+    });
+    group.append(button);
+    return button;
+  });
+
+  function choose(index) {
+    if (model.get("actual")) return; // the answer is out: nothing to predict any more
+    model.set("chosen", options[index]);
+    model.save_changes();
+  }
+
+  function update() {
+    const chosen = model.get("chosen");
+    const actual = model.get("actual");
+    const reached = Math.max(0, options.indexOf(chosen));
+    buttons.forEach((button, index) => {
+      const option = options[index];
+      const right = actual && option === actual;
+      const wrong = actual && option === chosen && !right;
+      button.textContent = option + (right ? "  \u2713" : "") + (wrong ? "  \u2717" : "");
+      button.className = right ? "good" : wrong ? "bad" : option === chosen ? "chosen" : "";
+      button.setAttribute("aria-checked", String(option === chosen));
+      button.setAttribute("aria-disabled", String(Boolean(actual)));
+      button.tabIndex = index === reached ? 0 : -1; // one stop for Tab; the arrows move inside
+    });
+    if (!actual) hint.textContent = chosen ? "Noted. Run the next cell to see." : "Click what you expect, or just read on.";
+    else if (!chosen) hint.textContent = `It is: ${actual}.`;
+    else hint.textContent = chosen === actual ? "You were right." : `You said ${chosen}. It is ${actual}.`;
+  }
+
+  model.on("change:chosen", update);
+  model.on("change:actual", update);
+  box.append(part("p", "question", model.get("question")), group, hint);
+  el.append(box);
+  update();
+  return () => {
+    model.off("change:chosen", update);
+    model.off("change:actual", update);
+  };
+}
+
+export default { render };

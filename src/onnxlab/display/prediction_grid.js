@@ -1,0 +1,96 @@
+// A grid of cells: each click moves a cell on to the next choice; reveal() in Python marks what is right.
+
+function part(tag, className, text) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (text) node.textContent = text;
+  return node;
+}
+
+function heading(text, scope) {
+  const node = part("th", "", text);
+  node.scope = scope;
+  return node;
+}
+
+function render({ model, el }) {
+  const rows = model.get("rows");
+  const columns = model.get("columns");
+  const choices = model.get("choices");
+  const box = part("div", "onnxlab-predict live");
+  const hint = part("p", "hint");
+  const cells = []; // cells[r][c]: the button
+  let stop = [0, 0]; // the cell that Tab reaches
+  hint.setAttribute("aria-live", "polite");
+
+  const table = part("table");
+  const head = table.createTHead().insertRow();
+  head.append(part("td"), ...columns.map((name) => heading(name, "col")));
+  const body = table.createTBody();
+  rows.forEach((name, r) => {
+    const line = body.insertRow();
+    line.append(heading(name, "row"));
+    cells.push(columns.map((_, c) => {
+      const button = part("button");
+      button.type = "button";
+      button.addEventListener("click", () => turn(r, c));
+      button.addEventListener("focus", () => { stop = [r, c]; });
+      button.addEventListener("keydown", (event) => move(event, r, c));
+      line.insertCell().append(button);
+      return button;
+    }));
+  });
+
+  function turn(r, c) {
+    if (model.get("actual").length) return; // the answers are out
+    const chosen = model.get("chosen").map((line) => [...line]);
+    const next = choices.indexOf(chosen[r][c]) + 1; // after the last choice: no prediction again
+    chosen[r][c] = next < choices.length ? choices[next] : "";
+    model.set("chosen", chosen);
+    model.save_changes();
+  }
+
+  function move(event, r, c) {
+    const [down, right] = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }[event.key] ?? [0, 0];
+    if (!down && !right) return;
+    event.preventDefault();
+    event.stopPropagation(); // the notebook would move to another cell
+    cells[(r + down + rows.length) % rows.length][(c + right + columns.length) % columns.length].focus();
+    update();
+  }
+
+  function update() {
+    const chosen = model.get("chosen");
+    const actual = model.get("actual");
+    let filled = 0;
+    let hits = 0;
+    cells.forEach((line, r) => line.forEach((button, c) => {
+      const said = chosen[r][c];
+      const is = actual.length ? actual[r][c] : "";
+      const hit = said && said === is;
+      filled += said ? 1 : 0;
+      hits += hit ? 1 : 0;
+      button.textContent = !is ? said || "?" : !said ? is : hit ? `${is}  \u2713` : `${said}  \u2717  ${is}`;
+      button.className = is && said ? (hit ? "good" : "bad") : said ? "chosen" : "";
+      button.setAttribute("aria-label", `${rows[r]}, ${columns[c]}: ${!is ? said || "no prediction" : said ? `you said ${said}, it is ${is}` : is}`);
+      button.setAttribute("aria-disabled", String(Boolean(is)));
+      button.tabIndex = r === stop[0] && c === stop[1] ? 0 : -1;
+    }));
+    const total = rows.length * columns.length;
+    if (!actual.length) hint.textContent = `Click a cell until it says what you expect (${choices.join(" or ")}). ${filled} of ${total} filled in.`;
+    else hint.textContent = filled ? `${hits} of ${filled} predictions right.` : "These are the answers.";
+  }
+
+  model.on("change:chosen", update);
+  model.on("change:actual", update);
+  if (model.get("question")) box.append(part("p", "question", model.get("question")));
+  box.append(table, hint);
+  el.append(box);
+  update();
+  return () => {
+    model.off("change:chosen", update);
+    model.off("change:actual", update);
+  };
+}
+
+export default { render };

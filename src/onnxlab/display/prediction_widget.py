@@ -1,0 +1,73 @@
+"""What every prediction shares: a saved form and a clickable widget, shown as two outputs.
+
+The first output is HTML and text, the same on every run; the second is the widget. CSS hides the saved form
+while the widget below it lives, so that a notebook without a kernel shows the question too.
+"""
+
+from functools import lru_cache
+from pathlib import Path
+
+import anywidget
+from IPython.core.getipython import get_ipython
+from IPython.display import display
+
+__all__ = ["PredictionWidget", "Shown", "boxed", "display_html"]
+
+_HERE = Path(__file__).parent
+_WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+class PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships no types
+    """The base of the clickable forms; each adds its script and its state."""
+
+    _css = _HERE / "predictions.css"
+
+
+class Shown:
+    """A prediction that the call which makes it shows, and that a later cell can show again."""
+
+    _widget: PredictionWidget
+    _shown_in: int | None = None
+
+    def saved(self) -> str:
+        """The HTML that stays in the saved notebook."""
+        raise NotImplementedError
+
+    def show(self) -> None:
+        """Display the saved form and the widget."""
+        self._shown_in = _cell()
+        display_html(self.saved(), repr(self))
+        if get_ipython() is None:
+            return
+        bundle = self._widget._repr_mimebundle_() or {}
+        data = bundle[0] if isinstance(bundle, tuple) else bundle
+        if _WIDGET_VIEW in data:
+            display({_WIDGET_VIEW: data[_WIDGET_VIEW]}, raw=True)
+
+    def _ipython_display_(self) -> None:
+        # `predict(...)` as the last line of a cell has been shown by the call already.
+        if self._shown_in is None or self._shown_in != _cell():
+            self.show()
+
+
+def boxed(body: str, kind: str) -> str:
+    """HTML in the frame of a prediction; its kind is "saved" or "answer"."""
+    return f'<style>{_style()}</style><div class="onnxlab-predict {kind}">{body}</div>'
+
+
+def display_html(markup: str, text: str) -> None:
+    """Show HTML in a notebook, text in a terminal."""
+    if get_ipython() is None:
+        print(text)
+    else:
+        display({"text/html": markup, "text/plain": text}, raw=True)
+
+
+@lru_cache(maxsize=1)
+def _style() -> str:
+    return (_HERE / "predictions.css").read_text("utf-8")
+
+
+def _cell() -> int | None:
+    shell = get_ipython()
+    return None if shell is None else shell.execution_count
