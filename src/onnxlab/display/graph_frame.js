@@ -1,0 +1,186 @@
+// Runs inside the sandboxed frame, after graph_marks.js: starts Netron on one model.
+// The frame has an origin of its own and a policy that forbids every request; all it can do is talk to the
+// notebook's page (graph_widget.js) by messages.
+
+const post = (message) => parent.postMessage(message, '*');
+
+// Netron writes documentation strings of a model as HTML. Whatever they say, only harmless elements get in.
+const restrictHtml = () => {
+  const elements = new Set(('a b blockquote br code dd div dl dt em h1 h2 h3 h4 h5 h6 i li ol p pre s span strong sub sup '
+    + 'table tbody td th thead tr tt ul svg use').split(' '));
+  const attributes = new Set(['class', 'title', 'style']);
+  const inner = Object.getOwnPropertyDescriptor(window.Element.prototype, 'innerHTML');
+  Object.defineProperty(window.Element.prototype, 'innerHTML', {
+    configurable: true,
+    get() { return inner.get.call(this); },
+    set(html) {
+      const template = document.createElement('template');
+      inner.set.call(template, html);
+      for (const element of template.content.querySelectorAll('*')) {
+        if (!elements.has(element.localName)) element.remove();
+        for (const { name, value } of [...element.attributes]) {
+          const link = name === 'href' && (element.localName === 'use' ? value.startsWith('#') : /^https:\/\//.test(value));
+          if (!attributes.has(name) && !link) element.removeAttribute(name);
+        }
+      }
+      this.replaceChildren(template.content);
+    },
+  });
+};
+
+// A link never moves the frame; the page opens it in a tab of its own.
+const keepInFrame = () => window.addEventListener('click', (event) => {
+  const link = event.target.closest?.('a[href]');
+  if (!link) return;
+  event.preventDefault();
+  if (link.protocol === 'https:') post({ kind: 'open', url: link.href });
+}, true);
+
+// A window whose animation frames come at once: browsers withhold them from frames that are out of sight,
+// and a graph below the fold would stay undrawn until somebody scrolls to it.
+const eagerWindow = () => new Proxy(window, {
+  get: (target, name) => {
+    if (name === 'requestAnimationFrame') return (next) => setTimeout(() => next(performance.now()), 0);
+    const value = Reflect.get(target, name, target);
+    return typeof value === 'function' && !value.prototype ? value.bind(target) : value;
+  },
+});
+
+const moduleUrl = (code) => URL.createObjectURL(new Blob([code], { type: 'text/javascript' }));
+
+const importNetron = async (modules) => {
+  const map = document.createElement('script');
+  map.type = 'importmap';
+  map.nonce = NONCE;
+  const imports = Object.fromEntries(Object.entries(modules).map(([name, code]) => [`netron/${name}.js`, moduleUrl(code)]));
+  map.textContent = JSON.stringify({ imports });
+  document.head.append(map);
+  window.exports = {};
+  const [base] = await Promise.all([import('netron/base.js'), import('netron/browser.js'), import('netron/view.js')]);
+  return { base, ...window.exports };
+};
+
+// Import maps do not reach workers and module workers do not start in a frame without an origin:
+// the layout becomes one classic script. Where the page's policy forbids workers, Netron lays out by itself.
+const layoutWorker = async (dagre) => {
+  const url = moduleUrl(`${dagre.replace(/^export\b.*$/gm, '')}
+    onmessage = ({ data }) => {
+      try {
+        dagre.layout(data.nodes, data.edges, data.layout, data.state);
+        postMessage(data);
+      } catch (error) { postMessage({ type: 'error', message: error.message }); }
+    };`);
+  const works = await new Promise((resolve) => {
+    try {
+      const trial = new Worker(url);
+      trial.onmessage = () => { trial.terminate(); resolve(true); };
+      trial.onerror = () => resolve(false);
+      trial.postMessage({ nodes: [{ v: '0', width: 1, height: 1 }], edges: [], layout: {}, state: {} });
+    } catch { resolve(false); }
+  });
+  return works ? url : null;
+};
+
+const waiting = new Map();
+const fetchWeight = (location) => new Promise((resolve, reject) => {
+  const request = waiting.size + Math.random();
+  waiting.set(request, { resolve, reject });
+  post({ kind: 'weight', request, location });
+});
+
+// Netron's own host asks for consent, contacts a location service and analytics, refuses builds older than
+// half a year, and fetches from a server. This one does none of it.
+const hostClass = (Host, { base, worker, operators, name }) => class extends Host {
+  constructor() {
+    const evaluate = window.eval;
+    super();
+    window.eval = evaluate;   // Netron disables it for everybody in the frame, browser tests included
+    this._window = eagerWindow();
+    Object.assign(this._environment, { type: 'Notebook', packaged: false, serial: !worker });
+  }
+  async view(view) { this._view = view; }
+  async start() {}
+  async require(id) { return import(`netron/${id.replace('./', '')}.js`); }
+  worker() { return new Worker(worker); }
+  async asset(file) { return file === 'onnx-metadata.json' ? operators : '[]'; }
+  async fetch(file) { return new base.BinaryStream(await fetchWeight(file)); }
+  async export(file, blob) { post({ kind: 'save', name: `${name}.${file.split('.').pop()}`, blob }); }
+  async execute(command) { if (command === 'about') this._view.about(); }
+  exception() {}
+  event() {}
+  get() { return null; }
+  set() {}
+  delete() {}
+  openURL() {}
+};
+
+let view = null;
+let marks = {};
+const paint = () => view?.target && eachBox(view.target, (box) => paintBox(box, marks[box.value.onnxlabId]));
+
+const setTheme = (dark) => {
+  for (const sheet of document.styleSheets) {
+    for (const rule of sheet.cssRules) {
+      rule.onnxlabDark ??= /prefers-color-scheme/.test(rule.conditionText);
+      if (rule.onnxlabDark) rule.media.mediaText = dark ? 'all' : 'not all';
+    }
+  }
+  document.documentElement.style.colorScheme = dark ? 'dark' : 'light';
+};
+
+const select = (id) => {
+  let hit = null;
+  if (view?.target) eachBox(view.target, (box, graph) => { if (box.value.onnxlabId === id) hit ??= [graph, box.value]; });
+  if (hit) view.target.scrollTo(hit[0].select([hit[1]]));
+  else view?.target?.clearSelection();
+};
+
+const start = async ({ kit, model: bytes, operators, marks: given, dark, name }) => {
+  restrictHtml();
+  keepInFrame();
+  setTheme(dark);
+  marks = given;
+  const worker = await layoutWorker(kit.modules.dagre);
+  const { base, browser, view: netron } = await importNetron(kit.modules);
+  showValues(netron.Graph, () => marks);
+  const host = new (hostClass(browser.Host, { base, worker, operators, name }))();
+  view = new netron.View(host);
+  const show = view.show.bind(view);
+  view.show = (page) => { show(page); paint(); };
+  const showNode = view.showNodeProperties.bind(view);
+  view.showNodeProperties = (node, source) => {
+    if (node?.onnxlabId) post({ kind: 'selected', id: node.onnxlabId });
+    showNode(node, source);
+  };
+  const open = view._modelFactoryService.open.bind(view._modelFactoryService);
+  view._modelFactoryService.open = async (context) => { const model = await open(context); identifyNodes(model); return model; };
+  // Netron focuses itself whenever it draws, which would take the caret away from the notebook's cell.
+  for (const id of ['target', 'open-file-button']) document.getElementById(id).focus = () => {};
+  await view.start();
+  trimMenu(view._menu);
+  const context = new browser.Context(host, '', 'model.onnx', null, new base.BinaryStream(new Uint8Array(bytes)));
+  await view.open(context);
+  view.show(null);
+  post({ kind: 'ready', nodes: document.querySelectorAll('.graph-node').length });
+};
+
+// What makes no sense inside a notebook: opening another file, reporting an issue with a link.
+const trimMenu = (menu) => {
+  const [file] = menu?.items || [];
+  if (file?.items?.[0]?.label === '&Open...') file.items.shift();
+  if (menu?.items?.at(-1)?.label === '&Help') menu.items.pop();
+};
+
+window.addEventListener('message', ({ source, data }) => {
+  if (source !== parent) return;
+  if (data.kind === 'start') start(data).catch((error) => post({ kind: 'failed', text: String(error?.message || error) }));
+  if (data.kind === 'marks') { marks = data.marks; paint(); }
+  if (data.kind === 'theme') setTheme(data.dark);
+  if (data.kind === 'select') select(data.id);
+  if (data.kind === 'weight') {
+    const { resolve, reject } = waiting.get(data.request) || {};
+    waiting.delete(data.request);
+    if (data.error) reject?.(new Error(data.error)); else resolve?.(new Uint8Array(data.bytes));
+  }
+});
+post({ kind: 'hello' });

@@ -1,0 +1,72 @@
+// What ONNX Lab adds to Netron's nodes, alike in the live frame and in the static picture:
+// the identifier of each node, the rows of values inside it, and the colour of its border.
+
+const IDENTIFIER = 'onnxlab.id';
+
+// Give every node of a model that Netron has read its identifier, and take the carrier out of the metadata.
+const identifyNodes = (model) => {
+  const seen = new Set();
+  const todo = [...model.modules, ...(model.functions || [])];
+  while (todo.length > 0) {
+    const graph = todo.pop();
+    if (!graph || seen.has(graph)) continue;
+    seen.add(graph);
+    for (const node of graph.nodes || []) {
+      const carrier = (node.metadata || []).findLast((entry) => entry.name === IDENTIFIER);
+      if (carrier) {
+        node.onnxlabId = carrier.value;
+        node.metadata = node.metadata.filter((entry) => entry !== carrier);
+      }
+      for (const { type, value } of node.attributes || []) {
+        if (type === 'graph') todo.push(value);
+        if (type === 'graph[]') todo.push(...value);
+      }
+    }
+  }
+};
+
+// Netron builds each node in Graph.createNode; values are one more list of arguments in the same box.
+const showValues = (Graph, marks) => {
+  const createNode = Graph.prototype.createNode;
+  Graph.prototype.createNode = function (node) {
+    const box = createNode.call(this, node);
+    const rows = (node.onnxlabId && marks()[node.onnxlabId]?.rows) || [];
+    if (rows.length > 0) {
+      const list = box.list();
+      for (const [name, text] of rows) {
+        const row = list.argument(name, text);
+        row.separator = ' = ';
+        list.add(row);
+      }
+      box.onnxlabList = list;
+    }
+    return box;
+  };
+};
+
+// Every drawn node, also those inside opened Loop, If and Scan bodies.
+const eachBox = (graph, visit) => {
+  for (const { label } of graph.nodes.values()) {
+    if (label?.value?.onnxlabId) visit(label, graph);
+    eachInner(label, visit);
+  }
+};
+const eachInner = (box, visit) => {
+  for (const block of box?.blocks || []) {
+    if (block.target?.nodes) eachBox(block.target, visit);
+    for (const item of block._items || []) {
+      for (const content of Array.isArray(item.content) ? item.content : [item.content]) {
+        if (content?.blocks) eachInner(content, visit);
+      }
+    }
+  }
+};
+
+// Colours come from Python as [border, fill of the value rows]; both may be absent.
+const paintBox = (box, mark) => {
+  if (!box.border) return;
+  const set = (element, name, value) => value ? element.style.setProperty(name, value) : element.style.removeProperty(name);
+  set(box.border, 'stroke', mark?.stroke);
+  set(box.border, 'stroke-width', mark?.stroke ? '3px' : '');
+  if (box.onnxlabList) set(box.onnxlabList.background, 'fill', mark?.fill);
+};

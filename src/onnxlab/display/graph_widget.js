@@ -1,0 +1,145 @@
+// The notebook's side of a live graph: makes the sandboxed frame, hands it Netron and the model, passes
+// clicks on to Python and weights, colours and themes back. Loaded by anywidget; talks to graph_view.py.
+
+// Netron's files are asked for once per page and shared by all its graphs.
+const kits = (globalThis.onnxlabNetron ??= new Map());
+let requests = 0;
+
+const ask = (model, content, seconds = 60) => new Promise((resolve, reject) => {
+  const request = `${Date.now()}-${requests++}`;
+  const finish = (settle, value) => { clearTimeout(timer); model.off('msg:custom', answer); settle(value); };
+  const answer = (message, buffers) => {
+    if (message.request !== request) return;
+    if (message.error) finish(reject, new Error(message.error));
+    else finish(resolve, { message, buffers: buffers.map(copyOf) });
+  };
+  const timer = setTimeout(() => finish(reject, new Error('The kernel does not answer. Run the cell again.')), seconds * 1000);
+  model.on('msg:custom', answer);
+  model.send({ ...content, request });
+});
+const copyOf = (view) => new Uint8Array(view.buffer ?? view, view.byteOffset ?? 0, view.byteLength).slice();
+const unzip = (bytes) => new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).text();
+
+const netronKit = (model) => {
+  const key = model.get('_kit');
+  if (!kits.has(key)) {
+    const kit = ask(model, { kind: 'kit' }).then(({ buffers: [bytes] }) => unzip(bytes)).then(JSON.parse);
+    kits.set(key, kit);
+    kit.catch(() => kits.delete(key));
+  }
+  return kits.get(key);
+};
+
+// JupyterLab and Notebook, VS Code, Colab; elsewhere what the browser prefers.
+const isDark = () => {
+  const { body, documentElement: root } = document;
+  if (body.dataset.jpThemeLight) return body.dataset.jpThemeLight === 'false';
+  if (body.classList.contains('vscode-dark') || root.getAttribute('theme') === 'dark') return true;
+  if (body.classList.contains('vscode-light') || root.getAttribute('theme') === 'light') return false;
+  return matchMedia('(prefers-color-scheme: dark)').matches;
+};
+
+const STYLE = `
+  .logo-name, .open-file-button, .logo-github { display: none !important }
+  #sidebar { width: min(46%, 26em) !important }
+  #target[style*="max(40vw"] { width: calc(100% - min(46%, 26em)) !important }`;
+
+// A script runs in the frame only with this frame's own nonce or as one of Netron's modules, never as an
+// attribute or element that a model's text has smuggled in; and no request of any kind may leave the frame.
+const frameDocument = (kit) => {
+  const nonce = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16)).join('');
+  const policy = `default-src 'none'; script-src 'nonce-${nonce}' blob:; worker-src blob:; style-src 'unsafe-inline'; `
+    + `img-src data: blob:; base-uri 'none'; form-action 'none'`;
+  const script = `const NONCE = '${nonce}';\n${kit.frame}`.replaceAll('</script', '<\\/script');
+  return `<!DOCTYPE html><html><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${policy}">
+<meta name="version" content="${kit.version}"><title>Netron</title><style>${kit.css}${STYLE}</style></head>
+<body class="welcome spinner">${kit.body}<script nonce="${nonce}">${script}</script></body></html>`;
+};
+
+const makeFrame = (height) => {
+  const frame = document.createElement('iframe');
+  frame.className = 'onnxlab-graph';
+  frame.title = 'Graph of the model';
+  frame.setAttribute('sandbox', 'allow-scripts');
+  Object.assign(frame.style, {
+    flex: '1 1 0', minWidth: 0, height: `${height}px`, boxSizing: 'border-box', display: 'block',
+    border: '1px solid var(--jp-border-color2, #8884)', borderRadius: '4px',
+  });
+  return frame;
+};
+
+const messageBox = (text) => {
+  const box = document.createElement('div');
+  box.className = 'onnxlab-message';
+  box.textContent = text;
+  Object.assign(box.style, { flex: '1 1 0', padding: '8px 12px', borderLeft: '4px solid #d22', whiteSpace: 'pre-wrap' });
+  return box;
+};
+
+// One pane is one model in one frame.
+const showPane = (model, pane, row, kit, select) => {
+  const frame = makeFrame(model.get('_height'));
+  const send = (message, transfer = []) => frame.contentWindow?.postMessage(message, '*', transfer);
+  const fail = (error) => { frame.remove(); row.append(messageBox(error.message)); };
+  const content = ask(model, { kind: 'model', pane });
+  content.catch(() => {});
+  const handlers = {
+    hello: async () => {
+      const { message, buffers: [bytes, operators] } = await content;
+      const start = { kind: 'start', kit: await kit, model: bytes.buffer, operators: await unzip(operators), name: message.name };
+      send({ ...start, marks: model.get('_marks')[pane], dark: isDark() }, [bytes.buffer]);
+    },
+    ready: ({ nodes }) => { frame.dataset.nodes = nodes; frame.dataset.status = 'ready'; },
+    failed: ({ text }) => fail(new Error(`Netron cannot draw this graph: ${text}`)),
+    selected: ({ id }) => select(String(id), pane),
+    weight: async ({ request, location }) => {
+      try {
+        const { buffers: [bytes] } = await ask(model, { kind: 'weight', pane, location: String(location) });
+        send({ kind: 'weight', request, bytes: bytes.buffer }, [bytes.buffer]);
+      } catch (error) { send({ kind: 'weight', request, error: error.message }); }
+    },
+    save: ({ name, blob }) => {
+      const link = document.createElement('a');
+      link.href = URL.createObjectURL(blob);
+      link.download = String(name);
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    },
+    open: ({ url }) => { if (/^https:\/\//.test(url)) window.open(url, '_blank', 'noopener,noreferrer'); },
+  };
+  const receive = ({ source, data }) => {
+    if (source === frame.contentWindow && Object.hasOwn(handlers, data?.kind)) Promise.resolve(handlers[data.kind](data)).catch(fail);
+  };
+  window.addEventListener('message', receive);
+  row.append(frame);
+  kit.then((files) => { frame.srcdoc = frameDocument(files); }, fail);
+  return { frame, send, close: () => { window.removeEventListener('message', receive); frame.remove(); } };
+};
+
+const render = ({ model, el }) => {
+  const row = document.createElement('div');
+  Object.assign(row.style, { display: 'flex', gap: '4px', width: '100%' });
+  el.append(row);
+  const kit = netronKit(model);
+  const select = (id, from) => {
+    panes.forEach((pane, index) => { if (index !== from) pane.send({ kind: 'select', id }); });
+    model.set('_selected', [from, id]);
+    model.save_changes();
+  };
+  const panes = model.get('_marks').map((_, index) => showPane(model, index, row, kit, select));
+  const all = (message) => panes.forEach((pane, index) => pane.send(message(index)));
+  const themed = new MutationObserver(() => all(() => ({ kind: 'theme', dark: isDark() })));
+  themed.observe(document.body, { attributes: true, attributeFilter: ['data-jp-theme-light', 'class'] });
+  const listeners = {
+    'change:_marks': () => all((index) => ({ kind: 'marks', marks: model.get('_marks')[index] })),
+    'change:_wanted': () => all(() => ({ kind: 'select', id: model.get('_wanted') })),
+  };
+  for (const [event, listener] of Object.entries(listeners)) model.on(event, listener);
+  return () => {
+    themed.disconnect();
+    for (const [event, listener] of Object.entries(listeners)) model.off(event, listener);
+    panes.forEach((pane) => pane.close());
+  };
+};
+
+export default { render };

@@ -1,0 +1,127 @@
+"""The still picture of a graph that stays in the saved notebook: Netron's own layout, drawn without a browser.
+
+Netron's reader, grapher and layout run in QuickJS (a JavaScript engine in a Python package) on a document of
+a few lines (picture.js). The same model gives the same bytes on every machine: texts are measured with a table
+of glyph widths, not with the fonts that happen to be installed.
+"""
+
+import base64
+import functools
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import quickjs
+
+from onnxlab.display import netron_files
+from onnxlab.display.lean_model import LeanModel
+from onnxlab.errors import OnnxLabError
+
+__all__ = ["Picture", "PictureFailed", "draw_picture"]
+
+_STACK, _MEMORY, _SECONDS = 16 << 20, 1 << 30, 20
+
+
+class PictureFailed(OnnxLabError):
+    """Netron's layout could not draw a graph as a picture."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A graph as SVG, with its size in CSS pixels."""
+
+    svg: str
+    width: int
+    height: int
+
+
+def draw_picture(model: LeanModel, marks: Mapping[str, Mapping[str, Any]] | None = None) -> Picture:
+    """Draw a graph.
+
+    Args:
+        model: The lean copy of the model.
+        marks: What to add to a node, by its identifier: "stroke", "fill" and "rows" (see graph_marks.js).
+
+    Raises:
+        PictureFailed: Netron cannot read the model, or the drawing takes too much time or memory.
+    """
+    request = {
+        "model": base64.b64encode(model.data).decode(),
+        "operators": netron_files.operator_table(model.operators),
+        "marks": dict(marks or {}),
+    }
+    drawing = json.loads(_run(json.dumps(request)))
+    width, height = round(drawing["width"]), round(drawing["height"])
+    body = drawing["body"]
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
+        f'<style>{_styles(body)}</style><rect width="100%" height="100%" fill="#fff"/>{body}</svg>'
+    )
+    return Picture(svg, width, height)
+
+
+@functools.cache
+def _engine() -> quickjs.Context:
+    """The JavaScript engine with Netron loaded; kept, because loading costs more than a small drawing."""
+    folder = resources.files("onnxlab.display")
+    scripts = [
+        f"const FONT = {(folder / 'font_widths.json').read_text('utf-8')};",
+        (folder / "graph_marks.js").read_text("utf-8"),
+        (folder / "picture.js").read_text("utf-8"),
+        *map(netron_files.picture_script, netron_files.PICTURE_MODULES),
+    ]
+    engine = quickjs.Context()
+    engine.set_max_stack_size(_STACK)
+    engine.set_memory_limit(_MEMORY)
+    engine.eval("\n".join(scripts))
+    return engine
+
+
+def _run(request: str) -> str:
+    """Call drawPicture() and wait for its promise."""
+    engine = _engine()
+    engine.set_time_limit(_SECONDS)
+    try:
+        engine.set("request", request)
+        # The answer is joined from parts: QuickJS cannot hand a lazily concatenated string to Python.
+        engine.eval(
+            "globalThis.answer = globalThis.failure = null;"
+            "drawPicture(JSON.parse(request)).then((text) => { answer = [text].concat(['']).join(''); },"
+            " (error) => { failure = ['', error && error.message || error].join(''); }); null"
+        )
+        while engine.execute_pending_job():
+            pass
+        answer, failure = engine.eval("answer"), engine.eval("failure")
+    except quickjs.JSException as error:
+        _engine.cache_clear()  # an interrupted engine may hold half a graph
+        raise PictureFailed(
+            "The picture of this graph could not be drawn.", str(error).splitlines()[0]
+        ) from error
+    if answer is None:
+        raise PictureFailed(
+            "The picture of this graph could not be drawn.", str(failure or "It never finished.")
+        )
+    return str(answer)
+
+
+def _styles(body: str) -> str:
+    """Netron's rules that apply to a drawing, with a font that every system has a relative of."""
+    used = {name for names in re.findall(r' class="([^"]*)"', body) for name in names.split()}
+    used |= {f"#{name}" for name in re.findall(r' id="([^"]*)"', body)}
+    rules = []
+    for selector, declarations in re.findall(
+        r"^([^{}]+?)\s*\{([^}]*)\}", netron_files.stylesheet(), re.MULTILINE
+    ):
+        names = re.findall(r"#[\w-]+|(?<=\.)[\w-]+", selector)
+        if all(name in used for name in names):
+            rules.append(f"{selector}{{{_shorter(declarations)}}}")
+    return "".join(rules)
+
+
+def _shorter(declarations: str) -> str:
+    declarations = re.sub(r"font-family:[^;]*", "font-family:Helvetica,Arial,sans-serif", declarations)
+    declarations = re.sub(r"(user-select|text-rendering|pointer-events):[^;]*;?", "", declarations)
+    return re.sub(r"\s*([:;,])\s*", r"\1", declarations).strip(" ;")
