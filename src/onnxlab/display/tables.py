@@ -12,14 +12,16 @@ GOOD = ("ok", "right", "true", "passed", "\u2713")
 BAD = ("error", "wrong", "false", "failed", "\u2717")
 
 # Colours are half transparent and the text keeps the page's own colour: one rule for light and dark.
+# The doubled class outweighs JupyterLab's own rules for tables.
 _STYLE = """<style>
-.onnxlab-table { border-collapse: collapse; margin: 4px 0; font-size: 13px; }
+table.onnxlab-table.onnxlab-table { border-collapse: collapse; margin: 4px 0; font-size: 13px; }
 .onnxlab-table caption { text-align: left; font-weight: 600; padding: 2px 0 6px; }
-.onnxlab-table th, .onnxlab-table td { text-align: left; vertical-align: top; padding: 4px 12px;
-  border: 1px solid rgba(128, 128, 128, .35); background: none; white-space: pre-line; }
-.onnxlab-table thead th { background: rgba(128, 128, 128, .14); }
-.onnxlab-table .good { background: rgba(46, 160, 67, .22); }
-.onnxlab-table .bad { background: rgba(218, 54, 51, .22); }
+table.onnxlab-table.onnxlab-table :is(th, td) { text-align: left; vertical-align: top; padding: 4px 12px;
+  border: 1px solid rgba(128, 128, 128, .35); white-space: pre-line; max-width: 42em; }
+table.onnxlab-table.onnxlab-table tbody tr { background: none; }
+table.onnxlab-table.onnxlab-table thead th { background: rgba(128, 128, 128, .14); }
+table.onnxlab-table.onnxlab-table td.good { background: rgba(46, 160, 67, .22); }
+table.onnxlab-table.onnxlab-table td.bad { background: rgba(218, 54, 51, .22); }
 </style>"""
 
 
