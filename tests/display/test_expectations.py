@@ -37,6 +37,25 @@ def test_a_cause_counts_and_both_are_shown(capsys):
     assert capsys.readouterr().out == "RuntimeError: Failed to export.\n  caused by KeyError: 'weight'\n"
 
 
+def test_the_error_that_was_asked_for_is_told_although_the_outer_one_quotes_it(capsys):
+    with expect_error(KeyError, "weight", lines=1):
+        try:
+            {}["weight"]
+        except KeyError as cause:
+            raise RuntimeError("Failed to export.\n'weight'") from cause
+    assert capsys.readouterr().out == "RuntimeError: Failed to export.\n  caused by KeyError: 'weight'\n"
+
+
+def test_what_a_failing_block_dumps_to_stderr_is_hidden_and_only_there(capsys, caplog):
+    with expect_error(ValueError, "bad"):
+        print("def forward(...): half a graph", file=sys.stderr)
+        logging.getLogger("anything").error("a log line")
+        raise ValueError("bad")
+    assert capsys.readouterr().err == "" and not caplog.records
+    logging.getLogger("anything").error("afterwards")
+    assert "afterwards" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("raised", "told"),
     [
