@@ -1,0 +1,67 @@
+"""A pytest plugin that closes what nbval leaves open. pyproject.toml loads it into every run.
+
+nbval executes a notebook and compares its outputs with the saved ones. It stays green where
+
+- a magic does not exist: IPython prints a UsageError and the cell counts as run;
+- a cell tagged ``raises-exception`` does not raise;
+- a cell was saved without having run: there is nothing to compare with;
+- a cell prints to stderr and its output is not compared.
+
+Each of these is a failure here.
+"""
+
+import re
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onnxlab.authoring.notebooks import Kind, is_empty
+
+__all__ = ["hole", "pytest_runtest_call"]
+
+_UNKNOWN_MAGIC = re.compile(r"^UsageError: .*", re.MULTILINE)
+
+
+def hole(
+    cell: dict[str, Any], outputs: Sequence[dict[str, Any]], kind: Kind, *, may_raise: bool
+) -> str | None:
+    """Return what is wrong with a cell that nbval let pass; None if nothing is.
+
+    Args:
+        cell: The cell as it was saved.
+        outputs: What it put out just now.
+        kind: What the notebook is for.
+        may_raise: Whether the cell is tagged ``raises-exception``.
+    """
+    if is_empty(cell):
+        return None
+    stderr = _stderr(outputs)
+    if match := _UNKNOWN_MAGIC.search(stderr):
+        return f"IPython did not run the line: {match.group()}"
+    if may_raise and not any(output["output_type"] == "error" for output in outputs):
+        return "The cell is tagged raises-exception and did not raise"
+    if kind.has_outputs and cell["execution_count"] is None:
+        return "The saved cell has not run, so its outputs are not checked: run `onnxlab author run`"
+    if stderr and not _stderr(cell["outputs"]):
+        return f"The cell wrote to stderr, and the saved one did not: {stderr.strip().splitlines()[0]}"
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """After nbval ran and compared a cell, look for what it does not look for."""
+    result = yield
+    # By name: nbval is only there where the tests are installed.
+    if type(item).__name__ == "IPyNbCell" and item.test_outputs is not None:  # type: ignore[attr-defined]  # nbval's
+        may_raise = bool(item.options["check_exception"])  # type: ignore[attr-defined]  # nbval's
+        found = hole(item.cell, item.test_outputs, Kind.of(Path(item.path)), may_raise=may_raise)  # type: ignore[attr-defined]  # nbval's
+        if found:
+            item.raise_cell_error(found)  # type: ignore[attr-defined]  # nbval's
+    return result
+
+
+def _stderr(outputs: Sequence[dict[str, Any]]) -> str:
+    streams = (output for output in outputs if output["output_type"] == "stream")
+    return "".join(output["text"] for output in streams if output["name"] == "stderr")
