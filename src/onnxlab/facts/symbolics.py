@@ -1,0 +1,87 @@
+"""The rules of the TorchScript exporter: what is registered, and a registration that really ends.
+
+`torch.onnx.unregister_custom_op_symbolic` takes the function away but leaves its empty group behind, and
+the next export of that operator fails with an unrelated error. A symbolic function that calls
+`g.onnxscript_op` registers a second operator by the way. `symbolic` puts everything back.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+# torch's public functions add and remove a rule; only the registry itself can be read and put back.
+from torch.onnx._internal.torchscript_exporter import registration, utils
+
+__all__ = ["restored_rules", "rule_opsets", "symbolic"]
+
+_PARTS = ("_base", "_overrides", "_merged")
+
+
+def rule_opsets(operator: str) -> tuple[int, ...] | None:
+    """Return the opsets at which the TorchScript exporter has a rule of its own for an operator.
+
+    Args:
+        operator: Its qualified name, such as "aten::relu".
+
+    Returns:
+        The opsets, smallest first; an empty tuple if the registry holds an empty group, which makes the
+        next export fail; None if the registry does not know the operator.
+
+    Example:
+        >>> rule_opsets("aten::gelu"), rule_opsets("aten::asinh")
+        ((9, 20), None)
+    """
+    utils._trigger_symbolic_function_registration()
+    group = registration.registry.get_function_group(operator)
+    return None if group is None else tuple(sorted(group._functions))
+
+
+@contextmanager
+def symbolic(operator: str, function: Callable[..., Any], opset: int = 9) -> Iterator[None]:
+    """Register a symbolic function for the length of a block.
+
+    Args:
+        operator: Qualified name of the operator, such as "aten::asinh".
+        function: Takes the graph and the operator's arguments, returns the new node's output.
+        opset: The opset from which the rule holds.
+
+    Example:
+        >>> with symbolic("aten::asinh", lambda g, x: g.op("Asinh", x), opset=9):
+        ...     rule_opsets("aten::asinh")
+        (9,)
+        >>> rule_opsets("aten::asinh") is None
+        True
+    """
+    with restored_rules():
+        utils.register_custom_op_symbolic(operator, function, opset)
+        yield
+
+
+@contextmanager
+def restored_rules() -> Iterator[None]:
+    """Put every rule back as it was before the block, whatever the block registers or unregisters.
+
+    Example:
+        >>> import torch.onnx
+        >>> with restored_rules():
+        ...     torch.onnx.register_custom_op_symbolic("aten::relu6", lambda g, x: g.op("Neg", x), 13)
+        ...     rule_opsets("aten::relu6")
+        (9, 11, 13)
+        >>> rule_opsets("aten::relu6")
+        (9, 11)
+    """
+    utils._trigger_symbolic_function_registration()
+    groups = registration.registry._registry
+    before = {name: (group, _copied(group)) for name, group in groups.items()}
+    try:
+        yield
+    finally:
+        groups.clear()
+        for name, (group, parts) in before.items():
+            for part, functions in parts.items():
+                setattr(group._functions, part, functions)
+            groups[name] = group
+
+
+def _copied(group: registration._SymbolicFunctionGroup) -> dict[str, dict[int, Callable[..., Any]]]:
+    return {part: dict(getattr(group._functions, part)) for part in _PARTS}
