@@ -51,7 +51,8 @@ def test_what_a_failing_block_dumps_to_stderr_is_hidden_and_only_there(capsys, c
         print("def forward(...): half a graph", file=sys.stderr)
         logging.getLogger("anything").error("a log line")
         raise ValueError("bad")
-    assert capsys.readouterr().err == "" and not caplog.records
+    assert capsys.readouterr().err == ""
+    assert not caplog.records
     logging.getLogger("anything").error("afterwards")
     assert "afterwards" in caplog.text
 
