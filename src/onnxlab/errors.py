@@ -1,6 +1,14 @@
-"""The exceptions of ONNX Lab. A message says what happened, why, and what to do next, in three lines at most."""
+"""The exceptions of ONNX Lab. A message says what happened, why, and what to do next, in three lines."""
 
-__all__ = ["ClaimBroken", "ExportFailed", "ModelNotReadable", "OnnxLabError", "UnknownRecord", "UnknownValue"]
+__all__ = [
+    "ClaimBroken",
+    "ExportFailed",
+    "InputMismatch",
+    "ModelNotReadable",
+    "OnnxLabError",
+    "UnknownRecord",
+    "UnknownValue",
+]
 
 
 class OnnxLabError(Exception):
@@ -23,6 +31,10 @@ class ModelNotReadable(OnnxLabError):
 
 class ExportFailed(OnnxLabError):
     """A model was asked for that the export did not produce."""
+
+
+class InputMismatch(OnnxLabError):
+    """The arrays given are not the inputs a model has."""
 
 
 class UnknownRecord(OnnxLabError):

@@ -1,0 +1,231 @@
+"""One door to both exporters: the model as bytes, and warnings and failures as data.
+
+Notebooks show the plain `torch.onnx.export`; this is for tables, labs and tests.
+"""
+
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import onnx
+import torch
+
+from onnxlab.errors import ExportFailed
+from onnxlab.facts.loading import load
+from onnxlab.facts.nodes import subgraphs
+from onnxlab.facts.runtime import feeds, open_session
+from onnxlab.facts.silence import Notice, silenced
+from onnxlab.facts.stages import Failure, Stage, failure
+
+__all__ = ["Export", "Exporter", "Failure", "Notice", "Stage", "export", "export_both"]
+
+Exportable: TypeAlias = torch.nn.Module | torch.export.ExportedProgram
+Arguments: TypeAlias = torch.Tensor | tuple[Any, ...]
+
+_LARGEST_FILE = 2**31 - 1  # bytes in one protobuf message
+
+
+class Exporter(StrEnum):
+    """PyTorch's two exporters."""
+
+    TORCHSCRIPT = "TorchScript"
+    TORCH_EXPORT = "torch.export"
+
+    @property
+    def dynamo(self) -> bool:
+        """The value of `torch.onnx.export`'s argument that chooses this exporter."""
+        return self is Exporter.TORCH_EXPORT
+
+
+@dataclass(frozen=True)
+class Export:
+    """What came of an export.
+
+    Attributes:
+        exporter: The exporter that was used.
+        model: The file's bytes; also present when the model was written but then found to be wrong.
+        notices: What was warned about.
+        failure: Why and where it failed, or None.
+        seconds: How long `torch.onnx.export` took.
+    """
+
+    exporter: Exporter
+    model: bytes | None = field(repr=False)
+    notices: tuple[Notice, ...]
+    failure: Failure | None
+    seconds: float = field(compare=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a model and every step tried with it succeeded."""
+        return self.failure is None
+
+    @property
+    def proto(self) -> onnx.ModelProto:
+        """The model.
+
+        Raises:
+            ExportFailed: If no model was written.
+        """
+        if self.model is None:
+            assert self.failure is not None
+            msg = f"The {self.exporter} exporter wrote no model: it failed at stage {self.failure.stage}."
+            reason = [f"{self.failure.error}: {self.failure.message}", *self.failure.causes][-1]
+            raise ExportFailed(msg, reason.partition("\n")[0], "Look at .failure for the whole message.")
+        return onnx.load_model_from_string(self.model)
+
+
+def export(
+    model: Exportable,
+    args: Arguments,
+    exporter: Exporter = Exporter.TORCH_EXPORT,
+    *,
+    run: bool = True,
+    **options: Any,  # noqa: ANN401 - handed to torch as they are
+) -> Export:
+    """Export a model, check it, load it into ONNX Runtime, and run it; raise nothing when that fails.
+
+    Nothing is printed. The model comes as one file, weights included, without the paths of the source files
+    that the exporters write into it. The module stays in the mode it was in.
+
+    Args:
+        model: What `torch.onnx.export` takes.
+        args: The example inputs.
+        exporter: Which exporter to use.
+        run: Whether to load the model into ONNX Runtime and run it with the example inputs.
+        **options: Further arguments of `torch.onnx.export`.
+
+    Returns:
+        The model, or the failure.
+
+    Raises:
+        TypeError: If an option is given that this function decides: `f`, `dynamo`, `external_data`.
+
+    Example:
+        >>> relu = export(torch.nn.ReLU(), torch.ones(2), Exporter.TORCHSCRIPT, input_names=["x"])
+        >>> relu.ok, relu.proto.graph.input[0].name
+        (True, 'x')
+        >>> failure = export(torch.nn.ReLU(), torch.ones(2), Exporter.TORCHSCRIPT, opset_version=99).failure
+        >>> failure.stage.value, failure.message
+        ('translate', 'Unsupported onnx_opset_version: 99')
+    """
+    if taken := {"f", "dynamo", "external_data"} & options.keys():
+        msg = f"export() decides {', '.join(sorted(taken))} itself"
+        raise TypeError(msg)
+    if isinstance(model, torch.export.ExportedProgram):
+        exporter = Exporter.TORCH_EXPORT  # torch takes no other way, whatever is asked for
+    args = (args,) if isinstance(args, torch.Tensor) else args
+    modes = _modes(model)
+    written: bytes | None = None
+    problem: Failure | None = None
+    with silenced() as heard:
+        started = time.perf_counter()
+        try:
+            written = _write(model, args, exporter, options)
+        except Exception as error:
+            problem = failure(error, Stage.SERIALISE if isinstance(error, ExportFailed) else None)
+        seconds = time.perf_counter() - started
+        for module, training in modes:
+            module.training = training
+        if written is not None:
+            problem = _try_out(written, [args, options.get("kwargs")], run=run)
+    return Export(exporter, written, heard.notices, problem, seconds)
+
+
+def export_both(
+    model: Exportable,
+    args: Arguments,
+    **options: Any,  # noqa: ANN401 - as for export()
+) -> dict[Exporter, Export]:
+    """Export a model with each exporter, with the same arguments.
+
+    Args:
+        model: What `torch.onnx.export` takes.
+        args: The example inputs.
+        **options: As for `export`.
+
+    Example:
+        >>> results = export_both(torch.nn.ReLU(), torch.ones(2))
+        >>> [(exporter.value, result.ok) for exporter, result in results.items()]
+        [('TorchScript', True), ('torch.export', True)]
+    """
+    return {exporter: export(model, args, exporter, **options) for exporter in Exporter}
+
+
+def _modes(model: object) -> list[tuple[torch.nn.Module, bool]]:
+    if not isinstance(model, torch.nn.Module):
+        return []
+    return [(module, module.training) for module in model.modules()]
+
+
+def _write(model: Exportable, args: tuple[Any, ...], exporter: Exporter, options: dict[str, Any]) -> bytes:
+    if exporter is Exporter.TORCHSCRIPT:
+        _refuse_negative_axes(options.get("dynamic_axes") or {})
+    with tempfile.TemporaryDirectory(prefix="onnxlab-") as name, tempfile.TemporaryDirectory() as artifacts:
+        file = Path(name) / "model.onnx"
+        options = {"artifacts_dir": artifacts, **options, "dynamo": exporter.dynamo, "external_data": False}
+        torch.onnx.export(model, args, str(file), **options)
+        # Both exporters put the weights of a very large model beside the file, whatever they were asked.
+        size = sum(entry.stat().st_size for entry in Path(name).iterdir())
+        if size > _LARGEST_FILE:
+            msg = f"The model has {size / 1e9:.1f} GB; one ONNX file holds {_LARGEST_FILE / 1e9:.1f} GB."
+            raise ExportFailed(msg, then="Call torch.onnx.export with external_data=True instead.")
+        proto = load(file)
+    _strip_origins(proto)
+    data: bytes = proto.SerializeToString()
+    return data
+
+
+def _refuse_negative_axes(dynamic_axes: Mapping[str, Iterable[int]]) -> None:
+    for name, axes in dynamic_axes.items():
+        if any(axis < 0 for axis in axes):
+            msg = f"A negative axis of {name!r} in dynamic_axes would abort the process inside torch."
+            raise ValueError(msg)
+
+
+def _strip_origins(model: onnx.ModelProto) -> None:
+    """Remove what says on whose disk the model's source was."""
+    del model.metadata_props[:]
+    _strip_graph(model.graph)
+    for function in model.functions:
+        del function.metadata_props[:]
+        _strip_values(function.value_info)
+        _strip_nodes(function.node)
+
+
+def _strip_graph(graph: onnx.GraphProto) -> None:
+    del graph.metadata_props[:]
+    for values in (graph.input, graph.output, graph.value_info, graph.initializer):
+        _strip_values(values)
+    _strip_nodes(graph.node)
+
+
+def _strip_nodes(nodes: Iterable[onnx.NodeProto]) -> None:
+    for node in nodes:
+        del node.metadata_props[:]
+        node.doc_string = ""  # with verbose=True the TorchScript exporter writes the stack here
+        for _, graph in subgraphs(node):
+            _strip_graph(graph)
+
+
+def _strip_values(values: Iterable[onnx.ValueInfoProto | onnx.TensorProto]) -> None:
+    for value in values:
+        del value.metadata_props[:]
+
+
+def _try_out(model: bytes, args: list[object], *, run: bool) -> Failure | None:
+    stage = Stage.CHECK
+    try:
+        onnx.checker.check_model(model)
+        if run:
+            stage = Stage.LOAD
+            session = open_session(model)
+            stage = Stage.RUN
+            session.run(None, feeds(session, args, spare=True))
+    except Exception as error:
+        return failure(error, stage)
+    return None

@@ -1,0 +1,170 @@
+"""Keep the exporters' noise off the screen and keep what they warn about as data."""
+
+import contextlib
+import ctypes
+import io
+import logging
+import os
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import IO
+
+__all__ = ["Heard", "Notice", "silenced"]
+
+# The roots of the logger trees that speak during an export.
+_LOUD_PACKAGES = ("torch", "onnxscript", "onnx_ir", "onnxruntime")
+
+
+@dataclass(frozen=True)
+class Notice:
+    """One thing an exporter warned about, however often it did.
+
+    Attributes:
+        category: The warning's class, such as "TracerWarning", or "log" for a log message.
+        message: Its first line.
+        count: How many times it came.
+        source: "warning" or "log".
+    """
+
+    category: str
+    message: str
+    count: int = 1
+    source: str = "warning"
+
+
+@dataclass
+class Heard:
+    """What was said inside a silenced block; filled in when the block ends.
+
+    Attributes:
+        notices: First the warnings, then the log messages of level WARNING and above.
+        text: What was printed, by Python or by C++.
+    """
+
+    notices: tuple[Notice, ...] = ()
+    text: str = ""
+
+
+@contextlib.contextmanager
+def silenced() -> Iterator[Heard]:
+    r"""Catch warnings, log messages and everything printed inside the block, also what C++ code prints.
+
+    Filters, log handlers and streams are as before afterwards, also when the block raises.
+
+    Yields:
+        What was heard, filled in when the block ends.
+
+    Example:
+        >>> with silenced() as heard:
+        ...     print("progress")
+        ...     warnings.warn("careful", UserWarning)
+        >>> heard.notices
+        (Notice(category='UserWarning', message='careful', count=1, source='warning'),)
+        >>> heard.text
+        'progress\n'
+    """
+    heard = Heard()
+    printed = io.StringIO()
+    messages: list[str] = []
+    caught: list[warnings.WarningMessage] = []
+    with tempfile.TemporaryFile() as printed_by_c:
+        try:
+            with (
+                _logged(messages),
+                _warned(caught),
+                _descriptors_to(printed_by_c),
+                contextlib.redirect_stdout(printed),
+                contextlib.redirect_stderr(printed),
+            ):
+                yield heard
+        finally:
+            printed_by_c.seek(0)
+            heard.text = printed.getvalue() + printed_by_c.read().decode(errors="replace")
+            heard.notices = _counted(
+                [
+                    *((warning.category.__name__, str(warning.message), "warning") for warning in caught),
+                    *(("log", message, "log") for message in messages),
+                ]
+            )
+
+
+def _counted(said: Iterable[tuple[str, str, str]]) -> tuple[Notice, ...]:
+    counts = Counter((category, _first_line(message), source) for category, message, source in said)
+    return tuple(Notice(category, line, n, source) for (category, line, source), n in counts.items())
+
+
+def _first_line(message: str) -> str:
+    return next((line.strip() for line in message.splitlines() if line.strip()), "")
+
+
+@contextlib.contextmanager
+def _warned(caught: list[warnings.WarningMessage]) -> Iterator[None]:
+    with warnings.catch_warnings(record=True) as recorded:
+        warnings.simplefilter("always")
+        try:
+            yield
+        finally:
+            caught += recorded
+
+
+class _Ear(logging.Handler):
+    def __init__(self, messages: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._messages = messages
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._messages.append(record.getMessage())
+
+
+@contextlib.contextmanager
+def _logged(messages: list[str]) -> Iterator[None]:
+    ear = _Ear(messages)
+    for name in _LOUD_PACKAGES:
+        logging.getLogger(name)  # so that it exists, and stands above the loggers made during the block
+    loggers = [
+        logger
+        for name, logger in logging.root.manager.loggerDict.items()
+        if isinstance(logger, logging.Logger) and name.partition(".")[0] in _LOUD_PACKAGES
+    ]
+    # Many torch loggers print through a handler of their own and pass nothing on.
+    before = [(logger, logger.handlers, logger.propagate) for logger in loggers]
+    for logger in loggers:
+        is_root = logger.name in _LOUD_PACKAGES
+        logger.handlers = [ear] if is_root else []
+        logger.propagate = not is_root
+    try:
+        yield
+    finally:
+        for logger, handlers, propagate in before:
+            logger.handlers, logger.propagate = handlers, propagate
+
+
+@contextlib.contextmanager
+def _descriptors_to(sink: IO[bytes]) -> Iterator[None]:
+    """Send what is written to the process's own stdout and stderr to a file."""
+    _flush()
+    saved: list[tuple[int, int]] = []
+    for descriptor in (1, 2):
+        with contextlib.suppress(OSError):  # a program without a console has none
+            saved.append((descriptor, os.dup(descriptor)))
+            os.dup2(sink.fileno(), descriptor)
+    try:
+        yield
+    finally:
+        _flush()
+        for descriptor, copy in saved:
+            os.dup2(copy, descriptor)
+            os.close(copy)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+    # C keeps what it prints in a buffer of its own; left there, it would appear after the block.
+    with contextlib.suppress(AttributeError, OSError):
+        (ctypes.CDLL("ucrtbase") if os.name == "nt" else ctypes.CDLL(None)).fflush(None)
