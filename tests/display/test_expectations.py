@@ -1,4 +1,5 @@
 import logging
+import os
 import subprocess
 import sys
 import tempfile
@@ -55,6 +56,18 @@ def test_what_a_failing_block_dumps_to_stderr_is_hidden_and_only_there(capsys, c
     assert not caplog.records
     logging.getLogger("anything").error("afterwards")
     assert "afterwards" in caplog.text
+
+
+def test_what_c_code_writes_is_hidden_and_only_there(capfd, tmp_path):
+    model = torch.nn.Conv2d(3, 3, 3)
+    options = {"dynamo": False, "input_names": ["in"], "dynamic_axes": {"in": {4: "depth"}}}
+    with expect_error(RuntimeError, "no more than the shape dimension"):
+        torch.onnx.export(model, (torch.ones(1, 3, 8, 8),), tmp_path / "m.onnx", **options)
+    os.write(1, b"afterwards")
+    told = capfd.readouterr()
+    assert told.out.startswith("RuntimeError: Dynamic shape axis")
+    assert told.out.endswith("for depth\nafterwards")
+    assert told.err == ""
 
 
 @pytest.mark.parametrize(

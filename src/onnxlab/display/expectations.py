@@ -163,14 +163,32 @@ def _machine_folders() -> list[str]:
 
 @contextmanager
 def _quiet_failure() -> Iterator[None]:
-    """Hide what a failing export writes to stderr besides its error: log lines and half-made graphs."""
+    """Hide what a failing export or run writes besides its error: log lines and half-made graphs."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        with redirect_stderr(io.StringIO()):
+        with _silent_descriptors(), redirect_stderr(io.StringIO()):
             yield
     finally:
         logging.disable(before)
+
+
+@contextmanager
+def _silent_descriptors() -> Iterator[None]:
+    """Hide what C++ code writes: torch dumps its graph to stdout, ONNX Runtime logs to stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    copies = {descriptor: os.dup(descriptor) for descriptor in (1, 2)}
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for descriptor in copies:
+            os.dup2(nowhere, descriptor)
+        yield
+    finally:
+        for descriptor, copy in copies.items():
+            os.dup2(copy, descriptor)
+            os.close(copy)
+        os.close(nowhere)
 
 
 def _chain(error: BaseException) -> list[BaseException]:
