@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from onnxlab.facts.distance import Array, difference, largest_difference
 from onnxlab.facts.loading import ModelLike
-from onnxlab.facts.paired_run import PairedRun, difference, paired_runs
-from onnxlab.facts.runtime import Array
+from onnxlab.facts.paired_run import PairedRun, paired_runs
 
 __all__ = ["Counterexample", "smallest_counterexample"]
 
@@ -76,7 +76,7 @@ def smallest_counterexample(
 
 
 def _fails(pair: PairedRun, atol: float) -> bool:
-    apart = (difference(ours, theirs).max(initial=0.0) for _, ours, theirs in pair.comparable())
+    apart = (largest_difference(ours, theirs) for _, ours, theirs in pair.comparable())
     return bool(pair.problems()) or any(value > atol for value in apart)
 
 

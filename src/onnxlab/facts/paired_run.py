@@ -8,10 +8,11 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from onnxlab.facts.distance import Array
 from onnxlab.facts.loading import ModelLike
-from onnxlab.facts.runtime import Array, arrays, feeds, open_session
+from onnxlab.facts.runtime import arrays, feeds, open_session
 
-__all__ = ["PairedRun", "difference", "paired_runs", "relative_difference"]
+__all__ = ["PairedRun", "paired_runs"]
 
 
 @dataclass(frozen=True)
@@ -83,35 +84,3 @@ def paired_runs(module: Callable[..., Any], model: ModelLike, inputs: object) ->
             yield PairedRun(fed, ours, (), f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
         else:
             yield PairedRun(fed, ours, tuple(np.asarray(array) for array in theirs))
-
-
-def difference(ours: Array, theirs: Array) -> Array:
-    """Return the absolute difference, element by element, as float64.
-
-    Not-a-number and infinity equal themselves; against anything else they are infinitely far away.
-
-    Example:
-        >>> difference(np.array([1, np.nan, np.nan]), np.array([3, np.nan, 0]))
-        array([ 2.,  0., inf])
-    """
-    a, b = ours.astype(np.float64), theirs.astype(np.float64)
-    same = (ours == theirs) | (np.isnan(a) & np.isnan(b))
-    with np.errstate(invalid="ignore", over="ignore"):
-        apart = np.abs(a - b)
-    if ours.dtype.kind in "iu" and theirs.dtype.kind in "iu":
-        apart = np.maximum(apart, 1)  # float64 cannot tell neighbouring large integers apart
-    return np.where(same, 0.0, np.where(np.isnan(apart), np.inf, apart))
-
-
-def relative_difference(ours: Array, theirs: Array) -> Array:
-    """Return the absolute difference divided by the larger magnitude: 0 where equal, 2 at most.
-
-    Example:
-        >>> relative_difference(np.array([0.0, 1.0, 1.0]), np.array([0.0, 2.0, -1.0]))
-        array([0. , 0.5, 2. ])
-    """
-    apart = difference(ours, theirs)
-    scale = np.fmax(np.abs(ours.astype(np.float64)), np.abs(theirs.astype(np.float64)))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        relative = apart / scale
-    return np.where(apart == 0, 0.0, np.where(np.isfinite(relative), relative, 2.0))

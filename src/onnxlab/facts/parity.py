@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from onnxlab.facts.counterexample import Counterexample, smallest_counterexample
+from onnxlab.facts.distance import Array, largest_difference, relative_difference
 from onnxlab.facts.loading import ModelLike
-from onnxlab.facts.paired_run import PairedRun, difference, paired_runs, relative_difference
-from onnxlab.facts.runtime import Array, arrays, feeds, open_session
+from onnxlab.facts.paired_run import PairedRun, paired_runs
+from onnxlab.facts.runtime import arrays, feeds, open_session
 
 __all__ = ["Counterexample", "Parity", "ParityRow", "compare", "run", "smallest_counterexample"]
 
@@ -118,7 +119,7 @@ def compare(module: Callable[..., Any], model: ModelLike, inputs: object) -> Par
 def _row(pair: PairedRun) -> ParityRow:
     absolute, relative = 0.0, 0.0
     for _, ours, theirs in pair.comparable():
-        absolute = max(absolute, float(difference(ours, theirs).max(initial=0.0)))
+        absolute = max(absolute, largest_difference(ours, theirs))
         relative = max(relative, float(relative_difference(ours, theirs).max(initial=0.0)))
     shapes = tuple(array.shape for array in pair.inputs)
     return ParityRow(shapes, absolute, relative, tuple(pair.problems()))

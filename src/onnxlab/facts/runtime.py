@@ -7,11 +7,10 @@ import numpy as np
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 
 from onnxlab.errors import InputMismatch
+from onnxlab.facts.distance import Array
 from onnxlab.facts.loading import ModelLike, load
 
-__all__ = ["Array", "arrays", "feeds", "open_session"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
+__all__ = ["arrays", "feeds", "open_session"]
 
 _NUMPY_TYPES = {
     "tensor(float)": "float32",

@@ -1,0 +1,51 @@
+"""How far apart two arrays are, element by element, for every type an ONNX model can have."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+__all__ = ["Array", "difference", "largest_difference", "relative_difference"]
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+def difference(ours: Array, theirs: Array) -> Array:
+    """Return the absolute difference, element by element, as float64.
+
+    Not-a-number and infinity equal themselves; against anything else they are infinitely far away.
+
+    Example:
+        >>> difference(np.array([1, np.nan, np.nan]), np.array([3, np.nan, 0]))
+        array([ 2.,  0., inf])
+    """
+    a, b = ours.astype(np.float64), theirs.astype(np.float64)
+    same = (ours == theirs) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = np.abs(a - b)
+    if ours.dtype.kind in "iu" and theirs.dtype.kind in "iu":
+        apart = np.maximum(apart, 1)  # float64 cannot tell neighbouring large integers apart
+    return np.where(same, 0.0, np.where(np.isnan(apart), np.inf, apart))
+
+
+def relative_difference(ours: Array, theirs: Array) -> Array:
+    """Return the absolute difference divided by the larger magnitude: 0 where equal, 2 at most.
+
+    Example:
+        >>> relative_difference(np.array([0.0, 1.0, 1.0]), np.array([0.0, 2.0, -1.0]))
+        array([0. , 0.5, 2. ])
+    """
+    apart = difference(ours, theirs)
+    scale = np.fmax(np.abs(ours.astype(np.float64)), np.abs(theirs.astype(np.float64)))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        relative = apart / scale
+    return np.where(apart == 0, 0.0, np.where(np.isfinite(relative), relative, 2.0))
+
+
+def largest_difference(ours: Array, theirs: Array) -> float:
+    """Return the largest absolute difference of two arrays of one shape; 0 for empty ones.
+
+    Example:
+        >>> largest_difference(np.array([True, False]), np.array([True, True]))
+        1.0
+    """
+    return float(difference(ours, theirs).max(initial=0.0))
