@@ -143,7 +143,7 @@ def test_links_survive():
 
 
 def test_long_lines_are_shortened_and_blank_ones_skipped():
-    assert plain_lines("\n" + "x" * 500 + "\n\nsecond\nthird", 2) == ["x" * 107 + "...", "second"]
+    assert plain_lines("\n" + "x" * 500 + "\n\nsecond\nthird", 2) == ["x" * 157 + "...", "second"]
 
 
 NOISY = """
