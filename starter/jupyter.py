@@ -27,7 +27,7 @@ _QUIET = (
     "--LabApp.news_url=None",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     "--LabApp.extension_manager=readonly",
-    "--log-level=WARN",
+    "--Application.log_level=WARN",
 )
 
 

@@ -172,7 +172,7 @@ def follow(pip: "subprocess.Popen[str]", log: Path, progress: Progress, total: i
             if line:
                 file.write(line)
                 said.append(line.rstrip())
-                if re.match(r"(Collecting|Requirement already satisfied:) ", line):
+                if re.match(r"(Collecting|Processing|Requirement already satisfied:) ", line):
                     seen += 1
                 now = phase(line) or now
             progress.show(f"{min(seen, total)} of {total} packages, {now}")
