@@ -60,27 +60,6 @@ const importNetron = async (modules) => {
   return { base, ...window.exports };
 };
 
-// Import maps do not reach workers and module workers do not start in a frame without an origin:
-// the layout becomes one classic script. Where the page's policy forbids workers, Netron lays out by itself.
-const layoutWorker = async (dagre) => {
-  const url = moduleUrl(`${dagre.replace(/^export\b.*$/gm, '')}
-    onmessage = ({ data }) => {
-      try {
-        dagre.layout(data.nodes, data.edges, data.layout, data.state);
-        postMessage(data);
-      } catch (error) { postMessage({ type: 'error', message: error.message }); }
-    };`);
-  const works = await new Promise((resolve) => {
-    try {
-      const trial = new Worker(url);
-      trial.onmessage = () => { trial.terminate(); resolve(true); };
-      trial.onerror = () => resolve(false);
-      trial.postMessage({ nodes: [{ v: '0', width: 1, height: 1 }], edges: [], layout: {}, state: {} });
-    } catch { resolve(false); }
-  });
-  return works ? url : null;
-};
-
 const waiting = new Map();
 const fetchWeight = (location) => new Promise((resolve, reject) => {
   const request = waiting.size + Math.random();
@@ -90,18 +69,18 @@ const fetchWeight = (location) => new Promise((resolve, reject) => {
 
 // Netron's own host asks for consent, contacts a location service and analytics, refuses builds older than
 // half a year, and fetches from a server. This one does none of it.
-const hostClass = (Host, { base, worker, operators, name }) => class extends Host {
+const hostClass = (Host, { base, workers, operators, name }) => class extends Host {
   constructor() {
     const evaluate = window.eval;
     super();
     window.eval = evaluate;   // Netron disables it for everybody in the frame, browser tests included
     this._window = eagerWindow();
-    Object.assign(this._environment, { type: 'Notebook', packaged: false, serial: !worker });
+    Object.assign(this._environment, { type: 'Notebook', packaged: false, serial: !workers });
   }
   async view(view) { this._view = view; }
   async start() {}
   async require(id) { return import(`netron/${id.replace('./', '')}.js`); }
-  worker() { return new Worker(worker); }
+  worker() { return workers; }
   async asset(file) { return file === 'onnx-metadata.json' ? operators : '[]'; }
   async fetch(file) { return new base.BinaryStream(await fetchWeight(file)); }
   async export(file, blob) { post({ kind: 'save', name: `${name}.${file.split('.').pop()}`, blob }); }
@@ -140,10 +119,10 @@ const start = async ({ kit, model: bytes, operators, marks: given, dark, name })
   keepInFrame();
   setTheme(dark);
   marks = given;
-  const worker = await layoutWorker(kit.modules.dagre);
-  const { base, browser, view: netron } = await importNetron(kit.modules);
+  useRuler();
+  const [workers, { base, browser, view: netron }] = await Promise.all([layoutWorkers(kit.modules.dagre), importNetron(kit.modules)]);
   showValues(netron.Graph, () => marks);
-  const host = new (hostClass(browser.Host, { base, worker, operators, name }))();
+  const host = new (hostClass(browser.Host, { base, workers, operators, name }))();
   view = new netron.View(host);
   const show = view.show.bind(view);
   view.show = (page) => { show(page); paint(); };
@@ -157,8 +136,9 @@ const start = async ({ kit, model: bytes, operators, marks: given, dark, name })
   // Netron focuses itself whenever it draws, which would take the caret away from the notebook's cell.
   for (const id of ['target', 'open-file-button']) document.getElementById(id).focus = () => {};
   await view.start();
+  useViewport(netron, view);
   trimMenu(view._menu);
-  const context = new browser.Context(host, '', 'model.onnx', null, new base.BinaryStream(new Uint8Array(bytes)));
+  const context = new browser.Context(host, '', 'model.onnx', null, new base.BinaryStream(bytes));
   await view.open(context);
   view.show(null);
   post({ kind: 'ready', nodes: document.querySelectorAll('.graph-node').length });
@@ -180,7 +160,7 @@ window.addEventListener('message', ({ source, data }) => {
   if (data.kind === 'weight') {
     const { resolve, reject } = waiting.get(data.request) || {};
     waiting.delete(data.request);
-    if (data.error) reject?.(new Error(data.error)); else resolve?.(new Uint8Array(data.bytes));
+    if (data.error) reject?.(new Error(data.error)); else resolve?.(data.bytes);
   }
 });
 post({ kind: 'hello' });

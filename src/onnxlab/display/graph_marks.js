@@ -35,7 +35,7 @@ const showValues = (Graph, marks) => {
       const list = box.list();
       for (const [name, text] of rows) {
         const row = list.argument(name, text);
-        row.separator = ' = ';
+        if (name) row.separator = ' = ';
         list.add(row);
       }
       box.onnxlabList = list;

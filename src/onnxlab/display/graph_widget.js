@@ -40,6 +40,7 @@ const isDark = () => {
 };
 
 const STYLE = `
+  .spinner .target { display: none !important }
   .logo-name, .open-file-button, .logo-github { display: none !important }
   #sidebar { width: min(46%, 26em) !important }
   #target[style*="max(40vw"] { width: calc(100% - min(46%, 26em)) !important }`;
@@ -56,38 +57,49 @@ const frameDocument = (kit) => {
 <body class="welcome spinner">${kit.body}<script nonce="${nonce}">${script}</script></body></html>`;
 };
 
-const makeFrame = (height) => {
+// The frame, below its model's name where there are two.
+const makeFrame = (height, title) => {
   const frame = document.createElement('iframe');
   frame.className = 'onnxlab-graph';
-  frame.title = 'Graph of the model';
+  frame.title = `Graph of ${title || 'the model'}`;
   frame.setAttribute('sandbox', 'allow-scripts');
   Object.assign(frame.style, {
-    flex: '1 1 0', minWidth: 0, height: `${height}px`, boxSizing: 'border-box', display: 'block',
+    width: '100%', height: `${height}px`, boxSizing: 'border-box', display: 'block',
     border: '1px solid var(--jp-border-color2, #8884)', borderRadius: '4px',
   });
   return frame;
 };
 
-const messageBox = (text) => {
-  const box = document.createElement('div');
-  box.className = 'onnxlab-message';
+const textBox = (tag, className, colour) => (text) => {
+  const box = document.createElement(tag);
+  box.className = className;
   box.textContent = text;
-  Object.assign(box.style, { flex: '1 1 0', padding: '8px 12px', borderLeft: '4px solid #d22', whiteSpace: 'pre-wrap' });
+  Object.assign(box.style, { flex: '1 1 0', padding: '6px 12px', borderLeft: `4px solid ${colour}`, whiteSpace: 'pre-wrap' });
   return box;
 };
+const messageBox = textBox('div', 'onnxlab-message', '#d22');
+const noteBox = textBox('pre', 'onnxlab-note', '#e8590c');
 
 // One pane is one model in one frame.
 const showPane = (model, pane, row, kit, select) => {
-  const frame = makeFrame(model.get('_height'));
-  const send = (message, transfer = []) => frame.contentWindow?.postMessage(message, '*', transfer);
-  const fail = (error) => { frame.remove(); row.append(messageBox(error.message)); };
+  const title = model.get('_titles')[pane];
+  const frame = makeFrame(model.get('_height'), title);
+  const column = document.createElement('figure');
+  Object.assign(column.style, { flex: '1 1 0', minWidth: 0, margin: 0 });
+  if (title) column.append(Object.assign(document.createElement('figcaption'), { textContent: title }));
+  column.append(frame);
+  row.append(column);
+  const send = (message) => frame.contentWindow?.postMessage(message, '*');
+  const fail = (error) => frame.replaceWith(messageBox(error.message));
   const content = ask(model, { kind: 'model', pane });
   content.catch(() => {});
   const handlers = {
+    // Also after the page has taken the frame out of the document and put it back, which empties it.
     hello: async () => {
+      delete frame.dataset.status;
       const { message, buffers: [bytes, operators] } = await content;
-      const start = { kind: 'start', kit: await kit, model: bytes.buffer, operators: await unzip(operators), name: message.name };
-      send({ ...start, marks: model.get('_marks')[pane], dark: isDark() }, [bytes.buffer]);
+      const start = { kind: 'start', kit: await kit, model: bytes, operators: await unzip(operators), name: message.name };
+      send({ ...start, marks: model.get('_marks')[pane], dark: isDark() });
     },
     ready: ({ nodes }) => { frame.dataset.nodes = nodes; frame.dataset.status = 'ready'; },
     failed: ({ text }) => fail(new Error(`Netron cannot draw this graph: ${text}`)),
@@ -95,7 +107,7 @@ const showPane = (model, pane, row, kit, select) => {
     weight: async ({ request, location }) => {
       try {
         const { buffers: [bytes] } = await ask(model, { kind: 'weight', pane, location: String(location) });
-        send({ kind: 'weight', request, bytes: bytes.buffer }, [bytes.buffer]);
+        send({ kind: 'weight', request, bytes });
       } catch (error) { send({ kind: 'weight', request, error: error.message }); }
     },
     save: ({ name, blob }) => {
@@ -111,9 +123,8 @@ const showPane = (model, pane, row, kit, select) => {
     if (source === frame.contentWindow && Object.hasOwn(handlers, data?.kind)) Promise.resolve(handlers[data.kind](data)).catch(fail);
   };
   window.addEventListener('message', receive);
-  row.append(frame);
   kit.then((files) => { frame.srcdoc = frameDocument(files); }, fail);
-  return { frame, send, close: () => { window.removeEventListener('message', receive); frame.remove(); } };
+  return { frame, send, close: () => { window.removeEventListener('message', receive); column.remove(); } };
 };
 
 const render = ({ model, el }) => {
@@ -126,13 +137,18 @@ const render = ({ model, el }) => {
     model.set('_selected', [from, id]);
     model.save_changes();
   };
+  const notes = document.createElement('div');
+  el.append(notes);
+  const showNotes = () => notes.replaceChildren(...model.get('_notes').map(noteBox));
+  showNotes();
   const panes = model.get('_marks').map((_, index) => showPane(model, index, row, kit, select));
   const all = (message) => panes.forEach((pane, index) => pane.send(message(index)));
   const themed = new MutationObserver(() => all(() => ({ kind: 'theme', dark: isDark() })));
   themed.observe(document.body, { attributes: true, attributeFilter: ['data-jp-theme-light', 'class'] });
   const listeners = {
     'change:_marks': () => all((index) => ({ kind: 'marks', marks: model.get('_marks')[index] })),
-    'change:_wanted': () => all(() => ({ kind: 'select', id: model.get('_wanted') })),
+    'change:_wanted': () => all(() => ({ kind: 'select', id: model.get('_wanted')[1] })),
+    'change:_notes': showNotes,
   };
   for (const [event, listener] of Object.entries(listeners)) model.on(event, listener);
   return () => {

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TypeAlias
 
 import onnx
-from google.protobuf.message import Message
+from google.protobuf.message import Message  # type: ignore[import-untyped]  # protobuf has no types
 from onnx import FunctionProto, GraphProto, ModelProto, TensorProto
 
 from onnxlab.errors import ModelNotReadable
 from onnxlab.facts.nodes import GraphNode, function_name, nodes_of, subgraphs
 
-__all__ = ["IDENTIFIER", "LeanModel", "Weight", "lean_model"]
+__all__ = ["IDENTIFIER", "LeanModel", "Weight", "inside_folder", "lean_model"]
 
 # The metadata entry that carries a node's identifier through Netron's reader.
 IDENTIFIER = "onnxlab.id"
@@ -41,12 +41,12 @@ class Weight:
         """The tensor's bytes, little-endian, as ONNX stores them.
 
         Raises:
-            ModelNotReadable: The file is missing, too short, too large to show, or outside the model's folder.
+            ModelNotReadable: The file is missing, too short, too large, or outside the model's folder.
         """
         if self.tensor.data_location != TensorProto.EXTERNAL:
             return _within_limit(self.tensor.raw_data or onnx.numpy_helper.to_array(self.tensor).tobytes())
         place = {entry.key: entry.value for entry in self.tensor.external_data}
-        path = _inside(self.folder, place.get("location", ""))
+        path = inside_folder(self.folder, place.get("location", ""))
         try:
             offset, length = int(place.get("offset") or 0), int(place.get("length") or -1)
             with path.open("rb") as file:
@@ -173,8 +173,12 @@ def _within_limit(data: bytes) -> bytes:
     return data
 
 
-def _inside(folder: Path | None, location: str) -> Path:
-    """The path of a weights file, where it is a file of the model's folder and not one reached from there."""
+def inside_folder(folder: Path | None, location: str) -> Path:
+    """The path of a weights file, where that is a file of the model's folder and not one reached from there.
+
+    Raises:
+        ModelNotReadable: There is no folder, or the location leads out of it.
+    """
     if folder is None:
         msg = "The model was given without its file, so its external weights cannot be found."
         raise ModelNotReadable(msg, then="Pass the path of the model.")

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from google.protobuf.message import DecodeError
-from onnx import ModelProto
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf has no types
+from onnx import ModelProto, TensorProto
 
+from onnxlab.display.lean_model import inside_folder
+from onnxlab.errors import ModelNotReadable
 from onnxlab.facts.graph import ModelLike, load
 
 __all__ = ["ModelSource", "read_structure"]
@@ -20,11 +22,13 @@ class ModelSource:
         model: The model; weights that it keeps in another file stay there.
         name: What to call it.
         folder: Where its file lies, if it is a file.
+        notes: What is amiss, although the graph can be drawn.
     """
 
     model: ModelProto
     name: str = "model"
     folder: Path | None = None
+    notes: tuple[str, ...] = ()
 
 
 def read_structure(model: ModelLike) -> ModelSource:
@@ -42,6 +46,31 @@ def read_structure(model: ModelLike) -> ModelSource:
     except (OSError, ValueError, DecodeError):
         proto = None
     if proto is not None and proto.HasField("graph"):
-        return ModelSource(proto, path.name, path.parent) if path else ModelSource(proto)
+        if path is None:
+            return ModelSource(proto)
+        return ModelSource(proto, path.name, path.parent, _missing_files(proto, path.parent))
     # The common loader knows every other form, and says best what is wrong.
     return ModelSource(load(model))
+
+
+def _missing_files(model: ModelProto, folder: Path) -> tuple[str, ...]:
+    """A note for each weights file that the main graph needs and that is not there."""
+    locations = {
+        entry.value
+        for tensor in model.graph.initializer
+        if tensor.data_location == TensorProto.EXTERNAL
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    notes = []
+    for location in sorted(locations):
+        try:
+            inside_folder(folder, location).stat()
+        except ModelNotReadable as error:
+            notes.append(str(error))
+        except (OSError, ValueError):
+            notes.append(
+                f"The weights file {location[:80]!r} is missing; the graph is complete without it.\n"
+                "Keep the .onnx file and its weights file together in one folder."
+            )
+    return tuple(notes[:3])

@@ -33,6 +33,14 @@ PAGE_MODULES = (
     "base", "view", "grapher", "browser", "text", "protobuf", "json", "zip", "tar",
     "onnx", "onnx-proto", "onnx-schema", "dagre", "xml", "flatbuffers", "hdf5",
 )  # fmt: skip
+# What ONNX Lab adds inside the frame, in one script.
+_FRAME_SCRIPTS = (
+    "graph_marks.js",
+    "graph_ruler.js",
+    "graph_layout.js",
+    "graph_viewport.js",
+    "graph_frame.js",
+)
 # What reading and laying out an ONNX graph needs; in the order in which they import one another.
 PICTURE_MODULES = ("text", "base", "protobuf", "dagre", "grapher", "view", "onnx-proto", "onnx")
 
@@ -62,7 +70,7 @@ def _own(name: str) -> str:
 
 @functools.cache
 def bundle() -> Bundle:
-    """The files of Netron's page, ready for the frame: imports made bare so that an import map can serve them."""
+    """The files of Netron's page for the frame, their imports made bare so that an import map serves them."""
     modules = {
         name: re.sub(r"((?:from|import)\s*\(?\s*)'\./([\w-]+)\.js'", r"\1'netron/\2.js'", _read(f"{name}.js"))
         for name in PAGE_MODULES
@@ -74,7 +82,7 @@ def bundle() -> Bundle:
         "css": _read("grapher.css") + "\n".join(re.findall(r"<style[^>]*>(.*?)</style>", page, re.DOTALL)),
         # A javascript: link is what the frame's content security policy exists to refuse.
         "body": (body[1] if body else "").replace(' href="javascript:void(0)"', ""),
-        "frame": "".join(_own(name) for name in ("graph_marks.js", "graph_frame.js")),
+        "frame": "".join(_own(name) for name in _FRAME_SCRIPTS),
         "version": netron.__version__,
     }
     data = gzip.compress(json.dumps(content).encode(), 9, mtime=0)

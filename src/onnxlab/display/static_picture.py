@@ -1,8 +1,8 @@
-"""The still picture of a graph that stays in the saved notebook: Netron's own layout, drawn without a browser.
+"""The still picture of a graph in the saved notebook: Netron's own layout, drawn without a browser.
 
-Netron's reader, grapher and layout run in QuickJS (a JavaScript engine in a Python package) on a document of
-a few lines (picture.js). The same model gives the same bytes on every machine: texts are measured with a table
-of glyph widths, not with the fonts that happen to be installed.
+Netron's reader, grapher and layout run in QuickJS (a JavaScript engine in a Python package) on a document
+of a few lines (picture.js). The same model gives the same bytes on every machine: texts are measured with a
+table of glyph widths, not with the fonts that happen to be installed.
 """
 
 import base64
@@ -57,7 +57,8 @@ def draw_picture(model: LeanModel, marks: Mapping[str, Mapping[str, Any]] | None
     width, height = round(drawing["width"]), round(drawing["height"])
     body = drawing["body"]
     svg = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
+        f' viewBox="0 0 {width} {height}">'
         f'<style>{_styles(body)}</style><rect width="100%" height="100%" fill="#fff"/>{body}</svg>'
     )
     return Picture(svg, width, height)
@@ -97,13 +98,10 @@ def _run(request: str) -> str:
         answer, failure = engine.eval("answer"), engine.eval("failure")
     except quickjs.JSException as error:
         _engine.cache_clear()  # an interrupted engine may hold half a graph
-        raise PictureFailed(
-            "The picture of this graph could not be drawn.", str(error).splitlines()[0]
-        ) from error
+        answer, failure = None, str(error).splitlines()[0]
     if answer is None:
-        raise PictureFailed(
-            "The picture of this graph could not be drawn.", str(failure or "It never finished.")
-        )
+        msg = "The picture of this graph could not be drawn."
+        raise PictureFailed(msg, str(failure or "The drawing never finished."))
     return str(answer)
 
 

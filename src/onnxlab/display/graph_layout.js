@@ -1,0 +1,146 @@
+// The layout of a graph in several workers at once. Most models are long chains of blocks, each joined to the
+// next by one node; every stretch between such nodes is laid out on its own and the results are stacked.
+
+const STRETCH = 300;    // nodes in one stretch, at least
+
+// Import maps do not reach workers and module workers do not start in a frame without an origin:
+// Netron's layout becomes one classic script.
+const layoutScript = (dagre) => `${dagre.replace(/^export\b.*$/gm, '')}
+  onmessage = ({ data }) => {
+    try {
+      dagre.layout(data.nodes, data.edges, data.layout, data.state);
+      postMessage(data);
+    } catch (error) { postMessage({ type: 'error', message: error.message }); }
+  };`;
+
+// An order in which edges point forward, inputs come just before their first reader and ends just after their
+// last writer; null where there is none.
+const forwardOrder = (nodes, incoming, outgoing) => {
+  const order = [], placed = new Set();
+  const place = (v) => { placed.add(v); order.push(v); };
+  for (const { v } of nodes) {
+    if (placed.has(v) || (incoming.get(v).length === 0 && outgoing.get(v).length > 0)) continue;
+    for (const edge of incoming.get(v)) {
+      if (placed.has(edge.v)) continue;
+      if (incoming.get(edge.v).length > 0) return null;
+      place(edge.v);
+    }
+    place(v);
+    for (const { w } of outgoing.get(v)) {
+      const end = outgoing.get(w).length === 0 && !placed.has(w);
+      if (end && incoming.get(w).every((edge) => placed.has(edge.v))) place(w);
+    }
+  }
+  return order;
+};
+
+// The graph cut behind nodes through which everything passes; neighbouring stretches share that node.
+const stretches = ({ nodes, edges }) => {
+  const whole = [{ nodes, edges, shared: null }];
+  if (nodes.length < 2 * STRETCH || nodes.some((node) => node.parent)) return whole;
+  const byKey = new Map(nodes.map((node) => [node.v, node]));
+  const incoming = new Map(nodes.map(({ v }) => [v, []])), outgoing = new Map(nodes.map(({ v }) => [v, []]));
+  for (const edge of edges) {
+    outgoing.get(edge.v).push(edge);
+    incoming.get(edge.w).push(edge);
+  }
+  const order = forwardOrder(nodes, incoming, outgoing);
+  if (!order) return whole;
+  const found = [], open = new Map();   // nodes whose value is still to be read, and how often
+  let current = { nodes: [], edges: [], shared: null };
+  order.forEach((v, index) => {
+    current.nodes.push(byKey.get(v));
+    if (outgoing.get(v).length > 0) open.set(v, outgoing.get(v).length);
+    for (const edge of incoming.get(v)) {
+      current.edges.push(edge);
+      open.set(edge.v, open.get(edge.v) - 1);
+      if (open.get(edge.v) === 0) open.delete(edge.v);
+    }
+    if (open.size === 1 && current.nodes.length >= STRETCH && order.length - index > STRETCH / 2) {
+      const [shared] = open.keys();
+      found.push(current);
+      current = { nodes: [{ ...byKey.get(shared) }], edges: [], shared };
+    }
+  });
+  return [...found, current];
+};
+
+// Puts laid out stretches under one another (beside one another in a horizontal layout).
+const stack = (parts, { rankdir, ranksep }) => {
+  const [along, across, length] = rankdir === 'LR' ? ['x', 'y', 'width'] : ['y', 'x', 'height'];
+  const end = (list) => list.reduce((most, node) => Math.max(most, node[along] + node[length] / 2), -Infinity);
+  const result = { nodes: [...parts[0].nodes], edges: [...parts[0].edges] };
+  let bottom = end(parts[0].nodes);
+  const places = new Map(result.nodes.map((node) => [node.v, node]));
+  for (const { nodes: [twin, ...nodes], edges, shared } of parts.slice(1)) {
+    const anchor = places.get(shared);
+    const top = nodes.reduce((least, node) => Math.min(least, node[along] - node[length] / 2), Infinity);
+    const exact = anchor[along] - twin[along];
+    const shift = { [across]: anchor[across] - twin[across], [along]: top + exact >= bottom ? exact : bottom + ranksep - top };
+    const move = (place) => { place.x += shift.x; place.y += shift.y; };
+    for (const node of nodes) {
+      move(node);
+      places.set(node.v, node);
+    }
+    for (const edge of edges) {
+      edge.points?.forEach(move);
+      if ('x' in edge) move(edge);
+    }
+    bottom = Math.max(bottom, end(nodes));
+    result.nodes.push(...nodes);
+    result.edges.push(...edges);
+  }
+  return result;
+};
+
+// Stands in for the one worker that Netron expects.
+class LayoutWorkers extends EventTarget {
+  constructor(url) {
+    super();
+    this.url = url;
+    this.workers = [];
+  }
+
+  async postMessage(request) {
+    const parts = stretches(request);
+    const { layout, state } = request;
+    // Netron takes a coarser method for large graphs; stretches are small.
+    const { ranker, ...finer } = layout;
+    const queue = parts.map((part, index) => ({ index, message: { ...part, layout: parts.length > 1 ? finer : layout, state } }));
+    const done = [];
+    const work = async (worker) => {
+      for (let job = queue.shift(); job; job = queue.shift()) {
+        done[job.index] = await new Promise((resolve, reject) => {
+          worker.onmessage = ({ data }) => data.type === 'error' ? reject(new Error(data.message)) : resolve(data);
+          worker.onerror = (event) => reject(new Error(event.message));
+          worker.postMessage(job.message);
+        });
+      }
+    };
+    const count = Math.min(parts.length, navigator.hardwareConcurrency || 2, 4);
+    while (this.workers.length < count) this.workers.push(new Worker(this.url));
+    try {
+      await Promise.all(this.workers.slice(0, count).map(work));
+      const answer = { ...request, ...(done.length > 1 ? stack(done, layout) : done[0]) };
+      this.dispatchEvent(new MessageEvent('message', { data: answer }));
+    } catch (error) {
+      this.dispatchEvent(new MessageEvent('message', { data: { type: 'error', message: error.message } }));
+    }
+  }
+
+  terminate() { this.workers.splice(0).forEach((worker) => worker.terminate()); }
+}
+
+// Where the page's policy forbids workers, Netron lays out by itself.
+const layoutWorkers = async (dagre) => {
+  const url = URL.createObjectURL(new Blob([layoutScript(dagre)], { type: 'text/javascript' }));
+  const works = await new Promise((resolve) => {
+    try {
+      const trial = new Worker(url);
+      trial.onmessage = () => { trial.terminate(); resolve(true); };
+      trial.onerror = () => resolve(false);
+      trial.postMessage({ nodes: [{ v: '0', width: 1, height: 1 }], edges: [], layout: {}, state: {} });
+    } catch { resolve(false); }
+  });
+  return works ? new LayoutWorkers(url) : null;
+};

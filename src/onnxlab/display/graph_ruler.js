@@ -1,0 +1,27 @@
+// Text sizes without laying out the page. Netron asks the browser for the size of every label, one by one,
+// each time with the whole graph in the document; here each distinct text is measured once, in a drawing of its own.
+
+const useRuler = () => {
+  const ruler = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
+  ruler.style.cssText = 'position: absolute; width: 0; height: 0; overflow: hidden; visibility: hidden';
+  document.body.append(ruler);
+  const sizes = new Map();
+  const measure = SVGGraphicsElement.prototype.getBBox;
+  SVGTextElement.prototype.getBBox = function () {
+    const around = this.parentNode?.getAttribute('class') ?? '';
+    const kind = ['node-argument', 'node-item'].find((name) => around.includes(name)) ?? this.getAttribute('class') ?? '';
+    const key = `${kind}\n${this.querySelector('tspan')?.style.fontWeight ?? ''}\n${this.textContent}`;
+    if (!sizes.has(key)) {
+      const group = document.createElementNS('http://www.w3.org/2000/svg', 'g');
+      group.setAttribute('class', kind);
+      const copy = this.cloneNode(true);
+      for (const place of ['x', 'y', 'transform']) copy.removeAttribute(place);
+      group.append(copy);
+      ruler.append(group);
+      const { x, y, width, height } = measure.call(copy);
+      sizes.set(key, { x, y, width, height });
+      group.remove();
+    }
+    return sizes.get(key);
+  };
+};
