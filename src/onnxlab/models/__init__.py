@@ -1,0 +1,1 @@
+"""Ready-made networks with trained weights and data that several chapters share."""
