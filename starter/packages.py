@@ -23,8 +23,8 @@ _LOG = "onnxlab-install.log"
 
 # What pip says when something fails, and what that means.
 _OFFLINE = (
-    r"Temporary failure in name resolution|NewConnectionError|getaddrinfo failed|ConnectTimeout"
-    r"|Read timed out|ProxyError|Network is unreachable|ConnectionError"
+    r"Failed to establish a new connection|NewConnectionError|NameResolutionError|getaddrinfo failed"
+    r"|ConnectTimeout|Read timed out|ProxyError|Connection (refused|reset|aborted)|Network is unreachable"
 )
 _REASONS = (
     (r"No space left on device|Errno 28", "The disk is full.", "Free about 3 GB and"),
@@ -195,12 +195,14 @@ def phase(line: str) -> str:
 
 def diagnosis(said: str, log: Path) -> Stop:
     """Return the message about a failed pip, from what it said."""
-    why, then = "pip's last lines:", "Read the log, and"
+    why, then = "pip said:", "Read the log, and"
     for pattern, reason, advice in _REASONS:
         if re.search(pattern, said):
-            why, then = f"{reason} pip's last lines:", advice
+            why, then = f"{reason} pip said:", advice
             break
-    last = [f"    {line[:160]}" for line in said.splitlines() if line.strip()][-5:]
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith(("ERROR", "error"))] or lines
+    last = [f"    {line[:160]}" for line in errors[-3:]]
     return Stop(
         "The packages could not be installed.",
         "\n".join([why, *last]),
