@@ -62,7 +62,7 @@ UNSEEN = {
 
 @pytest.fixture(scope="module")
 def run_nbval(tmp_path_factory):
-    """Give a function that runs pytest over all the notebooks: notebook -> its failure, or "" if it is green."""
+    """Give a function that runs pytest over all notebooks: name -> its failure, "" if it is green."""
     folder = tmp_path_factory.mktemp("course")
     (folder / "pytest.ini").write_text("[pytest]\n")
     marked = {name: cell for name, (cell, _) in (WRONG | HOLES).items()}
