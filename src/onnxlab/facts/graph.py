@@ -1,6 +1,6 @@
 """What a graph contains: operators, values and their shapes, who feeds which input, what differs.
 
-The parts live in `loading`, `nodes` and `graph_diff`; this module is their common face.
+The parts live in `loading`, `nodes`, `values` and `graph_diff`; this module is their common face.
 """
 
 import difflib
@@ -10,16 +10,22 @@ from dataclasses import dataclass
 import onnx
 
 from onnxlab.errors import UnknownValue
+from onnxlab.facts.graph_diff import Change, GraphDiff, NodeChange, diff
 from onnxlab.facts.loading import ModelLike, load
 from onnxlab.facts.nodes import GraphNode, function_name, nodes_of, op_types, outline, subgraphs, walk
+from onnxlab.facts.values import Dims, Value, declared, initializers
 
 __all__ = [
+    "Change",
     "Dims",
+    "GraphDiff",
     "GraphNode",
     "GraphSummary",
     "ModelLike",
+    "NodeChange",
     "Value",
     "consumers",
+    "diff",
     "dims",
     "load",
     "op_types",
@@ -29,28 +35,6 @@ __all__ = [
     "value",
     "walk",
 ]
-
-Dims = tuple[int | str | None, ...]
-"""A shape: a number, a symbolic name, or None for an axis about which nothing is said."""
-
-
-@dataclass(frozen=True)
-class Value:
-    """A value of a graph: an input, an output, an initializer, or one in between.
-
-    Attributes:
-        name: Its name.
-        dtype: NumPy's name of the element type; for a sequence, optional or map, ONNX's description.
-        dims: Its shape, or None where the rank is not known.
-    """
-
-    name: str
-    dtype: str
-    dims: Dims | None
-
-    def __str__(self) -> str:
-        shape = "..." if self.dims is None else ", ".join("?" if d is None else str(d) for d in self.dims)
-        return f"{self.name}: {self.dtype}[{shape}]"
 
 
 @dataclass(frozen=True)
@@ -93,9 +77,9 @@ def summary(model: ModelLike) -> GraphSummary:
     return GraphSummary(
         ir_version=proto.ir_version,
         opsets={opset.domain or "ai.onnx": opset.version for opset in proto.opset_import},
-        inputs=tuple(_from_info(info) for info in proto.graph.input),
-        outputs=tuple(_from_info(info) for info in proto.graph.output),
-        initializers=tuple(_initializers(proto.graph)),
+        inputs=declared(proto.graph.input),
+        outputs=declared(proto.graph.output),
+        initializers=initializers(proto.graph),
         nodes=tuple(nodes_of(proto.graph.node)),
         functions=tuple(function_name(function) for function in proto.functions),
         producer=f"{proto.producer_name} {proto.producer_version}".strip(),
@@ -150,12 +134,10 @@ def value(model: ModelLike, name: str) -> Value:
     """
     proto = load(model)
     for graph in _graphs(proto.graph):
-        for info in [*graph.input, *graph.output, *graph.value_info]:
-            if info.name == name:
-                return _from_info(info)
-        for tensor in _initializers(graph):
-            if tensor.name == name:
-                return tensor
+        known = declared([*graph.input, *graph.output, *graph.value_info]) + initializers(graph)
+        for found in known:
+            if found.name == name:
+                return found
     _require(proto, name)
     return Value(name, "?", None)
 
@@ -181,39 +163,10 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
             yield from _graphs(inner)
 
 
-def _initializers(graph: onnx.GraphProto) -> list[Value]:
-    dense = [Value(t.name, _dtype(t.data_type), tuple(t.dims)) for t in graph.initializer]
-    sparse = [
-        Value(t.values.name, _dtype(t.values.data_type), tuple(t.dims)) for t in graph.sparse_initializer
-    ]
-    return dense + sparse
-
-
-def _from_info(info: onnx.ValueInfoProto) -> Value:
-    kind = info.type.WhichOneof("value")
-    if kind is None:
-        return Value(info.name, "?", None)
-    if kind != "tensor_type":
-        return Value(info.name, onnx.helper.printable_type(info.type), None)
-    tensor = info.type.tensor_type
-    if not tensor.HasField("shape"):
-        return Value(info.name, _dtype(tensor.elem_type), None)
-    shape: Dims = tuple(
-        axis.dim_value if axis.HasField("dim_value") else (axis.dim_param or None)
-        for axis in tensor.shape.dim
-    )
-    return Value(info.name, _dtype(tensor.elem_type), shape)
-
-
-def _dtype(elem_type: int) -> str:
-    name = str(onnx.TensorProto.DataType.Name(elem_type)).lower()
-    return {"float": "float32", "double": "float64", "undefined": "?"}.get(name, name)
-
-
 def _require(proto: onnx.ModelProto, name: str) -> None:
     known: set[str] = set()
     for graph in _graphs(proto.graph):
-        known |= {info.name for info in graph.input} | {tensor.name for tensor in _initializers(graph)}
+        known |= {info.name for info in graph.input} | {tensor.name for tensor in initializers(graph)}
         known |= {output for node in graph.node for output in node.output if output}
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)

@@ -41,6 +41,9 @@ class GraphNode:
         """A short name for messages: the node's name, else its first output."""
         return self.name or next((output for output in self.outputs if output), self.path)
 
+    def __str__(self) -> str:
+        return f"{self.op} {self.label}" + (f" in {self.scope}" if self.scope else "")
+
 
 def operator(node: onnx.NodeProto) -> str:
     """Return the operator's name, with the domain in front when it is a foreign one.

@@ -1,0 +1,287 @@
+"""Which node of one graph is which node of another, whatever the nodes and values are called.
+
+Four passes, each over the nodes the ones before left:
+
+1. nodes that compute the same from the same values, traced back to inputs and weights;
+2. nodes of one operator with one name; where the name ends in a number, an exporter may have counted it up,
+   and attributes and weight shapes must agree, too;
+3. nodes of one operator in the same order, those with equal attributes and weight shapes first;
+4. what stands in one place between matched neighbours and reads the same value: there the operator changed.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
+from functools import cache
+from typing import TypeAlias
+
+import onnx
+from onnx import numpy_helper
+
+from onnxlab.facts.nodes import GraphNode, nodes_of, subgraphs
+
+__all__ = ["Body", "Matching", "Scope", "Token", "match", "plain_attributes", "tensor_token"]
+
+Token: TypeAlias = Hashable
+"""Stands for a value: two values with one token are the same value."""
+
+Body: TypeAlias = onnx.GraphProto | onnx.FunctionProto
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The nodes of one graph or function body, and what it has before the first of them runs.
+
+    Attributes:
+        nodes: Its own nodes, without those of subgraphs.
+        tokens: Inputs, weights, and values of the graphs around it.
+        weights: The tensors of this graph and of those around it, by name.
+        opsets: The operator set of each domain; it says what an attribute is that a node leaves out.
+    """
+
+    nodes: Sequence[GraphNode]
+    tokens: Mapping[str, Token]
+    weights: Mapping[str, onnx.TensorProto] = field(default_factory=dict)
+    opsets: Mapping[str, int] = field(default_factory=dict)
+
+    def token(self, name: str) -> Token:
+        """Return what a value is; None for an omitted one."""
+        return self.tokens.get(name, ("unknown", name)) if name else None
+
+    def inner(self, body: Body, path: str, tokens: Mapping[str, Token]) -> "Scope":
+        """Return the scope of a body that stands in this one, given what its inputs are."""
+        own: dict[str, onnx.TensorProto] = {}
+        known = {**self.tokens, **tokens}
+        if isinstance(body, onnx.GraphProto):
+            own = {tensor.name: tensor for tensor in body.initializer}
+            known |= {name: tensor_token(tensor) for name, tensor in own.items()}
+            known |= {s.values.name: ("sparse", s.SerializeToString()) for s in body.sparse_initializer}
+        return Scope(nodes_of(body.node, path), known, {**self.weights, **own}, self.opsets)
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Which nodes of two scopes belong together, and which values thereby.
+
+    Attributes:
+        before: The first scope, with tokens for the values its nodes make, too.
+        after: The second scope, likewise; a token on both sides is one value.
+        pairs: Nodes of the first scope with their counterparts in the second, in the first one's order.
+    """
+
+    before: Scope
+    after: Scope
+    pairs: Sequence[tuple[GraphNode, GraphNode]]
+
+
+def tensor_token(tensor: onnx.TensorProto) -> Token:
+    """Return what a tensor is: its type, shape and content, not its name.
+
+    Example:
+        >>> a, b = (onnx.helper.make_tensor(name, 1, [2], [1.0, 2.0]) for name in "ab")
+        >>> tensor_token(a) == tensor_token(b)
+        True
+    """
+    array = numpy_helper.to_array(tensor)
+    content = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+    return "tensor", tensor.data_type, tuple(tensor.dims), hashlib.sha256(content).digest()
+
+
+def plain_attributes(node: onnx.NodeProto, opsets: Mapping[str, int]) -> dict[str, Token]:
+    """Return a node's attributes, other than graphs, in a form that can be compared.
+
+    An attribute with the value it has by default is left out: one exporter writes it, the other does not.
+
+    Example:
+        >>> pool = onnx.helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], ceil_mode=0)
+        >>> plain_attributes(pool, {"": 18}).keys()
+        dict_keys(['kernel_shape'])
+    """
+    found: dict[str, Token] = {}
+    defaults = _defaults(node.op_type, opsets.get(node.domain, 0), node.domain)
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.TENSOR:
+            found[attribute.name] = tensor_token(attribute.t)
+        elif attribute.type not in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
+            content = _content(attribute)
+            if defaults.get(attribute.name) != content:
+                found[attribute.name] = content
+    return found
+
+
+@cache
+def _defaults(op_type: str, opset: int, domain: str) -> dict[str, bytes]:
+    if not onnx.defs.has(op_type, opset, domain):
+        return {}
+    attributes = onnx.defs.get_schema(op_type, opset, domain).attributes
+    return {name: _content(attribute.default_value) for name, attribute in attributes.items()}
+
+
+def _content(attribute: onnx.AttributeProto) -> bytes:
+    bare = onnx.AttributeProto()
+    bare.CopyFrom(attribute)
+    bare.ClearField("doc_string")
+    content: bytes = bare.SerializeToString(deterministic=True)
+    return content
+
+
+def match(a: Scope, b: Scope) -> Matching:
+    """Find the counterparts of a scope's nodes in another scope.
+
+    Example:
+        >>> relu, same = (onnx.helper.make_node("Relu", [name], ["out"]) for name in "xy")
+        >>> a, b = Scope(nodes_of([relu]), {"x": "input 0"}), Scope(nodes_of([same]), {"y": "input 0"})
+        >>> [(before.inputs, after.inputs) for before, after in match(a, b).pairs]
+        [(('x',), ('y',))]
+    """
+    return _Matcher(a, b).match()
+
+
+class _Matcher:
+    def __init__(self, a: Scope, b: Scope) -> None:
+        self._a, self._b = a, b
+        self._ids: dict[Token, int] = {}
+        self._traced_a, self._signature_a = self._trace(a)
+        self._traced_b, self._signature_b = self._trace(b)
+        self._partner: dict[str, GraphNode] = {}  # path in a -> node of b
+        self._taken: set[str] = set()  # paths in b
+
+    def match(self) -> Matching:
+        self._same_computation()
+        self._same_name()
+        self._same_order(lambda scope, node: (node.op, _kind(scope, node)))
+        self._same_order(lambda _, node: (node.op, _held_type(node)))
+        self._same_place()
+        before, after = self._tokens()
+        return Matching(replace(self._a, tokens=before), replace(self._b, tokens=after), self._pairs())
+
+    def _pairs(self) -> list[tuple[GraphNode, GraphNode]]:
+        return [(node, self._partner[node.path]) for node in self._a.nodes if node.path in self._partner]
+
+    # Tracing
+
+    def _trace(self, scope: Scope) -> tuple[dict[str, Token], dict[str, int]]:
+        """Return each value's token and each node's signature, from inputs, weights and operators."""
+        tokens, signatures = dict(scope.tokens), {}
+        for node in scope.nodes:
+            signatures[node.path] = signature = self._sign(scope, node, tokens)
+            constant = _constant(node)
+            for i, name in enumerate(node.outputs):
+                tokens[name] = constant or ("out", signature, i)
+        return tokens, signatures
+
+    def _sign(self, scope: Scope, node: GraphNode, tokens: Mapping[str, Token]) -> int:
+        read = tuple(tokens.get(name, ("unknown", name)) if name else None for name in node.inputs)
+        bodies = []
+        for label, graph in subgraphs(node.proto):
+            inputs = {
+                info.name: ("body input", node.path.count("/"), i) for i, info in enumerate(graph.input)
+            }
+            around = replace(scope, tokens=tokens)
+            inner, inside = self._trace(around.inner(graph, f"{node.path}/{label}", inputs))
+            outputs = tuple(inner.get(info.name) for info in graph.output)
+            bodies.append((label, outputs, tuple(sorted(inside.values()))))
+        attributes = frozenset(plain_attributes(node.proto, scope.opsets).items())
+        key = (node.op, len(node.outputs), read, attributes, tuple(bodies))
+        return self._ids.setdefault(key, len(self._ids))
+
+    def _tokens(self) -> tuple[dict[str, Token], dict[str, Token]]:
+        """Return the traced tokens, made equal for the outputs of nodes that were paired in spite of them."""
+        before, after = dict(self._traced_a), dict(self._traced_b)
+        for ours, theirs in self._pairs():
+            for i, (mine, other) in enumerate(zip(ours.outputs, theirs.outputs, strict=False)):
+                if before[mine] != after[other]:
+                    before[mine] = after[other] = ("pair", ours.path, i)
+        return before, after
+
+    # The passes
+
+    def _pair(self, ours: GraphNode, theirs: GraphNode) -> None:
+        self._partner[ours.path] = theirs
+        self._taken.add(theirs.path)
+
+    def _same_computation(self) -> None:
+        twins: dict[int, list[GraphNode]] = defaultdict(list)
+        for node in self._b.nodes:
+            twins[self._signature_b[node.path]].append(node)
+        for ours in self._a.nodes:
+            if found := twins[self._signature_a[ours.path]]:
+                theirs = next((node for node in found if node.label == ours.label), found[0])
+                found.remove(theirs)
+                self._pair(ours, theirs)
+
+    def _same_name(self) -> None:
+        by_name = {(node.op, node.label): node for node in self._b.nodes if node.path not in self._taken}
+        for node in self._a.nodes:
+            found = by_name.get((node.op, node.label))
+            if found is None or found.path in self._taken or node.path in self._partner:
+                continue
+            if not node.label[-1:].isdigit() or _kind(self._a, node) == _kind(self._b, found):
+                self._pair(node, found)
+
+    def _same_order(self, key: Callable[[Scope, GraphNode], Token]) -> None:
+        for i, j, size in self._align(key).get_matching_blocks():
+            for ours, theirs in zip(self._a.nodes[i : i + size], self._b.nodes[j : j + size], strict=True):
+                if ours.path not in self._partner and theirs.path not in self._taken:
+                    self._pair(ours, theirs)
+
+    def _same_place(self) -> None:
+        alone = self._align(lambda scope, node: (scope is self._a, node.path))
+        for tag, i, i_end, j, j_end in alone.get_opcodes():
+            if tag != "replace":
+                continue
+            ours = [node for node in self._a.nodes[i:i_end] if node.path not in self._partner]
+            theirs = [node for node in self._b.nodes[j:j_end] if node.path not in self._taken]
+            for node in ours:
+                before, after = self._tokens()
+                reads = [other for other in theirs if _reads(node, before) == _reads(other, after)]
+                if reads and _reads(node, before) is not None:
+                    self._pair(node, reads[0])
+                    theirs.remove(reads[0])
+
+    def _align(self, key: Callable[[Scope, GraphNode], Token]) -> SequenceMatcher[Token]:
+        """Align both sequences of nodes; matched nodes count as equal, the others by their key."""
+        known = {theirs.path: path for path, theirs in self._partner.items()}
+        ours = [
+            ("pair", node.path) if node.path in self._partner else ("key", key(self._a, node))
+            for node in self._a.nodes
+        ]
+        theirs = [
+            ("pair", known[node.path]) if node.path in known else ("key", key(self._b, node))
+            for node in self._b.nodes
+        ]
+        return SequenceMatcher(None, ours, theirs, autojunk=False)
+
+
+def _constant(node: GraphNode) -> Token | None:
+    """What a Constant node holds; the same as the initializer of that content."""
+    if node.op != "Constant" or len(node.proto.attribute) != 1:
+        return None
+    attribute = node.proto.attribute[0]
+    if attribute.name == "value":
+        return tensor_token(attribute.t)
+    value = onnx.helper.get_attribute_value(attribute)
+    kinds = {"value_int": onnx.TensorProto.INT64, "value_float": onnx.TensorProto.FLOAT}
+    kind = kinds.get(attribute.name.removesuffix("s"))
+    if kind is None:
+        return None
+    dims = [len(value)] if attribute.name.endswith("s") else []
+    return tensor_token(onnx.helper.make_tensor("", kind, dims, value if dims else [value]))
+
+
+def _held_type(node: GraphNode) -> Token:
+    """The type and shape of a Constant; two constants of different types have nothing in common."""
+    constant = _constant(node)
+    return constant[:3] if isinstance(constant, tuple) else None
+
+
+def _kind(scope: Scope, node: GraphNode) -> Token:
+    shapes = tuple(tuple(scope.weights[name].dims) for name in node.inputs if name in scope.weights)
+    labels = tuple(label for label, _ in subgraphs(node.proto))
+    return frozenset(plain_attributes(node.proto, scope.opsets).items()), shapes, labels
+
+
+def _reads(node: GraphNode, tokens: Mapping[str, Token]) -> Token:
+    return tokens.get(node.inputs[0]) if node.inputs else None
