@@ -122,6 +122,7 @@ const start = async ({ kit, model: bytes, operators, marks: given, dark, name })
   useRuler();
   const [workers, { base, browser, view: netron }] = await Promise.all([layoutWorkers(kit.modules.dagre), importNetron(kit.modules)]);
   showValues(netron.Graph, () => marks);
+  linkInnerBodies(netron.Block);
   const host = new (hostClass(browser.Host, { base, workers, operators, name }))();
   view = new netron.View(host);
   const show = view.show.bind(view);

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
+from onnxlab.display.graph_pane import Pane
 from onnxlab.display.lean_model import LeanModel
 from onnxlab.display.static_picture import Picture
 
@@ -26,26 +27,27 @@ _BOX = "border-left: 4px solid {}; padding: 6px 12px; white-space: pre-wrap"
 
 
 def pictures_html(
-    summary: str, panes: Sequence[tuple[str, LeanModel, Picture]], notes: Sequence[str] = ()
+    summary: str, panes: Sequence[Pane], pictures: Sequence[Picture], notes: Sequence[str] = ()
 ) -> str:
     """Pictures as images, so that nothing in them can run or load anything.
 
     Args:
         summary: One line about all of them.
-        panes: Name, model and picture of each graph.
+        panes: The models.
+        pictures: The picture of each.
         notes: What else there is to say.
     """
     figures = "".join(
-        f'<figure style="margin: 0">{_caption(name, len(panes))}{_image(name, model, picture)}</figure>'
-        for name, model, picture in panes
+        f'<figure style="margin: 0">{_caption(pane, len(panes))}{_image(pane, picture)}</figure>'
+        for pane, picture in zip(panes, pictures, strict=True)
     )
     box = "display: flex; gap: 16px; max-height: 480px; overflow: auto"
     return _still(f' title="{escape(summary)}"', box, figures, notes)
 
 
-def note_html(summary: str, models: Sequence[LeanModel], notes: Sequence[str] = ()) -> str:
+def note_html(summary: str, panes: Sequence[Pane], notes: Sequence[str] = ()) -> str:
     """What stands in the file in place of a picture of a large graph."""
-    counts = "; ".join(operators(model) for model in models)
+    counts = "; ".join(operators(pane.flat) for pane in panes)
     text = f"{summary}: {counts}. There is no still picture of a graph this large; run the cell to see it."
     return _still("", _BOX.format("#888"), escape(text), notes)
 
@@ -64,14 +66,14 @@ def operators(model: LeanModel, most: int = 12) -> str:
     return ", ".join(words) + (f" and {rest} more operators" if rest > 0 else "")
 
 
-def _image(name: str, model: LeanModel, picture: Picture) -> str:
+def _image(pane: Pane, picture: Picture) -> str:
     data = base64.b64encode(picture.svg.encode()).decode()
-    alt = escape(f"Graph of {name}: {operators(model)}")
+    alt = escape(f"Graph of {pane.name}: {operators(pane.flat)}")
     return f'<img alt="{alt}" width="{picture.width}" src="data:image/svg+xml;base64,{data}">'
 
 
-def _caption(name: str, panes: int) -> str:
-    return f"<figcaption>{escape(name)}</figcaption>" if panes > 1 else ""
+def _caption(pane: Pane, panes: int) -> str:
+    return f"<figcaption>{escape(pane.name)}</figcaption>" if panes > 1 else ""
 
 
 def _still(attributes: str, style: str, content: str, notes: Sequence[str]) -> str:

@@ -3,6 +3,8 @@
 
 const IDENTIFIER = 'onnxlab.id';
 
+const isGroup = (node) => node.onnxlabId?.startsWith('group:');
+
 // Give every node of a model that Netron has read its identifier, and take the carrier out of the metadata.
 const identifyNodes = (model) => {
   const seen = new Set();
@@ -41,6 +43,19 @@ const showValues = (Graph, marks) => {
       box.onnxlabList = list;
     }
     return box;
+  };
+};
+
+// Netron draws what a body reads from around it only for bodies of the main graph; here also for the bodies inside.
+const linkInnerBodies = (Block) => {
+  const { build, update } = Block.prototype;
+  Block.prototype.build = function (...args) {
+    this.target.addTunnels();
+    build.apply(this, args);
+  };
+  Block.prototype.update = function () {
+    update.call(this);
+    this.target.updateTunnels();
   };
 };
 

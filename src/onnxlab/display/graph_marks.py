@@ -14,7 +14,16 @@ from typing import Any, TypeAlias, TypeGuard
 from onnxlab.errors import OnnxLabError
 from onnxlab.facts.graph import GraphNode
 
-__all__ = ["Highlight", "Marks", "Values", "highlight_marks", "merge_marks", "unknown_names", "value_marks"]
+__all__ = [
+    "Highlight",
+    "Marks",
+    "Values",
+    "group_marks",
+    "highlight_marks",
+    "merge_marks",
+    "unknown_names",
+    "value_marks",
+]
 
 Marks: TypeAlias = dict[str, dict[str, Any]]
 """Marks by the path of their node."""
@@ -83,6 +92,27 @@ def merge_marks(*several: Marks) -> Marks:
         for path, mark in marks.items():
             merged[path] = merged.get(path, {}) | mark
     return merged
+
+
+def group_marks(members: Mapping[str, Iterable[str]], marks: Marks) -> Marks:
+    """What is marked inside a group shows on the group: a border, and the largest of the numbers.
+
+    Args:
+        members: The paths of the nodes in each group.
+        marks: The marks of nodes.
+    """
+    groups: Marks = {}
+    for path, inside in members.items():
+        own = [marks[member] for member in inside if member in marks]
+        strokes = [mark["stroke"] for mark in own if "stroke" in mark]
+        sizes = [mark["size"] for mark in own if "size" in mark]
+        if strokes:
+            groups.setdefault(path, {})["stroke"] = strokes[0]
+        if sizes:
+            largest = max(sizes, key=_nan_last)
+            rows = [["largest inside", _text(largest)]]
+            groups.setdefault(path, {}).update(rows=rows, fill=_fill(largest), size=largest)
+    return groups
 
 
 def unknown_names(nodes: Mapping[str, GraphNode], names: Iterable[str]) -> list[str]:

@@ -2,8 +2,8 @@
 
 from onnxlab.display.graph_html import message_html
 from onnxlab.display.graph_marks import Highlight, Values
-from onnxlab.display.graph_widget import GraphView, Pane
-from onnxlab.display.lean_model import lean_model
+from onnxlab.display.graph_pane import make_pane
+from onnxlab.display.graph_widget import GraphView
 from onnxlab.display.model_source import read_structure
 from onnxlab.errors import OnnxLabError
 from onnxlab.facts.graph import ModelLike
@@ -31,6 +31,7 @@ def graph(
     *,
     highlight: Highlight = None,
     values: Values = None,
+    groups: bool | None = None,
     height: int | None = None,
 ) -> GraphView | GraphMessage:
     """Show a model's graph.
@@ -40,6 +41,8 @@ def graph(
         highlight: Operators, or names of nodes or values, to highlight; as a mapping, with a colour for each.
         values: A number, shape or text for names of nodes or values, written into the nodes; numbers are
             coloured by their size, and the first node whose number jumps has a red border.
+        groups: Whether the nodes are first seen as groups, one for each module of the network, that open on
+            a click; by default in models of more than a hundred nodes.
         height: Height in pixels; by default as high as the graph, within limits.
 
     Returns:
@@ -47,8 +50,8 @@ def graph(
     """
     try:
         source = read_structure(model)
-        lean = lean_model(source.model, source.folder)
-        pane = Pane(source.name, lean, len(source.model.graph.node), {})
-        return GraphView([pane], highlight=highlight, values=values, height=height, notes=source.notes)
+        return GraphView(
+            [make_pane(source, groups)], highlight=highlight, values=values, height=height, notes=source.notes
+        )
     except OnnxLabError as error:
         return GraphMessage(error)

@@ -18,12 +18,13 @@ const ask = (model, content, seconds = 60) => new Promise((resolve, reject) => {
   model.send({ ...content, request });
 });
 const copyOf = (view) => new Uint8Array(view.buffer ?? view, view.byteOffset ?? 0, view.byteLength).slice();
-const unzip = (bytes) => new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).text();
+const unzip = async (bytes) => new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer());
+const textOf = (bytes) => new TextDecoder().decode(bytes);
 
 const netronKit = (model) => {
   const key = model.get('_kit');
   if (!kits.has(key)) {
-    const kit = ask(model, { kind: 'kit' }).then(({ buffers: [bytes] }) => unzip(bytes)).then(JSON.parse);
+    const kit = ask(model, { kind: 'kit' }).then(({ buffers: [bytes] }) => unzip(bytes)).then((bytes) => JSON.parse(textOf(bytes)));
     kits.set(key, kit);
     kit.catch(() => kits.delete(key));
   }
@@ -80,8 +81,19 @@ const textBox = (tag, className, colour) => (text) => {
 const messageBox = textBox('div', 'onnxlab-message', '#d22');
 const noteBox = textBox('pre', 'onnxlab-note', '#e8590c');
 
+// Below the graph of a large model: groups or nodes.
+const groupButton = (counts, choose) => {
+  const button = document.createElement('button');
+  button.className = 'onnxlab-groups jp-mod-styled';
+  const label = (grouped) => { button.textContent = grouped ? 'Show every node' : `Show groups (${counts.filter(Boolean).join(' and ')})`; };
+  let grouped = true;
+  label(grouped);
+  button.addEventListener('click', () => { grouped = !grouped; label(grouped); choose(grouped); });
+  return button;
+};
+
 // One pane is one model in one frame.
-const showPane = (model, pane, row, kit, select) => {
+const showPane = (model, pane, row, kit, { select, grouped }) => {
   const title = model.get('_titles')[pane];
   const frame = makeFrame(model.get('_height'), title);
   const column = document.createElement('figure');
@@ -91,14 +103,16 @@ const showPane = (model, pane, row, kit, select) => {
   row.append(column);
   const send = (message) => frame.contentWindow?.postMessage(message, '*');
   const fail = (error) => frame.replaceWith(messageBox(error.message));
-  const content = ask(model, { kind: 'model', pane });
-  content.catch(() => {});
+  const content = () => ask(model, { kind: 'model', pane, grouped: grouped() });
+  let asked = content();
+  asked.catch(() => {});
   const handlers = {
     // Also after the page has taken the frame out of the document and put it back, which empties it.
     hello: async () => {
       delete frame.dataset.status;
-      const { message, buffers: [bytes, operators] } = await content;
-      const start = { kind: 'start', kit: await kit, model: bytes, operators: await unzip(operators), name: message.name };
+      const { message, buffers: [bytes, operators] } = await (asked ?? content());
+      asked = null;
+      const start = { kind: 'start', kit: await kit, model: await unzip(bytes), operators: textOf(await unzip(operators)), name: message.name };
       send({ ...start, marks: model.get('_marks')[pane], dark: isDark() });
     },
     ready: ({ nodes }) => { frame.dataset.nodes = nodes; frame.dataset.status = 'ready'; },
@@ -123,8 +137,9 @@ const showPane = (model, pane, row, kit, select) => {
     if (source === frame.contentWindow && Object.hasOwn(handlers, data?.kind)) Promise.resolve(handlers[data.kind](data)).catch(fail);
   };
   window.addEventListener('message', receive);
-  kit.then((files) => { frame.srcdoc = frameDocument(files); }, fail);
-  return { frame, send, close: () => { window.removeEventListener('message', receive); column.remove(); } };
+  const load = () => kit.then((files) => { frame.srcdoc = frameDocument(files); }, fail);
+  load();
+  return { frame, send, load, close: () => { window.removeEventListener('message', receive); column.remove(); } };
 };
 
 const render = ({ model, el }) => {
@@ -137,11 +152,15 @@ const render = ({ model, el }) => {
     model.set('_selected', [from, id]);
     model.save_changes();
   };
+  let grouped = model.get('_groups').some((count) => count > 0);
+  if (grouped) {
+    el.append(groupButton(model.get('_groups'), (value) => { grouped = value; panes.forEach((pane) => pane.load()); }));
+  }
   const notes = document.createElement('div');
   el.append(notes);
   const showNotes = () => notes.replaceChildren(...model.get('_notes').map(noteBox));
   showNotes();
-  const panes = model.get('_marks').map((_, index) => showPane(model, index, row, kit, select));
+  const panes = model.get('_marks').map((_, index) => showPane(model, index, row, kit, { select, grouped: () => grouped }));
   const all = (message) => panes.forEach((pane, index) => pane.send(message(index)));
   const themed = new MutationObserver(() => all(() => ({ kind: 'theme', dark: isDark() })));
   themed.observe(document.body, { attributes: true, attributeFilter: ['data-jp-theme-light', 'class'] });

@@ -2,7 +2,6 @@
 
 import gzip
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import PurePath
 from typing import Any
@@ -22,39 +21,15 @@ from onnxlab.display.graph_marks import (
     unknown_names,
     value_marks,
 )
+from onnxlab.display.graph_pane import Pane
 from onnxlab.display.lean_model import LeanModel
-from onnxlab.display.static_picture import Picture, PictureFailed, draw_picture
 from onnxlab.errors import OnnxLabError
 from onnxlab.facts.graph import GraphNode
 
-__all__ = ["GraphView", "Pane"]
+__all__ = ["GraphView"]
 
-# Larger graphs have no still picture: it would be neither readable nor small.
-_PICTURE_NODES = 60
 _LOWEST, _HIGHEST = 160, 480
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-
-
-@dataclass(frozen=True)
-class Pane:
-    """One model of a view.
-
-    Attributes:
-        name: What to call it.
-        lean: Its lean copy.
-        nodes: The number of nodes of its main graph.
-        marks: What is drawn onto it whatever else is highlighted.
-    """
-
-    name: str
-    lean: LeanModel
-    nodes: int
-    marks: Marks
-
-    def __str__(self) -> str:
-        inner = len(self.lean.nodes) - self.nodes
-        count = f"{self.nodes:,} node{'' if self.nodes == 1 else 's'}"
-        return f"{self.name}, {count}{f' and {inner:,} inside them' if inner else ''}"
 
 
 class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships no types
@@ -69,6 +44,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
     _esm = (resources.files("onnxlab.display") / "graph_widget.js").read_text("utf-8")
     _kit = traitlets.Unicode().tag(sync=True)
     _height = traitlets.Int(_HIGHEST).tag(sync=True)
+    _groups = traitlets.List().tag(sync=True)
     _titles = traitlets.List().tag(sync=True)
     _notes = traitlets.List().tag(sync=True)
     _marks = traitlets.List().tag(sync=True)
@@ -82,13 +58,16 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         highlight: Highlight = None,
         values: Values = None,
         height: int | None = None,
+        marks: Sequence[Marks] | None = None,
         notes: Sequence[str] = (),
     ) -> None:
         self._panes = list(panes)
         self._own_notes = list(notes)
         self._highlight, self._values = highlight, values
-        marks = self._all_marks()
-        self._pictures = _pictures(self._panes, marks)
+        self._given = list(marks or [{} for _ in self._panes])
+        all_marks = self._all_marks()
+        pictures = [pane.picture(own, grouped=True) for pane, own in zip(self._panes, all_marks, strict=True)]
+        self._pictures = [picture for picture in pictures if picture]
         if height is None:
             drawn = max((picture.height + 40 for picture in self._pictures), default=_HIGHEST)
             height = max(_LOWEST, min(_HIGHEST, drawn))
@@ -97,7 +76,8 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
             _height=height,
             _titles=[pane.name for pane in self._panes] if len(self._panes) > 1 else [],
             _notes=self._all_notes(),
-            _marks=marks,
+            _marks=all_marks,
+            _groups=[pane.groups.top if pane.groups else 0 for pane in self._panes],
         )
         self.on_msg(self._answer)
 
@@ -106,7 +86,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         """The node that was clicked last; of two graphs side by side, in the one where it was clicked."""
         match self._selected:
             case [int(pane), str(path)] if 0 <= pane < len(self._panes):
-                return self._panes[pane].lean.nodes.get(path)
+                return self._panes[pane].node(path)
         return None
 
     @property
@@ -139,43 +119,41 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
             OnnxLabError: There is no such node.
         """
         for number, pane in enumerate(self._panes):
-            for path, node in pane.lean.nodes.items():
+            for path, node in pane.model(grouped=True).nodes.items():
                 if name in (path, node.name, *node.outputs, node.op):
                     self._selected = [number, path]
                     self._wanted = [number, path, len(self._wanted) and self._wanted[2] + 1]
                     return node
-        raise OnnxLabError(unknown_names(self._panes[0].lean.nodes, [name])[0])
+        raise OnnxLabError(unknown_names(self._panes[0].flat.nodes, [name])[0])
 
     def __repr__(self) -> str:
         return f"Graph({' | '.join(map(str, self._panes))})"
 
     def _ipython_display_(self) -> None:
         """Two outputs: the picture, which stays in the file, and the live graph, which hides the picture."""
-        if self._pictures:
-            html = pictures_html(repr(self), self._panes_html(), self._notes)
+        if len(self._pictures) == len(self._panes):
+            html = pictures_html(repr(self), self._panes, self._pictures, self._notes)
         else:
-            html = note_html(repr(self), [pane.lean for pane in self._panes], self._notes)
+            html = note_html(repr(self), self._panes, self._notes)
         display({"text/html": html, "text/plain": "\n".join([repr(self), *self._notes])}, raw=True)
         # Without a text of its own: tools drop this output from files, and what is left must be complete.
         view = {"version_major": 2, "version_minor": 1, "model_id": self.model_id}
         display({_WIDGET_VIEW: view}, raw=True)
 
-    def _panes_html(self) -> list[tuple[str, LeanModel, Picture]]:
-        titles = [pane.name for pane in self._panes]
-        return list(zip(titles, [pane.lean for pane in self._panes], self._pictures, strict=True))
-
     def _all_marks(self) -> list[Marks]:
         return [
-            merge_marks(
-                pane.marks,
-                value_marks(pane.lean.nodes, self._values),
-                highlight_marks(pane.lean.nodes, self._highlight),
+            pane.with_groups(
+                merge_marks(
+                    given,
+                    value_marks(pane.flat.nodes, self._values),
+                    highlight_marks(pane.flat.nodes, self._highlight),
+                )
             )
-            for pane in self._panes
+            for pane, given in zip(self._panes, self._given, strict=True)
         ]
 
     def _all_notes(self) -> list[str]:
-        nodes = {path: node for pane in self._panes for path, node in pane.lean.nodes.items()}
+        nodes = {path: node for pane in self._panes for path, node in pane.flat.nodes.items()}
         asked = [self._highlight] if isinstance(self._highlight, str) else list(self._highlight or ())
         return [*unknown_names(nodes, [*asked, *(self._values or ())]), *self._own_notes]
 
@@ -184,8 +162,8 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         answer: dict[str, Any] = {"request": message.get("request")}
         questions: dict[str, Callable[[Pane], list[bytes]]] = {
             "kit": lambda _: [netron_files.bundle().data],
-            "model": lambda pane: [pane.lean.data, _zipped(netron_files.operator_table(pane.lean.operators))],
-            "weight": lambda pane: [pane.lean.weight(str(message.get("location"))).read()],
+            "model": lambda pane: _model_buffers(pane.model(grouped=bool(message.get("grouped")))),
+            "weight": lambda pane: [pane.flat.weight(str(message.get("location"))).read()],
         }
         buffers: list[bytes] = []
         try:
@@ -199,15 +177,6 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         self.send(answer, buffers)
 
 
-def _zipped(text: str) -> bytes:
-    return gzip.compress(text.encode(), 1, mtime=0)
-
-
-def _pictures(panes: Sequence[Pane], marks: Sequence[Marks]) -> list[Picture]:
-    """The pictures of all panes, or none."""
-    if sum(len(pane.lean.nodes) for pane in panes) > _PICTURE_NODES * len(panes):
-        return []
-    try:
-        return [draw_picture(pane.lean, own) for pane, own in zip(panes, marks, strict=True)]
-    except PictureFailed:
-        return []
+def _model_buffers(model: LeanModel) -> list[bytes]:
+    operators = netron_files.operator_table(model.operators).encode()
+    return [gzip.compress(data, 1, mtime=0) for data in (model.data, operators)]

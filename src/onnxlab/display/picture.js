@@ -57,7 +57,8 @@ class Element {
   get classes() { return (this.attributes.get('class') || '').split(' '); }
   get lastChild() { return this.children[this.children.length - 1] || null; }
   get textContent() { return this.text ?? this.children.map((child) => child.textContent).join(''); }
-  set textContent(value) { this.children = []; this.text = String(value); }
+  // U+2024 stands for a full stop in the names of groups (see graph_groups.py).
+  set textContent(value) { this.children = []; this.text = String(value).replaceAll('\u2024', '.'); }
 
   setAttribute(name, value) { this.attributes.set(name, rounded(value)); }
   getAttribute(name) { return this.attributes.get(name) ?? null; }
@@ -150,7 +151,7 @@ const bytesOf = (base64) => {
 };
 
 // The bodies of Loop, If and Scan, at any depth.
-const innerGraphs = (graph) => graph.nodes.flatMap((node) => node.attributes
+const innerGraphs = (graph) => graph.nodes.filter((node) => !isGroup(node)).flatMap((node) => node.attributes
   .flatMap(({ type, value }) => type === 'graph' && value ? [value, ...innerGraphs(value)] : []));
 
 let marks = {};
@@ -161,7 +162,10 @@ const drawPicture = async ({ model: data, operators, marks: given }) => {
   const View = window.exports.view;
   modules.get('onnx').exported = undefined;   // it keeps the operator table of the first model it reads
   marks = given;
-  if (!prepared) showValues(View.Graph, () => marks);
+  if (!prepared) {
+    showValues(View.Graph, () => marks);
+    linkInnerBodies(View.Block);
+  }
   prepared = true;
   const host = {
     window, document, type: 'Picture',

@@ -1,0 +1,87 @@
+"""One model of a view: its nodes, its groups if it is large, and its picture."""
+
+from dataclasses import dataclass, field
+
+from onnxlab.display.graph_groups import GroupedModel, grouped_model
+from onnxlab.display.graph_marks import Marks, group_marks
+from onnxlab.display.lean_model import LeanModel, lean_model
+from onnxlab.display.model_source import ModelSource
+from onnxlab.display.static_picture import Picture, PictureFailed, draw_picture
+from onnxlab.errors import ModelNotReadable
+from onnxlab.facts.graph import GraphNode
+
+__all__ = ["Pane", "make_pane"]
+
+# Above so many nodes, a model is first seen as its modules, where it says what they are.
+_GROUPS_FROM = 100
+# Larger graphs have no still picture: it would be neither readable nor small.
+_PICTURE_NODES = 60
+# Larger graphs would keep the browser busy for minutes, or exhaust it.
+_NODES, _BYTES = 30_000, 100_000_000
+
+
+@dataclass(frozen=True)
+class Pane:
+    """One model of a view.
+
+    Attributes:
+        name: What to call it.
+        nodes: The number of nodes of its main graph.
+        flat: The model, every node at its place.
+        groups: The model as groups of nodes, where there are any.
+    """
+
+    name: str
+    nodes: int
+    flat: LeanModel = field(repr=False)
+    groups: GroupedModel | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        inner = len(self.flat.nodes) - self.nodes
+        count = f"{self.nodes:,} node{'' if self.nodes == 1 else 's'}"
+        return f"{self.name}, {count}{f' and {inner:,} inside them' if inner else ''}"
+
+    def model(self, *, grouped: bool) -> LeanModel:
+        """The model as it is shown."""
+        return self.groups.lean if grouped and self.groups else self.flat
+
+    def node(self, path: str) -> GraphNode | None:
+        """The node or group with this path."""
+        return self.model(grouped=True).nodes.get(path)
+
+    def with_groups(self, marks: Marks) -> Marks:
+        """Marks of nodes, and those that groups get from the nodes inside them."""
+        return marks | group_marks(self.groups.members, marks) if self.groups else marks
+
+    def picture(self, marks: Marks, *, grouped: bool) -> Picture | None:
+        """A still picture, where the graph is small enough for one."""
+        visible = self.groups.top if grouped and self.groups else len(self.flat.nodes)
+        if visible > _PICTURE_NODES:
+            return None
+        try:
+            return draw_picture(self.model(grouped=grouped), marks)
+        except PictureFailed:
+            return None
+
+
+def make_pane(source: ModelSource, groups: bool | None = None) -> Pane:
+    """Prepare a model for a view.
+
+    Args:
+        source: The model.
+        groups: Whether to look for groups; by default in a large model, if they are far fewer than nodes.
+
+    Raises:
+        ModelNotReadable: The model is too large to be drawn.
+    """
+    flat = lean_model(source.model, source.folder)
+    nodes = len(source.model.graph.node)
+    wanted = nodes > _GROUPS_FROM if groups is None else groups
+    found = grouped_model(flat) if wanted else None
+    if found and groups is None and found.top > nodes / 2:
+        found = None
+    if (len(flat.nodes) > _NODES and not found) or len(flat.data) > _BYTES:
+        msg = f"The graph of {source.name} is too large to be drawn: {len(flat.nodes):,} nodes."
+        why = f"Up to {_NODES:,} nodes and {_BYTES // 1_000_000} MB without the weights can be drawn."
+        raise ModelNotReadable(msg, why, "Look at a part of it: onnx.utils.extract_model() cuts one out.")
+    return Pane(source.name, nodes, flat, found)
