@@ -95,6 +95,7 @@ const hostClass = (Host, { base, workers, operators, name }) => class extends Ho
 
 let view = null;
 let marks = {};
+let nodes = [];
 const paint = () => view?.target && eachBox(view.target, (box) => paintBox(box, marks[box.value.onnxlabId]));
 
 const setTheme = (dark) => {
@@ -108,9 +109,8 @@ const setTheme = (dark) => {
 };
 
 const select = (id) => {
-  let hit = null;
-  if (view?.target) eachBox(view.target, (box, graph) => { if (box.value.onnxlabId === id) hit ??= [graph, box.value]; });
-  if (hit) view.target.scrollTo(hit[0].select([hit[1]]));
+  const found = nodes.find(({ node, root }) => node.onnxlabId === id && root === view.model.modules[0]);
+  if (found) revealNode(view, found);
   else view?.target?.clearSelection();
 };
 
@@ -133,7 +133,7 @@ const start = async ({ kit, model: bytes, operators, marks: given, dark, name })
     showNode(node, source);
   };
   const open = view._modelFactoryService.open.bind(view._modelFactoryService);
-  view._modelFactoryService.open = async (context) => { const model = await open(context); identifyNodes(model); return model; };
+  view._modelFactoryService.open = async (context) => { const model = await open(context); nodes = identifyNodes(model); return model; };
   // Netron focuses itself whenever it draws, which would take the caret away from the notebook's cell.
   for (const id of ['target', 'open-file-button']) document.getElementById(id).focus = () => {};
   await view.start();
@@ -142,6 +142,10 @@ const start = async ({ kit, model: bytes, operators, marks: given, dark, name })
   const context = new browser.Context(host, '', 'model.onnx', null, new base.BinaryStream(bytes));
   await view.open(context);
   view.show(null);
+  useSearch(nodes.filter(({ root }) => root === view.model.modules[0]), (found) => {
+    post({ kind: 'selected', id: found.node.onnxlabId });
+    revealNode(view, found);
+  });
   post({ kind: 'ready', nodes: document.querySelectorAll('.graph-node').length });
 };
 

@@ -27,19 +27,24 @@ _BOX = "border-left: 4px solid {}; padding: 6px 12px; white-space: pre-wrap"
 
 
 def pictures_html(
-    summary: str, panes: Sequence[Pane], pictures: Sequence[Picture], notes: Sequence[str] = ()
+    summary: str,
+    titles: Sequence[str],
+    panes: Sequence[Pane],
+    pictures: Sequence[Picture],
+    notes: Sequence[str] = (),
 ) -> str:
     """Pictures as images, so that nothing in them can run or load anything.
 
     Args:
         summary: One line about all of them.
+        titles: What to write above each picture, if anything.
         panes: The models.
         pictures: The picture of each.
         notes: What else there is to say.
     """
     figures = "".join(
-        f'<figure style="margin: 0">{_caption(pane, len(panes))}{_image(pane, picture)}</figure>'
-        for pane, picture in zip(panes, pictures, strict=True)
+        f'<figure style="margin: 0">{_caption(title)}{_image(pane, picture)}</figure>'
+        for title, pane, picture in zip(titles or [""] * len(panes), panes, pictures, strict=True)
     )
     box = "display: flex; gap: 16px; max-height: 480px; overflow: auto"
     return _still(f' title="{escape(summary)}"', box, figures, notes)
@@ -72,8 +77,8 @@ def _image(pane: Pane, picture: Picture) -> str:
     return f'<img alt="{alt}" width="{picture.width}" src="data:image/svg+xml;base64,{data}">'
 
 
-def _caption(pane: Pane, panes: int) -> str:
-    return f"<figcaption>{escape(pane.name)}</figcaption>" if panes > 1 else ""
+def _caption(title: str) -> str:
+    return f"<figcaption>{escape(title)}</figcaption>" if title else ""
 
 
 def _still(attributes: str, style: str, content: str, notes: Sequence[str]) -> str:

@@ -6,11 +6,12 @@ const IDENTIFIER = 'onnxlab.id';
 const isGroup = (node) => node.onnxlabId?.startsWith('group:');
 
 // Give every node of a model that Netron has read its identifier, and take the carrier out of the metadata.
+// Returns all nodes, each with the graph or function it is drawn in and the graphs to open on the way to it.
 const identifyNodes = (model) => {
-  const seen = new Set();
-  const todo = [...model.modules, ...(model.functions || [])];
+  const found = [], seen = new Set();
+  const todo = [...model.modules, ...(model.functions || [])].map((root) => ({ root, graph: root, around: [] }));
   while (todo.length > 0) {
-    const graph = todo.pop();
+    const { root, graph, around } = todo.shift();
     if (!graph || seen.has(graph)) continue;
     seen.add(graph);
     for (const node of graph.nodes || []) {
@@ -20,11 +21,13 @@ const identifyNodes = (model) => {
         node.metadata = node.metadata.filter((entry) => entry !== carrier);
       }
       for (const { type, value } of node.attributes || []) {
-        if (type === 'graph') todo.push(value);
-        if (type === 'graph[]') todo.push(...value);
+        if (type === 'graph') todo.push({ root, graph: value, around: [...around, value] });
+        if (type === 'graph[]') value.forEach((one) => todo.push({ root: one, graph: one, around: [] }));
       }
+      found.push({ node, root, around });
     }
   }
+  return found;
 };
 
 // Netron builds each node in Graph.createNode; values are one more list of arguments in the same box.

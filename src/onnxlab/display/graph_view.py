@@ -1,5 +1,6 @@
 """`graph()`: a model as a living Netron graph in the notebook, and as a picture in the saved file."""
 
+from onnxlab.display.graph_compare import compare
 from onnxlab.display.graph_html import message_html
 from onnxlab.display.graph_marks import Highlight, Values
 from onnxlab.display.graph_pane import make_pane
@@ -28,16 +29,19 @@ class GraphMessage:
 
 def graph(
     model: ModelLike,
+    other: ModelLike | None = None,
     *,
     highlight: Highlight = None,
     values: Values = None,
     groups: bool | None = None,
     height: int | None = None,
 ) -> GraphView | GraphMessage:
-    """Show a model's graph.
+    """Show a model's graph, or two models' graphs side by side with what differs between them.
 
     Args:
         model: A path, a model's bytes, an onnx.ModelProto, a torch.onnx.ONNXProgram or an Export.
+        other: A second model. Red is what only the first has, green what only the second has, orange what
+            both have but not alike; the same is said as text below. A click selects the counterpart, too.
         highlight: Operators, or names of nodes or values, to highlight; as a mapping, with a colour for each.
         values: A number, shape or text for names of nodes or values, written into the nodes; numbers are
             coloured by their size, and the first node whose number jumps has a red border.
@@ -49,9 +53,16 @@ def graph(
         An object that a notebook shows as a live graph; a message where the model cannot be read.
     """
     try:
-        source = read_structure(model)
+        sources = [read_structure(one) for one in ([model] if other is None else [model, other])]
+        panes = [make_pane(source, groups) for source in sources]
+        comparison = None if other is None else compare(model, other)
         return GraphView(
-            [make_pane(source, groups)], highlight=highlight, values=values, height=height, notes=source.notes
+            panes,
+            highlight=highlight,
+            values=values,
+            height=height,
+            comparison=comparison,
+            notes=[note for source in sources for note in source.notes],
         )
     except OnnxLabError as error:
         return GraphMessage(error)

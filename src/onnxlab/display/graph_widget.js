@@ -40,12 +40,6 @@ const isDark = () => {
   return matchMedia('(prefers-color-scheme: dark)').matches;
 };
 
-const STYLE = `
-  .spinner .target { display: none !important }
-  .logo-name, .open-file-button, .logo-github { display: none !important }
-  #sidebar { width: min(46%, 26em) !important }
-  #target[style*="max(40vw"] { width: calc(100% - min(46%, 26em)) !important }`;
-
 // A script runs in the frame only with this frame's own nonce or as one of Netron's modules, never as an
 // attribute or element that a model's text has smuggled in; and no request of any kind may leave the frame.
 const frameDocument = (kit) => {
@@ -54,7 +48,7 @@ const frameDocument = (kit) => {
     + `img-src data: blob:; base-uri 'none'; form-action 'none'`;
   const script = `const NONCE = '${nonce}';\n${kit.frame}`.replaceAll('</script', '<\\/script');
   return `<!DOCTYPE html><html><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${policy}">
-<meta name="version" content="${kit.version}"><title>Netron</title><style>${kit.css}${STYLE}</style></head>
+<meta name="version" content="${kit.version}"><title>Netron</title><style>${kit.css}</style></head>
 <body class="welcome spinner">${kit.body}<script nonce="${nonce}">${script}</script></body></html>`;
 };
 
@@ -148,7 +142,9 @@ const render = ({ model, el }) => {
   el.append(row);
   const kit = netronKit(model);
   const select = (id, from) => {
-    panes.forEach((pane, index) => { if (index !== from) pane.send({ kind: 'select', id }); });
+    const pairs = Object.entries(model.get('_pairs'));
+    const partner = pairs.find((pair) => pair[from] === id)?.[1 - from];
+    if (panes.length > 1) panes[1 - from].send({ kind: 'select', id: partner ?? '' });
     model.set('_selected', [from, id]);
     model.save_changes();
   };
@@ -166,7 +162,11 @@ const render = ({ model, el }) => {
   themed.observe(document.body, { attributes: true, attributeFilter: ['data-jp-theme-light', 'class'] });
   const listeners = {
     'change:_marks': () => all((index) => ({ kind: 'marks', marks: model.get('_marks')[index] })),
-    'change:_wanted': () => all(() => ({ kind: 'select', id: model.get('_wanted')[1] })),
+    'change:_wanted': () => {
+      const [pane, id] = model.get('_wanted');
+      panes[pane].send({ kind: 'select', id });
+      select(id, pane);
+    },
     'change:_notes': showNotes,
   };
   for (const [event, listener] of Object.entries(listeners)) model.on(event, listener);

@@ -11,6 +11,7 @@ import traitlets
 from IPython.display import display
 
 from onnxlab.display import netron_files
+from onnxlab.display.graph_compare import Comparison
 from onnxlab.display.graph_html import note_html, pictures_html
 from onnxlab.display.graph_marks import (
     Highlight,
@@ -45,6 +46,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
     _kit = traitlets.Unicode().tag(sync=True)
     _height = traitlets.Int(_HIGHEST).tag(sync=True)
     _groups = traitlets.List().tag(sync=True)
+    _pairs = traitlets.Dict().tag(sync=True)
     _titles = traitlets.List().tag(sync=True)
     _notes = traitlets.List().tag(sync=True)
     _marks = traitlets.List().tag(sync=True)
@@ -58,13 +60,13 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         highlight: Highlight = None,
         values: Values = None,
         height: int | None = None,
-        marks: Sequence[Marks] | None = None,
+        comparison: Comparison | None = None,
         notes: Sequence[str] = (),
     ) -> None:
         self._panes = list(panes)
-        self._own_notes = list(notes)
+        self._own_notes = [*notes, *([comparison.text] if comparison else [])]
         self._highlight, self._values = highlight, values
-        self._given = list(marks or [{} for _ in self._panes])
+        self._given: Sequence[Marks] = comparison.marks if comparison else [{}]
         all_marks = self._all_marks()
         pictures = [pane.picture(own, grouped=True) for pane, own in zip(self._panes, all_marks, strict=True)]
         self._pictures = [picture for picture in pictures if picture]
@@ -74,7 +76,8 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         super().__init__(
             _kit=netron_files.bundle().key,
             _height=height,
-            _titles=[pane.name for pane in self._panes] if len(self._panes) > 1 else [],
+            _titles=_titles(self._panes),
+            _pairs=comparison.pairs if comparison else {},
             _notes=self._all_notes(),
             _marks=all_marks,
             _groups=[pane.groups.top if pane.groups else 0 for pane in self._panes],
@@ -132,7 +135,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
     def _ipython_display_(self) -> None:
         """Two outputs: the picture, which stays in the file, and the live graph, which hides the picture."""
         if len(self._pictures) == len(self._panes):
-            html = pictures_html(repr(self), self._panes, self._pictures, self._notes)
+            html = pictures_html(repr(self), self._titles, self._panes, self._pictures, self._notes)
         else:
             html = note_html(repr(self), self._panes, self._notes)
         display({"text/html": html, "text/plain": "\n".join([repr(self), *self._notes])}, raw=True)
@@ -175,6 +178,14 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         except (KeyError, IndexError, TypeError) as error:
             answer["error"] = f"The page asked for something unknown: {error!r}"
         self.send(answer, buffers)
+
+
+def _titles(panes: Sequence[Pane]) -> list[str]:
+    """What is written above the graphs, if there are two."""
+    names = [pane.name for pane in panes]
+    if len(set(names)) < len(names):
+        names = [f"{name} ({number})" for number, name in enumerate(names, 1)]
+    return names if len(names) > 1 else []
 
 
 def _model_buffers(model: LeanModel) -> list[bytes]:

@@ -39,6 +39,7 @@ _FRAME_SCRIPTS = (
     "graph_ruler.js",
     "graph_layout.js",
     "graph_viewport.js",
+    "graph_search.js",
     "graph_frame.js",
 )
 # What reading and laying out an ONNX graph needs; in the order in which they import one another.
@@ -79,7 +80,9 @@ def bundle() -> Bundle:
     body = re.search(r"<body[^>]*>(.*)</body>", page, re.DOTALL)
     content = {
         "modules": modules,
-        "css": _read("grapher.css") + "\n".join(re.findall(r"<style[^>]*>(.*?)</style>", page, re.DOTALL)),
+        "css": _read("grapher.css")
+        + "\n".join(re.findall(r"<style[^>]*>(.*?)</style>", page, re.DOTALL))
+        + _own("graph_frame.css"),
         # A javascript: link is what the frame's content security policy exists to refuse.
         "body": (body[1] if body else "").replace(' href="javascript:void(0)"', ""),
         "frame": "".join(_own(name) for name in _FRAME_SCRIPTS),
