@@ -22,24 +22,36 @@ __all__ = ["FIRST_CHAPTER", "command", "port_asked_for", "require_free", "serve"
 
 FIRST_CHAPTER = "notebooks/00_start_here.ipynb"
 
-# Said first, so that what a person says on the command line wins.
-_QUIET = (
-    "--LabApp.news_url=None",
-    "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-    "--LabApp.extension_manager=readonly",
-    "--Application.log_level=WARN",
-)
+# No news, no question about them, no look for updates, and no talk about what goes well.
+_OURS = {
+    "LabApp.app_settings_dir": str(ROOT / "starter" / "lab_settings"),
+    "LabApp.news_url": "None",
+    "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
+    "LabApp.extension_manager": "readonly",
+    "LabApp.default_url": f"/lab/tree/{FIRST_CHAPTER}",
+    "ServerApp.root_dir": str(ROOT),
+    "Application.log_level": "WARN",
+}
+# Other ways to say the same on JupyterLab's command line.
+_ALIASES = {"root_dir": ("--notebook-dir",), "log_level": ("--log-level", "--debug")}
 
 
 def command(environment: Environment, options: Sequence[str]) -> list[str]:
     """Return the command line that starts JupyterLab with a person's own options."""
-    parts = [str(environment.python), "-m", "jupyterlab", *_QUIET]
-    parts += [f"--ServerApp.root_dir={ROOT}", f"--LabApp.default_url=/lab/tree/{FIRST_CHAPTER}"]
+    parts = [str(environment.python), "-m", "jupyterlab"]
+    parts += [f"--{name}={value}" for name, value in _OURS.items() if not _said(name, options)]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         parts.append("--allow-root")  # a container; JupyterLab listens to this machine only
     if port_asked_for(options) is not None:
         parts.append("--ServerApp.port_retries=0")
     return [*parts, *options]
+
+
+def _said(name: str, options: Sequence[str]) -> bool:
+    """Tell whether a person set this option: JupyterLab takes each once only."""
+    trait = name.partition(".")[2]
+    given = [option.partition("=")[0] for option in options]
+    return any(option.endswith(f".{trait}") or option in _ALIASES.get(trait, ()) for option in given)
 
 
 def port_asked_for(options: Sequence[str]) -> int | None:

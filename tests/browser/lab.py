@@ -1,0 +1,144 @@
+"""What the browser tests drive: a JupyterLab started by course.py, and a notebook opened in it."""
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Frame, Page
+
+ROOT = Path(__file__).parents[2]
+
+KERNEL = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel"
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A running JupyterLab.
+
+    Attributes:
+        url: Its address, ending with a slash.
+        token: What lets a browser in.
+        folder: Its root: a copy of the course's notebooks, so that a run cannot change the committed ones.
+    """
+
+    url: str
+    token: str
+    folder: Path
+
+    def add(self, path: Path) -> str:
+        """Copy a notebook into the root; return its path there."""
+        shutil.copy(path, self.folder / path.name)
+        return path.name
+
+    def open(self, page: Page, notebook: str) -> "OpenNotebook":
+        """Open a notebook (its path below the root) in a page and wait until its kernel is ready."""
+        page.goto(f"{self.url}lab/tree/{notebook}?token={self.token}&reset")
+        page.wait_for_function(
+            f"() => {KERNEL}?.status === 'idle'",
+            timeout=120_000,
+        )
+        return OpenNotebook(page)
+
+
+@dataclass(frozen=True)
+class OpenNotebook:
+    """The notebook that a page shows."""
+
+    page: Page
+
+    def run_all(self) -> None:
+        """Do what Run > Run All Cells does, and wait for the end."""
+        self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        self.page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")
+
+    def cells(self) -> list[dict[str, Any]]:
+        """Return the cells with their outputs, as they would be saved now."""
+        found = self.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.model.toJSON().cells")
+        return list(found)
+
+    def graphs(self, cell: int) -> list[Frame]:
+        """Scroll to a cell (counted from 0) and return the frames of its graphs when they are drawn.
+
+        A browser draws nothing in frames that are out of sight.
+        """
+        self.page.evaluate(
+            """async (index) => {
+              const notebook = window.jupyterapp.shell.currentWidget.content;
+              notebook.activeCellIndex = index;
+              await notebook.scrollToItem(index, 'start');
+            }""",
+            cell,
+        )
+        inside = f".jp-Notebook .jp-Cell[data-windowed-list-index='{cell}']"
+        frames = self.page.locator(f"{inside} iframe.onnxlab-graph")
+        frames.first.wait_for(state="attached", timeout=60_000)
+        drawn = []
+        for number in range(frames.count()):
+            handle = frames.nth(number).element_handle()
+            assert handle is not None
+            handle.scroll_into_view_if_needed()
+            ready = "frame => frame.dataset.status === 'ready'"
+            self.page.wait_for_function(ready, arg=handle, timeout=60_000)
+            content = handle.content_frame()
+            assert content is not None
+            drawn.append(content)
+        return drawn
+
+
+def free_port() -> int:
+    """Return a port that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def start_lab(folder: Path) -> tuple[Lab, "subprocess.Popen[str]"]:
+    """Start JupyterLab with course.py in a root of its own, with nothing of the person's settings."""
+    root = folder / "root"
+    shutil.copytree(
+        ROOT / "notebooks", root / "notebooks", ignore=shutil.ignore_patterns(".ipynb_checkpoints")
+    )
+    port, token = free_port(), secrets.token_hex(16)
+    places = (
+        "JUPYTER_CONFIG_DIR",
+        "JUPYTER_DATA_DIR",
+        "JUPYTERLAB_SETTINGS_DIR",
+        "JUPYTERLAB_WORKSPACES_DIR",
+    )
+    own = {name: str(folder / name.lower()) for name in (*places, "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")}
+    options = ["--no-browser", f"--port={port}", "--ip=127.0.0.1", f"--ServerApp.root_dir={root}"]
+    options.append("--LabApp.expose_app_in_browser=True")
+    log = (folder / "jupyterlab.log").open("w", encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "course.py"), *options],
+        env=os.environ | own | {"ONNXLAB_ENVIRONMENT": "current", "JUPYTER_TOKEN": token},
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    lab = Lab(f"http://127.0.0.1:{port}/", token, root)
+    for _ in range(600):
+        assert process.poll() is None, (folder / "jupyterlab.log").read_text()
+        try:
+            urllib.request.urlopen(f"{lab.url}api?token={token}", timeout=1)
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return lab, process
+    process.kill()
+    raise AssertionError((folder / "jupyterlab.log").read_text())
+
+
+def end_lab(process: "subprocess.Popen[str]") -> None:
+    """End it the way Ctrl+C does."""
+    process.send_signal(signal.SIGINT)
+    process.wait(30)
