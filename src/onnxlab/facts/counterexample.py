@@ -93,7 +93,7 @@ def _describe(pair: PairedRun, atol: float) -> Counterexample:
         if (apart > atol).any():
             index = _clearest(pair.inputs, apart, atol)
             mine, other = ours[index].item(), theirs[index].item()
-            reason = f"output {number} at {list(index)}: torch {mine:.6g}, runtime {other:.6g}"
+            reason = f"output {number} at {list(index)}: torch {_plain(mine)}, runtime {_plain(other)}"
             there = _at(pair.inputs, apart.shape, index)
             return Counterexample(pair.inputs, number, index, mine, other, there, reason)
     raise AssertionError(pair)  # only failing pairs come here
@@ -113,3 +113,7 @@ def _at(
     return tuple(
         array[index] if array.shape == shape else array[(slice(_CORNER),) * array.ndim] for array in inputs
     )
+
+
+def _plain(value: float) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,8 +1,9 @@
 """One door for every form in which a model can be handed over: a file, bytes, a proto, a fresh export."""
 
+from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf has no types
@@ -13,7 +14,6 @@ from onnxlab.errors import ModelNotReadable
 __all__ = ["HasModelProto", "HasProto", "ModelLike", "load"]
 
 
-@runtime_checkable
 class HasModelProto(Protocol):
     """What `torch.onnx.ONNXProgram` offers; named by its shape so that torch need not be imported."""
 
@@ -21,7 +21,6 @@ class HasModelProto(Protocol):
     def model_proto(self) -> onnx.ModelProto: ...  # noqa: D102 - the class says it
 
 
-@runtime_checkable
 class HasProto(Protocol):
     """What `onnxlab.facts.export.Export` offers."""
 
@@ -67,18 +66,14 @@ def load(model: ModelLike) -> onnx.ModelProto:
         return _complete(_parse(data, f"The {len(data):,} bytes given"), "The model")
     if isinstance(model, str | PathLike):
         return _load_file(Path(model))
-    if isinstance(model, HasProto):
-        return model.proto
-    if isinstance(model, HasModelProto):
-        return model.model_proto
-    return _refuse_type(model)
-
-
-def _refuse_type(model: object) -> onnx.ModelProto:
+    # Asked for by name: isinstance with a protocol would read the property, which may be costly, twice.
+    for name in ("proto", "model_proto"):
+        proto = getattr(model, name, None)
+        if isinstance(proto, onnx.ModelProto):
+            return proto
     msg = f"A model was expected, not a {type(model).__name__}."
-    raise ModelNotReadable(
-        msg, then="Give a path, bytes, an onnx.ModelProto, or what torch.onnx.export returned."
-    )
+    then = "Give a path, bytes, an onnx.ModelProto, or what torch.onnx.export returned."
+    raise ModelNotReadable(msg, then=then)
 
 
 def _load_file(path: Path) -> onnx.ModelProto:
@@ -135,11 +130,18 @@ def _is_text(head: bytes) -> bool:
 
 
 def _complete(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    missing = [tensor.name for tensor in model.graph.initializer if uses_external_data(tensor)]
-    if missing:
-        msg = f"{name} keeps weights in another file ({missing[0]} and {len(missing) - 1} more)."
-        if len(missing) == 1:
-            msg = f"{name} keeps the weight {missing[0]} in another file."
+    missing = next((tensor for tensor in _tensors(model.graph) if uses_external_data(tensor)), None)
+    if missing is not None:
+        msg = f"{name} keeps weights in another file, {missing.name!r} for one."
         why = "In memory there is no folder to look in."
         raise ModelNotReadable(msg, why, "Give the path of the .onnx file instead.")
     return model
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    for attribute in (attribute for node in graph.node for attribute in node.attribute):
+        yield attribute.t
+        yield from attribute.tensors
+        for inner in [attribute.g, *attribute.graphs]:
+            yield from _tensors(inner)

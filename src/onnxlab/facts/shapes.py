@@ -71,7 +71,9 @@ class Refusal:
     def reason(self) -> str:
         """The reason in a few words."""
         if not self.mismatches:
-            return self.text.partition("\n")[0] if self.kind is RefusalKind.OTHER else str(self.kind)
+            return (
+                _PREFIX.sub("", self.text).partition("\n")[0] if self.kind is RefusalKind.OTHER else self.kind
+            )
         prefix = "" if self.kind is RefusalKind.DIMENSIONS else f"{self.kind}: "
         return prefix + "; ".join(str(mismatch) for mismatch in self.mismatches)
 
@@ -79,11 +81,14 @@ class Refusal:
 _INDEX = re.compile(r"index: (\d+) Got: (-?\d+) Expected: (-?\d+)")
 _DIMENSIONS = re.compile(r"Got invalid dimensions for input: (.+?) for the following indices")
 _RANK = re.compile(r"Invalid rank for input: (.+?) Got: (\d+) Expected: (\d+)")
-_DTYPE = re.compile(r"Unexpected input data type\. Actual: \((.+?)\) ?, expected: \((.+?)\)")
+_DTYPE = re.compile(r"Unexpected input data type\. Actual: \((.+?)\) ?, expected: \((.+)\)")
 _MISSING = re.compile(r"Required inputs \(\[(.*?)\]\) are missing from input feed \(\[(.*?)\]\)")
 _TOO_FEW = re.compile(r"Model requires (\d+) inputs\. Input Feed contains (\d+)")
-_UNKNOWN = re.compile(r"Invalid (?:Feed )?Input Name: ?(\S+)")
+_LEFT_OUT = re.compile(r"Missing Input: (\S+)")
+_UNKNOWN = re.compile(r"Invalid (?:feed )?input name: ?(.+)", re.IGNORECASE)
 _CONTAINER = re.compile(r"Input must be a list of dictionaries or a single numpy array for input '(.+?)'")
+_OBJECT = re.compile(r"Unable to handle object of type <class '(.+?)'>")
+_PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 
 
 def parse_refusal(error: BaseException | str) -> Refusal:
@@ -124,10 +129,14 @@ def _readings(text: str) -> Iterator[tuple[RefusalKind, str | None, tuple[AxisMi
         yield RefusalKind.MISSING, missing, (AxisMismatch(None, given or "nothing", missing),)
     if found := _TOO_FEW.search(text):
         yield RefusalKind.MISSING, None, (AxisMismatch(None, int(found[2]), int(found[1])),)
+    if found := _LEFT_OUT.search(text):
+        yield RefusalKind.MISSING, found[1], (AxisMismatch(None, "nothing", found[1]),)
     if found := _UNKNOWN.search(text):
         yield RefusalKind.UNKNOWN, found[1], ()
     if found := _CONTAINER.search(text):
         yield RefusalKind.CONTAINER, found[1], ()
+    if found := _OBJECT.search(text):
+        yield RefusalKind.CONTAINER, None, (AxisMismatch(None, found[1], "numpy array"),)
 
 
 @dataclass(frozen=True)

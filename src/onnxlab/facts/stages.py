@@ -94,7 +94,8 @@ def _stage(error: BaseException) -> Stage:
         for function in _exporter_functions(exception.__traceback__):
             found = _STAGE_OF_FUNCTION.get(function, found)
     if found is Stage.CAPTURE and _raised_by_the_writer(error):
-        return Stage.SERIALISE
+        # It refuses operators for which the translation had no rule and which it passed on as they were.
+        return Stage.TRANSLATE if "Couldn't export" in str(error) else Stage.SERIALISE
     return found
 
 
