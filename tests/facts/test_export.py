@@ -4,7 +4,6 @@ import logging
 import warnings
 from pathlib import Path
 
-import onnx
 import pytest
 import torch
 
@@ -12,7 +11,6 @@ from onnxlab.errors import ExportFailed
 from onnxlab.facts import export as export_module
 from onnxlab.facts.export import Export, Exporter, Stage, export, export_both
 from onnxlab.facts.graph import op_types, outline, summary
-from onnxlab.facts.nodes import subgraphs
 from onnxlab.facts.symbolics import restored_rules
 
 BOTH = pytest.mark.parametrize("exporter", list(Exporter))
@@ -83,46 +81,7 @@ def test_no_path_of_this_machine_is_in_the_model(exporter):
         assert str(part).encode() not in result.model
     if exporter.dynamo:
         assert outline(result)[-1].startswith("If{")
-        assert not _metadata(result.proto)
-
-
-def _metadata(message):
-    """Every metadata_props anywhere in a message."""
-    found = []
-    for field, content in message.ListFields():
-        if field.name == "metadata_props":
-            found += content
-        elif field.message_type is not None:
-            for part in content if field.is_repeated else [content]:
-                found += _metadata(part)
-    return found
-
-
-def test_metadata_is_there_before_it_is_stripped(tmp_path):
-    with export_module.silenced():
-        torch.onnx.export(Cond(), (torch.rand(3),), tmp_path / "m.onnx", dynamo=True, external_data=False)
-    model = onnx.load(tmp_path / "m.onnx")
-    inner = [graph for node in model.graph.node for _, graph in subgraphs(node)]
-    assert _metadata(model)
-    assert any(_metadata(graph) for graph in inner)
-    export_module._strip_origins(model)
-    assert not _metadata(model)
-
-
-def test_functions_are_stripped_too():
-    function = onnx.helper.make_function(
-        "d",
-        "f",
-        ["x"],
-        ["y"],
-        [onnx.helper.make_node("Relu", ["x"], ["y"])],
-        [onnx.helper.make_opsetid("", 18)],
-    )
-    function.metadata_props.add(key="source", value="/somewhere")
-    function.node[0].metadata_props.add(key="source", value="/somewhere")
-    model = onnx.helper.make_model(onnx.helper.make_graph([], "g", [], []), functions=[function])
-    export_module._strip_origins(model)
-    assert b"/somewhere" not in model.SerializeToString()
+        assert b"stack_trace" not in result.model
 
 
 @BOTH

@@ -30,7 +30,7 @@ def test_every_recorded_graph_is_valid(version):
         assert load(FOLDER / version / f"{name}.onnx") == model
 
 
-# Div takes no uint8, and 1.7.1 compared a float with an int64: the runtimes of the time refused these as well.
+# Div takes no uint8, and 1.7.1 compared a float with an int64: the runtimes of the time refused these, too.
 UINT8 = {"lshift_uint8_o9", "rshift_uint8_o9"}
 REFUSED = {"1.7.1": UINT8 | {"if_script"}, "1.8.1": UINT8}
 

@@ -16,7 +16,7 @@ import torch
 
 from onnxlab.errors import ExportFailed
 from onnxlab.facts.loading import load
-from onnxlab.facts.nodes import subgraphs
+from onnxlab.facts.origins import strip_origins
 from onnxlab.facts.runtime import feeds, open_session
 from onnxlab.facts.silence import Notice, silenced
 from onnxlab.facts.stages import Failure, Stage, failure
@@ -128,9 +128,10 @@ def export(
             written = _write(model, args, exporter, options)
         except Exception as error:
             problem = failure(error, Stage.SERIALISE if isinstance(error, ExportFailed) else None)
-        seconds = time.perf_counter() - started
-        for module, training in modes:
-            module.training = training
+        finally:
+            seconds = time.perf_counter() - started
+            for module, training in modes:
+                module.training = training
         if written is not None:
             problem = _try_out(written, [args, options.get("kwargs")], run=run)
     return Export(exporter, written, heard.notices, problem, seconds)
@@ -175,7 +176,7 @@ def _write(model: Exportable, args: tuple[Any, ...], exporter: Exporter, options
             msg = f"The model has {size / 1e9:.1f} GB; one ONNX file holds {_LARGEST_FILE / 1e9:.1f} GB."
             raise ExportFailed(msg, then="Call torch.onnx.export with external_data=True instead.")
         proto = load(file)
-    _strip_origins(proto)
+    strip_origins(proto)
     data: bytes = proto.SerializeToString()
     return data
 
@@ -185,36 +186,6 @@ def _refuse_negative_axes(dynamic_axes: Mapping[str, Iterable[int]]) -> None:
         if any(axis < 0 for axis in axes):
             msg = f"A negative axis of {name!r} in dynamic_axes would abort the process inside torch."
             raise ValueError(msg)
-
-
-def _strip_origins(model: onnx.ModelProto) -> None:
-    """Remove what says on whose disk the model's source was."""
-    del model.metadata_props[:]
-    _strip_graph(model.graph)
-    for function in model.functions:
-        del function.metadata_props[:]
-        _strip_values(function.value_info)
-        _strip_nodes(function.node)
-
-
-def _strip_graph(graph: onnx.GraphProto) -> None:
-    del graph.metadata_props[:]
-    for values in (graph.input, graph.output, graph.value_info, graph.initializer):
-        _strip_values(values)
-    _strip_nodes(graph.node)
-
-
-def _strip_nodes(nodes: Iterable[onnx.NodeProto]) -> None:
-    for node in nodes:
-        del node.metadata_props[:]
-        node.doc_string = ""  # with verbose=True the TorchScript exporter writes the stack here
-        for _, graph in subgraphs(node):
-            _strip_graph(graph)
-
-
-def _strip_values(values: Iterable[onnx.ValueInfoProto | onnx.TensorProto]) -> None:
-    for value in values:
-        del value.metadata_props[:]
 
 
 def _try_out(model: bytes, args: list[object], *, run: bool) -> Failure | None:

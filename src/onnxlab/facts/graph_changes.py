@@ -8,7 +8,8 @@ import onnx
 from onnx import numpy_helper
 
 from onnxlab.facts.distance import largest_difference
-from onnxlab.facts.graph_matching import Matching, Scope, plain_attributes
+from onnxlab.facts.graph_matching import Matching
+from onnxlab.facts.graph_scope import Scope, plain_attributes
 from onnxlab.facts.nodes import GraphNode
 
 __all__ = ["Change", "NodeChange", "feeder_changes", "node_changes"]

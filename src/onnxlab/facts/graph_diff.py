@@ -3,12 +3,13 @@
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
-from typing import TypeAlias
 
 import onnx
 
 from onnxlab.facts.graph_changes import Change, NodeChange, feeder_changes, node_changes
-from onnxlab.facts.graph_matching import Matching, Scope, Token, match
+from onnxlab.facts.graph_interface import Slots, opset_changes, slots, type_changes
+from onnxlab.facts.graph_matching import Matching, match
+from onnxlab.facts.graph_scope import Scope, Token
 from onnxlab.facts.loading import ModelLike, load
 from onnxlab.facts.nodes import GraphNode, function_name, subgraphs
 from onnxlab.facts.values import Value, declared
@@ -16,8 +17,6 @@ from onnxlab.facts.values import Value, declared
 __all__ = ["Change", "GraphDiff", "NodeChange", "diff"]
 
 _LINES = 20  # of the text; a long list helps nobody
-
-_Slots: TypeAlias = list[tuple[Value | None, Value | None]]
 
 
 @dataclass(frozen=True)
@@ -114,8 +113,8 @@ def diff(a: ModelLike, b: ModelLike) -> GraphDiff:
         {'0': 'same'}
     """
     first, second = load(a), load(b)
-    inputs = _slots(declared(first.graph.input), declared(second.graph.input))
-    outputs = _slots(declared(first.graph.output), declared(second.graph.output))
+    inputs = slots(declared(first.graph.input), declared(second.graph.input))
+    outputs = slots(declared(first.graph.output), declared(second.graph.output))
     found = _Findings()
     matching = found.compare(
         _outermost(first).inner(first.graph, "", _numbered("input", (ours for ours, _ in inputs))),
@@ -127,9 +126,9 @@ def diff(a: ModelLike, b: ModelLike) -> GraphDiff:
         added=tuple(found.added),
         changed=tuple(found.changed),
         same=tuple(found.same),
-        inputs=tuple(_type_changes("input", inputs)),
-        outputs=(*_type_changes("output", outputs), *_rewired(outputs, matching)),
-        opsets=tuple(_opset_changes(first, second)),
+        inputs=tuple(type_changes("input", inputs)),
+        outputs=(*type_changes("output", outputs), *_rewired(outputs, matching)),
+        opsets=tuple(opset_changes(first, second)),
         renamed=tuple((a.name, b.name) for a, b in inputs + outputs if a and b and a.name != b.name),
     )
 
@@ -199,15 +198,6 @@ def _outermost(owner: onnx.ModelProto | onnx.FunctionProto) -> Scope:
     return Scope([], {}, opsets=opsets)
 
 
-def _slots(ours: Sequence[Value], theirs: Sequence[Value]) -> _Slots:
-    """Pair inputs, or outputs: by name if the names are the same, else by position if there are as many."""
-    names, others = {value.name for value in ours}, {value.name: value for value in theirs}
-    if names != others.keys() and len(ours) == len(theirs):
-        return list(zip(ours, theirs, strict=True))
-    by_name: _Slots = [(value, others.get(value.name)) for value in ours]
-    return by_name + [(None, value) for value in theirs if value.name not in names]
-
-
 def _numbered(kind: str, values: Iterable[Value | None]) -> dict[str, Token]:
     return {value.name: (kind, i) for i, value in enumerate(values) if value}
 
@@ -216,15 +206,7 @@ def _presence(kind: str, name: str, before: Container[str], after: Container[str
     return Change(kind, name, "present" if name in before else None, "present" if name in after else None)
 
 
-def _type_changes(kind: str, slots: _Slots) -> Iterator[Change]:
-    for ours, theirs in slots:
-        before, after = (value.type if value else None for value in (ours, theirs))
-        if before != after:
-            name = theirs.name if theirs else ours.name if ours else ""
-            yield Change(kind, name, before, after)
-
-
-def _rewired(outputs: _Slots, matching: Matching) -> Iterator[Change]:
+def _rewired(outputs: Slots, matching: Matching) -> Iterator[Change]:
     for ours, theirs in outputs:
         if ours and theirs:
             yield from feeder_changes("output", theirs.name, ours.name, theirs.name, matching)
@@ -233,13 +215,3 @@ def _rewired(outputs: _Slots, matching: Matching) -> Iterator[Change]:
 def _outputs(label: str, ours: Sequence[str], theirs: Sequence[str], matching: Matching) -> Iterator[Change]:
     for i, (mine, other) in enumerate(zip_longest(ours, theirs, fillvalue="")):
         yield from feeder_changes("output", f"{label}[{i}]", mine, other, matching)
-
-
-def _opset_changes(first: onnx.ModelProto, second: onnx.ModelProto) -> Iterator[Change]:
-    mine, other = (
-        {opset.domain or "ai.onnx": str(opset.version) for opset in model.opset_import}
-        for model in (first, second)
-    )
-    for domain in sorted(mine.keys() | other.keys()):
-        if mine.get(domain) != other.get(domain):
-            yield Change("opset", domain, mine.get(domain), other.get(domain))
