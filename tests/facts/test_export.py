@@ -280,9 +280,10 @@ def test_a_removed_option_is_a_failure_as_in_torch():
 
 def test_an_exported_program_has_one_exporter():
     program = torch.export.export(Net(), (IMAGE,))
-    result = export(program, (IMAGE,), LEGACY)
-    assert result.ok, result.failure
-    assert result.exporter is DYNAMO
+    for args in ((IMAGE,), ()):  # it brings example inputs of its own
+        result = export(program, args, LEGACY)
+        assert result.ok, result.failure
+        assert result.exporter is DYNAMO
 
 
 def test_a_scripted_module_keeps_its_branches():

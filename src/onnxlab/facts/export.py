@@ -5,7 +5,7 @@ Notebooks show the plain `torch.onnx.export`; this is for tables, labs and tests
 
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -119,6 +119,9 @@ def export(
     if isinstance(model, torch.export.ExportedProgram):
         exporter = Exporter.TORCH_EXPORT  # torch takes no other way, whatever is asked for
     args = (args,) if isinstance(args, torch.Tensor) else args
+    examples: Sequence[object] = (args, options.get("kwargs"))
+    if isinstance(model, torch.export.ExportedProgram) and not args:
+        examples = model.example_inputs or ()  # it has been exported with some
     modes = _modes(model)
     written: bytes | None = None
     problem: Failure | None = None
@@ -133,7 +136,7 @@ def export(
             for module, training in modes:
                 module.training = training
         if written is not None:
-            problem = _try_out(written, [args, options.get("kwargs")], run=run)
+            problem = _try_out(written, examples, run=run)
     return Export(exporter, written, heard.notices, problem, seconds)
 
 
@@ -188,7 +191,7 @@ def _refuse_negative_axes(dynamic_axes: Mapping[str, Iterable[int]]) -> None:
             raise ValueError(msg)
 
 
-def _try_out(model: bytes, args: list[object], *, run: bool) -> Failure | None:
+def _try_out(model: bytes, examples: Sequence[object], *, run: bool) -> Failure | None:
     stage = Stage.CHECK
     try:
         onnx.checker.check_model(model)
@@ -196,7 +199,7 @@ def _try_out(model: bytes, args: list[object], *, run: bool) -> Failure | None:
             stage = Stage.LOAD
             session = open_session(model)
             stage = Stage.RUN
-            session.run(None, feeds(session, args, spare=True))
+            session.run(None, feeds(session, examples, spare=True))
     except Exception as error:
         return failure(error, stage)
     return None
