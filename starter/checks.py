@@ -139,7 +139,9 @@ def run_check(environment: Environment, check: Check, *, live: bool = False) -> 
                 if live:
                     sys.stdout.write(line)
                     sys.stdout.flush()
-            passed = process.wait() == 0 and passed
+            if process.wait():
+                passed = False
+                break
         except BaseException:
             process.terminate()
             process.wait()

@@ -1,0 +1,61 @@
+"""The file that any Python can read: what it says to one that will not do."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import course
+import pytest
+
+
+@pytest.mark.parametrize("version", [(3, 11), (3, 12), (3, 13)])
+def test_a_suitable_python_is_told_nothing(version):
+    assert course.unsuitable(version, True, "Linux x86_64", runs=lambda name: False) == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "is_64_bit", "machine", "word"),
+    [
+        ((2, 7), True, "Linux x86_64", "too old"),
+        ((3, 10), True, "Linux x86_64", "too old"),
+        ((3, 14), True, "Linux x86_64", "newer than the course"),
+        ((3, 12), False, "Windows x86", "32-bit"),
+        ((3, 12), True, "Darwin x86_64", "Intel Macs"),
+    ],
+)
+def test_another_is_told_what_is_wrong_why_and_what_to_do(version, is_64_bit, machine, word):
+    lines = course.unsuitable(version, is_64_bit, machine, runs=lambda name: False).splitlines()
+    assert len(lines) == 3
+    assert word in lines[0]
+    assert lines[2].startswith("Install Python 3.13")
+
+
+def test_a_suitable_python_on_the_machine_is_named():
+    message = course.unsuitable((3, 9), True, "Linux x86_64", runs=lambda name: name == "python3.12")
+    assert message.endswith("Run: python3.12 course.py")
+
+
+def test_the_range_is_the_one_of_the_package():
+    pyproject = (Path(course.__file__).parent / "pyproject.toml").read_text()
+    newest_not = (course.NEWEST[0], course.NEWEST[1] + 1)
+    oldest, after = (".".join(map(str, version)) for version in (course.OLDEST, newest_not))
+    assert f'requires-python = ">={oldest},<{after}"' in pyproject
+
+
+def test_an_old_python_can_read_the_file():
+    source = Path(course.__file__).read_text()
+    tree = ast.parse(source, feature_version=(3, 7))  # the oldest that ast knows
+    found = {type(node) for node in ast.walk(tree)}
+    assert not found & {ast.JoinedStr, ast.AnnAssign}, "f-strings and annotations are newer than Python 2.7"
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    assert not [function.name for function in functions if function.returns or function.args.kwonlyargs]
+    source.encode("ascii")  # Python 2 wants to be told of anything else
+
+
+def test_help_needs_nothing_installed(tmp_path):
+    # -S -E: no site-packages, so only the standard library is there.
+    command = [sys.executable, "-S", "-E", course.__file__, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0
+    assert "course.py test" in done.stdout
