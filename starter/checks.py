@@ -78,10 +78,10 @@ def pytest_arguments(options: Sequence[str], *, fast: bool) -> list[str]:
     arguments = ["-m", "pytest"]
     if fast:
         arguments += ["-m", "not slow and not browser"]
-        places = ["tests", "src"]
+        places = ["tests", "src", "starter"]
     else:
         arguments += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=600"]
-        places = ["tests", "src", "notebooks", "labs", "solutions"]
+        places = ["tests", "src", "starter", "notebooks", "labs", "solutions"]
     if not any(re.match(r"-n|--numprocesses", option) for option in options):
         arguments += ["-n", "auto", "--dist", "loadscope"]
     if sys.stdout.isatty():

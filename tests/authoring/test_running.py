@@ -4,6 +4,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from onnxlab.authoring.notebooks import read
 from onnxlab.authoring.running import NotebookFailed, run
 
+pytestmark = pytest.mark.slow  # each starts a kernel; test_cli.py runs one in the fast set too
+
 
 def test_a_run_fills_in_outputs_and_counts_and_saves_them_clean(write_notebook):
     path = write_notebook([new_markdown_cell("# Title"), "x = 2\nprint('two', x)", "x + 1", ""])
