@@ -114,7 +114,7 @@ const select = (id) => {
   else view?.target?.clearSelection();
 };
 
-const start = async ({ kit, model: bytes, operators, marks: given, dark, name }) => {
+const start = async ({ kit, model: bytes, operators, marks: given, dark, name, origin }) => {
   restrictHtml();
   keepInFrame();
   setTheme(dark);
@@ -133,7 +133,12 @@ const start = async ({ kit, model: bytes, operators, marks: given, dark, name })
     showNode(node, source);
   };
   const open = view._modelFactoryService.open.bind(view._modelFactoryService);
-  view._modelFactoryService.open = async (context) => { const model = await open(context); nodes = identifyNodes(model); return model; };
+  view._modelFactoryService.open = async (context) => {
+    const model = await open(context);
+    nodes = identifyNodes(model);
+    [model._format, model._producer] = [origin.format, origin.producer];   // see lean_model.py
+    return model;
+  };
   // Netron focuses itself whenever it draws, which would take the caret away from the notebook's cell.
   for (const id of ['target', 'open-file-button']) document.getElementById(id).focus = () => {};
   await view.start();

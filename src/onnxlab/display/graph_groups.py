@@ -7,7 +7,7 @@ graph in an attribute, is what Netron already knows how to open and close on a c
 
 import ast
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
@@ -30,11 +30,13 @@ class Group:
 
     Attributes:
         name: The module's full name, such as "layers.0.attn"; empty for the whole model.
+        title: Its name inside the module around it: "attn".
         kind: The module's class, where it is known.
         members: Positions of nodes in the main graph, and groups.
     """
 
     name: str
+    title: str = ""
     kind: str = ""
     members: "list[int | Group]" = field(default_factory=list)
 
@@ -94,7 +96,8 @@ def group_tree(graph: GraphProto) -> Group:
         for name, kind in module_path(nodes[position]):
             key = (*key, name)
             if key not in groups:
-                groups[key] = Group(name, kind)
+                outer = key[-2] if len(key) > 1 else ""
+                groups[key] = Group(name, name.removeprefix(outer).lstrip("./") or name, kind)
                 parent.members.append(groups[key])
             parent = groups[key]
         parent.members.append(position)
@@ -125,7 +128,7 @@ def grouped_model(model: LeanModel) -> GroupedModel | None:
     members = {path: [str(p) for p in group.positions()] for path, group in writer.groups.items()}
     entries = {node.path: node for node in writer.entries}
     data = proto.SerializeToString(deterministic=True)
-    lean = LeanModel(data, {**model.nodes, **entries}, model.weights, model.operators)
+    lean = replace(model, data=data, nodes={**model.nodes, **entries})
     return GroupedModel(lean, members, len(graph.node))
 
 
@@ -181,7 +184,7 @@ class _Writer:
             if isinstance(member, int):
                 graph.node.add().CopyFrom(self.nodes[member])
             else:
-                self._add_group(graph.node.add(), member, group.name)
+                self._add_group(graph.node.add(), member)
         declared = {info.name for info in [*graph.input, *graph.output, *graph.value_info]}
         for name in dict.fromkeys(n for node in graph.node for n in (*node.input, *node.output)):
             if name in self.types and name not in declared:
@@ -197,7 +200,7 @@ class _Writer:
             needed |= makers
         return sorted(needed)
 
-    def _add_group(self, node: NodeProto, group: Group, parent: str) -> None:
+    def _add_group(self, node: NodeProto, group: Group) -> None:
         inside = group.positions()
         made = {name: None for p in inside for name in self.nodes[p].output if name}
         reads = Counter(name for p in inside for name in self.reads[p])
@@ -209,12 +212,11 @@ class _Writer:
         outputs = [n for n in made if n in self.results or self.readers[n] > reads[n]]
         path = f"{GROUP}{len(self.groups)}"
         self.groups[path] = group
-        title = group.name.removeprefix(parent).lstrip("./") or group.name
-        node.op_type, node.name, node.domain = _undotted(title), group.name, _DOMAIN
+        node.op_type, node.name, node.domain = _undotted(group.title), group.name, _DOMAIN
         node.input.extend(inputs)
         node.output.extend(outputs)
         node.metadata_props.add(key=IDENTIFIER, value=path)
-        self.entries.append(GraphNode(path, title, group.name, tuple(inputs), tuple(outputs), node))
+        self.entries.append(GraphNode(path, group.title, group.name, tuple(inputs), tuple(outputs), node))
         contents = node.attribute.add(name="contents", type=5)  # AttributeProto.GRAPH
         contents.g.name = _undotted(
             f"{group.kind}, {len(inside)} nodes" if group.kind else f"{len(inside)} nodes"

@@ -55,11 +55,13 @@ class Pane:
 
     def picture(self, marks: Marks, *, grouped: bool) -> Picture | None:
         """A still picture, where the graph is small enough for one."""
-        visible = self.groups.top if grouped and self.groups else len(self.flat.nodes)
-        if visible > _PICTURE_NODES:
+        model = self.model(grouped=grouped)
+        bodies = len(model.nodes) <= _PICTURE_NODES
+        top = self.groups.top if grouped and self.groups else self.nodes
+        if top > _PICTURE_NODES:
             return None
         try:
-            return draw_picture(self.model(grouped=grouped), marks)
+            return draw_picture(model, marks, bodies=bodies)
         except PictureFailed:
             return None
 

@@ -106,7 +106,7 @@ const showPane = (model, pane, row, kit, { select, grouped }) => {
       delete frame.dataset.status;
       const { message, buffers: [bytes, operators] } = await (asked ?? content());
       asked = null;
-      const start = { kind: 'start', kit: await kit, model: await unzip(bytes), operators: textOf(await unzip(operators)), name: message.name };
+      const start = { kind: 'start', kit: await kit, model: await unzip(bytes), operators: textOf(await unzip(operators)), ...message };
       send({ ...start, marks: model.get('_marks')[pane], dark: isDark() });
     },
     ready: ({ nodes }) => { frame.dataset.nodes = nodes; frame.dataset.status = 'ready'; },

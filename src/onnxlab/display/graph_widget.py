@@ -2,7 +2,6 @@
 
 import gzip
 from collections.abc import Callable, Mapping, Sequence
-from importlib import resources
 from pathlib import PurePath
 from typing import Any
 
@@ -42,7 +41,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         values: The values inside the nodes; may be set at any time.
     """
 
-    _esm = (resources.files("onnxlab.display") / "graph_widget.js").read_text("utf-8")
+    _esm = netron_files.own_file("graph_widget.js")
     _kit = traitlets.Unicode().tag(sync=True)
     _height = traitlets.Int(_HIGHEST).tag(sync=True)
     _groups = traitlets.List().tag(sync=True)
@@ -171,7 +170,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         buffers: list[bytes] = []
         try:
             pane = self._panes[message.get("pane", 0)]
-            answer["name"] = PurePath(pane.name).stem
+            answer |= {"name": PurePath(pane.name).stem, "origin": pane.flat.origin}
             buffers = questions[message["kind"]](pane)
         except OnnxLabError as error:
             answer["error"] = str(error)

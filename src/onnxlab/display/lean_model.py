@@ -5,7 +5,6 @@ points every big one at a numbered placeholder, and gives every node an identifi
 Python speak of it. A 3 GB model becomes a few hundred bytes; a weight is read when somebody opens it.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,12 +73,14 @@ class LeanModel:
         nodes: Every node by its path, which is its identifier; those of inner graphs and functions included.
         weights: What the placeholders in `data` stand for; placeholder "weight-3" is the fourth.
         operators: Domain and operator of every node.
+        origin: The file format and the producer, in Netron's words.
     """
 
     data: bytes = field(repr=False)
     nodes: dict[str, GraphNode] = field(repr=False)
     weights: tuple[Weight, ...] = field(repr=False)
     operators: frozenset[tuple[str, str]]
+    origin: dict[str, str] = field(default_factory=dict)
 
     def weight(self, placeholder: str) -> Weight:
         """The weight that a placeholder stands for.
@@ -105,10 +106,9 @@ def lean_model(model: ModelProto, folder: Path | None = None) -> LeanModel:
     _copy_fields(model, copy, but="graph")
     _copy_fields(model.graph, copy.graph, but="initializer")
     copy.graph.initializer.extend(TensorProto() for _ in model.graph.initializer)
-    # Netron takes ONNX files apart from others by their first fields, and refuses producers in most scripts.
-    copy.ir_version = max(copy.ir_version, 1)
-    copy.producer_name = re.sub(r"[^\x20-\x7e]", "?", copy.producer_name)
-    copy.producer_version = re.sub(r"[^\x20-\x7e]", "?", copy.producer_version)
+    # Netron guesses a file's format from its content and takes some ONNX models for something else. A model
+    # that begins like this is always taken for ONNX; what it really says goes along in `origin`.
+    copy.ir_version, copy.producer_name, copy.producer_version = 10, "", ""
     weights: list[Weight] = []
     nodes: dict[str, GraphNode] = {}
     for scope, source, target in _bodies(model, copy):
@@ -126,7 +126,11 @@ def lean_model(model: ModelProto, folder: Path | None = None) -> LeanModel:
                 ):
                     _slim(a, b, weights, folder)
     operators = frozenset((node.proto.domain, node.proto.op_type) for node in nodes.values())
-    return LeanModel(copy.SerializeToString(deterministic=True), nodes, tuple(weights), operators)
+    origin = {
+        "format": f"ONNX v{model.ir_version}",
+        "producer": f"{model.producer_name} {model.producer_version}".strip(),
+    }
+    return LeanModel(copy.SerializeToString(deterministic=True), nodes, tuple(weights), operators, origin)
 
 
 def _bodies(model: ModelProto, copy: ModelProto) -> Iterator[tuple[str, _Body, _Body]]:
@@ -183,7 +187,10 @@ def inside_folder(folder: Path | None, location: str) -> Path:
         msg = "The model was given without its file, so its external weights cannot be found."
         raise ModelNotReadable(msg, then="Pass the path of the model.")
     root = folder.resolve()
-    path = (root / location).resolve()
+    try:
+        path = (root / location).resolve()
+    except (OSError, ValueError):  # ValueError: a null character
+        path = root
     if not location or root not in path.parents:
         msg = f"The model points outside its own folder for weights: {location[:80]!r}. Nothing was read."
         raise ModelNotReadable(msg)

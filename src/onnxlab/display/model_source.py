@@ -37,20 +37,29 @@ def read_structure(model: ModelLike) -> ModelSource:
     Raises:
         ModelNotReadable: There is no model, or not of a kind that is known.
     """
-    if isinstance(model, ModelProto):
-        return ModelSource(model)
     path = Path(model) if isinstance(model, str | PathLike) else None
+    proto = _parsed(path, model)
+    if proto is None:
+        proto, path = load(model), None  # knows every other form, and says best what is wrong
+    graph = proto.graph
+    if not (graph.node or graph.input or graph.output):
+        msg = "There is nothing to draw: the model's graph has no nodes, inputs or outputs."
+        raise ModelNotReadable(msg)
+    if path is None:
+        return ModelSource(proto)
+    return ModelSource(proto, path.name, path.parent, _missing_files(proto, path.parent))
+
+
+def _parsed(path: Path | None, model: ModelLike) -> ModelProto | None:
+    """The model without its external weights, where it can be had without more ado."""
+    if isinstance(model, ModelProto):
+        return model
     try:
         data = path.read_bytes() if path else model
         proto = ModelProto.FromString(data) if isinstance(data, bytes) else None
     except (OSError, ValueError, DecodeError):
-        proto = None
-    if proto is not None and proto.HasField("graph"):
-        if path is None:
-            return ModelSource(proto)
-        return ModelSource(proto, path.name, path.parent, _missing_files(proto, path.parent))
-    # The common loader knows every other form, and says best what is wrong.
-    return ModelSource(load(model))
+        return None
+    return proto if proto is not None and proto.HasField("graph") else None
 
 
 def _missing_files(model: ModelProto, folder: Path) -> tuple[str, ...]:

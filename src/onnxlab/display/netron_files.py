@@ -24,7 +24,9 @@ __all__ = [
     "Bundle",
     "bundle",
     "operator_table",
+    "own_file",
     "picture_script",
+    "read_file",
     "stylesheet",
 ]
 
@@ -54,7 +56,12 @@ class Bundle:
     data: bytes
 
 
-def _read(name: str) -> str:
+def read_file(name: str) -> str:
+    """One of Netron's own files.
+
+    Raises:
+        OnnxLabError: It is not there.
+    """
     path = Path(netron.__file__).parent / name
     try:
         return path.read_text("utf-8")
@@ -65,7 +72,8 @@ def _read(name: str) -> str:
         ) from error
 
 
-def _own(name: str) -> str:
+def own_file(name: str) -> str:
+    """One of the files that ONNX Lab adds."""
     return (resources.files("onnxlab.display") / name).read_text("utf-8")
 
 
@@ -73,19 +81,21 @@ def _own(name: str) -> str:
 def bundle() -> Bundle:
     """The files of Netron's page for the frame, their imports made bare so that an import map serves them."""
     modules = {
-        name: re.sub(r"((?:from|import)\s*\(?\s*)'\./([\w-]+)\.js'", r"\1'netron/\2.js'", _read(f"{name}.js"))
+        name: re.sub(
+            r"((?:from|import)\s*\(?\s*)'\./([\w-]+)\.js'", r"\1'netron/\2.js'", read_file(f"{name}.js")
+        )
         for name in PAGE_MODULES
     }
-    page = _read("index.html")
+    page = read_file("index.html")
     body = re.search(r"<body[^>]*>(.*)</body>", page, re.DOTALL)
     content = {
         "modules": modules,
-        "css": _read("grapher.css")
+        "css": read_file("grapher.css")
         + "\n".join(re.findall(r"<style[^>]*>(.*?)</style>", page, re.DOTALL))
-        + _own("graph_frame.css"),
+        + own_file("graph_frame.css"),
         # A javascript: link is what the frame's content security policy exists to refuse.
         "body": (body[1] if body else "").replace(' href="javascript:void(0)"', ""),
-        "frame": "".join(_own(name) for name in _FRAME_SCRIPTS),
+        "frame": "".join(own_file(name) for name in _FRAME_SCRIPTS),
         "version": netron.__version__,
     }
     data = gzip.compress(json.dumps(content).encode(), 9, mtime=0)
@@ -94,7 +104,7 @@ def bundle() -> Bundle:
 
 def picture_script(name: str) -> str:
     """One of Netron's modules as a plain function, for an engine without a module loader (see picture.js)."""
-    code = _read(f"{name}.js")
+    code = read_file(f"{name}.js")
     code = re.sub(r"import \* as (\w+) from '\./([\w-]+)\.js';", r"const \1 = requireModule('\2');", code)
     code = re.sub(r"\bawait import\('(?:\./)?([\w-]+)(?:\.js)?'\)", r"requireModule('\1')", code)
     code = re.sub(
@@ -110,7 +120,7 @@ def picture_script(name: str) -> str:
 @functools.cache
 def stylesheet() -> str:
     """Netron's light style of a graph, without what a still picture cannot use."""
-    css = _read("grapher.css").partition("@keyframes")[0]
+    css = read_file("grapher.css").partition("@keyframes")[0]
     return "\n".join(
         line for line in css.splitlines() if line and ":hover" not in line and ".select" not in line
     )
@@ -119,7 +129,7 @@ def stylesheet() -> str:
 @functools.cache
 def _operators() -> tuple[str, dict[tuple[str, str], list[tuple[int, int]]]]:
     """Netron's operator table as text, and where each operator's versions stand in it."""
-    text = _read("onnx-metadata.json")
+    text = read_file("onnx-metadata.json")
     spans: dict[tuple[str, str], list[tuple[int, int]]] = {}
     decoder, start = json.JSONDecoder(), text.index("[") + 1
     while (start := text.find("{", start)) >= 0:

@@ -156,7 +156,7 @@ const innerGraphs = (graph) => graph.nodes.filter((node) => !isGroup(node)).flat
 
 let marks = {};
 let prepared = false;
-const drawPicture = async ({ model: data, operators, marks: given }) => {
+const drawPicture = async ({ model: data, operators, marks: given, bodies }) => {
   const base = requireModule('base');
   requireModule('view');
   const View = window.exports.view;
@@ -183,7 +183,7 @@ const drawPicture = async ({ model: data, operators, marks: given }) => {
   const [target] = model.modules;
   const options = { weights: true, attributes: false, names: false, direction: 'vertical' };
   const graph = new View.Graph({ model, host, options, activeTarget: target }, target.groups || false);
-  for (const inner of innerGraphs(target)) graph.blocks.add(inner);   // nobody can open them in a picture
+  if (bodies) innerGraphs(target).forEach((inner) => graph.blocks.add(inner));   // nobody can open them later
   graph.add(target, null);
   graph.addTunnels();
   const origin = new Element('g');

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any
 
 import quickjs
@@ -22,7 +21,8 @@ from onnxlab.errors import OnnxLabError
 
 __all__ = ["Picture", "PictureFailed", "draw_picture"]
 
-_STACK, _MEMORY, _SECONDS = 16 << 20, 1 << 30, 20
+# The stack is small enough for any thread of any system: beyond it, QuickJS gives up instead of crashing.
+_STACK, _MEMORY, _SECONDS = 512 << 10, 1 << 30, 20
 
 
 class PictureFailed(OnnxLabError):
@@ -38,12 +38,15 @@ class Picture:
     height: int
 
 
-def draw_picture(model: LeanModel, marks: Mapping[str, Mapping[str, Any]] | None = None) -> Picture:
+def draw_picture(
+    model: LeanModel, marks: Mapping[str, Mapping[str, Any]] | None = None, *, bodies: bool = True
+) -> Picture:
     """Draw a graph.
 
     Args:
         model: The lean copy of the model.
         marks: What to add to a node, by its identifier: "stroke", "fill" and "rows" (see graph_marks.js).
+        bodies: Whether the bodies of Loop, If and Scan are drawn open.
 
     Raises:
         PictureFailed: Netron cannot read the model, or the drawing takes too much time or memory.
@@ -52,8 +55,12 @@ def draw_picture(model: LeanModel, marks: Mapping[str, Mapping[str, Any]] | None
         "model": base64.b64encode(model.data).decode(),
         "operators": netron_files.operator_table(model.operators),
         "marks": dict(marks or {}),
+        "bodies": bodies,
     }
     drawing = json.loads(_run(json.dumps(request)))
+    if drawing["width"] is None:
+        msg = "There is nothing to draw."
+        raise PictureFailed(msg)
     width, height = round(drawing["width"]), round(drawing["height"])
     body = drawing["body"]
     svg = (
@@ -67,11 +74,10 @@ def draw_picture(model: LeanModel, marks: Mapping[str, Mapping[str, Any]] | None
 @functools.cache
 def _engine() -> quickjs.Context:
     """The JavaScript engine with Netron loaded; kept, because loading costs more than a small drawing."""
-    folder = resources.files("onnxlab.display")
     scripts = [
-        f"const FONT = {(folder / 'font_widths.json').read_text('utf-8')};",
-        (folder / "graph_marks.js").read_text("utf-8"),
-        (folder / "picture.js").read_text("utf-8"),
+        f"const FONT = {netron_files.own_file('font_widths.json')};",
+        netron_files.own_file("graph_marks.js"),
+        netron_files.own_file("picture.js"),
         *map(netron_files.picture_script, netron_files.PICTURE_MODULES),
     ]
     engine = quickjs.Context()

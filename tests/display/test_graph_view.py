@@ -1,0 +1,205 @@
+"""What graph() leaves in a notebook, and what it answers to bad input."""
+
+import base64
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from graph_models import chain, loop, modules
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+from onnxlab import graph
+from onnxlab.display.graph_view import GraphMessage
+
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def outputs(shown: Any) -> list[dict[str, Any]]:
+    """What displaying an object sends to the notebook."""
+    InteractiveShell.instance()
+    try:
+        with capture_output() as captured:
+            shown._ipython_display_()
+    finally:
+        InteractiveShell.clear_instance()
+    return [output.data for output in captured.outputs]
+
+
+def svgs(html: str) -> list[str]:
+    return [base64.b64decode(data).decode() for data in re.findall(r"svg\+xml;base64,([^\"]*)", html)]
+
+
+def test_two_outputs_the_second_is_the_widget_alone():
+    first, second = outputs(graph(chain()))
+    assert set(first) == {"text/html", "text/plain"}
+    assert set(second) == {WIDGET_VIEW}
+
+
+def test_text_is_one_fixed_line(tmp_path):
+    path = tmp_path / "residual.onnx"
+    onnx.save(chain(), path)
+    assert repr(graph(path)) == "Graph(residual.onnx, 4 nodes)"
+    assert repr(graph(loop())) == "Graph(model, 2 nodes and 4 inside them)"
+
+
+def test_same_model_same_bytes_in_another_process(tmp_path):
+    path = tmp_path / "loop.onnx"
+    onnx.save(loop(), path)
+    here = outputs(graph(path, highlight="Relu", values={"y": 0.5}))[0]
+    code = (
+        "import sys; from onnxlab import graph; from test_graph_view import outputs\n"
+        "print(outputs(graph(sys.argv[1], highlight='Relu', values={'y': 0.5}))[0]['text/html'], end='')"
+    )
+    there = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parent,
+    )
+    assert there.stdout == here["text/html"]
+
+
+def test_path_bytes_and_proto_give_the_same_picture(tmp_path):
+    model = chain()
+    path = tmp_path / "model"
+    path.write_bytes(model.SerializeToString())
+    html = [
+        outputs(graph(form))[0]["text/html"] for form in (path, str(path), model.SerializeToString(), model)
+    ]
+    assert len(set(html)) == 1
+
+
+def test_small_graph_takes_less_than_thirty_kilobytes():
+    for model in (chain(), loop()):
+        assert sum(len(str(output)) for output in outputs(graph(model))) < 30_000
+
+
+def test_picture_has_every_node_and_says_so_without_eyes():
+    html = outputs(graph(loop()))[0]["text/html"]
+    (svg,) = svgs(html)
+    assert svg.count('class="node graph-node"') == 6 + 3  # and a box for each of the three bodies
+    assert {"Loop", "If", "Mul", "Add", "Identity", "Relu"} <= set(re.findall(r"<text[^>]*>([^<]*)<", svg))
+    assert 'alt="Graph of model: 1 Add, 1 Identity, 1 If, 1 Loop, 1 Mul, 1 Relu"' in html
+
+
+def test_large_graph_without_modules_has_a_note_instead_of_a_picture():
+    model = modules(40)
+    for node in model.graph.node:
+        node.name = ""
+    html = outputs(graph(model))[0]["text/html"]
+    assert not svgs(html)
+    assert "160 nodes): 40 Add, 40 Exp, 40 Relu, 40 Softmax" in html
+
+
+def test_large_graph_with_modules_has_a_picture_of_these():
+    (svg,) = svgs(outputs(graph(modules(40)))[0]["text/html"])
+    assert "layers.39" in svg
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        ("missing.onnx", "no file missing.onnx"),
+        (b"\x00not a model", "not an ONNX model"),
+        (onnx.ModelProto(ir_version=10), "nothing to draw"),
+        (42, "not a int"),
+    ],
+)
+def test_a_message_in_the_place_of_a_graph(model, says):
+    shown = graph(model)
+    assert isinstance(shown, GraphMessage)
+    bundle = shown._repr_mimebundle_()
+    assert says in bundle["text/plain"]
+    assert says in bundle["text/html"]
+    assert shown.selected is None
+
+
+def test_a_model_too_large_to_draw_is_refused(monkeypatch):
+    monkeypatch.setattr("onnxlab.display.graph_pane._NODES", 3)
+    assert "too large to be drawn: 4 nodes" in repr(graph(chain()))
+
+
+def test_a_missing_weights_file_is_a_note_beside_the_graph(tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx.save(chain(), path, save_as_external_data=True, location="model.onnx.data", size_threshold=0)
+    assert outputs(graph(path))[0]["text/plain"] == "Graph(model.onnx, 4 nodes)"
+    (tmp_path / "model.onnx.data").unlink()
+    first = outputs(graph(path))[0]
+    assert "'model.onnx.data' is missing" in first["text/plain"]
+    assert svgs(first["text/html"])
+
+
+def test_what_is_called_nothing_in_the_graph_is_noted():
+    text = outputs(graph(chain(), highlight=["Conv", "Cnov"]))[0]["text/plain"]
+    assert "Nothing in the graph is called 'Cnov'; near: Conv." in text
+
+
+def test_a_highlight_set_later_reaches_the_page():
+    view = graph(loop())
+    assert view._marks == [{}]
+    view.highlight = {"Mul": "green"}
+    assert view._marks == [{"0/body/1/then_branch/0": {"stroke": "green"}}]
+    view.highlight = None
+    assert view._marks == [{}]
+
+
+def test_a_click_reaches_python():
+    view = graph(loop())
+    assert view.selected is None
+    view._selected = [0, "0/body/1/then_branch/0"]
+    assert view.selected.op == "Mul"
+    for nonsense in ([0, "9"], [3, "0"], ["0", 0], [0]):
+        view._selected = nonsense
+        assert view.selected is None
+
+
+def test_selecting_from_python_tells_the_page():
+    view = graph(loop())
+    assert view.select("Mul").path == "0/body/1/then_branch/0"
+    first = list(view._wanted)
+    view.select("Mul")
+    assert view._wanted[:2] == first[:2]
+    assert view._wanted != first  # or the page would not notice that it was asked again
+    with pytest.raises(Exception, match="Nothing in the graph is called 'Mult'; near: Mul"):
+        view.select("Mult")
+
+
+def test_two_graphs_side_by_side():
+    other = chain()
+    other.graph.node[1].op_type = "Sigmoid"
+    view = graph(chain(), other)
+    first = outputs(view)[0]
+    assert len(svgs(first["text/html"])) == 2
+    assert "Relu" in view._notes[-1]
+    assert view._notes[-1] in first["text/plain"]
+    assert repr(view) == "Graph(model, 4 nodes | model, 4 nodes)"
+    assert view._titles == ["model (1)", "model (2)"]
+    left, right = view._marks
+    assert left.keys() | right.keys() >= {"1"}
+    assert view._pairs["0"] == "0"
+
+
+def test_answers_to_the_page():
+    model = chain()
+    model.graph.initializer[0].raw_data = bytes(1000)
+    view, sent = graph(model), []
+    view.send = lambda content, buffers=None: sent.append((content, buffers))  # the comm of a kernel
+    view._answer(view, {"kind": "weight", "location": "weight-0", "request": 1}, [])
+    assert sent.pop() == (
+        {"request": 1, "name": "model", "origin": view._panes[0].flat.origin},
+        [bytes(1000)],
+    )
+    for question in (
+        {"kind": "weight", "location": "../x"},
+        {"kind": "kit", "pane": 7},
+        {"kind": "nonsense"},
+        {},
+    ):
+        view._answer(view, question, [])
+        assert sent.pop()[0]["error"]
