@@ -7,7 +7,7 @@ from xdist.scheduler import LoadScopeScheduling
 class ByNotebook(LoadScopeScheduling):
     """A module or a notebook goes to one worker as a whole; a browser test, which takes long, goes alone.
 
-    A notebook's cells share a kernel. Browser tests share a server and a browser, but each worker has its own.
+    A notebook's cells share a kernel. Browser tests share a server and a browser within each worker.
     """
 
     def _split_scope(self, nodeid: str) -> str:
