@@ -1,0 +1,36 @@
+"""The map on the first page names every chapter, with the time that the chapter itself names."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+CHAPTERS = sorted(path.name for path in NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+ROW = re.compile(
+    r"^\| (?:\[\d\d [^\]]+\]\((?P<file>\w+\.ipynb)\)|\d\d [\w ,-]+ \(coming\)) \|.*\| (?P<minutes>\d+) \|$"
+)
+
+
+@pytest.fixture(scope="module")
+def planned() -> dict[str, int]:
+    """Minutes by file, as the map says."""
+    cells = nbformat.read(NOTEBOOKS / "00_start_here.ipynb", as_version=4).cells
+    (table,) = (cell.source for cell in cells if "| Chapter |" in cell.source)
+    rows = [ROW.match(line) for line in table.splitlines() if re.match(r"\| \[?\d\d ", line)]
+    assert len(rows) == 13
+    assert all(rows)
+    return {row["file"]: int(row["minutes"]) for row in rows if row["file"]}
+
+
+def test_the_map_links_the_chapters_that_exist(planned):
+    assert list(planned) == CHAPTERS, "put the link into the map of 00_start_here.ipynb"
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_the_minutes_are_those_of_the_chapter(planned, name):
+    cells = nbformat.read(NOTEBOOKS / name, as_version=4).cells
+    said = re.search(r"Time:?(?:\*\*)?:? (\d+) minutes", cells[0].source)
+    assert said is not None, "the first cell does not say 'Time: ... minutes'"
+    assert int(said[1]) == planned[name]
