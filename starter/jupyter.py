@@ -38,13 +38,13 @@ _ALIASES = {"root_dir": ("--notebook-dir",), "log_level": ("--log-level", "--deb
 
 def command(environment: Environment, options: Sequence[str]) -> list[str]:
     """Return the command line that starts JupyterLab with a person's own options."""
-    parts = [str(environment.python), "-m", "jupyterlab"]
-    parts += [f"--{name}={value}" for name, value in _OURS.items() if not _said(name, options)]
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        parts.append("--allow-root")  # a container; JupyterLab listens to this machine only
+    ours = dict(_OURS)
+    if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in options:
+        ours["ServerApp.allow_root"] = "True"  # a container; JupyterLab listens to this machine only
     if port_asked_for(options) is not None:
-        parts.append("--ServerApp.port_retries=0")
-    return [*parts, *options]
+        ours["ServerApp.port_retries"] = "0"
+    said = [f"--{name}={value}" for name, value in ours.items() if not _said(name, options)]
+    return [str(environment.python), "-m", "jupyterlab", *said, *options]
 
 
 def _said(name: str, options: Sequence[str]) -> bool:
@@ -96,9 +96,10 @@ def serve(environment: Environment, options: Sequence[str], progress: Progress) 
         variables = child_variables(environment)
         variables.setdefault("JUPYTER_TOKEN", secrets.token_hex(24))
         variables.setdefault("JUPYTER_RUNTIME_DIR", runtime)
-        # The layout of open tabs is kept with the course: a person's other JupyterLab is left as it was.
-        workspaces = environment.folder / "share" / "jupyter" / "lab" / "workspaces"
-        variables.setdefault("JUPYTERLAB_WORKSPACES_DIR", str(workspaces))
+        if environment.ours:
+            # The layout of open tabs is kept with the course: a person's other JupyterLab is left as it was.
+            workspaces = environment.folder / "share" / "jupyter" / "lab" / "workspaces"
+            variables.setdefault("JUPYTERLAB_WORKSPACES_DIR", str(workspaces))
         # In a group of its own, Ctrl+C reaches this process only, and the server is ended in order.
         own_group: dict[str, Any] = {"start_new_session": True}
         if sys.platform == "win32":
@@ -112,7 +113,7 @@ def serve(environment: Environment, options: Sequence[str], progress: Progress) 
             progress.clear()
             print(f"      ready after {progress.seconds:.1f} s. It is at", flush=True)
             print(f"\n      {address(facts)}\n\n      Ctrl+C here ends it.", flush=True)
-            return server.wait()
+            return wait(server)
         except KeyboardInterrupt:
             print("\nEnding JupyterLab ...", flush=True)
             return 0
@@ -138,6 +139,15 @@ def wait_until_ready(server: "subprocess.Popen[bytes]", runtime: Path, progress:
                 return facts
         except (OSError, ValueError, KeyError):
             time.sleep(0.1)
+
+
+def wait(server: "subprocess.Popen[bytes]") -> int:
+    """Wait for the end, in short steps: on Windows, Ctrl+C does not interrupt a long one."""
+    while True:
+        try:
+            return server.wait(0.5)
+        except subprocess.TimeoutExpired:
+            continue
 
 
 def address(facts: dict[str, Any]) -> str:
