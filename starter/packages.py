@@ -67,8 +67,8 @@ def install(environment: Environment, name: str, progress: Progress) -> str:
     if wanted.arguments:
         progress.show("the CPU build of torch")
         run_pip(environment, wanted.arguments, log, progress, total=1, required=False)
-    arguments = [argument for file in files for argument in ("-r", file)]
-    run_pip(environment, arguments, log, progress, total=len(pinned))
+    # The last file names the ones before it.
+    run_pip(environment, ["-r", files[-1]], log, progress, total=len(pinned))
 
     done = {name: digest}
     if name == "test":

@@ -34,7 +34,7 @@ def test_no_package_is_pinned_twice():
 
 def test_the_course_itself_is_installed_last():
     assert COURSE.splitlines()[-1] == "-e ."
-    assert "-c requirements.txt" in TEST.splitlines()
+    assert "-r requirements.txt" in TEST.splitlines()
 
 
 @pytest.mark.parametrize("text", [COURSE, TEST], ids=["course", "test"])

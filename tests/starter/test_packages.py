@@ -15,7 +15,7 @@ def environment(tmp_path, monkeypatch):
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / "pyvenv.cfg").write_text("version = 3.11")
     (tmp_path / "requirements.txt").write_text("torch==2.13.0\n-e .\n")
-    (tmp_path / "requirements-test.txt").write_text("pytest==9.2.0\n")
+    (tmp_path / "requirements-test.txt").write_text("-r requirements.txt\npytest==9.2.0\n")
     (tmp_path / "pyproject.toml").write_text("[project]\n")
     for module in ("packages", "environment"):
         monkeypatch.setattr(f"starter.{module}.ROOT", tmp_path)
@@ -49,7 +49,7 @@ def test_an_install_happens_once_and_again_only_when_the_files_change(environmen
 def test_the_tests_add_to_the_course_and_cover_it(environment, asked):
     install(environment, "course")
     assert install(environment, "test") == "installed"
-    assert asked[1] == ["-r", "requirements.txt", "-r", "requirements-test.txt"]
+    assert asked[1] == ["-r", "requirements-test.txt"]
     assert install(environment, "course") == "nothing to install"
 
 

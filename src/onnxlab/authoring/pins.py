@@ -63,7 +63,7 @@ def compile_pins(root: Path, move: Sequence[str] = ()) -> dict[str, tuple[str | 
         _HEADER.format(what="the course needs") + "\n".join([*wanted, "-e ."]) + "\n", encoding="utf-8"
     )
     header = _HEADER.format(what="the tests add to requirements.txt")
-    test.write_text(header + "\n".join(["-c requirements.txt", *added]) + "\n", encoding="utf-8")
+    test.write_text(header + "\n".join(["-r requirements.txt", *added]) + "\n", encoding="utf-8")
     after = _pins(course) | _pins(test)
     names = sorted(name for name in before | after if before.get(name) != after.get(name))
     return {name: (before.get(name), after.get(name)) for name in names}
