@@ -19,7 +19,7 @@ _STYLE = (
     ".jp-OutputArea-child:has(.onnxlab-still)"
     ":has(+ .jp-OutputArea-child iframe.onnxlab-graph[data-status=ready]) {display: none}\n"
     ".jp-OutputArea-child:has(.onnxlab-still)"
-    " + .jp-OutputArea-child:has(.jupyter-widgets:empty) {display: none}\n"
+    " + .jp-OutputArea-child > .jupyter-widgets:not(:has(*)) {display: none}\n"
     "[data-jp-theme-light=false] .onnxlab-still img {filter: invert(0.86) hue-rotate(180deg)}\n"
     "</style>"
 )
@@ -46,7 +46,7 @@ def pictures_html(
         f'<figure style="margin: 0">{_caption(title)}{_image(pane, picture)}</figure>'
         for title, pane, picture in zip(titles or [""] * len(panes), panes, pictures, strict=True)
     )
-    box = "display: flex; gap: 16px; max-height: 480px; overflow: auto"
+    box = "display: flex; gap: 16px; max-height: 800px; overflow: auto"
     return _still(f' title="{escape(summary)}"', box, figures, notes)
 
 

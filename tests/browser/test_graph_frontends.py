@@ -1,0 +1,112 @@
+"""The live graph in JupyterLab and Notebook 7, at their own address and below a hub's."""
+
+import json
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import onnx
+import pytest
+from graph_site import Site, site
+from playwright.sync_api import Browser, Page
+
+LOOP = """
+<ir_version: 10, opset_import: ["": 18]>
+control (float[4] x) => (float[4] out) <int64 trips = {3}, float[1] two = {2.0}>
+{
+    y = Loop (trips, , x) <body = body (int64 i, bool go, float[4] acc) => (bool again, float[4] next)
+        { again = Identity(go) next = Mul(acc, two) }>
+    out = Relu(y)
+}
+"""
+SITES = {"lab": ("lab", "/"), "notebook": ("notebook", "/"), "hub": ("lab", "/user/ada@example.org/")}
+
+
+@pytest.fixture(scope="module", params=SITES.values(), ids=SITES.keys())
+def server(request, browser: Browser, tmp_path_factory) -> Iterator[Site]:
+    """Each front end; skipped with `browser`."""
+    app, base = request.param
+    with site(tmp_path_factory.mktemp("site"), app, base) as running:
+        onnx.save(onnx.parser.parse_model(LOOP), running.folder / "loop.onnx")
+        yield running
+
+
+@pytest.fixture
+def page(browser: Browser, server: Site) -> Iterator[Page]:
+    """A fresh page; requests that leave the server's own address fail the test."""
+    asked: set[str] = set()
+    context = browser.new_context()
+    context.on("request", lambda request: asked.add(request.url))
+    page = context.new_page()
+    page.on("websocket", lambda socket: asked.add(socket.url))
+    yield page
+    context.close()
+    own = urlsplit(server.url).netloc
+    outside = {
+        url for url in asked if urlsplit(url).scheme not in ("data", "blob") and urlsplit(url).netloc != own
+    }
+    assert not outside, f"the page asked outside the server: {sorted(outside)}"
+
+
+def test_nodes_bodies_clicks_colours_theme_restart_and_reopening(server: Site, page: Page):
+    notebook = server.new(
+        page,
+        [
+            "from onnxlab import graph\nview = graph('loop.onnx')\nview",
+            "print(view.selected)",
+            "view.highlight = {'Mul': 'rgb(1, 200, 3)'}",
+            "view.select('Relu').path",
+        ],
+    )
+    # The real Netron, with the model's nodes; the picture is not there any more.
+    (frame,) = notebook.run_graph(0)
+    titles = frame.locator("g.graph-node .node-item-type:first-child > text").all_text_contents()
+    assert titles == ["Loop", "body", "Relu"]
+    assert not notebook.cells.nth(0).locator(".onnxlab-still").is_visible()
+
+    # A body is opened, a node inside it clicked, and Python knows it.
+    frame.get_by_text("+", exact=True).click()
+    multiply = frame.locator(".graph-node", has_text="Mul").last
+    multiply.locator(".node-item-type").click()
+    page.wait_for_timeout(500)
+    notebook.run(1)
+    assert notebook.output(1).startswith("Mul")
+    frame.locator("#sidebar-closebutton").click()
+
+    # A highlight set in Python is seen, and a node selected there.
+    notebook.run(2)
+    border = multiply.locator("> .node-border")
+    border.wait_for()
+    page.wait_for_timeout(500)
+    assert border.evaluate("path => getComputedStyle(path).stroke") == "rgb(1, 200, 3)"
+    notebook.run(3)
+    frame.locator(".graph-node.select", has_text="Relu").wait_for()
+
+    # The theme follows the page's.
+    background = "() => getComputedStyle(document.body).backgroundColor"
+    light = frame.evaluate(background)
+    page.evaluate("() => { document.body.dataset.jpThemeLight = 'false'; }")
+    page.wait_for_timeout(500)
+    assert frame.evaluate(background) != light
+    page.evaluate("() => { document.body.dataset.jpThemeLight = 'true'; }")
+
+    # After a restart the graph is still there, and comes to life again when the cell is run.
+    notebook.restart()
+    assert frame.locator("g.graph-node").count() >= 2
+    (frame,) = notebook.run_graph(0)
+    assert frame.locator("g.graph-node").count() == 3  # Loop, the box of its body, Relu
+
+    # Saved, and opened without a kernel: the picture is there, and no error about the widget.
+    notebook.save()
+    saved = json.loads((server.folder / "graphs.ipynb").read_text())
+    assert "widgets" not in saved["metadata"]
+    assert len(json.dumps(saved["cells"][0]["outputs"])) < 30_000
+    for cell in saved["cells"]:
+        cell["execution_count"] = None
+    (server.folder / "reopened.ipynb").write_text(json.dumps(saved))
+    reopened = server.open(page, "reopened.ipynb")
+    picture = reopened.cells.nth(0).locator(".onnxlab-still img")
+    picture.wait_for()
+    assert picture.evaluate("image => image.complete && image.naturalHeight") > 100
+    page.wait_for_timeout(2_000)
+    assert picture.is_visible()
+    assert "Error displaying widget" not in reopened.cells.nth(0).inner_text()
