@@ -74,7 +74,7 @@ def install(environment: Environment, name: str, progress: Progress) -> str:
     if name == "test":
         done["course"] = environment.digest(SETS["course"])
     environment.set_stamp(done)
-    return "the interrupted install was completed" if resumed else "installed"
+    return "the unfinished install was completed" if resumed else "installed"
 
 
 def pins(text: str) -> dict[str, str]:

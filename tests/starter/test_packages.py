@@ -63,7 +63,7 @@ def test_an_interrupted_install_is_resumed_and_not_trusted(environment, asked, m
         install(environment, "test")
     monkeypatch.setattr(packages, "run_pip", lambda *arguments, **more: None)
     assert environment.stamp == {"interrupted": "test"}, "nor is what was there before"
-    assert install(environment, "test") == "the interrupted install was completed"
+    assert install(environment, "test") == "the unfinished install was completed"
 
 
 def test_a_package_cut_off_in_the_middle_is_installed_again(environment):
