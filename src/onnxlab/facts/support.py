@@ -1,0 +1,294 @@
+"""The four links from a PyTorch operator to a running model, read live from what is installed.
+
+PyTorch has the operator; the exporter has a rule for it; ONNX defines what the rule writes; the runtime has a
+kernel for that. The first link that is missing says what to mend.
+"""
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import torch
+
+from onnxlab.facts.export import Exporter
+from onnxlab.facts.support_rules import (
+    is_variant,
+    library,
+    overload,
+    torchscript_opsets,
+    torchscript_rule,
+)
+from onnxlab.facts.support_schemas import ELEMENT_TYPES, kernel_types, readable_opsets, schema
+
+__all__ = ["Link", "State", "Support", "known_operators", "support"]
+
+
+class State(StrEnum):
+    """What is known of a link."""
+
+    YES = "yes"
+    PART = "part"
+    """It holds with a reservation, which the link's text tells."""
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Link:
+    """One link of the chain.
+
+    Attributes:
+        state: Whether it holds.
+        text: Why, in a few words.
+        lacks: For the kernel: element types that ONNX allows here and that no kernel takes, each with the
+            operators that lack it. A signed integer counts if the operator takes its bits as an unsigned
+            one only, and that has no kernel.
+    """
+
+    state: State
+    text: str
+    lacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Support:
+    """The four links of one operator, one exporter and one opset.
+
+    Attributes:
+        operator: PyTorch has it.
+        rule: The exporter can translate it.
+        schema: ONNX defines the operators that the rule names.
+        kernel: ONNX Runtime can run them.
+        writes: The ONNX operators that the rule names; one export writes some of them.
+    """
+
+    operator: Link
+    rule: Link
+    schema: Link
+    kernel: Link
+    writes: tuple[str, ...]
+
+    @property
+    def missing(self) -> str:
+        """The first link that is missing: "operator", "rule", "schema", "kernel", or "" for none."""
+        for name in ("operator", "rule", "schema", "kernel"):
+            if getattr(self, name).state is State.NO:
+                return name
+        return ""
+
+
+@functools.cache
+def known_operators() -> tuple[str, ...]:
+    """Return every ATen operator that PyTorch or a registry of an exporter knows, without overloads.
+
+    Example:
+        >>> {"aten::asinh", "aten::relu_", "aten::__interpolate"} <= set(known_operators())
+        True
+    """
+    return tuple(sorted(_overloads()))
+
+
+def support(operator: str, exporter: Exporter, opset: int) -> Support:
+    """Return the four links of an operator.
+
+    The first call for an exporter reads its rules, which takes seconds for the torch.export exporter.
+
+    Args:
+        operator: A qualified name, with or without the overload: "aten::asinh", "aten::__rshift__.Tensor".
+        exporter: One of the two.
+        opset: The opset to export at.
+
+    Example:
+        >>> support("aten::asinh", Exporter.TORCHSCRIPT, 20).missing
+        'rule'
+        >>> support("aten::asinh", Exporter.TORCHSCRIPT, 8).schema.text
+        'Asinh only since 9'
+        >>> support("aten::asinh", Exporter.TORCH_EXPORT, 20).missing
+        ''
+        >>> support("aten::bitwise_right_shift", Exporter.TORCH_EXPORT, 20).kernel.lacks["int16"]
+        ('BitShift',)
+    """
+    base, _, which = operator.partition(".")
+    if exporter is Exporter.TORCHSCRIPT:
+        rule, writes = _torchscript(base, opset)
+    else:
+        rule, writes = _torch_export(base, [which] if which else None, opset)
+    # Without a rule the next question is whether ONNX has something to translate to: the other rule's answer.
+    known = writes or (_either(base) if rule.state is State.NO else frozenset())
+    found = _overloads().get(base)
+    here = Link(State.YES, f"{len(found)} overloads" if len(found) > 1 else "yes") if found else _UNKNOWN_NAME
+    return Support(here, rule, _schema(known, opset), _kernel(known, opset), tuple(sorted(writes)))
+
+
+_UNKNOWN_NAME = Link(State.NO, "PyTorch has no such operator")
+_NONE: frozenset[str] = frozenset()
+# Operators that carry numbers and shapes about, next to those that compute.
+_PLUMBING = frozenset(
+    {"Cast", "CastLike", "Constant", "Expand", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"}
+)
+_NEEDS_NO_KERNEL = frozenset({"Constant"})  # the runtime makes an initializer of it while loading
+
+
+@functools.cache
+def _overloads() -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    names = list(torch._C._dispatch_get_all_op_names())
+    names += [s.name + f".{s.overload_name}" * bool(s.overload_name) for s in torch._C._jit_get_all_schemas()]
+    for name in dict.fromkeys(names):
+        if name.startswith("aten::"):
+            found.setdefault(name.partition(".")[0], []).append(name)
+    return {base: tuple(each) for base, each in found.items()}
+
+
+def _torchscript(base: str, opset: int) -> tuple[Link, frozenset[str]]:
+    ruled, warned = torchscript_opsets()
+    if opset not in ruled and opset not in warned:
+        return Link(State.NO, f"this exporter ends at opset {warned[-1]}"), _NONE
+    rule = torchscript_rule(base, opset)
+    if rule is None:
+        return Link(State.NO, "no rule"), _NONE
+    if rule.refuses:
+        return Link(State.NO, "the rule only refuses"), _NONE
+    text = f"rule of opset {rule.opset}"
+    if opset in warned:
+        return Link(State.PART, f"{text}, with a warning"), rule.operators
+    return Link(State.YES, text), rule.operators
+
+
+def _torch_export(base: str, which: list[str] | None, opset: int) -> tuple[Link, frozenset[str]]:
+    if base.endswith("_") and not base.endswith("__"):  # the exporter replaces what writes in place
+        base = base.removesuffix("_")
+    names = _functional(base, which)
+    answers = {name: _one(name, opset) for name in names}
+    best = max(answers.values(), key=lambda answer: _ORDER.index(answer[0].state), default=(_NO_RULE, _NONE))
+    link, _ = best
+    writes = frozenset().union(*(w for found, w in answers.values() if found.state is link.state))
+    if link.state is State.YES:
+        without = [_short(name) for name, (found, _) in answers.items() if found.state is State.NO]
+        if without:
+            link = Link(State.PART, f"{link.text}; none for {', '.join(without)}")
+        if opset < library().lowest:
+            link = Link(State.PART, f"{link.text}; exported at {library().lowest}, then converted")
+    return link, writes
+
+
+_ORDER = (State.NO, State.UNKNOWN, State.PART, State.YES)
+_NO_RULE = Link(State.NO, "no rule")
+
+
+def _functional(base: str, which: list[str] | None) -> list[str]:
+    names = []
+    for name in _overloads().get(base, ()):
+        found = overload(name)
+        wanted = which is None or name.partition(".")[2] in which
+        if found is not None and wanted and not is_variant(found) and _on_tensors(found):
+            names.append(name)
+    return names
+
+
+def _on_tensors(found: torch._ops.OpOverload) -> bool:
+    """TorchScript has overloads of its own for Python numbers and lists; no tensor, nothing to export."""
+    values = (*found._schema.arguments, *found._schema.returns)
+    return any("Tensor" in str(value.type) for value in values)
+
+
+def _one(name: str, opset: int) -> tuple[Link, frozenset[str]]:
+    rules = library()
+    own = rules.rule(name, opset)
+    if own is not None:
+        return Link(State.YES, "own rule"), own
+    if name not in rules.parts:
+        return _NO_RULE, _NONE
+    parts = rules.parts[name]
+    if parts is None:
+        return Link(State.UNKNOWN, "taken apart by PyTorch; not tried"), _NONE
+    ruled = {part: _part(part, opset) for part in parts}
+    missing = [part for part, rule in ruled.items() if rule is None]
+    listed = ", ".join(dict.fromkeys(_base(part) for part in missing or parts)) or "nothing"
+    if missing:
+        return Link(State.NO, f"decomposes, but no rule for {listed}"), _NONE
+    return Link(State.YES, f"by decomposition: {listed}"), frozenset().union(*filter(None, ruled.values()))
+
+
+def _part(part: str, opset: int) -> frozenset[str] | None:
+    """The rule of a part; what writes in place is replaced by what does not, in any of its overloads."""
+    rules = library()
+    found = rules.rule(part, opset)
+    base = part.partition(".")[0]
+    if found is None and base.endswith("_"):
+        names = [name for name in rules.rules if name.partition(".")[0] == base.removesuffix("_")]
+        return next(filter(None, (rules.rule(name, opset) for name in names)), None)
+    return found
+
+
+@functools.cache
+def _either(base: str) -> frozenset[str]:
+    """What the newest rule of either exporter names."""
+    rule = torchscript_rule(base, torchscript_opsets()[0][-1])
+    written = _torch_export(base, None, readable_opsets()[-1])[1]
+    return written or (rule.operators if rule else _NONE)
+
+
+def _schema(names: Iterable[str], opset: int) -> Link:
+    defined = {name: schema(name, opset) for name in sorted(names)}
+    absent = [name for name, found in defined.items() if found is None]
+    if not defined:
+        return Link(State.UNKNOWN, "unknown")
+    if not absent:
+        main = [name for name in defined if name not in _PLUMBING] or list(defined)
+        return Link(
+            State.YES, ", ".join(f"{name} {found.since}" for name in main if (found := defined[name]))
+        )
+    text = ", ".join(_introduced(name) for name in absent)
+    computing = [name for name in defined if name not in _PLUMBING]
+    return Link(State.NO if set(computing) <= set(absent) else State.PART, text)
+
+
+def _introduced(name: str) -> str:
+    newest = schema(name, readable_opsets()[-1])
+    return f"{name} only since {newest.first}" if newest else f"{name} not any more"
+
+
+def _kernel(names: Iterable[str], opset: int) -> Link:
+    if opset not in readable_opsets():
+        return Link(State.NO, f"ONNX Runtime reads models up to opset {readable_opsets()[-1]}")
+    absent: list[str] = []
+    lacks: dict[str, list[str]] = {}
+    taken: dict[str, tuple[str, ...]] = {}
+    for name in sorted(set(names) - _NEEDS_NO_KERNEL):
+        defined, types = schema(name, opset), kernel_types(name, opset)
+        if defined is None or (types is None and defined.has_body):
+            continue
+        if types is None:
+            absent.append(name)
+            continue
+        taken[name] = types
+        for each in ELEMENT_TYPES:
+            needed = each if each in defined.types else f"u{each}"  # int16 can only go in as uint16
+            # Half precision without a kernel is computed in single precision: the runtime puts casts around.
+            replaced = each == "float16" and "float" in types
+            if needed in defined.types and needed not in types and not replaced:
+                lacks.setdefault(each, []).append(name)
+    lacking = {each: tuple(operators) for each, operators in lacks.items()}
+    if absent:
+        return Link(State.PART if taken else State.NO, f"no kernel for {', '.join(absent)}", lacking)
+    return Link(State.YES, _common(taken), lacking) if taken else Link(State.UNKNOWN, "unknown")
+
+
+def _common(taken: dict[str, tuple[str, ...]]) -> str:
+    computing = {name: types for name, types in taken.items() if name not in _PLUMBING} or taken
+    common = [each for each in ELEMENT_TYPES if all(each in types for types in computing.values())]
+    if len(common) == len(ELEMENT_TYPES):
+        return "all types"
+    if not common:
+        return "different types for different operators"
+    return f"{next(iter(computing)) if len(computing) == 1 else 'all of them'}: {', '.join(common)}"
+
+
+def _base(name: str) -> str:
+    return name.partition(".")[0].removeprefix("aten::")
+
+
+def _short(name: str) -> str:
+    return name.partition(".")[2] or "default"
