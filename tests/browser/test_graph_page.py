@@ -1,0 +1,296 @@
+"""What the live graph does on a page, and what a hostile model cannot do there."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import onnx
+import pytest
+from graph_site import Site, site
+from playwright.sync_api import Browser, Frame, Page
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "display"))
+from graph_models import chain, modules
+from test_graph_hostile import SCRIPTS, string_everywhere
+
+IMPORT = "from onnxlab import graph"
+# Opens everything in the sidebar that can be opened.
+EXPAND = """async () => {
+  for (const more of document.querySelectorAll('#sidebar .sidebar-item-value-expander')) {
+    if (more.isConnected && more.textContent.trim() === '+') more.click();
+  }
+  await new Promise((resolve) => setTimeout(resolve, 200));
+}"""
+# Elements and attributes that neither Netron nor ONNX Lab makes.
+FOREIGN = """() => [...document.body.querySelectorAll('img, iframe, object, embed, meta, link, form, script')]
+  .filter((element) => !(element.localName === 'script' && element.nonce))
+  .map((element) => element.outerHTML)"""
+LISTENERS = """() => [...document.querySelectorAll('*')]
+  .flatMap((element) => element.getAttributeNames())
+  .filter((name) => name.startsWith('on'))"""
+STROKES = """boxes => boxes
+  .map((box) => box.querySelector(':scope > .node-border').style.stroke)
+  .filter(Boolean).length"""
+SHOWN = """() => [...document.querySelectorAll('g.graph-node')]
+  .filter((node) => node.style.display !== 'none').length"""
+COUNT = """
+from onnxlab.display.graph_widget import GraphView
+asked, answer = [], GraphView._answer
+def counting(self, widget, message, buffers):
+    asked.append(message['kind'])
+    answer(self, widget, message, buffers)
+GraphView._answer = counting
+"""
+
+
+@pytest.fixture(scope="module")
+def server(browser: Browser, tmp_path_factory) -> Iterator[Site]:
+    """One JupyterLab for this module."""
+    with site(tmp_path_factory.mktemp("site")) as running:
+        folder = running.folder
+        onnx.save(chain(), folder / "chain.onnx")
+        onnx.save(
+            chain(), folder / "external.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
+        )
+        other = chain()
+        other.graph.node[1].op_type = "Sigmoid"
+        onnx.save(other, folder / "other.onnx")
+        onnx.save(modules(40), folder / "modules.onnx")
+        onnx.save(modules(500), folder / "large.onnx")
+        yield running
+
+
+@pytest.fixture
+def asked() -> set[str]:
+    """Every address that the page asked for."""
+    return set()
+
+
+@pytest.fixture
+def page(browser: Browser, server: Site, asked: set[str]) -> Iterator[Page]:
+    """A fresh page; requests that leave the server's own address fail the test, and so do dialogs."""
+    dialogs: list[str] = []
+    context = browser.new_context()
+    context.on("request", lambda request: asked.add(request.url))
+    # The frame's policy stops a request before it leaves.
+    context.on("requestfailed", lambda request: request.failure == "csp" and asked.discard(request.url))
+    page = context.new_page()
+    page.on("websocket", lambda socket: asked.add(socket.url))
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    yield page
+    context.close()
+    own = urlsplit(server.url).netloc
+    outside = {
+        url for url in asked if urlsplit(url).scheme not in ("data", "blob") and urlsplit(url).netloc != own
+    }
+    assert not outside, f"the page asked outside the server: {sorted(outside)}"
+    assert not dialogs
+
+
+def select(frame: Frame, words: str) -> None:
+    """Find a node by its operator or name and select it."""
+    frame.locator("#onnxlab-search input").fill(words)
+    frame.locator("#onnxlab-search li").first.click()
+
+
+def test_the_frame_is_shut_off(server: Site, page: Page):
+    notebook = server.new(page, [IMPORT, "graph('chain.onnx')"])
+    notebook.run(0)
+    (frame,) = notebook.run_graph(1)
+    element = frame.frame_element()
+    assert element.get_attribute("sandbox") == "allow-scripts"
+    assert frame.evaluate("() => origin") == "null"
+    for attempt in (
+        "() => parent.document.body",
+        "() => fetch('/api/contents')",
+        "() => fetch('https://example.org/')",
+        "() => document.cookie",
+        "() => localStorage.length",
+        "() => import('https://example.org/x.js')",
+    ):
+        with pytest.raises(Exception, match=r"Blocked|Failed|denied|violates|insecure|sandboxed|Refused"):
+            frame.evaluate(attempt)
+    socket = (
+        "() => new Promise((end) => { new WebSocket('ws://example.org/').onerror = () => end('refused'); })"
+    )
+    assert frame.evaluate(socket) == "refused"
+
+
+@pytest.mark.parametrize(
+    "text", [SCRIPTS[1], SCRIPTS[7], "<meta http-equiv=refresh content='0;url=https://example.org'>"]
+)
+def test_a_hostile_model_runs_nothing(server: Site, page: Page, text: str):
+    onnx.save(string_everywhere(text), server.folder / "hostile.onnx")
+    notebook = server.new(page, [IMPORT, "view = graph('hostile.onnx')\nview"])
+    notebook.run(0)
+    (frame,) = notebook.run_graph(1)
+    address = frame.url
+    # Everything that writes the model's words into the page: the properties of nodes, graphs, the model.
+    for box in frame.locator(".graph-node .node-item-type:first-child").all()[:4]:
+        box.click()
+        frame.evaluate(EXPAND)
+    for button in ("sidebar-target-button", "sidebar-model-button"):
+        frame.locator(f"#{button}").click()
+        frame.evaluate(EXPAND)
+    frame.evaluate("() => view.showDefinition([...view.model.functions][0])")
+    page.wait_for_timeout(500)
+    assert frame.locator("#sidebar-content").inner_text()
+    assert frame.url == address
+    assert frame.evaluate(FOREIGN) == []
+    assert frame.evaluate(LISTENERS) == []
+    assert page.evaluate(LISTENERS) == []
+
+
+def test_links_in_a_model_do_not_move_the_frame(server: Site, page: Page):
+    model = chain()
+    model.metadata_props.add(key="license", value="free")
+    model.metadata_props.add(key="license_url", value="https://example.org/'onmouseover='alert(1)")
+    onnx.save(model, server.folder / "link.onnx")
+    notebook = server.new(page, [IMPORT, "graph('link.onnx')"])
+    notebook.run(0)
+    (frame,) = notebook.run_graph(1)
+    address = frame.url
+    moved = frame.evaluate(
+        """() => {
+          const link = document.createElement('a');
+          link.href = 'http://example.org/';
+          document.body.append(link);
+          link.click();
+          return location.href;
+        }"""
+    )
+    page.wait_for_timeout(500)
+    assert moved == frame.url == address
+
+
+def test_a_weight_is_fetched_when_it_is_opened(server: Site, page: Page):
+    notebook = server.new(page, [IMPORT, "graph('external.onnx')"])
+    notebook.run(0)
+    (frame,) = notebook.run_graph(1)
+    frame.locator(".node-argument").first.click()
+    frame.locator(
+        "#sidebar .sidebar-item-value-button-tool, #sidebar .sidebar-item-value-expander"
+    ).last.click()
+    frame.get_by_text("3.8204714345426298e-37").or_(
+        frame.get_by_text("3.820471434542632e-37")
+    ).first.wait_for()
+
+
+def test_a_weight_that_cannot_be_had_is_said_to_be_so(server: Site, page: Page):
+    model = onnx.load(server.folder / "external.onnx", load_external_data=False)
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = "../secret.bin"
+    onnx.save(model, server.folder / "climbing.onnx")
+    (server.folder.parent / "secret.bin").write_bytes(b"secret" * 100)
+    notebook = server.new(page, [IMPORT, "graph('climbing.onnx')"])
+    notebook.run(0)
+    (frame,) = notebook.run_graph(1)
+    assert "points outside its own folder" in notebook.cells.nth(1).inner_text()
+    frame.locator(".node-argument").first.click()
+    frame.locator(
+        "#sidebar .sidebar-item-value-button-tool, #sidebar .sidebar-item-value-expander"
+    ).last.click()
+    page.wait_for_timeout(500)
+    assert "secret" not in frame.locator("#sidebar").inner_text()
+
+
+def test_several_graphs_share_netron(server: Site, page: Page):
+    notebook = server.new(
+        page,
+        [
+            IMPORT + COUNT,
+            *["graph('chain.onnx')"] * 4,
+            "print(asked.count('kit'), asked.count('model'))",
+        ],
+    )
+    notebook.run(0)
+    for index in range(1, 5):
+        (frame,) = notebook.run_graph(index)
+        assert frame.locator("g.graph-node").count() == 4
+    notebook.run(5)
+    assert notebook.output(5) == "1 4"
+
+
+def test_groups_open_on_a_click_and_by_searching(server: Site, page: Page):
+    notebook = server.new(
+        page, [IMPORT, "view = graph('modules.onnx', values={'m7': 0.25})\nview", "print(view.selected.name)"]
+    )
+    notebook.run(0)
+    (frame,) = notebook.run_graph(1)
+    assert frame.get_by_text("largest inside = 0.25").count() == 1
+    before = frame.locator("g.graph-node").count()
+    frame.get_by_text("+", exact=True).first.click()
+    frame.get_by_text("Softmax", exact=True).wait_for()
+    assert frame.locator("g.graph-node").count() > before
+    select(frame, "exp layers.7")
+    frame.locator(".graph-node.select", has_text="Exp").wait_for()
+    page.wait_for_timeout(500)
+    notebook.run(2)
+    assert notebook.output(2) == "/layers.7/mlp/Exp"
+    notebook.cells.nth(1).get_by_role("button", name="Show every node").click()
+    frame = (
+        notebook.cells.nth(1)
+        .locator("iframe.onnxlab-graph[data-status=ready]")
+        .element_handle()
+        .content_frame()
+    )
+    frame.wait_for_function("() => document.querySelectorAll('g.graph-node').length === 160")
+
+
+def test_a_large_graph_keeps_only_what_is_in_sight_in_the_page(server: Site, page: Page):
+    notebook = server.new(
+        page, [IMPORT, "view = graph('large.onnx', groups=False)\nview", "view.select('x500').op"]
+    )
+    notebook.run(0)
+    (frame,) = notebook.run_graph(1)
+    assert frame.locator("g.graph-node").count() == 2000
+    page.wait_for_timeout(500)
+    assert 0 < frame.evaluate(SHOWN) < 200
+    notebook.run(2)
+    last = frame.locator(".graph-node.select")
+    last.wait_for()
+    page.wait_for_timeout(500)
+    box, within = last.bounding_box(), frame.frame_element().bounding_box()
+    assert within["y"] < box["y"] < within["y"] + within["height"]
+    assert 0 < frame.evaluate(SHOWN) < 200
+
+
+def test_two_models_select_together(server: Site, page: Page):
+    notebook = server.new(
+        page, [IMPORT, "view = graph('chain.onnx', 'other.onnx')\nview", "print(view.selected.op)"]
+    )
+    notebook.run(0)
+    first, second = notebook.run_graph(1)
+    assert "Sigmoid" in notebook.cells.nth(1).locator(".onnxlab-note").inner_text()
+    assert first.locator(".graph-node").evaluate_all(STROKES) >= 1
+    second.locator(".graph-node .node-item-type").filter(has_text="Conv").last.click()
+    first.locator(".graph-node.select", has_text="Conv").wait_for()
+    page.wait_for_timeout(500)
+    notebook.run(2)
+    assert notebook.output(2) == "Conv"
+
+
+def test_a_graph_that_netron_cannot_draw_is_a_message(server: Site, page: Page):
+    model = chain()
+    function = model.functions.add(name="f", domain="d", input=["a"], output=["b"])
+    function.node.add(op_type="f", domain="d", input=["a"], output=["b"])
+    model.graph.node.add(op_type="f", domain="d", input=["y"], output=["z"])
+    onnx.save(model, server.folder / "endless.onnx")
+    notebook = server.new(page, [IMPORT, "graph('endless.onnx')"])
+    notebook.run(0)
+    output = notebook.run(1, until=".onnxlab-message")
+    assert "Netron cannot draw this graph" in output.inner_text()
+    assert output.locator("iframe").count() == 0
+
+
+def test_the_caret_stays_in_the_notebook(server: Site, page: Page):
+    notebook = server.new(page, [IMPORT, "graph('chain.onnx')", ""])
+    notebook.run(0)
+    notebook.run_graph(1)
+    notebook.cells.nth(2).locator(".cm-content").click()
+    page.wait_for_timeout(1_000)
+    page.keyboard.type("1 + 1")
+    assert notebook.cells.nth(2).locator(".cm-content").inner_text().strip() == "1 + 1"
