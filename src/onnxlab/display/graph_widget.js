@@ -5,16 +5,24 @@
 const kits = (globalThis.onnxlabNetron ??= new Map());
 let requests = 0;
 
-const ask = (model, content, seconds = 60) => new Promise((resolve, reject) => {
+// An answer has no time limit: while a notebook is run from top to bottom the kernel answers after its last
+// cell. What ends the wait is the kernel's end.
+const ask = (model, content) => new Promise((resolve, reject) => {
   const request = `${Date.now()}-${requests++}`;
-  const finish = (settle, value) => { clearTimeout(timer); model.off('msg:custom', answer); settle(value); };
+  const endings = ['comm:close', 'comm_live_update', 'destroy'];
+  const finish = (settle, value) => {
+    model.off('msg:custom', answer);
+    endings.forEach((event) => model.off(event, gone));
+    settle(value);
+  };
   const answer = (message, buffers) => {
     if (message.request !== request) return;
     if (message.error) finish(reject, new Error(message.error));
     else finish(resolve, { message, buffers: buffers.map(copyOf) });
   };
-  const timer = setTimeout(() => finish(reject, new Error('The kernel does not answer. Run the cell again.')), seconds * 1000);
+  const gone = () => finish(reject, new Error('The kernel that made this graph has ended. Run the cell again.'));
   model.on('msg:custom', answer);
+  endings.forEach((event) => model.on(event, gone));
   model.send({ ...content, request });
 });
 const copyOf = (view) => new Uint8Array(view.buffer ?? view, view.byteOffset ?? 0, view.byteLength).slice();
