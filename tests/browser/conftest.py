@@ -77,6 +77,7 @@ def page(browser: Browser, lab: Lab, request: pytest.FixtureRequest, tmp_path) -
         page.screenshot(path=tmp_path / "failed.png")
         print(f"screenshot: {tmp_path / 'failed.png'}")
     context.close()
+    lab.end_kernels()
     outside = {
         url for url in asked if urlsplit(url).scheme not in ("data", "blob") and urlsplit(url).netloc != own
     }

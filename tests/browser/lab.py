@@ -1,5 +1,6 @@
 """What the browser tests drive: a JupyterLab started by course.py, and a notebook opened in it."""
 
+import json
 import os
 import secrets
 import shutil
@@ -38,6 +39,18 @@ class Lab:
         """Copy a notebook into the root; return its path there."""
         shutil.copy(path, self.folder / path.name)
         return path.name
+
+    def end_kernels(self) -> None:
+        """End every kernel: one with torch in it takes hundreds of megabytes."""
+        for kernel in json.loads(self.ask("api/kernels")):
+            self.ask(f"api/kernels/{kernel['id']}", method="DELETE")
+
+    def ask(self, path: str, method: str = "GET") -> bytes:
+        """Ask the server itself something."""
+        headers = {"Authorization": f"token {self.token}"}
+        request = urllib.request.Request(self.url + path, headers=headers, method=method)
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            return bytes(reply.read())
 
     def open(self, page: Page, notebook: str) -> "OpenNotebook":
         """Open a notebook (its path below the root) in a page and wait until its kernel is ready."""
