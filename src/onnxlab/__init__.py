@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
+    from onnxlab.display.atlas import atlas
     from onnxlab.display.expectations import expect_error, expect_warning, quiet_exporters
     from onnxlab.display.graph_view import graph
     from onnxlab.display.prediction_grid import predict_grid
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "atlas",
     "expect_error",
     "expect_warning",
     "graph",
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "atlas": "atlas",
     "expect_error": "expectations",
     "expect_warning": "expectations",
     "graph": "graph_view",

@@ -5,7 +5,7 @@ kernel for that. The first link that is missing says what to mend.
 """
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -113,7 +113,7 @@ def support(operator: str, exporter: Exporter, opset: int) -> Support:
     if exporter is Exporter.TORCHSCRIPT:
         rule, writes = _torchscript(base, opset)
     else:
-        rule, writes = _torch_export(base, [which] if which else None, opset)
+        rule, writes = _torch_export(base, which, opset)
     # Without a rule the next question is whether ONNX has something to translate to: the other rule's answer.
     known = writes or (_either(base) if rule.state is State.NO else frozenset())
     found = _overloads().get(base)
@@ -156,7 +156,7 @@ def _torchscript(base: str, opset: int) -> tuple[Link, frozenset[str]]:
     return Link(State.YES, text), rule.operators
 
 
-def _torch_export(base: str, which: list[str] | None, opset: int) -> tuple[Link, frozenset[str]]:
+def _torch_export(base: str, which: str, opset: int) -> tuple[Link, frozenset[str]]:
     if base.endswith("_") and not base.endswith("__"):  # the exporter replaces what writes in place
         base = base.removesuffix("_")
     names = _functional(base, which)
@@ -177,14 +177,15 @@ _ORDER = (State.NO, State.UNKNOWN, State.PART, State.YES)
 _NO_RULE = Link(State.NO, "no rule")
 
 
-def _functional(base: str, which: list[str] | None) -> list[str]:
+@functools.cache
+def _functional(base: str, which: str) -> tuple[str, ...]:
     names = []
     for name in _overloads().get(base, ()):
         found = overload(name)
-        wanted = which is None or name.partition(".")[2] in which
+        wanted = not which or name.partition(".")[2] == which
         if found is not None and wanted and not is_variant(found) and _on_tensors(found):
             names.append(name)
-    return names
+    return tuple(names)
 
 
 def _on_tensors(found: torch._ops.OpOverload) -> bool:
@@ -226,11 +227,12 @@ def _part(part: str, opset: int) -> frozenset[str] | None:
 def _either(base: str) -> frozenset[str]:
     """What the newest rule of either exporter names."""
     rule = torchscript_rule(base, torchscript_opsets()[0][-1])
-    written = _torch_export(base, None, readable_opsets()[-1])[1]
+    written = _torch_export(base, "", readable_opsets()[-1])[1]
     return written or (rule.operators if rule else _NONE)
 
 
-def _schema(names: Iterable[str], opset: int) -> Link:
+@functools.cache  # many operators are translated to the same few
+def _schema(names: frozenset[str], opset: int) -> Link:
     defined = {name: schema(name, opset) for name in sorted(names)}
     absent = [name for name, found in defined.items() if found is None]
     if not defined:
@@ -250,13 +252,14 @@ def _introduced(name: str) -> str:
     return f"{name} only since {newest.first}" if newest else f"{name} not any more"
 
 
-def _kernel(names: Iterable[str], opset: int) -> Link:
+@functools.cache
+def _kernel(names: frozenset[str], opset: int) -> Link:
     if opset not in readable_opsets():
         return Link(State.NO, f"ONNX Runtime reads models up to opset {readable_opsets()[-1]}")
     absent: list[str] = []
     lacks: dict[str, list[str]] = {}
     taken: dict[str, tuple[str, ...]] = {}
-    for name in sorted(set(names) - _NEEDS_NO_KERNEL):
+    for name in sorted(names - _NEEDS_NO_KERNEL):
         defined, types = schema(name, opset), kernel_types(name, opset)
         if defined is None or (types is None and defined.has_body):
             continue

@@ -1,0 +1,133 @@
+// The operator atlas: all operators come at once; searching and filtering happen here, without the kernel.
+
+const SHOWN = 80; // rows drawn at a time; more are a matter of a better search
+const TONES = { "\u2713": "good", "\u2717": "bad", "~": "some", "?": "" };
+const MISSING = { "": "anything or nothing", none: "nothing", operator: "the operator", rule: "the rule", schema: "the schema", kernel: "the kernel", unknown: "not known" };
+
+function part(tag, className, text) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (text) node.textContent = text;
+  return node;
+}
+
+function labelled(text, control) {
+  const label = part("label", "", text);
+  label.append(control);
+  return label;
+}
+
+function choice(options, value) {
+  const select = part("select");
+  for (const [key, text] of Object.entries(options)) {
+    const option = part("option", "", text);
+    option.value = key;
+    select.append(option);
+  }
+  select.value = value;
+  return select;
+}
+
+// The four links of one operator and exporter at an opset, as cells: [mark, text].
+function cells(atlas, spans, opset, element) {
+  let span = spans[0];
+  for (const next of spans) if (next[0] <= opset) span = next;
+  const found = span.slice(1, 5).map((number, index) => {
+    const [mark, text, lacks] = atlas.links[number];
+    const without = index === 3 && element in lacks ? atlas.texts[lacks[element]] : "";
+    return without ? ["\u2717", `no kernel for ${element}: ${without}`] : [mark, atlas.texts[text]];
+  });
+  const first = found.findIndex(([mark]) => mark === "\u2717");
+  const unknown = found.some(([mark]) => mark === "?");
+  const missing = first >= 0 ? ["operator", "rule", "schema", "kernel"][first] : unknown ? "unknown" : "none";
+  const last = first >= 0 ? ["\u2717", missing] : unknown ? ["?", "unknown"] : ["\u2713", "none"];
+  return { cells: [...found, last], missing, writes: atlas.texts[span[5]] };
+}
+
+// What is found where it is looked for: the name itself, then names that begin with it, then the rest.
+function rank(name, search) {
+  return name === search ? 0 : name.startsWith(search) ? 1 : name.includes(search) ? 2 : 3;
+}
+
+function render({ model, el }) {
+  const atlas = JSON.parse(model.get("atlas"));
+  const box = part("div", "onnxlab-atlas live");
+  const search = part("input");
+  search.type = "search";
+  search.placeholder = "asinh, BitShift, ...";
+  search.value = model.get("search");
+  const slider = part("input");
+  slider.type = "range";
+  [slider.min, slider.max] = atlas.opsets;
+  slider.value = model.get("opset");
+  const opset = part("output", "", slider.value);
+  const both = Object.fromEntries([["both", "both"], ...atlas.exporters.map((name) => [name, name])]);
+  const exporter = choice(both, model.get("exporter"));
+  const missing = choice(MISSING, model.get("missing"));
+  const types = Object.fromEntries([["", "any"], ...atlas.elements.map((name) => [name, name])]);
+  const element = choice(types, model.get("element"));
+  const opsetLabel = labelled("Opset", slider);
+  opsetLabel.append(opset);
+  const controls = part("div", "controls");
+  controls.append(labelled("Search", search), opsetLabel, labelled("Exporter", exporter));
+  controls.append(labelled("Missing", missing), labelled("Element type", element));
+  const count = part("p", "count");
+  count.setAttribute("aria-live", "polite");
+  const list = part("div", "list");
+  box.append(controls, count, list);
+  el.append(box);
+
+  function matches() {
+    const wanted = search.value.trim().replace(/^(aten|torch)(::|\.)/, "").toLowerCase();
+    const found = [];
+    for (const [name, ...byExporter] of atlas.operators) {
+      byExporter.forEach((spans, index) => {
+        if (exporter.value !== "both" && exporter.value !== atlas.exporters[index]) return;
+        const row = cells(atlas, spans, Number(slider.value), element.value);
+        const rated = rank(name.toLowerCase(), wanted);
+        const written = wanted && row.writes.toLowerCase().split(", ").some((each) => each === wanted);
+        if (rated === 3 && !written) return;
+        if (missing.value && missing.value !== row.missing) return;
+        found.push({ name, exporter: atlas.exporters[index], rated, ...row });
+      });
+    }
+    // Internal operators, whose names begin with an underscore, come last.
+    const order = (row) => row.rated * 2 + (row.name.startsWith("_") ? 1 : 0);
+    return found.sort((a, b) => order(a) - order(b));
+  }
+
+  function draw() {
+    opset.textContent = slider.value;
+    const rows = matches();
+    const more = rows.length > SHOWN ? `, the first ${SHOWN} are shown` : "";
+    count.textContent = `${rows.length} rows of ${atlas.operators.length} operators${more}`;
+    const table = part("table");
+    const head = part("tr");
+    for (const name of ["operator", "exporter", ...atlas.columns]) head.append(part("th", "", name));
+    const top = part("thead");
+    top.append(head);
+    const body = part("tbody");
+    for (const row of rows.slice(0, SHOWN)) {
+      const line = part("tr");
+      line.append(part("td", "", row.name), part("td", "", row.exporter));
+      for (const [mark, text] of row.cells) line.append(part("td", TONES[mark], `${mark} ${text}`));
+      if (row.writes) line.title = `The rule's source names: ${row.writes}`;
+      body.append(line);
+    }
+    table.append(top, body);
+    list.replaceChildren(table);
+  }
+
+  for (const [control, name] of [[search, "search"], [slider, "opset"], [exporter, "exporter"], [missing, "missing"], [element, "element"]]) {
+    // Keys pressed here are not the notebook's.
+    control.addEventListener("keydown", (event) => event.stopPropagation());
+    control.addEventListener("input", () => {
+      model.set(name, name === "opset" ? Number(control.value) : control.value);
+      model.save_changes();
+      draw();
+    });
+  }
+  draw();
+}
+
+export default { render };
