@@ -41,6 +41,7 @@ const keepInFrame = () => window.addEventListener('click', (event) => {
 const eagerWindow = () => new Proxy(window, {
   get: (target, name) => {
     if (name === 'requestAnimationFrame') return (next) => setTimeout(() => next(performance.now()), 0);
+    if (name === 'setTimeout') return (next, delay) => setTimeout(next, delay > 20 ? delay : 0);   // pauses for the eye
     const value = Reflect.get(target, name, target);
     return typeof value === 'function' && !value.prototype ? value.bind(target) : value;
   },
@@ -151,7 +152,7 @@ const start = async ({ kit, model: bytes, operators, marks: given, dark, name, o
     post({ kind: 'selected', id: found.node.onnxlabId });
     revealNode(view, found);
   });
-  post({ kind: 'ready', nodes: document.querySelectorAll('.graph-node').length });
+  post({ kind: 'ready', nodes: view.target.nodes.size });
 };
 
 // What makes no sense inside a notebook: opening another file, reporting an issue with a link.

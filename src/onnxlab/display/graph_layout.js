@@ -95,18 +95,18 @@ const stack = (parts, { rankdir, ranksep }) => {
 
 // Stands in for the one worker that Netron expects.
 class LayoutWorkers extends EventTarget {
-  constructor(url) {
+  constructor(url, first) {
     super();
     this.url = url;
-    this.workers = [];
+    this.workers = [first];
   }
 
   async postMessage(request) {
     const parts = stretches(request);
     const { layout, state } = request;
-    // Netron takes a coarser method for large graphs; stretches are small.
-    const { ranker, ...finer } = layout;
-    const queue = parts.map((part, index) => ({ index, message: { ...part, layout: parts.length > 1 ? finer : layout, state } }));
+    // Netron takes the coarsest method for large graphs; stretches are small enough for a better one.
+    const method = parts.length > 1 && layout.ranker ? { ...layout, ranker: 'tight-tree' } : layout;
+    const queue = parts.map((part, index) => ({ index, message: { ...part, layout: method, state } }));
     const done = [];
     const work = async (worker) => {
       for (let job = queue.shift(); job; job = queue.shift()) {
@@ -134,13 +134,12 @@ class LayoutWorkers extends EventTarget {
 // Where the page's policy forbids workers, Netron lays out by itself.
 const layoutWorkers = async (dagre) => {
   const url = URL.createObjectURL(new Blob([layoutScript(dagre)], { type: 'text/javascript' }));
-  const works = await new Promise((resolve) => {
+  return new Promise((resolve) => {
     try {
-      const trial = new Worker(url);
-      trial.onmessage = () => { trial.terminate(); resolve(true); };
-      trial.onerror = () => resolve(false);
-      trial.postMessage({ nodes: [{ v: '0', width: 1, height: 1 }], edges: [], layout: {}, state: {} });
-    } catch { resolve(false); }
+      const first = new Worker(url);
+      first.onmessage = () => resolve(new LayoutWorkers(url, first));
+      first.onerror = () => resolve(null);
+      first.postMessage({ nodes: [{ v: '0', width: 1, height: 1 }], edges: [], layout: {}, state: {} });
+    } catch { resolve(null); }
   });
-  return works ? new LayoutWorkers(url) : null;
 };

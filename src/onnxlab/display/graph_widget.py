@@ -139,8 +139,8 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
             html = note_html(repr(self), self._panes, self._notes)
         display({"text/html": html, "text/plain": "\n".join([repr(self), *self._notes])}, raw=True)
         # Without a text of its own: tools drop this output from files, and what is left must be complete.
-        view = {"version_major": 2, "version_minor": 1, "model_id": self.model_id}
-        display({_WIDGET_VIEW: view}, raw=True)
+        view, metadata = self._repr_mimebundle_()  # with what Colab wants to know about widgets
+        display({_WIDGET_VIEW: view[_WIDGET_VIEW]}, metadata=metadata, raw=True)
 
     def _all_marks(self) -> list[Marks]:
         return [

@@ -111,19 +111,20 @@ def lean_model(model: ModelProto, folder: Path | None = None) -> LeanModel:
     copy.ir_version, copy.producer_name, copy.producer_version = 10, "", ""
     weights: list[Weight] = []
     nodes: dict[str, GraphNode] = {}
-    for scope, source, target in _bodies(model, copy):
+    for source, target, own in _bodies(model, copy):
         if isinstance(source, GraphProto) and isinstance(target, GraphProto):
             for a, b in zip(source.initializer, target.initializer, strict=True):
                 _slim(a, b, weights, folder)
-        for node, twin in zip(nodes_of(source.node, scope), target.node, strict=True):
+        for node, twin in zip(own, target.node, strict=True):
             nodes[node.path] = node
             twin.metadata_props.add(key=IDENTIFIER, value=node.path)
             for left, right in zip(node.proto.attribute, twin.attribute, strict=True):
-                for a, b in (
+                tensors = (
                     [(left.t, right.t)]
                     if left.HasField("t")
                     else zip(left.tensors, right.tensors, strict=True)
-                ):
+                )
+                for a, b in tensors:
                     _slim(a, b, weights, folder)
     operators = frozenset((node.proto.domain, node.proto.op_type) for node in nodes.values())
     origin = {
@@ -133,14 +134,15 @@ def lean_model(model: ModelProto, folder: Path | None = None) -> LeanModel:
     return LeanModel(copy.SerializeToString(deterministic=True), nodes, tuple(weights), operators, origin)
 
 
-def _bodies(model: ModelProto, copy: ModelProto) -> Iterator[tuple[str, _Body, _Body]]:
-    """Every graph and function of a model beside its copy, each with the path of its place."""
+def _bodies(model: ModelProto, copy: ModelProto) -> Iterator[tuple[_Body, _Body, list[GraphNode]]]:
+    """Every graph and function of a model beside its copy, with its nodes."""
     todo: list[tuple[str, _Body, _Body]] = [("", model.graph, copy.graph)]
     todo += [(function_name(f), f, g) for f, g in zip(model.functions, copy.functions, strict=True)]
     while todo:
         scope, source, target = todo.pop(0)
-        yield scope, source, target
-        for node, twin in zip(nodes_of(source.node, scope), target.node, strict=True):
+        own = nodes_of(source.node, scope)
+        yield source, target, own
+        for node, twin in zip(own, target.node, strict=True):
             inner = zip(subgraphs(node.proto), subgraphs(twin), strict=True)
             todo += [(f"{node.path}/{label}", graph, other) for (label, graph), (_, other) in inner]
 

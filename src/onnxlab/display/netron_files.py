@@ -30,11 +30,11 @@ __all__ = [
     "stylesheet",
 ]
 
-# Everything that Netron's page imports before and while it opens an ONNX file.
+# What Netron's page imports before and while it opens an ONNX file; its readers of other formats stay behind.
 PAGE_MODULES = (
-    "base", "view", "grapher", "browser", "text", "protobuf", "json", "zip", "tar",
-    "onnx", "onnx-proto", "onnx-schema", "dagre", "xml", "flatbuffers", "hdf5",
-)  # fmt: skip
+    *("base", "view", "grapher", "browser", "text", "protobuf", "zip", "flatbuffers"),
+    *("onnx", "onnx-proto", "dagre"),
+)
 # What ONNX Lab adds inside the frame, in one script.
 _FRAME_SCRIPTS = (
     "graph_marks.js",

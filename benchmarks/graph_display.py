@@ -1,0 +1,183 @@
+"""How long a graph takes to appear in a notebook, here and with `netron.start` in an IFrame.
+
+One JupyterLab, one Chromium, both ways in turn on the same models, medians: from running a cell to a node that
+is seen. Netron's two outside addresses are answered at once, so that no network is measured. Beside the times:
+the longest time for which the notebook's page did not react, the bytes left in the notebook, and the memory
+that twelve graphs take in a fresh kernel.
+
+    python benchmarks/graph_display.py [--runs 5] [--sizes 15 100 300 2000 10000]
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto, helper
+from playwright.sync_api import BrowserContext, Page, sync_playwright
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "browser")]
+from graph_site import Notebook, Site, site  # noqa: E402 - the server of the tests
+from starter.checks import find_chromium  # noqa: E402
+
+from conftest import ARGUMENTS  # noqa: E402 - the browser of the tests
+
+CELLS = {
+    "graph()": "graph({path!r})",
+    "netron + IFrame": "address = netron.start({path!r}, browse=False)\n"
+    "IFrame(f'http://localhost:{{address[1]}}', '100%', 480)",
+}
+PREPARE = (
+    "import netron, logging, os\nfrom IPython.display import IFrame\nfrom onnxlab import graph\n"
+    "logging.getLogger('netron').setLevel('ERROR')\n"
+    "def resident():\n"
+    "    with open('/proc/self/statm') as file:\n"
+    "        return int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE') / 1e6"
+)
+NODE = "g.graph-node:not([style*='opacity: 0']):not([style*='display: none'])"
+WATCH = """() => {
+  let last = performance.now();
+  window.longestPause = 0;
+  clearInterval(window.pauseWatch);
+  window.pauseWatch = setInterval(() => {
+    const now = performance.now();
+    window.longestPause = Math.max(window.longestPause, now - last - 10);
+    last = now;
+  }, 10);
+}"""
+
+
+def model_of(nodes: int) -> onnx.ModelProto:
+    """Blocks of attention-like branches with a residual, up to so many nodes."""
+    steps, value = [], "x"
+    for block in range(nodes // 8):
+        q, k, v, scores, weights, mixed, summed = (f"{name}{block}" for name in "qkvspmr")
+        steps += [helper.make_node("MatMul", [value, "w"], [name], name=f"/{name}") for name in (q, k, v)]
+        steps += [
+            helper.make_node("Add", [q, k], [scores]),
+            helper.make_node("Softmax", [scores], [weights]),
+            helper.make_node("Mul", [weights, v], [mixed]),
+            helper.make_node("Add", [mixed, value], [summed]),
+            helper.make_node("Relu", [summed], [f"y{block}"]),
+        ]
+        value = f"y{block}"
+    steps += [
+        helper.make_node("Relu", [value if i == 0 else f"z{i - 1}"], [f"z{i}"]) for i in range(nodes % 8)
+    ]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 64])
+        for name in ("x", steps[-1].output[0])
+    ]
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [64, 64], bytes(64 * 64 * 4), raw=True)
+    graph = helper.make_graph(steps, "blocks", ends[:1], ends[1:], [weight])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], producer_name="benchmark")
+
+
+@contextmanager
+def fresh_page(context: BrowserContext, running: Site, cells: list[str]) -> Iterator[Notebook]:
+    """A page with a notebook of these cells, the first of them run."""
+    page = context.new_page()
+    notebook = running.new(page, cells)
+    page.set_viewport_size({"width": 1280, "height": 900})
+    notebook.run(0)
+    page.wait_for_timeout(1000)
+    yield notebook
+    page.close()
+
+
+def measure(notebook: Notebook, index: int) -> tuple[float, float, int]:
+    """Run a cell: seconds to the first node, the page's longest pause in ms, bytes of the output."""
+    page, cell = notebook.page, notebook.cells.nth(index)
+    cell.scroll_into_view_if_needed()
+    cell.locator(".cm-content").click()
+    page.evaluate(WATCH)
+    page.wait_for_timeout(300)
+    page.evaluate("() => { window.longestPause = 0; }")
+    start = time.perf_counter()
+    page.keyboard.press("Shift+Enter")
+    handle = cell.locator(".jp-OutputArea iframe").first.element_handle(timeout=60_000)
+    assert handle is not None
+    frame = handle.content_frame()
+    assert frame is not None
+    frame.locator(NODE).first.wait_for(state="visible", timeout=180_000)
+    seconds = time.perf_counter() - start
+    pause = float(page.evaluate("() => window.longestPause"))
+    cells = page.evaluate("() => window.jupyterapp.shell.currentWidget.content.model.toJSON().cells")
+    return seconds, pause, len(json.dumps(cells[index]["outputs"]))
+
+
+def memory(context: BrowserContext, running: Site, cell: str, graphs: int = 12) -> float:
+    """Megabytes that so many graphs add to a fresh kernel."""
+    cells = [PREPARE, "before = resident()", *[cell] * graphs, "print(round(resident() - before, 1))"]
+    with fresh_page(context, running, cells) as notebook:
+        notebook.run(1)
+        for index in range(2, 2 + graphs):
+            measure(notebook, index)
+        last = len(cells) - 1
+        notebook.cells.nth(last).scroll_into_view_if_needed()
+        notebook.run(last)
+        return float(notebook.output(last))
+
+
+def quiet(page: Page) -> None:
+    """Answer Netron's consent question and its analytics at once."""
+    allow = {"access-control-allow-origin": "*", "access-control-allow-headers": "*"}
+    page.context.route(
+        "**/ipinfo.io/**", lambda route: route.fulfill(status=200, headers=allow, body='{"country": "US"}')
+    )
+    page.context.route("**/analytics.google.com/**", lambda route: route.fulfill(status=204, body=""))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[15, 100, 300, 2000, 10_000])
+    asked = parser.parse_args()
+    lines = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        sync_playwright() as playwright,
+        site(Path(folder)) as running,
+    ):
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        page = context.new_page()
+        quiet(page)
+        page.close()
+        for size in asked.sizes:
+            path = f"{size}.onnx"
+            onnx.save(model_of(size), running.folder / path)
+            taken: dict[str, list[tuple[float, float, int]]] = {name: [] for name in CELLS}
+            for _ in range(asked.runs):
+                for name, cell in CELLS.items():
+                    cells = [PREPARE, *[cell.format(path=path)] * 2]
+                    with fresh_page(context, running, cells) as notebook:
+                        measure(notebook, 1)  # the page's first graph also loads what all share
+                        taken[name].append(measure(notebook, 2))
+            for name, results in taken.items():
+                seconds, pause, size_in_file = (
+                    statistics.median(column) for column in zip(*results, strict=True)
+                )
+                lines.append((f"{size:,}", name, f"{seconds:.2f}", f"{pause:.0f}", f"{size_in_file:,.0f}"))
+                print(*lines[-1], sep="\t", file=sys.stderr)
+        small = f"{min(asked.sizes)}.onnx"
+        memories = {name: memory(context, running, cell.format(path=small)) for name, cell in CELLS.items()}
+        browser.close()
+    head = ("nodes", "way", "seconds", "page's longest pause (ms)", "bytes in the notebook")
+    widths = [max(len(row[i]) for row in [head, *lines]) for i in range(len(head))]
+    for row in [head, *lines]:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)))
+    for name, megabytes in memories.items():
+        print(f"12 graphs, {name}: {megabytes:+.1f} MB in the kernel")
+    print(f"medians of {asked.runs}")
+
+
+if __name__ == "__main__":
+    main()
