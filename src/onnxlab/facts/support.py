@@ -5,13 +5,12 @@ kernel for that. The first link that is missing says what to mend.
 """
 
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 
 import torch
 
 from onnxlab.facts.export import Exporter
+from onnxlab.facts.support_links import Link, State, kernel_link, schema_link
 from onnxlab.facts.support_rules import (
     is_variant,
     library,
@@ -19,36 +18,9 @@ from onnxlab.facts.support_rules import (
     torchscript_opsets,
     torchscript_rule,
 )
-from onnxlab.facts.support_schemas import ELEMENT_TYPES, kernel_types, readable_opsets, schema
+from onnxlab.facts.support_schemas import readable_opsets
 
 __all__ = ["Link", "State", "Support", "known_operators", "support"]
-
-
-class State(StrEnum):
-    """What is known of a link."""
-
-    YES = "yes"
-    PART = "part"
-    """It holds with a reservation, which the link's text tells."""
-    NO = "no"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class Link:
-    """One link of the chain.
-
-    Attributes:
-        state: Whether it holds.
-        text: Why, in a few words.
-        lacks: For the kernel: element types that ONNX allows here and that no kernel takes, each with the
-            operators that lack it. A signed integer counts if the operator takes its bits as an unsigned
-            one only, and that has no kernel.
-    """
-
-    state: State
-    text: str
-    lacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -118,16 +90,11 @@ def support(operator: str, exporter: Exporter, opset: int) -> Support:
     known = writes or (_either(base) if rule.state is State.NO else frozenset())
     found = _overloads().get(base)
     here = Link(State.YES, f"{len(found)} overloads" if len(found) > 1 else "yes") if found else _UNKNOWN_NAME
-    return Support(here, rule, _schema(known, opset), _kernel(known, opset), tuple(sorted(writes)))
+    return Support(here, rule, schema_link(known, opset), kernel_link(known, opset), tuple(sorted(writes)))
 
 
 _UNKNOWN_NAME = Link(State.NO, "PyTorch has no such operator")
 _NONE: frozenset[str] = frozenset()
-# Operators that carry numbers and shapes about, next to those that compute.
-_PLUMBING = frozenset(
-    {"Cast", "CastLike", "Constant", "Expand", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"}
-)
-_NEEDS_NO_KERNEL = frozenset({"Constant"})  # the runtime makes an initializer of it while loading
 
 
 @functools.cache
@@ -229,64 +196,6 @@ def _either(base: str) -> frozenset[str]:
     rule = torchscript_rule(base, torchscript_opsets()[0][-1])
     written = _torch_export(base, "", readable_opsets()[-1])[1]
     return written or (rule.operators if rule else _NONE)
-
-
-@functools.cache  # many operators are translated to the same few
-def _schema(names: frozenset[str], opset: int) -> Link:
-    defined = {name: schema(name, opset) for name in sorted(names)}
-    absent = [name for name, found in defined.items() if found is None]
-    if not defined:
-        return Link(State.UNKNOWN, "unknown")
-    if not absent:
-        main = [name for name in defined if name not in _PLUMBING] or list(defined)
-        return Link(
-            State.YES, ", ".join(f"{name} {found.since}" for name in main if (found := defined[name]))
-        )
-    text = ", ".join(_introduced(name) for name in absent)
-    computing = [name for name in defined if name not in _PLUMBING]
-    return Link(State.NO if set(computing) <= set(absent) else State.PART, text)
-
-
-def _introduced(name: str) -> str:
-    newest = schema(name, readable_opsets()[-1])
-    return f"{name} only since {newest.first}" if newest else f"{name} not any more"
-
-
-@functools.cache
-def _kernel(names: frozenset[str], opset: int) -> Link:
-    if opset not in readable_opsets():
-        return Link(State.NO, f"ONNX Runtime reads models up to opset {readable_opsets()[-1]}")
-    absent: list[str] = []
-    lacks: dict[str, list[str]] = {}
-    taken: dict[str, tuple[str, ...]] = {}
-    for name in sorted(names - _NEEDS_NO_KERNEL):
-        defined, types = schema(name, opset), kernel_types(name, opset)
-        if defined is None or (types is None and defined.has_body):
-            continue
-        if types is None:
-            absent.append(name)
-            continue
-        taken[name] = types
-        for each in ELEMENT_TYPES:
-            needed = each if each in defined.types else f"u{each}"  # int16 can only go in as uint16
-            # Half precision without a kernel is computed in single precision: the runtime puts casts around.
-            replaced = each == "float16" and "float" in types
-            if needed in defined.types and needed not in types and not replaced:
-                lacks.setdefault(each, []).append(name)
-    lacking = {each: tuple(operators) for each, operators in lacks.items()}
-    if absent:
-        return Link(State.PART if taken else State.NO, f"no kernel for {', '.join(absent)}", lacking)
-    return Link(State.YES, _common(taken), lacking) if taken else Link(State.UNKNOWN, "unknown")
-
-
-def _common(taken: dict[str, tuple[str, ...]]) -> str:
-    computing = {name: types for name, types in taken.items() if name not in _PLUMBING} or taken
-    common = [each for each in ELEMENT_TYPES if all(each in types for types in computing.values())]
-    if len(common) == len(ELEMENT_TYPES):
-        return "all types"
-    if not common:
-        return "different types for different operators"
-    return f"{next(iter(computing)) if len(computing) == 1 else 'all of them'}: {', '.join(common)}"
 
 
 def _base(name: str) -> str:
