@@ -4,7 +4,6 @@ import json
 import os
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -152,6 +151,6 @@ def start_lab(folder: Path) -> tuple[Lab, "subprocess.Popen[str]"]:
 
 
 def end_lab(process: "subprocess.Popen[str]") -> None:
-    """End it the way Ctrl+C does."""
-    process.send_signal(signal.SIGINT)
+    """End course.py, which ends the server in order and then the kernels."""
+    process.terminate()
     process.wait(30)

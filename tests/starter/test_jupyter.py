@@ -77,6 +77,8 @@ def course(tmp_path, *options):
         stderr=subprocess.STDOUT,
         text=True,
         cwd=tmp_path,
+        # Where the tests themselves run in the background, Ctrl+C is ignored, and a child inherits that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
