@@ -1,9 +1,9 @@
 """How long a graph takes to appear in a notebook, here and with `netron.start` in an IFrame.
 
-One JupyterLab, one Chromium, both ways in turn on the same models, medians: from running a cell to a node that
-is seen. Netron's two outside addresses are answered at once, so that no network is measured. Beside the times:
-the longest time for which the notebook's page did not react, the bytes left in the notebook, and the memory
-that twelve graphs take in a fresh kernel.
+One JupyterLab, one Chromium, both ways in turn on the same models, medians: from running a cell to a node
+that is seen, on a page that already has one such graph. Netron's two outside addresses are answered at once,
+so that no network is measured. Beside the times: the longest pause of the notebook's page,
+the bytes left in the notebook, and the memory that twelve graphs take in a fresh kernel.
 
     python benchmarks/graph_display.py [--runs 5] [--sizes 15 100 300 2000 10000]
 """

@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import onnx
 import pytest
 from graph_models import chain, loop, modules
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
+from nbconvert import HTMLExporter
 
 from onnxlab import graph
 from onnxlab.display.graph_view import GraphMessage
@@ -63,6 +65,19 @@ def test_same_model_same_bytes_in_another_process(tmp_path):
         cwd=Path(__file__).parent,
     )
     assert there.stdout == here["text/html"]
+
+
+def test_a_notebook_as_a_page_shows_the_picture_and_loads_no_widget():
+    first, second = outputs(graph(loop()))
+    book = nbformat.v4.new_notebook()
+    shown = [nbformat.v4.new_output("display_data", data=data) for data in (first, second)]
+    book.cells = [nbformat.v4.new_code_cell("graph(model)", outputs=shown)]
+    with pytest.warns(
+        UserWarning, match="not able to be represented"
+    ):  # what hygiene drops from a saved file
+        page, _ = HTMLExporter().from_notebook_node(book)
+    assert svgs(first["text/html"])[0] in svgs(page)
+    assert "html-manager" not in page
 
 
 def test_path_bytes_and_proto_give_the_same_picture(tmp_path):

@@ -1,7 +1,8 @@
-// The layout of a graph in several workers at once. Most models are long chains of blocks, each joined to the
-// next by one node; every stretch between such nodes is laid out on its own and the results are stacked.
+// The layout of a large graph in parts. Most models are long chains of blocks, each joined to the next by one
+// node. Every stretch between such nodes is laid out on its own, stretches that are alike only once, in several
+// workers at a time, and the results are stacked.
 
-const STRETCH = 300;    // nodes in one stretch, at least
+const STRETCH = 100;    // nodes in one stretch, at least
 
 // Import maps do not reach workers and module workers do not start in a frame without an origin:
 // Netron's layout becomes one classic script.
@@ -93,6 +94,24 @@ const stack = (parts, { rankdir, ranksep }) => {
   return result;
 };
 
+// Two stretches with the same form are laid out alike, whatever their nodes are.
+const formOf = ({ nodes, edges }) => {
+  const index = new Map(nodes.map(({ v }, i) => [v, i]));
+  const numbers = nodes.flatMap(({ width, height }) => [width, height]);
+  for (const { v, w, width, height, minlen } of edges) numbers.push(index.get(v), index.get(w), width, height, minlen);
+  return `${nodes.length}:${numbers.join(',')}`;
+};
+
+// A stretch at the places that another one of its form was given.
+const placed = ({ nodes, edges, shared }, form) => ({
+  shared,
+  nodes: nodes.map((node, i) => ({ ...node, x: form.nodes[i].x, y: form.nodes[i].y })),
+  edges: edges.map((edge, i) => {
+    const { points, x, y } = form.edges[i];
+    return { ...edge, points: points?.map((point) => ({ ...point })), ...(x === undefined ? {} : { x, y }) };
+  }),
+});
+
 // Stands in for the one worker that Netron expects.
 class LayoutWorkers extends EventTarget {
   constructor(url, first) {
@@ -102,27 +121,33 @@ class LayoutWorkers extends EventTarget {
   }
 
   async postMessage(request) {
-    const parts = stretches(request);
     const { layout, state } = request;
+    const parts = stretches(request);
+    const forms = new Map();
+    const keys = parts.map((part) => {
+      const key = formOf(part);
+      if (!forms.has(key)) forms.set(key, part);
+      return key;
+    });
     // Netron takes the coarsest method for large graphs; stretches are small enough for a better one.
     const method = parts.length > 1 && layout.ranker ? { ...layout, ranker: 'tight-tree' } : layout;
-    const queue = parts.map((part, index) => ({ index, message: { ...part, layout: method, state } }));
-    const done = [];
+    const queue = [...forms];
     const work = async (worker) => {
       for (let job = queue.shift(); job; job = queue.shift()) {
-        done[job.index] = await new Promise((resolve, reject) => {
+        const [key, { nodes, edges }] = job;
+        forms.set(key, await new Promise((resolve, reject) => {
           worker.onmessage = ({ data }) => data.type === 'error' ? reject(new Error(data.message)) : resolve(data);
           worker.onerror = (event) => reject(new Error(event.message));
-          worker.postMessage(job.message);
-        });
+          worker.postMessage({ nodes, edges, layout: method, state });
+        }));
       }
     };
-    const count = Math.min(parts.length, navigator.hardwareConcurrency || 2, 4);
+    const count = Math.min(forms.size, navigator.hardwareConcurrency || 2, 4);
     while (this.workers.length < count) this.workers.push(new Worker(this.url));
     try {
       await Promise.all(this.workers.slice(0, count).map(work));
-      const answer = { ...request, ...(done.length > 1 ? stack(done, layout) : done[0]) };
-      this.dispatchEvent(new MessageEvent('message', { data: answer }));
+      const whole = stack(parts.map((part, i) => placed(part, forms.get(keys[i]))), layout);
+      this.dispatchEvent(new MessageEvent('message', { data: { ...request, ...whole } }));
     } catch (error) {
       this.dispatchEvent(new MessageEvent('message', { data: { type: 'error', message: error.message } }));
     }
