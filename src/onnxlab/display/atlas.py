@@ -158,4 +158,6 @@ def atlas(
 
 @lru_cache(maxsize=1)
 def _style() -> str:
-    return (_HERE / "atlas.css").read_text("utf-8")
+    """The end of the style sheet: what the saved form needs. The rest is the widget's and may change."""
+    sheet = (_HERE / "atlas.css").read_text("utf-8")
+    return sheet[sheet.index("/* The saved form") :]
