@@ -27,9 +27,9 @@ def engine():
     engine = quickjs.Context()
     engine.eval("globalThis.EventTarget = class {};")
     engine.eval(f"const FONT = {netron_files.own_file('font_widths.json')};")
-    for name in ("graph_marks.js", "picture.js", "graph_layout.js"):
+    for name in ("netron_modules.js", "graph_marks.js", "picture.js", "graph_layout.js"):
         engine.eval(netron_files.own_file(name))
-    engine.eval(netron_files.picture_script("dagre"))
+    engine.eval(netron_files.module_script("dagre"))
     engine.eval(HARNESS)
     return engine
 

@@ -206,10 +206,9 @@ def test_answers_to_the_page():
     view, sent = graph(model), []
     view.send = lambda content, buffers=None: sent.append((content, buffers))  # the comm of a kernel
     view._answer(view, {"kind": "weight", "location": "weight-0", "request": 1}, [])
-    assert sent.pop() == (
-        {"request": 1, "name": "model", "origin": view._panes[0].flat.origin},
-        [bytes(1000)],
-    )
+    content, buffers = sent.pop()
+    assert (content["request"], content["name"], content["size"]) == (1, "model", 4)
+    assert buffers == [bytes(1000)]
     for question in (
         {"kind": "weight", "location": "../x"},
         {"kind": "kit", "pane": 7},

@@ -47,17 +47,15 @@ const eagerWindow = () => new Proxy(window, {
   },
 });
 
-const moduleUrl = (code) => URL.createObjectURL(new Blob([code], { type: 'text/javascript' }));
-
-const importNetron = async (modules) => {
-  const map = document.createElement('script');
-  map.type = 'importmap';
-  map.nonce = NONCE;
-  const imports = Object.fromEntries(Object.entries(modules).map(([name, code]) => [`netron/${name}.js`, moduleUrl(code)]));
-  map.textContent = JSON.stringify({ imports });
-  document.head.append(map);
+const loadNetron = (code) => {
   window.exports = {};
-  const [base] = await Promise.all([import('netron/base.js'), import('netron/browser.js'), import('netron/view.js')]);
+  const script = document.createElement('script');
+  script.nonce = NONCE;
+  script.textContent = code;
+  document.head.append(script);
+  const base = requireModule('base');
+  requireModule('browser');
+  requireModule('view');
   return { base, ...window.exports };
 };
 
@@ -80,7 +78,7 @@ const hostClass = (Host, { base, workers, operators, name }) => class extends Ho
   }
   async view(view) { this._view = view; }
   async start() {}
-  async require(id) { return import(`netron/${id.replace('./', '')}.js`); }
+  async require(id) { return requireModule(id); }
   worker() { return workers; }
   async asset(file) { return file === 'onnx-metadata.json' ? operators : '[]'; }
   async fetch(file) { return new base.BinaryStream(await fetchWeight(file)); }
@@ -93,6 +91,9 @@ const hostClass = (Host, { base, workers, operators, name }) => class extends Ho
   delete() {}
   openURL() {}
 };
+
+// Up to so many nodes, a layout takes less time than starting a worker.
+const SMALL = 120;
 
 let view = null;
 let marks = {};
@@ -115,13 +116,14 @@ const select = (id) => {
   else view?.target?.clearSelection();
 };
 
-const start = async ({ kit, model: bytes, operators, marks: given, dark, name, origin }) => {
+const start = async ({ kit, model: bytes, operators, marks: given, dark, name, origin, size }) => {
   restrictHtml();
   keepInFrame();
   setTheme(dark);
   marks = given;
   useRuler();
-  const [workers, { base, browser, view: netron }] = await Promise.all([layoutWorkers(kit.modules.dagre), importNetron(kit.modules)]);
+  const workers = size > SMALL ? await layoutWorkers(kit.dagre) : null;
+  const { base, browser, view: netron } = loadNetron(kit.netron);
   showValues(netron.Graph, () => marks);
   linkInnerBodies(netron.Block);
   const host = new (hostClass(browser.Host, { base, workers, operators, name }))();

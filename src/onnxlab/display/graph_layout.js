@@ -4,8 +4,7 @@
 
 const STRETCH = 100;    // nodes in one stretch, at least
 
-// Import maps do not reach workers and module workers do not start in a frame without an origin:
-// Netron's layout becomes one classic script.
+// Module workers do not start in a frame without an origin: Netron's layout becomes one classic script.
 const layoutScript = (dagre) => `${dagre.replace(/^export\b.*$/gm, '')}
   onmessage = ({ data }) => {
     try {

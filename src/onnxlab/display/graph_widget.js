@@ -48,11 +48,11 @@ const isDark = () => {
   return matchMedia('(prefers-color-scheme: dark)').matches;
 };
 
-// A script runs in the frame only with this frame's own nonce or as one of Netron's modules, never as an
-// attribute or element that a model's text has smuggled in; and no request of any kind may leave the frame.
+// A script runs in the frame only with this frame's own nonce, never as an attribute or element that a model's
+// text has smuggled in; and no request of any kind may leave the frame.
 const frameDocument = (kit) => {
   const nonce = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16)).join('');
-  const policy = `default-src 'none'; script-src 'nonce-${nonce}' blob:; worker-src blob:; style-src 'unsafe-inline'; `
+  const policy = `default-src 'none'; script-src 'nonce-${nonce}'; worker-src blob:; style-src 'unsafe-inline'; `
     + `img-src data: blob:; base-uri 'none'; form-action 'none'`;
   const script = `const NONCE = '${nonce}';\n${kit.frame}`.replaceAll('</script', '<\\/script');
   return `<!DOCTYPE html><html><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${policy}">

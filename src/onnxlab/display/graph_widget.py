@@ -170,7 +170,11 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         buffers: list[bytes] = []
         try:
             pane = self._panes[message.get("pane", 0)]
-            answer |= {"name": PurePath(pane.name).stem, "origin": pane.flat.origin}
+            answer |= {
+                "name": PurePath(pane.name).stem,
+                "origin": pane.flat.origin,
+                "size": len(pane.flat.nodes),
+            }
             buffers = questions[message["kind"]](pane)
         except OnnxLabError as error:
             answer["error"] = str(error)

@@ -23,9 +23,9 @@ __all__ = [
     "PICTURE_MODULES",
     "Bundle",
     "bundle",
+    "module_script",
     "operator_table",
     "own_file",
-    "picture_script",
     "read_file",
     "stylesheet",
 ]
@@ -37,6 +37,7 @@ PAGE_MODULES = (
 )
 # What ONNX Lab adds inside the frame, in one script.
 _FRAME_SCRIPTS = (
+    "netron_modules.js",
     "graph_marks.js",
     "graph_ruler.js",
     "graph_layout.js",
@@ -79,17 +80,12 @@ def own_file(name: str) -> str:
 
 @functools.cache
 def bundle() -> Bundle:
-    """The files of Netron's page for the frame, their imports made bare so that an import map serves them."""
-    modules = {
-        name: re.sub(
-            r"((?:from|import)\s*\(?\s*)'\./([\w-]+)\.js'", r"\1'netron/\2.js'", read_file(f"{name}.js")
-        )
-        for name in PAGE_MODULES
-    }
+    """The files of Netron's page, and what ONNX Lab adds to them, for the frame."""
     page = read_file("index.html")
     body = re.search(r"<body[^>]*>(.*)</body>", page, re.DOTALL)
     content = {
-        "modules": modules,
+        "netron": "\n".join(map(module_script, PAGE_MODULES)),
+        "dagre": read_file("dagre.js"),
         "css": read_file("grapher.css")
         + "\n".join(re.findall(r"<style[^>]*>(.*?)</style>", page, re.DOTALL))
         + own_file("graph_frame.css"),
@@ -102,8 +98,8 @@ def bundle() -> Bundle:
     return Bundle(hashlib.sha256(data).hexdigest()[:16], data)
 
 
-def picture_script(name: str) -> str:
-    """One of Netron's modules as a plain function, for an engine without a module loader (see picture.js)."""
+def module_script(name: str) -> str:
+    """One of Netron's modules as a plain function (see netron_modules.js)."""
     code = read_file(f"{name}.js")
     code = re.sub(r"import \* as (\w+) from '\./([\w-]+)\.js';", r"const \1 = requireModule('\2');", code)
     code = re.sub(r"\bawait import\('(?:\./)?([\w-]+)(?:\.js)?'\)", r"requireModule('\1')", code)
@@ -114,7 +110,7 @@ def picture_script(name: str) -> str:
         flags=re.MULTILINE,
     )
     code = re.sub(r"^export const (\w+) = ", r"const \1 = exported.\1 = ", code, flags=re.MULTILINE)
-    return f"defineModule({json.dumps(name)}, (exported) => {{{code}\n}});"
+    return f"defineModule({json.dumps(name)}, (exported) => {{'use strict';{code}\n}});"
 
 
 @functools.cache

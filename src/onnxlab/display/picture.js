@@ -1,18 +1,6 @@
 // Netron's reader and layout without a browser: a document of its own, just large enough for Netron's grapher
 // to build, measure and place a graph, and to be written out as SVG. Runs in QuickJS (see static_picture.py).
 
-const modules = new Map();
-const defineModule = (name, body) => modules.set(name, { body });
-const requireModule = (name) => {
-  const module = modules.get(name.replace('./', '').replace('.js', ''));
-  if (!module) throw new Error(`Netron asks for its module '${name}', which the picture does not load.`);
-  if (!module.exported) {
-    module.exported = {};
-    module.body(module.exported);
-  }
-  return module.exported;
-};
-
 const escapeXml = (text) => String(text)
   .replace(/[^\t\n\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '\ufffd')
   .replace(/[&<>"]/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[c]);
@@ -160,7 +148,7 @@ const drawPicture = async ({ model: data, operators, marks: given, bodies }) => 
   const base = requireModule('base');
   requireModule('view');
   const View = window.exports.view;
-  modules.get('onnx').exported = undefined;   // it keeps the operator table of the first model it reads
+  forgetModule('onnx');   // it keeps the operator table of the first model it reads
   marks = given;
   if (!prepared) {
     showValues(View.Graph, () => marks);

@@ -76,9 +76,10 @@ def _engine() -> quickjs.Context:
     """The JavaScript engine with Netron loaded; kept, because loading costs more than a small drawing."""
     scripts = [
         f"const FONT = {netron_files.own_file('font_widths.json')};",
+        netron_files.own_file("netron_modules.js"),
         netron_files.own_file("graph_marks.js"),
         netron_files.own_file("picture.js"),
-        *map(netron_files.picture_script, netron_files.PICTURE_MODULES),
+        *map(netron_files.module_script, netron_files.PICTURE_MODULES),
     ]
     engine = quickjs.Context()
     engine.set_max_stack_size(_STACK)
