@@ -6,6 +6,7 @@ __all__ = [
     "InputMismatch",
     "ModelNotReadable",
     "OnnxLabError",
+    "UnknownExercise",
     "UnknownRecord",
     "UnknownValue",
 ]
@@ -35,6 +36,10 @@ class ExportFailed(OnnxLabError):
 
 class InputMismatch(OnnxLabError):
     """The arrays given are not the inputs a model has."""
+
+
+class UnknownExercise(OnnxLabError):
+    """A lab or an exercise was named that does not exist, or was given the wrong answers."""
 
 
 class UnknownRecord(OnnxLabError):

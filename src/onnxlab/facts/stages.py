@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
 
@@ -37,12 +37,14 @@ class Failure:
         error: The class of the exception.
         message: Its text.
         causes: The exceptions behind it, from the outermost inwards, each as "class: first line".
+        exception: The exception itself, for whoever looks for a line in its traceback.
     """
 
     stage: Stage
     error: str
     message: str
     causes: tuple[str, ...] = ()
+    exception: BaseException | None = field(default=None, repr=False, compare=False)
 
 
 # Functions of the exporters that tell the stage; the innermost one on the way to the error decides.
@@ -83,6 +85,7 @@ def failure(error: BaseException, stage: Stage | None = None) -> Failure:
         type(first).__name__,
         _text(first),
         tuple(f"{type(cause).__name__}: {_text(cause).partition(chr(10))[0]}" for cause in causes),
+        error,
     )
 
 

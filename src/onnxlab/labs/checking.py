@@ -1,0 +1,104 @@
+"""One check of one exercise: the learner's part, then the judging part."""
+
+import tempfile
+import time
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from onnxlab.errors import UnknownExercise
+from onnxlab.labs.exercise import Answers, Exercise, Part
+from onnxlab.labs.outcome import Finding, Outcome, Status, Wrong
+from onnxlab.labs.producing import Production, produce
+from onnxlab.labs.work import Work
+
+__all__ = ["check", "judge", "questions_seed", "unjudged"]
+
+
+def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
+    """Run both parts of a check, one after the other, in this process.
+
+    Args:
+        exercise: The exercise.
+        answers: The learner's functions by name, all of `exercise.answers`.
+        seed: What questions and test inputs are drawn from.
+
+    Returns:
+        What came of it.
+
+    Raises:
+        UnknownExercise: If an answer is missing.
+
+    Example:
+        >>> from onnxlab.labs.exercise import exercise
+        >>> found = check(exercise("asinh-symbolic")[1], {"asinh_symbolic": lambda g, x: g.op("Asinh", x)})
+        >>> found.status.value, found.points
+        ('passed', 4)
+    """
+    if missing := [name for name in exercise.answers if name not in answers]:
+        msg = f"{exercise.id} needs {', '.join(exercise.answers)}; {', '.join(missing)} was not given."
+        raise UnknownExercise(msg)
+    with tempfile.TemporaryDirectory(prefix="onnxlab-") as folder:
+        work = Work(Path(folder), questions_seed(exercise, seed))
+        production = produce(exercise, answers, work)
+        if production.status is not None:
+            return unjudged(exercise, production)
+        started = time.perf_counter()
+        findings = judge(exercise, work, seed)
+    status = Status.PASSED if all(finding.holds for finding in findings) else Status.INCORRECT
+    points = exercise.points if status is Status.PASSED else 0
+    seconds = production.seconds + time.perf_counter() - started
+    return Outcome(
+        exercise.id, status, points, exercise.points, findings, printed=production.printed, seconds=seconds
+    )
+
+
+def questions_seed(exercise: Exercise, seed: int) -> list[int]:
+    """Return the seed of the questions: the one thing about a run that the learner's process may know."""
+    return [seed, zlib.crc32(exercise.id.encode()), 0]
+
+
+def judge(exercise: Exercise, work: Work, seed: int) -> tuple[Finding, ...]:
+    """Judge what a learner's code made; that code is not needed, and is not run.
+
+    Args:
+        exercise: The exercise.
+        work: The folder it wrote to.
+        seed: What the test inputs are drawn from.
+    """
+    return tuple(
+        _finding(part, work, np.random.default_rng([seed, zlib.crc32(exercise.id.encode()), number]))
+        for number, part in enumerate(exercise.parts, 1)
+    )
+
+
+def unjudged(exercise: Exercise, production: Production) -> Outcome:
+    """Return the outcome of a production that left nothing to judge."""
+    assert production.status is not None
+    findings: tuple[Finding, ...] = ()
+    if (wrong := production.wrong) is not None:
+        # The answer itself was refused; nothing is known of the parts.
+        first = Finding(
+            "the answer can be used", False, wrong.message, wrong.look_at, wrong.difference, wrong.evidence
+        )
+        findings = (first, *(Finding(part.title, None) for part in exercise.parts))
+    return Outcome(
+        exercise.id,
+        production.status,
+        0,
+        exercise.points,
+        findings,
+        "" if findings else production.message,
+        production.where,
+        production.printed,
+        production.seconds,
+    )
+
+
+def _finding(part: Part, work: Work, random: np.random.Generator) -> Finding:
+    try:
+        part.judge(work, random)
+    except Wrong as wrong:
+        return Finding(part.title, False, wrong.message, wrong.look_at, wrong.difference, wrong.evidence)
+    return Finding(part.title, True)

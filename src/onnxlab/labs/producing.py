@@ -1,0 +1,112 @@
+"""Running a learner's code: what it prints, raises, registers and how long it takes stays in here."""
+
+import contextlib
+import io
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from onnxlab.facts.symbolics import restored_rules
+from onnxlab.labs.blame import first_line, own_error, own_line, raised_by_stub
+from onnxlab.labs.exercise import Answers, Exercise
+from onnxlab.labs.outcome import Status, Wrong
+from onnxlab.labs.time_limit import TimeLimitReached, time_limit
+from onnxlab.labs.work import Work
+
+__all__ = ["Production", "produce"]
+
+
+@dataclass(frozen=True)
+class Production:
+    """How it went.
+
+    Attributes:
+        status: Why there is nothing to judge; None if there is.
+        message: What happened.
+        where: The learner's own line.
+        wrong: Set where an answer was of the wrong kind.
+        printed: How many characters were printed.
+        seconds: How long it took.
+    """
+
+    status: Status | None
+    message: str = ""
+    where: str = ""
+    wrong: Wrong | None = None
+    printed: int = 0
+    seconds: float = 0.0
+
+
+class _Counter(io.TextIOBase):
+    """Takes whatever is printed and counts it. A flood costs no memory and no screen."""
+
+    count = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self.count += len(text)
+        return len(text)
+
+
+def produce(exercise: Exercise, answers: Answers, work: Work) -> Production:
+    """Call a learner's functions and keep what they make.
+
+    Args:
+        exercise: The exercise.
+        answers: The learner's functions by name.
+        work: The folder to write into.
+
+    Returns:
+        What happened. Whatever the functions raise is in it; only a wish to stop (an interrupt) comes out.
+    """
+    printed = _Counter()
+    started = time.perf_counter()
+
+    def ended(
+        status: Status | None, message: str = "", where: str = "", wrong: Wrong | None = None
+    ) -> Production:
+        return Production(status, message, where, wrong, printed.count, time.perf_counter() - started)
+
+    try:
+        # The limit is the innermost: it must not interrupt what puts things back.
+        with _apart(work.questions()), _into(printed), time_limit(exercise.time_limit):
+            exercise.produce(answers, work, work.questions())
+    except TimeLimitReached as error:
+        message = f"Not ready after {exercise.time_limit:g} seconds, and left."
+        return ended(Status.TIMED_OUT, message, own_line(error))
+    except Wrong as wrong:
+        return ended(
+            Status.INCORRECT, wrong.message, own_line(wrong.__cause__) if wrong.__cause__ else "", wrong
+        )
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit as well: an answer must not end the notebook
+        if raised_by_stub(error):
+            return ended(Status.NOT_ATTEMPTED)
+        return ended(Status.ERROR, first_line(own_error(error)), own_line(error))
+    return ended(None)
+
+
+@contextlib.contextmanager
+def _apart(random: np.random.Generator) -> Iterator[None]:
+    """Put back what an answer may change for everybody: rules, random numbers, modes of torch."""
+    numbers, dtype, grad = np.random.get_state(), torch.get_default_dtype(), torch.is_grad_enabled()
+    with restored_rules(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(random.integers(2**31)))
+        try:
+            yield
+        finally:
+            np.random.set_state(numbers)
+            torch.set_default_dtype(dtype)
+            torch.set_grad_enabled(grad)
+
+
+@contextlib.contextmanager
+def _into(printed: _Counter) -> Iterator[None]:
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        yield

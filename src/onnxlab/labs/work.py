@@ -1,0 +1,140 @@
+"""The folder between a learner's code and what judges it: ONNX files, JSON and arrays, nothing else.
+
+What is read from it may have been written by anything: it is capped in size, no link is followed, nothing is
+unpickled, and a model cannot point to a file outside itself.
+"""
+
+import io
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from onnxlab.facts.distance import Array
+from onnxlab.facts.loading import ModelLike, load
+from onnxlab.facts.origins import strip_origins
+from onnxlab.labs.outcome import Wrong
+
+__all__ = ["LARGEST", "Work"]
+
+LARGEST = 16 * 2**20
+"""Bytes that one file may have."""
+
+
+class Work:
+    """What a learner's code made.
+
+    Args:
+        folder: Where the files are.
+        questions: The seed from which the questions to the learner's code were drawn.
+    """
+
+    def __init__(self, folder: Path, questions: object = 0) -> None:
+        self.folder = folder
+        self._questions = questions
+
+    def questions(self) -> np.random.Generator:
+        """Draw the same questions again that were put to the learner's code."""
+        return np.random.default_rng(self._questions)  # type: ignore[arg-type]  # a list of integers
+
+    def write_model(self, name: str, model: ModelLike) -> None:
+        """Keep a model as one file, without the paths of the source files it came from."""
+        proto = load(model)
+        strip_origins(proto)
+        self._write(name, "onnx", proto.SerializeToString())
+
+    def write_json(self, name: str, value: object) -> None:
+        """Keep plain values: numbers, strings, lists and dicts of them.
+
+        Raises:
+            Wrong: If the value cannot be written as JSON.
+        """
+        try:
+            text = json.dumps(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            msg = f"The result holds something other than plain Python values: {error}."
+            raise Wrong(msg, "Return plain ints, floats, strings, lists, sets or dicts.") from None
+        self._write(name, "json", text.encode())
+
+    def write_array(self, name: str, value: object) -> None:
+        """Keep an array; a tensor is converted.
+
+        Raises:
+            Wrong: If it is not an array of numbers.
+        """
+        detached = value.detach().cpu().numpy() if hasattr(value, "detach") else value
+        array = np.asarray(detached)
+        if array.dtype.kind not in "biufc":
+            msg = f"A {type(value).__name__} was returned; a tensor was expected."
+            raise Wrong(msg, "Return a tensor.")
+        buffer = io.BytesIO()
+        np.save(buffer, array, allow_pickle=False)
+        self._write(name, "npy", buffer.getvalue())
+
+    def has(self, name: str, kind: str = "onnx") -> bool:
+        """Whether a file was written."""
+        return (self.folder / f"{name}.{kind}").is_file()
+
+    def model(self, name: str) -> onnx.ModelProto:
+        """Read a model.
+
+        Raises:
+            Wrong: If it is missing or cannot be read.
+        """
+        data = self._read(name, "onnx")
+        try:
+            return onnx.load_model_from_string(data)
+        except Exception as error:  # protobuf raises many kinds
+            msg = f"The file {name}.onnx is not an ONNX model: {type(error).__name__}."
+            raise Wrong(msg) from None
+
+    def json(self, name: str) -> Any:  # noqa: ANN401 - JSON can be anything
+        """Read plain values.
+
+        Raises:
+            Wrong: If they are missing or cannot be read.
+        """
+        try:
+            return json.loads(self._read(name, "json"))
+        except (ValueError, RecursionError):
+            msg = f"The file {name}.json cannot be read."
+            raise Wrong(msg) from None
+
+    def array(self, name: str) -> Array:
+        """Read an array.
+
+        Raises:
+            Wrong: If it is missing or cannot be read.
+        """
+        try:
+            found: Array = np.load(io.BytesIO(self._read(name, "npy")), allow_pickle=False)
+        except (ValueError, OSError, EOFError):
+            msg = f"The file {name}.npy cannot be read."
+            raise Wrong(msg) from None
+        return found
+
+    def _write(self, name: str, kind: str, data: bytes) -> None:
+        if len(data) > LARGEST:
+            msg = f"{name}.{kind} would have {len(data):,} bytes; {LARGEST:,} are the most."
+            raise Wrong(msg, "Are large constants in the model?")
+        (self.folder / f"{name}.{kind}").write_bytes(data)
+
+    def _read(self, name: str, kind: str) -> bytes:
+        path = self.folder / f"{name}.{kind}"
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        flags |= getattr(os, "O_BINARY", 0)  # Windows would translate line ends
+        try:
+            descriptor = os.open(path, flags)
+        except OSError:
+            msg = f"Nothing was made for this: {name}.{kind} is missing."
+            raise Wrong(msg) from None
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
+                msg = f"{name}.{kind} is not a file of at most {LARGEST:,} bytes."
+                raise Wrong(msg)
+            return file.read(LARGEST + 1)

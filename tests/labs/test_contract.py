@@ -1,0 +1,109 @@
+"""The contract of every exercise: right answers pass, wrong ones fail with a message of their own."""
+
+import importlib
+
+import pytest
+from lab_answers import Contract, WrongAnswer
+
+from onnxlab.labs.checking import check
+from onnxlab.labs.exercise import LABS, exercise, lab, labs
+from onnxlab.labs.outcome import Outcome, Status
+
+CONTRACTS: dict[str, Contract] = {}
+for name in LABS:
+    CONTRACTS |= importlib.import_module(f"answers_{name.partition('_')[0]}").CONTRACTS
+
+RIGHT = [(named, number) for named, contract in CONTRACTS.items() for number in range(len(contract.right))]
+WRONG = [
+    pytest.param(named, answer, id=f"{named}: {answer.name}")
+    for named, contract in CONTRACTS.items()
+    for answer in contract.wrong
+]
+
+
+def attempt(name: str, functions, seed: int = 0) -> Outcome:
+    _, record = exercise(named)
+    return check(record, dict(zip(record.answers, functions, strict=True)), seed)
+
+
+def told(outcome: Outcome) -> str:
+    """Everything a learner reads."""
+    texts = [outcome.message, outcome.where]
+    for finding in outcome.findings:
+        texts += [finding.message, finding.look_at]
+        if finding.difference:
+            texts += list(vars(finding.difference).values())
+    return "\n".join(texts)
+
+
+def test_every_exercise_has_a_contract_and_no_other():
+    assert set(CONTRACTS) == {each.id for one in labs() for each in one.exercises}
+
+
+@pytest.mark.parametrize("named", CONTRACTS)
+def test_enough_answers_were_tried(named):
+    assert len(CONTRACTS[name].right) >= 2
+    assert len(CONTRACTS[named].wrong) >= 4
+    assert len({answer.says for answer in CONTRACTS[named].wrong}) >= 4  # each with a message of its own
+
+
+@pytest.mark.parametrize(("named", "number"), RIGHT)
+@pytest.mark.parametrize("seed", [0, 1, 20_000])
+def test_right_answer_passes(named, number, seed):
+    outcome = attempt(named, CONTRACTS[name].right[number], seed)
+    assert outcome.status is Status.PASSED, told(outcome)
+    assert outcome.points == outcome.possible > 0
+
+
+@pytest.mark.parametrize(("named", "answer"), WRONG)
+@pytest.mark.parametrize("seed", [0, 7])
+def test_wrong_answer_fails_with_its_message(named, answer: WrongAnswer, seed):
+    outcome = attempt(named, answer.functions, seed)
+    assert outcome.status is answer.status, told(outcome)
+    assert answer.says in told(outcome)
+    assert outcome.points == 0
+
+
+@pytest.mark.parametrize("named", CONTRACTS)
+def test_untouched_answer_is_not_attempted(named):
+    _, record = exercise(named)
+
+    def untouched(*arguments, **options):
+        raise NotImplementedError
+
+    class Untouched:
+        def __init__(self, *arguments, **options):
+            raise NotImplementedError
+
+        def __new__(cls, *arguments, **options):
+            raise NotImplementedError
+
+        @staticmethod
+        def apply(*arguments):
+            raise NotImplementedError
+
+    stubs = {name: Untouched if name[0].isupper() else untouched for name in record.answers}
+    assert check(record, stubs).status is Status.NOT_ATTEMPTED
+
+
+@pytest.mark.parametrize("named", CONTRACTS)
+@pytest.mark.parametrize("value", [None, 3, "text", ...], ids=repr)
+def test_answer_of_any_kind_is_rated(named, value):
+    _, record = exercise(named)
+    outcome = check(record, dict.fromkeys(record.answers, lambda *_, **__: value))
+    assert outcome.status in (Status.INCORRECT, Status.ERROR)
+    assert told(outcome).strip()
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_lab_says_what_it_is(name):
+    one = lab(name)
+    assert one.name == name
+    assert one.title
+    for each in one.exercises:
+        assert len(each.hints) == 3
+        assert all(each.hints)
+        assert each.holds_for
+        assert each.parts
+        assert each.points > 0
+        assert each.answers[0].lower().replace("_", "") == each.id.replace("-", "")
