@@ -10,8 +10,8 @@ from onnxlab.labs.exercise import LABS, exercise, lab, labs
 from onnxlab.labs.outcome import Outcome, Status
 
 CONTRACTS: dict[str, Contract] = {}
-for name in LABS:
-    CONTRACTS |= importlib.import_module(f"answers_{name.partition('_')[0]}").CONTRACTS
+for lab_name in LABS:
+    CONTRACTS |= importlib.import_module(f"answers_{lab_name.partition('_')[0]}").CONTRACTS
 
 RIGHT = [(named, number) for named, contract in CONTRACTS.items() for number in range(len(contract.right))]
 WRONG = [
@@ -21,7 +21,7 @@ WRONG = [
 ]
 
 
-def attempt(name: str, functions, seed: int = 0) -> Outcome:
+def attempt(named: str, functions, seed: int = 0) -> Outcome:
     _, record = exercise(named)
     return check(record, dict(zip(record.answers, functions, strict=True)), seed)
 
@@ -42,7 +42,7 @@ def test_every_exercise_has_a_contract_and_no_other():
 
 @pytest.mark.parametrize("named", CONTRACTS)
 def test_enough_answers_were_tried(named):
-    assert len(CONTRACTS[name].right) >= 2
+    assert len(CONTRACTS[named].right) >= 2
     assert len(CONTRACTS[named].wrong) >= 4
     assert len({answer.says for answer in CONTRACTS[named].wrong}) >= 4  # each with a message of its own
 
@@ -50,7 +50,7 @@ def test_enough_answers_were_tried(named):
 @pytest.mark.parametrize(("named", "number"), RIGHT)
 @pytest.mark.parametrize("seed", [0, 1, 20_000])
 def test_right_answer_passes(named, number, seed):
-    outcome = attempt(named, CONTRACTS[name].right[number], seed)
+    outcome = attempt(named, CONTRACTS[named].right[number], seed)
     assert outcome.status is Status.PASSED, told(outcome)
     assert outcome.points == outcome.possible > 0
 
