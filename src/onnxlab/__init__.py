@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from onnxlab.display.atlas import atlas
     from onnxlab.display.expectations import expect_error, expect_warning, quiet_exporters
     from onnxlab.display.graph_view import graph
+    from onnxlab.display.lab_checks import check, hint
+    from onnxlab.display.lab_progress import progress
     from onnxlab.display.prediction_grid import predict_grid
     from onnxlab.display.predictions import predict
     from onnxlab.display.tables import table
@@ -23,22 +25,28 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "atlas",
+    "check",
     "expect_error",
     "expect_warning",
     "graph",
+    "hint",
     "predict",
     "predict_grid",
+    "progress",
     "quiet_exporters",
     "table",
 ]
 
 _HOME = {
     "atlas": "atlas",
+    "check": "lab_checks",
     "expect_error": "expectations",
     "expect_warning": "expectations",
     "graph": "graph_view",
+    "hint": "lab_checks",
     "predict": "predictions",
     "predict_grid": "prediction_grid",
+    "progress": "lab_progress",
     "quiet_exporters": "expectations",
     "table": "tables",
 }

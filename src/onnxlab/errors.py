@@ -5,6 +5,7 @@ __all__ = [
     "ExportFailed",
     "InputMismatch",
     "ModelNotReadable",
+    "NotPassed",
     "OnnxLabError",
     "UnknownExercise",
     "UnknownRecord",
@@ -36,6 +37,10 @@ class ExportFailed(OnnxLabError):
 
 class InputMismatch(OnnxLabError):
     """The arrays given are not the inputs a model has."""
+
+
+class NotPassed(OnnxLabError, AssertionError):
+    """A hidden test found that an exercise is not passed."""
 
 
 class UnknownExercise(OnnxLabError):

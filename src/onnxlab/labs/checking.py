@@ -41,7 +41,7 @@ def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
         raise UnknownExercise(msg)
     with tempfile.TemporaryDirectory(prefix="onnxlab-") as folder:
         work = Work(Path(folder), questions_seed(exercise, seed))
-        production = produce(exercise, answers, work)
+        production = _refused(exercise, answers) or produce(exercise, answers, work)
         if production.status is not None:
             return unjudged(exercise, production)
         started = time.perf_counter()
@@ -94,6 +94,17 @@ def unjudged(exercise: Exercise, production: Production) -> Outcome:
         production.printed,
         production.seconds,
     )
+
+
+def _refused(exercise: Exercise, answers: Answers) -> Production | None:
+    for name in exercise.answers:
+        if not callable(answers[name]):
+            kind = "None" if answers[name] is None else f"of type {type(answers[name]).__name__}"
+            wrong = Wrong(
+                f"{name} is {kind}; a function or class was expected.", "Give its name, without a call."
+            )
+            return Production(Status.INCORRECT, wrong=wrong)
+    return None
 
 
 def _finding(part: Part, work: Work, random: np.random.Generator) -> Finding:
