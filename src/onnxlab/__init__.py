@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from onnxlab.display.atlas import atlas
     from onnxlab.display.expectations import expect_error, expect_warning, quiet_exporters
     from onnxlab.display.graph_view import graph
-    from onnxlab.display.lab_checks import check, hint
+    from onnxlab.display.lab_checks import check, hint, require
     from onnxlab.display.lab_progress import progress
     from onnxlab.display.prediction_grid import predict_grid
     from onnxlab.display.predictions import predict
@@ -34,6 +34,7 @@ __all__ = [
     "predict_grid",
     "progress",
     "quiet_exporters",
+    "require",
     "table",
 ]
 
@@ -48,6 +49,7 @@ _HOME = {
     "predict_grid": "prediction_grid",
     "progress": "lab_progress",
     "quiet_exporters": "expectations",
+    "require": "lab_checks",
     "table": "tables",
 }
 

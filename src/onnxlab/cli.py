@@ -26,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="onnxlab", description="Tools of the ONNX Lab course.")
     rooms = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_learner_commands(rooms)
     author = rooms.add_parser("author", help="make and check the course's notebooks")
     commands = author.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
@@ -49,7 +50,79 @@ def _parser() -> argparse.ArgumentParser:
     pin = commands.add_parser("pin", help="compile requirements*.txt from the ranges in pyproject.toml")
     pin.add_argument("packages", nargs="*", metavar="PACKAGE", help="move this one: name, or name==version")
     pin.set_defaults(command=_author_pin)
+
+    sync = commands.add_parser("sync", help="make labs/ from solutions/")
+    sync.add_argument("--check", action="store_true", help="change nothing; fail if something would change")
+    sync.set_defaults(command=_author_sync)
     return parser
+
+
+def _add_learner_commands(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    check = rooms.add_parser("check", help="check the exercises of a lab's notebook")
+    check.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
+    check.set_defaults(command=_check)
+    progress = rooms.add_parser("progress", help="what is passed, tried and open in the labs")
+    progress.set_defaults(command=_progress)
+    reset = rooms.add_parser("reset", help="the untouched lab again; the work is kept as a copy")
+    reset.add_argument("labs", nargs="+", metavar="LAB", help="as lab05")
+    reset.set_defaults(command=_reset)
+
+
+def _check(options: argparse.Namespace) -> int:
+    from onnxlab.authoring.lab_check import check_notebook
+    from onnxlab.display.lab_report import report_text
+    from onnxlab.labs.exercise import exercise
+
+    every = True
+    for path in options.notebooks:
+        print(f"{path}: running it ...", flush=True)
+        outcomes = check_notebook(path)
+        for outcome in outcomes:
+            if outcome.first_failure or outcome.message:
+                print(f"\n{report_text(*exercise(outcome.exercise), outcome)}")
+        rows = [
+            (o.exercise, str(o.status), f"{o.points} of {o.possible}", f"{o.seconds:.1f}") for o in outcomes
+        ]
+        print()
+        _print_table([("exercise", "outcome", "points", "seconds"), *rows])
+        print(f"{sum(o.points for o in outcomes)} of {sum(o.possible for o in outcomes)} points\n")
+        every = every and all(outcome.passed for outcome in outcomes)
+    return 0 if every else 1
+
+
+def _progress(options: argparse.Namespace) -> int:
+    from onnxlab.display.lab_progress import progress_table
+
+    shown, message = progress_table()
+    if message:
+        print(message, file=sys.stderr)
+    print(shown)
+    return 0
+
+
+def _reset(options: argparse.Namespace) -> int:
+    from onnxlab.authoring.lab_reset import course_root, reset
+
+    for name in options.labs:
+        path, kept = reset(name, course_root(Path.cwd()))
+        print(f"labs/{path.name} is untouched again.", f"Your work is in labs/{kept.name}." if kept else "")
+    return 0
+
+
+def _author_sync(options: argparse.Namespace) -> int:
+    from onnxlab.authoring.lab_release import out_of_sync, sync
+
+    if not options.check:
+        for path in sync(Path.cwd()):
+            print(f"written: {path.parent.name}/{path.name}")
+        for line in out_of_sync(Path.cwd()):
+            print(f"left alone: {line}")
+        return 0
+    found = out_of_sync(Path.cwd())
+    for line in found:
+        print(line)
+    print("labs/ is in sync" if not found else "Run: onnxlab author sync")
+    return 1 if found else 0
 
 
 def _author_run(options: argparse.Namespace) -> int:

@@ -1,5 +1,8 @@
 """`graph()`: a model as a living Netron graph in the notebook, and as a picture in the saved file."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from onnxlab.display.graph_compare import compare
 from onnxlab.display.graph_html import message_html
 from onnxlab.display.graph_marks import Highlight, Values
@@ -35,6 +38,7 @@ def graph(
     values: Values = None,
     groups: bool | None = None,
     height: int | None = None,
+    names: Sequence[str] = (),
 ) -> GraphView | GraphMessage:
     """Show a model's graph, or two models' graphs side by side with what differs between them.
 
@@ -48,12 +52,15 @@ def graph(
         groups: Whether the nodes are first seen as groups, one for each module of the network, that open on
             a click; by default in models of more than a hundred nodes.
         height: Height in pixels; by default as high as the graph, within limits.
+        names: What to call the models; by default their files' names.
 
     Returns:
         An object that a notebook shows as a live graph; a message where the model cannot be read.
     """
     try:
         sources = [read_structure(one) for one in ([model] if other is None else [model, other])]
+        named = zip(sources, names, strict=False)
+        sources = [replace(source, name=name) for source, name in named] + sources[len(names) :]
         panes = [make_pane(source, groups) for source in sources]
         comparison = None if other is None else compare(model, other)
         return GraphView(

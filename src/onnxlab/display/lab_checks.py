@@ -90,4 +90,5 @@ def _show_graphs(outcome: Outcome) -> None:
     if failed is None or failed.evidence is None:
         return
     shown = failed.evidence
-    display(graph(shown.model, shown.expected, highlight=shown.highlight or None))
+    names = ("yours", "expected")[: 1 if shown.expected is None else 2]
+    display(graph(shown.model, shown.expected, highlight=shown.highlight or None, names=names))

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -108,5 +109,9 @@ def _apart(random: np.random.Generator) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _into(printed: _Counter) -> Iterator[None]:
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+    with (
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+        warnings.catch_warnings(action="ignore"),  # a check is no place to read them
+    ):
         yield

@@ -1,0 +1,196 @@
+"""The labs: generated from the solutions, accepted by nbgrader, and never in the way of a learner's work."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from onnxlab.authoring import lab_release
+from onnxlab.authoring.lab_release import LabNotInSync, out_of_sync, release, stamp, sync
+from onnxlab.authoring.lab_reset import course_root, reset
+from onnxlab.authoring.notebooks import read, write
+from onnxlab.errors import UnknownExercise
+from onnxlab.labs.exercise import LABS, lab
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Path:
+    """A course folder with one lab in it."""
+    for folder in ("solutions", "labs", "notebooks"):
+        (tmp_path / folder).mkdir()
+    for folder in ("solutions", "labs"):
+        shutil.copy(ROOT / folder / "lab04_asinh.ipynb", tmp_path / folder)
+    return tmp_path
+
+
+def answered(path: Path) -> bytes:
+    """Type an answer into a lab as a learner would."""
+    notebook = read(path)
+    cell = next(cell for cell in notebook["cells"] if "NotImplementedError" in cell["source"])
+    cell["source"] = cell["source"].replace("raise NotImplementedError()", "return 'mine'")
+    cell["execution_count"] = 3
+    write(notebook, path)
+    return path.read_bytes()
+
+
+def test_labs_are_in_sync():
+    assert out_of_sync(ROOT) == []
+    assert [path.stem for path in sorted((ROOT / "labs").glob("*.ipynb"))] == list(LABS)
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_lab_carries_no_solution(name):
+    text = (ROOT / "labs" / f"{name}.ipynb").read_text("utf-8")
+    assert "BEGIN SOLUTION" not in text
+    assert "HIDDEN TESTS" not in text
+    assert "require(" not in text
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_points_in_the_metadata_are_those_of_the_records(name):
+    cells = read(ROOT / "labs" / f"{name}.ipynb")["cells"]
+    graded = [
+        cell["metadata"]["nbgrader"] for cell in cells if "points" in cell["metadata"].get("nbgrader", {})
+    ]
+    assert {each["grade_id"]: each["points"] for each in graded} == {
+        f"check-{each.id}": each.points for each in lab(name).exercises
+    }
+
+
+def test_hundred_points():
+    assert sum(lab(name).points for name in LABS) == 100
+
+
+def test_stamping_twice_changes_nothing(course):
+    solution = read(course / "solutions" / "lab04_asinh.ipynb")
+    assert stamp(solution, "lab04_asinh") == stamp(stamp(solution, "lab04_asinh"), "lab04_asinh")
+
+
+def test_a_changed_solution_is_found_and_synced(course):
+    path = course / "solutions" / "lab04_asinh.ipynb"
+    notebook = read(path)
+    notebook["cells"][0]["source"] += "\n\nMore."
+    write(notebook, path)
+    assert out_of_sync(course) == ["labs/lab04_asinh.ipynb is not what the solution gives"]
+    assert [one.parent.name for one in sync(course)] == ["labs"]
+    assert out_of_sync(course) == []
+
+
+def test_sync_leaves_a_learners_work_alone(course):
+    work = answered(course / "labs" / "lab04_asinh.ipynb")
+    assert sync(course) == []
+    assert (course / "labs" / "lab04_asinh.ipynb").read_bytes() == work
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda source: source.replace("asinh-symbolic", "no-such-exercise"), "without a record"),
+        (
+            lambda source: "" if source.startswith('check("asinh-symbolic"') else source,
+            "has no cell that checks",
+        ),
+        (lambda source: source.replace("### BEGIN SOLUTION", "# begin"), "no solution stands above it"),
+    ],
+)
+def test_a_solution_that_does_not_fit_its_exercises_is_refused(course, change, says):
+    notebook = read(course / "solutions" / "lab04_asinh.ipynb")
+    for cell in notebook["cells"]:
+        cell["source"] = change(cell["source"])
+    with pytest.raises(LabNotInSync, match=says):
+        stamp(notebook, "lab04_asinh")
+
+
+def test_no_solutions_at_all(tmp_path):
+    with pytest.raises(LabNotInSync, match="There are no solutions"):
+        sync(tmp_path)
+
+
+def test_reset_gives_the_untouched_lab_and_keeps_the_work(course):
+    path = course / "labs" / "lab04_asinh.ipynb"
+    untouched = path.read_bytes()
+    work = [answered(path)]
+    _, first = reset("lab04", course)
+    assert path.read_bytes() == untouched
+    work.append(answered(path))
+    _, second = reset("lab04_asinh", course)
+    assert [first.read_bytes(), second.read_bytes()] == work
+    assert reset("lab04", course) == (path, None)  # nothing to keep
+    assert len(list(path.parent.iterdir())) == 3
+
+
+def test_reset_mends_a_damaged_and_a_missing_lab(course):
+    path = course / "labs" / "lab04_asinh.ipynb"
+    untouched = path.read_bytes()
+    path.write_bytes(b"\xff not a notebook")
+    _, kept = reset("lab04", course)
+    assert kept.read_bytes() == b"\xff not a notebook"
+    path.unlink()
+    assert reset("lab04", course) == (path, None)
+    assert path.read_bytes() == untouched
+
+
+def test_reset_says_what_is_missing(course, tmp_path):
+    with pytest.raises(UnknownExercise, match="no lab 'lab99'"):
+        reset("lab99", course)
+    (course / "solutions" / "lab04_asinh.ipynb").unlink()
+    with pytest.raises(LabNotInSync, match=r"lab04_asinh\.ipynb is not in"):
+        reset("lab04", course)
+
+
+def test_course_root_is_found_from_inside(course):
+    assert course_root(course / "labs") == course
+
+
+@pytest.mark.slow
+def test_nbgrader_makes_the_same_labs(tmp_path):
+    """`nbgrader generate_assignment` takes every solution and hands out what is in labs/."""
+    source = tmp_path / "source"
+    for name in LABS:
+        (source / name).mkdir(parents=True)
+        shutil.copy(ROOT / "solutions" / f"{name}.ipynb", source / name)
+        run_nbgrader(tmp_path, "generate_assignment", name)
+        made = nbformat.read(tmp_path / "release" / name / f"{name}.ipynb", 4)
+        ours = nbformat.read(ROOT / "labs" / f"{name}.ipynb", 4)
+        assert [cell.source for cell in made.cells] == [cell.source for cell in ours.cells]
+        assert [grading(cell) for cell in made.cells] == [grading(cell) for cell in ours.cells]
+
+
+@pytest.mark.slow
+def test_nbgrader_validates_solutions_and_finds_labs_unsolved(tmp_path):
+    """A solution passes nbgrader's own validation; so does a lab's form, whose checks do not raise."""
+    solved = run_nbgrader(tmp_path, "validate", str(ROOT / "solutions" / "lab04_asinh.ipynb"))
+    assert "Success! Your notebook passes all the tests." in solved
+
+
+def run_nbgrader(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "nbgrader", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def grading(cell: nbformat.NotebookNode) -> dict[str, object]:
+    keys = ("grade", "grade_id", "locked", "points", "schema_version", "solution", "task")
+    found = cell.metadata.get("nbgrader", {})
+    return json.loads(json.dumps({key: found[key] for key in keys if key in found}))
+
+
+def test_release_takes_whole_regions():
+    cell = nbformat.v4.new_code_cell(
+        "def f(x):\n    '''Doc.'''\n    ### BEGIN SOLUTION\n    y = x\n    return y\n    ### END SOLUTION\n",
+        metadata={"nbgrader": lab_release._grading("f", solution=True)},
+    )
+    made = release(nbformat.v4.new_notebook(cells=[cell]))["cells"][0]["source"]
+    assert made == "def f(x):\n    '''Doc.'''\n    # YOUR CODE HERE\n    raise NotImplementedError()\n"

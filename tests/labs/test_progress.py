@@ -1,0 +1,89 @@
+"""The progress file: kept over restarts, set aside when damaged, never in the way of a check."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from onnxlab.labs import progress
+from onnxlab.labs.exercise import exercise
+from onnxlab.labs.outcome import Outcome, Status
+from onnxlab.labs.progress import Standing
+
+_, ASINH = exercise("asinh-symbolic")
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch) -> Path:
+    path = tmp_path / "deep" / "progress.json"
+    monkeypatch.setenv("ONNXLAB_STATE", str(path))
+    return path
+
+
+def outcome(status: Status) -> Outcome:
+    return Outcome(ASINH.id, status, ASINH.points if status is Status.PASSED else 0, ASINH.points)
+
+
+def standing() -> Standing:
+    return next(each for each in progress.standings()[0] if each.exercise is ASINH)
+
+
+def test_open_tried_passed_and_passed_for_good(file):
+    assert standing().word == "open"
+    progress.record(outcome(Status.NOT_ATTEMPTED))
+    assert not file.exists()
+    progress.record(outcome(Status.INCORRECT))
+    assert (standing().word, standing().points, standing().attempts) == ("tried", 0, 1)
+    progress.record(outcome(Status.PASSED))
+    progress.record(outcome(Status.ERROR))
+    found = standing()
+    assert (found.word, found.points, found.attempts, found.last) == ("passed", ASINH.points, 3, Status.ERROR)
+
+
+def test_hints_come_one_after_the_other_and_the_last_stays(file):
+    given = [progress.next_hint(ASINH) for _ in range(4)]
+    assert given == [(1, ASINH.hints[0]), (2, ASINH.hints[1]), (3, ASINH.hints[2]), (3, ASINH.hints[2])]
+    assert standing().hints == 3
+    assert standing().word == "open"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[1, 2]", b'{"asinh-symbolic": 3}', b"\xff\xfe", b"[" * 100_000]
+)
+def test_damaged_file_is_set_aside_with_a_message(file, content):
+    file.parent.mkdir(parents=True)
+    file.write_bytes(content)
+    found, message = progress.standings()
+    assert not any(each.passed for each in found)
+    assert "progress.damaged-1.json" in message
+    assert (file.parent / "progress.damaged-1.json").read_bytes() == content
+    assert progress.record(outcome(Status.PASSED)) == ""
+    assert standing().passed
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [{}, {"attempts": "x", "last": 5, "passed": "yes", "hints": -1}, {"attempts": True, "hints": None}],
+)
+def test_odd_values_count_as_nothing(file, entry):
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"asinh-symbolic": entry, "of another version": {}}))
+    found = standing()
+    assert (found.word, found.attempts, found.last, found.hints) == ("open", 0, None, 0)
+
+
+def test_a_place_that_cannot_be_written_is_said_and_survived(tmp_path, monkeypatch):
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    monkeypatch.setenv("ONNXLAB_STATE", str(blocker / "progress.json"))
+    assert "Progress is not kept" in progress.record(outcome(Status.PASSED))
+    assert progress.next_hint(ASINH) == (1, ASINH.hints[0])
+    assert standing().word == "open"
+
+
+def test_two_notebooks_at_once_lose_nothing(file):
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: progress.record(outcome(Status.INCORRECT)), range(40)))
+    assert standing().attempts == 40
+    assert [path.name for path in file.parent.iterdir() if "lock" not in path.name] == ["progress.json"]
