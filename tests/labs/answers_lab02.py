@@ -138,9 +138,9 @@ CONTRACTS = {
         right=((by_sets,), (by_differences,), (shared_names,)),
         wrong=(
             WrongAnswer("the first case against the last", (first_against_last,), "cases[1] is refused"),
-            WrongAnswer("the batch only", (only_batches,), "over all the cases"),
-            WrongAnswer("every axis", (everything,), "in every case, and yet the model takes"),
-            WrongAnswer("one name for all", (one_name,), "are both called 'dynamic'"),
+            WrongAnswer("the batch only", (only_batches,), "over all cases"),
+            WrongAnswer("every axis", (everything,), "in every case; yet the model also takes"),
+            WrongAnswer("one name for all", (one_name,), "'dynamic' names axis"),
             WrongAnswer("axes counted from the end", (from_the_end,), "-3 is none of them"),
             WrongAnswer("lists of axes", (lists,), "a dict from axis to name was expected"),
             WrongAnswer("names the exporter makes up", (other_names,), "There is no input 'input_0'"),
@@ -157,7 +157,7 @@ CONTRACTS = {
                 "always relative", (AlwaysRelative,), "What does the original make of a batch of one"
             ),
             WrongAnswer("len is left", (KeepsTheLen,), "float32[2, 4]"),
-            WrongAnswer("made static", (OneRowOnly,), "tensor"),
+            WrongAnswer("made static", (OneRowOnly,), "while running Reshape node"),
             WrongAnswer("other weights", (NewWeights,), "float32[1, 4]"),
             WrongAnswer("a function", (lambda model: model.forward,), "a Module was expected"),
             WrongAnswer("an error", (Misspelt,), "has no attribute 'scores'", Status.ERROR),

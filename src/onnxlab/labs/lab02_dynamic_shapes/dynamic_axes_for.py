@@ -79,7 +79,7 @@ def judge_taken(work: Work, random: np.random.Generator) -> None:
                 look = (
                     "Which sizes does that axis have over all cases, not only in the first or the last one?"
                 )
-                shown = Difference(told(cases), "every case runs", f"with {axes}, case {number} is refused")
+                shown = Difference(told(cases), "every case runs", f"cases[{number}] is refused, with {axes}")
                 raise Wrong(msg, look, difference=shown, evidence=Evidence(model))
 
 
