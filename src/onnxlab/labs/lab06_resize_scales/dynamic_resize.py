@@ -1,0 +1,145 @@
+"""Exercise: an autograd.Function whose symbolic passes the scales on to Resize."""
+
+import numpy as np
+import torch
+
+from onnxlab.facts.distance import largest_difference
+from onnxlab.facts.export import Exporter
+from onnxlab.labs.exercise import Answers, Exercise, Part
+from onnxlab.labs.exporting import exported
+from onnxlab.labs.judging import (
+    expected_model,
+    require_input_read,
+    require_opset,
+    require_valid,
+)
+from onnxlab.labs.lab06_resize_scales.enlarging import (
+    AXES,
+    EXPECTED,
+    NAMES,
+    Case,
+    both_axes_alike,
+    cubic,
+    each_axis_apart,
+    given,
+    require_enlarged,
+)
+from onnxlab.labs.outcome import Difference, Wrong
+from onnxlab.labs.samples import pictures
+from onnxlab.labs.work import Work
+
+__all__ = ["EXERCISE"]
+
+
+class _Free(torch.nn.Module):
+    def __init__(self, function: type[torch.autograd.Function]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+        enlarged: torch.Tensor = self.function.apply(x, scales)  # type: ignore[no-untyped-call]  # torch's
+        return enlarged
+
+
+def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
+    """Run it in PyTorch, and export it at one factor."""
+    function = answers["DynamicResize"]
+    if not hasattr(function, "apply"):
+        msg = "DynamicResize has no apply; a class that inherits from torch.autograd.Function was expected."
+        raise Wrong(msg, "class DynamicResize(torch.autograd.Function): ...")
+    for number, (x, scales) in enumerate(each_axis_apart(random)):
+        work.write_array(f"in_torch_{number}", function.apply(x.clone(), scales.clone()))
+    try:
+        exported(
+            work,
+            "resize",
+            _Free(function),
+            (pictures(random, 1, 3, 6, 8), torch.tensor([1.0, 1.0, 3.0, 3.0])),
+            Exporter.TORCHSCRIPT,
+            opset_version=11,
+            input_names=NAMES,
+            dynamic_axes=AXES,
+        )
+    except Wrong as wrong:
+        look = "Does symbolic return what g.op returned?"
+        raise Wrong(wrong.message, look) from wrong.__cause__
+
+
+def judge_torch(work: Work, random: np.random.Generator) -> None:
+    """What `apply` returns in PyTorch."""
+    for number, (x, scales) in enumerate(each_axis_apart(work.questions())):
+        right, got = cubic(x, scales).numpy(), work.array(f"in_torch_{number}")
+        look = "Which elements of scales belong to height and width? Which mode does interpolate take?"
+        apart = largest_difference(right, got) if got.shape == right.shape else 0.0
+        if got.shape != right.shape:
+            found = Difference(given(x, scales), f"shape {list(right.shape)}", f"shape {list(got.shape)}")
+        elif got.dtype != right.dtype:
+            found = Difference(given(x, scales), str(right.dtype), str(got.dtype))
+        elif apart > 1e-5:
+            found = Difference(given(x, scales), "bicubic interpolation", f"up to {apart:.2g} away from it")
+        else:
+            continue
+        msg = "DynamicResize.apply gives something else in PyTorch."
+        raise Wrong(msg, look, difference=found)
+
+
+def judge_model(work: Work, random: np.random.Generator) -> None:
+    """Valid at opset 11."""
+    model = work.model("resize")
+    require_opset(model, 11)
+    require_valid(model, expected_model(EXPECTED))
+
+
+def judge_input(work: Work, random: np.random.Generator) -> None:
+    """The scales reach the result."""
+    require_input_read(work.model("resize"), "scales")
+
+
+def judge_exported(work: Work, random: np.random.Generator) -> None:
+    """The very factor of the export."""
+    once = [(pictures(random, 1, 3, 6, 8), torch.tensor([1.0, 1.0, 3.0, 3.0]))]
+    look = "Set each attribute of Resize beside its default: onnx.defs.get_schema('Resize', 11).attributes."
+    _require(work, once, look)
+
+
+def judge_alike(work: Work, random: np.random.Generator) -> None:
+    """Other factors."""
+    look = "It is right at the factor of the export. What in the file still holds that factor, or that size?"
+    _require(work, both_axes_alike(random), look)
+
+
+def judge_apart(work: Work, random: np.random.Generator) -> None:
+    """Another factor for height than for width."""
+    look = "Follow scales[2] and scales[3] through the graph: the order of the axes is n, c, h, w."
+    _require(work, each_axis_apart(random), look)
+
+
+def _require(work: Work, cases: list[Case], look: str) -> None:
+    require_enlarged(work.model("resize"), cases, look, expected_model(EXPECTED))
+
+
+EXERCISE = Exercise(
+    id="dynamic-resize",
+    title="Write an autograd.Function whose factor is an input of the model",
+    points=6,
+    answers=("DynamicResize",),
+    produce=produce,
+    parts=(
+        Part("right in PyTorch", judge_torch),
+        Part("a valid model at opset 11", judge_model),
+        Part("the factor is an input", judge_input),
+        Part("right at the factor it was exported with", judge_exported),
+        Part("right at other factors and sizes", judge_alike),
+        Part("right where height and width have different factors", judge_apart),
+    ),
+    hints=(
+        "The TorchScript exporter writes what `symbolic` returns and looks at nothing in `forward`. So only "
+        "`forward` may turn the tensor into numbers.",
+        "In `forward`: `F.interpolate(x, scale_factor=scales.tolist()[2:], mode='bicubic')`. In `symbolic`: "
+        "`g.op('Resize', x, roi, scales, mode_s='cubic', ...)`, where `roi` is an empty float constant.",
+        "`roi = g.op('Constant', value_t=torch.tensor([], dtype=torch.float32))`, then "
+        "`return g.op('Resize', x, roi, scales, mode_s='cubic', cubic_coeff_a_f=-0.75, "
+        "coordinate_transformation_mode_s='half_pixel')`",
+    ),
+    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
+)

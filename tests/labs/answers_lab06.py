@@ -1,0 +1,384 @@
+"""Right and wrong answers for lab 6."""
+
+import numpy as np
+import onnx
+import torch
+from lab_answers import Contract, WrongAnswer
+from onnx import numpy_helper
+from onnxscript import opset20 as op
+from torch.nn.functional import interpolate
+
+from onnxlab.labs.outcome import Status
+
+# --- scales-input
+
+
+def stored_in(model):
+    stored = {tensor.name: tensor for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "Constant" and node.attribute[0].name == "value":
+            stored[node.output[0]] = node.attribute[0].t
+    return stored
+
+
+def resize_of(model):
+    return next(node for node in model.graph.node if node.op_type == "Resize")
+
+
+def last_input(model):
+    node, stored = resize_of(model), stored_in(model)
+    name = node.input[-1]
+    values = numpy_helper.to_array(stored[name]).tolist() if name in stored else None
+    return len(node.input) - 1, values
+
+
+def by_schema(model):
+    node, stored = resize_of(model), stored_in(model)
+    names = [given.name for given in onnx.defs.get_schema("Resize", model.opset_import[0].version).inputs]
+    for meant in ("sizes", "scales"):
+        number = names.index(meant) if meant in names else 9
+        if number < len(node.input) and node.input[number]:
+            tensor = stored.get(node.input[number])
+            return [np.int64(number), None if tensor is None else numpy_helper.to_array(tensor)]
+    return None
+
+
+def always_two(model):
+    return 2, last_input(model)[1]
+
+
+def always_scales(model):
+    node = resize_of(model)
+    number = 1 if model.opset_import[0].version == 10 else 2
+    return number, last_input(model)[1] if len(node.input) < 4 else None
+
+
+def no_constant_nodes(model):
+    name = resize_of(model).input[-1]
+    for tensor in model.graph.initializer:
+        if tensor.name == name:
+            return last_input(model)
+    return last_input(model)[0], None
+
+
+def factor_only(model):
+    number, values = last_input(model)
+    return number, values and values[-2:]
+
+
+def number_alone(model):
+    return last_input(model)[0]
+
+
+def endless_numbers(model):
+    return last_input(model)[0], [10**400, float("nan"), "1", None]
+
+
+def other_order(model):
+    return last_input(model)[::-1]
+
+
+# --- dynamic-resize
+
+
+def bicubic(x, scales):
+    return interpolate(x, scale_factor=scales.tolist()[2:], mode="bicubic")
+
+
+def empty(g):
+    return g.op("Constant", value_t=torch.tensor([], dtype=torch.float32))
+
+
+CUBIC = {"mode_s": "cubic", "cubic_coeff_a_f": -0.75}
+HALF = {"coordinate_transformation_mode_s": "half_pixel"}
+
+
+class Eager(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, scales):
+        return bicubic(x, scales)
+
+
+class Plain(Eager):
+    @staticmethod
+    def symbolic(g, x, scales):
+        return g.op("Resize", x, empty(g), scales, **CUBIC, **HALF)
+
+
+class AsInTheSource(Eager):
+    @staticmethod
+    def symbolic(g, x, scales):
+        place = {"coordinate_transformation_mode_s": "pytorch_half_pixel", "nearest_mode_s": "floor"}
+        return g.op("Resize", x, empty(g), scales, **CUBIC, **place)
+
+
+class TakenApart(Eager):
+    """Only the last two scales are used; the others are put in front of them again."""
+
+    @staticmethod
+    def symbolic(g, x, scales):
+        both = g.op("Gather", scales, g.op("Constant", value_t=torch.tensor([2, 3])), axis_i=0)
+        ones = g.op("Constant", value_t=torch.ones(2))
+        return g.op("Resize", x, empty(g), g.op("Concat", ones, both, axis_i=0), mode_s="cubic")
+
+
+class Baked(Eager):
+    @staticmethod
+    def symbolic(g, x, scales):
+        three = g.op("Constant", value_t=torch.tensor([1.0, 1.0, 3.0, 3.0]))
+        return g.op("Resize", x, empty(g), three, **CUBIC, **HALF)
+
+
+class ReadAndBaked(Eager):
+    """The scales reach the result, as a zero."""
+
+    @staticmethod
+    def symbolic(g, x, scales):
+        nothing = g.op("Mul", scales, g.op("Constant", value_t=torch.zeros(4)))
+        three = g.op("Constant", value_t=torch.tensor([1.0, 1.0, 3.0, 3.0]))
+        return g.op("Resize", x, empty(g), g.op("Add", three, nothing), **CUBIC, **HALF)
+
+
+class WrongInput(Eager):
+    @staticmethod
+    def symbolic(g, x, scales):
+        return g.op("Resize", x, scales, **CUBIC, **HALF)
+
+
+class NotCubic(Eager):
+    @staticmethod
+    def symbolic(g, x, scales):
+        return g.op("Resize", x, empty(g), scales, mode_s="linear", **HALF)
+
+
+class Corners(Eager):
+    @staticmethod
+    def symbolic(g, x, scales):
+        place = {"coordinate_transformation_mode_s": "align_corners"}
+        return g.op("Resize", x, empty(g), scales, **CUBIC, **place)
+
+
+class OneFactor(Eager):
+    @staticmethod
+    def symbolic(g, x, scales):
+        picked = g.op("Constant", value_t=torch.tensor([0, 1, 2, 2]))
+        return g.op("Resize", x, empty(g), g.op("Gather", scales, picked, axis_i=0), **CUBIC, **HALF)
+
+
+class SizeInPython(Eager):
+    """The new size is computed while it is exported."""
+
+    @staticmethod
+    def symbolic(g, x, scales):
+        size = g.op("Constant", value_t=torch.tensor([1, 3, 18, 24]))
+        return g.op("Resize", x, empty(g), empty(g), size, **CUBIC, **HALF)
+
+
+class FirstTwo(Plain):
+    @staticmethod
+    def forward(ctx, x, scales):
+        return interpolate(x, scale_factor=scales.tolist()[:2], mode="bicubic")
+
+
+class NothingReturned(Eager):
+    @staticmethod
+    def symbolic(g, x, scales):
+        g.op("Resize", x, empty(g), scales, **CUBIC, **HALF)
+
+
+class Misspelt(Eager):
+    @staticmethod
+    def symbolic(g, x, scales):
+        return g.opp("Resize", x)
+
+
+# --- resize-translation
+
+
+def any_size(x, scales):
+    context = torch.library.get_ctx()
+    return x.new_empty((*x.shape[:2], context.new_dynamic_size(), context.new_dynamic_size()))
+
+
+def all_sizes_unknown(x, scales):
+    context = torch.library.get_ctx()
+    return torch.empty(
+        [x.size(0), x.size(1)] + [context.new_dynamic_size(min=1) for _ in "hw"], dtype=x.dtype
+    )
+
+
+def to_resize(x, scales):
+    return op.Resize(
+        x, None, scales, mode="cubic", cubic_coeff_a=-0.75, coordinate_transformation_mode="half_pixel"
+    )
+
+
+def to_resize_axes(x, scales):
+    two = op.Gather(scales, op.Constant(value_ints=[2, 3]))
+    return op.Resize(x, None, two, mode="cubic", axes=[2, 3])
+
+
+def to_fixed(x, scales):
+    return op.Resize(x, None, op.Constant(value_floats=[1.0, 1.0, 3.0, 3.0]), mode="cubic")
+
+
+def to_nearest(x, scales):
+    return op.Resize(x, None, scales)
+
+
+def to_sharper(x, scales):
+    return op.Resize(x, None, scales, mode="cubic", cubic_coeff_a=-0.5)
+
+
+def to_one_factor(x, scales):
+    return op.Resize(x, None, op.Gather(scales, op.Constant(value_ints=[0, 1, 3, 3])), mode="cubic")
+
+
+def to_roi(x, scales):
+    return op.Resize(x, scales, None, mode="cubic")
+
+
+def promise_three(x, scales):
+    return x.new_empty((*x.shape[:2], 3 * x.shape[2], 3 * x.shape[3]))
+
+
+def promise_numbers(x, scales):
+    return x.new_empty((2, 3, 18, 24))
+
+
+def computed_fake(x, scales):
+    return x.new_empty((*x.shape[:2], int(x.shape[2] * scales[2]), int(x.shape[3] * scales[3])))
+
+
+def broken_fake(x, scales):
+    return x.new_emptyy(x.shape)
+
+
+# --- one-pixel-safe
+
+
+def changed(model, new, old=(b"pytorch_half_pixel",), most=99):
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.name == "coordinate_transformation_mode" and attribute.s in old and most > 0:
+                attribute.s, most = new, most - 1
+    return model
+
+
+def half_pixel(model):
+    return changed(model, b"half_pixel")
+
+
+def default_mode(model):
+    repaired = onnx.ModelProto()
+    repaired.CopyFrom(model)
+    for node in repaired.graph.node:
+        for attribute in list(node.attribute):
+            if attribute.s == b"pytorch_half_pixel":
+                node.attribute.remove(attribute)
+    return repaired
+
+
+def untouched_model(model):
+    return model
+
+
+def first_only(model):
+    return changed(model, b"half_pixel", most=1)
+
+
+def every_mode(model):
+    return changed(model, b"half_pixel", (b"pytorch_half_pixel", b"align_corners", b"asymmetric"))
+
+
+def to_corners(model):
+    return changed(model, b"align_corners")
+
+
+def misspelt_mode(model):
+    return changed(model, b"halfpixel")
+
+
+def in_place_only(model):
+    changed(model, b"half_pixel")
+
+
+def without_outputs(model):
+    del model.graph.output[:]
+    return half_pixel(model)
+
+
+def linear_only(model):
+    """Gives up cubic: right for no size."""
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.name == "mode" and attribute.s == b"cubic":
+                attribute.s = b"linear"
+    return half_pixel(model)
+
+
+def no_model(model):
+    return onnx.ModelProto()
+
+
+CONTRACTS = {
+    "scales-input": Contract(
+        right=((last_input,), (by_schema,)),
+        wrong=(
+            WrongAnswer("always input 2", (always_two,), "a size as an initializer"),
+            WrongAnswer("only scales count", (always_scales,), "a size as an initializer"),
+            WrongAnswer("Constant nodes are left out", (no_constant_nodes,), "exported at opset 13: Resize("),
+            WrongAnswer("two of the four numbers", (factor_only,), "not the numbers that the file stores"),
+            WrongAnswer("the number alone", (number_alone,), "a pair was expected"),
+            WrongAnswer("the pair turned round", (other_order,), "Another input of Resize"),
+            WrongAnswer("absurd numbers", (endless_numbers,), "not the numbers"),
+        ),
+    ),
+    "dynamic-resize": Contract(
+        right=((Plain,), (AsInTheSource,), (TakenApart,)),
+        wrong=(
+            WrongAnswer("no symbolic", (Eager,), "The input 'scales' does not reach the result"),
+            WrongAnswer("a constant", (Baked,), "the inputs are x."),
+            WrongAnswer("a constant and a zero", (ReadAndBaked,), "still holds that factor"),
+            WrongAnswer("a size from the export", (SizeInPython,), "does not reach the result"),
+            WrongAnswer("roi instead of scales", (WrongInput,), "has input size 2"),
+            WrongAnswer("linear", (NotCubic,), "attribute of Resize beside its default"),
+            WrongAnswer("corners aligned", (Corners,), "attribute of Resize beside its default"),
+            WrongAnswer("one factor for both axes", (OneFactor,), "the order of the axes is n, c, h, w"),
+            WrongAnswer("forward takes the first two", (FirstTwo,), "gives something else in PyTorch"),
+            WrongAnswer("nothing is returned", (NothingReturned,), "Does symbolic return"),
+            WrongAnswer("an error", (Misspelt,), "has no attribute 'opp'", Status.ERROR),
+            WrongAnswer("a function", (bicubic,), "inherits from torch.autograd.Function"),
+        ),
+    ),
+    "resize-translation": Contract(
+        right=((to_resize, any_size), (to_resize_axes, any_size), (to_resize, all_sizes_unknown)),
+        wrong=(
+            WrongAnswer("a constant", (to_fixed, any_size), "'scales' does not reach"),
+            WrongAnswer("nearest", (to_nearest, any_size), "make Resize bicubic"),
+            WrongAnswer("another coefficient", (to_sharper, any_size), "make Resize bicubic"),
+            WrongAnswer("one factor for both axes", (to_one_factor, any_size), "Follow scales[2]"),
+            WrongAnswer("roi instead of scales", (to_roi, any_size), "does not load"),
+            WrongAnswer("a fake that promises three", (to_resize, promise_three), "does your fake promise"),
+            WrongAnswer("a fake with the numbers", (to_resize, promise_numbers), "does your fake promise"),
+            WrongAnswer("a fake that computes", (to_resize, computed_fake), "data-dependent", Status.ERROR),
+            WrongAnswer("no fake", (to_resize, lambda x, scales: None), "Does the fake return"),
+            WrongAnswer("no translation", (lambda x, scales: None, any_size), "failed at stage translate"),
+            WrongAnswer("an error in the fake", (to_resize, broken_fake), "new_emptyy", Status.ERROR),
+        ),
+    ),
+    "one-pixel-safe": Contract(
+        right=((half_pixel,), (default_mode,)),
+        wrong=(
+            WrongAnswer("nothing is changed", (untouched_model,), "does the one new pixel look"),
+            WrongAnswer("the first only", (first_only,), "this is 'straight'"),
+            WrongAnswer("every mode", (every_mode,), "had no pytorch_half_pixel"),
+            WrongAnswer("corners aligned", (to_corners,), "does the one new pixel look"),
+            WrongAnswer("a misspelt mode", (misspelt_mode,), "does not load"),
+            WrongAnswer("nothing is returned", (in_place_only,), "returned None"),
+            WrongAnswer("no outputs", (without_outputs,), "The outputs are none"),
+            WrongAnswer("linear", (linear_only,), "The numbers are not PyTorch's"),
+            WrongAnswer("an empty model", (no_model,), "The inputs are none"),
+        ),
+    ),
+}
