@@ -116,9 +116,8 @@ def free_port() -> int:
 def start_lab(folder: Path) -> tuple[Lab, "subprocess.Popen[str]"]:
     """Start JupyterLab with course.py in a root of its own, with nothing of the person's settings."""
     root = folder / "root"
-    shutil.copytree(
-        ROOT / "notebooks", root / "notebooks", ignore=shutil.ignore_patterns(".ipynb_checkpoints")
-    )
+    for name in ("notebooks", "labs"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
     port, token = free_port(), secrets.token_hex(16)
     places = (
         "JUPYTER_CONFIG_DIR",

@@ -13,7 +13,7 @@ from onnxlab.labs.outcome import Finding, Outcome, Status, Wrong
 from onnxlab.labs.producing import Production, produce
 from onnxlab.labs.work import Work
 
-__all__ = ["check", "judge", "questions_seed", "unjudged"]
+__all__ = ["check", "judge", "questions_seed", "refused", "unjudged"]
 
 
 def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
@@ -41,7 +41,7 @@ def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
         raise UnknownExercise(msg)
     with tempfile.TemporaryDirectory(prefix="onnxlab-") as folder:
         work = Work(Path(folder), questions_seed(exercise, seed))
-        production = _refused(exercise, answers) or produce(exercise, answers, work)
+        production = refused(exercise, answers) or produce(exercise, answers, work)
         if production.status is not None:
             return unjudged(exercise, production)
         started = time.perf_counter()
@@ -96,7 +96,8 @@ def unjudged(exercise: Exercise, production: Production) -> Outcome:
     )
 
 
-def _refused(exercise: Exercise, answers: Answers) -> Production | None:
+def refused(exercise: Exercise, answers: Answers) -> Production | None:
+    """Return why answers cannot be called at all, if so."""
     for name in exercise.answers:
         if not callable(answers[name]):
             kind = "None" if answers[name] is None else f"of type {type(answers[name]).__name__}"

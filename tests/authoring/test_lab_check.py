@@ -1,0 +1,117 @@
+"""`onnxlab check`, `progress` and `reset` as typed in a terminal."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from onnxlab import cli
+from onnxlab.authoring.lab_check import lab_of
+from onnxlab.authoring.notebooks import read, write
+from onnxlab.errors import UnknownExercise
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch) -> Path:
+    path = tmp_path / "progress.json"
+    monkeypatch.setenv("ONNXLAB_STATE", str(path))
+    return path
+
+
+@pytest.fixture
+def notebook(tmp_path) -> Path:
+    return Path(shutil.copy(ROOT / "labs" / "lab04_asinh.ipynb", tmp_path))
+
+
+def type_answer(path: Path, answer: str) -> None:
+    """Put a body in the place of the first stub."""
+    content = read(path)
+    cell = next(cell for cell in content["cells"] if "NotImplementedError" in cell["source"])
+    cell["source"] = cell["source"].replace("raise NotImplementedError()", answer)
+    write(content, path)
+
+
+@pytest.mark.slow
+def test_untouched_lab(notebook, capsys, state):
+    before = notebook.read_bytes()
+    assert cli.main(["check", str(notebook)]) == 1
+    printed = capsys.readouterr().out
+    assert printed.count("not attempted") == 4
+    assert "0 of 15 points" in printed
+    assert notebook.read_bytes() == before
+    assert not state.exists()
+
+
+@pytest.mark.slow
+def test_solved_lab(tmp_path, capsys):
+    solved = shutil.copy(ROOT / "solutions" / "lab04_asinh.ipynb", tmp_path)
+    assert cli.main(["check", str(solved)]) == 0
+    assert "15 of 15 points" in capsys.readouterr().out
+    assert cli.main(["progress"]) == 0
+    assert capsys.readouterr().out.count(" passed ") >= 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ("return names.oops", "names.oops"),
+        ("import os; os._exit(1)", "ended its kernel"),
+        ("return 1", "0 of 15 points"),
+    ],
+)
+def test_wrong_and_hostile_answers_have_an_end(notebook, capsys, answer, says):
+    type_answer(notebook, answer)
+    assert cli.main(["check", str(notebook)]) == 1
+    assert says in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_learner_who_deleted_the_checks_is_checked_all_the_same(notebook, capsys):
+    content = read(notebook)
+    content["cells"] = [cell for cell in content["cells"] if not cell["source"].startswith("check(")]
+    write(content, notebook)
+    assert cli.main(["check", str(notebook)]) == 1
+    assert capsys.readouterr().out.count("not attempted") == 4
+
+
+def test_bad_input_is_a_message(tmp_path, capsys):
+    (tmp_path / "lab04_asinh.ipynb").write_text("{")
+    for arguments, says in [
+        (["check", str(tmp_path / "lab04_asinh.ipynb")], "is not a Jupyter notebook"),
+        (["check", str(tmp_path / "lab05_bitshift.ipynb")], "cannot be read"),
+        (["check", str(tmp_path / "essay.ipynb")], "is not named after a lab"),
+        (["reset", "lab99"], "There is no lab 'lab99'"),
+    ]:
+        assert cli.main(arguments) == 1
+        error = capsys.readouterr().err
+        assert says in error
+        assert len(error.splitlines()) <= 3
+
+
+def test_reset_from_inside_the_course(tmp_path, monkeypatch, capsys):
+    for folder in ("solutions", "labs", "notebooks"):
+        (tmp_path / folder).mkdir()
+    shutil.copy(ROOT / "solutions" / "lab04_asinh.ipynb", tmp_path / "solutions")
+    shutil.copy(ROOT / "labs" / "lab04_asinh.ipynb", tmp_path / "labs")
+    type_answer(tmp_path / "labs" / "lab04_asinh.ipynb", "return {'mine'}")
+    monkeypatch.chdir(tmp_path / "labs")
+    assert cli.main(["reset", "lab04"]) == 0
+    assert "Your work is in labs/lab04_asinh.before-reset-1.ipynb." in capsys.readouterr().out
+    assert (tmp_path / "labs" / "lab04_asinh.ipynb").read_bytes() == (
+        ROOT / "labs" / "lab04_asinh.ipynb"
+    ).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "stem", ["lab05_bitshift", "lab05_bitshift-Copy2", "ada_lab05", "lab05_bitshift.before-reset-1"]
+)
+def test_lab_of_a_copy(stem):
+    assert lab_of(Path(f"{stem}.ipynb")) == "lab05_bitshift"
+
+
+def test_lab_of_something_else():
+    with pytest.raises(UnknownExercise, match="The labs are lab01_control_flow, "):
+        lab_of(Path("homework.ipynb"))

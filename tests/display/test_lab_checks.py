@@ -1,0 +1,116 @@
+"""What a learner sees of a check, in a notebook and in a terminal."""
+
+import html
+import re
+
+import pytest
+import torch
+
+from onnxlab.display import lab_checks
+from onnxlab.display.lab_checks import check, hint, require
+from onnxlab.display.lab_progress import progress, progress_table
+from onnxlab.display.lab_report import report_html, report_text
+from onnxlab.errors import NotPassed, UnknownExercise
+from onnxlab.labs import checking
+from onnxlab.labs.exercise import exercise
+
+LAB, ASINH = exercise("asinh-symbolic")
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "progress.json"))
+
+
+def right(g, x):
+    return g.op("Asinh", x)
+
+
+def wrong(g, x):
+    return g.op("Atan", x)
+
+
+def raising(g, x):
+    return g.oops("<script>alert(1)</script>")
+
+
+def untouched(g, x):
+    raise NotImplementedError
+
+
+def outcome_of(answer):
+    return checking.check(ASINH, {"asinh_symbolic": answer})
+
+
+@pytest.mark.parametrize("answer", [right, wrong, raising, untouched])
+def test_html_says_what_the_text_says(answer):
+    outcome = outcome_of(answer)
+    plain = html.unescape(
+        re.sub(r"<style>.*?</style>|<[^>]+>", " ", report_html(LAB, ASINH, outcome), flags=re.S)
+    )
+    words = set(re.findall(r"[\w.]+", plain))
+    text = report_text(LAB, ASINH, outcome)
+    assert set(re.findall(r"[\w.]+", text)) <= words
+
+
+def test_html_escapes_what_comes_from_the_answer():
+    markup = report_html(LAB, ASINH, outcome_of(raising))
+    assert "<script>" not in markup
+    assert "&lt;script&gt;" in markup
+
+
+def test_failed_check_shows_both_graphs(monkeypatch):
+    shown = []
+    monkeypatch.setattr(lab_checks, "display", shown.append)
+    check("asinh-symbolic", wrong)
+    assert [repr(view) for view in shown] == ["Graph(yours, 1 node | expected, 1 node)"]
+
+
+def test_progress_follows_checks_and_hints(capsys):
+    check("asinh-symbolic", wrong)
+    hint("asinh-symbolic")
+    row = next(row for row in progress_table()[0].rows if row[1] == "asinh-symbolic")
+    assert row[2:] == ("tried", "incorrect", "0 of 4", "1 of 3")
+    check("asinh-symbolic", right)
+    capsys.readouterr()
+    progress()
+    assert re.search(r"asinh-symbolic +passed +4 of 4 +1 of 3", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("call", [check, hint])
+def test_unknown_exercise_is_a_message_not_a_traceback(call, capsys):
+    call("asinh")
+    assert "'asinh-symbolic'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("answers", [(), (right, right)])
+def test_wrong_number_of_answers_is_a_message(answers, capsys):
+    check("asinh-symbolic", *answers)
+    assert 'Call check("asinh-symbolic", asinh_symbolic).' in capsys.readouterr().out
+
+
+def test_hidden_test_raises_unless_passed():
+    require("asinh-symbolic", right)
+    for answer in (wrong, raising, untouched):
+        with pytest.raises(NotPassed, match="0 of 4 points"):
+            require("asinh-symbolic", answer)
+    with pytest.raises(UnknownExercise):
+        require("asinh-symbolic")
+
+
+def test_hidden_test_draws_a_new_seed_each_time(monkeypatch):
+    seeds = []
+    real = checking.check
+    monkeypatch.setattr(checking, "check", lambda *a: seeds.append(a[2]) or real(*a))
+    require("asinh-symbolic", right)
+    require("asinh-symbolic", right)
+    monkeypatch.setenv("ONNXLAB_SEED", "17")
+    require("asinh-symbolic", right)
+    assert len(set(seeds)) == 3
+    assert seeds[2] == 17
+
+
+def test_a_check_leaves_torch_as_it_was():
+    before = torch.get_rng_state()
+    check("asinh-symbolic", wrong)
+    assert torch.equal(torch.get_rng_state(), before)
