@@ -1,0 +1,99 @@
+"""Exercise: from PyTorch's indices to ONNX Runtime's, and back."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from onnx import parser
+from torch.nn.functional import max_pool2d
+
+from onnxlab.facts.distance import Array
+from onnxlab.facts.parity import run
+from onnxlab.labs.exercise import Answers, Exercise, Part
+from onnxlab.labs.outcome import Difference, Wrong
+from onnxlab.labs.samples import pictures
+from onnxlab.labs.work import Work
+
+__all__ = ["EXERCISE"]
+
+_POOL = """<ir_version: 10, opset_import: ["" : 20]>
+pool (float[n, c, h, w] x) => (float[n, c, i, j] y, int64[n, c, i, j] index) {
+    y, index = MaxPool <kernel_shape = [2, 2], strides = [%d, %d], pads = [%d, %d, %d, %d]> (x)
+}"""
+
+_SHAPES = ((1, 1, 3, 3), (1, 2, 3, 3), (2, 1, 4, 6), (2, 3, 5, 4))
+"""One channel, several; one picture, several; square and not."""
+
+
+def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
+    """Convert the indices of each picture, in both directions."""
+    for number, (shape, in_torch, in_runtime) in enumerate(_questions(random)):
+        for name, index in (("to_global_indices", in_torch), ("to_channel_indices", in_runtime)):
+            # A copy: an answer may change what it is given.
+            work.write_array(f"{name}_{number}", answers[name](torch.from_numpy(index.copy()), shape))
+
+
+def judge_global(work: Work, random: np.random.Generator) -> None:
+    """Torch's indices have become the runtime's."""
+    for number, (shape, in_torch, in_runtime) in enumerate(_questions(work.questions())):
+        _require(work, "to_global_indices", number, shape, in_torch, in_runtime)
+
+
+def judge_channel(work: Work, random: np.random.Generator) -> None:
+    """The runtime's indices have become torch's."""
+    for number, (shape, in_torch, in_runtime) in enumerate(_questions(work.questions())):
+        _require(work, "to_channel_indices", number, shape, in_runtime, in_torch)
+
+
+def _questions(random: np.random.Generator) -> Iterator[tuple[tuple[int, ...], Array, Array]]:
+    """Pool pictures in PyTorch and in ONNX Runtime: their shape, and the two kinds of indices."""
+    drawn = [tuple(map(int, random.integers([1, 1, 3, 3], [4, 5, 9, 9]))) for _ in range(4)]
+    for shape in (*_SHAPES, *drawn):
+        x = pictures(random, *shape) - 0.5
+        stride, padding = int(random.integers(1, 3)), int(random.integers(0, 2))
+        _, in_torch = max_pool2d(x, 2, stride, padding, return_indices=True)
+        _, in_runtime = run(parser.parse_model(_POOL % (stride, stride, *[padding] * 4)), x)
+        yield shape, in_torch.numpy(), in_runtime
+
+
+def _require(work: Work, name: str, number: int, shape: tuple[int, ...], given: Array, right: Array) -> None:
+    got = work.array(f"{name}_{number}")
+    where = f"pictures of shape {list(shape)}"
+    look = "Write down, for two channels of 3 x 3 pixels, which numbers each way of counting gives to them."
+    if got.shape != right.shape:
+        difference = Difference(where, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
+        msg = f"{name}() changed the shape of the indices."
+        raise Wrong(msg, "The answer has one number for each number given.", difference=difference)
+    if got.dtype != right.dtype:
+        difference = Difference(where, str(right.dtype), str(got.dtype))
+        msg = f"{name}() changed the type of the indices."
+        raise Wrong(msg, "MaxUnpool takes int64 and nothing else.", difference=difference)
+    wrong = np.argwhere(got != right)
+    if len(wrong):
+        place = tuple(int(each) for each in wrong[0])
+        text = f"{given[place]} at picture {place[0]}, channel {place[1]}, of {where}"
+        difference = Difference(text, str(right[place]), str(got[place]))
+        msg = f"{name}() gives another place."
+        raise Wrong(msg, look, difference=difference)
+
+
+EXERCISE = Exercise(
+    id="to-global-indices",
+    title="Convert indices between PyTorch and ONNX Runtime",
+    points=4,
+    answers=("to_global_indices", "to_channel_indices"),
+    produce=produce,
+    parts=(
+        Part("from PyTorch's indices to ONNX Runtime's", judge_global),
+        Part("from ONNX Runtime's indices to PyTorch's", judge_channel),
+    ),
+    hints=(
+        "Within one channel both count alike. They differ in where a channel begins: at 0, or behind all the "
+        "channels and pictures before it.",
+        "A channel has H * W places. How many channels stand before channel c of picture n, when each "
+        "picture has C of them? `torch.arange` can number them all at once.",
+        "`start = torch.arange(N * C).reshape(N, C, 1, 1) * H * W`; then `index + start`. Back: "
+        "`index - start`, or the remainder `index % (H * W)`.",
+    ),
+    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
+)
