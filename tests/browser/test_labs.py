@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from lab import KERNEL, ROOT, Lab, OpenNotebook
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from onnxlab.labs.exercise import lab as lab_record
 
@@ -32,8 +32,8 @@ def test_untouched_lab_runs_and_nothing_is_attempted(lab: Lab, page: Page, path:
         assert f"{exercise.id}: not attempted, 0 of {exercise.points} points" in reports
 
 
-def write_answer(page: Page, notebook: OpenNotebook, function: str, source: str) -> None:
-    """Type over the cell that holds a function, run it and the check below it."""
+def write_answer(page: Page, notebook: OpenNotebook, function: str, source: str) -> Locator:
+    """Type over the cell that holds a function, run it and the check below it; return the check's cell."""
     index = next(i for i, cell in enumerate(notebook.cells()) if f"def {function}(" in cell["source"])
     page.evaluate(
         """async (index) => {
@@ -49,6 +49,7 @@ def write_answer(page: Page, notebook: OpenNotebook, function: str, source: str)
     page.keyboard.press("Shift+Enter")
     page.keyboard.press("Shift+Enter")
     page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")
+    return page.locator(f".jp-Cell[data-windowed-list-index='{index + 1}']")
 
 
 @pytest.mark.slow
@@ -56,15 +57,15 @@ def test_a_wrong_answer_is_red_with_a_counterexample_and_a_right_one_green(lab: 
     page.set_viewport_size({"width": 1280, "height": 1100})
     notebook = lab.open(page, "labs/lab04_asinh.ipynb")
     notebook.run_all()
-    write_answer(page, notebook, "asinh_symbolic", OVERFLOWS)
-    report = page.locator(".onnxlab-report").filter(has_text="asinh-symbolic")
-    expect(report).to_contain_text("incorrect, 0 of 4 points")
+    cell = write_answer(page, notebook, "asinh_symbolic", OVERFLOWS)
+    report, frames = cell.locator(".onnxlab-report"), cell.locator("iframe.onnxlab-graph[data-status=ready]")
+    expect(report).to_contain_text("asinh-symbolic: incorrect, 0 of 4 points")
     expect(report.locator("dt")).to_have_text(["for", "right is", "yours gives"])
-    frames = page.locator("iframe.onnxlab-graph[data-status=ready]")
     expect(frames).to_have_count(2, timeout=60_000)
+    report.scroll_into_view_if_needed()
     page.screenshot(path=tmp_path / "red.png")
-    write_answer(page, notebook, "asinh_symbolic", RIGHT)
-    expect(report).to_contain_text("passed, 4 of 4 points")
+    cell = write_answer(page, notebook, "asinh_symbolic", RIGHT)
+    expect(report).to_contain_text("asinh-symbolic: passed, 4 of 4 points")
     expect(report).to_contain_text("Compare with solutions/lab04_asinh.ipynb")
     expect(frames).to_have_count(0)
     page.screenshot(path=tmp_path / "green.png")

@@ -22,10 +22,10 @@ _STYLE = (
     ".onnxlab-report { border-left: 4px solid var(--tone); padding: 4px 14px; margin: 4px 0; }\n"
     ".onnxlab-report p { margin: 4px 0; }\n"
     ".onnxlab-report ul { list-style: none; margin: 4px 0; padding: 0; }\n"
-    ".onnxlab-report dl { display: grid; grid-template-columns: max-content auto;\n"
+    ".onnxlab-report.onnxlab-report dl { display: grid; grid-template-columns: max-content auto;\n"
     "  gap: 2px 14px; margin: 6px 0; }\n"
-    ".onnxlab-report dd { margin: 0; }\n"
-    ".onnxlab-report :is(dd, pre) { font-family: monospace; white-space: pre-wrap;\n"
+    ".onnxlab-report.onnxlab-report :is(dt, dd) { float: none; width: auto; margin: 0; white-space: nowrap; }\n"
+    ".onnxlab-report.onnxlab-report :is(dd, pre) { font-family: monospace; white-space: pre-wrap;\n"
     "  overflow-wrap: anywhere; }\n"
     "</style>"
 )
