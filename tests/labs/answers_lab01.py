@@ -160,13 +160,12 @@ CONTRACTS = {
         wrong=(
             WrongAnswer("traced: one side is left", (choosing(Branch, Cond),), "There is no If in the graph"),
             WrongAnswer("where instead of a branch", (lambda _: Where(),), "It has ReduceMean"),
-            WrongAnswer("cond for both", (lambda _: Cond(),), "FX to torch.jit.trace", Status.ERROR),
+            WrongAnswer("cond for both", (lambda _: Cond(),), "FX to torch.jit.trace"),
             WrongAnswer("a script for both", (lambda _: script_branch(),), "a ScriptModule is not supported"),
             WrongAnswer(
                 "a plain if for torch.export",
                 (choosing(script_branch, Branch),),
                 "if bool(x.mean() > 0)",
-                Status.ERROR,
             ),
             WrongAnswer(
                 "zero on the wrong side",

@@ -7,11 +7,17 @@ import torch
 
 from onnxlab.facts.export import Export, Exporter, Stage, export
 from onnxlab.facts.symbolics import symbolic
-from onnxlab.labs.blame import own_line
+from onnxlab.labs.blame import first_line, own_error, own_line, raised_by_stub
 from onnxlab.labs.outcome import Wrong
 from onnxlab.labs.work import Work
 
-__all__ = ["exported", "exported_with_rule", "exported_with_translation", "require_type"]
+__all__ = [
+    "exported",
+    "exported_or_stopped",
+    "exported_with_rule",
+    "exported_with_translation",
+    "require_type",
+]
 
 # Failures of what was written are for the judging part: it names them better, with a counterexample.
 _JUDGED_LATER = (Stage.CHECK, Stage.LOAD, Stage.RUN)
@@ -55,6 +61,40 @@ def exported(
     if result.model is not None:
         work.write_model(name, result.model)
     return result
+
+
+def exported_or_stopped(
+    work: Work,
+    name: str,
+    module: torch.nn.Module,
+    inputs: torch.Tensor | tuple[Any, ...],
+    exporter: Exporter,
+    **options: Any,  # noqa: ANN401 - handed to torch as they are
+) -> None:
+    """Export a module, or keep why that did not work for `judging.require_exported`.
+
+    For exercises that ask for several exports: what one of them refuses must not hide what is to be said of
+    the others.
+
+    Args:
+        work: Where to keep the model, or the reason.
+        name: The file's name.
+        module: The module.
+        inputs: The example inputs.
+        exporter: Which exporter.
+        **options: Further arguments of `torch.onnx.export`.
+    """
+    try:
+        exported(work, name, module, inputs, exporter, **options)
+    except Exception as error:
+        if raised_by_stub(error):
+            raise
+        if isinstance(error, Wrong):
+            reason, where = error.message, own_line(error.__cause__) if error.__cause__ else ""
+        else:
+            reason = f"The {exporter} exporter stopped: {first_line(own_error(error))}"
+            where = own_line(error)
+        work.write_json(name, [reason, where])
 
 
 def exported_with_rule(

@@ -13,12 +13,14 @@ from onnxlab.facts.lineage import edges
 from onnxlab.facts.nodes import walk
 from onnxlab.facts.runtime import open_session
 from onnxlab.labs.outcome import Difference, Evidence, Wrong
+from onnxlab.labs.work import Work
 
 __all__ = [
     "difference",
     "evidence",
     "expected_model",
     "require_dynamic",
+    "require_exported",
     "require_input_read",
     "require_numbers",
     "require_operators",
@@ -65,6 +67,21 @@ def require_valid(model: onnx.ModelProto, expected: bytes | None = None) -> None
     except Exception as error:  # the runtime raises many kinds
         msg = f"ONNX Runtime does not load the model: {_first(error)}"
         raise Wrong(msg, "Which types does the runtime's kernel take?", evidence=shown) from None
+
+
+def require_exported(work: Work, name: str) -> onnx.ModelProto:
+    """Return the model that `exporting.exported_or_stopped` kept.
+
+    Raises:
+        Wrong: If there is none; with the reason, and the learner's line where it is one.
+    """
+    if not work.has(name) and work.has(name, "json"):
+        kept = work.json(name)
+        if isinstance(kept, list) and len(kept) == 2 and all(isinstance(text, str) for text in kept):
+            reason, where = kept
+            look = f"Your {where[:_LONGEST]}" if where else "What does this exporter say to your module?"
+            raise Wrong(reason[: 2 * _LONGEST], look)
+    return work.model(name)
 
 
 def require_opset(model: onnx.ModelProto, opset: int) -> None:

@@ -8,8 +8,14 @@ import torch
 
 from onnxlab.facts.export import Exporter
 from onnxlab.labs.exercise import Answers, Exercise, Part
-from onnxlab.labs.exporting import exported, require_type
-from onnxlab.labs.judging import expected_model, require_numbers, require_operators, require_valid
+from onnxlab.labs.exporting import exported_or_stopped, require_type
+from onnxlab.labs.judging import (
+    expected_model,
+    require_exported,
+    require_numbers,
+    require_operators,
+    require_valid,
+)
 from onnxlab.labs.samples import pictures
 from onnxlab.labs.work import Work
 
@@ -45,7 +51,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         module = answers["branch_on_data"](exporter.value)
         require_type(module, torch.nn.Module, f'branch_on_data("{exporter}")')
         example = pictures(random, 3) + 0.5
-        exported(work, _name(exporter), module, example, exporter, input_names=["x"], **marked)
+        exported_or_stopped(work, _name(exporter), module, example, exporter, input_names=["x"], **marked)
 
 
 def _name(exporter: Exporter) -> str:
@@ -54,7 +60,7 @@ def _name(exporter: Exporter) -> str:
 
 def _judge_graph(exporter: Exporter) -> Callable[[Work, np.random.Generator], None]:
     def judge(work: Work, random: np.random.Generator) -> None:
-        model = work.model(_name(exporter))
+        model = require_exported(work, _name(exporter))
         require_valid(model, _EXPECTED)
         require_operators(
             model,
@@ -72,7 +78,7 @@ def _judge_numbers(exporter: Exporter) -> Callable[[Work, np.random.Generator], 
         edges = [[0.0], [0.0, 0.0], [2.0, -2.0], [1e30, -1e29], [-1e30, 1e29], [np.inf, 1.0], [np.nan, 1.0]]
         require_numbers(
             centred_or_folded,
-            work.model(_name(exporter)),
+            require_exported(work, _name(exporter)),
             [*drawn, *(torch.tensor(values) for values in edges)],
             look_at="Which side belongs to the mean of the input shown? Compute both sides by hand.",
             expected=_EXPECTED,

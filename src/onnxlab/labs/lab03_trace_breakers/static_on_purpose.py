@@ -1,0 +1,130 @@
+"""Exercise: sizes frozen on purpose, so that no node computes them, with the batch still free."""
+
+import numpy as np
+import torch
+
+from onnxlab.facts.export import Exporter
+from onnxlab.labs.exercise import Answers, Exercise, Part
+from onnxlab.labs.exporting import exported, require_type
+from onnxlab.labs.judging import (
+    expected_model,
+    require_dynamic,
+    require_input_read,
+    require_numbers,
+    require_operators,
+    require_valid,
+)
+from onnxlab.labs.samples import pictures
+from onnxlab.labs.work import Work
+
+__all__ = ["EXERCISE", "Patches"]
+
+_CHANNELS, _WIDTH = 3, 5
+_PATCH = _CHANNELS * 4
+_EXAMPLES = ("first", "second")
+
+_WEIGHT = ", ".join(["0"] * _PATCH * _WIDTH)
+_EXPECTED = expected_model(f"""<ir_version: 8, opset_import: ["" : 18]>
+patches (float[batch, {_CHANNELS}, 4, 6] x) => (float[batch, 6, {_WIDTH}] y)
+<float[{_PATCH}, {_WIDTH}] weight = {{{_WEIGHT}}}, float[{_WIDTH}] bias = {{0, 0, 0, 0, 0}},
+ int64[6] blocks = {{-1, {_CHANNELS}, 2, 2, 3, 2}}, int64[3] flat = {{-1, 6, {_PATCH}}}>
+{{
+    cut = Reshape (x, blocks)
+    sorted = Transpose <perm = [0, 2, 4, 1, 3, 5]> (cut)
+    rows = Reshape (sorted, flat)
+    product = MatMul (rows, weight)
+    y = Add (product, bias)
+}}""")
+
+
+class Patches(torch.nn.Module):
+    """Cuts pictures into patches of two by two pixels and embeds each, for pictures of any even size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = torch.nn.Linear(_PATCH, _WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Pictures with three channels."""
+        batch, channels, height, width = x.shape
+        x = x.reshape(batch, channels, height // 2, 2, width // 2, 2)
+        x = x.permute(0, 2, 4, 1, 3, 5)
+        result: torch.Tensor = self.embed(x.reshape(batch, (height // 2) * (width // 2), channels * 4))
+        return result
+
+
+def questions(random: np.random.Generator) -> tuple[Patches, dict[str, tuple[int, int, int]]]:
+    """Return the model with weights drawn anew, and two sizes of pictures, neither of them square."""
+    model = Patches()
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.copy_(torch.from_numpy(random.normal(size=tuple(weights.shape))))
+    low, middle, high = (2 * int(half) for half in np.sort(random.permutation(np.arange(1, 7))[:3]))
+    return model.eval(), {"first": (_CHANNELS, middle, high), "second": (_CHANNELS, middle, low)}
+
+
+def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
+    """Export the learner's module for pictures of two sizes, with the batch marked as dynamic."""
+    model, sizes = questions(random)
+    module = answers["static_on_purpose"](model)
+    require_type(module, torch.nn.Module, "static_on_purpose(model)")
+    for name, size in sizes.items():
+        marked = {"input_names": ["x"], "dynamic_axes": {"x": {0: "batch"}}}
+        exported(work, name, module, pictures(random, 2, *size), Exporter.TORCHSCRIPT, **marked)
+
+
+def judge_model(work: Work, random: np.random.Generator) -> None:
+    """Valid, computed from the pictures, in any batch."""
+    for name in _EXAMPLES:
+        model = work.model(name)
+        require_valid(model, _EXPECTED)
+        require_dynamic(model, {"x": [0]})
+        require_input_read(model, "x")
+
+
+def judge_sizes(work: Work, random: np.random.Generator) -> None:
+    """No size is left to be computed."""
+    look = "Which Shape reads which axis? One that is left over belongs to a size that is still a tensor."
+    for name in _EXAMPLES:
+        require_operators(work.model(name), without=("Shape", "Size"), look_at=look, expected=_EXPECTED)
+
+
+def judge_example(work: Work, random: np.random.Generator) -> None:
+    """The numbers are the original's."""
+    _require_batches(work, random, (2,), "Give the original and yours the numbers 0, 1, 2, ... as a picture.")
+
+
+def judge_batches(work: Work, random: np.random.Generator) -> None:
+    """The batch was not frozen with the rest."""
+    look = "Look at the shapes that the Reshape nodes read. Which number in them is the example's batch, 2?"
+    _require_batches(work, random, (1, 3, 8), look)
+
+
+def _require_batches(work: Work, random: np.random.Generator, batches: tuple[int, ...], look_at: str) -> None:
+    reference, sizes = questions(work.questions())
+    for name, size in sizes.items():
+        inputs = [pictures(random, batch, *size) - 0.5 for batch in batches]
+        require_numbers(reference, work.model(name), inputs, 1e-4, look_at=look_at, expected=_EXPECTED)
+
+
+EXERCISE = Exercise(
+    id="static-on-purpose",
+    title="Freeze the sizes of a model, and nothing else",
+    points=5,
+    answers=("static_on_purpose",),
+    produce=produce,
+    parts=(
+        Part("a valid model that takes any batch", judge_model),
+        Part("no node computes a size", judge_sizes),
+        Part("the same numbers as before", judge_example),
+        Part("the same numbers for other batches", judge_batches),
+    ),
+    hints=(
+        "What is computed from a size stays in the graph as long as the size is a tensor to the tracer.",
+        "`int(...)` turns a size into a number, here on purpose. One size must not become one: the batch. "
+        "Reshape can find one size by itself.",
+        "`channels, height, width = (int(size) for size in x.shape[1:])`, and -1 for the batch in both "
+        "`reshape`.",
+    ),
+    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
+)

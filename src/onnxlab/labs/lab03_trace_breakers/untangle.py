@@ -1,0 +1,126 @@
+"""Exercise: a model that leaves the graph at every line, rewritten so that both exporters keep it whole."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from onnxlab.facts.export import Exporter
+from onnxlab.labs.exercise import Answers, Exercise, Part
+from onnxlab.labs.exporting import exported_or_stopped, require_type
+from onnxlab.labs.judging import (
+    require_dynamic,
+    require_exported,
+    require_input_read,
+    require_numbers,
+    require_valid,
+)
+from onnxlab.labs.work import Work
+
+__all__ = ["EXERCISE", "Tangled"]
+
+_ROWS, _COLUMNS = 4, 3
+
+Judge = Callable[[Work, np.random.Generator], None]
+
+
+class Tangled(torch.nn.Module):
+    """Stretches numbers to the range from 0 to 1, and gives the mean of each row: by way of Python."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = torch.nn.Parameter(torch.ones(_COLUMNS))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Rows of three numbers."""
+        low = x.min().item()
+        span = max(x.max().item() - low, 0.001)
+        x = (x - low) / span
+        return x * self.gain, torch.Tensor([float(row.mean()) for row in x])
+
+
+def tangled(random: np.random.Generator) -> Tangled:
+    """Return the model with gains drawn anew."""
+    model = Tangled()
+    with torch.no_grad():
+        model.gain.copy_(torch.from_numpy(random.uniform(0.5, 2.0, _COLUMNS)))
+    return model.eval()
+
+
+def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
+    """Export the learner's module with both exporters, the number of rows being dynamic."""
+    module = answers["untangle"](tangled(random))
+    require_type(module, torch.nn.Module, "untangle(model)")
+    marks: dict[Exporter, dict[str, Any]] = {
+        Exporter.TORCHSCRIPT: {"dynamic_axes": {"x": {0: "rows"}}},
+        Exporter.TORCH_EXPORT: {"dynamic_shapes": ({0: "rows"},)},
+    }
+    for exporter, marked in marks.items():
+        exported_or_stopped(
+            work, exporter.name.lower(), module, _rows(random), exporter, input_names=["x"], **marked
+        )
+
+
+def _judge_graph(exporter: Exporter) -> Judge:
+    def judge(work: Work, random: np.random.Generator) -> None:
+        model = require_exported(work, exporter.name.lower())
+        require_valid(model)
+        require_input_read(model, "x")
+        require_dynamic(model, {"x": [0]})
+
+    return judge
+
+
+def _judge_values(exporter: Exporter) -> Judge:
+    def judge(work: Work, random: np.random.Generator) -> None:
+        drawn = [_rows(random) * scale + shift for scale, shift in ((1, 0), (-1, 5), (100, 0), (1e-4, 0))]
+        level = [torch.full((_ROWS, _COLUMNS), value) for value in (0.0, 3.0, -7.5)]
+        look = (
+            "Is one of the graph's constants a number of the example? And what is the span of a flat input?"
+        )
+        _require_rows(work, exporter, [*drawn, *level], look)
+
+    return judge
+
+
+def _judge_lengths(exporter: Exporter) -> Judge:
+    def judge(work: Work, random: np.random.Generator) -> None:
+        look = f"The example had {_ROWS} rows. Which line of yours asks for their number?"
+        _require_rows(work, exporter, [_rows(random, count) for count in (1, 2, 9)], look)
+
+    return judge
+
+
+def _require_rows(work: Work, exporter: Exporter, inputs: Sequence[torch.Tensor], look_at: str) -> None:
+    reference = tangled(work.questions())
+    require_numbers(reference, require_exported(work, exporter.name.lower()), inputs, 1e-4, look_at=look_at)
+
+
+def _rows(random: np.random.Generator, count: int = _ROWS) -> torch.Tensor:
+    return torch.from_numpy(random.normal(size=(count, _COLUMNS)).astype(np.float32))
+
+
+EXERCISE = Exercise(
+    id="untangle",
+    title="Rewrite a model so that nothing of it becomes a constant",
+    points=5,
+    answers=("untangle",),
+    produce=produce,
+    parts=tuple(
+        Part(f"{exporter}: {title}", judge(exporter))
+        for exporter in Exporter
+        for title, judge in (
+            ("the result is computed from x", _judge_graph),
+            ("right for other numbers", _judge_values),
+            ("right for other numbers of rows", _judge_lengths),
+        )
+    ),
+    hints=(
+        "Four detours lead through Python: two `.item()`, a `max`, a list. Tensors can do each of them.",
+        "`x.min()` and `x.max()` are tensors already; `clamp` knows a smallest value; `mean` knows an axis.",
+        "`low = x.min()`, `span = (x.max() - low).clamp(min=0.001)`, `x = (x - low) / span`, then return "
+        "`x * self.gain, x.mean(1)`.",
+    ),
+    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
+)

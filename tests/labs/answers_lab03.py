@@ -1,0 +1,202 @@
+"""Right and wrong answers for lab 3."""
+
+import torch
+from lab_answers import Contract, WrongAnswer
+
+from onnxlab.labs.outcome import Status
+
+
+class Gained(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.gain = model.gain
+
+
+class WithTensors(Gained):
+    def forward(self, x):
+        low = x.min()
+        x = (x - low) / (x.max() - low).clamp(min=0.001)
+        return x * self.gain, x.mean(1)
+
+
+class WithMaximum(Gained):
+    def forward(self, x):
+        low = -(-x).max()
+        span = torch.maximum(x.flatten().topk(1).values[0] - low, torch.tensor(0.001))
+        x = (x - low) / span
+        return torch.einsum("ij,j->ij", x, self.gain), x.sum(1) / x.shape[1]
+
+
+class WithWhere(Gained):
+    def forward(self, x):
+        low = x.amin((0, 1), keepdim=True)
+        span = x.amax((0, 1), keepdim=True) - low
+        x = (x - low) / torch.where(span > 0.001, span, torch.full_like(span, 0.001))
+        return x * self.gain, (x @ torch.full((3, 1), 1 / 3)).squeeze(1)
+
+
+class WithFloat(Gained):
+    def forward(self, x):
+        low = float(x.min())
+        x = (x - low) / (x.max() - low).clamp(min=0.001)
+        return x * self.gain, x.mean(1)
+
+
+class WithNumPy(Gained):
+    def forward(self, x):
+        x = x.detach().numpy()
+        x = torch.from_numpy((x - x.min()) / (x.max() - x.min()))
+        return x * self.gain, x.mean(1)
+
+
+class BakedMeans(Gained):
+    def forward(self, x):
+        low = x.min()
+        x = (x - low) / (x.max() - low).clamp(min=0.001)
+        return x * self.gain, torch.tensor(x.tolist()).mean(1)
+
+
+class RowByRow(Gained):
+    def forward(self, x):
+        low = x.min()
+        x = (x - low) / (x.max() - low).clamp(min=0.001)
+        return x * self.gain, torch.stack([row.mean() for row in x])
+
+
+class FourRows(Gained):
+    def forward(self, x):
+        low = x.min()
+        x = (x - low) / (x.max() - low).clamp(min=0.001)
+        return x * self.gain, torch.cat([x[:1], x[1:2], x[2:3], x[3:4]]).mean(1)
+
+
+class NoSmallestSpan(Gained):
+    def forward(self, x):
+        low = x.min()
+        x = (x - low) / (x.max() - low)
+        return x * self.gain, x.mean(1)
+
+
+class MeansOfColumns(Gained):
+    def forward(self, x):
+        low = x.min()
+        x = (x - low) / (x.max() - low).clamp(min=0.001)
+        return x * self.gain, x.mean(0)
+
+
+class MeansAfterGain(Gained):
+    def forward(self, x):
+        low = x.min()
+        x = (x - low) / (x.max() - low).clamp(min=0.001) * self.gain
+        return x, x.mean(1)
+
+
+class Embedding(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.embed = model.embed
+
+
+class Frozen(Embedding):
+    def forward(self, x):
+        c, h, w = (int(size) for size in x.shape[1:])
+        x = x.reshape(-1, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 1, 3, 5)
+        return self.embed(x.reshape(-1, (h // 2) * (w // 2), c * 4))
+
+
+class FrozenSlices(Embedding):
+    def forward(self, x):
+        patches = int(x.shape[2]) * int(x.shape[3]) // 4
+        corners = [x[:, :, i::2, j::2] for i in (0, 1) for j in (0, 1)]
+        x = torch.stack(corners, 2).reshape(-1, 12, patches)
+        return self.embed(x.transpose(1, 2))
+
+
+class FrozenConv(Embedding):
+    def forward(self, x):
+        kernel = self.embed.weight.reshape(5, 3, 2, 2)
+        y = torch.nn.functional.conv2d(x, kernel, self.embed.bias, stride=2)
+        return y.reshape(-1, 5, int(y.shape[2]) * int(y.shape[3])).transpose(1, 2)
+
+
+class FrozenBatch(Embedding):
+    def forward(self, x):
+        b, c, h, w = (int(size) for size in x.shape)
+        x = x.reshape(b, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 1, 3, 5)
+        return self.embed(x.reshape(b, (h // 2) * (w // 2), c * 4))
+
+
+class OneShapeLeft(Embedding):
+    def forward(self, x):
+        c, h, w = (int(size) for size in x.shape[1:])
+        x = x.reshape(x.shape[0], c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 1, 3, 5)
+        return self.embed(x.reshape(-1, (h // 2) * (w // 2), c * 4))
+
+
+class Unshuffled(Embedding):
+    def forward(self, x):
+        return self.embed(torch.nn.functional.pixel_unshuffle(x, 2).flatten(2).transpose(1, 2))
+
+
+class WrittenDown(Embedding):
+    def forward(self, x):
+        x = x.reshape(-1, 3, 5, 2, 7, 2).permute(0, 2, 4, 1, 3, 5)
+        return self.embed(x.reshape(-1, 35, 12))
+
+
+class NotSorted(Embedding):
+    def forward(self, x):
+        c, h, w = (int(size) for size in x.shape[1:])
+        return self.embed(x.reshape(-1, (h // 2) * (w // 2), c * 4))
+
+
+class SortedOtherwise(Embedding):
+    def forward(self, x):
+        c, h, w = (int(size) for size in x.shape[1:])
+        x = x.reshape(-1, c, h // 2, 2, w // 2, 2).permute(0, 4, 2, 1, 3, 5)
+        return self.embed(x.reshape(-1, (h // 2) * (w // 2), c * 4))
+
+
+class WholeResult(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return torch.from_numpy(self.model(x).detach().numpy())
+
+
+CONTRACTS = {
+    "untangle": Contract(
+        right=((WithTensors,), (WithMaximum,), (WithWhere,)),
+        wrong=(
+            WrongAnswer("as it was", (lambda model: model,), "a number of the example"),
+            WrongAnswer("float instead of item", (WithFloat,), "float32[4, 3]"),
+            WrongAnswer("through NumPy", (WithNumPy,), "The input 'x' does not reach the result"),
+            WrongAnswer("the means are baked", (BakedMeans,), "a number of the example"),
+            WrongAnswer("row by row", (RowByRow,), "asks for their number"),
+            WrongAnswer("the example's rows", (FourRows,), "torch gives shape (9,), the runtime (4,)"),
+            WrongAnswer("no smallest span", (NoSmallestSpan,), "nan"),
+            WrongAnswer("means of columns", (MeansOfColumns,), "torch gives shape (4,), the runtime (3,)"),
+            WrongAnswer(
+                "a script",
+                (lambda model: torch.jit.script(WithTensors(model)),),
+                "a ScriptModule is not supported",
+            ),
+            WrongAnswer("means after the gain", (MeansAfterGain,), "The numbers are not"),
+        ),
+    ),
+    "static-on-purpose": Contract(
+        right=((Frozen,), (FrozenSlices,), (FrozenConv,)),
+        wrong=(
+            WrongAnswer("as it was", (lambda model: model,), "The graph has Shape"),
+            WrongAnswer("the batch frozen, too", (FrozenBatch,), "the example's batch, 2"),
+            WrongAnswer("one Shape left", (OneShapeLeft,), "Which Shape reads which axis"),
+            WrongAnswer("a Shape inside an operator", (Unshuffled,), "still a tensor"),
+            WrongAnswer("sizes written down", (WrittenDown,), "is invalid for input of size", Status.ERROR),
+            WrongAnswer("cut without sorting", (NotSorted,), "0, 1, 2, ... as a picture"),
+            WrongAnswer("patches in another order", (SortedOtherwise,), "numbers are not PyTorch's"),
+            WrongAnswer("all of it frozen", (WholeResult,), "The model has no input 'x'"),
+        ),
+    ),
+}
