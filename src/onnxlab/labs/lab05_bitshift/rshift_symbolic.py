@@ -1,0 +1,128 @@
+"""Exercise: a right shift for the TorchScript exporter that is right for every number."""
+
+import numpy as np
+import torch
+
+from onnxlab.labs.exercise import Answers, Exercise, Part
+from onnxlab.labs.exporting import exported_with_rule
+from onnxlab.labs.judging import require_dynamic, require_numbers, require_valid
+from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, Shift, ShiftBy, every_shift, type_name, width
+from onnxlab.labs.outcome import Wrong
+from onnxlab.labs.samples import integers
+from onnxlab.labs.work import Work
+
+__all__ = ["EXERCISE"]
+
+_OPERATOR, _OPSET = "aten::__rshift_", 11
+
+
+def _numbers_of_bits(random: np.random.Generator) -> dict[torch.dtype, int]:
+    return {dtype: int(random.integers(1, width(dtype) - 1)) for dtype in INTEGERS}
+
+
+def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
+    """Export a shift by a tensor and a shift by a number, for each type, with the learner's rule."""
+    rule = answers["rshift_symbolic"]
+    for dtype, by in _numbers_of_bits(random).items():
+        x, k = torch.tensor([5, 100, 3], dtype=dtype), torch.tensor([1, 0, 2], dtype=dtype)
+        axes = {"x": {0: "n"}, "k": {0: "n"}}
+        exported_with_rule(
+            work,
+            type_name(dtype),
+            _OPERATOR,
+            rule,
+            Shift(),
+            (x, k),
+            opset=_OPSET,
+            input_names=["x", "k"],
+            dynamic_axes=axes,
+        )
+        exported_with_rule(
+            work,
+            f"{type_name(dtype)}-by-number",
+            _OPERATOR,
+            rule,
+            ShiftBy(by),
+            x,
+            opset=_OPSET,
+            input_names=["x"],
+            dynamic_axes={"x": {0: "n"}},
+        )
+
+
+def judge_model(work: Work, random: np.random.Generator) -> None:
+    """Each type has a model that can be run."""
+    for dtype in INTEGERS:
+        model = work.model(type_name(dtype))
+        try:
+            require_valid(model)
+            require_dynamic(model, {"x": [0], "k": [0]})
+        except Wrong as wrong:
+            msg = f"{type_name(dtype)}: {wrong.message}"
+            raise Wrong(msg, wrong.look_at, evidence=wrong.evidence) from None
+
+
+def judge_positive(work: Work, random: np.random.Generator) -> None:
+    """Zero and above, uint8 among them: a rule takes over every type."""
+    for dtype in INTEGERS:
+        values = integers(random, dtype, 24)
+        values = torch.cat([torch.arange(9, dtype=dtype), values[values >= 0]])
+        _require_shifts(work, values, "Which number is the divisor, or how far are the bits moved?")
+
+
+def judge_negative(work: Work, random: np.random.Generator) -> None:
+    """Below zero, by a few bits."""
+    for dtype in INTEGERS[1:]:
+        values = torch.arange(-40, 0, dtype=dtype)
+        _require_shifts(
+            work, values, "A shift rounds down: -5 >> 1 is -3. How does your rule round?", range(5)
+        )
+
+
+def judge_extremes(work: Work, random: np.random.Generator) -> None:
+    """The smallest and largest numbers, by every number of bits."""
+    for dtype in INTEGERS:
+        values = torch.arange(-128, 128, dtype=dtype) if dtype is torch.int8 else integers(random, dtype, 60)
+        look = "How large is 2**k here, and does every type on the way hold it, and x, exactly?"
+        _require_shifts(work, values, look)
+
+
+def judge_by_number(work: Work, random: np.random.Generator) -> None:
+    """A shift by a Python number reaches the rule as a constant of type int64."""
+    for dtype, by in _numbers_of_bits(work.questions()).items():
+        require_numbers(
+            ShiftBy(by),
+            work.model(f"{type_name(dtype)}-by-number"),
+            [integers(random, dtype, 20)],
+            look_at=f"Here k is the Python number {by}: a constant of type int64 whatever x is, without axes.",
+        )
+
+
+def _require_shifts(work: Work, values: torch.Tensor, look_at: str, by: range | None = None) -> None:
+    pairs = every_shift(values, by)
+    require_numbers(Shift(), work.model(type_name(values.dtype)), [pairs], look_at=look_at)
+
+
+EXERCISE = Exercise(
+    id="rshift-symbolic",
+    title="Write a right shift that is right for every number",
+    points=4,
+    answers=("rshift_symbolic",),
+    produce=produce,
+    parts=(
+        Part("a model that ONNX Runtime loads, for every type", judge_model),
+        Part("right from 0 upwards", judge_positive),
+        Part("right below 0", judge_negative),
+        Part("right for the smallest, the largest and every number of bits", judge_extremes),
+        Part("right if k is a Python number", judge_by_number),
+    ),
+    hints=(
+        "For a negative x, -1 - x is not negative, and x >> k equals -1 - ((-1 - x) >> k). Dividing what is "
+        "not negative never rounds wrongly.",
+        "`Where`, `Less`, `Sub` and `Div` work for int64, and every type fits into it; 2**k is `Pow` of "
+        "floats and a `Cast`. Is there an int64 that equals 2**63? Divide by two smaller powers instead.",
+        "Cast x and k to int64; `y = Where(x < 0, -1 - x, x)`; with `h = Div(k, 2)` divide y by 2**h and by "
+        "2**(k - h); `Where(x < 0, -1 - y, y)`; cast to `torch.onnx.JitScalarType.from_value(x).onnx_type()`.",
+    ),
+    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
+)

@@ -1,0 +1,340 @@
+"""Right and wrong answers for lab 5."""
+
+import onnx
+import torch
+from lab_answers import Contract, WrongAnswer
+from onnxscript import opset20 as op
+from torch.onnx._internal.torchscript_exporter._type_utils import JitScalarType
+
+from onnxlab.facts.export import Exporter, export
+from onnxlab.facts.graph import op_types
+from onnxlab.facts.parity import run
+from onnxlab.labs.outcome import Status
+
+INT64, UINT64 = onnx.TensorProto.INT64, onnx.TensorProto.UINT64
+
+
+class Shift(torch.nn.Module):
+    def forward(self, x, k):
+        return x >> k
+
+
+# --- uses-bitshift ---
+
+
+def by_export(dtype, opset):
+    one = torch.ones(1, dtype=dtype)
+    result = export(Shift(), (one, one), Exporter.TORCHSCRIPT, opset_version=opset, run=False)
+    return "BitShift" in op_types(result)
+
+
+def by_reading(dtype, opset):
+    return dtype == torch.uint8 and opset >= 11
+
+
+def always(dtype, opset):
+    return True
+
+
+def never(dtype, opset):
+    return False
+
+
+def any_opset(dtype, opset):
+    return dtype == torch.uint8
+
+
+def later_only(dtype, opset):
+    return dtype == torch.uint8 and opset > 11
+
+
+def any_type(dtype, opset):
+    return opset >= 11
+
+
+def all_but_narrow(dtype, opset):
+    return dtype in (torch.uint8, torch.int32, torch.int64) and opset >= 11
+
+
+def named(dtype, opset):
+    return "BitShift"
+
+
+def no_such_type(dtype, opset):
+    return dtype == torch.uint88
+
+
+# --- find-wrong-shift ---
+
+
+def minus_one(dtype):
+    one = torch.tensor([1], dtype=dtype)
+    return (-one, one) if dtype.is_signed else None
+
+
+def plain_numbers(dtype):
+    return None if dtype == torch.uint8 else [-5, 1]
+
+
+def by_search(dtype):
+    k = torch.arange(torch.iinfo(dtype).bits, dtype=dtype)
+    x = torch.arange(40, dtype=dtype) - (20 if dtype.is_signed else 0)
+    x, k = x.repeat(len(k)), k.repeat_interleave(len(x))
+    model = export(Shift(), (x, k), Exporter.TORCHSCRIPT, opset_version=20)
+    wrong = torch.from_numpy(run(model, x, k)[0] != (x >> k).numpy())
+    return (x[wrong], k[wrong]) if wrong.any() else None
+
+
+def a_table(dtype):
+    if not dtype.is_signed:
+        return None
+    return torch.tensor([[-3], [-8]], dtype=dtype), torch.tensor([[1, 2]], dtype=dtype)
+
+
+def nothing_found(dtype):
+    return None
+
+
+def positive(dtype):
+    return torch.tensor([5], dtype=dtype), torch.tensor([1], dtype=dtype)
+
+
+def even(dtype):
+    return (torch.tensor([-8], dtype=dtype), torch.tensor([2], dtype=dtype)) if dtype.is_signed else None
+
+
+def also_uint8(dtype):
+    return torch.tensor([255 if dtype == torch.uint8 else -1], dtype=dtype), torch.tensor([1], dtype=dtype)
+
+
+def too_far(dtype):
+    return (-1, torch.iinfo(dtype).bits) if dtype.is_signed else None
+
+
+def other_type(dtype):
+    return (torch.tensor([-1]), torch.tensor([1])) if dtype.is_signed else None
+
+
+def only_x(dtype):
+    return torch.tensor([-1]) if dtype.is_signed else None
+
+
+def other_shapes(dtype):
+    return (torch.full((3,), -1, dtype=dtype), torch.ones(2, dtype=dtype)) if dtype.is_signed else None
+
+
+def texts(dtype):
+    return "x", ["k"]
+
+
+# --- rshift-symbolic ---
+
+
+def number(g, value, dtype=torch.int64):
+    return g.op("Constant", value_t=torch.tensor(value, dtype=dtype))
+
+
+def as_type_of(g, x, y):
+    return g.op("Cast", y, to_i=JitScalarType.from_value(x).onnx_type())
+
+
+def power_of_two(g, k):
+    return g.op("Cast", g.op("Pow", number(g, 2.0, torch.float32), g.op("Cast", k, to_i=1)), to_i=INT64)
+
+
+def in_two_steps(g, x, k):
+    """As -1 - x is never negative for a negative x, a division rounds it down; no divisor exceeds 2**32."""
+    wide, bits = (g.op("Cast", value, to_i=INT64) for value in (x, k))
+    below = g.op("Less", wide, number(g, 0))
+    size = g.op("Where", below, g.op("Sub", number(g, -1), wide), wide)
+    half = g.op("Div", bits, number(g, 2))
+    for part in (half, g.op("Sub", bits, half)):
+        size = g.op("Div", size, power_of_two(g, part))
+    return as_type_of(g, x, g.op("Where", below, g.op("Sub", number(g, -1), size), size))
+
+
+def from_a_table(g, x, k):
+    """Divide by a number out of a table, and subtract one where the division rounded up."""
+    wide, bits = (g.op("Cast", value, to_i=INT64) for value in (x, k))
+    powers = g.op("Constant", value_t=torch.tensor([2**i for i in range(63)] + [2**62]))
+    power = g.op("Gather", powers, bits)
+    divided = g.op("Div", wide, power)
+    lost = g.op("Cast", g.op("Less", wide, g.op("Mul", divided, power)), to_i=INT64)
+    floor = g.op("Sub", divided, lost)
+    sign = g.op("Where", g.op("Less", wide, number(g, 0)), number(g, -1), number(g, 0))
+    last = g.op("Equal", bits, number(g, 63))
+    return as_type_of(g, x, g.op("Where", last, sign, floor))
+
+
+def one_digit_after_the_other(g, x, k):
+    """Shift by 1, 2, 4, ... 32 bits, for each binary digit of k that is set."""
+    wide, bits = (g.op("Cast", value, to_i=INT64) for value in (x, k))
+    for step in range(6):
+        power = number(g, 2 ** (2**step))
+        divided = g.op("Div", wide, power)
+        lost = g.op("Cast", g.op("Less", wide, g.op("Mul", divided, power)), to_i=INT64)
+        set_ = g.op("Equal", g.op("Mod", bits, number(g, 2)), number(g, 1))
+        wide = g.op("Where", set_, g.op("Sub", divided, lost), wide)
+        bits = g.op("Div", bits, number(g, 2))
+    return as_type_of(g, x, wide)
+
+
+def exporters_own(g, x, k):
+    kind = JitScalarType.from_value(x).onnx_type()
+    power = g.op("Pow", number(g, 2.0, torch.float32), g.op("Cast", k, to_i=1))
+    return g.op("Div", x, g.op("Cast", power, to_i=kind))
+
+
+def truncated(g, x, k):
+    return as_type_of(g, x, g.op("Div", g.op("Cast", x, to_i=INT64), power_of_two(g, k)))
+
+
+def sign_dropped(g, x, k):
+    size = g.op("Abs", g.op("Cast", x, to_i=INT64))
+    return as_type_of(g, x, g.op("Div", size, power_of_two(g, k)))
+
+
+def signed_bitshift(g, x, k):
+    return g.op("BitShift", x, k, direction_s="RIGHT")
+
+
+def through_floats(g, x, k):
+    power = g.op("Pow", number(g, 2.0, torch.float64), g.op("Cast", k, to_i=11))
+    return as_type_of(g, x, g.op("Floor", g.op("Div", g.op("Cast", x, to_i=11), power)))
+
+
+def remainder_first(g, x, k):
+    wide, power = g.op("Cast", x, to_i=INT64), power_of_two(g, k)
+    return as_type_of(g, x, g.op("Div", g.op("Sub", wide, g.op("Mod", wide, power)), power))
+
+
+def type_forgotten(g, x, k):
+    return g.op("Cast", in_two_steps(g, x, k), to_i=INT64)
+
+
+def to_the_left_by_product(g, x, k):
+    return as_type_of(g, x, g.op("Mul", g.op("Cast", x, to_i=INT64), power_of_two(g, k)))
+
+
+def always_one(g, x, k):
+    return in_two_steps(g, x, number(g, 1))
+
+
+def tensors_only(g, x, k):
+    same = JitScalarType.from_value(k) == JitScalarType.from_value(x)
+    return in_two_steps(g, x, k if same else number(g, 1))
+
+
+def no_attribute(g, x, k):
+    return x >> k
+
+
+# --- uint8-shift-translation ---
+
+
+def through_uint64(x, k):
+    y = op.BitShift(op.Cast(x, to=UINT64), op.Cast(k, to=UINT64), direction="LEFT")
+    return op.CastLike(y, x)
+
+
+def by_type(x, k):
+    if x.dtype.value == onnx.TensorProto.UINT8:
+        return op.BitShift(x, k, direction="LEFT")
+    unsigned = [op.Cast(each, to=onnx.TensorProto.UINT32) for each in (x, k)]
+    return op.Cast(op.BitShift(*unsigned, direction="LEFT"), to=x.dtype.value)
+
+
+def by_product(x, k):
+    one = op.Cast(op.Constant(value_ints=[1]), to=UINT64)
+    power = op.BitShift(one, op.Cast(k, to=UINT64), direction="LEFT")
+    return op.CastLike(op.Mul(op.Cast(x, to=INT64), op.Cast(power, to=INT64)), x)
+
+
+def like_the_library(x, k):
+    kinds = {onnx.TensorProto.UINT8: (2, 3), onnx.TensorProto.INT32: (12, 6)}
+    inside, outside = kinds[x.dtype.value]
+    moved = op.BitShift(op.Cast(x, to=inside), op.Cast(k, to=inside), direction="LEFT")
+    return op.Cast(moved, to=outside)
+
+
+def to_the_right(x, k):
+    y = op.BitShift(op.Cast(x, to=UINT64), op.Cast(k, to=UINT64), direction="RIGHT")
+    return op.CastLike(y, x)
+
+
+def only_uint8(x, k):
+    return op.BitShift(x, k, direction="LEFT")
+
+
+def clipped(x, k):
+    y = op.BitShift(op.Cast(x, to=UINT64), op.Cast(k, to=UINT64), direction="LEFT")
+    return op.CastLike(op.Min(op.Cast(y, to=INT64), op.Constant(value_ints=[255])), x)
+
+
+def int32_through_uint8(x, k):
+    y = op.BitShift(op.Cast(x, to=onnx.TensorProto.UINT8), op.Cast(k, to=2), direction="LEFT")
+    return op.CastLike(y, x)
+
+
+def python_shift(x, k):
+    return x << k
+
+
+CONTRACTS = {
+    "uses-bitshift": Contract(
+        right=((by_export,), (by_reading,)),
+        wrong=(
+            WrongAnswer("always", (always,), "int8 at opset 20: the answer is True"),
+            WrongAnswer("never", (never,), "uint8 at opset 20: the answer is False"),
+            WrongAnswer("at any opset", (any_opset,), "uint8 at opset 10: the answer is True"),
+            WrongAnswer("only after 11", (later_only,), "uint8 at opset 11: the answer is False"),
+            WrongAnswer("for any type", (any_type,), "int8 at opset 20: the answer is True"),
+            WrongAnswer(
+                "for types with a kernel", (all_but_narrow,), "int32 at opset 20: the answer is True"
+            ),
+            WrongAnswer("a name", (named,), "returned str (BitShift)"),
+            WrongAnswer("an error", (no_such_type,), "torch.uint88", Status.ERROR),
+        ),
+    ),
+    "find-wrong-shift": Contract(
+        right=((minus_one,), (plain_numbers,), (by_search,), (a_table,)),
+        wrong=(
+            WrongAnswer("nothing is found", (nothing_found,), "None says that all is right"),
+            WrongAnswer("a positive number", (positive,), "5 >> 1: torch [2], the model [2]"),
+            WrongAnswer("divisible", (even,), "-8 >> 2: torch [-2], the model [-2]"),
+            WrongAnswer("uint8 as well", (also_uint8,), "255 >> 1"),
+            WrongAnswer("all bits and more", (too_far,), "k = 8; 0 to 7 count"),
+            WrongAnswer("another type", (other_type,), "x has the type int64"),
+            WrongAnswer("no k", (only_x,), "a tuple or list was expected"),
+            WrongAnswer("shapes that do not fit", (other_shapes,), "x has the shape [3], k [2]"),
+            WrongAnswer("texts", (texts,), "A str was returned"),
+        ),
+    ),
+    "rshift-symbolic": Contract(
+        right=((in_two_steps,), (from_a_table,), (one_digit_after_the_other,)),
+        wrong=(
+            WrongAnswer("the exporter's own", (exporters_own,), "How does your rule round"),
+            WrongAnswer("rounded towards zero", (truncated,), "How does your rule round"),
+            WrongAnswer("the sign is dropped", (sign_dropped,), "How does your rule round"),
+            WrongAnswer("BitShift of a signed type", (signed_bitshift,), "int8: "),
+            WrongAnswer("through float64", (through_floats,), "exactly"),
+            WrongAnswer("int64 comes out", (type_forgotten,), "the runtime int64"),
+            WrongAnswer("the remainder first", (remainder_first,), "every type on the way"),
+            WrongAnswer("to the left", (to_the_left_by_product,), "how far are the bits moved"),
+            WrongAnswer("always by one", (always_one,), "Which number is the divisor"),
+            WrongAnswer("a number is not seen", (tensors_only,), "whatever x is"),
+            WrongAnswer("Python's shift", (no_attribute,), "return x >> k", Status.ERROR),
+        ),
+    ),
+    "uint8-shift-translation": Contract(
+        right=((through_uint64,), (by_type,), (by_product,)),
+        wrong=(
+            WrongAnswer("like the library", (like_the_library,), "The outputs are int8 and int32"),
+            WrongAnswer("to the right", (to_the_right,), "by hand"),
+            WrongAnswer("no cast for int32", (only_uint8,), "int32"),
+            WrongAnswer("clipped at 255", (clipped,), "255"),
+            WrongAnswer("int32 through uint8", (int32_through_uint8,), "256"),
+            WrongAnswer("Python's shift", (python_shift,), "return x << k", Status.ERROR),
+        ),
+    ),
+}
