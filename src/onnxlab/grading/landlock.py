@@ -1,0 +1,108 @@
+"""Landlock: what files, ports and processes this process and all it starts can still reach.
+
+The rules cannot be taken back. What a kernel offers depends on its version; each adds to the one before:
+
+    ABI 1 (Linux 5.13)  files and folders; tracing of other processes
+    ABI 2 (Linux 5.19)  moving files between folders (before: always refused)
+    ABI 3 (Linux 6.2)   truncating files
+    ABI 4 (Linux 6.7)   TCP
+    ABI 5 (Linux 6.10)  control of devices
+    ABI 6 (Linux 6.12)  signals to processes outside, abstract Unix sockets
+"""
+
+import ctypes
+import os
+import stat
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+from onnxlab.grading.system_calls import LINUX, checked, libc
+
+__all__ = ["abi", "lacking", "restrict"]
+
+_SYS_CREATE, _SYS_ADD, _SYS_RESTRICT = 444, 445, 446  # the same numbers on every processor
+_ASK_VERSION = 1
+_RULE_BELOW_PATH = 1
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_MAKE_CHARACTER_DEVICE, _MAKE_BLOCK_DEVICE = 1 << 6, 1 << 11
+_TRUNCATE, _CONTROL_DEVICE = 1 << 14, 1 << 15
+_FOR_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _CONTROL_DEVICE
+
+_RIGHTS = (0, 13, 14, 15, 15, 16)  # how many rights on files each ABI knows
+_TCP_BIND_AND_CONNECT = 0b11
+_ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
+_DEVICES = {
+    "/dev/null": _READ_FILE | _WRITE_FILE | _TRUNCATE,
+    "/dev/zero": _READ_FILE,
+    "/dev/urandom": _READ_FILE,
+}
+_SINCE = {3: "truncating files", 4: "TCP", 6: "signals to other processes and abstract Unix sockets"}
+
+
+def abi() -> int:
+    """Return the version of Landlock that this kernel has; 0 if none."""
+    if not LINUX:
+        return 0
+    return max(0, int(libc.syscall(ctypes.c_long(_SYS_CREATE), None, ctypes.c_size_t(0), ctypes.c_uint(_ASK_VERSION))))
+
+
+def lacking(version: int) -> tuple[str, ...]:
+    """Return what a version does not control.
+
+    Example:
+        >>> lacking(4)
+        ('signals to other processes and abstract Unix sockets',)
+    """
+    return tuple(what for since, what in _SINCE.items() if version < since)
+
+
+def restrict(readable: Sequence[Path], folder: Path) -> None:
+    """Allow reading and running what is below some places, everything in one folder, and nothing else.
+
+    The process must have given up new privileges before. A place that does not exist is left out.
+
+    Raises:
+        OSError: If this kernel has no Landlock, or a place cannot be opened.
+    """
+    version = abi()
+    if version < 1:
+        raise OSError(0, "this kernel has no Landlock (Linux 5.13, switched on at boot)")
+    rights = (1 << _RIGHTS[min(version, len(_RIGHTS) - 1)]) - 1
+    fields = [rights]
+    if version >= 4:
+        fields.append(_TCP_BIND_AND_CONNECT)
+    if version >= 6:
+        fields.append(_ABSTRACT_SOCKETS_AND_SIGNALS)
+    wanted = struct.pack(f"={len(fields)}Q", *fields)
+    rules = checked(
+        libc.syscall(ctypes.c_long(_SYS_CREATE), wanted, ctypes.c_size_t(len(wanted)), ctypes.c_uint(0))
+    )
+    try:
+        for place in readable:
+            _allow(rules, place, (_EXECUTE | _READ_FILE | _READ_DIR) & rights)
+        for device, allowed in _DEVICES.items():
+            _allow(rules, Path(device), allowed & rights)
+        _allow(rules, folder, rights & ~(_MAKE_CHARACTER_DEVICE | _MAKE_BLOCK_DEVICE | _CONTROL_DEVICE))
+        checked(libc.syscall(ctypes.c_long(_SYS_RESTRICT), ctypes.c_int(rules), ctypes.c_uint(0)))
+    finally:
+        os.close(rules)
+
+
+def _allow(rules: int, place: Path, allowed: int) -> None:
+    try:
+        opened = os.open(place, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        if not stat.S_ISDIR(os.fstat(opened).st_mode):
+            allowed &= _FOR_FILES
+        rule = struct.pack("=Qi", allowed, opened)
+        checked(
+            libc.syscall(
+                ctypes.c_long(_SYS_ADD), ctypes.c_int(rules), ctypes.c_int(_RULE_BELOW_PATH), rule, ctypes.c_uint(0)
+            )
+        )
+    finally:
+        os.close(opened)
