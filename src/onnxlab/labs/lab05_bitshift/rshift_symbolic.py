@@ -94,7 +94,7 @@ def judge_by_number(work: Work, random: np.random.Generator) -> None:
             ShiftBy(by),
             work.model(f"{type_name(dtype)}-by-number"),
             [integers(random, dtype, 20)],
-            look_at=f"Here k is the Python number {by}: a constant of type int64 whatever x is, without axes.",
+            look_at=f"Here k is the Python number {by}: a constant without axes, int64 whatever x is.",
         )
 
 
@@ -122,7 +122,7 @@ EXERCISE = Exercise(
         "`Where`, `Less`, `Sub` and `Div` work for int64, and every type fits into it; 2**k is `Pow` of "
         "floats and a `Cast`. Is there an int64 that equals 2**63? Divide by two smaller powers instead.",
         "Cast x and k to int64; `y = Where(x < 0, -1 - x, x)`; with `h = Div(k, 2)` divide y by 2**h and by "
-        "2**(k - h); `Where(x < 0, -1 - y, y)`; cast to `torch.onnx.JitScalarType.from_value(x).onnx_type()`.",
+        "2**(k - h); `Where(x < 0, -1 - y, y)`; cast to `JitScalarType.from_value(x).onnx_type()`.",
     ),
     holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
 )

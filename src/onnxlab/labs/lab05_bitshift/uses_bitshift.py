@@ -83,8 +83,8 @@ EXERCISE = Exercise(
     ),
     hints=(
         "You can read the rule (chapter 07, section 8), or you can look at what an export writes.",
-        "`Shift` below the title is ready to be exported with `export(..., opset_version=opset)`; `op_types` "
-        "lists the operators of the result.",
+        "`Shift`, at the top of the lab, can be exported: `export(Shift(), (x, k), Exporter.TORCHSCRIPT, "
+        "opset_version=opset)`. `op_types` lists the operators of the result.",
         "Make two ones of the type, export `Shift()` with them at the opset, and return "
         '`"BitShift" in op_types(result)`. Or read the rule: one type only, and only since one opset.',
     ),
