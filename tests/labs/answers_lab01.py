@@ -41,6 +41,20 @@ class WhileLoop(Stepping):
         return while_loop(lambda i, x: i < n, lambda i, x: (i + 1, self.step(x)), start)[1]
 
 
+class NeverCounts(Stepping):
+    def forward(self, x, n: int):
+        i = 0
+        while i < n:
+            x = self.step(x)
+        return x
+
+
+class WhileLoopInTwos(Stepping):
+    def forward(self, x, n):
+        start = (torch.zeros((), dtype=torch.int64), x)
+        return while_loop(lambda i, x: i != n, lambda i, x: (i + 2, self.step(self.step(x))), start)[1]
+
+
 class Masked(Stepping):
     def forward(self, x, n):
         for i in range(9):
@@ -148,6 +162,8 @@ CONTRACTS = {
             WrongAnswer("runs at least once", (scripted(AtLeastOnce),), "what is left of x when n is 0"),
             WrongAnswer("forgets its state", (scripted(ForgetsItsState),), "int64[]"),
             WrongAnswer("a Python loop for torch.export", (CountedTensor,), "range(int(n))", Status.ERROR),
+            WrongAnswer("never counts", (scripted(NeverCounts),), "Your module has not come to an end"),
+            WrongAnswer("jumps over the end", (WhileLoopInTwos,), "With n = 1, ONNX Runtime has not"),
             WrongAnswer("the class, not a module", (lambda step: Counted,), "a Module was expected"),
             WrongAnswer("unscripted with a number", (lambda step: step,), "stage capture"),
         ),

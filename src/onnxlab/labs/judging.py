@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 from onnx import parser
 
+from onnxlab.errors import OnnxLabError
 from onnxlab.facts.counterexample import Counterexample, smallest_counterexample
 from onnxlab.facts.graph import dims
 from onnxlab.facts.lineage import edges
@@ -115,7 +116,10 @@ def require_operators(
     Raises:
         Wrong: With the operators that are there.
     """
-    found = [node.op for node in walk(model)]
+    try:
+        found = [node.op for node in walk(model)]
+    except OnnxLabError as error:
+        raise Wrong(_first(error)) from None
     there = ", ".join(dict.fromkeys(found)) or "no node at all"
     if missing := [name for name in needed if name not in found]:
         msg = f"There is no {' and no '.join(missing)} in the graph. It has {there}."

@@ -15,6 +15,7 @@ from onnxlab.labs.judging import (
     require_operators,
     require_valid,
 )
+from onnxlab.labs.lab01_control_flow.ending import require_end_in_runtime, require_end_in_torch
 from onnxlab.labs.samples import pictures
 from onnxlab.labs.work import Work
 
@@ -45,17 +46,25 @@ def step(random: np.random.Generator) -> torch.nn.Module:
     with torch.no_grad():
         linear.weight.copy_(torch.from_numpy(np.linalg.qr(random.normal(size=(_WIDTH, _WIDTH)))[0]))
         linear.bias.copy_(torch.from_numpy(random.normal(size=_WIDTH)))
-    return linear.eval()
+    return linear.eval().requires_grad_(False)
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Export the module, in the exporter that its kind belongs to, with 2 as the example of the count."""
-    module = answers["loop_count_as_input"](step(random))
+    given = step(random)
+    module = answers["loop_count_as_input"](given)
     require_type(module, torch.nn.Module, "loop_count_as_input(step)")
     scripted = isinstance(module, torch.jit.ScriptModule)
     exporter = Exporter.TORCHSCRIPT if scripted else Exporter.TORCH_EXPORT
     examples = pictures(random, _ROWS, _WIDTH), torch.tensor(2)
+    if scripted:
+        require_end_in_torch(module, (examples[0], 2), lambda: _unusable(given))
     exported(work, "repeated", module, examples, exporter, input_names=["x", "n"])
+
+
+def _unusable(module: torch.nn.Module) -> None:
+    for weights in module.parameters():
+        weights.resize_(0)
 
 
 def judge_input(work: Work, random: np.random.Generator) -> None:
@@ -89,10 +98,14 @@ def judge_many(work: Work, random: np.random.Generator) -> None:
 
 
 def _require_rounds(work: Work, random: np.random.Generator, counts: Iterable[int], look_at: str) -> None:
+    model = work.model("repeated")
+    inputs = [(pictures(random, _ROWS, _WIDTH) - 0.5, count) for count in counts]
+    for each in inputs:
+        require_end_in_runtime(model, each, f"n = {each[1]}")
     require_numbers(
         _repeated(step(work.questions())),
-        work.model("repeated"),
-        [(pictures(random, _ROWS, _WIDTH) - 0.5, count) for count in counts],
+        model,
+        inputs,
         1e-4,
         look_at=look_at,
         expected=expected_model(_EXPECTED),
