@@ -112,7 +112,8 @@ def require_enlarged(
 def _difference(found: Counterexample) -> Difference:
     what = given(*found.inputs)
     if found.torch is None:
-        return Difference(what, "the shape that torch gives", found.reason[:160])
+        reason = found.reason.rpartition("Status Message: ")[2]  # the runtime's own words
+        return Difference(what, "what torch gives", reason[:160])
     place = f"at {list(found.index)}"
     return Difference(what, f"{found.torch:.4g} {place}", f"{found.runtime:.4g} {place}")
 

@@ -102,7 +102,8 @@ def _require(work: Work, random: np.random.Generator, name: str, batches: list[i
 def _difference(found: Counterexample, picture: tuple[int, ...]) -> Difference:
     given = f"pooled pictures, before that of shape {[len(found.inputs[0]), *picture]}"
     if found.torch is None:
-        return Difference(given, "the shape that torch gives", found.reason[:160])
+        reason = found.reason.rpartition("Status Message: ")[2]  # the runtime's own words
+        return Difference(given, "what torch gives", reason[:160])
     picture_number, channel, row, column = found.index
     place = f"in picture {picture_number}, channel {channel}, at row {row}, column {column}"
     return Difference(given, f"{found.torch:.4g} {place}", f"{found.runtime:.4g}")
