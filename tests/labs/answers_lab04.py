@@ -319,9 +319,9 @@ CONTRACTS = {
         wrong=(
             WrongAnswer("no kernel for float64", (only_operator,), "does not load"),
             WrongAnswer("float32 comes out", (stays_float32,), "torch gives float64, the runtime float32"),
-            WrongAnswer("a narrow type on the way", (narrow_numbers,), "The numbers are not"),
+            WrongAnswer("a narrow type on the way", (narrow_numbers,), "float64[1, 1]"),
             WrongAnswer("a formula that overflows", (overflowing_translation,), "intermediate values"),
-            WrongAnswer("another operator", (other_translation,), "Which type has each output"),
+            WrongAnswer("another operator", (other_translation,), "on the way"),
             WrongAnswer("a function of torch", (torch_function,), "return torch.asinh(x)", Status.ERROR),
         ),
     ),

@@ -59,7 +59,7 @@ def judge_numbers(work: Work, random: np.random.Generator) -> None:
         TwoTypes(),
         work.model("asinh"),
         [_pair(torch.from_numpy(random.normal(size=shape).astype(np.float32))) for shape in shapes],
-        look_at="Which type has each output, and which type has the input it was computed from?",
+        look_at="Evaluate your function by hand for the input shown. Which type has each value on the way?",
         expected=expected_model(_EXPECTED),
     )
 

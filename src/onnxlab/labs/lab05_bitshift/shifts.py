@@ -2,12 +2,19 @@
 
 from collections.abc import Iterable
 
+import onnx
 import torch
 
-__all__ = ["INTEGERS", "Shift", "ShiftBy", "every_shift", "type_name", "width"]
+from onnxlab.labs.judging import evidence
+from onnxlab.labs.outcome import Wrong
+
+__all__ = ["INTEGERS", "Shift", "ShiftBy", "every_shift", "require_output_types", "type_name", "width"]
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 """The types that torch can shift."""
+
+
+_NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
 
 
 class Shift(torch.nn.Module):
@@ -65,3 +72,17 @@ def every_shift(values: torch.Tensor, by: Iterable[int] | None = None) -> tuple[
     bits = range(width(values.dtype)) if by is None else by
     k = torch.tensor(list(bits), dtype=values.dtype)
     return values.repeat(len(k)), k.repeat_interleave(len(values))
+
+
+def require_output_types(model: onnx.ModelProto, *wanted: torch.dtype) -> None:
+    """Require that each output has the type of the number that was shifted.
+
+    Raises:
+        Wrong: With the types that the outputs have.
+    """
+    found = [_NAMES.get(each.type.tensor_type.elem_type, "another type") for each in model.graph.output]
+    names = [type_name(dtype) for dtype in wanted]
+    if found != names:
+        msg = f"{' and '.join(found) or 'No output'} came out where {' and '.join(names)} went in."
+        look = "Which type does the last operator of your function give?"
+        raise Wrong(msg, look, evidence=evidence(model))
