@@ -45,7 +45,10 @@ def abi() -> int:
     """Return the version of Landlock that this kernel has; 0 if none."""
     if not LINUX:
         return 0
-    return max(0, int(libc.syscall(ctypes.c_long(_SYS_CREATE), None, ctypes.c_size_t(0), ctypes.c_uint(_ASK_VERSION))))
+    return max(
+        0,
+        int(libc.syscall(ctypes.c_long(_SYS_CREATE), None, ctypes.c_size_t(0), ctypes.c_uint(_ASK_VERSION))),
+    )
 
 
 def lacking(version: int) -> tuple[str, ...]:
@@ -101,7 +104,11 @@ def _allow(rules: int, place: Path, allowed: int) -> None:
         rule = struct.pack("=Qi", allowed, opened)
         checked(
             libc.syscall(
-                ctypes.c_long(_SYS_ADD), ctypes.c_int(rules), ctypes.c_int(_RULE_BELOW_PATH), rule, ctypes.c_uint(0)
+                ctypes.c_long(_SYS_ADD),
+                ctypes.c_int(rules),
+                ctypes.c_int(_RULE_BELOW_PATH),
+                rule,
+                ctypes.c_uint(0),
             )
         )
     finally:

@@ -38,9 +38,7 @@ def isolate(folder: Path) -> None:
     user, group = os.geteuid(), os.getegid()
     try:
         checked(
-            libc.unshare(
-                _NEW_PROCESSES | _NEW_NETWORK | _NEW_IPC | _NEW_MOUNTS | (_NEW_USERS if user else 0)
-            )
+            libc.unshare(_NEW_PROCESSES | _NEW_NETWORK | _NEW_IPC | _NEW_MOUNTS | (_NEW_USERS if user else 0))
         )
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOSPC, errno.EINVAL):
@@ -58,7 +56,11 @@ def isolate(folder: Path) -> None:
 def _keep_identity(user: int, group: int) -> None:
     """Map this user, and nobody else, into the new namespace of users."""
     try:
-        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{user} {user} 1"),
+            ("gid_map", f"{group} {group} 1"),
+        ):
             Path("/proc/self", name).write_text(text, "ascii")
     except OSError as error:
         raise OSError(error.errno, f"no user can be mapped into a new namespace: {error.strerror}") from None

@@ -1,0 +1,64 @@
+"""The limits that the kernel keeps itself, for each process. `watching.py` keeps those of all together."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from onnxlab.grading.levels import Limits
+
+resource: Any
+try:  # now: a confined process may not be able to import anything any more
+    import resource
+except ImportError:  # Windows
+    resource = None
+
+__all__ = ["limit"]
+
+_MB = 2**20
+
+
+def limit(limits: Limits, *, counted_alone: bool) -> None:
+    """Limit this process and all that it will start.
+
+    Args:
+        limits: The limits.
+        counted_alone: Whether this user's other processes are not counted, as in a namespace of its own.
+    """
+
+    def at_most(kind: int, most: int, above: int = 0) -> None:
+        _, allowed = resource.getrlimit(kind)
+        if allowed != resource.RLIM_INFINITY:
+            most = min(most, allowed)
+            above = min(above, allowed - most)
+        resource.setrlimit(kind, (most, most + above))
+
+    if sys.platform == "linux":
+        has = _sizes()
+        at_most(resource.RLIMIT_DATA, has["VmData"] + limits.memory * _MB)
+        at_most(resource.RLIMIT_AS, has["VmSize"] + 2 * limits.memory * _MB)  # address space is not memory
+        at_most(resource.RLIMIT_MSGQUEUE, 0)
+        at_most(resource.RLIMIT_MEMLOCK, 0)
+        others = 0 if counted_alone else _tasks_of(os.getuid())
+        at_most(resource.RLIMIT_NPROC, others + limits.processes)
+    at_most(resource.RLIMIT_CPU, limits.cpu, above=1)  # a signal, and a second later the end
+    at_most(resource.RLIMIT_FSIZE, limits.file * _MB)
+    at_most(resource.RLIMIT_NOFILE, limits.open_files)
+    at_most(resource.RLIMIT_CORE, 0)
+
+
+def _sizes() -> dict[str, int]:
+    lines = (line.split() for line in Path("/proc/self/status").read_text().splitlines())
+    return {line[0].rstrip(":"): int(line[1]) * 1024 for line in lines if line[0] in ("VmData:", "VmSize:")}
+
+
+def _tasks_of(user: int) -> int:
+    """Return how many processes and threads a user has."""
+    count = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - names only, hundreds of them
+        try:
+            if os.stat(f"/proc/{name}").st_uid == user:  # noqa: PTH116 - as above
+                count += len(os.listdir(f"/proc/{name}/task"))  # noqa: PTH208 - as above
+        except OSError:
+            continue  # it ended in between
+    return count

@@ -1,0 +1,175 @@
+"""The sandbox that a submission runs in.
+
+    enter(folder, readable, level, limits, user)
+
+forks. The process that called it becomes the watcher (`watching.py`) and never returns; the one in which the
+call returns is confined, for ever, with all that it starts. Its working folder is the only place it may write.
+
+What somebody inside can do at each level, as root's throw-away user and as the instructor's own user. A test
+tries each and compares it with this table:
+
+    attempt                            full          landlock      posix
+                                       root   user   root   user   root   user
+    read a file of the grader          no     no     no     no     no     yes
+    read a file that all may read      no     no     no     no     yes    yes
+    write a file of the grader         no     no     no     no     no     yes
+    write in /tmp                      no     no     no     no     yes    yes
+    change the mode of a file          no     no     no     no     no     no
+    connect by TCP                     no     no     no     no     no     no
+    send by UDP                        no     no     no     no     no     no
+    connect to a Unix socket           no     no     no     no     no     no
+    connect to an abstract socket      no     no     no     no     no     no
+    send to the grader by a datagram   no     no     no     no     no     no
+    signal the grader                  no     no     no     no     no     yes
+    signal the watcher                 no     no     no     no     no     yes
+    trace the grader                   no     no     no     no     no     no
+    trace the watcher                  no     no     no     no     no     no
+    limit the grader                   no     no     no     no     no     no
+    see the grader                     no     no     no     no     yes    yes
+    read the grader's variables        no     no     no     no     no     yes
+    use shared memory (/dev/shm)       no     no     no     no     yes    yes
+    use shared memory (System V)       no     no     no     no     no     no
+    use memory without a process       no     no     no     no     no     no
+    make a namespace                   no     no     no     no     no     no
+    open a file by its handle          no     no     no     no     no     no
+    keep running after the end         no     no     no     no     no     no
+    fork more than allowed             no     no     no     no     no     no
+    pass for a limit reached           no     no     no     no     no     no
+
+This holds with Landlock 6 (Linux 6.12) or newer. Before, at the level "landlock" as an ordinary user, other
+processes can be signalled; see `landlock.py`. At "posix" as an ordinary user, a submission that ends its watcher
+ends with it, but what it started may go on. Root needs a throw-away user, which must be nobody else's at
+the same time. Whether a file exists, and how large it is, can be seen at every level.
+"""
+
+import os
+import signal
+import stat
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from onnxlab.grading import call_filter, landlock, watching
+from onnxlab.grading.levels import Ending, Level, Limits, ending
+from onnxlab.grading.limits import limit
+from onnxlab.grading.namespaces import isolate
+from onnxlab.grading.system_calls import LINUX, die_with_parent, processor
+from onnxlab.grading.users import NOBODY, become, no_new_privileges
+from onnxlab.grading.watching import why_it_failed
+
+__all__ = ["enter", "probe", "why_it_failed"]
+
+_NOTHING_FORBIDDEN = 42
+
+
+def enter(
+    folder: Path, readable: Sequence[Path], level: Level, limits: Limits, user: int | None = None
+) -> None:
+    """Confine this process: fork, watch the fork from outside, and return only in it.
+
+    To be called in a process with one thread that nothing else needs. The watcher exits with an `Ending`. Ask it
+    to end with SIGTERM, not SIGKILL: then it ends what it watches first. It does so too when its parent dies.
+
+    Args:
+        folder: The only folder in which it may write. It must belong to the user.
+        readable: Files and folders that it may read and run.
+        level: How far it is confined.
+        limits: What it may use.
+        user: The user that it becomes, if this is root's process. It must be nobody else's at the same time.
+    """
+    parent = os.getppid()
+    try:
+        watching.prepare(parent)
+        folder = folder.resolve(strict=True)
+        if level is Level.FULL:
+            isolate(folder)
+            watching.prepare(parent)  # new namespaces can undo it
+        hear, tell = os.pipe()
+        process = os.fork()
+    except BaseException as error:
+        watching.failed(folder, error)
+        os._exit(Ending.SANDBOX_FAILED)
+    if process:
+        os.close(tell)
+        watching.watch(process, hear, folder, limits)
+    code = Ending.SANDBOX_FAILED
+    try:
+        os.close(hear)
+        _confine(folder, readable, level, limits, user)
+        os.write(tell, watching.READY)  # fails if the watcher has died meanwhile
+        os.close(tell)
+        return
+    except BaseException as error:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        where = f": {error.filename}" if isinstance(error, OSError) and error.filename else ""
+        os.write(tell, f"{said or type(error).__name__}{where}".encode("utf-8", "replace"))
+        os._exit(code)
+
+
+def probe(level: Level) -> str:
+    """Try a level in a process forked from this one, which must have one thread.
+
+    Returns:
+        Why it cannot be had; "" if it can.
+    """
+    if not hasattr(os, "fork"):
+        return "this system has no fork"
+    if level is not Level.POSIX and not LINUX:
+        return f"{sys.platform} has neither namespaces nor Landlock; grade on Linux for that"
+    if level is not Level.POSIX and processor() not in call_filter.PROCESSORS:
+        return f"the system calls of this processor ({processor()}) are not known"
+    user = NOBODY if os.geteuid() == 0 else None
+    with tempfile.TemporaryDirectory(prefix="onnxlab-probe-") as name:
+        folder = Path(name)
+        if user:
+            os.chown(folder, user, user)
+        process = os.fork()
+        if not process:
+            code = 1
+            try:
+                enter(folder, [Path("/usr"), Path("/lib")], level, Limits(wall=10), user)
+                code = _holes(folder, level)
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(process, 0)
+        came = ending(os.waitstatus_to_exitcode(status))
+        if came is Ending.FINISHED:
+            return ""
+        return why_it_failed(folder) if came is Ending.SANDBOX_FAILED else "it does not confine"
+
+
+def _confine(folder: Path, readable: Sequence[Path], level: Level, limits: Limits, user: int | None) -> None:
+    root = os.geteuid() == 0
+    os.setsid()
+    become(user, readable)
+    if LINUX:
+        die_with_parent(signal.SIGKILL)
+    os.umask(0o077)
+    os.chdir(folder)
+    if not os.access(".", os.R_OK | os.W_OK | os.X_OK):
+        raise PermissionError(0, f"user {os.geteuid()} cannot write in its folder", str(folder))
+    limit(limits, counted_alone=root or level is Level.FULL)
+    if not LINUX:
+        return
+    no_new_privileges()
+    if level is not Level.POSIX:
+        landlock.restrict(readable, folder)
+    if level is not Level.POSIX or processor() in call_filter.PROCESSORS:
+        call_filter.filter_calls(files_are_own=not root and level is not Level.FULL)
+
+
+def _holes(folder: Path, level: Level) -> int:
+    """Return 0 in a process that is confined as it should be."""
+    (folder / "own").write_text("")
+    if not stat.S_ISDIR(Path.cwd().stat().st_mode):
+        return _NOTHING_FORBIDDEN
+    if level is Level.FULL and os.getpid() != 1:
+        return _NOTHING_FORBIDDEN
+    if level is not Level.POSIX:
+        try:
+            os.listdir("/etc")  # noqa: PTH208 - the call itself is the question
+        except PermissionError:
+            return 0
+        return _NOTHING_FORBIDDEN
+    return 0
