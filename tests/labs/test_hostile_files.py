@@ -1,0 +1,100 @@
+"""What a judge reads may have been written by anything: it says what is wrong, whatever that is."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import parser
+from test_contract import CONTRACTS
+
+from onnxlab.labs.checking import judge, questions_seed
+from onnxlab.labs.exercise import exercise
+from onnxlab.labs.producing import produce
+from onnxlab.labs.work import Work
+
+HEAD = '<ir_version: 8, opset_import: ["" : 18]>'
+TEXTS = {
+    "other names": "g (float[N, 4] a, int64 b) => (float[N, 4] c) { c = Identity (a) }",
+    "text": "g (string[N] x) => (string[N] y) { y = Identity (x) }",
+    "a sequence": "g (float[n] x) => (seq(float[n]) y) { y = SequenceConstruct (x, x) }",
+    "of a sequence": "g (seq(float[n]) x) => (float[n] y) "
+    "{ i = Constant <value = int64 {0}> () y = SequenceAt (x, i) }",
+    "an optional": "g (float[N, M] x) => (optional(float[N, M]) y) { y = Optional (x) }",
+    "no input": "g () => (float[2] y) { y = Constant <value = float[2] {1.0, 2.0}> () }",
+    "truth": "g (float x) => (bool y) { y = Greater (x, x) }",
+    "half": "g (float16[N, 4] x) => (float16[N, 4] y) { y = Identity (x) }",
+    "unknown operator": "g (float[N] x) => (float[N] y) { y = Nothing (x) }",
+    "two outputs": "g (float[n] x) => (float[n] y, float[n] z) { y = Abs (x) z = Neg (x) }",
+}
+JSON = ["null", "3", '"x"', "[]", "{}", "[null]", '["a", "b"]', "[[1, 2]]", '[[["image", 3]], [], [], []]']
+JSON += ["NaN", '{"a": null}', '{"a": [[]], "1": {"b": "c"}}', '{"a"', "[" * 50_000, "9" * 5_000, "true"]
+ARRAYS = [
+    np.zeros(()),
+    np.zeros((0, 3)),
+    np.full((2, 2), np.nan),
+    np.zeros((1,) * 9, np.int8),
+    np.ones(3, bool),
+]
+
+
+def models() -> list[bytes]:
+    plain = parser.parse_model(HEAD + TEXTS["truth"])
+
+    def changed(change) -> bytes:
+        model = onnx.ModelProto()
+        model.CopyFrom(plain)
+        change(model)
+        return model.SerializeToString()
+
+    return [
+        *(parser.parse_model(HEAD + text).SerializeToString() for text in TEXTS.values()),
+        *(b"", b"\0" * 10, b"hello", bytes(range(256))),
+        changed(lambda model: model.graph.node[0].input.__setitem__(0, "y")),
+        changed(lambda model: model.graph.input[0].ClearField("type")),
+        changed(lambda model: model.graph.ClearField("output")),
+        changed(lambda model: model.graph.node.append(model.graph.node[0])),
+        changed(lambda model: model.ClearField("opset_import")),
+        changed(lambda model: model.graph.initializer.add(name="w", data_type=99, dims=[-2])),
+    ]
+
+
+@pytest.fixture(scope="module", params=sorted(CONTRACTS))
+def produced(request, tmp_path_factory):
+    """The folder of a right answer, and its exercise."""
+    _, record = exercise(request.param)
+    folder: Path = tmp_path_factory.mktemp(request.param)
+    answers = dict(zip(record.answers, CONTRACTS[request.param].right[0], strict=True))
+    assert produce(record, answers, Work(folder, questions_seed(record, 0))).status is None
+    return record, folder
+
+
+@pytest.mark.parametrize("kind", ["onnx", "json", "npy"])
+def test_judge_survives_any_file(produced, kind):
+    record, folder = produced
+    work = Work(folder, questions_seed(record, 0))
+    for path in sorted(folder.glob(f"*.{kind}")):
+        before = path.read_bytes()
+        try:
+            for content in contents(kind):
+                path.write_bytes(content)
+                assert all(finding.holds in (True, False) for finding in judge(record, work, 0))
+            path.unlink()
+            assert all(finding.holds in (True, False) for finding in judge(record, work, 0))
+        finally:
+            path.write_bytes(before)
+
+
+def contents(kind: str) -> list[bytes]:
+    if kind == "onnx":
+        return models()
+    if kind == "json":
+        return [text.encode() for text in JSON]
+    return [*map(saved, ARRAYS), b"", b"\x93NUMPY"]
+
+
+def saved(array) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
