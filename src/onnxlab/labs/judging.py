@@ -80,7 +80,7 @@ def require_exported(work: Work, name: str) -> onnx.ModelProto:
         kept = work.json(name)
         if isinstance(kept, list) and len(kept) == 2 and all(isinstance(text, str) for text in kept):
             reason, where = kept
-            look = f"Your {where[:_LONGEST]}" if where else "What does this exporter say to your module?"
+            look = where[:_LONGEST] or "What does this exporter say of your module?"
             raise Wrong(reason[: 2 * _LONGEST], look)
     return work.model(name)
 
