@@ -80,3 +80,12 @@ def test_deeply_nested_json_is_refused(work):
     (work.folder / "facts.json").write_text("[" * 100_000)
     with pytest.raises(Wrong, match="cannot be read"):
         work.json("facts")
+
+
+def test_weights_in_another_file_are_refused(work):
+    weight = onnx.TensorProto(name="w", data_type=1, dims=[1], data_location=onnx.TensorProto.EXTERNAL)
+    weight.external_data.add(key="location", value="/etc/passwd")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["w"], ["y"])], "g", [], [], [weight])
+    (work.folder / "model.onnx").write_bytes(onnx.helper.make_model(graph).SerializeToString())
+    with pytest.raises(Wrong, match="cannot be read"):
+        work.model("model")

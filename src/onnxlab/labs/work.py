@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from onnxlab.errors import OnnxLabError
 from onnxlab.facts.distance import Array
 from onnxlab.facts.loading import ModelLike, load
 from onnxlab.facts.origins import strip_origins
@@ -87,9 +88,9 @@ class Work:
         """
         data = self._read(name, "onnx")
         try:
-            return onnx.load_model_from_string(data)
-        except Exception as error:  # protobuf raises many kinds
-            msg = f"The file {name}.onnx is not an ONNX model: {type(error).__name__}."
+            return load(data)  # refuses weights that lie in another file
+        except OnnxLabError as error:
+            msg = f"The model {name}.onnx cannot be read: {' '.join(str(error).split())[:200]}"
             raise Wrong(msg) from None
 
     def json(self, name: str) -> Any:  # noqa: ANN401 - JSON can be anything
