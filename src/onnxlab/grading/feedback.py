@@ -1,0 +1,237 @@
+"""What a student reads about their work, and the instructor's list of all students: pages of plain HTML.
+
+A page is made from rows alone. The seed, the judges and other students' work are not in them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+from onnxlab.errors import OnnxLabError, UnknownExercise
+from onnxlab.grading import evidence
+from onnxlab.grading.intake import safe_name
+from onnxlab.grading.ledger import Graded
+from onnxlab.grading.page import COLOURS, escaped, marked_up, page
+from onnxlab.grading.whole_files import write_whole
+from onnxlab.labs.exercise import exercise, lab
+from onnxlab.labs.outcome import Evidence, Status
+
+__all__ = ["Picture", "student_page", "write_feedback"]
+
+Picture: TypeAlias = Callable[[bytes, Sequence[str]], str]
+"""Draws a model with some of it highlighted, as an `<img>` tag. May raise `OnnxLabError`."""
+
+_MARKS = {True: "\u2713", False: "\u2717", None: "\u2013"}
+_DRAWN = 64  # pictures that are kept for the next student: many make the same mistake
+
+
+def write_feedback(
+    folder: Path,
+    rows: Iterable[Graded],
+    picture: Picture,
+    *,
+    failures: Mapping[tuple[str, str], str] | None = None,
+    ignored: Iterable[tuple[Path, str]] = (),
+) -> int:
+    """Write `feedback/<student>.html` for each student, and `index.html` for the instructor.
+
+    Args:
+        folder: The output folder, with the folder of evidence in it.
+        rows: The rows that count, by student.
+        picture: Draws a model.
+        failures: What could not be graded, by student and lab; only the instructor reads why.
+        ignored: The files that were not taken, for the instructor.
+
+    Returns:
+        How many students have a page.
+    """
+    failures = failures or {}
+    draw = _drawing(picture)
+    listed: dict[str, dict[str, tuple[int, int]]] = {}
+    for student, group in groupby(rows, key=lambda row: row.student):
+        own = list(group)
+        pending = sorted(lab_name for name, lab_name in failures if name == student)
+        text = student_page(student, own, draw, lambda name: evidence.kept(folder, name), pending)
+        write_whole(folder / "feedback" / f"{safe_name(student)}.html", text)
+        listed[student] = {
+            name: (sum(row.points for row in each), sum(row.possible for row in each))
+            for name, each in _by_lab(own)
+        }
+    write_whole(folder / "index.html", _index(listed, failures, sorted(ignored)))
+    return len(listed)
+
+
+def student_page(
+    student: str,
+    rows: Sequence[Graded],
+    picture: Picture,
+    kept: Callable[[str], Evidence | None],
+    pending: Sequence[str] = (),
+) -> str:
+    """Return one student's page.
+
+    Args:
+        student: The student.
+        rows: The student's rows, by lab.
+        picture: Draws a model.
+        kept: Reads the graphs of a file's name.
+        pending: Labs whose newest submission could not be graded yet.
+    """
+    points, possible = sum(row.points for row in rows), sum(row.possible for row in rows)
+    parts = [f"<h1><bdi>{escaped(student, 200)}</bdi> {_points(points, possible)}</h1>"]
+    parts += [
+        f"<p>Your newest submission for {_lab_title(name)} is not graded yet; that is not your fault.</p>"
+        for name in pending
+    ]
+    for name, own in _by_lab(rows):
+        points, possible = sum(row.points for row in own), sum(row.possible for row in own)
+        parts.append(f"<h2>{_lab_title(name)} {_points(points, possible)}</h2>")
+        if own[0].submission_note:
+            parts.append("<p>When your notebook was run from top to bottom:</p>")
+            parts.append(f"<pre>{escaped(own[0].submission_note, lines=True)}</pre>")
+        parts += [_exercise(row, picture, kept) for row in own]
+    return page(f"Feedback for {student}", "\n".join(parts))
+
+
+def _exercise(row: Graded, picture: Picture, kept: Callable[[str], Evidence | None]) -> str:
+    outcome = row.outcome
+    status = _status(row.status)
+    word = f'<span class="status">{escaped(row.status)}</span>'
+    parts = [f"<h3>{_exercise_title(row.exercise)} {_points(row.points, row.possible)}</h3><p>{word}</p>"]
+    if outcome.get("message"):
+        parts.append(f"<p>{marked_up(outcome['message'])}</p>")
+    if outcome.get("where"):
+        number, _, code = str(outcome["where"]).partition(":")
+        parts.append(f"<p>In your code, {escaped(number)}:</p><pre>{escaped(code.strip())}</pre>")
+    findings = [each for each in outcome.get("findings") or [] if isinstance(each, dict)]
+    if findings:
+        items = "".join(
+            f'<li data-mark="{_MARKS.get(each.get("holds"), "")}">{marked_up(each.get("title", ""))}</li>'
+            for each in findings
+        )
+        parts.append(f'<ul class="parts">{items}</ul>')
+    failed = next((each for each in findings if each.get("holds") is False), None)
+    if failed:
+        parts += _failure(failed)
+    if row.evidence and (graphs := kept(row.evidence)):
+        parts.append(_graphs(graphs, picture))
+    if outcome.get("printed") and not failed:
+        parts.append(f'<p class="aside">Your functions printed {_number(outcome["printed"])} characters.</p>')
+    return f'<section class="exercise" style="--tone: {COLOURS[status]}">{"".join(parts)}</section>'
+
+
+def _failure(failed: Mapping[str, Any]) -> list[str]:
+    parts = [f"<p>{marked_up(failed.get('message', ''))}</p>"]
+    difference = failed.get("difference")
+    if isinstance(difference, dict):
+        names = (("for", "given"), ("right is", "expected"), ("yours gives", "got"))
+        rows = "".join(
+            f"<dt>{shown}</dt><dd>{escaped(difference.get(name, ''), lines=True)}</dd>"
+            for shown, name in names
+        )
+        parts.append(f"<dl>{rows}</dl>")
+    if failed.get("look_at"):
+        parts.append(f"<p><em>Look at:</em> {marked_up(failed['look_at'])}</p>")
+    return parts
+
+
+def _graphs(graphs: Evidence, picture: Picture) -> str:
+    shown = [("Your model", graphs.model), ("What was expected", graphs.expected)]
+    figures = "".join(
+        f"<figure><figcaption>{caption}</figcaption>{picture(model, graphs.highlight)}</figure>"
+        for caption, model in shown
+        if model is not None
+    )
+    return f'<div class="graphs">{figures}</div>'
+
+
+def _drawing(picture: Picture) -> Picture:
+    """A picture function that remembers, and that always gives something."""
+
+    @lru_cache(maxsize=_DRAWN)
+    def draw(model: bytes, highlight: tuple[str, ...]) -> str:
+        try:
+            return picture(model, highlight)
+        except OnnxLabError:
+            return '<p class="aside">This graph could not be drawn.</p>'
+
+    return lambda model, highlight: draw(model, tuple(highlight))
+
+
+def _index(
+    students: Mapping[str, Mapping[str, tuple[int, int]]],
+    failures: Mapping[tuple[str, str], str],
+    ignored: Sequence[tuple[Path, str]],
+) -> str:
+    labs = sorted({name for each in students.values() for name in each})
+    heads = "".join(f'<th class="number">{_lab_title(name)}</th>' for name in labs)
+    lines = []
+    for student, marks in students.items():
+        link = f"feedback/{quote(safe_name(student))}.html"
+        cells = "".join(
+            f'<td class="number">{_of(*marks[name]) if name in marks else "not submitted"}</td>'
+            for name in labs
+        )
+        total = sum(points for points, _ in marks.values())
+        lines.append(
+            f'<tr><td><a href="{link}"><bdi>{escaped(student, 200)}</bdi></a></td>'
+            f'<td class="number">{total}</td>{cells}</tr>'
+        )
+    parts = [
+        f"<h1>{len(students)} students</h1>",
+        '<p>For the instructor. <a href="grades.csv">grades.csv</a>, '
+        '<a href="summary.html">exercises and mistakes</a>.</p>',
+        f'<div class="wide"><table><tr><th>student</th><th class="number">total</th>{heads}</tr>'
+        f"{''.join(lines)}</table></div>",
+    ]
+    if failures:
+        parts.append("<h2>Not graded: the grader failed</h2><p>The next run tries these again.</p>")
+        parts.append(
+            _listing((f"{student}, {name}", why) for (student, name), why in sorted(failures.items()))
+        )
+    if ignored:
+        parts.append("<h2>Files that were not taken</h2>")
+        parts.append(_listing((str(path), why) for path, why in ignored))
+    return page("Grades", "\n".join(parts))
+
+
+def _listing(pairs: Iterable[tuple[str, str]]) -> str:
+    items = "".join(f"<li><bdi>{escaped(what, 400)}</bdi>: {escaped(why, 400)}</li>" for what, why in pairs)
+    return f"<ul>{items}</ul>"
+
+
+def _by_lab(rows: Iterable[Graded]) -> list[tuple[str, list[Graded]]]:
+    return [(name, list(each)) for name, each in groupby(rows, key=lambda row: row.lab)]
+
+
+def _lab_title(name: str) -> str:
+    try:
+        return f"{escaped(name.partition('_')[0].replace('lab', 'Lab '))}: {escaped(lab(name).title)}"
+    except UnknownExercise:  # a lab that there is no more
+        return escaped(name)
+
+
+def _exercise_title(name: str) -> str:
+    try:
+        return f"{escaped(exercise(name)[1].title)} <code>{escaped(name)}</code>"
+    except UnknownExercise:
+        return f"<code>{escaped(name)}</code>"
+
+
+def _points(points: int, possible: int) -> str:
+    return f'<span class="points">{_of(points, possible)} points</span>'
+
+
+def _of(points: int, possible: int) -> str:
+    return f"{points} of {possible}"
+
+
+def _number(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else "some"
+
+
+def _status(text: str) -> Status:
+    return Status(text) if text in list(Status) else Status.ERROR

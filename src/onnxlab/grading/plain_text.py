@@ -1,0 +1,32 @@
+"""What a submission says, made fit to be shown: no control characters, no turned text, not too long."""
+
+import unicodedata
+
+__all__ = ["plain"]
+
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def plain(text: object, most: int = 2000, *, lines: bool = False) -> str:
+    r"""Return a text with everything that a terminal or a page could take for an order replaced.
+
+    Args:
+        text: Anything; what is not a string is turned into one.
+        most: How many characters are kept.
+        lines: Whether line ends stay.
+
+    Example:
+        >>> plain("a\x1b[2Jb\u202e", 3), plain("one\ntwo"), plain("one\ntwo", lines=True)
+        ('a\ufffd[…', 'one two', 'one\ntwo')
+    """
+    source = text if isinstance(text, str) else str(text)
+    cut = source if len(source) <= most else source[:most] + "…"
+    kept = "\n" if lines else ""
+    return "".join(
+        character
+        if character in kept or unicodedata.category(character) not in _HIDDEN
+        else " "
+        if character in "\n\r\t"
+        else "\ufffd"
+        for character in cut
+    )

@@ -1,0 +1,129 @@
+"""The class's grades as a table for a spreadsheet or a learning platform, and the counts of a run."""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from onnxlab.grading.ledger import Graded
+from onnxlab.grading.whole_files import write_whole
+from onnxlab.labs.outcome import Status
+
+__all__ = ["NOT_GRADED", "NOT_SUBMITTED", "Counts", "count", "write_grades"]
+
+NOT_SUBMITTED = "not submitted"
+NOT_GRADED = "not graded"  # the grader failed: no mark, and so no total
+_FORMULA = tuple("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a run, and those before it in the same folder, came to.
+
+    Attributes:
+        students: How many students have rows.
+        submissions: How many submissions.
+        statuses: How many exercises stand how.
+        failed: How many submissions could not be graded.
+    """
+
+    students: int
+    submissions: int
+    statuses: dict[Status, int]
+    failed: int = 0
+
+    def line(self) -> str:
+        """Return the counts as one line.
+
+        Example:
+            >>> Counts(2, 2, {Status.PASSED: 7, Status.ERROR: 1}).line()
+            '2 submissions of 2 students; exercises: 7 passed, 1 error'
+        """
+        text = f"{_many(self.submissions, 'submission')} of {_many(self.students, 'student')}"
+        shown = [f"{self.statuses[each]} {each}" for each in Status if self.statuses.get(each)]
+        if shown:
+            text += f"; exercises: {', '.join(shown)}"
+        if self.failed:
+            text += f"; {_many(self.failed, 'submission')} not graded (the grader failed; run it again)"
+        return text
+
+
+def count(rows: Iterable[Graded], failures: Collection[tuple[str, str]] = ()) -> Counts:
+    """Count rows.
+
+    Args:
+        rows: The rows, one for each student and exercise.
+        failures: The students and labs that could not be graded.
+    """
+    statuses: Counter[Status] = Counter()
+    submissions: set[tuple[str, str]] = set()
+    for row in rows:
+        statuses[Status(row.status)] += 1
+        submissions.add((row.student, row.lab))
+    students = {student for student, _ in submissions}
+    return Counts(len(students), len(submissions), dict(statuses), len(failures))
+
+
+def write_grades(path: Path, rows: Iterable[Graded], failures: Collection[tuple[str, str]] = ()) -> None:
+    """Write grades.csv: for each student the total, each lab's points, each exercise's points and status.
+
+    A lab that only others handed in counts 0 and stands as "not submitted". Where the grader failed, the
+    points are left empty, and so is the total: nobody gets a mark that they did not earn. A name that a
+    spreadsheet would take for a formula gets an apostrophe before it.
+
+    Args:
+        path: The file.
+        rows: The rows, by student.
+        failures: The students and labs that could not be graded.
+    """
+    labs: dict[str, dict[str, int]] = {}  # what each exercise can give
+    students: dict[str, dict[str, tuple[int, str]]] = {student: {} for student, _ in failures}
+    for row in rows:
+        labs.setdefault(row.lab, {}).setdefault(row.exercise, row.possible)
+        students.setdefault(row.student, {})[row.exercise] = (row.points, row.status)
+    lost: dict[str, set[str]] = {}
+    for student, lab in failures:
+        lost.setdefault(student, set()).add(lab)
+        labs.setdefault(lab, {})
+    ordered = sorted(labs)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["student", "total", "possible", *_headings(labs, ordered)])
+    possible = sum(sum(each.values()) for each in labs.values())
+    for student in sorted(students, key=lambda name: name.encode("utf-8", "surrogatepass")):
+        cells, total = _cells(students[student], labs, ordered, lost.get(student, set()))
+        writer.writerow([_guarded(student), "" if student in lost else total, possible, *cells])
+    write_whole(path, text.getvalue())
+
+
+def _headings(labs: dict[str, dict[str, int]], ordered: list[str]) -> list[str]:
+    exercises = [exercise for lab in ordered for exercise in labs[lab]]
+    return [*ordered, *(name for each in exercises for name in (each, f"{each} status"))]
+
+
+def _cells(
+    marks: dict[str, tuple[int, str]], labs: dict[str, dict[str, int]], ordered: list[str], lost: set[str]
+) -> tuple[list[object], int]:
+    points_of_labs: list[object] = []
+    of_exercises: list[object] = []
+    total = 0
+    for lab in ordered:
+        if lab in lost:
+            points_of_labs.append("")
+            of_exercises += ["", NOT_GRADED] * len(labs[lab])
+            continue
+        found = [marks.get(exercise, (0, NOT_SUBMITTED)) for exercise in labs[lab]]
+        points_of_labs.append(sum(points for points, _ in found))
+        of_exercises += [cell for pair in found for cell in pair]
+        total += sum(points for points, _ in found)
+    return [*points_of_labs, *of_exercises], total
+
+
+def _guarded(name: str) -> str:
+    return f"'{name}" if name.lstrip(" \u00a0").startswith(_FORMULA) else name
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number:,} {what}s"

@@ -1,0 +1,77 @@
+"""The code cells of a notebook in any state."""
+
+import codecs
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from onnxlab.errors import OnnxLabError
+
+__all__ = ["NotebookUnreadable", "cells_of"]
+
+
+class NotebookUnreadable(OnnxLabError):
+    """A submission is no notebook that could be run. Its text is one line, for the student."""
+
+
+def cells_of(data: bytes) -> list[str]:
+    r"""Return the sources of the code cells in order; nothing else of a notebook is looked at.
+
+    Notebooks of formats 3 (with worksheets) and 4, of any kernel, with or without metadata. A cell whose
+    source is no text counts as empty. Magics and shell lines stay as they are.
+
+    Raises:
+        NotebookUnreadable: If there is no notebook in these bytes, or it has no cells.
+
+    Example:
+        >>> cells_of(b'{"cells": [{"cell_type": "code", "source": ["x = 1\\n", "x"]}]}')
+        ['x = 1\nx']
+    """
+    cells = list(_cells(_notebook(data)))
+    if not cells:
+        msg = "The notebook has no cells."
+        raise NotebookUnreadable(msg)
+    return [_source(cell) for cell in cells if cell.get("cell_type") == "code"]
+
+
+def _notebook(data: bytes) -> dict[str, Any]:
+    if not data.strip(b"\x00 \t\r\n" + codecs.BOM_UTF8):
+        msg = "The file is empty."
+        raise NotebookUnreadable(msg)
+    try:
+        text = data.decode(json.detect_encoding(data))
+    except UnicodeDecodeError as error:
+        msg = f"The file is not text: byte {error.start} is not {error.encoding.upper()}."
+        raise NotebookUnreadable(msg) from None
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        if any(line.startswith("<<<<<<< ") for line in text.splitlines()):
+            msg = "The file holds an unresolved merge conflict of Git."
+        else:
+            msg = f"The file is not JSON: {error.msg}, line {error.lineno}."
+        raise NotebookUnreadable(msg) from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, a thousand brackets
+        msg = "The file is JSON that no notebook would hold."
+        raise NotebookUnreadable(msg) from None
+    if not isinstance(found, dict) or not ({"cells", "worksheets"} & found.keys()):
+        msg = "The file is JSON, but not a notebook: it has no list of cells."
+        raise NotebookUnreadable(msg)
+    return found
+
+
+def _cells(notebook: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    sheets = notebook.get("worksheets")
+    lists = [notebook.get("cells")]
+    if isinstance(sheets, list):
+        lists += [sheet.get("cells") for sheet in sheets if isinstance(sheet, dict)]
+    for cells in lists:
+        if isinstance(cells, list):
+            yield from (cell for cell in cells if isinstance(cell, dict))
+
+
+def _source(cell: dict[str, Any]) -> str:
+    source = cell.get("source", cell.get("input", ""))
+    if isinstance(source, list):
+        return "".join(line for line in source if isinstance(line, str))
+    return source if isinstance(source, str) else ""

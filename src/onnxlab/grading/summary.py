@@ -1,0 +1,135 @@
+"""How a class did: which exercises, and which mistakes are behind them."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnxlab.grading.ledger import Graded
+from onnxlab.grading.page import COLOURS, escaped, marked_up, page
+from onnxlab.grading.plain_text import plain
+from onnxlab.grading.whole_files import write_whole
+from onnxlab.labs.outcome import Status
+
+__all__ = ["Standing", "mistake", "standings", "summary_html", "summary_text", "write_summary"]
+
+_SHOWN = 3
+_NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a class stands with one exercise.
+
+    Attributes:
+        lab: The lab.
+        exercise: The exercise.
+        statuses: How many students stand how.
+        mistakes: The most frequent messages with their counts.
+    """
+
+    lab: str
+    exercise: str
+    statuses: dict[Status, int]
+    mistakes: tuple[tuple[str, int], ...]
+
+    @property
+    def students(self) -> int:
+        """How many handed the exercise's lab in."""
+        return sum(self.statuses.values())
+
+
+def standings(rows: Iterable[Graded]) -> list[Standing]:
+    """Count how a class stands, by lab and in the order of the exercises.
+
+    Messages that differ in numbers only count as one mistake; the one shown is the most frequent of them.
+    """
+    statuses: dict[tuple[str, str], Counter[Status]] = defaultdict(Counter)
+    messages: dict[tuple[str, str], dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    for row in rows:
+        key = (row.lab, row.exercise)
+        statuses[key][Status(row.status)] += 1
+        if text := mistake(row.outcome):
+            messages[key][_NUMBER.sub("#", text)][text] += 1
+    ordered = sorted(statuses, key=lambda key: key[0])  # stable: exercises stay in the order of their lab
+    return [Standing(*key, dict(statuses[key]), _most_frequent(messages[key])) for key in ordered]
+
+
+def mistake(outcome: dict[str, Any]) -> str:
+    """Return what an outcome says in one line: the first part that does not hold, else the error."""
+    findings = [each for each in outcome.get("findings") or [] if isinstance(each, dict)]
+    failed = next((each for each in findings if each.get("holds") is False), None)
+    return plain((failed or outcome).get("message") or "", 300)
+
+
+def summary_text(found: Sequence[Standing], width: int = 100) -> str:
+    """Return a table for a terminal, with the mistakes below each exercise.
+
+    Args:
+        found: The standings.
+        width: The columns of the terminal.
+    """
+    names = max([len(each.exercise) for each in found] + [len("exercise")])
+    heads = [str(status) for status in Status]
+    lines = [f"{'exercise':<{names}}  " + "  ".join(heads)]
+    lab = ""
+    for each in found:
+        if each.lab != lab:
+            lab = each.lab
+            lines.append(f"{plain(lab, 60)}:")
+        numbers = "  ".join(f"{each.statuses.get(status, 0):>{len(status)}}" for status in Status)
+        lines.append(f"{plain(each.exercise, names):<{names}}  {numbers}")
+        for text, count in each.mistakes:
+            room = max(20, width - 8)
+            cut = text if len(text) <= room else f"{text[: room - 1]}…"
+            lines.append(f"  {count:>4}  {cut}")
+    return "\n".join(lines)
+
+
+def summary_html(found: Sequence[Standing]) -> str:
+    """Return the same as a page, with a bar for each exercise."""
+    key = "".join(f'<li style="--tone: {COLOURS[status]}">{status}</li>' for status in Status)
+    heads = "".join(f'<th class="number">{status}</th>' for status in Status)
+    lines, lab = [], ""
+    for each in found:
+        if each.lab != lab:
+            lab = each.lab
+            lines.append(f'<tr><th colspan="{3 + len(Status)}">{escaped(lab)}</th></tr>')
+        numbers = "".join(f'<td class="number">{each.statuses.get(status, 0)}</td>' for status in Status)
+        mistakes = "".join(f"<li>{count} \u00d7 {marked_up(text)}</li>" for text, count in each.mistakes)
+        lines.append(
+            f"<tr><td><code>{escaped(each.exercise)}</code></td><td>{_bar(each)}</td>{numbers}"
+            f'<td><ol class="mistakes">{mistakes}</ol></td></tr>'
+        )
+    head = f"<tr><th>exercise</th><th></th>{heads}<th>most frequent mistakes</th></tr>"
+    parts = [
+        "<h1>Exercises and mistakes</h1>",
+        "<p>For the instructor. Mistakes that differ in numbers only are counted together.</p>",
+        f'<ul class="key">{key}</ul>',
+        f'<div class="wide"><table>{head}',
+        *lines,
+        "</table></div>",
+    ]
+    return page("Exercises and mistakes", "\n".join(parts))
+
+
+def write_summary(path: Path, found: Sequence[Standing]) -> None:
+    """Write the page."""
+    write_whole(path, summary_html(found))
+
+
+def _bar(each: Standing) -> str:
+    parts = "".join(
+        f'<span style="--tone: {COLOURS[status]}; flex: {count}" title="{count} {status}"></span>'
+        for status in Status
+        if (count := each.statuses.get(status, 0))
+    )
+    said = ", ".join(f"{each.statuses[status]} {status}" for status in Status if each.statuses.get(status))
+    return f'<div class="bar" role="img" aria-label="{escaped(said)}">{parts}</div>'
+
+
+def _most_frequent(groups: dict[str, Counter[str]]) -> tuple[tuple[str, int], ...]:
+    found = [(max(texts, key=lambda text: (texts[text], text)), texts.total()) for texts in groups.values()]
+    return tuple(sorted(found, key=lambda each: (-each[1], each[0]))[:_SHOWN])
