@@ -71,6 +71,7 @@ def folded_with_linked_objects(model):
             new.append(ir.val(name, const_value=ir.tensor(array.astype(np.float32), name=name)))
             model.graph.register_initializer(new[-1])
         folded = ir.node("Conv", [conv.inputs[0], *new], conv.attributes)
+        folded.outputs[0].type, folded.outputs[0].shape = norm.outputs[0].type, norm.outputs[0].shape
         model.graph.insert_before(norm, folded)
         name = norm.outputs[0].name
         norm.outputs[0].replace_all_uses_with(folded.outputs[0], replace_graph_outputs=True)
@@ -229,6 +230,7 @@ CONTRACTS = {
             WrongAnswer(
                 "the output has another name", (output_renamed,), "the outputs of the model are others"
             ),
+            WrongAnswer("an empty model", (lambda model: onnx.ModelProto(),), "cannot be read"),
             WrongAnswer("the node is only deleted", (only_deleted,), "full_check=True) refuses"),
         ),
     ),
