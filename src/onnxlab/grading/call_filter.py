@@ -72,7 +72,8 @@ _ALWAYS = (
     _Rule(_same(428, 429, 430, 431, 432, 433, 442)),
     _Rule(((56, 220),), argument=0, mask=_CLONE_NAMESPACES, any_bit=True),  # clone
     _Rule(_same(435), errno.ENOSYS),  # clone3, whose flags cannot be seen; C libraries then take clone
-    # setpriority, ioprio_set, sched_setattr, _setscheduler, _setparam, migrate_pages, move_pages: of others too
+    # setpriority, ioprio_set, sched_setattr, sched_setscheduler, sched_setparam, migrate_pages, move_pages:
+    # they reach other processes too
     _Rule(((141, 140), (251, 30), (314, 274), (144, 119), (142, 118), (256, 238), (279, 239))),
     # prlimit64 and sched_setaffinity: only of oneself
     _Rule(((302, 261), (203, 122)), argument=0, values=(0,), unless=True),
@@ -80,11 +81,13 @@ _ALWAYS = (
     _Rule(((157, 167),), argument=0, values=(_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE)),
 )
 _OWNERSHIP = (
-    # chmod, fchmod, fchmodat, fchmodat2, chown, fchown, lchown, fchownat, utime, utimes, futimesat, utimensat,
-    # setxattr, lsetxattr, fsetxattr, removexattr, lremovexattr, fremovexattr
+    # chmod, fchmod, fchmodat, fchmodat2, chown, fchown, lchown, fchownat: they do nothing and say that it is
+    # done, for shutil.copy() calls one of them
     _Rule(((90, None), (91, 52), (268, 53), (452, 452), (92, None), (93, 55), (94, None), (260, 54)), 0),
-    _Rule(((132, None), (235, None), (261, None), (280, 88)), 0),
-    _Rule(((188, 5), (189, 6), (190, 7), (197, 14), (198, 15), (199, 16)), 0),
+    # setxattr, lsetxattr, fsetxattr, removexattr, lremovexattr, fremovexattr
+    _Rule(((188, 5), (189, 6), (190, 7), (197, 14), (198, 15), (199, 16)), errno.ENOTSUP),
+    # utime, utimes, futimesat, utimensat: refused, for Path.touch() makes a file only if this fails
+    _Rule(((132, None), (235, None), (261, None), (280, 88))),
 )
 
 
@@ -95,7 +98,7 @@ def filter_calls(*, files_are_own: bool) -> None:
 
     Args:
         files_are_own: Whether files that are not to be touched belong to the same user. Then the calls that
-            change the mode, the owner or the time of a file do nothing: Landlock does not know them.
+            change the mode, the owner or the time of a file have no effect: Landlock does not know them.
 
     Raises:
         OSError: If the kernel cannot, or if the processor is not known here.
@@ -112,7 +115,7 @@ def filter_calls(*, files_are_own: bool) -> None:
 
 
 def _program(known: str, rules: tuple[_Rule, ...]) -> bytes:
-    """Return the filter in the kernel's own little language: eight bytes an instruction, jumps forward only."""
+    """Return the filter in the kernel's own little language: eight bytes a line, jumps forward only."""
     lines = [
         _line(_LOAD, _ARCHITECTURE_AT),
         _line(_EQUAL, _ARCHITECTURES[known], if_true=1),

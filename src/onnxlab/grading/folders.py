@@ -61,12 +61,12 @@ def remove(folder: Path) -> None:
 def _empty(top: int) -> None:
     """Remove everything in an open folder: what is in its folders is moved up, so that nothing is deep."""
     number = 0
-    while names := os.listdir(top):  # noqa: PTH208 - of a descriptor
+    while names := os.listdir(top):
         for name in names:
             if not stat.S_ISDIR(os.lstat(name, dir_fd=top).st_mode):
                 os.unlink(name, dir_fd=top)
                 continue
-            os.chmod(name, 0o700, dir_fd=top)  # noqa: PTH101 - below a descriptor
+            os.chmod(name, 0o700, dir_fd=top)
             inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
             try:
                 for below in os.listdir(inner):  # noqa: PTH208 - of a descriptor
@@ -79,13 +79,13 @@ def _empty(top: int) -> None:
 
 def _move_up(name: str, inner: int, new: str, top: int) -> None:
     if stat.S_ISDIR(os.lstat(name, dir_fd=inner).st_mode):
-        os.chmod(name, 0o700, dir_fd=inner)  # noqa: PTH101 - below a descriptor; moving writes its ".."
+        os.chmod(name, 0o700, dir_fd=inner)
     else:
         os.unlink(name, dir_fd=inner)
         return
     while True:
         try:
-            os.rename(name, new, src_dir_fd=inner, dst_dir_fd=top)  # noqa: PTH104 - below descriptors
+            os.rename(name, new, src_dir_fd=inner, dst_dir_fd=top)
         except OSError as error:
             if error.errno not in _TAKEN:
                 raise

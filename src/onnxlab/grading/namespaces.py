@@ -1,8 +1,8 @@
 """Namespaces: a network, processes, IPC objects and mounts of one's own.
 
-The process that asks stays among the processes it was in; the next one that it forks is the first of the new
-ones, and when that one ends, the kernel ends all the others. Everything mounted is read-only but for one folder:
-Landlock alone leaves it possible to change the mode, the owner or the time of a file of the same user.
+The process that asks stays among the processes it was in; the next one that it forks is the first of the
+new ones, and when that one ends, the kernel ends all the others. Everything mounted is read-only but for one
+folder, since Landlock alone lets the mode, the owner and the time of the same user's files be changed.
 """
 
 import ctypes
@@ -11,10 +11,11 @@ import os
 import struct
 from pathlib import Path
 
-from onnxlab.grading.system_calls import checked, libc
+from onnxlab.grading.system_calls import checked, libc, prctl
 
 __all__ = ["isolate"]
 
+_PR_SET_DUMPABLE = 4
 _NEW_MOUNTS = 0x00020000
 _NEW_IPC = 0x08000000
 _NEW_USERS = 0x10000000
@@ -55,13 +56,14 @@ def isolate(folder: Path) -> None:
 
 def _keep_identity(user: int, group: int) -> None:
     """Map this user, and nobody else, into the new namespace of users."""
+    prctl(_PR_SET_DUMPABLE, 1)  # or the files below are root's
     try:
         for name, text in (
-            ("setgroups", "deny"),
-            ("uid_map", f"{user} {user} 1"),
-            ("gid_map", f"{group} {group} 1"),
+            ("setgroups", b"deny"),
+            ("uid_map", b"%d %d 1" % (user, user)),
+            ("gid_map", b"%d %d 1" % (group, group)),
         ):
-            Path("/proc/self", name).write_text(text, "ascii")
+            Path("/proc/self", name).write_bytes(text)
     except OSError as error:
         raise OSError(error.errno, f"no user can be mapped into a new namespace: {error.strerror}") from None
 

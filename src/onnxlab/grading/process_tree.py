@@ -77,7 +77,7 @@ def memory(processes: Iterable[Process], enough: int) -> int:
 
     Args:
         processes: The processes.
-        enough: If they use no more than this even when what is shared is counted for each, that number will do.
+        enough: If they use no more than this even when what is shared is counted for each, that will do.
     """
     each = {process: _counted_for_each(process) for process in processes}
     if sum(each.values()) <= enough:

@@ -3,7 +3,7 @@
     enter(folder, readable, level, limits, user)
 
 forks. The process that called it becomes the watcher (`watching.py`) and never returns; the one in which the
-call returns is confined, for ever, with all that it starts. Its working folder is the only place it may write.
+call returns is confined, for ever, with all that it starts. Only its working folder can be written.
 
 What somebody inside can do at each level, as root's throw-away user and as the instructor's own user. A test
 tries each and compares it with this table:
@@ -27,6 +27,8 @@ tries each and compares it with this table:
     limit the grader                   no     no     no     no     no     no
     see the grader                     no     no     no     no     yes    yes
     read the grader's variables        no     no     no     no     no     yes
+    write the grader's memory          no     no     no     no     no     yes
+    write the watcher's memory         no     no     no     no     no     no
     use shared memory (/dev/shm)       no     no     no     no     yes    yes
     use shared memory (System V)       no     no     no     no     no     no
     use memory without a process       no     no     no     no     no     no
@@ -37,9 +39,11 @@ tries each and compares it with this table:
     pass for a limit reached           no     no     no     no     no     no
 
 This holds with Landlock 6 (Linux 6.12) or newer. Before, at the level "landlock" as an ordinary user, other
-processes can be signalled; see `landlock.py`. At "posix" as an ordinary user, a submission that ends its watcher
-ends with it, but what it started may go on. Root needs a throw-away user, which must be nobody else's at
-the same time. Whether a file exists, and how large it is, can be seen at every level.
+processes can be signalled; see `landlock.py`. At "posix" it holds where the filter of system calls is (Linux on
+x86_64 or aarch64). There, as an ordinary user, a submission that ends its watcher ends with it, but what it
+started may go on, and what it left outside its folder stays: that level is for machines without another. Root
+needs a throw-away user, which must be nobody else's at the same time. Whether a file exists, and how large it
+is, can be seen at every level.
 """
 
 import os
@@ -68,8 +72,9 @@ def enter(
 ) -> None:
     """Confine this process: fork, watch the fork from outside, and return only in it.
 
-    To be called in a process with one thread that nothing else needs. The watcher exits with an `Ending`. Ask it
-    to end with SIGTERM, not SIGKILL: then it ends what it watches first. It does so too when its parent dies.
+    To be called in a process with one thread that nothing else needs. The watcher exits with an `Ending`. Ask
+    it to end with SIGTERM, not SIGKILL: then it ends what it watches first. It does so too when its parent
+    dies.
 
     Args:
         folder: The only folder in which it may write. It must belong to the user.
@@ -93,18 +98,16 @@ def enter(
     if process:
         os.close(tell)
         watching.watch(process, hear, folder, limits)
-    code = Ending.SANDBOX_FAILED
     try:
         os.close(hear)
         _confine(folder, readable, level, limits, user)
         os.write(tell, watching.READY)  # fails if the watcher has died meanwhile
         os.close(tell)
-        return
     except BaseException as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        where = f": {error.filename}" if isinstance(error, OSError) and error.filename else ""
-        os.write(tell, f"{said or type(error).__name__}{where}".encode("utf-8", "replace"))
-        os._exit(code)
+        try:
+            os.write(tell, watching.in_words(error).encode("utf-8", "replace"))
+        finally:
+            os._exit(Ending.SANDBOX_FAILED)
 
 
 def probe(level: Level) -> str:

@@ -20,8 +20,8 @@ _CAPABILITY_VERSION = 0x20080522
 def become(user: int | None, readable: Sequence[Path]) -> None:
     """Become a user, if this process is root's, and keep no capability.
 
-    Except for one: where Python itself lies in a folder that only root can enter (`/root/.pyenv`), the right to
-    read any file is kept, since nothing could be imported without it.
+    Except for one: where Python itself lies in a folder that only root can enter (`/root/.pyenv`), the right
+    to read any file is kept, since nothing could be imported without it.
 
     Args:
         user: The user and group. It must be nobody else's, or two submissions could disturb each other.
@@ -57,8 +57,12 @@ def no_new_privileges() -> None:
 
 
 def _can_read(places: Sequence[Path]) -> bool:
-    needed = ((place, os.R_OK | (os.X_OK if place.is_dir() else 0)) for place in places if _exists(place))
-    return all(os.access(place, mode) for place, mode in needed)
+    # Not Path.is_dir(): it raises where a folder above cannot be entered.
+    return all(
+        os.access(place, os.R_OK | (os.X_OK if os.path.isdir(place) else 0))  # noqa: PTH112
+        for place in places
+        if _exists(place)
+    )
 
 
 def _exists(place: Path) -> bool:

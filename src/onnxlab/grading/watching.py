@@ -14,7 +14,7 @@ from onnxlab.grading.levels import Ending, Limits
 from onnxlab.grading.process_tree import descendants, end_all, hidden_disk, memory, own_memory
 from onnxlab.grading.system_calls import LINUX, die_with_parent, prctl
 
-__all__ = ["READY", "failed", "prepare", "why_it_failed", "watch"]
+__all__ = ["READY", "failed", "in_words", "prepare", "watch", "why_it_failed"]
 
 READY = b"confined"
 """What the other process says when it is confined; anything else is why it is not."""
@@ -23,7 +23,7 @@ _REASON = ".sandbox-failed"
 _LONGEST_REASON = 2000
 _EVERY = 0.25
 _MB = 2**20
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 
 
 class _Asked(BaseException):
@@ -53,6 +53,8 @@ def watch(process: int, report: int, folder: Path, limits: Limits) -> NoReturn:
     try:
         signal.signal(signal.SIGTERM, _asked)
         signal.pthread_sigmask(signal.SIG_SETMASK, set(signal.valid_signals()) - {signal.SIGTERM})
+        if LINUX:
+            prctl(_PR_SET_DUMPABLE, 0)  # the same user can then neither trace it nor open its memory
         code = _watch(process, report, folder, limits)
     except _Asked:
         code = Ending.CRASHED
@@ -73,21 +75,16 @@ def watch(process: int, report: int, folder: Path, limits: Limits) -> NoReturn:
 
 def failed(folder: Path, error: BaseException) -> None:
     """Leave word why a sandbox could not be had."""
+    path = folder / _REASON
     with contextlib.suppress(OSError):
-        flags = (
-            os.O_WRONLY
-            | os.O_CREAT
-            | os.O_TRUNC
-            | getattr(os, "O_NOFOLLOW", 0)
-            | getattr(os, "O_NONBLOCK", 0)
-        )
-        opened = os.open(folder / _REASON, flags, 0o644)
+        path.unlink(missing_ok=True)
+        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)  # its own, whatever was there
         with os.fdopen(opened, "wb") as file:
-            file.write(_in_words(error).encode("utf-8", "replace"))
+            file.write(in_words(error).encode("utf-8", "replace"))
 
 
 def why_it_failed(folder: Path) -> str:
-    """Return why there was no sandbox, after an `Ending.SANDBOX_FAILED`. For nothing else is it to be believed."""
+    """Return why there was no sandbox. To be believed after an `Ending.SANDBOX_FAILED` only."""
     with contextlib.suppress(OSError):
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         with os.fdopen(os.open(folder / _REASON, flags), "rb") as file:
@@ -95,7 +92,8 @@ def why_it_failed(folder: Path) -> str:
     return "it did not say why"
 
 
-def _in_words(error: BaseException) -> str:
+def in_words(error: BaseException) -> str:
+    """Return what an error says, in a line."""
     said = error.strerror if isinstance(error, OSError) else str(error)
     where = f": {error.filename}" if isinstance(error, OSError) and error.filename else ""
     return f"{said or type(error).__name__}{where}"
@@ -126,7 +124,7 @@ def _watch(process: int, report: int, folder: Path, limits: Limits) -> Ending:
                 return Ending.DISK
     if ended.code == 0:
         return Ending.FINISHED
-    if -ended.code in (signal.SIGXCPU, signal.SIGKILL) and ended.computed >= limits.cpu:
+    if -ended.code in (signal.SIGXCPU, signal.SIGKILL) and ended.computed > 0.9 * limits.cpu:
         return Ending.TIME
     return Ending.CRASHED
 

@@ -1,0 +1,395 @@
+"""Submissions that try to get out of the sandbox, at every level this machine has, as root and as a user.
+
+escapes.py holds what they try; each runs in a new Python, since one that ran tests has threads.
+"""
+
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onnxlab.grading import folders, landlock, levels, sandbox
+from onnxlab.grading.folders import TOO_MUCH, disk, remove
+from onnxlab.grading.levels import Ending, Level, NoIsolation, available, ending, strongest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces, Landlock and /proc are Linux's")
+
+ESCAPES = Path(__file__).with_name("escapes.py")
+ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+_users = itertools.count(300_000 + (os.getpid() % 50_000) * 1000)  # throw-away users that no other test has
+
+Report = dict[str, Any]
+Reports = dict[tuple[Level, str], Report]
+SEPARATELY = {
+    "keep running after the end": "test_a_daemon_does_not_outlive_the_end",
+    "fork more than allowed": "test_no_more_processes_than_allowed",
+    "pass for a limit reached": "test_a_submissions_own_code_never_passes_for_the_watchers",
+}
+
+
+def escape(do: str, level: Level, who: str, **wanted: Any) -> Report:
+    """Run a submission; return what came of it."""
+    user = {} if who == "user" and not ROOT else {"user" if who == "root" else "drop": next(_users)}
+    command = [sys.executable, str(ESCAPES), json.dumps({"do": do, "level": level, **user, **wanted})]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout, done.stderr
+    report: Report = json.loads(done.stdout)
+    return report
+
+
+@pytest.fixture(scope="module")
+def places() -> list[tuple[Level, str]]:
+    """The levels this machine has, for root and for an ordinary user."""
+    found = []
+    for who in ["root", "user"] if ROOT else ["user"]:
+        if who == "root":
+            reasons: dict[str, str] = {str(level): why for level, why in available().items()}
+        else:
+            reasons = escape("probe", Level.POSIX, who)
+        found += [(level, who) for level in Level if not reasons[level]]
+    if not found:
+        pytest.skip(f"this machine confines nothing: {reasons}")
+    return found
+
+
+@pytest.fixture
+def everywhere(places: list[tuple[Level, str]]) -> Callable[..., Reports]:
+    """Runs a submission at every level, and sees to it that nothing of it is left."""
+
+    def run(do: str, but: tuple[tuple[Level, str], ...] = (), **wanted: Any) -> Reports:
+        chosen = [place for place in places if place not in but]
+        with ThreadPoolExecutor(3) as pool:
+            reports = list(pool.map(lambda place: escape(do, *place, **wanted), chosen))
+        for place, report in zip(chosen, reports, strict=True):
+            assert not report["left"], place
+            assert not report["beats"], place
+            assert not report["written"], place
+            assert not report["heard"], place
+            assert report["victim"], place
+            assert report["removed"], place
+            assert report["secret"] == "seed 7", place
+            assert report["mode"] == 0o644, place
+            if report["ending"] == "SANDBOX_FAILED":
+                pytest.fail(f"{place}: {report['reason']}")
+        return dict(zip(chosen, reports, strict=True))
+
+    return run
+
+
+def endings(reports: Reports) -> set[str]:
+    return {report["ending"] for report in reports.values()}
+
+
+def answers(reports: Reports) -> list[Any]:
+    return [report["answer"] for report in reports.values()]
+
+
+def table() -> dict[str, dict[tuple[Level, str], bool]]:
+    """What sandbox.py says can be done."""
+    columns = [(level, who) for level in Level for who in ("root", "user")]
+    rows = re.findall(r"^    (\S.*?) {2,}((?:(?:yes|no) *){6})$", sandbox.__doc__ or "", re.MULTILINE)
+    assert len(rows) > 20
+    return {
+        _plain(name): dict(zip(columns, (word == "yes" for word in words.split()), strict=True))
+        for name, words in rows
+    }
+
+
+def _plain(name: str) -> str:
+    return " ".join(re.sub(r"[^a-z ]", " ", name.lower().replace("'", "")).split())
+
+
+def test_the_table_says_what_a_submission_can_do(everywhere: Callable[..., Reports]) -> None:
+    said = table()
+    for place, report in everywhere("try_everything").items():
+        found = report["answer"]
+        assert set(found) == set(said) - set(SEPARATELY)
+        expected = {name: row[place] for name, row in said.items() if name in found}
+        if landlock.abi() < 6 and place == (Level.LANDLOCK, "user"):
+            expected |= {"signal the grader": True, "signal the watcher": True}
+        assert found == expected, place
+
+
+def test_what_the_table_leaves_to_other_tests_is_tested() -> None:
+    assert set(SEPARATELY) <= set(table())
+    assert set(SEPARATELY.values()) <= set(globals())
+    assert not any(any(table()[name].values()) for name in SEPARATELY)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
+def test_older_landlocks_confine_files(places: list[tuple[Level, str]], version: int) -> None:
+    if landlock.abi() < version:
+        pytest.skip("this kernel's Landlock is older")
+    for place in places:
+        if place[0] is Level.LANDLOCK:
+            report = escape("try_everything", *place, landlock=version)
+            can = {name for name, worked in report["answer"].items() if worked}
+            signals = (
+                {"signal the grader", "signal the watcher"} if place[1] == "user" and version < 6 else set()
+            )
+            assert can == signals, place
+            assert bool(landlock.lacking(version)) == (version < 6)
+
+
+def test_honest_code_can_do_its_work(everywhere: Callable[..., Reports]) -> None:
+    reports = everywhere("use_what_it_may")
+    assert endings(reports) == {"FINISHED"}
+    assert answers(reports) == [[True, 0, True, 3]] * len(reports)
+
+
+def test_a_python_that_only_root_can_enter_still_imports(
+    places: list[tuple[Level, str]], tmp_path: Path
+) -> None:
+    """pytest's folder is root's alone, as /root is."""
+    closed = tmp_path / "python"
+    closed.mkdir()
+    (closed / "found.py").write_text("")
+    for level, who in places:
+        if who == "root":
+            report = escape("read_what_it_may", level, who, readable=[str(closed)])
+            assert report["answer"] == "found", level
+
+
+@pytest.mark.parametrize("do", ["loop_for_ever", "block_all_signals", "stop_itself"])
+def test_the_clock_ends_it(everywhere: Callable[..., Reports], do: str) -> None:
+    reports = everywhere(do, limits={"wall": 0.6})
+    assert endings(reports) == {"TIME"}
+    assert max(report["seconds"] for report in reports.values()) < 10
+
+
+def test_computing_for_too_long_is_a_matter_of_time(everywhere: Callable[..., Reports]) -> None:
+    assert endings(everywhere("loop_for_ever", limits={"cpu": 1})) == {"TIME"}
+
+
+def test_one_process_gets_no_more_memory(everywhere: Callable[..., Reports]) -> None:
+    assert set(answers(everywhere("fill_memory", limits={"memory": 200}))) == {"MemoryError"}
+
+
+@pytest.mark.parametrize(
+    "do",
+    ["fill_memory_with_processes", "fill_memory_with_shared_pages", "fill_memory_in_threads_children"],
+)
+def test_many_processes_have_memory_together(everywhere: Callable[..., Reports], do: str) -> None:
+    assert endings(everywhere(do, limits={"memory": 300})) == {"MEMORY"}
+
+
+def test_a_file_is_no_larger_than_allowed(everywhere: Callable[..., Reports]) -> None:
+    reports = everywhere("write_a_large_file", limits={"file": 8})
+    assert set(answers(reports)) == {"File too large"}
+    assert max(report["disk"] for report in reports.values()) < 9 * 2**20
+
+
+@pytest.mark.parametrize(
+    "do",
+    [
+        "fill_disk",
+        "fill_disk_and_end",
+        "fill_disk_with_empty_files",
+        "fill_disk_without_names",
+        "fill_disk_with_maps",
+        "hide_files_deep",
+        "hide_files_in_a_closed_folder",
+    ],
+)
+def test_all_files_are_no_more_than_allowed(everywhere: Callable[..., Reports], do: str) -> None:
+    assert endings(everywhere(do, limits={"disk": 20})) == {"DISK"}
+
+
+def test_a_fork_bomb_ends(everywhere: Callable[..., Reports]) -> None:
+    assert endings(everywhere("fork_for_ever", limits={"wall": 1, "processes": 20})) == {"TIME"}
+
+
+def test_no_more_processes_than_allowed(everywhere: Callable[..., Reports]) -> None:
+    reports = everywhere("count_forks", limits={"processes": 20})
+    assert max(answers(reports)) <= 20
+    assert min(answers(reports)) >= 15
+
+
+def test_limits_cannot_be_raised(everywhere: Callable[..., Reports]) -> None:
+    assert set(answers(everywhere("raise_its_limits"))) == {"kept"}
+
+
+def test_a_daemon_does_not_outlive_the_end(everywhere: Callable[..., Reports]) -> None:
+    assert endings(everywhere("stay")) == {"FINISHED"}
+
+
+def test_a_daemon_does_not_outlive_a_watcher_that_is_asked_to_end(everywhere: Callable[..., Reports]) -> None:
+    reports = everywhere("stay_and_wait", ask=True)
+    assert max(report["seconds"] for report in reports.values()) < 10
+
+
+def test_a_daemon_does_not_outlive_the_grader(everywhere: Callable[..., Reports]) -> None:
+    reports = everywhere("stay_and_wait", orphaned=True)
+    assert max(report["seconds"] for report in reports.values()) < 10
+
+
+def test_killing_everybody_kills_nobody_else(everywhere: Callable[..., Reports]) -> None:
+    without = ((Level.POSIX, "user"),) + (((Level.LANDLOCK, "user"),) if landlock.abi() < 6 else ())
+    reports = everywhere("kill_everybody", but=without)  # there it would kill its own user's processes
+    assert endings(reports) <= {"FINISHED", "CRASHED"}
+
+
+def test_killing_the_watcher_is_the_end(everywhere: Callable[..., Reports]) -> None:
+    for place, report in everywhere("kill_the_watcher").items():
+        killed = table()["signal the watcher"][place] or (
+            landlock.abi() < 6 and place == (Level.LANDLOCK, "user")
+        )
+        assert report["ending"] == ("CRASHED" if killed else "FINISHED"), place
+        assert report["seconds"] < 10
+
+
+def test_a_watcher_that_is_asked_to_end_by_a_submission_ends_all_of_it(
+    everywhere: Callable[..., Reports],
+) -> None:
+    assert endings(everywhere("end_the_watcher")) <= {"CRASHED", "FINISHED"}
+
+
+@pytest.mark.parametrize("do", ["crash", "abort"])
+def test_crashes_are_crashes(everywhere: Callable[..., Reports], do: str) -> None:
+    assert endings(everywhere(do)) == {"CRASHED"}
+
+
+@pytest.mark.parametrize("code", [1, 3, 123, 124, 125, 126, 137])
+def test_a_submissions_own_code_never_passes_for_the_watchers(
+    everywhere: Callable[..., Reports], code: int
+) -> None:
+    assert endings(everywhere("say_code", code=code)) == {"CRASHED"}
+
+
+def test_a_sandbox_that_cannot_be_built_is_the_machines_fault(places: list[tuple[Level, str]]) -> None:
+    for level, who in places:
+        report = escape("say_code", level, who, limits={"file": "much"})
+        assert report["code"] == Ending.SANDBOX_FAILED
+        assert report["reason"] != "it did not say why"
+
+
+@pytest.mark.skipif(not ROOT, reason="asks as root")
+def test_root_has_to_name_a_user() -> None:
+    report = escape("say_code", Level.POSIX, "root", user=None)
+    assert report["ending"] == "SANDBOX_FAILED"
+    assert "root has to name a user" in report["reason"]
+
+
+@pytest.mark.skipif(not ROOT, reason="asks as root")
+def test_a_folder_that_is_another_users_is_the_machines_fault() -> None:
+    report = escape("say_code", Level.POSIX, "root", strange=True)
+    assert report["ending"] == "SANDBOX_FAILED"
+    assert str(os.sep) in report["reason"]
+
+
+def test_levels_are_tried_from_the_strongest() -> None:
+    reasons = available()
+    assert list(reasons) == [Level.FULL, Level.LANDLOCK, Level.POSIX]
+    assert strongest() is next(level for level in Level if not reasons[level])
+
+
+def test_a_machine_without_any_level_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    available.cache_clear()
+    monkeypatch.setattr(sys, "platform", "win32")
+    try:
+        assert all("WSL2" in reason for reason in available().values())
+        with pytest.raises(NoIsolation, match="WSL2"):
+            strongest()
+    finally:
+        available.cache_clear()
+
+
+def test_a_python_that_does_not_start_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    available.cache_clear()
+    monkeypatch.setattr(levels.sys, "executable", "/nonexistent/python")
+    try:
+        assert all("could not be tried" in reason for reason in available().values())
+    finally:
+        available.cache_clear()
+
+
+@pytest.mark.parametrize("module", ["sandbox", "levels", "limits", "namespaces", "landlock", "process_tree"])
+def test_modules_can_be_imported_without_a_unix(module: str) -> None:
+    """As on Windows: no resource, no fcntl, no C library to load."""
+    code = (
+        "import sys, ctypes; sys.platform = 'win32'; sys.modules['resource'] = sys.modules['fcntl'] = None;"
+        "ctypes.CDLL = None;"
+        f"import onnxlab.grading.{module} as m; from onnxlab.grading import levels; print(levels.available())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "WSL2" in done.stdout, done.stderr
+
+
+def test_any_other_code_is_a_crash() -> None:
+    assert [ending(code) for code in (0, 123, 124, 125, 126)] == [
+        Ending.FINISHED,
+        Ending.SANDBOX_FAILED,
+        Ending.TIME,
+        Ending.MEMORY,
+        Ending.DISK,
+    ]
+    assert {ending(code) for code in (1, 2, 127, -9, -11, 255)} == {Ending.CRASHED}
+
+
+class TestFolders:
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Iterator[Path]:
+        folder = tmp_path / "folder"
+        folder.mkdir()
+        yield folder
+        if folder.exists():
+            remove(folder)
+
+    def test_small_files_count_as_blocks(self, folder: Path) -> None:
+        for number in range(10):
+            (folder / str(number)).touch()
+        assert disk(folder, 10**9) == 10 * 4096
+
+    def test_links_are_not_followed(self, folder: Path, tmp_path: Path) -> None:
+        (folder / "link").symlink_to("/usr")
+        (folder / "round").symlink_to(folder)
+        assert disk(folder, 10**9) == 2 * 4096
+        kept = tmp_path / "kept"
+        kept.mkdir()
+        (kept / "file").write_text("x")
+        (folder / "out").symlink_to(kept)
+        remove(folder)
+        assert not folder.exists()
+        assert (kept / "file").read_text() == "x"
+
+    def test_a_folder_deeper_than_any_path(self, folder: Path) -> None:
+        here = os.open(folder, os.O_RDONLY)
+        for _ in range(3000):  # deeper than Python's recursion too
+            os.mkdir("d" * 20, dir_fd=here)
+            inner = os.open("d" * 20, os.O_RDONLY, dir_fd=here)
+            os.close(here)
+            here = inner
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+        os.close(here)
+        assert disk(folder, 2**60) == TOO_MUCH
+        remove(folder)
+        assert not folder.exists()
+
+    def test_a_closed_folder_is_removed(self, folder: Path) -> None:
+        inner = folder / "a" / "b" / "c"
+        inner.mkdir(parents=True)
+        (inner / "file").touch()
+        for path in (inner, inner.parent, inner.parent.parent):
+            path.chmod(0)
+        remove(folder)
+        assert not folder.exists()
+
+    def test_names_that_removing_uses_itself(self, folder: Path) -> None:
+        for name in (".1.removed", ".2.removed", ".1.removedx"):
+            (folder / name / "inner" / "inner").mkdir(parents=True)
+            (folder / name / "file").touch()
+        (folder / "file\n\udcff").touch()
+        os.mkfifo(folder / "pipe")
+        remove(folder)
+        assert not folder.exists()
+
+    def test_what_is_not_there_is_removed(self, tmp_path: Path) -> None:
+        folders.remove(tmp_path / "nothing")
