@@ -11,7 +11,7 @@ from onnxlab.facts.parity import run
 from onnxlab.labs.outcome import Status
 
 
-def folder(*, legal=True, epsilon=True, old_bias=True, shared=False, one=False, mode=True):
+def folder(*, legal=True, outputs=True, epsilon=True, old_bias=True, shared=False, one=False, mode=True):
     """Return a fold_batchnorm; with all defaults it is right."""
 
     def fold_batchnorm(model):
@@ -24,7 +24,11 @@ def folder(*, legal=True, epsilon=True, old_bias=True, shared=False, one=False, 
             attributes = {each.name: onnx.helper.get_attribute_value(each) for each in norm.attribute}
             readers = [node for node in graph.node if conv.output[0] in node.input]
             is_output = any(each.name == conv.output[0] for each in graph.output)
-            if (legal and (len(readers) > 1 or is_output)) or (mode and attributes.get("training_mode")):
+            if (
+                (legal and len(readers) > 1)
+                or (outputs and is_output)
+                or (mode and attributes.get("training_mode"))
+            ):
                 continue
             scale, bias, mean, variance = (numpy_helper.to_array(weights[name]) for name in norm.input[1:])
             factor = scale / np.sqrt(variance + (attributes["epsilon"] if epsilon else 1e-5))
@@ -78,6 +82,24 @@ def folded_with_linked_objects(model):
         model.graph.remove([norm, conv], safe=True)
         folded.outputs[0].name = name
     return ir.to_proto(model)
+
+
+def folded_forwards(model):
+    model = folder()(model)
+    weights = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+    for norm in [node for node in model.graph.node if node.op_type == "BatchNormalization"]:
+        (conv,) = [node for node in model.graph.node if norm.output[0] in node.input][:1]
+        if conv.op_type != "Conv":
+            continue
+        scale, bias, mean, variance = (weights[name] for name in norm.input[1:])
+        factor = scale / np.sqrt(variance + onnx.helper.get_node_attr_value(norm, "epsilon"))
+        weight, *old = (weights[name] for name in conv.input[1:])
+        moved = sum(old) + (weight * (bias - mean * factor).reshape(-1, 1, 1)).sum((1, 2, 3))
+        conv.input[:] = [norm.input[0], f"{conv.name}_weight", f"{conv.name}_bias"]
+        for array, name in ((weight * factor.reshape(-1, 1, 1), conv.input[1]), (moved, conv.input[2])):
+            model.graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), name))
+        model.graph.node.remove(norm)
+    return model
 
 
 def nothing_folded(model):
@@ -225,7 +247,11 @@ CONTRACTS = {
             WrongAnswer(
                 "shared weights are damaged", (folder(shared=True),), "How many nodes read the initializer"
             ),
-            WrongAnswer("folded wherever a Conv stands before", (folder(legal=False),), "Who else reads"),
+            WrongAnswer("other readers are not looked at", (folder(legal=False),), "Who else reads"),
+            WrongAnswer(
+                "outputs are not looked at", (folder(outputs=False),), "makes an output of the graph: onnx"
+            ),
+            WrongAnswer("forwards through the padding", (folded_forwards,), "padding adds zeros"),
             WrongAnswer("the mode is not looked at", (folder(mode=False),), "training_mode=1 use"),
             WrongAnswer(
                 "the output has another name", (output_renamed,), "the outputs of the model are others"
