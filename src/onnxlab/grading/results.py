@@ -89,7 +89,7 @@ def write_grades(path: Path, rows: Iterable[Graded], failures: Collection[tuple[
         labs.setdefault(lab, {})
     ordered = sorted(labs)
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text)
     writer.writerow(["student", "total", "possible", *_headings(labs, ordered)])
     possible = sum(sum(each.values()) for each in labs.values())
     for student in sorted(students, key=lambda name: name.encode("utf-8", "surrogatepass")):

@@ -1,0 +1,141 @@
+"""The table of grades, the counts, the class summary and Gradescope's file."""
+
+import csv
+import io
+import json
+import re
+
+import pytest
+from graded_class import EXERCISES, HOSTILE, LAB, SCRIPT, outcomes, submission
+
+from onnxlab.grading.gradescope import gradescope_results, write_gradescope
+from onnxlab.grading.ledger import Graded, Ledger
+from onnxlab.grading.results import NOT_GRADED, NOT_SUBMITTED, Counts, count, write_grades
+from onnxlab.grading.summary import standings, summary_html, summary_text, write_summary
+from onnxlab.labs.outcome import Status
+
+POSSIBLE = sum(each.points for each in EXERCISES)
+STUDENTS = ["ada", "bob", *HOSTILE]
+
+
+@pytest.fixture
+def rows(tmp_path) -> list[Graded]:
+    with Ledger(tmp_path / "out", {"level": "full"}, 12345678901) as ledger:
+        for number, student in enumerate(STUDENTS):
+            ledger.record(submission(student), outcomes(number), note=f"cell 2: {SCRIPT}", seconds=1.5)
+        ledger.record(submission("ada", lab="lab01_control_flow"), outcomes(1)[:2])
+        return list(ledger.rows())
+
+
+def table(tmp_path, rows, failures=()) -> dict[str, dict[str, str]]:
+    write_grades(tmp_path / "grades.csv", rows, failures)
+    text = (tmp_path / "grades.csv").read_bytes().decode()  # with line ends as they are
+    return {line["student"]: line for line in csv.DictReader(io.StringIO(text, newline=""))}
+
+
+def test_one_line_for_each_student(tmp_path, rows):
+    found = table(tmp_path, rows)
+    assert len(found) == len(STUDENTS)
+    for line in found.values():
+        assert None not in line
+        assert None not in line.values()
+        labs = [int(line[lab]) for lab in (LAB, "lab01_control_flow")]
+        assert int(line["total"]) == sum(labs)
+    ids = [each.id for each in EXERCISES]
+    assert [found["bob"][f"{each} status"] for each in ids][2:] == ["timed out", "not attempted"]
+    assert found["ada"][ids[0]] == str(EXERCISES[0].points)
+
+
+def test_lab_not_submitted_is_said_and_counts_nothing(tmp_path):
+    rows = [
+        Graded("ada", "lab01_x", "one", "passed", 3, 3, "", {}),
+        Graded("ada", "lab02_y", "two", "incorrect", 0, 4, "", {}),
+        Graded("bob", "lab02_y", "two", "passed", 4, 4, "", {}),
+    ]
+    found = table(tmp_path, rows)
+    assert found["bob"]["one status"] == NOT_SUBMITTED
+    assert (found["bob"]["one"], found["bob"]["lab01_x"], found["bob"]["total"]) == ("0", "0", "4")
+    assert found["ada"]["possible"] == found["bob"]["possible"] == "7"
+
+
+def test_failure_of_the_grader_is_no_zero(tmp_path):
+    rows = [
+        Graded("ada", "lab01_x", "one", "passed", 3, 3, "", {}),
+        Graded("bob", "lab01_x", "one", "passed", 3, 3, "", {}),
+    ]
+    found = table(tmp_path, rows, {("ada", "lab01_x"): "died", ("eve", "lab02_y"): "died"})
+    assert (found["ada"]["total"], found["ada"]["one"], found["ada"]["one status"]) == ("", "", NOT_GRADED)
+    assert (found["eve"]["total"], found["eve"]["lab02_y"]) == ("", "")
+    assert found["bob"]["total"] == "3"
+
+
+@pytest.mark.parametrize("name", ["=1", "+1", "-1", "@a", "\t=1", " =1", "'=1", "\uff1d1", "\r=1", "\n=1"])
+def test_names_are_no_formulas(tmp_path, name):
+    (student,) = table(tmp_path, [Graded(name, "lab01_x", "one", "passed", 3, 3, "", {})])
+    assert student == f"'{name}"
+
+
+def test_counts(rows):
+    counts = count(rows, {("eve", LAB): "died"})
+    assert (counts.students, counts.submissions, counts.failed) == (len(STUDENTS), len(STUDENTS) + 1, 1)
+    assert sum(counts.statuses.values()) == len(rows)
+    line = counts.line()
+    assert "11 submissions of 10 students" in line
+    assert "1 submission not graded" in line
+    assert count([]) == Counts(0, 0, {})
+
+
+def test_standings_count_every_row_and_put_like_mistakes_together(rows):
+    found = standings(rows)
+    assert sum(each.students for each in found) == len(rows)
+    assert [each.exercise for each in found][-4:] == [each.id for each in EXERCISES]
+    wrong = [
+        Graded(
+            "s", "lab01_x", "one", "incorrect", 0, 3, "", {"findings": [{"holds": False, "message": text}]}
+        )
+        for text in ["off by 0.5", "off by 0.5", "off by -1e-05", "no Log", "a", "a", "b"]
+    ]
+    assert standings(wrong)[0].mistakes == (("off by 0.5", 3), ("a", 2), ("b", 1))
+
+
+def test_summary_for_a_terminal_gives_no_orders_to_it(rows):
+    text = summary_text(standings(rows), 80)
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert all(each.id in text for each in EXERCISES)
+    assert summary_text([])
+
+
+def test_summary_page(tmp_path, rows):
+    write_summary(tmp_path / "summary.html", standings(rows))
+    text = (tmp_path / "summary.html").read_text("utf-8")
+    assert SCRIPT not in text
+    assert text.count('class="bar"') == len(EXERCISES) + 2
+    assert "12345678901" not in text
+    assert summary_html([])
+
+
+def test_gradescope(tmp_path, rows):
+    own = [row for row in rows if row.student == "bob"]
+    write_gradescope(tmp_path / "results.json", own)
+    text = (tmp_path / "results.json").read_text("utf-8")
+    assert "12345678901" not in text
+    found = json.loads(text)
+    assert found["score"] == sum(test["score"] for test in found["tests"])
+    assert sum(test["max_score"] for test in found["tests"]) == POSSIBLE
+    assert (found["stdout_visibility"], found["output_format"]) == ("hidden", "text")
+    assert found["execution_time"] == 2
+    names = {"score", "execution_time", "output", "output_format", "test_output_format", "tests"}
+    assert found.keys() == names | {"visibility", "stdout_visibility"}
+    for test, row in zip(found["tests"], own, strict=True):
+        assert test["status"] == ("passed" if row.status == Status.PASSED else "failed")
+        assert row.exercise in test["name"]
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e]", test["output"])
+    assert gradescope_results([], "No notebook was found.") | {"tests": 0} == {
+        **found,
+        "score": 0,
+        "execution_time": 0,
+        "output": "No notebook was found.",
+        "tests": 0,
+    }
