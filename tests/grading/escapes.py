@@ -495,7 +495,6 @@ def main() -> None:
         os.setgroups([])
         os.setgid(wanted["drop"])
         os.setuid(wanted["drop"])
-        prctl(4, 1)  # dumpable, as every program of an ordinary user is
     if wanted["do"] == "probe":
         print(json.dumps({level: probe(level) for level in Level}))
         return

@@ -52,6 +52,8 @@ def end_all(of: int) -> bool:
     Returns:
         Whether they are all gone.
     """
+    if not _reap():
+        return True  # it has no child, and every orphan would have become one
     stopped: set[Process] = set()
     for _ in range(_ROUNDS):
         running = set(descendants(of)) - stopped
@@ -62,11 +64,9 @@ def end_all(of: int) -> bool:
         stopped |= running
     deadline = time.monotonic() + _SECONDS_TO_END
     while time.monotonic() < deadline:
-        left = descendants(of)
-        for process in left:
+        for process in descendants(of):
             _signal(process, signal.SIGKILL)
-        _reap()
-        if not left:
+        if not _reap():
             return True
         time.sleep(0.001)
     return False
@@ -136,10 +136,14 @@ def _signal(process: Process, number: int) -> None:
             os.close(handle)
 
 
-def _reap() -> None:
-    with contextlib.suppress(ChildProcessError):
+def _reap() -> bool:
+    """Take note of children that have ended; return whether there are others."""
+    try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _counted_for_each(process: Process) -> int:

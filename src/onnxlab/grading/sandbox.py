@@ -39,7 +39,7 @@ tries each and compares it with this table:
     pass for a limit reached           no     no     no     no     no     no
 
 This holds with Landlock 6 (Linux 6.12) or newer. Before, at the level "landlock" as an ordinary user, other
-processes can be signalled; see `landlock.py`. At "posix" it holds where the filter of system calls is (Linux on
+processes can be signalled; see `landlock.py`. At "posix" it holds where the filter of system calls is (Linux,
 x86_64 or aarch64). There, as an ordinary user, a submission that ends its watcher ends with it, but what it
 started may go on, and what it left outside its folder stays: that level is for machines without another. Root
 needs a throw-away user, which must be nobody else's at the same time. Whether a file exists, and how large it
@@ -58,12 +58,13 @@ from onnxlab.grading import call_filter, landlock, watching
 from onnxlab.grading.levels import Ending, Level, Limits, ending
 from onnxlab.grading.limits import limit
 from onnxlab.grading.namespaces import isolate
-from onnxlab.grading.system_calls import LINUX, die_with_parent, processor
+from onnxlab.grading.system_calls import LINUX, die_with_parent, prctl, processor
 from onnxlab.grading.users import NOBODY, become, no_new_privileges
 from onnxlab.grading.watching import why_it_failed
 
 __all__ = ["enter", "probe", "why_it_failed"]
 
+_PR_SET_DUMPABLE = 4
 _NOTHING_FORBIDDEN = 42
 
 
@@ -147,6 +148,7 @@ def _confine(folder: Path, readable: Sequence[Path], level: Level, limits: Limit
     os.setsid()
     become(user, readable)
     if LINUX:
+        prctl(_PR_SET_DUMPABLE, 1)  # lets the watcher see what it uses; a change of user takes that away
         die_with_parent(signal.SIGKILL)
     os.umask(0o077)
     os.chdir(folder)

@@ -124,7 +124,8 @@ def _watch(process: int, report: int, folder: Path, limits: Limits) -> Ending:
                 return Ending.DISK
     if ended.code == 0:
         return Ending.FINISHED
-    if -ended.code in (signal.SIGXCPU, signal.SIGKILL) and ended.computed > 0.9 * limits.cpu:
+    about = limits.cpu - max(0.5, 0.1 * limits.cpu)  # the kernel's limit and its account differ a little
+    if -ended.code in (signal.SIGXCPU, signal.SIGKILL) and ended.computed > about:
         return Ending.TIME
     return Ending.CRASHED
 
