@@ -181,7 +181,7 @@ def _index(
             f'<td class="number">{total}</td>{cells}</tr>'
         )
     parts = [
-        f"<h1>{len(students)} students</h1>",
+        f"<h1>Grades of {len(students)} student{'s' * (len(students) != 1)}</h1>",
         '<p>For the instructor. <a href="grades.csv">grades.csv</a>, '
         '<a href="summary.html">exercises and mistakes</a>.</p>',
         f'<div class="wide"><table><tr><th>student</th><th class="number">total</th>{heads}</tr>'

@@ -52,7 +52,9 @@ dd { margin: 0; white-space: pre-wrap }
 .graphs { display: flex; flex-wrap: wrap; gap: 1em; margin-top: .8em }
 figure { flex: 1 1 20em; min-width: 0; margin: 0; border: 1px solid var(--edge); border-radius: 6px;
   padding: .6em; overflow-x: auto }
-figure img { max-width: 100%; height: auto; background: #fff }
+figure img { max-width: 100%; height: auto }
+@media (prefers-color-scheme: dark) {
+  figure { background: #242424 } figure img { filter: invert(.86) hue-rotate(180deg) } }
 figcaption { color: var(--faint) }
 .wide { overflow-x: auto }
 table { border-collapse: collapse; width: 100%; margin: 1em 0 }
@@ -65,7 +67,10 @@ td.number { white-space: nowrap }
 .key { display: flex; flex-wrap: wrap; gap: .2em 1.2em; padding: 0; list-style: none }
 .key li::before { content: ""; display: inline-block; width: .8em; height: .8em; border-radius: 3px;
   background: var(--tone); margin-right: .4em }
-ol.mistakes { margin: .2em 0; padding-left: 0; list-style: none; min-width: 18em }
+tr.mistakes td { padding: 0 .7em .8em 2em; color: var(--faint) }
+tr.numbers td { border-bottom: 0 }
+tr.numbers td:first-child { white-space: nowrap }
+tr.mistakes ol { margin: 0; padding: 0; list-style: none }
 """.strip()
 
 

@@ -16,7 +16,7 @@ from onnxlab.labs.outcome import Status
 __all__ = ["Standing", "mistake", "standings", "summary_html", "summary_text", "write_summary"]
 
 _SHOWN = 3
-_NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?", re.IGNORECASE)
+_VALUE = re.compile(r"'[^' ]{1,80}'|[-+]?\d[\d.,]*(?:e[-+]?\d+)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Standing:
 def standings(rows: Iterable[Graded]) -> list[Standing]:
     """Count how a class stands, by lab and in the order of the exercises.
 
-    Messages that differ in numbers only count as one mistake; the one shown is the most frequent of them.
+    Messages that differ in numbers or quoted names only count as one mistake; the most frequent one is shown.
     """
     statuses: dict[tuple[str, str], Counter[Status]] = defaultdict(Counter)
     messages: dict[tuple[str, str], dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
@@ -52,16 +52,23 @@ def standings(rows: Iterable[Graded]) -> list[Standing]:
         key = (row.lab, row.exercise)
         statuses[key][Status(row.status)] += 1
         if text := mistake(row.outcome):
-            messages[key][_NUMBER.sub("#", text)][text] += 1
+            messages[key][_VALUE.sub("#", text)][text] += 1
     ordered = sorted(statuses, key=lambda key: key[0])  # stable: exercises stay in the order of their lab
     return [Standing(*key, dict(statuses[key]), _most_frequent(messages[key])) for key in ordered]
 
 
 def mistake(outcome: dict[str, Any]) -> str:
-    """Return what an outcome says in one line: the first part that does not hold, else the error."""
+    """Return what an outcome says in one line: the first part that does not hold, else the error.
+
+    Example:
+        >>> mistake({"findings": [{"holds": False, "title": "a valid model", "message": "No node."}]})
+        '✗ a valid model: No node.'
+    """
     findings = [each for each in outcome.get("findings") or [] if isinstance(each, dict)]
     failed = next((each for each in findings if each.get("holds") is False), None)
-    return plain((failed or outcome).get("message") or "", 300)
+    title = failed.get("title") if failed else None
+    said = (failed or outcome).get("message") or ""
+    return plain(f"\u2717 {title}: {said}" if title else said, 300)
 
 
 def summary_text(found: Sequence[Standing], width: int = 100) -> str:
@@ -96,17 +103,18 @@ def summary_html(found: Sequence[Standing]) -> str:
     for each in found:
         if each.lab != lab:
             lab = each.lab
-            lines.append(f'<tr><th colspan="{3 + len(Status)}">{escaped(lab)}</th></tr>')
+            lines.append(f'<tr><th colspan="{2 + len(Status)}">{escaped(lab)}</th></tr>')
         numbers = "".join(f'<td class="number">{each.statuses.get(status, 0)}</td>' for status in Status)
         mistakes = "".join(f"<li>{count} \u00d7 {marked_up(text)}</li>" for text, count in each.mistakes)
         lines.append(
-            f"<tr><td><code>{escaped(each.exercise)}</code></td><td>{_bar(each)}</td>{numbers}"
-            f'<td><ol class="mistakes">{mistakes}</ol></td></tr>'
+            f'<tr class="numbers"><td><code>{escaped(each.exercise)}</code></td>'
+            f"<td>{_bar(each)}</td>{numbers}</tr>\n"
+            f'<tr class="mistakes"><td colspan="{2 + len(Status)}"><ol>{mistakes}</ol></td></tr>'
         )
-    head = f"<tr><th>exercise</th><th></th>{heads}<th>most frequent mistakes</th></tr>"
+    head = f"<tr><th>exercise</th><th></th>{heads}</tr>"
     parts = [
         "<h1>Exercises and mistakes</h1>",
-        "<p>For the instructor. Mistakes that differ in numbers only are counted together.</p>",
+        "<p>For the instructor. Mistakes that differ in numbers and quoted names only count as one.</p>",
         f'<ul class="key">{key}</ul>',
         f'<div class="wide"><table>{head}',
         *lines,
