@@ -182,6 +182,12 @@ def test_nothing_there(tmp_path):
     assert find(tmp_path, LABS) == Intake((), ())
     with pytest.raises(NoSubmissions, match="not there"):
         find(tmp_path / "none")
+    with pytest.raises(NoSubmissions, match="not a notebook"):
+        find(put(tmp_path, "lab04_asinh.py"))
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe.ipynb")
+        with pytest.raises(NoSubmissions, match="neither"):
+            find(tmp_path / "pipe.ipynb")
 
 
 HOSTILE = [

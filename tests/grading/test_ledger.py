@@ -16,6 +16,7 @@ from graded_class import EXERCISES, HOSTILE, evidence, outcomes, submission
 from onnxlab.grading import evidence as evidence_files
 from onnxlab.grading.ledger import Ledger, LedgerRefused, facts
 from onnxlab.grading.whole_files import CannotWrite
+from onnxlab.labs.outcome import Finding, Outcome, Status
 
 RUN = {"level": "full", "torch": "2.13"}
 STUDENTS = [f"student{number}" for number in range(12)]
@@ -175,6 +176,29 @@ def test_seed_is_kept_apart_and_cannot_change(tmp_path):
     (tmp_path / "run.json").unlink()
     with Ledger(tmp_path, RUN) as ledger:
         assert ledger.done(submission("ada"))
+
+
+def test_texts_of_any_size_are_cut(tmp_path):
+    huge = Outcome("one", Status.INCORRECT, 0, 3, (Finding("x" * 9000, False, "\0" * 9000),), "y" * 9000)
+    with Ledger(tmp_path, RUN) as ledger:
+        ledger.record(submission("ada"), [huge], note="z" * 10_000_000)
+        (row,) = ledger.rows()
+    assert max(map(len, (row.submission_note, row.outcome["message"]))) == 4001
+    assert (tmp_path / "results.jsonl").stat().st_size < 60_000
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"status": "excused"}, {"points": "3"}, {"outcome": None}, {"row": [1]}, {"row": "ab"}, {"evidence": 3}],
+)
+def test_line_changed_by_hand_into_no_row_is_named(tmp_path, change):
+    fill(tmp_path)
+    path = tmp_path / "results.jsonl"
+    lines = path.read_text().splitlines()
+    lines[4] = json.dumps(json.loads(lines[4]) | change)
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(LedgerRefused, match="Line 5"):
+        Ledger(tmp_path, RUN)
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path):

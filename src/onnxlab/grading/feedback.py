@@ -50,11 +50,15 @@ def write_feedback(
     """
     failures = failures or {}
     draw = _drawing(picture)
+    pending: dict[str, list[str]] = {}
+    for student, name in sorted(failures):
+        pending.setdefault(student, []).append(name)
     listed: dict[str, dict[str, tuple[int, int]]] = {}
     for student, group in groupby(rows, key=lambda row: row.student):
         own = list(group)
-        pending = sorted(lab_name for name, lab_name in failures if name == student)
-        text = student_page(student, own, draw, lambda name: evidence.kept(folder, name), pending)
+        text = student_page(
+            student, own, draw, lambda name: evidence.kept(folder, name), pending.get(student, ())
+        )
         write_whole(folder / "feedback" / f"{safe_name(student)}.html", text)
         listed[student] = {
             name: (sum(row.points for row in each), sum(row.possible for row in each))

@@ -97,14 +97,18 @@ def find(root: Path, labs: Sequence[str] = LABS) -> Intake:
         NoSubmissions: If the root does not exist, or is neither a file nor a folder.
     """
     ignored: list[tuple[Path, str]] = []
-    if root.is_file():
+    if os.path.isfile(root):  # noqa: PTH113 - never raises
+        if root.suffix.lower() != ".ipynb":
+            msg = f"{root} is not a notebook (.ipynb)."
+            raise NoSubmissions(msg)
         candidates = list(_single(root, root.absolute().parent.name, labs, ignored))
-    elif root.is_dir():
+    elif os.path.isdir(root):  # noqa: PTH112 - never raises
         inner = root / "submitted"
         folder = inner if inner.is_dir() and not inner.is_symlink() else root
         candidates = list(_below(folder, labs, ignored))
     else:
-        msg = f"{root} is not there." if not root.exists() else f"{root} is neither a file nor a folder."
+        there = os.path.lexists(root)
+        msg = f"{root} is neither a file nor a folder." if there else f"{root} is not there."
         raise NoSubmissions(msg, "", "Name a notebook, a folder of notebooks or nbgrader's course folder.")
     submissions = tuple(
         Submission(each.student, each.lab, each.path, _digest(each.path))

@@ -12,7 +12,7 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,12 +23,13 @@ from onnxlab.errors import OnnxLabError
 from onnxlab.grading import evidence as evidence_files
 from onnxlab.grading.intake import Submission
 from onnxlab.grading.whole_files import cannot_write, write_whole
-from onnxlab.labs.outcome import Outcome
+from onnxlab.labs.outcome import Outcome, Status
 
 __all__ = ["Graded", "Ledger", "LedgerRefused", "facts"]
 
 _KIND = "onnxlab grading results"
 _FORMAT = 1
+_LONGEST = 4000  # characters of one text in a row
 
 
 class LedgerRefused(OnnxLabError):
@@ -117,7 +118,7 @@ class Ledger:
         self._file: int | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = FileLock(folder / ".grading.lock", timeout=0)
+            self._lock = FileLock(folder / ".grading.lock", timeout=0, thread_local=False)
             self._lock.acquire()
         except Timeout:
             msg = f"Another run is writing to {folder}."
@@ -190,9 +191,9 @@ class Ledger:
                 outcome.points,
                 outcome.possible,
                 submission.digest,
-                outcome.as_json(),
+                _shortened(outcome.as_json()),
                 kept.get(outcome.exercise),
-                note,
+                _shortened(note),
                 round(seconds, 3),
             )
             lines.append(_line({"row": [number, len(outcomes)], **asdict(row)}))
@@ -340,8 +341,24 @@ def _line(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
-_NAMES = {each.name for each in fields(Graded)}
-_TEXTS = ("student", "lab", "digest", "exercise", "status")
+def _shortened(value: Any) -> Any:  # noqa: ANN401 - JSON can be anything
+    """Cut the texts in a value: a message may quote an answer, and an answer may be of any size."""
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
+    if isinstance(value, list):
+        return [_shortened(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _shortened(each) for key, each in value.items()}
+    return value
+
+
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("student", "lab", "exercise", "status", "digest", "submission_note"), str),
+    **dict.fromkeys(("points", "possible"), int),
+    "outcome": dict,
+    "evidence": (str, type(None)),
+    "seconds": (int, float),
+}
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
@@ -357,13 +374,14 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
     if "row" not in found:
         return found if "run" in found else None
     place = found["row"]
-    whole = found.keys() >= _NAMES and all(isinstance(found[name], str) for name in _TEXTS)
+    whole = all(name in found and isinstance(found[name], kind) for name, kind in _KINDS.items())
     numbered = isinstance(place, list) and len(place) == 2 and all(isinstance(each, int) for each in place)
-    return found if whole and numbered else None
+    known = found.get("status") in list(Status)
+    return found if whole and numbered and known else None
 
 
 def _graded(row: Mapping[str, Any]) -> Graded:
-    return Graded(**{name: row[name] for name in _NAMES})
+    return Graded(**{name: row[name] for name in _KINDS})
 
 
 def _order(key: tuple[str, str]) -> tuple[bytes, str]:

@@ -5,6 +5,7 @@ import unicodedata
 __all__ = ["plain"]
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_JOINERS = "\u200c\u200d"  # parts of names in Persian and in the scripts of India
 
 
 def plain(text: object, most: int = 2000, *, lines: bool = False) -> str:
@@ -21,7 +22,7 @@ def plain(text: object, most: int = 2000, *, lines: bool = False) -> str:
     """
     source = text if isinstance(text, str) else str(text)
     cut = source if len(source) <= most else source[:most] + "…"
-    kept = "\n" if lines else ""
+    kept = _JOINERS + "\n" if lines else _JOINERS
     return "".join(
         character
         if character in kept or unicodedata.category(character) not in _HIDDEN
