@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from onnxlab.cli_grading import add_grade
 from onnxlab.errors import OnnxLabError
 
 __all__ = ["main"]
@@ -27,6 +28,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="onnxlab", description="Tools of the ONNX Lab course.")
     rooms = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_learner_commands(rooms)
+    add_grade(rooms)
     author = rooms.add_parser("author", help="make and check the course's notebooks")
     commands = author.add_subparsers(title="commands", required=True, metavar="COMMAND")
 

@@ -1,6 +1,7 @@
 """The labs: generated from the solutions, accepted by nbgrader, and never in the way of a learner's work."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -77,8 +78,8 @@ def test_a_changed_solution_is_found_and_synced(course):
     notebook = read(path)
     notebook["cells"][0]["source"] += "\n\nMore."
     write(notebook, path)
-    assert out_of_sync(course) == ["labs/lab04_asinh.ipynb is not what the solution gives"]
-    assert [one.parent.name for one in sync(course)] == ["labs"]
+    assert "labs/lab04_asinh.ipynb is not what the solution gives" in out_of_sync(course)
+    assert course / "labs" / "lab04_asinh.ipynb" in sync(course)
     assert out_of_sync(course) == []
 
 
@@ -170,9 +171,13 @@ def test_nbgrader_validates_solutions_and_finds_labs_unsolved(tmp_path):
 
 
 def run_nbgrader(folder: Path, *arguments: str) -> str:
+    programs = os.pathsep.join(
+        [str(Path(sys.executable).parent), os.environ["PATH"]]
+    )  # it starts alembic by name
     done = subprocess.run(
         [sys.executable, "-m", "nbgrader", *arguments],
         cwd=folder,
+        env=os.environ | {"PATH": programs},
         capture_output=True,
         text=True,
         timeout=300,

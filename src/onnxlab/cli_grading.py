@@ -1,0 +1,118 @@
+"""`onnxlab grade`: arguments and printing only."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onnxlab.grading.levels import Level
+    from onnxlab.grading.run import Step
+
+__all__ = ["add_grade"]
+
+_AUTOMATIC, _NONE = "auto", "none"
+
+
+def add_grade(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to a parser."""
+    grade = rooms.add_parser(
+        "grade",
+        help="grade a class's labs",
+        description="Grade notebooks of labs: each in a sandbox, its models judged elsewhere. "
+        "A run that was cut off goes on where it was; what was handed in again is graded again.",
+    )
+    grade.add_argument("submissions", type=Path, metavar="SUBMISSIONS", help="a notebook or a folder of them")
+    grade.add_argument("--out", type=Path, required=True, metavar="DIR", help="where results go")
+    grade.add_argument("--jobs", type=int, default=2, metavar="N", help="side by side (default: 2)")
+    grade.add_argument("--seed", type=int, metavar="N", help="repeat a run with its seed (default: drawn)")
+    grade.add_argument(
+        "--isolation",
+        choices=[_AUTOMATIC, "full", "landlock", "posix", _NONE],
+        default=_AUTOMATIC,
+        help="how submissions are confined; refuses to run with less (default: the most there is)",
+    )
+    grade.add_argument("--time", type=float, default=30.0, metavar="SECONDS", help="for one notebook (30)")
+    grade.add_argument("--memory", type=int, default=1500, metavar="MB", help="for one notebook (1500)")
+    grade.add_argument("--gradescope", action="store_true", help="also write a results.json for each student")
+    grade.set_defaults(command=_grade)
+
+
+def _grade(options: argparse.Namespace) -> int:
+    from onnxlab.display.graph_image import graph_image
+    from onnxlab.grading import feedback, gradescope, results, summary
+    from onnxlab.grading.intake import find, safe_name
+    from onnxlab.grading.ledger import Ledger, facts
+    from onnxlab.grading.levels import Limits
+    from onnxlab.grading.run import grade
+
+    if options.jobs < 1:
+        print("--jobs takes 1 or more.", file=sys.stderr)
+        return 2
+    intake = find(options.submissions)
+    for path, reason in intake.ignored:
+        print(f"not taken: {path}: {reason}")
+    if not intake.submissions:
+        print(f"There are no labs in {options.submissions}.", file=sys.stderr)
+        return 2
+    level = _level(options.isolation)
+    limits = Limits(wall=options.time, cpu=max(1, round(options.time)), memory=options.memory)
+    line = _Line()
+    with Ledger(options.out, facts(level or _NONE), options.seed) as ledger:
+        for note in ledger.notes:
+            print(note)
+        todo = sum(not ledger.done(each) for each in intake.submissions)
+        print(f"{len(intake.submissions)} submissions, {todo} to grade. Isolation: {level or _NONE}.")
+        grade(intake, ledger, level=level, limits=limits, jobs=options.jobs, told=line.show)
+        line.end()
+        failures = ledger.failures
+        results.write_grades(options.out / "grades.csv", ledger.rows(), failures)
+        feedback.write_feedback(
+            options.out, ledger.rows(), graph_image, failures=failures, ignored=intake.ignored
+        )
+        standings = summary.standings(ledger.rows())
+        summary.write_summary(options.out / "summary.html", standings)
+        if options.gradescope:
+            for student in {row.student for row in ledger.rows()}:
+                rows = [row for row in ledger.rows() if row.student == student]
+                gradescope.write_gradescope(options.out / "gradescope" / f"{safe_name(student)}.json", rows)
+        print(summary.summary_text(standings))
+        print(f"\nGrades: {options.out / 'grades.csv'}; feedback: {options.out / 'feedback'}")
+        print(results.count(ledger.rows(), failures).line())
+    for (student, name), reason in failures.items():
+        print(f"not graded: {student}, {name}: {reason}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def _level(asked: str) -> "Level | None":
+    from onnxlab.grading.levels import Level, NoIsolation, available, strongest
+
+    if asked == _NONE:
+        return None
+    if asked == _AUTOMATIC:
+        return strongest()
+    if reason := available()[Level(asked)]:
+        msg = f"This machine has no isolation {asked!r}: {reason}."
+        raise NoIsolation(msg, "", "Leave out --isolation for the most there is, or grade elsewhere.")
+    return Level(asked)
+
+
+class _Line:
+    """A progress bar on a terminal; elsewhere a line for every tenth part."""
+
+    def __init__(self) -> None:
+        self._live = sys.stdout.isatty()
+        self._shown = -1
+
+    def show(self, step: "Step") -> None:
+        if self._live:
+            bar = "#" * (30 * step.done // step.total)
+            text = f"[{bar:<30}] {step.done}/{step.total}, {step.left:.0f} s left"
+            print(f"\r{text}\x1b[K", end="", flush=True)
+        elif (tenth := 10 * step.done // step.total) > self._shown:
+            self._shown = tenth
+            print(f"{step.done} of {step.total}, {step.left:.0f} s left", flush=True)
+
+    def end(self) -> None:
+        if self._live:
+            print()

@@ -1,0 +1,134 @@
+"""A run over all submissions: what is not graded yet is, side by side, and every result is kept at once."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+
+from onnxlab.grading.intake import Intake, Submission, read
+from onnxlab.grading.ledger import Ledger
+from onnxlab.grading.levels import Level, Limits
+from onnxlab.grading.pool import Processes, WorkerDied, processes
+from onnxlab.grading.submission_cells import NotebookUnreadable, cells_of
+from onnxlab.grading.supervisor import Marked, SandboxFailed, mark, sweep
+from onnxlab.labs.exercise import lab
+from onnxlab.labs.outcome import Outcome, Status
+
+__all__ = ["Step", "grade"]
+
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far a run is.
+
+    Attributes:
+        submission: The one that is done now.
+        done: How many are, of those that this run grades.
+        total: How many this run grades.
+        left: Seconds until the end, if it goes on like this.
+        problem: Why the grader could not grade it; "" if it could.
+    """
+
+    submission: Submission
+    done: int
+    total: int
+    left: float
+    problem: str = ""
+
+
+def grade(
+    intake: Intake,
+    ledger: Ledger,
+    *,
+    level: Level | None,
+    limits: Limits,
+    jobs: int = 2,
+    told: Callable[[Step], None] = lambda step: None,
+) -> int:
+    """Grade every submission that is not in the ledger as it is now.
+
+    Args:
+        intake: The submissions.
+        ledger: Where the results go.
+        level: How submissions are confined; None where the system cannot.
+        limits: What a submission may use.
+        jobs: How many are graded side by side, each by a warm process of its own.
+        told: Called after each, from one thread at a time.
+
+    Returns:
+        How many were graded.
+
+    Raises:
+        CannotWrite: If the ledger cannot be written; what was written stays.
+    """
+    sweep()
+    todo = [each for each in intake.submissions if not ledger.done(each)]
+    if not todo:
+        return 0
+    places: queue.SimpleQueue[tuple[int, Processes]] = queue.SimpleQueue()
+    pools = [processes() for _ in range(min(jobs, len(todo)))]
+    for place, pool in enumerate(pools):
+        places.put((place, pool))
+    stop = threading.Event()
+
+    def work(submission: Submission) -> str:
+        if stop.is_set():
+            return ""
+        place, pool = places.get()
+        try:
+            return _one(submission, ledger, pool, place, level, limits)
+        finally:
+            places.put((place, pool))
+
+    started, graded = time.monotonic(), 0
+    with ThreadPoolExecutor(len(pools)) as threads:
+        waiting = {threads.submit(work, each): each for each in todo}
+        try:
+            for done, future in enumerate(as_completed(waiting), 1):
+                problem = future.result()
+                graded += not problem
+                left = (time.monotonic() - started) / done * (len(todo) - done)
+                told(Step(waiting[future], done, len(todo), left, problem))
+        finally:  # also when the instructor presses Ctrl+C, or the disk is full
+            stop.set()
+            threads.shutdown(wait=False, cancel_futures=True)
+            for pool in pools:
+                pool.close()
+    return graded
+
+
+def _one(
+    submission: Submission, ledger: Ledger, pool: Processes, place: int, level: Level | None, limits: Limits
+) -> str:
+    """Grade a submission and keep the result; return why the grader could not."""
+    try:
+        cells = cells_of(read(submission.path))
+    except NotebookUnreadable as error:
+        ledger.record(submission, _unreadable(submission.lab, str(error)), note=str(error))
+        return ""
+    problem = ""
+    for _ in range(_ATTEMPTS):
+        try:
+            found: Marked = mark(
+                cells, submission.lab, pool, seed=ledger.seed, level=level, limits=limits, place=place
+            )
+        except (WorkerDied, SandboxFailed) as error:
+            problem = " ".join(str(error).split())
+            continue
+        except OSError as error:  # no room for a folder, too many processes: the machine's, not the student's
+            problem = f"{type(error).__name__}: {error}"
+            continue
+        ledger.record(
+            submission, found.outcomes, evidence=found.evidence, note=found.note, seconds=found.seconds
+        )
+        return ""
+    ledger.failed(submission, problem)
+    return problem
+
+
+def _unreadable(name: str, reason: str) -> list[Outcome]:
+    return [Outcome(each.id, Status.ERROR, 0, each.points, message=reason) for each in lab(name).exercises]

@@ -1,0 +1,99 @@
+"""Running a submission: its cells, then the produce part of each exercise. Hostile from the first cell on.
+
+What it writes is the only thing that leaves this process, and nothing in it is believed: a judge looks at the
+models, and the notes on errors only tell the student what happened.
+"""
+
+import json
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+from onnxlab.grading.tasks import Task
+from onnxlab.labs.blame import first_line
+from onnxlab.labs.checking import refused
+from onnxlab.labs.exercise import lab
+from onnxlab.labs.producing import produce
+from onnxlab.labs.time_limit import TimeLimitReached, time_limit
+from onnxlab.labs.work import Work
+
+__all__ = ["CELLS", "NOTES", "PRODUCTION", "prepare", "questions", "run"]
+
+CELLS = "cells.json"
+NOTES = "notes.json"
+PRODUCTION = "production.json"
+_CELL_SECONDS = 10.0
+_MOST_NOTES = 50
+_SHOWN = ("atlas", "check", "graph", "hint", "progress", "require")  # cost time, and give no points here
+
+_shell: Any = None
+
+
+def prepare() -> None:
+    """Make the shell that runs cells as a notebook does, without history and threads."""
+    global _shell  # made once in the warm process, used in each fork
+    from IPython.core.history import HistoryManager
+    from IPython.core.interactiveshell import InteractiveShell
+
+    HistoryManager.enabled = False
+    _shell = InteractiveShell.instance(colors="nocolor")
+    _shell.system = _shell.system_raw
+    _shell.run_cell("pass", store_history=False)
+
+
+def questions(exercise: str, seed: int) -> list[int]:
+    """Return the seed of the questions to an exercise. From it the judge's own seed cannot be had."""
+    return [seed, zlib.crc32(exercise.encode()), 0]
+
+
+def run(task: Task, folder: Path) -> int:
+    """Run the cells in a folder's `cells.json`, and write what the exercises' functions make."""
+    for name in _SHOWN:
+        setattr(sys.modules["onnxlab"], name, lambda *_, **__: None)
+    notes: list[str] = []
+    for number, source in enumerate(json.loads((folder / CELLS).read_text("utf-8")), 1):
+        if problem := _run_cell(source):
+            notes.append(f"cell {number}: {problem}")
+        if len(notes) == _MOST_NOTES:
+            break
+    (folder / NOTES).write_text(json.dumps(notes), "utf-8")
+    names = _shell.user_ns
+    for exercise in lab(task.lab).exercises:
+        if exercise.id not in task.exercises:
+            continue
+        place = folder / exercise.id
+        place.mkdir(exist_ok=True)
+        if any(answer not in names for answer in exercise.answers):
+            made: dict[str, Any] = {"status": "not attempted"}
+        else:
+            answers = {answer: names[answer] for answer in exercise.answers}
+            done = refused(exercise, answers) or produce(
+                exercise, answers, Work(place, questions(exercise.id, task.seed))
+            )
+            made = {
+                "status": done.status and str(done.status),
+                "message": done.wrong.message if done.wrong else done.message,
+                "look_at": done.wrong.look_at if done.wrong else "",
+                "refused": done.wrong is not None,
+                "where": done.where,
+                "printed": done.printed,
+                "seconds": round(done.seconds, 3),
+            }
+        (place / PRODUCTION).write_text(json.dumps(made), "utf-8")
+    return 0
+
+
+def _run_cell(source: str) -> str:
+    """Run a cell; return what went wrong in a line."""
+    try:
+        with time_limit(_CELL_SECONDS):
+            result = _shell.run_cell(source, store_history=False)
+    except TimeLimitReached:
+        return f"not ready after {_CELL_SECONDS:g} seconds"
+    except BaseException as error:  # whatever a cell does, the next one is run
+        return first_line(error)
+    problem = result.error_before_exec or result.error_in_exec
+    if isinstance(problem, TimeLimitReached):
+        return f"not ready after {_CELL_SECONDS:g} seconds"
+    return first_line(problem) if problem else ""

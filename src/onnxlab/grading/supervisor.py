@@ -1,0 +1,191 @@
+"""One submission, from its notebook to its marks: run it, take what it made, judge that elsewhere."""
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from onnxlab.errors import OnnxLabError
+from onnxlab.grading.judging_task import FINDINGS, SECRET
+from onnxlab.grading.levels import Ending, Level, Limits, ending
+from onnxlab.grading.marks import outcome_of
+from onnxlab.grading.pool import Processes
+from onnxlab.grading.sandbox import why_it_failed
+from onnxlab.grading.student_task import CELLS, NOTES
+from onnxlab.grading.taking import read_json, take_out
+from onnxlab.grading.tasks import Task
+from onnxlab.labs.exercise import lab
+from onnxlab.labs.outcome import Outcome
+
+__all__ = ["PREFIX", "Marked", "SandboxFailed", "mark", "sweep"]
+
+PREFIX = "onnxlab-grade-"
+_TEXT = 2000  # characters of anything a submission says
+_FIRST_USER = 200_000  # a throw-away user for each place, where the grader runs as root
+
+_ENDED = {
+    Ending.TIME: "The notebook took longer than {wall:g} seconds.",
+    Ending.MEMORY: "The notebook took more than {memory} MB of memory.",
+    Ending.DISK: "The notebook wrote more than {disk} MB.",
+    Ending.CRASHED: "The notebook ended its process (a crash in native code, or exit()).",
+}
+
+
+class SandboxFailed(OnnxLabError):
+    """The sandbox could not be built. No submission is to blame."""
+
+
+@dataclass(frozen=True)
+class Marked:
+    """The marks for one submission.
+
+    Attributes:
+        outcomes: One for each exercise of its lab, in order.
+        evidence: The graphs to show for an exercise, by its id.
+        note: What went wrong with the notebook as a whole: cells that raised, an end before its time.
+        seconds: How long it took.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    evidence: dict[str, dict[str, Any]] = field(repr=False)
+    note: str
+    seconds: float
+
+
+def mark(
+    cells: list[str],
+    name: str,
+    pool: Processes,
+    *,
+    seed: int,
+    level: Level | None,
+    limits: Limits,
+    place: int = 0,
+) -> Marked:
+    """Run a submission's cells and judge what they make.
+
+    Args:
+        cells: The sources of the code cells.
+        name: The lab.
+        pool: What runs tasks.
+        seed: The run's seed; the judges' own is derived from it and is never where the submission runs.
+        level: How the submission is confined.
+        limits: What it may use.
+        place: A number that no other submission has at the same time.
+
+    Raises:
+        SandboxFailed: If a sandbox could not be built.
+        WorkerDied: If a process of the grader died.
+    """
+    started = time.perf_counter()
+    exercises = lab(name).exercises
+    ids = tuple(each.id for each in exercises)
+    user = _FIRST_USER + place if level is not None and hasattr(os, "getuid") and os.getuid() == 0 else None
+    with _Folder("work") as work, _Folder("judge") as judged:
+        (work / CELLS).write_text(json.dumps(cells), "utf-8")
+        _give(work, user)
+        task = Task(
+            secrets.token_hex(8), "student", str(work), name, ids, _questions_seed(seed), level, limits, user
+        )
+        how = _ending(pool.run(task), work)
+        notes = _notes(work, how, limits)
+        produced = {each.id: take_out(work / each.id, judged / each.id) for each in exercises}
+        waiting = tuple(each.id for each in exercises if produced[each.id].get("status", "") is None)
+        found = _judged(judged, replace(task, kind="judge", folder=str(judged)), waiting, pool, seed)
+    outcomes = tuple(outcome_of(each, produced[each.id], found.get(each.id), how) for each in exercises)
+    evidence = {name: data["evidence"] for name, data in found.items() if data and data.get("evidence")}
+    return Marked(outcomes, evidence, notes, time.perf_counter() - started)
+
+
+def sweep() -> int:
+    """Remove folders that a killed grader left behind; return how many."""
+    removed = 0
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        owner = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if owner.isdigit() and not _runs(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
+            removed += 1
+    return removed
+
+
+class _Folder:
+    """A folder that is gone afterwards, whatever was done to the rights of what is in it."""
+
+    def __init__(self, what: str) -> None:
+        self._path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-{what}-"))
+
+    def __enter__(self) -> Path:
+        return self._path
+
+    def __exit__(self, *_: object) -> None:
+        def again(function: Any, path: str, _: object) -> None:  # noqa: ANN401 - as shutil calls it
+            os.chmod(os.path.dirname(path), 0o700)  # noqa: PTH101, PTH120 - a path that may be too long for Path
+            function(path)
+
+        shutil.rmtree(self._path, onerror=again)
+
+
+def _questions_seed(seed: int) -> int:
+    """A seed from which the run's seed cannot be had."""
+    return int.from_bytes(hashlib.sha256(f"questions {seed}".encode()).digest()[:6], "big")
+
+
+def _give(folder: Path, user: int | None) -> None:
+    if user is not None:
+        for path in [folder, *folder.rglob("*")]:
+            os.chown(path, user, user)
+
+
+def _ending(code: int, folder: Path) -> Ending:
+    how = ending(code)
+    if how is Ending.SANDBOX_FAILED:
+        msg = "The sandbox could not be built."
+        raise SandboxFailed(msg, f"The reason: {why_it_failed(folder)}.", "Try a lower --isolation.")
+    return how
+
+
+def _notes(work: Path, how: Ending, limits: Limits) -> str:
+    values = {"wall": limits.wall, "memory": limits.memory, "disk": limits.disk}
+    lines = [_ENDED[how].format(**values)] if how in _ENDED else []
+    noted = read_json(work / NOTES)
+    if isinstance(noted, list):
+        lines += [str(line)[:200] for line in noted[:20]]
+    return "\n".join(lines)[:_TEXT]
+
+
+def _judged(
+    folder: Path, task: Task, waiting: tuple[str, ...], pool: Processes, seed: int
+) -> dict[str, dict[str, Any] | None]:
+    """Judge exercises; one whose files crash the judge does not keep the others from being judged."""
+    found: dict[str, dict[str, Any] | None] = {}
+    while waiting:
+        (folder / SECRET).write_text(str(seed), "utf-8")
+        _give(folder, task.user)
+        how = _ending(pool.run(replace(task, id=secrets.token_hex(8), exercises=waiting)), folder)
+        for name in waiting:
+            if isinstance(data := read_json(folder / name / FINDINGS), dict):
+                found[name] = data
+        rest = [name for name in waiting if name not in found]
+        if rest and how is Ending.FINISHED:
+            msg = f"The judge of {rest[0]} ended without a result."
+            raise SandboxFailed(msg)
+        if rest:
+            found[rest[0]] = None  # it crashed the judge
+        waiting = tuple(rest[1:])
+    return found
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

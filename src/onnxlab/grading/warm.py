@@ -1,0 +1,159 @@
+"""A process with torch and the labs loaded, from which every task is forked in milliseconds.
+
+It is started by `pool.py` with one end of a socket, reads a task from it, forks, and reports how the fork
+ended. It runs no submission itself, so that each fork begins clean. Where no fork is safe (macOS, Windows),
+the same module runs one task and ends.
+
+A fork copies one thread. A lock that another thread holds at that moment is held for ever, so the libraries
+get one thread each before they are loaded, and that there is only one is asserted before every fork.
+"""
+
+import contextlib
+import gc
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import tempfile
+from pathlib import Path
+
+from onnxlab.grading.tasks import Task
+
+__all__ = ["LARGEST_MESSAGE", "main", "readable_places", "run_task"]
+
+LARGEST_MESSAGE = 1 << 16
+_KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "LD_LIBRARY_PATH")
+_QUIET = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "ORT_DISABLE_TELEMETRY": "1",
+}
+
+
+def main(arguments: list[str]) -> None:
+    """Serve on the descriptor that is the first argument, or run the one task that follows `--once`."""
+    os.environ.update(_QUIET)
+    _load()
+    if arguments[0] == "--once":
+        run_task(Task.from_json(arguments[1]))
+    with socket.socket(fileno=int(arguments[0])) as control:
+        _serve(control)
+
+
+def run_task(task: Task) -> None:
+    """Do a task in this process and end it. What comes after is the submission's, or a judge's."""
+    from onnxlab.grading import judging_task, student_task
+    from onnxlab.grading.sandbox import enter
+
+    folder = Path(task.folder)
+    _forget(folder)
+    if task.level is not None:
+        enter(folder, readable_places(), task.level, task.limits, task.user)
+    else:
+        os.chdir(folder)
+    code = 1
+    try:
+        code = {"student": student_task.run, "judge": judging_task.run}[task.kind](task, folder)
+    finally:
+        os._exit(code)  # no exit handlers, which a submission may have registered
+
+
+def readable_places() -> list[Path]:
+    """Return what a task may read: Python, its packages, the system's libraries, and this package.
+
+    Solutions and submissions are not below any of them.
+    """
+    system = ["/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime"]
+    own = [sys.prefix, sys.base_prefix, str(Path(__file__).parents[1])]
+    return [Path(place) for place in dict.fromkeys(system + own) if Path(place).exists()]
+
+
+def _load() -> None:
+    """Import everything that a task needs, and use each part once: what is lazy is loaded then."""
+    import torch
+
+    torch.set_num_threads(1)
+    from onnxlab.facts.export import Exporter, export
+    from onnxlab.grading import judging_task, student_task
+    from onnxlab.labs.exercise import labs
+
+    labs()
+    student_task.prepare()
+    judging_task.prepare()
+    for exporter in Exporter:
+        for opset in (9, 11, 18) if exporter is Exporter.TORCHSCRIPT else (20,):
+            export(torch.nn.Conv2d(1, 1, 3), torch.ones(1, 1, 4, 4), exporter, opset_version=opset)
+    gc.collect()
+    gc.freeze()  # memory that the collector never touches stays shared with the forks
+
+
+def _serve(control: socket.socket) -> None:
+    """Fork a process for each task, and tell how it ended."""
+    waiting = selectors.DefaultSelector()
+    waiting.register(control, selectors.EVENT_READ)
+    control.send(b'{"ready": true}')
+    running: dict[int, tuple[int, str]] = {}  # by the descriptor that says a process has ended
+    while True:
+        for key, _ in waiting.select():
+            if key.fd in running:
+                process, name = running.pop(key.fd)
+                waiting.unregister(key.fd)
+                os.close(key.fd)
+                _, status = os.waitpid(process, 0)
+                control.send(json.dumps({"id": name, "code": os.waitstatus_to_exitcode(status)}).encode())
+                continue
+            message = control.recv(LARGEST_MESSAGE)
+            if not message:  # whoever asked is gone
+                for process, _ in running.values():
+                    os.kill(process, signal.SIGKILL)
+                return
+            task = Task.from_json(message.decode())
+            process = _fork(task, control, waiting)
+            ended = os.pidfd_open(process)
+            running[ended] = (process, task.id)
+            waiting.register(ended, selectors.EVENT_READ)
+
+
+def _fork(task: Task, control: socket.socket, waiting: selectors.BaseSelector) -> int:
+    threads = len(list(Path("/proc/self/task").iterdir()))
+    if threads != 1:
+        msg = f"{threads} threads before a fork"
+        raise RuntimeError(msg)
+    process = os.fork()
+    if process:
+        return process
+    with contextlib.suppress(BaseException):
+        _die_with_parent()
+        waiting.close()
+        control.close()
+        run_task(task)
+    os._exit(1)
+
+
+def _die_with_parent() -> None:
+    import ctypes
+
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+
+
+def _forget(folder: Path) -> None:
+    """Leave nothing of the grader in a task's reach: no descriptor, no variable, no terminal."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    os.closerange(3, 4096)
+    for name in [name for name in os.environ if name not in _KEPT and name not in _QUIET]:
+        del os.environ[name]
+    tempfile.tempdir = str(folder)  # it was looked up long ago
+    os.environ.update(
+        HOME=str(folder), TMPDIR=str(folder), ONNXLAB_STATE=str(folder / "progress.json"), **_QUIET
+    )
+    with contextlib.suppress(AttributeError):
+        os.setsid()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

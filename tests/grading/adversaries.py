@@ -1,0 +1,327 @@
+"""Submissions of lab 4 of every kind, each with the points it must get.
+
+Most replace the body of one answer, or put a cell before everything, in an otherwise right notebook: 15 points in
+all, 4 of them for asinh_symbolic. None may change another's points, or leave anything behind.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+__all__ = ["ADVERSARIES", "HONEST", "Adversary", "notebook_of"]
+
+ROOT = Path(__file__).parents[2]
+RIGHT = 'return g.op("Asinh", x)'
+WRONG = 'return g.op("Atan", x)'
+FULL, REST, NOTHING = 15, 11, 0
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """One submission.
+
+    Attributes:
+        name: What it does; the student's name in the tests.
+        points: What it must get.
+        body: What stands in asinh_symbolic.
+        before: A cell before everything.
+        after: A cell after everything.
+        raw: The file itself, if it is not a notebook of these cells.
+        quick: Whether it ends soon; the others run into a limit.
+    """
+
+    name: str
+    points: int
+    body: str = RIGHT
+    before: str = ""
+    after: str = ""
+    raw: bytes | None = None
+    quick: bool = True
+
+
+def solution_cells() -> list[str]:
+    """The code cells of the solution, without the cells that only show something (they take a second)."""
+    book = nbformat.read(ROOT / "solutions" / "lab04_asinh.ipynb", 4)
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
+    return [cell.source for cell in code if "nbgrader" in cell.metadata or cell is code[0]]
+
+
+def cells_of(adversary: Adversary) -> list[str]:
+    """Its cells."""
+    cells = [source.replace(RIGHT, adversary.body) for source in solution_cells()]
+    return [*filter(None, [adversary.before]), *cells, *filter(None, [adversary.after])]
+
+
+def notebook_of(adversary: Adversary) -> bytes:
+    """Its file."""
+    if adversary.raw is not None:
+        return adversary.raw
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells_of(adversary)])
+    return nbformat.writes(made).encode()
+
+
+def _altered(**changes: Any) -> bytes:
+    """A right notebook with other things in its JSON."""
+    data = json.loads(notebook_of(Adversary("", FULL)))
+    return json.dumps(data | changes).encode()
+
+
+def _with_each_cell(change: Any) -> bytes:
+    data = json.loads(notebook_of(Adversary("", FULL)))
+    data["cells"] = [new for cell in data["cells"] for new in change(cell)]
+    return json.dumps(data).encode()
+
+
+def _version_3() -> bytes:
+    cells = [
+        {"cell_type": "code", "input": source, "language": "python", "outputs": [], "metadata": {}}
+        for source in cells_of(Adversary("", FULL))
+    ]
+    return json.dumps(
+        {"nbformat": 3, "nbformat_minor": 0, "metadata": {"name": ""}, "worksheets": [{"cells": cells}]}
+    ).encode()
+
+
+def _flood(cell: dict[str, Any]) -> list[dict[str, Any]]:
+    text = {"output_type": "stream", "name": "stdout", "text": "x" * 400_000}
+    return [cell | {"outputs": [text], "execution_count": 1}]
+
+
+_FORGE = """
+import json, os, pathlib
+def forge():
+    for name in ("missing-rules", "asinh-symbolic", "asinh-translation", "safely-registered"):
+        place = pathlib.Path(name); place.mkdir(exist_ok=True)
+        (place / "production.json").write_text(json.dumps({"status": "passed"}))
+        (place / "findings.json").write_text(json.dumps({"findings": [{"title": "t", "holds": True, "message": "",
+            "look_at": "", "difference": None}] * 3, "evidence": None}))
+"""
+
+HONEST = (
+    Adversary("right", FULL),
+    Adversary("right, the other way", FULL, body='return g.op("Identity", g.op("Asinh", x))'),
+    Adversary("one wrong", REST, body=WRONG),
+    Adversary(
+        "a formula that overflows",
+        REST,
+        body=(
+            'one = g.op("Constant", value_t=torch.tensor(1.0)); '
+            'return g.op("Log", g.op("Add", x, g.op("Sqrt", g.op("Add", g.op("Mul", x, x), one))))'
+        ),
+    ),
+    Adversary("one not attempted", REST, body="raise NotImplementedError()"),
+    Adversary("returns nothing", REST, body="return None"),
+    Adversary("a misspelt operator", REST, body='return g.op("ASinh", x)'),
+    Adversary("an error in one answer", REST, body="return g.oops(x)"),
+)
+
+_ODD_FILES = (
+    Adversary(
+        "another kernel's name",
+        FULL,
+        raw=_altered(metadata={"kernelspec": {"name": "julia", "display_name": "J"}}),
+    ),
+    Adversary("no metadata at all", FULL, raw=_altered(metadata={})),
+    Adversary("an old format", FULL, raw=_version_3()),
+    Adversary("every cell twice", FULL, raw=_with_each_cell(lambda cell: [cell, cell])),
+    Adversary(
+        "checks deleted",
+        FULL,
+        raw=_with_each_cell(lambda cell: [] if "check(" in str(cell["source"])[:9] else [cell]),
+    ),
+    Adversary("huge outputs", FULL, raw=_with_each_cell(_flood)),
+    Adversary(
+        "sources as lists",
+        FULL,
+        raw=_with_each_cell(
+            lambda cell: [cell | {"source": "".join(cell["source"]).splitlines(keepends=True)}]
+        ),
+    ),
+    Adversary("a byte order mark", FULL, raw=b"\xef\xbb\xbf" + notebook_of(Adversary("", FULL))),
+    Adversary("bad JSON", NOTHING, raw=b'{"cells": ['),
+    Adversary("an empty file", NOTHING, raw=b""),
+    Adversary("no notebook", NOTHING, raw=b"[1, 2, 3]"),
+    Adversary("no cells", NOTHING, raw=_altered(cells=[])),
+    Adversary("a picture", NOTHING, raw=b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4),
+    Adversary("a syntax error in one cell", FULL, before="this is not Python"),
+    Adversary("magics and shell lines", FULL, before="%matplotlib inline\n!echo hello\n%time 1 + 1"),
+)
+
+_ENDS = (
+    Adversary("ends the process", NOTHING, before="import os; os._exit(0)"),
+    Adversary("ends it with the watcher's code", NOTHING, before="import os; os._exit(124)"),
+    Adversary("ends it in an answer", 3, body="import os; os._exit(0)"),
+    Adversary("sys.exit in a cell", FULL, before="import sys; sys.exit(3)"),
+    Adversary("sys.exit in an answer", REST, body="import sys; sys.exit(3)"),
+    Adversary("kills itself", NOTHING, before="import os; os.abort()"),
+    Adversary("crashes in native code", NOTHING, before="import ctypes; ctypes.string_at(0)"),
+    Adversary("recurses for ever", REST, body="f = lambda: f()\n    return f()"),
+    Adversary(
+        "an error that cannot be shown",
+        REST,
+        body=("class E(Exception):\n        def __str__(self): raise E\n    raise E"),
+    ),
+    Adversary("script in an error", REST, body='raise ValueError("<script>alert(1)</script>")'),
+    Adversary("ends at exit", FULL, before="import atexit, os; atexit.register(os._exit, 7)"),
+)
+
+_TAKES = (
+    Adversary("a cell that never ends", FULL, before="while True: pass", quick=False),
+    Adversary("an answer that never ends", REST, body="while True: pass", quick=False),
+    Adversary(
+        "swallows every exception for ever",
+        NOTHING,
+        quick=False,
+        before=("while True:\n    try:\n        while True: pass\n    except BaseException: pass"),
+    ),
+    Adversary(
+        "blocks every signal",
+        NOTHING,
+        quick=False,
+        before=(
+            "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())\nwhile True: pass"
+        ),
+    ),
+    Adversary(
+        "takes all memory",
+        NOTHING,
+        quick=False,
+        before=("import mmap\nkept = []\nwhile True:\n    kept.append(bytearray(50_000_000))"),
+    ),
+    Adversary(
+        "a fork bomb",
+        NOTHING,
+        quick=False,
+        before=("import os, time\nwhile True:\n    try: os.fork()\n    except OSError: time.sleep(0.01)"),
+    ),
+    Adversary(
+        "fills the disk",
+        NOTHING,
+        quick=False,
+        before=(
+            "import os\nfor n in range(10**6):\n    with open(f'f{n}', 'wb') as f: f.write(os.urandom(1 << 20))"
+        ),
+    ),
+    Adversary("prints without end", FULL, quick=False, before="while True: print('x' * 10_000)"),
+    Adversary(
+        "leaves a daemon behind",
+        FULL,
+        before=(
+            "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(600)\n    os._exit(0)"
+        ),
+    ),
+    Adversary(
+        "leaves threads behind",
+        FULL,
+        before=(
+            "import threading, time\nfor _ in range(5): threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
+        ),
+    ),
+)
+
+_CHEATS = (
+    Adversary(
+        "patches the comparison",
+        REST,
+        body=WRONG,
+        before=(
+            "import numpy.testing, onnxlab.facts.counterexample as c, onnxlab.labs.judging as j\n"
+            "numpy.testing.assert_allclose = lambda *a, **k: None\n"
+            "c.smallest_counterexample = j.smallest_counterexample = lambda *a, **k: None"
+        ),
+    ),
+    Adversary(
+        "patches the judge",
+        REST,
+        body=WRONG,
+        before=(
+            "import onnxlab.labs.checking as k, onnxlab.grading.judging_task as t\n"
+            "from onnxlab.labs.outcome import Finding\n"
+            "k.judge = t.judge = lambda e, w, s: tuple(Finding(p.title, True) for p in e.parts)"
+        ),
+    ),
+    Adversary(
+        "patches ONNX Runtime",
+        REST,
+        body=WRONG,
+        before=(
+            "import onnxruntime, torch\n"
+            "class S:\n    def __init__(self, *a, **k): pass\n    def get_inputs(self): return []\n"
+            "    def run(self, *a): return []\nonnxruntime.InferenceSession = S"
+        ),
+    ),
+    Adversary("forges the results", NOTHING, before=_FORGE + "forge(); os._exit(0)"),
+    Adversary(
+        "forges results at the end",
+        NOTHING,
+        body=WRONG,
+        after=_FORGE + ("import onnxlab.labs.exercise as e\nforge()\nos._exit(0)"),
+    ),
+    Adversary(
+        "writes into the package",
+        REST,
+        body=WRONG,
+        before=(
+            "import onnxlab, pathlib\n"
+            "p = pathlib.Path(onnxlab.__file__).parent / 'labs' / 'judging.py'\n"
+            "p.write_text(p.read_text() + '\\nrequire_numbers = lambda *a, **k: None\\n')"
+        ),
+    ),
+    Adversary(
+        "a constant in place of the model", REST, body=('return g.op("Constant", value_t=torch.zeros(2, 3))')
+    ),
+    Adversary(
+        "a seed of its own", FULL, before="import numpy, torch\nnumpy.random.seed(1); torch.manual_seed(1)"
+    ),
+    Adversary(
+        "a result that says it is equal",
+        REST,
+        body=("class Equal(float):\n        def __eq__(self, other): return True\n    return Equal()"),
+    ),
+    Adversary(
+        "links in place of files",
+        REST,
+        after=(
+            "import os, pathlib\npathlib.Path('asinh-symbolic').mkdir()\nos.symlink('/etc/passwd', 'asinh-symbolic/asinh.onnx')\n"
+            "def asinh_symbolic(g, x): raise KeyError"
+        ),
+    ),
+    Adversary(
+        "a pipe in place of a file",
+        REST,
+        after=(
+            "import os, pathlib\npathlib.Path('asinh-symbolic').mkdir()\nos.mkfifo('asinh-symbolic/asinh.onnx')\n"
+            "def asinh_symbolic(g, x): raise KeyError"
+        ),
+    ),
+    Adversary(
+        "a folder that cannot be removed",
+        FULL,
+        before=(
+            "import os\nos.makedirs('a/b/c'); open('a/b/c/d', 'w').close(); os.chmod('a/b', 0); os.chmod('a', 0)"
+        ),
+    ),
+    Adversary(
+        "talks to the network",
+        FULL,
+        before=(
+            "import socket\ntry:\n    socket.create_connection(('127.0.0.1', 22), 1)\nexcept OSError: pass"
+        ),
+    ),
+    Adversary(
+        "signals everybody",
+        FULL,
+        before=("import os, signal\ntry: os.kill(os.getppid(), signal.SIGKILL)\nexcept OSError: pass"),
+    ),
+    Adversary(
+        "changes what everybody uses",
+        FULL,
+        before=("import builtins, os\nos.environ.clear()"),
+    ),
+    Adversary("closes every descriptor", FULL, before="import os\nos.closerange(0, 200)"),
+)
+
+ADVERSARIES = (*HONEST, *_ODD_FILES, *_ENDS, *_TAKES, *_CHEATS)
