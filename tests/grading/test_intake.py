@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from onnxlab.grading.intake import LARGEST, Intake, NoSubmissions, find, read, safe_name
+from onnxlab.grading.intake import LARGEST, CannotRead, Intake, NoSubmissions, find, read, safe_name
 from onnxlab.grading.submission_cells import NotebookUnreadable
 
 LABS = ("lab01_control_flow", "lab04_asinh", "lab14_other")
@@ -142,8 +142,9 @@ def test_links_pipes_and_sockets_are_not_followed(tmp_path):
         "s/lab01_control_flow.ipynb",
     }
     for path in (root / "ada/lab04_asinh.ipynb", root / "eve/lab04_asinh.ipynb", root):
-        with pytest.raises(NotebookUnreadable):
+        with pytest.raises(NotebookUnreadable, match="ordinary") as caught:
             read(path)
+        assert caught.type is NotebookUnreadable
 
 
 def test_too_large_too_deep_and_hidden(tmp_path):
@@ -175,6 +176,8 @@ def test_unreadable_has_a_digest_of_its_own(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "open", denied)
     (one,) = find(tmp_path, LABS).submissions
+    with pytest.raises(CannotRead, match="Permission denied"):
+        read(one.path)
     assert one.digest == hashlib.sha256(b"unreadable The file cannot be read: Permission denied.").hexdigest()
 
 

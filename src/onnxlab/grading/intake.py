@@ -26,7 +26,7 @@ from onnxlab.grading.plain_text import plain
 from onnxlab.grading.submission_cells import NotebookUnreadable
 from onnxlab.labs.exercise import LABS
 
-__all__ = ["LARGEST", "Intake", "NoSubmissions", "Submission", "find", "read", "safe_name"]
+__all__ = ["LARGEST", "CannotRead", "Intake", "NoSubmissions", "Submission", "find", "read", "safe_name"]
 
 LARGEST = 8 * 2**20
 """Bytes that a notebook may have."""
@@ -35,6 +35,10 @@ _SILENT = {".ipynb_checkpoints", "__MACOSX", ".git"}  # made by programs; no stu
 _COPY = re.compile(r"(?:[ _-]*\(\d+\)|[ _-]+copy[ _-]?\d*)+$", re.IGNORECASE)
 _AGAIN = re.compile(r"-\d{1,2}$")  # how Canvas marks a later submission
 _AROUND = " \t_-.,+"
+
+
+class CannotRead(NotebookUnreadable):
+    """The system does not give a submission's bytes (rights, a disk): not the student's fault."""
 
 
 class NoSubmissions(OnnxLabError):
@@ -121,20 +125,23 @@ def read(path: Path) -> bytes:
     """Read a submission; no link is followed, no pipe waited for.
 
     Raises:
-        NotebookUnreadable: If it is not an ordinary file of a reasonable size, or may not be read.
+        NotebookUnreadable: If it is not an ordinary file of a reasonable size.
+        CannotRead: If the system refuses.
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     flags |= getattr(os, "O_BINARY", 0)  # Windows would translate line ends
     try:
-        with os.fdopen(os.open(path, flags), "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                msg = "It is not an ordinary file."
-                raise NotebookUnreadable(msg)
-            data = file.read(LARGEST + 1)
+        ordinary = stat.S_ISREG(path.lstat().st_mode)
+        if ordinary:
+            with os.fdopen(os.open(path, flags), "rb") as file:
+                ordinary = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+                data = file.read(LARGEST + 1) if ordinary else b""
     except OSError as error:
         msg = f"The file cannot be read: {error.strerror or error}."
-        raise NotebookUnreadable(msg) from None
+        raise CannotRead(msg) from None
+    if not ordinary:
+        msg = "It is not an ordinary file."
+        raise NotebookUnreadable(msg)
     if len(data) > LARGEST:
         raise NotebookUnreadable(_TOO_LARGE)
     return data
