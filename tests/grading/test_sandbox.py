@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from onnxlab.grading import folders, landlock, levels, sandbox
+from onnxlab.grading import folders, landlock, levels, sandbox, users
 from onnxlab.grading.folders import TOO_MUCH, disk, remove
 from onnxlab.grading.levels import Ending, Level, NoIsolation, available, ending, strongest
 
@@ -35,10 +36,17 @@ SEPARATELY = {
 }
 
 
-def escape(do: str, level: Level, who: str, **wanted: Any) -> Report:
+def escape(do: str, level: Level, who: str, within: tuple[str, ...] = (), **wanted: Any) -> Report:
     """Run a submission; return what came of it."""
-    user = {} if who == "user" and not ROOT else {"user" if who == "root" else "drop": next(_users)}
-    command = [sys.executable, str(ESCAPES), json.dumps({"do": do, "level": level, **user, **wanted})]
+    user = (
+        {} if within or (who == "user" and not ROOT) else {"user" if who == "root" else "drop": next(_users)}
+    )
+    command = [
+        *within,
+        sys.executable,
+        str(ESCAPES),
+        json.dumps({"do": do, "level": level, **user, **wanted}),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout, done.stderr
     report: Report = json.loads(done.stdout)
@@ -269,6 +277,55 @@ def test_a_sandbox_that_cannot_be_built_is_the_machines_fault(places: list[tuple
         report = escape("say_code", level, who, limits={"file": "much"})
         assert report["code"] == Ending.SANDBOX_FAILED
         assert report["reason"] != "it did not say why"
+
+
+NOBODY_OUTSIDE = ("unshare", "--user", "--map-root-user")
+
+
+@pytest.mark.skipif(
+    not shutil.which("unshare") or subprocess.run([*NOBODY_OUTSIDE, "true"], check=False).returncode != 0,
+    reason="needs a namespace of users",
+)
+def test_root_who_is_nobody_outside_is_an_ordinary_user() -> None:
+    """As in a container without root: there is no other user to become."""
+    for level, reason in escape("probe", Level.POSIX, "user", within=NOBODY_OUTSIDE).items():
+        assert not reason
+        report = escape("try_everything", Level(level), "user", within=NOBODY_OUTSIDE)
+        allowed = {name for name, row in table().items() if row[Level(level), "user"]}
+        assert {name for name, worked in report["answer"].items() if worked} <= allowed
+        assert not report["left"]
+
+
+def test_root_without_powers_cannot_become_somebody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(users, "_has", lambda _: False)
+    assert users.throw_away_user(0) is None
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ("0 0 4294967295", 200_003),
+        ("0 100000 65536", 64_539),
+        ("0 1000 1", None),
+        ("0 1000 1\n1 100000 65536", 64_540),
+        ("0 0 500", None),
+    ],
+)
+def test_a_throw_away_user_exists(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, table: str, expected: int | None
+) -> None:
+    (tmp_path / "map").write_text(table)
+    ranges = users._mapped(tmp_path / "map")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(users, "_has", lambda _: True)
+    monkeypatch.setattr(users, "_mapped", lambda _: ranges)
+    assert users.throw_away_user(3) == expected
+
+
+def test_an_ordinary_user_becomes_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert users.throw_away_user(0) is None
 
 
 @pytest.mark.skipif(not ROOT, reason="asks as root")

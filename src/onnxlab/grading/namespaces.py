@@ -28,10 +28,13 @@ _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _READ_ONLY, _NO_SETUID, _NO_DEVICES = 0x1, 0x2, 0x4
 
 
-def isolate(folder: Path) -> None:
+def isolate(folder: Path, *, users_too: bool) -> None:
     """Enter new namespaces, in which only a folder can be written.
 
-    Root needs no namespace of users, and gets none: the confined process becomes another user.
+    Args:
+        folder: The folder.
+        users_too: Enter a new namespace of users first, which anybody may, in which this process then may do
+            the rest. Nobody else exists in it: the confined process cannot become another user.
 
     Raises:
         OSError: If the system forbids it.
@@ -39,14 +42,16 @@ def isolate(folder: Path) -> None:
     user, group = os.geteuid(), os.getegid()
     try:
         checked(
-            libc.unshare(_NEW_PROCESSES | _NEW_NETWORK | _NEW_IPC | _NEW_MOUNTS | (_NEW_USERS if user else 0))
+            libc.unshare(
+                _NEW_PROCESSES | _NEW_NETWORK | _NEW_IPC | _NEW_MOUNTS | (_NEW_USERS if users_too else 0)
+            )
         )
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOSPC, errno.EINVAL):
             raise
-        hint = "the container lacks CAP_SYS_ADMIN" if user == 0 else "user namespaces are switched off"
+        hint = "user namespaces are switched off" if users_too else "CAP_SYS_ADMIN is missing"
         raise OSError(error.errno, f"new namespaces are forbidden ({hint})") from None
-    if user:
+    if users_too:
         _keep_identity(user, group)
     try:
         _read_only_but(os.fsencode(folder))

@@ -59,7 +59,7 @@ from onnxlab.grading.levels import Ending, Level, Limits, ending
 from onnxlab.grading.limits import limit
 from onnxlab.grading.namespaces import isolate
 from onnxlab.grading.system_calls import LINUX, die_with_parent, prctl, processor
-from onnxlab.grading.users import NOBODY, become, no_new_privileges
+from onnxlab.grading.users import become, can_isolate, no_new_privileges, throw_away_user
 from onnxlab.grading.watching import why_it_failed
 
 __all__ = ["enter", "probe", "why_it_failed"]
@@ -82,14 +82,17 @@ def enter(
         readable: Files and folders that it may read and run.
         level: How far it is confined.
         limits: What it may use.
-        user: The user that it becomes, if this is root's process. It must be nobody else's at the same time.
+        user: The user that it becomes, of `throw_away_user`. It must be nobody else's at the same time.
     """
     parent = os.getppid()
+    alone = bool(user)  # no other process is this user's, or is counted with its own
     try:
         watching.prepare(parent)
         folder = folder.resolve(strict=True)
         if level is Level.FULL:
-            isolate(folder)
+            users_too = not user and not can_isolate()
+            isolate(folder, users_too=users_too)
+            alone = alone or users_too
             watching.prepare(parent)  # new namespaces can undo it
         hear, tell = os.pipe()
         process = os.fork()
@@ -101,7 +104,9 @@ def enter(
         watching.watch(process, hear, folder, limits)
     try:
         os.close(hear)
-        _confine(folder, readable, level, limits, user)
+        _settle(folder, readable, user)
+        limit(limits, counted_alone=alone)
+        _restrict(folder, readable, level, files_are_own=not user)
         os.write(tell, watching.READY)  # fails if the watcher has died meanwhile
         os.close(tell)
     except BaseException as error:
@@ -123,7 +128,7 @@ def probe(level: Level) -> str:
         return f"{sys.platform} has neither namespaces nor Landlock; grade on Linux for that"
     if level is not Level.POSIX and processor() not in call_filter.PROCESSORS:
         return f"the system calls of this processor ({processor()}) are not known"
-    user = NOBODY if os.geteuid() == 0 else None
+    user = throw_away_user(0)
     with tempfile.TemporaryDirectory(prefix="onnxlab-probe-") as name:
         folder = Path(name)
         if user:
@@ -143,8 +148,8 @@ def probe(level: Level) -> str:
         return why_it_failed(folder) if came is Ending.SANDBOX_FAILED else "it does not confine"
 
 
-def _confine(folder: Path, readable: Sequence[Path], level: Level, limits: Limits, user: int | None) -> None:
-    root = os.geteuid() == 0
+def _settle(folder: Path, readable: Sequence[Path], user: int | None) -> None:
+    """Become the user, in the folder."""
     os.setsid()
     become(user, readable)
     if LINUX:
@@ -154,14 +159,17 @@ def _confine(folder: Path, readable: Sequence[Path], level: Level, limits: Limit
     os.chdir(folder)
     if not os.access(".", os.R_OK | os.W_OK | os.X_OK):
         raise PermissionError(0, f"user {os.geteuid()} cannot write in its folder", str(folder))
-    limit(limits, counted_alone=root or level is Level.FULL)
+
+
+def _restrict(folder: Path, readable: Sequence[Path], level: Level, *, files_are_own: bool) -> None:
+    """Give up what a level takes away."""
     if not LINUX:
         return
     no_new_privileges()
     if level is not Level.POSIX:
         landlock.restrict(readable, folder)
     if level is not Level.POSIX or processor() in call_filter.PROCESSORS:
-        call_filter.filter_calls(files_are_own=not root and level is not Level.FULL)
+        call_filter.filter_calls(files_are_own=files_are_own and level is not Level.FULL)
 
 
 def _holes(folder: Path, level: Level) -> int:

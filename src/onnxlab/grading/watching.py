@@ -118,6 +118,8 @@ def _watch(process: int, report: int, folder: Path, limits: Limits) -> Ending:
             return Ending.DISK
         if LINUX:
             running = descendants(os.getpid())
+            if len(running) > 2 * limits.processes:  # the kernel does not count those of root without powers
+                return Ending.CRASHED
             if memory(running, most_memory) > most_memory:
                 return Ending.MEMORY
             if hidden_disk(running, str(folder)) > limits.disk * _MB:
