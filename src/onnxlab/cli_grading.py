@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,7 @@ def _grade(options: argparse.Namespace) -> int:
     from onnxlab.grading.intake import find, safe_name
     from onnxlab.grading.ledger import Ledger, facts
     from onnxlab.grading.levels import Limits
+    from onnxlab.grading.plain_text import plain
     from onnxlab.grading.run import grade
 
     if options.jobs < 1:
@@ -51,7 +53,7 @@ def _grade(options: argparse.Namespace) -> int:
         return 2
     intake = find(options.submissions)
     for path, reason in intake.ignored:
-        print(f"not taken: {path}: {reason}")
+        print(f"not taken: {plain(str(path))}: {reason}")
     if not intake.submissions:
         print(f"There are no labs in {options.submissions}.", file=sys.stderr)
         return 2
@@ -73,14 +75,15 @@ def _grade(options: argparse.Namespace) -> int:
         standings = summary.standings(ledger.rows())
         summary.write_summary(options.out / "summary.html", standings)
         if options.gradescope:
-            for student in {row.student for row in ledger.rows()}:
-                rows = [row for row in ledger.rows() if row.student == student]
-                gradescope.write_gradescope(options.out / "gradescope" / f"{safe_name(student)}.json", rows)
+            for student, rows in groupby(ledger.rows(), key=lambda row: row.student):
+                gradescope.write_gradescope(
+                    options.out / "gradescope" / f"{safe_name(student)}.json", list(rows)
+                )
         print(summary.summary_text(standings))
         print(f"\nGrades: {options.out / 'grades.csv'}; feedback: {options.out / 'feedback'}")
         print(results.count(ledger.rows(), failures).line())
     for (student, name), reason in failures.items():
-        print(f"not graded: {student}, {name}: {reason}", file=sys.stderr)
+        print(f"not graded: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
     return 1 if failures else 0
 
 

@@ -172,10 +172,10 @@ _TAKES = (
     Adversary("a cell that never ends", FULL, before="while True: pass", quick=False),
     Adversary("an answer that never ends", REST, body="while True: pass", quick=False),
     Adversary(
-        "swallows every exception for ever",
+        "does not listen",
         NOTHING,
         quick=False,
-        before=("while True:\n    try:\n        while True: pass\n    except BaseException: pass"),
+        before="import signal\nsignal.signal(signal.SIGALRM, signal.SIG_IGN)\nwhile True: pass",
     ),
     Adversary(
         "blocks every signal",
@@ -189,11 +189,14 @@ _TAKES = (
         "takes all memory",
         NOTHING,
         quick=False,
-        before=("import mmap\nkept = []\nwhile True:\n    kept.append(bytearray(50_000_000))"),
+        before=(
+            "import os, time\nfor _ in range(6):\n    if os.fork() == 0:\n        kept = bytearray(b'x') * 300_000_000\n"
+            "        time.sleep(600)\ntime.sleep(600)"
+        ),
     ),
     Adversary(
         "a fork bomb",
-        NOTHING,
+        FULL,
         quick=False,
         before=("import os, time\nwhile True:\n    try: os.fork()\n    except OSError: time.sleep(0.01)"),
     ),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
-from onnxlab.grading.intake import Intake, Submission, read
+from onnxlab.grading.intake import CannotRead, Intake, Submission, read
 from onnxlab.grading.ledger import Ledger
 from onnxlab.grading.levels import Level, Limits
 from onnxlab.grading.pool import Processes, WorkerDied, processes
@@ -107,6 +107,9 @@ def _one(
     """Grade a submission and keep the result; return why the grader could not."""
     try:
         cells = cells_of(read(submission.path))
+    except CannotRead as error:  # the system refuses the file: nobody's mark
+        ledger.failed(submission, str(error))
+        return str(error)
     except NotebookUnreadable as error:
         ledger.record(submission, _unreadable(submission.lab, str(error)), note=str(error))
         return ""
