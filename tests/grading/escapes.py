@@ -334,7 +334,7 @@ def fill_disk_and_end(_: Surroundings) -> None:
 
 
 def fill_disk_with_empty_files(_: Surroundings) -> None:
-    for number in range(20_000):
+    for number in range(8_000):
         Path(f"file{number}").touch()
     time.sleep(60)
 
@@ -383,6 +383,17 @@ def fork_for_ever(_: Surroundings) -> None:
         with contextlib.suppress(OSError):
             if not os.fork():
                 os.setsid()
+
+
+def slow_others_down(_: Surroundings) -> None:
+    children = []
+    for _ in range(15):
+        children.append(os.fork())
+        if not children[-1]:
+            while True:
+                pass
+    time.sleep(1.5)
+    answer([os.getpriority(os.PRIO_PROCESS, child) for child in children])
 
 
 def count_forks(_: Surroundings) -> None:
@@ -561,7 +572,8 @@ def main() -> None:
 def _code(watcher: int, near: Surroundings) -> int:
     """How the watcher ended; where it was left by its parent, how the last but the grader's process did."""
     code = -999
-    while True:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
         if watcher == -1 and [one.id for one in descendants(os.getpid())] == [near.process]:
             return code
         found, status = os.waitpid(watcher, 0 if watcher > 0 else os.WNOHANG)
@@ -570,6 +582,7 @@ def _code(watcher: int, near: Surroundings) -> int:
             if watcher > 0:
                 return code
         time.sleep(0.01)
+    return code
 
 
 def _beat(near: Surroundings) -> bool:

@@ -215,6 +215,10 @@ def test_a_fork_bomb_ends(everywhere: Callable[..., Reports]) -> None:
     assert endings(everywhere("fork_for_ever", limits={"wall": 1, "processes": 20})) == {"TIME"}
 
 
+def test_many_busy_processes_come_after_all_others(everywhere: Callable[..., Reports]) -> None:
+    assert answers(reports := everywhere("slow_others_down")) == [[19] * 15] * len(reports)
+
+
 def test_no_more_processes_than_allowed(everywhere: Callable[..., Reports]) -> None:
     reports = everywhere("count_forks", limits={"processes": 20})
     assert max(answers(reports)) <= 20

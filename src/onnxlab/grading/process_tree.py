@@ -9,8 +9,9 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["Process", "descendants", "end_all", "hidden_disk", "memory", "own_memory"]
+__all__ = ["Process", "calm", "descendants", "end_all", "hidden_disk", "memory", "own_memory"]
 
+_LAST = 19
 _ROUNDS = 200
 _SECONDS_TO_END = 10.0
 
@@ -70,6 +71,21 @@ def end_all(of: int) -> bool:
             return True
         time.sleep(0.001)
     return False
+
+
+def calm(processes: Iterable[Process], honest: int) -> None:
+    """Put processes behind all others if they have more threads together than honest ones have.
+
+    Sixty of them get about as much of a processor as one that is let alone, and others go on undisturbed.
+    """
+    threads: list[int] = []
+    for process in processes:
+        with contextlib.suppress(OSError):
+            threads += map(int, os.listdir(f"/proc/{process.id}/task"))  # noqa: PTH208 - names only
+    if len(threads) > honest:
+        for thread in threads:
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, thread, _LAST)
 
 
 def memory(processes: Iterable[Process], enough: int) -> int:

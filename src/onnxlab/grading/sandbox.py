@@ -85,6 +85,7 @@ def enter(
         user: The user that it becomes, of `throw_away_user`. It must be nobody else's at the same time.
     """
     parent = os.getppid()
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     alone = bool(user)  # no other process is this user's, or is counted with its own
     try:
         watching.prepare(parent)
@@ -106,6 +107,7 @@ def enter(
         os.close(hear)
         _settle(folder, readable, user)
         limit(limits, counted_alone=alone)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         _restrict(folder, readable, level, files_are_own=not user)
         os.write(tell, watching.READY)  # fails if the watcher has died meanwhile
         os.close(tell)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from onnxlab.grading.folders import disk
 from onnxlab.grading.levels import Ending, Limits
-from onnxlab.grading.process_tree import descendants, end_all, hidden_disk, memory, own_memory
+from onnxlab.grading.process_tree import calm, descendants, end_all, hidden_disk, memory, own_memory
 from onnxlab.grading.system_calls import LINUX, die_with_parent, prctl
 
 __all__ = ["READY", "failed", "in_words", "prepare", "watch", "why_it_failed"]
@@ -22,16 +22,18 @@ READY = b"confined"
 _REASON = ".sandbox-failed"
 _LONGEST_REASON = 2000
 _EVERY = 0.25
+_HONEST_THREADS = 8
 _MB = 2**20
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 
 
-class _Asked(BaseException):
-    """Somebody asked this process to end, or the one that started it is gone."""
-
-
 def prepare(parent: int) -> None:
-    """Make sure that nothing confined outlives this process, nor this process the one that started it."""
+    """Make sure that nothing confined outlives this process, nor this process the one that started it.
+
+    From here on SIGTERM, which the end of that one sends too, waits until the watcher looks for it: it must
+    not end the watcher before what it watches.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     if not LINUX:
         return
     prctl(_PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes a child of this process
@@ -51,18 +53,15 @@ def watch(process: int, report: int, folder: Path, limits: Limits) -> NoReturn:
         limits: What it may use.
     """
     try:
-        signal.signal(signal.SIGTERM, _asked)
-        signal.pthread_sigmask(signal.SIG_SETMASK, set(signal.valid_signals()) - {signal.SIGTERM})
+        signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide how a child ended
         if LINUX:
             prctl(_PR_SET_DUMPABLE, 0)  # the same user can then neither trace it nor open its memory
         code = _watch(process, report, folder, limits)
-    except _Asked:
-        code = Ending.CRASHED
     except BaseException as error:  # this code, or the system, has a fault: the submission has not
         failed(folder, error)
         code = Ending.SANDBOX_FAILED
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, set(signal.valid_signals()))
         try:
             if not _end_everything(process):
                 failed(folder, OSError(0, "some of its processes could not be ended"))
@@ -99,8 +98,8 @@ def in_words(error: BaseException) -> str:
     return f"{said or type(error).__name__}{where}"
 
 
-def _asked(*_: object) -> NoReturn:
-    raise _Asked
+def _asked_to_end() -> bool:
+    return signal.SIGTERM in signal.sigpending()
 
 
 def _watch(process: int, report: int, folder: Path, limits: Limits) -> Ending:
@@ -112,6 +111,8 @@ def _watch(process: int, report: int, folder: Path, limits: Limits) -> Ending:
         msg = said.decode("utf-8", "replace") or "it ended before it was confined"
         raise OSError(0, msg)
     while not ended.within(_EVERY):
+        if _asked_to_end():
+            return Ending.CRASHED
         if time.monotonic() - start > limits.wall:
             return Ending.TIME
         if disk(folder, limits.disk * _MB) > limits.disk * _MB:
@@ -120,6 +121,7 @@ def _watch(process: int, report: int, folder: Path, limits: Limits) -> Ending:
             running = descendants(os.getpid())
             if len(running) > 2 * limits.processes:  # the kernel does not count those of root without powers
                 return Ending.CRASHED
+            calm(running, _HONEST_THREADS)
             if memory(running, most_memory) > most_memory:
                 return Ending.MEMORY
             if hidden_disk(running, str(folder)) > limits.disk * _MB:
@@ -135,11 +137,13 @@ def _watch(process: int, report: int, folder: Path, limits: Limits) -> Ending:
 def _said(report: int, seconds: float) -> bytes:
     """Return what the other process said, once it has closed its end."""
     said = b""
-    while select.select([report], [], [], seconds)[0]:
-        more = os.read(report, _LONGEST_REASON)
-        if not more:
-            break
-        said += more
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not _asked_to_end():
+        if select.select([report], [], [], _EVERY)[0]:
+            more = os.read(report, _LONGEST_REASON)
+            if not more:
+                break
+            said += more
     os.close(report)
     return said
 
