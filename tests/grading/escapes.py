@@ -482,6 +482,8 @@ def use_what_it_may(_: Surroundings) -> None:
     Path("out/model").write_bytes(bytes(MB))
     shutil.copy("out/model", "copy")
     Path("touched").touch()
+    with tempfile.NamedTemporaryFile() as file:
+        shutil.copy(file.name, "touched")
     mine, other = socket.socketpair()
     mine.send(b"x")
     with Path("/dev/null").open("w") as nowhere, Path("/dev/urandom").open("rb") as random:

@@ -33,10 +33,13 @@ _FOR_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _CONTROL_DEVICE
 _RIGHTS = (0, 13, 14, 15, 15, 16)  # how many rights on files each ABI knows
 _TCP_BIND_AND_CONNECT = 0b11
 _ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
-_DEVICES = {
+_HARMLESS = {
     "/dev/null": _READ_FILE | _WRITE_FILE | _TRUNCATE,
     "/dev/zero": _READ_FILE,
     "/dev/urandom": _READ_FILE,
+    "/proc/cpuinfo": _READ_FILE,  # PyTorch picks its routines by what the processor can do
+    "/proc/meminfo": _READ_FILE,
+    "/sys/devices/system/cpu": _READ_FILE | _READ_DIR,
 }
 _SINCE = {3: "truncating files", 4: "TCP", 6: "signals to other processes and abstract Unix sockets"}
 
@@ -85,8 +88,8 @@ def restrict(readable: Sequence[Path], folder: Path) -> None:
     try:
         for place in readable:
             _allow(rules, place, (_EXECUTE | _READ_FILE | _READ_DIR) & rights)
-        for device, allowed in _DEVICES.items():
-            _allow(rules, Path(device), allowed & rights)
+        for place_of_all, allowed in _HARMLESS.items():
+            _allow(rules, Path(place_of_all), allowed & rights)
         _allow(rules, folder, rights & ~(_MAKE_CHARACTER_DEVICE | _MAKE_BLOCK_DEVICE | _CONTROL_DEVICE))
         checked(libc.syscall(ctypes.c_long(_SYS_RESTRICT), ctypes.c_int(rules), ctypes.c_uint(0)))
     finally:

@@ -151,7 +151,7 @@ def probe(level: Level) -> str:
 
 
 def _settle(folder: Path, readable: Sequence[Path], user: int | None) -> None:
-    """Become the user, in the folder."""
+    """Become the user, in the folder, which is also home and the place for temporary files."""
     os.setsid()
     become(user, readable)
     if LINUX:
@@ -159,6 +159,8 @@ def _settle(folder: Path, readable: Sequence[Path], user: int | None) -> None:
         die_with_parent(signal.SIGKILL)
     os.umask(0o077)
     os.chdir(folder)
+    os.environ.update(HOME=str(folder), TMPDIR=str(folder))
+    tempfile.tempdir = str(folder)  # what it found before may not be written any more
     if not os.access(".", os.R_OK | os.W_OK | os.X_OK):
         raise PermissionError(0, f"user {os.geteuid()} cannot write in its folder", str(folder))
 
