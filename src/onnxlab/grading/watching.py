@@ -138,12 +138,14 @@ def _said(report: int, seconds: float) -> bytes:
     """Return what the other process said, once it has closed its end."""
     said = b""
     until = time.monotonic() + seconds
-    while time.monotonic() < until and not _asked_to_end():
+    while time.monotonic() < until:
         if select.select([report], [], [], _EVERY)[0]:
             more = os.read(report, _LONGEST_REASON)
             if not more:
                 break
             said += more
+        elif _asked_to_end():
+            break
     os.close(report)
     return said
 
