@@ -16,9 +16,10 @@ from onnxlab.grading.supervisor import Marked, SandboxFailed, mark, sweep
 from onnxlab.labs.exercise import lab
 from onnxlab.labs.outcome import Outcome, Status
 
-__all__ = ["Step", "grade"]
+__all__ = ["ATTEMPTS", "Step", "attempt", "cells_to_run", "grade", "keep"]
 
-_ATTEMPTS = 3
+ATTEMPTS = 3
+"""How often a submission is tried if the grader fails over it."""
 
 
 @dataclass(frozen=True)
@@ -101,34 +102,61 @@ def grade(
     return graded
 
 
-def _one(
-    submission: Submission, ledger: Ledger, pool: Processes, place: int, level: Level | None, limits: Limits
-) -> str:
-    """Grade a submission and keep the result; return why the grader could not."""
+def cells_to_run(submission: Submission, ledger: Ledger) -> list[str] | str:
+    """Return a submission's cells.
+
+    If none can be run, keep that and return why the grader could not grade it; "" if it has its mark now.
+    """
     try:
-        cells = cells_of(read(submission.path))
+        return cells_of(read(submission.path))
     except CannotRead as error:  # the system refuses the file: nobody's mark
         ledger.failed(submission, str(error))
         return str(error)
     except NotebookUnreadable as error:
         ledger.record(submission, _unreadable(submission.lab, str(error)), note=str(error))
         return ""
+
+
+def attempt(
+    cells: list[str],
+    name: str,
+    pool: Processes,
+    *,
+    seed: int,
+    level: Level | None,
+    limits: Limits,
+    place: int,
+) -> Marked | str:
+    """Mark a submission's cells as `supervisor.mark` does; return why if the grader cannot."""
+    try:
+        return mark(cells, name, pool, seed=seed, level=level, limits=limits, place=place)
+    except (WorkerDied, SandboxFailed) as error:
+        return " ".join(str(error).split())
+    except OSError as error:  # no room for a folder, too many processes: the machine's, not the student's
+        return f"{type(error).__name__}: {error}"
+
+
+def keep(submission: Submission, ledger: Ledger, found: Marked) -> None:
+    """Write a submission's marks."""
+    ledger.record(submission, found.outcomes, evidence=found.evidence, note=found.note, seconds=found.seconds)
+
+
+def _one(
+    submission: Submission, ledger: Ledger, pool: Processes, place: int, level: Level | None, limits: Limits
+) -> str:
+    """Grade a submission and keep the result; return why the grader could not."""
+    cells = cells_to_run(submission, ledger)
+    if isinstance(cells, str):
+        return cells
     problem = ""
-    for _ in range(_ATTEMPTS):
-        try:
-            found: Marked = mark(
-                cells, submission.lab, pool, seed=ledger.seed, level=level, limits=limits, place=place
-            )
-        except (WorkerDied, SandboxFailed) as error:
-            problem = " ".join(str(error).split())
-            continue
-        except OSError as error:  # no room for a folder, too many processes: the machine's, not the student's
-            problem = f"{type(error).__name__}: {error}"
-            continue
-        ledger.record(
-            submission, found.outcomes, evidence=found.evidence, note=found.note, seconds=found.seconds
+    for _ in range(ATTEMPTS):
+        found = attempt(
+            cells, submission.lab, pool, seed=ledger.seed, level=level, limits=limits, place=place
         )
-        return ""
+        if isinstance(found, Marked):
+            keep(submission, ledger, found)
+            return ""
+        problem = found
     ledger.failed(submission, problem)
     return problem
 
