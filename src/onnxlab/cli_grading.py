@@ -2,11 +2,14 @@
 
 import argparse
 import sys
+from collections.abc import Callable
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from onnxlab.grading.intake import Intake
     from onnxlab.grading.levels import Level
     from onnxlab.grading.run import Step
 
@@ -35,19 +38,25 @@ def add_grade(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     grade.add_argument("--time", type=float, default=30.0, metavar="SECONDS", help="for one notebook (30)")
     grade.add_argument("--memory", type=int, default=1500, metavar="MB", help="for one notebook (1500)")
+    cluster = grade.add_argument_group("on a Dask cluster", "needs dask[distributed]; see docs/grading.md")
+    cluster.add_argument("--dask", metavar="ADDRESS", help="grade there and not here: tls://host:8786")
+    cluster.add_argument("--tls-ca", metavar="FILE", help="the certificate of the cluster's authority")
+    cluster.add_argument("--tls-cert", metavar="FILE", help="a certificate of that authority, to show")
+    cluster.add_argument("--tls-key", metavar="FILE", help="its key")
     grade.add_argument("--gradescope", action="store_true", help="also write a results.json for each student")
     grade.set_defaults(command=_grade)
 
 
 def _grade(options: argparse.Namespace) -> int:
-    from onnxlab.display.graph_image import graph_image
-    from onnxlab.grading import feedback, gradescope, results, summary
-    from onnxlab.grading.intake import find, safe_name
-    from onnxlab.grading.ledger import Ledger, facts
+    from onnxlab.grading.intake import find
     from onnxlab.grading.levels import Limits
     from onnxlab.grading.plain_text import plain
     from onnxlab.grading.run import grade
 
+    files = [options.tls_ca, options.tls_cert, options.tls_key]
+    if any(files) and not (all(files) and options.dask):
+        print("--tls-ca, --tls-cert and --tls-key go together, and with --dask.", file=sys.stderr)
+        return 2
     if options.jobs < 1:
         print("--jobs takes 1 or more.", file=sys.stderr)
         return 2
@@ -57,15 +66,35 @@ def _grade(options: argparse.Namespace) -> int:
     if not intake.submissions:
         print(f"There are no labs in {options.submissions}.", file=sys.stderr)
         return 2
-    level = _level(options.isolation)
     limits = Limits(wall=options.time, cpu=max(1, round(options.time)), memory=options.memory)
+    if not options.dask:
+        level = _level(options.isolation)
+        here = partial(grade, level=level, limits=limits, jobs=options.jobs)
+        return _into_folder(options, intake, level, here)
+    from onnxlab.grading.cluster import Tls, common_level, connected, grade_on
+
+    with connected(options.dask, Tls(*files) if all(files) else None) as client:
+        level = None if options.isolation == _NONE else common_level(client, _named(options.isolation))
+        there = partial(grade_on, client, level=level, limits=limits)
+        return _into_folder(options, intake, level, there)
+
+
+def _into_folder(
+    options: argparse.Namespace, intake: "Intake", level: "Level | None", grade: Callable[..., int]
+) -> int:
+    from onnxlab.display.graph_image import graph_image
+    from onnxlab.grading import feedback, gradescope, results, summary
+    from onnxlab.grading.intake import safe_name
+    from onnxlab.grading.ledger import Ledger, facts
+    from onnxlab.grading.plain_text import plain
+
     line = _Line()
     with Ledger(options.out, facts(level or _NONE), options.seed) as ledger:
         for note in ledger.notes:
             print(note)
         todo = sum(not ledger.done(each) for each in intake.submissions)
         print(f"{len(intake.submissions)} submissions, {todo} to grade. Isolation: {level or _NONE}.")
-        grade(intake, ledger, level=level, limits=limits, jobs=options.jobs, told=line.show)
+        grade(intake, ledger, told=line.show)
         line.end()
         failures = ledger.failures
         results.write_grades(options.out / "grades.csv", ledger.rows(), failures)
@@ -88,16 +117,22 @@ def _grade(options: argparse.Namespace) -> int:
 
 
 def _level(asked: str) -> "Level | None":
-    from onnxlab.grading.levels import Level, NoIsolation, available, strongest
+    from onnxlab.grading.levels import NoIsolation, available, strongest
 
     if asked == _NONE:
         return None
-    if asked == _AUTOMATIC:
+    if (level := _named(asked)) is None:
         return strongest()
-    if reason := available()[Level(asked)]:
+    if reason := available()[level]:
         msg = f"This machine has no isolation {asked!r}: {reason}."
         raise NoIsolation(msg, "", "Leave out --isolation for the most there is, or grade elsewhere.")
-    return Level(asked)
+    return level
+
+
+def _named(asked: str) -> "Level | None":
+    from onnxlab.grading.levels import Level
+
+    return None if asked == _AUTOMATIC else Level(asked)
 
 
 class _Line:

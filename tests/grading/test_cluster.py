@@ -1,0 +1,281 @@
+"""Grading on a Dask cluster: the same rows as here, whatever happens to its workers."""
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adversaries import HONEST, notebook_of
+
+from onnxlab import cli
+from onnxlab.grading import cluster
+from onnxlab.grading.cluster import ClusterFailed, Tls, common_level, connected, grade_on
+from onnxlab.grading.intake import Intake, find
+from onnxlab.grading.ledger import Ledger, facts
+from onnxlab.grading.levels import Limits, strongest
+from onnxlab.grading.run import Step, grade
+from onnxlab.grading.supervisor import PREFIX
+
+pytest.importorskip("distributed")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="tried on Linux only")]
+SEED = 60314159
+LIMITS = Limits(wall=60.0, cpu=30)
+WARM = "onnxlab.grading.warm"
+
+
+class Machines:
+    """A scheduler and workers, as processes of their own on the loopback interface."""
+
+    def __init__(self, folder: Path, tls: Tls | None = None) -> None:
+        self.folder, self.started = folder, list[subprocess.Popen[bytes]]()
+        self._options = ["--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"]
+        if tls:
+            self._options += ["--tls-ca-file", tls.authority, "--tls-cert", tls.certificate]
+            self._options += ["--tls-key", tls.key]
+        file = folder / "scheduler.json"
+        scheme = ["--protocol", "tls"] if tls else []
+        self.scheduler = self._start("scheduler", "--port", "0", *scheme, "--scheduler-file", str(file))
+        self.address = str(wait_for(lambda: json.loads(file.read_text())["address"]))
+
+    def worker(self, *options: str) -> "subprocess.Popen[bytes]":
+        return self._start("worker", self.address, "--nthreads", "1", *options)
+
+    def said(self) -> str:
+        return "".join(path.read_text("utf-8") for path in self.folder.glob("*.log"))
+
+    def end(self) -> None:
+        for process in reversed(self.started):
+            process.terminate()
+        for process in self.started:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def _start(self, *arguments: str) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "dask", *arguments, *self._options]
+        with (self.folder / f"{len(self.started)}.log").open("wb") as log:
+            process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
+        self.started.append(process)
+        return process
+
+
+@contextlib.contextmanager
+def machines(folder: Path, tls: Tls | None = None) -> Iterator[Machines]:
+    folder.mkdir()
+    made = Machines(folder, tls)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def wait_for(value: Any, seconds: float = 90) -> Any:
+    """What a function returns, as soon as that is something."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError, ValueError):
+            if found := value():
+                return found
+        time.sleep(0.2)
+    raise AssertionError("waited in vain")
+
+
+def warm_processes(parent: int) -> list[int]:
+    """The warm processes below a process."""
+    found, waiting = [], [parent]
+    while waiting:
+        one = waiting.pop()
+        with contextlib.suppress(OSError):
+            if WARM in Path(f"/proc/{one}/cmdline").read_text():
+                found.append(one)
+            for task in Path(f"/proc/{one}/task").glob("*/children"):
+                waiting += map(int, task.read_text().split())
+    return found
+
+
+def rows(ledger: Ledger) -> list[object]:
+    """The rows, without what a clock says."""
+    return [{**asdict(row), "seconds": 0, "outcome": {**row.outcome, "seconds": 0}} for row in ledger.rows()]
+
+
+@pytest.fixture(scope="module")
+def intake(tmp_path_factory) -> Intake:
+    folder = tmp_path_factory.mktemp("class")
+    for each in HONEST:
+        (folder / each.name).mkdir()
+        (folder / each.name / "lab04_asinh.ipynb").write_bytes(notebook_of(each))
+    (folder / "no notebook").mkdir()
+    (folder / "no notebook" / "lab04_asinh.ipynb").write_text("{")
+    return find(folder)
+
+
+@pytest.fixture(scope="module")
+def expected(intake, tmp_path_factory) -> list[object]:
+    """What a run on this machine gives."""
+    with Ledger(tmp_path_factory.mktemp("here"), facts("full"), SEED) as ledger:
+        grade(intake, ledger, level=strongest(), limits=LIMITS, jobs=2)
+        return rows(ledger)
+
+
+def test_a_cluster_gives_the_rows_of_a_local_run_and_keeps_nothing(intake, expected, tmp_path):
+    with machines(tmp_path / "machines") as there:
+        workers = [there.worker(), there.worker("--no-nanny")]
+        with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
+            client.wait_for_workers(2, timeout=90)
+            graded = grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS)
+            assert graded == len(HONEST) + 1
+            assert ledger.failures == {}
+            assert rows(ledger) == expected
+            assert grade_on(client, intake, ledger, level=None, limits=LIMITS) == 0
+            assert [len(warm_processes(each.pid)) for each in workers] == [1, 1]
+            wait_for(lambda: not any(warm_processes(each.pid) for each in workers), 60)
+        assert str(SEED) not in there.said()
+        assert not any(list(Path(tempfile.gettempdir()).glob(f"{PREFIX}{each.pid}-*")) for each in workers)
+
+
+def test_workers_that_die_and_join_lose_nothing_and_double_nothing(intake, expected, tmp_path):
+    with machines(tmp_path / "machines") as there:
+        first, second = there.worker("--no-nanny"), there.worker("--no-nanny")
+        warm: list[int] = []
+
+        def disturb(step: Step) -> None:
+            if step.done == 2:
+                warm.extend(warm_processes(first.pid))
+                first.kill()
+                there.worker("--no-nanny")
+            if step.done == 5:
+                warm.extend(warm_processes(second.pid))
+                second.kill()  # the one that joined does the rest
+
+        with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
+            client.wait_for_workers(2, timeout=90)
+            grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS, told=disturb)
+            assert ledger.failures == {}
+            assert rows(ledger) == expected
+        lines = [json.loads(line) for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()]
+        assert len([line for line in lines if "row" in line]) == len(expected)
+        assert warm
+        wait_for(lambda: not any(Path(f"/proc/{each}").exists() for each in warm), 30)
+
+
+def test_a_scheduler_that_dies_ends_the_run_and_the_next_goes_on(intake, expected, tmp_path):
+    with machines(tmp_path / "machines") as there:
+        there.worker("--no-nanny")
+
+        def disturb(step: Step) -> None:
+            if step.done == 3:
+                there.scheduler.kill()
+
+        with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
+            with pytest.raises(ClusterFailed, match="What is graded is kept"):
+                grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS, told=disturb)
+            assert 0 < len(rows(ledger)) < len(expected)
+    with Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
+        grade(intake, ledger, level=strongest(), limits=LIMITS)
+        assert rows(ledger) == expected
+
+
+def test_a_worker_with_other_versions_gives_no_marks(intake, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "facts", lambda level: facts(level) | {"torch": "1.0"})
+    with machines(tmp_path / "machines") as there:
+        there.worker("--no-nanny")
+        with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
+            graded = grade_on(client, intake, ledger, level=None, limits=LIMITS)
+            assert graded == 1  # the one that is no notebook
+            assert len(ledger.failures) == len(HONEST)
+            assert all("not 1.0" in reason for reason in ledger.failures.values())
+
+
+def certificates(folder: Path) -> Tls:
+    """An authority that signs itself, and a certificate of it for whoever is in the cluster."""
+    folder.mkdir()
+
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+    new = ["-newkey", "rsa:2048", "-nodes"]
+    authority = ["-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=class"]
+    openssl("req", "-x509", *new, *authority)
+    openssl("req", *new, "-keyout", "one.key", "-out", "one.csr", "-subj", "/CN=one")
+    signed = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2"]
+    openssl("x509", "-req", "-in", "one.csr", "-out", "one.pem", *signed)
+    return Tls(*(str(folder / name) for name in ("ca.pem", "one.pem", "one.key")))
+
+
+def test_tls_lets_in_whom_the_authority_knows(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 60.0)
+    ours, strangers = certificates(tmp_path / "ours"), certificates(tmp_path / "strangers")
+    notebook = tmp_path / "ada_lab04_asinh.ipynb"
+    notebook.write_bytes(notebook_of(HONEST[0]))
+
+    def run(tls: Tls | None) -> int:
+        command = ["grade", str(notebook), "--out", str(tmp_path / "out"), "--dask", there.address]
+        files = (
+            ["--tls-ca", tls.authority, "--tls-cert", tls.certificate, "--tls-key", tls.key] if tls else []
+        )
+        return cli.main(command + files)
+
+    with machines(tmp_path / "machines", ours) as there:
+        there.worker("--no-nanny")
+        assert there.address.startswith("tls://")
+        assert run(ours) == 0
+        assert "exercises: 4 passed" in capsys.readouterr().out
+        monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 3.0)
+        for wrong in (strangers, None):
+            assert run(wrong) == 1
+            assert "No Dask scheduler could be reached" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "says", "code"),
+    [
+        (["--dask", "127.0.0.1:{free}"], "No Dask scheduler could be reached at tcp://127.0.0.1:", 1),
+        (["--dask", "tcp://192.0.2.1:8786"], "would not be encrypted", 1),
+        (["--dask", "nowhere"], "would not be encrypted", 1),
+        (["--dask", "tls://127.0.0.1:{free}"], "No Dask scheduler could be reached", 1),
+        (
+            ["--dask", "127.0.0.1:1", "--tls-ca", "no", "--tls-cert", "no", "--tls-key", "no"],
+            "No such file",
+            1,
+        ),
+        (["--dask", "127.0.0.1:1", "--tls-ca", "ca.pem"], "go together", 2),
+        (["--tls-ca", "a", "--tls-cert", "b", "--tls-key", "c"], "with --dask", 2),
+    ],
+)
+def test_what_cannot_be_a_cluster_is_a_message(tmp_path, monkeypatch, capsys, options, says, code):
+    monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 1.0)
+    (tmp_path / "ada_lab04_asinh.ipynb").write_bytes(notebook_of(HONEST[0]))
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        free = one.getsockname()[1]
+    command = ["grade", str(tmp_path), "--out", str(tmp_path / "out")]
+    assert cli.main([*command, *(option.format(free=free) for option in options)]) == code
+    error = capsys.readouterr().err
+    assert says in error
+    assert len(error.splitlines()) <= 3
+
+
+def test_without_dask_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ClusterFailed, match=r'pip install "dask\[distributed\]"'), connected("127.0.0.1:1"):
+        pass
+
+
+def test_a_scheduler_without_workers_is_a_message(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 5.0)
+    with (
+        machines(tmp_path / "machines") as there,
+        pytest.raises(ClusterFailed, match="has no workers"),
+        connected(there.address),
+    ):
+        pass
