@@ -378,7 +378,7 @@ CONTRACTS = {
             WrongAnswer("nothing is returned", (in_place_only,), "returned None"),
             WrongAnswer("no outputs", (without_outputs,), "The outputs are none"),
             WrongAnswer("linear", (linear_only,), "The numbers are not PyTorch's"),
-            WrongAnswer("an empty model", (no_model,), "is not an ONNX model"),
+            WrongAnswer("an empty model", (no_model,), "are not an ONNX model"),
         ),
     ),
 }
