@@ -18,6 +18,8 @@ from adversaries import HONEST, notebook_of
 from onnxlab import cli
 from onnxlab.grading import cluster
 from onnxlab.grading.cluster import ClusterFailed, Tls, common_level, connected, grade_on
+from onnxlab.grading.cluster_crew import Crew
+from onnxlab.grading.cluster_task import Problem
 from onnxlab.grading.intake import Intake, find
 from onnxlab.grading.ledger import Ledger, facts
 from onnxlab.grading.levels import Limits, strongest
@@ -166,6 +168,36 @@ def test_workers_that_die_and_join_lose_nothing_and_double_nothing(intake, expec
         assert len([line for line in lines if "row" in line]) == len(expected)
         assert warm
         wait_for(lambda: not any(Path(f"/proc/{each}").exists() for each in warm), 30)
+
+
+def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path, monkeypatch):
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "onnxruntime.py").write_text("raise OSError('damaged')")
+    with machines(tmp_path / "machines") as there:
+        good = there.worker("--no-nanny")
+
+        def disturb(step: Step) -> None:
+            if step.done == 3:
+                there.worker("--no-nanny")
+                client.wait_for_workers(3, timeout=90)
+                good.kill()  # what only it might do has to find the one that joined
+
+        with monkeypatch.context() as broken:
+            broken.setenv("PYTHONPATH", str(tmp_path / "broken"))
+            there.worker("--no-nanny")
+        with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
+            client.wait_for_workers(2, timeout=90)
+            answered: list[tuple[object, object] | None] = []
+            answer = Crew.answer
+            monkeypatch.setattr(
+                Crew, "answer", lambda crew: (answered.append(found := answer(crew)), found)[1]
+            )
+            grade_on(client, intake, ledger, level=strongest(), limits=LIMITS, told=disturb)
+            assert ledger.failures == {}
+            assert rows(ledger) == expected
+            problems = [answer[1] for answer in answered if answer and isinstance(answer[1], Problem)]
+            assert problems
+            assert all("damaged" in each.reason for each in problems)
 
 
 def test_a_scheduler_that_dies_ends_the_run_and_the_next_goes_on(intake, expected, tmp_path):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from onnxlab.grading.cluster_crew import ClusterFailed, Crew, Sent
-from onnxlab.grading.cluster_worker import Job
+from onnxlab.grading.cluster_task import Job
 from onnxlab.grading.intake import Intake, Submission
 from onnxlab.grading.ledger import Ledger, facts
 from onnxlab.grading.levels import Level, Limits, NoIsolation, available
@@ -85,9 +85,15 @@ def common_level(client: "Client", asked: Level | None = None) -> Level:
     """Return the level that was asked for, else the strongest, if every worker there is has it.
 
     Raises:
+        ClusterFailed: If a worker cannot be asked.
         NoIsolation: If a worker has not.
     """
-    found = client.run(available)
+    try:
+        found = client.run(available)
+    except (OSError, ImportError) as error:
+        msg = "A worker could not be asked how it can confine submissions."
+        then = "Each needs this course's Python and dask[distributed]; if one has just died, try again."
+        raise ClusterFailed(msg, " ".join(str(error).split())[:300], then) from None
     lacks = ""
     for level in [asked] if asked else Level:
         without = {worker: reasons[level] for worker, reasons in found.items() if reasons[level]}

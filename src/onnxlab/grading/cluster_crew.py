@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.grading.cluster_worker import Job, Problem, grade_here
+from onnxlab.grading.cluster_task import Job, Problem, grade_there
 from onnxlab.grading.intake import Submission
 from onnxlab.grading.supervisor import Marked
 
@@ -32,6 +32,7 @@ class Sent:
     submission: Submission
     job: Job
     failed_on: list[str] = field(default_factory=list)
+    only_on: list[str] = field(default_factory=list)
 
 
 class Crew:
@@ -53,12 +54,12 @@ class Crew:
     def send(self, sent: Sent) -> None:
         """Give a submission to a worker that did not yet fail over it, if there is one."""
         others = [worker for worker in self._workers if worker not in sent.failed_on]
+        sent.only_on = others if sent.failed_on else []
         future = self._client.submit(
-            grade_here,
+            grade_there,
             sent.job,
             key=f"onnxlab-grade-{self._client.id}-{next(self._number)}",
-            workers=others if sent.failed_on and others else None,
-            allow_other_workers=bool(sent.failed_on and others),
+            workers=sent.only_on or None,  # no others: those that fail at once would steal it from the busy
             pure=False,
         )
         self._out[str(future.key)] = sent, future
@@ -73,6 +74,8 @@ class Crew:
         try:
             future = self._ended.get(timeout=_LOOK_SECONDS)
         except queue.Empty:
+            return None
+        if str(future.key) not in self._out:  # it was sent again
             return None
         if future.status == "cancelled":
             self._lost("The connection to the scheduler was lost.")
@@ -94,6 +97,11 @@ class Crew:
         except OSError:
             self._lost("The scheduler does not answer any more.")
         self._looked = now
+        for sent, future in list(self._out.values()):
+            if sent.only_on and not self._workers.keys() & set(sent.only_on):  # nobody is left who may
+                del self._out[str(future.key)]
+                future.cancel()
+                self.send(sent)
         if self._workers:
             self._seen = now
         elif now - self._seen > _PATIENCE:

@@ -13,52 +13,28 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+from onnxlab.grading.cluster_task import Job
 from onnxlab.grading.ledger import facts
-from onnxlab.grading.levels import Level, Limits
 from onnxlab.grading.pool import Processes, processes
 from onnxlab.grading.run import attempt
 from onnxlab.grading.supervisor import Marked, sweep
 
-__all__ = ["Job", "Problem", "grade_here"]
+__all__ = ["grade_here"]
 
 _IDLE_SECONDS = 15.0  # after which a warm process ends
 _FIRST_PLACE = 500  # those below are left to runs without a cluster
 
 
-@dataclass(frozen=True)
-class Job:
-    """What a worker gets. Dask writes arguments to its logs, so the secrets are not shown."""
-
-    lab: str
-    level: Level | None
-    limits: Limits
-    versions: dict[str, str]
-    cells: bytes = field(repr=False)
-    seed: int = field(repr=False)
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Why a worker could not grade."""
-
-    worker: str
-    reason: str
-
-
-def grade_here(job: Job) -> Marked | Problem:
-    """Grade a submission, on a Dask worker."""
-    from distributed import get_worker
-
-    worker = get_worker().address
+def grade_here(job: Job) -> Marked | str:
+    """Grade a submission with this worker's warm process; return why if that cannot be."""
     here = _versions()
     if different := [
         f"{name} {here[name]}, not {job.versions[name]}" for name in here if here[name] != job.versions[name]
     ]:
-        return Problem(worker, f"The worker {worker} has {'; '.join(different)}.")
+        return f"A worker has {'; '.join(different)}."
     with _WARM.use() as pool, _place() as place:
-        found = attempt(
+        return attempt(
             json.loads(job.cells),
             job.lab,
             pool,
@@ -67,7 +43,6 @@ def grade_here(job: Job) -> Marked | Problem:
             limits=job.limits,
             place=place,
         )
-    return Problem(worker, found) if isinstance(found, str) else found
 
 
 @functools.cache
