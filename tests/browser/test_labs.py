@@ -1,23 +1,29 @@
 """The labs as a learner meets them: untouched, then a wrong answer, then a right one."""
 
+import re
 from pathlib import Path
 
+import nbformat
 import pytest
 from lab import KERNEL, ROOT, Lab, OpenNotebook
 from playwright.sync_api import Locator, Page, expect
 
+from onnxlab.labs.exercise import exercise as find
 from onnxlab.labs.exercise import lab as lab_record
 
 LABS = sorted((ROOT / "labs").glob("*.ipynb"))
 
-OVERFLOWS = """def asinh_symbolic(g, x):
-    one = g.op("Constant", value_t=torch.tensor(1.0))
-    root = g.op("Sqrt", g.op("Add", g.op("Mul", x, x), one))
-    return g.op("Log", g.op("Add", x, root))
-"""
-RIGHT = """def asinh_symbolic(g, x):
-    return g.op("Asinh", x)
-"""
+# For one exercise of each lab, how the solution becomes a wrong answer that looks right.
+MISTAKES = {
+    "loop-count-as-input": ("range(n)", "range(2)"),
+    "dynamic-axes-for": ("> 1", "> 0"),
+    "untangle": (".clamp(min=0.001)", ".clamp(min=0.001).item()"),
+    "asinh-symbolic": ('g.op("Asinh", x)', 'g.op("Log", g.op("Add", x, g.op("Sqrt", g.op("Mul", x, x))))'),
+    "uses-bitshift": ('"BitShift" in op_types(result)', "not dtype.is_signed"),
+    "scales-input": ("len(node.input) - 1", "1"),
+    "to-global-indices": ("torch.arange(n * c).reshape(n, c, 1, 1)", "torch.arange(c).reshape(1, c, 1, 1)"),
+    "fold-batchnorm": ("read.count(norm.input[0]) > 1", "False"),
+}
 
 
 @pytest.mark.slow
@@ -52,20 +58,37 @@ def write_answer(page: Page, notebook: OpenNotebook, function: str, source: str)
     return page.locator(f".jp-Cell[data-windowed-list-index='{index + 1}']")
 
 
+def solution_of(exercise: str) -> tuple[str, str]:
+    """The lab of an exercise, and the cell that solves it."""
+    one, _ = find(exercise)
+    book = nbformat.read(ROOT / "solutions" / f"{one.name}.ipynb", 4)
+    solved = next(
+        cell for cell in book.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == exercise
+    )
+    return one.name, re.sub(r"^ *### (BEGIN|END) SOLUTION\n?", "", solved.source, flags=re.MULTILINE)
+
+
 @pytest.mark.slow
-def test_a_wrong_answer_is_red_with_a_counterexample_and_a_right_one_green(lab: Lab, page: Page, tmp_path):
+@pytest.mark.parametrize("exercise", MISTAKES)
+def test_a_wrong_answer_is_red_and_a_right_one_green(lab: Lab, page: Page, tmp_path, exercise: str):
     page.set_viewport_size({"width": 1280, "height": 1100})
-    notebook = lab.open(page, "labs/lab04_asinh.ipynb")
+    name, right = solution_of(exercise)
+    good, bad = MISTAKES[exercise]
+    assert good in right
+    function = exercise.replace("-", "_")
+    notebook = lab.open(page, f"labs/{name}.ipynb")
     notebook.run_all()
-    cell = write_answer(page, notebook, "asinh_symbolic", OVERFLOWS)
-    report, frames = cell.locator(".onnxlab-report"), cell.locator("iframe.onnxlab-graph[data-status=ready]")
-    expect(report).to_contain_text("asinh-symbolic: incorrect, 0 of 4 points")
-    expect(report.locator("dt")).to_have_text(["for", "right is", "yours gives"])
-    expect(frames).to_have_count(2, timeout=60_000)
+    cell = write_answer(page, notebook, function, right.replace(good, bad))
+    report, frames = cell.locator(".onnxlab-report"), cell.locator("iframe.onnxlab-graph")
+    expect(report).to_contain_text(f"{exercise}: incorrect, 0 of")
+    expect(report).to_contain_text("\u2717")
+    expect(report).to_contain_text(f'hint("{exercise}")')
+    for frame in frames.all():
+        expect(frame).to_have_attribute("data-status", "ready", timeout=60_000)
     report.scroll_into_view_if_needed()
     page.screenshot(path=tmp_path / "red.png")
-    cell = write_answer(page, notebook, "asinh_symbolic", RIGHT)
-    expect(report).to_contain_text("asinh-symbolic: passed, 4 of 4 points")
-    expect(report).to_contain_text("Compare with solutions/lab04_asinh.ipynb")
+    write_answer(page, notebook, function, right)
+    expect(report).to_contain_text(f"{exercise}: passed")
+    expect(report).to_contain_text(f"Compare with solutions/{name}.ipynb")
     expect(frames).to_have_count(0)
     page.screenshot(path=tmp_path / "green.png")

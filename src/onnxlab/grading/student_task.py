@@ -4,6 +4,7 @@ What it writes is the only thing that leaves this process, and nothing in it is 
 models, and the notes on errors only tell the student what happened.
 """
 
+import contextlib
 import json
 import sys
 import zlib
@@ -39,6 +40,7 @@ def prepare() -> None:
     HistoryManager.enabled = False
     _shell = InteractiveShell.instance(colors="nocolor")
     _shell.system = _shell.system_raw
+    _shell._tee = lambda channel: contextlib.nullcontext()  # keeps all that is printed, without end
     _shell.run_cell("pass", store_history=False)
 
 

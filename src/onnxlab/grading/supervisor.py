@@ -1,10 +1,10 @@
 """One submission, from its notebook to its marks: run it, take what it made, judge that elsewhere."""
 
+import contextlib
 import hashlib
 import json
 import os
 import secrets
-import shutil
 import tempfile
 import time
 from dataclasses import dataclass, field, replace
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxlab.errors import OnnxLabError
+from onnxlab.grading.folders import remove
 from onnxlab.grading.judging_task import FINDINGS, SECRET
 from onnxlab.grading.levels import Ending, Level, Limits, ending
 from onnxlab.grading.marks import outcome_of
@@ -20,6 +21,7 @@ from onnxlab.grading.sandbox import why_it_failed
 from onnxlab.grading.student_task import CELLS, NOTES
 from onnxlab.grading.taking import read_json, take_out
 from onnxlab.grading.tasks import Task
+from onnxlab.grading.users import throw_away_user
 from onnxlab.labs.exercise import lab
 from onnxlab.labs.outcome import Outcome
 
@@ -27,7 +29,7 @@ __all__ = ["PREFIX", "Marked", "SandboxFailed", "mark", "sweep"]
 
 PREFIX = "onnxlab-grade-"
 _TEXT = 2000  # characters of anything a submission says
-_FIRST_USER = 200_000  # a throw-away user for each place, where the grader runs as root
+_RUNS, _PLACES = 200, 64  # so that two graders at a time seldom use the same throw-away users
 
 _ENDED = {
     Ending.TIME: "The notebook took longer than {wall:g} seconds.",
@@ -86,7 +88,8 @@ def mark(
     started = time.perf_counter()
     exercises = lab(name).exercises
     ids = tuple(each.id for each in exercises)
-    user = _FIRST_USER + place if level is not None and hasattr(os, "getuid") and os.getuid() == 0 else None
+    own = place + os.getpid() % _RUNS * _PLACES
+    user = None if level is None else throw_away_user(own) or throw_away_user(place)
     with _Folder("work") as work, _Folder("judge") as judged:
         (work / CELLS).write_text(json.dumps(cells), "utf-8")
         _give(work, user)
@@ -109,7 +112,8 @@ def sweep() -> int:
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         owner = folder.name.removeprefix(PREFIX).partition("-")[0]
         if owner.isdigit() and not _runs(int(owner)):
-            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                remove(folder)
             removed += 1
     return removed
 
@@ -124,11 +128,8 @@ class _Folder:
         return self._path
 
     def __exit__(self, *_: object) -> None:
-        def again(function: Any, path: str, _: object) -> None:  # noqa: ANN401 - as shutil calls it
-            os.chmod(os.path.dirname(path), 0o700)  # noqa: PTH101, PTH120 - a path that may be too long for Path
-            function(path)
-
-        shutil.rmtree(self._path, onerror=again)
+        with contextlib.suppress(OSError):  # what is left, the next run sweeps away
+            remove(self._path)
 
 
 def _questions_seed(seed: int) -> int:

@@ -108,7 +108,7 @@ def _serve(control: socket.socket) -> None:
             message = control.recv(LARGEST_MESSAGE)
             if not message:  # whoever asked is gone
                 for process, _ in running.values():
-                    os.kill(process, signal.SIGKILL)
+                    os.kill(process, signal.SIGTERM)  # a watcher ends what it watches first
                 return
             task = Task.from_json(message.decode())
             process = _fork(task, control, waiting)
@@ -136,7 +136,7 @@ def _fork(task: Task, control: socket.socket, waiting: selectors.BaseSelector) -
 def _die_with_parent() -> None:
     import ctypes
 
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)  # PR_SET_PDEATHSIG
 
 
 def _forget(folder: Path) -> None:
