@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="the warm process needs Linux"),
 ]
-LIMITS = Limits(wall=35.0, cpu=35, memory=700, disk=64, processes=40)
+LIMITS = Limits(wall=50.0, cpu=50, memory=700, disk=64, processes=40)
 LEVELS = [level for level, reason in available().items() if not reason] if sys.platform == "linux" else []
 
 

@@ -2,7 +2,7 @@
 // node. Every stretch between such nodes is laid out on its own, stretches that are alike only once, in several
 // workers at a time, and the results are stacked.
 
-const STRETCH = 100;    // nodes in one stretch, at least
+const STRETCH = 40;    // nodes in one stretch, at least
 
 // Module workers do not start in a frame without an origin: Netron's layout becomes one classic script.
 const layoutScript = (dagre) => `${dagre.replace(/^export\b.*$/gm, '')}
