@@ -122,7 +122,7 @@ def test_newest_of_two_counts_and_the_other_is_named(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows asks for rights to make links")
-def test_links_pipes_and_sockets_are_not_followed(tmp_path):
+def test_links_pipes_and_sockets_are_not_followed(tmp_path, monkeypatch):
     secret = put(tmp_path, "elsewhere/lab04_asinh.ipynb")
     root = tmp_path / "class"
     (root / "ada").mkdir(parents=True)
@@ -132,7 +132,8 @@ def test_links_pipes_and_sockets_are_not_followed(tmp_path):
     os.mkfifo(root / "eve" / "lab04_asinh.ipynb")
     with socket.socket(socket.AF_UNIX) as listening:
         (root / "s").mkdir()
-        listening.bind(os.path.relpath(root / "s" / "lab01_control_flow.ipynb"))
+        monkeypatch.chdir(root / "s")  # the address of a socket may have a hundred characters only
+        listening.bind("lab01_control_flow.ipynb")
     found = find(root, LABS)
     assert found.submissions == ()
     assert set(reasons(found, root)) == {

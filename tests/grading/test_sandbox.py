@@ -21,7 +21,10 @@ from onnxlab.grading import folders, landlock, levels, sandbox, users
 from onnxlab.grading.folders import TOO_MUCH, disk, remove
 from onnxlab.grading.levels import Ending, Level, NoIsolation, available, ending, strongest
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces, Landlock and /proc are Linux's")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="namespaces, Landlock and /proc are Linux's"),
+]
 
 ESCAPES = Path(__file__).with_name("escapes.py")
 ROOT = hasattr(os, "geteuid") and os.geteuid() == 0

@@ -9,6 +9,8 @@ from onnxlab.labs.checking import check
 from onnxlab.labs.exercise import LABS, exercise, lab, labs
 from onnxlab.labs.outcome import Outcome, Status
 
+pytestmark = pytest.mark.slow  # some hundred exports
+
 CONTRACTS: dict[str, Contract] = {}
 for lab_name in LABS:
     CONTRACTS |= importlib.import_module(f"answers_{lab_name.partition('_')[0]}").CONTRACTS

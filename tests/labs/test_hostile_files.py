@@ -14,6 +14,8 @@ from onnxlab.labs.exercise import exercise
 from onnxlab.labs.producing import produce
 from onnxlab.labs.work import Work
 
+pytestmark = pytest.mark.slow  # some hundred exports
+
 HEAD = '<ir_version: 8, opset_import: ["" : 18]>'
 TEXTS = {
     "other names": "g (float[N, 4] a, int64 b) => (float[N, 4] c) { c = Identity (a) }",
