@@ -1,6 +1,7 @@
 """The `onnxlab` command: arguments and printing, nothing else."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,13 +16,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the `onnxlab` command and return its exit code: 0 fine, 1 something is wrong, 2 wrong usage."""
     options = _parser().parse_args(arguments)
     try:
-        return int(options.command(options))
+        code = int(options.command(options))
+        sys.stdout.flush()
+        return code
     except OnnxLabError as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # `| head`: whoever read has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def _parser() -> argparse.ArgumentParser:

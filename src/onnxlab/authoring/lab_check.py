@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import fields
@@ -109,7 +110,7 @@ def _run(notebook: dict[str, Any], path: Path, call: str, folder: str) -> str:
     # The notebook's own checks must not count as attempts beside ours.
     variables = {**os.environ, "ONNXLAB_STATE": str(Path(folder) / "progress.json")}
     try:
-        client.execute(env=variables)
+        client.execute(env=variables, stderr=subprocess.DEVNULL)  # the kernel's own remarks, not the cells'
     except DeadKernelError:
         return "The notebook ended its kernel (a crash in native code, or exit())."
     except CellTimeoutError:

@@ -5,9 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from onnxlab.grading.student_task import questions
 from onnxlab.grading.tasks import Task
-from onnxlab.labs.checking import judge
+from onnxlab.labs.checking import judge, questions_seed
 from onnxlab.labs.exercise import Exercise, lab
 from onnxlab.labs.outcome import Evidence, Finding
 from onnxlab.labs.work import Work
@@ -35,7 +34,7 @@ def run(task: Task, folder: Path) -> int:
     for exercise in lab(task.lab).exercises:
         if exercise.id in task.exercises:
             place = folder / exercise.id
-            findings = judge(exercise, Work(place, questions(exercise.id, task.seed)), seed)
+            findings = judge(exercise, Work(place, questions_seed(exercise, task.seed)), seed)
             text = json.dumps(_as_json(exercise, findings))
             temporary = place / f".{FINDINGS}"
             temporary.write_text(text, "utf-8")

@@ -7,19 +7,18 @@ models, and the notes on errors only tell the student what happened.
 import contextlib
 import json
 import sys
-import zlib
 from pathlib import Path
 from typing import Any
 
 from onnxlab.grading.tasks import Task
 from onnxlab.labs.blame import first_line
-from onnxlab.labs.checking import refused
+from onnxlab.labs.checking import questions_seed, refused
 from onnxlab.labs.exercise import lab
 from onnxlab.labs.producing import produce
 from onnxlab.labs.time_limit import TimeLimitReached, time_limit
 from onnxlab.labs.work import Work
 
-__all__ = ["CELLS", "NOTES", "PRODUCTION", "prepare", "questions", "run"]
+__all__ = ["CELLS", "NOTES", "PRODUCTION", "prepare", "run"]
 
 CELLS = "cells.json"
 NOTES = "notes.json"
@@ -44,11 +43,6 @@ def prepare() -> None:
     _shell.run_cell("pass", store_history=False)
 
 
-def questions(exercise: str, seed: int) -> list[int]:
-    """Return the seed of the questions to an exercise. From it the judge's own seed cannot be had."""
-    return [seed, zlib.crc32(exercise.encode()), 0]
-
-
 def run(task: Task, folder: Path) -> int:
     """Run the cells in a folder's `cells.json`, and write what the exercises' functions make."""
     for name in _SHOWN:
@@ -71,7 +65,7 @@ def run(task: Task, folder: Path) -> int:
         else:
             answers = {answer: names[answer] for answer in exercise.answers}
             done = refused(exercise, answers) or produce(
-                exercise, answers, Work(place, questions(exercise.id, task.seed))
+                exercise, answers, Work(place, questions_seed(exercise, task.seed))
             )
             made = {
                 "status": done.status and str(done.status),

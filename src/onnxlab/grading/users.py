@@ -49,7 +49,7 @@ def can_isolate() -> bool:
 def become(user: int | None, readable: Sequence[Path]) -> None:
     """Become a user, if this process is root's, and keep no capability.
 
-    Except for one: where Python itself lies in a folder that only root can enter (`/root/.pyenv`), the right
+    Except for one: where Python itself lies in a folder that only root can enter (root's home), the right
     to read any file is kept, since nothing could be imported without it.
 
     Args:
