@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import pytest
 
 from onnxlab.cli import main
@@ -61,3 +65,13 @@ def test_a_folder_without_notebooks_is_wrong_usage(tmp_path, monkeypatch, capsys
     monkeypatch.chdir(tmp_path)
     assert main(["author", "check"]) == 2
     assert "no notebooks here" in capsys.readouterr().err
+
+
+def test_a_reader_that_stops_early_gets_no_traceback(tmp_path):
+    command = [sys.executable, "-m", "onnxlab.cli", "progress"]
+    reading, writing = os.pipe()
+    os.close(reading)  # as after `| head`, when head has ended
+    environment = os.environ | {"ONNXLAB_STATE": str(tmp_path / "progress.json")}
+    ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, env=environment)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (0, "")
