@@ -15,7 +15,10 @@ from starter.environment import ROOT, Environment, child_variables
 
 __all__ = ["SETS", "install"]
 
-SETS = {"course": ("requirements.txt",), "test": ("requirements.txt", "requirements-test.txt")}
+SETS = {
+    "course": ("requirements.txt",),
+    "test": ("requirements.txt", "requirements-classroom.txt", "requirements-test.txt"),
+}
 """Which files make up what a command needs."""
 
 _GB = 1_000_000_000

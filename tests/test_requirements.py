@@ -10,34 +10,46 @@ from packaging.utils import canonicalize_name
 from onnxlab.authoring.pins import parse_pins
 
 ROOT = Path(__file__).parents[1]
-COURSE = (ROOT / "requirements.txt").read_text()
-TEST = (ROOT / "requirements-test.txt").read_text()
+COURSE, CLASSROOM, TEST = (
+    (ROOT / f"requirements{name}.txt").read_text() for name in ("", "-classroom", "-test")
+)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+every_file = pytest.mark.parametrize("text", [COURSE, CLASSROOM, TEST], ids=["course", "classroom", "test"])
+
+
+def fits(wanted: str, *files: str) -> bool:
+    requirement = Requirement(wanted)
+    return parse_pins("\n".join(files))[canonicalize_name(requirement.name)] in requirement.specifier
 
 
 @pytest.mark.parametrize("wanted", PROJECT["dependencies"])
 def test_every_range_of_the_course_holds_its_pin(wanted):
-    requirement = Requirement(wanted)
-    assert parse_pins(COURSE)[canonicalize_name(requirement.name)] in requirement.specifier
+    assert fits(wanted, COURSE)
 
 
-@pytest.mark.parametrize("wanted", PROJECT["optional-dependencies"]["test"])
+@pytest.mark.parametrize("wanted", EXTRAS["classroom"])
+def test_every_range_of_a_class_holds_its_pin(wanted):
+    assert fits(wanted, COURSE, CLASSROOM)
+
+
+@pytest.mark.parametrize("wanted", EXTRAS["test"] + EXTRAS["cluster"])
 def test_every_range_of_the_tests_holds_its_pin(wanted):
-    requirement = Requirement(wanted)
-    pins = parse_pins(COURSE) | parse_pins(TEST)
-    assert pins[canonicalize_name(requirement.name)] in requirement.specifier
+    assert fits(wanted, COURSE, CLASSROOM, TEST)
 
 
 def test_no_package_is_pinned_twice():
-    assert not parse_pins(COURSE).keys() & parse_pins(TEST).keys()
+    names = [name for text in (COURSE, CLASSROOM, TEST) for name in parse_pins(text)]
+    assert len(names) == len(set(names))
 
 
-def test_the_course_itself_is_installed_last():
+def test_each_file_adds_to_the_one_before():
     assert COURSE.splitlines()[-1] == "-e ."
-    assert "-r requirements.txt" in TEST.splitlines()
+    assert "-r requirements.txt" in CLASSROOM.splitlines()
+    assert "-r requirements-classroom.txt" in TEST.splitlines()
 
 
-@pytest.mark.parametrize("text", [COURSE, TEST], ids=["course", "test"])
+@every_file
 @pytest.mark.parametrize(
     "unwanted", ["://", "--index", "--find-links", "--extra-index", "nvidia", "triton", "cuda"]
 )
@@ -45,7 +57,7 @@ def test_nothing_of_one_machine_is_pinned(text, unwanted):
     assert unwanted not in text
 
 
-@pytest.mark.parametrize("text", [COURSE, TEST], ids=["course", "test"])
+@every_file
 def test_every_line_is_one_exact_public_version(text):
     lines = [line for line in text.splitlines() if line[0] not in "#-"]
     assert len(parse_pins(text)) == len(lines)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from onnxlab.cli_class import add_class
 from onnxlab.cli_grading import add_grade
 from onnxlab.errors import OnnxLabError
 
@@ -35,6 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     rooms = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_learner_commands(rooms)
     add_grade(rooms)
+    add_class(rooms)
     author = rooms.add_parser("author", help="make and check the course's notebooks")
     commands = author.add_subparsers(title="commands", required=True, metavar="COMMAND")
 

@@ -15,7 +15,8 @@ def environment(tmp_path, monkeypatch):
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / "pyvenv.cfg").write_text("version = 3.11")
     (tmp_path / "requirements.txt").write_text("torch==2.13.0\n-e .\n")
-    (tmp_path / "requirements-test.txt").write_text("-r requirements.txt\npytest==9.2.0\n")
+    (tmp_path / "requirements-classroom.txt").write_text("-r requirements.txt\njupyterhub==6.1.1\n")
+    (tmp_path / "requirements-test.txt").write_text("-r requirements-classroom.txt\npytest==9.2.0\n")
     (tmp_path / "pyproject.toml").write_text("[project]\n")
     for module in ("packages", "environment"):
         monkeypatch.setattr(f"starter.{module}.ROOT", tmp_path)

@@ -1,4 +1,4 @@
-"""Compiling requirements.txt and requirements-test.txt from the ranges in pyproject.toml.
+"""Compiling requirements*.txt from the ranges in pyproject.toml.
 
 One version of a package for every supported Python and platform (uv's universal resolution), so that the
 course shows the same everywhere. Pins that still fit are kept; only the packages that are named move.
@@ -20,6 +20,18 @@ _HEADER = """\
 # Compiled from pyproject.toml by `onnxlab author pin`: do not edit. See docs/maintainer.md.
 """
 
+# Each file, what needs it, the file it adds to, and the extra whose packages it holds.
+_FILES = [
+    ("requirements.txt", "the course needs", "", ""),
+    ("requirements-classroom.txt", "a class adds to requirements.txt", "requirements.txt", "classroom"),
+    (
+        "requirements-test.txt",
+        "the tests add to requirements-classroom.txt",
+        "requirements-classroom.txt",
+        "test",
+    ),
+]
+
 
 class PinsNotCompiled(OnnxLabError):
     """uv is missing, or no set of versions fits the ranges."""
@@ -35,7 +47,7 @@ def parse_pins(text: str) -> dict[str, str]:
 
 
 def compile_pins(root: Path, move: Sequence[str] = ()) -> dict[str, tuple[str | None, str | None]]:
-    """Write both requirements files of the repository at `root`.
+    """Write the requirements files of the repository at `root`.
 
     Args:
         root: The repository.
@@ -48,33 +60,28 @@ def compile_pins(root: Path, move: Sequence[str] = ()) -> dict[str, tuple[str | 
         PinsNotCompiled: uv is missing, or no set of versions fits the ranges.
     """
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    course, test = root / "requirements.txt", root / "requirements-test.txt"
-    before = _pins(course) | _pins(test)
-
-    wanted = _resolve(root, project["dependencies"], course, move)
-    pinned = parse_pins("\n".join(wanted))
-    both = project["dependencies"] + project["optional-dependencies"]["test"]
-    exact = [f"{name}=={version}" for name, version in pinned.items()]
-    added = [
-        line for line in _resolve(root, both + exact, test, move) if not set(parse_pins(line)) & set(pinned)
-    ]
-
-    course.write_text(
-        _HEADER.format(what="the course needs") + "\n".join([*wanted, "-e ."]) + "\n", encoding="utf-8"
-    )
-    header = _HEADER.format(what="the tests add to requirements.txt")
-    test.write_text(header + "\n".join(["-r requirements.txt", *added]) + "\n", encoding="utf-8")
-    after = _pins(course) | _pins(test)
+    extras = project["optional-dependencies"]
+    before = _all_pins(root)
+    ranges, pinned = list(project["dependencies"]), dict[str, str]()
+    for file, what, below, extra in _FILES:
+        ranges += extras[extra] if extra else []
+        exact = [f"{name}=={version}" for name, version in pinned.items()]
+        lines = _resolve(root, ranges + exact, root / file, move)
+        added = [line for line in lines if not parse_pins(line).keys() & pinned.keys()]
+        pinned |= parse_pins("\n".join(added))
+        parts = [f"-r {below}", *added] if below else [*added, "-e ."]  # the course itself comes last
+        (root / file).write_text(_HEADER.format(what=what) + "\n".join(parts) + "\n", encoding="utf-8")
+    after = _all_pins(root)
     names = sorted(name for name in before | after if before.get(name) != after.get(name))
     return {name: (before.get(name), after.get(name)) for name in names}
 
 
+def _all_pins(root: Path) -> dict[str, str]:
+    return {name: version for file, *_ in _FILES for name, version in _pins(root / file).items()}
+
+
 def _pins(path: Path) -> dict[str, str]:
     return parse_pins(path.read_text(encoding="utf-8")) if path.exists() else {}
-
-
-def _write(path: Path, what: str, lines: Sequence[str]) -> None:
-    path.write_text(_HEADER.format(what=what) + "\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _resolve(root: Path, ranges: Sequence[str], kept: Path, move: Sequence[str]) -> list[str]:
