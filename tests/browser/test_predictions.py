@@ -98,6 +98,18 @@ def test_the_grid_counts_what_was_predicted(notebook, page: Page):
     expect(page.locator(".onnxlab-predict.live .hint").nth(1)).to_have_text("1 of 2 predictions right.")
 
 
+def test_a_cell_run_at_once_knows_the_last_click(notebook, page: Page):
+    page.evaluate(
+        """async () => {
+          const [first, second] = document.querySelectorAll('.onnxlab-predict.live td button');
+          for (const button of [first, second, second, first, first, first]) button.click();
+          window.jupyterapp.shell.currentWidget.content.activeCellIndex = 3;
+          await window.jupyterapp.commands.execute('notebook:run-cell');
+        }"""
+    )
+    expect(answer(page, 0)).to_contain_text("2 of 2 predictions right.")
+
+
 def test_everything_works_from_the_keyboard_and_the_focus_is_seen(notebook, page: Page):
     options(page).first.focus()
     page.keyboard.press("ArrowDown")

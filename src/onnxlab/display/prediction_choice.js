@@ -36,6 +36,7 @@ function render({ model, el }) {
     if (model.get("actual")) return; // the answer is out: nothing to predict any more
     model.set("chosen", options[index]);
     model.save_changes();
+    model.send({ chosen: options[index] }); // a state can be overtaken by a cell that is run at once, a message cannot
   }
 
   function update() {

@@ -48,6 +48,7 @@ function render({ model, el }) {
     chosen[r][c] = next < choices.length ? choices[next] : "";
     model.set("chosen", chosen);
     model.save_changes();
+    model.send({ chosen }); // a state waits for the one before it to arrive, and a cell run at once may overtake it
   }
 
   function move(event, r, c) {

@@ -54,7 +54,7 @@ class PredictionGrid(Shown):
     @property
     def chosen(self) -> dict[Key, str]:
         """What the learner filled in: only the cells with a prediction."""
-        filled = zip(self._keys(), (cell for line in self._widget.chosen for cell in line), strict=True)
+        filled = zip(self._keys(), (cell for line in self._widget.latest for cell in line), strict=True)
         return {key: cell for key, cell in filled if cell}
 
     def reveal(self, actual: Mapping[Key, str]) -> None:

@@ -6,6 +6,7 @@ while the widget below it lives, so that a notebook without a kernel shows the q
 
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import anywidget
 from IPython.core.getipython import get_ipython
@@ -21,6 +22,24 @@ class PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget 
     """The base of the clickable forms; each adds its script and its state."""
 
     _css = _HERE / "predictions.css"
+    chosen: Any
+
+    def __init__(self, **state: object) -> None:
+        super().__init__(**state)
+        self._told: Any = None
+        self.on_msg(self._on_click)
+
+    @property
+    def latest(self) -> Any:  # noqa: ANN401  # text for a choice, rows of texts for a grid
+        """What was clicked last.
+
+        The state `chosen` may still be on its way: the front end holds a change back until the one before it
+        has been answered, and a cell that is run meanwhile comes first. A message is never held back.
+        """
+        return self.chosen if self._told is None else self._told
+
+    def _on_click(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
+        self._told = content.get("chosen", self._told)
 
 
 class Shown:

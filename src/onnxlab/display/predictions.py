@@ -40,7 +40,7 @@ class Prediction(Shown):
     @property
     def chosen(self) -> str | None:
         """What the learner clicked, if anything."""
-        return self._widget.chosen or None
+        return self._widget.latest or None
 
     def reveal(self, actual: object) -> None:
         """Show the answer beside the prediction, and mark it in the question.
