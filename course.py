@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""ONNX Lab's two commands. Nothing has to be installed before; Python's standard library is enough.
+"""ONNX Lab's commands. Nothing has to be installed before; Python's standard library is enough.
 
     python3 course.py          start the course (makes .venv and installs what is missing)
     python3 course.py test     run every test; with --fast, the quick ones
+    python3 course.py class    serve a class from this machine
     python3 course.py --help   what else can be said
 
 This file only finds out whether the Python that runs it will do. Everything else is in starter/. It is

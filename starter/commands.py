@@ -1,21 +1,27 @@
 """The commands of course.py: from what was typed to an exit code."""
 
+import os
+import subprocess
 import sys
 from collections.abc import Sequence
 
 from starter import checks, jupyter, packages
 from starter.console import Progress, Stop, clock, step
-from starter.environment import Environment, State, course_environment
+from starter.environment import Environment, State, child_variables, course_environment
 
 __all__ = ["run"]
+
+_COMMANDS = ("start", "test", "class")
 
 HELP = """\
 usage: python3 course.py [start] [JupyterLab options]
        python3 course.py test [--fast] [pytest arguments]
+       python3 course.py class FOLDER [options of `onnxlab class serve`]
 
 start  Make .venv and install what is missing (the first time takes some minutes), then open JupyterLab on
        notebooks/00_start_here.ipynb. Options go to JupyterLab: --no-browser, --port 9000, --ip, ...
 test   Check the code and the notebooks and run every test. --fast leaves out notebooks, browser, slow tests.
+class  For an instructor: serve the course to a room from this machine; FOLDER keeps the class.
 
 Nothing is installed or registered outside .venv. To begin again, remove that folder.
 """
@@ -27,13 +33,15 @@ def run(arguments: Sequence[str]) -> int:
     if options and not options[0].startswith("-"):
         name = options.pop(0)
     try:
-        if name == "help" or (name in ("start", "test") and options[:1] in (["-h"], ["--help"])):
+        if name == "help" or (name in _COMMANDS and options[:1] in (["-h"], ["--help"])):
             print(HELP, end="")
             return 0
         if name == "start":
             return start(options)
         if name == "test":
             return test(options)
+        if name == "class":
+            return serve_class(options)
         what = f"course.py has no command {name!r}."
         raise Stop(what, "", "See: python3 course.py --help", code=2)
     except Stop as stop:
@@ -61,6 +69,23 @@ def test(options: Sequence[str]) -> int:
     fast = "--fast" in options
     step(4, 4, "Checks and tests" + (" (the fast ones)" if fast else ""))
     return checks.run_checks(environment, [option for option in options if option != "--fast"], fast=fast)
+
+
+def serve_class(options: Sequence[str]) -> int:
+    """Serve a class; from here on it is `onnxlab class serve` that runs, also for Ctrl+C."""
+    if not options:
+        what = "course.py class: no folder is named."
+        raise Stop(
+            what, "The class's labs, work and grades are kept there.", "Say: course.py class FOLDER", code=2
+        )
+    environment = prepare("classroom", "course.py class")
+    step(4, 4, "The class")
+    command = [str(environment.python), "-m", "onnxlab.cli", "class", "serve", *options]
+    variables = child_variables(environment)
+    sys.stdout.flush()
+    if os.name != "nt":
+        os.execve(command[0], command, variables)
+    return subprocess.run(command, env=variables).returncode
 
 
 def prepare(name: str, command: str) -> Environment:

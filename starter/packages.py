@@ -17,6 +17,7 @@ __all__ = ["SETS", "install"]
 
 SETS = {
     "course": ("requirements.txt",),
+    "classroom": ("requirements.txt", "requirements-classroom.txt"),
     "test": ("requirements.txt", "requirements-classroom.txt", "requirements-test.txt"),
 }
 """Which files make up what a command needs."""
@@ -73,10 +74,8 @@ def install(environment: Environment, name: str, progress: Progress) -> str:
     # The last file names the ones before it.
     run_pip(environment, ["-r", files[-1]], log, progress, total=len(pinned))
 
-    done = {name: digest}
-    if name == "test":
-        done["course"] = environment.digest(SETS["course"])
-    environment.set_stamp(done)
+    covered = [each for each, parts in SETS.items() if set(parts) <= set(files)]
+    environment.set_stamp({each: environment.digest(SETS[each]) for each in covered})
     return "the unfinished install was completed" if resumed else "installed"
 
 

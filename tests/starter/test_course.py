@@ -59,3 +59,10 @@ def test_help_needs_nothing_installed(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0
     assert "course.py test" in done.stdout
+
+
+def test_a_class_without_a_folder_is_told_so(tmp_path):
+    command = [sys.executable, "-S", "-E", course.__file__, "class"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "no folder is named" in done.stderr

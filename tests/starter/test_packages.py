@@ -52,6 +52,14 @@ def test_the_tests_add_to_the_course_and_cover_it(environment, asked):
     assert install(environment, "test") == "installed"
     assert asked[1] == ["-r", "requirements-test.txt"]
     assert install(environment, "course") == "nothing to install"
+    assert install(environment, "classroom") == "nothing to install"
+
+
+def test_a_class_adds_to_the_course(environment, asked):
+    assert install(environment, "classroom") == "installed"
+    assert asked == [["-r", "requirements-classroom.txt"]]
+    assert install(environment, "course") == "nothing to install"
+    assert install(environment, "test") == "installed"
 
 
 def test_an_interrupted_install_is_resumed_and_not_trusted(environment, asked, monkeypatch):
