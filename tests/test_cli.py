@@ -75,3 +75,15 @@ def test_a_reader_that_stops_early_gets_no_traceback(tmp_path):
     ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, env=environment)
     os.close(writing)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_progress_private_and_public(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "progress.json"))
+    assert main(["progress", "--private"]) == 0
+    assert "leaves you out" in capsys.readouterr().out
+    assert main(["progress", "--public"]) == 0
+    assert "shows how you stand" in capsys.readouterr().out
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "file" / "progress.json"))
+    assert main(["progress", "--private"]) == 1
+    assert "Progress is not kept" in capsys.readouterr().err

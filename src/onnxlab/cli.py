@@ -72,6 +72,11 @@ def _add_learner_commands(rooms: "argparse._SubParsersAction[argparse.ArgumentPa
     check.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
     check.set_defaults(command=_check)
     progress = rooms.add_parser("progress", help="what is passed, tried and open in the labs")
+    sharing = progress.add_mutually_exclusive_group()
+    sharing.add_argument(
+        "--private", action="store_true", help="the instructor's live page leaves you out from now on"
+    )
+    sharing.add_argument("--public", action="store_true", help="it shows you again")
     progress.set_defaults(command=_progress)
     reset = rooms.add_parser("reset", help="the untouched lab again; the work is kept as a copy")
     reset.add_argument("labs", nargs="+", metavar="LAB", help="as lab05")
@@ -101,13 +106,18 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _progress(options: argparse.Namespace) -> int:
-    from onnxlab.display.lab_progress import progress_table
+    from onnxlab.display.lab_progress import progress_table, shared
+    from onnxlab.labs.progress import set_private
 
+    asked = options.private or options.public
+    told = set_private(options.private) if asked else ""
     shown, message = progress_table()
-    if message:
-        print(message, file=sys.stderr)
+    for line in filter(None, [told, message]):
+        print(line, file=sys.stderr)
     print(shown)
-    return 0
+    if said := shared(always=asked):
+        print(said)
+    return 1 if told else 0
 
 
 def _reset(options: argparse.Namespace) -> int:

@@ -77,6 +77,21 @@ def test_progress_follows_checks_and_hints(capsys):
     assert re.search(r"asinh-symbolic +passed +4 of 4 +1 of 3", capsys.readouterr().out)
 
 
+def test_progress_says_who_sees_it_in_a_class_only(capsys, monkeypatch):
+    monkeypatch.delenv("JUPYTERHUB_USER", raising=False)
+    progress()
+    assert "instructor" not in capsys.readouterr().out
+    monkeypatch.setenv("JUPYTERHUB_USER", "ada")
+    progress()
+    assert "shows how you stand" in capsys.readouterr().out
+    progress(private=True)
+    progress()
+    assert capsys.readouterr().out.count("leaves you out") == 2
+    monkeypatch.delenv("JUPYTERHUB_USER")
+    progress(private=False)
+    assert "shows how you stand" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("call", [check, hint])
 def test_unknown_exercise_is_a_message_not_a_traceback(call, capsys):
     call("asinh")

@@ -8,7 +8,7 @@ import pytest
 
 from onnxlab.labs import progress
 from onnxlab.labs.exercise import exercise
-from onnxlab.labs.outcome import Outcome, Status
+from onnxlab.labs.outcome import Finding, Outcome, Status
 from onnxlab.labs.progress import Standing
 
 _, ASINH = exercise("asinh-symbolic")
@@ -87,3 +87,49 @@ def test_two_notebooks_at_once_lose_nothing(file):
         list(pool.map(lambda _: progress.record(outcome(Status.INCORRECT)), range(40)))
     assert standing().attempts == 40
     assert [path.name for path in file.parent.iterdir() if "lock" not in path.name] == ["progress.json"]
+
+
+def test_a_failed_check_keeps_when_it_was_and_the_title_of_the_first_part_that_fails(file, monkeypatch):
+    held, failed = Finding(ASINH.parts[0].title, True), Finding(ASINH.parts[1].title, False, "secret(x) = 1")
+    incorrect = Outcome(ASINH.id, Status.INCORRECT, 0, ASINH.points, (held, failed))
+    entries = []
+    for moment, each in (
+        (100.9, incorrect),
+        (160, outcome(Status.ERROR)),
+        (200, outcome(Status.PASSED)),
+        (300, incorrect),
+    ):
+        monkeypatch.setattr(progress.time, "time", lambda moment=moment: moment)
+        assert progress.record(each) == ""
+        entries.append(json.loads(file.read_text())[ASINH.id])
+    wrong, error, passed, after = entries
+    assert (wrong["first_at"], wrong["last_at"], wrong["failing"]) == (100, 100, ASINH.parts[1].title)
+    assert (error["first_at"], error["last_at"], error["failing"], error["last"]) == (100, 160, "", "error")
+    assert (passed["passed_at"], passed["failing"], "secret" in file.read_text()) == (200, "", False)
+    assert (after["passed"], after["passed_at"], after["last_at"]) == (True, 200, 300)
+
+
+def test_a_file_of_an_earlier_version_is_read_and_continued(file):
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({ASINH.id: {"attempts": 2, "last": "incorrect", "passed": False, "hints": 1}}))
+    assert (standing().word, standing().attempts, standing().hints) == ("tried", 2, 1)
+    progress.record(outcome(Status.PASSED))
+    assert (standing().word, standing().attempts, standing().hints) == ("passed", 3, 1)
+
+
+def test_private_is_kept_beside_the_work_and_changes_nothing_of_it(file):
+    assert not progress.is_private()
+    progress.record(outcome(Status.PASSED))
+    assert progress.set_private(True) == ""
+    assert progress.is_private()
+    progress.record(outcome(Status.ERROR))
+    assert progress.is_private()
+    assert standing().passed
+    assert progress.set_private(False) == ""
+    assert not progress.is_private()
+
+
+def test_private_that_cannot_be_kept_is_said(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "file" / "progress.json"))
+    assert "Progress is not kept" in progress.set_private(True)

@@ -1,6 +1,7 @@
 """`progress()`: what is passed, tried and open in the labs."""
 
 import html
+import os
 
 import ipywidgets
 from IPython.core.getipython import get_ipython
@@ -9,9 +10,9 @@ from IPython.display import display
 from onnxlab.display.prediction_widget import display_html
 from onnxlab.display.tables import Table, table
 from onnxlab.labs.exercise import labs
-from onnxlab.labs.progress import Standing, standings
+from onnxlab.labs.progress import Standing, is_private, set_private, standings
 
-__all__ = ["progress", "progress_table"]
+__all__ = ["progress", "progress_table", "shared"]
 
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -22,14 +23,19 @@ _STYLE = (
 )
 
 
-def progress() -> None:
+def progress(*, private: bool | None = None) -> None:
     """Show, lab by lab, what is passed, tried and open, with points.
 
     A saved notebook shows only the labs: how a learner stands is theirs.
+
+    Args:
+        private: In a class: True leaves you out of the instructor's live page, False shows you there again
+            (without your name, unless the instructor asks for it). It stays so.
     """
+    told = set_private(private) if private is not None else ""
     if get_ipython() is None:
         shown, message = progress_table()
-        print("\n".join(filter(None, [message, repr(shown)])))
+        print("\n".join(filter(None, [told, message, repr(shown), shared(always=private is not None)])))
         return
     rows = [
         {"lab": one.name, "about": one.title, "exercises": len(one.exercises), "points": one.points}
@@ -38,7 +44,8 @@ def progress() -> None:
     saved = table(rows, caption=f"{sum(one.points for one in labs())} points in {len(rows)} labs")
     display_html(f'{_STYLE}<div class="onnxlab-progress-saved">{saved._repr_html_()}</div>', repr(saved))
     shown, message = progress_table()
-    note = f"<p>{html.escape(message)}</p>" if message else ""
+    notes = filter(None, [told, message, shared(always=private is not None)])
+    note = "".join(f"<p>{html.escape(text)}</p>" for text in notes)
     live = ipywidgets.HTML(f'<div class="onnxlab-progress-live">{note}{shown._repr_html_()}</div>')
     display({_WIDGET_VIEW: {"version_major": 2, "version_minor": 0, "model_id": live.model_id}}, raw=True)
 
@@ -51,6 +58,19 @@ def progress_table() -> tuple[Table, str]:
     passed = sum(each.passed for each in found)
     caption = f"{have} of {total} points, {passed} of {len(found)} exercises passed"
     return table([_row(each) for each in found], caption=caption, bad=("tried",)), message
+
+
+def shared(*, always: bool = False) -> str:
+    """Return who else sees how the learner stands; nothing where nobody does.
+
+    Args:
+        always: Say it outside of a class too.
+    """
+    if not always and "JUPYTERHUB_USER" not in os.environ:
+        return ""
+    if is_private():
+        return "The instructor's page leaves you out. To be shown there again: progress(private=False)."
+    return "The instructor's page shows how you stand. To be left out there: progress(private=True)."
 
 
 def _row(each: Standing) -> dict[str, object]:

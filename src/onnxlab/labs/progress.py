@@ -1,11 +1,13 @@
 """What a learner has tried and passed, kept in one small file of their own.
 
 The file is for display only: nothing is graded from it. A damaged one is set aside, a missing one is empty.
+In a class, the instructor's page reads it too (`onnxlab class room`); a learner can ask to be left out there.
 """
 
 import json
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,9 +20,11 @@ from filelock import FileLock
 from onnxlab.labs.exercise import Exercise, Lab, labs
 from onnxlab.labs.outcome import Outcome, Status
 
-__all__ = ["Standing", "next_hint", "record", "standings", "state_file"]
+__all__ = ["Standing", "is_private", "next_hint", "record", "set_private", "standings", "state_file"]
 
 _State = dict[str, dict[str, Any]]
+
+_SHARING = "onnxlab"  # an entry beside the exercises: no exercise has this name
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,9 @@ def standings() -> tuple[list[Standing], str]:
 def record(outcome: Outcome) -> str:
     """Note a check's outcome; an exercise that was not attempted leaves no trace.
 
+    Of a failed check the title of the first part that does not hold is kept: a text of the exercise's own,
+    nothing that the learner wrote.
+
     Returns:
         A message if the file was damaged or cannot be written; the outcome itself does not depend on it.
     """
@@ -76,11 +83,32 @@ def record(outcome: Outcome) -> str:
         return ""
 
     def note(entry: dict[str, Any]) -> None:
+        now = int(time.time())
         entry["attempts"] = _count(entry, "attempts") + 1
         entry["last"] = str(outcome.status)
+        entry["first_at"] = _count(entry, "first_at") or now
+        entry["last_at"] = now
+        if outcome.passed and entry.get("passed") is not True:
+            entry["passed_at"] = now
         entry["passed"] = entry.get("passed") is True or outcome.passed
+        failed = outcome.first_failure
+        entry["failing"] = failed.title if failed else ""
 
     return _changed(outcome.exercise, note)[1]
+
+
+def set_private(private: bool) -> str:
+    """Say whether an instructor's page leaves this learner out.
+
+    Returns:
+        A message if that cannot be kept.
+    """
+    return _changed(_SHARING, lambda entry: entry.update(private=private))[1]
+
+
+def is_private() -> bool:
+    """Tell whether an instructor's page leaves this learner out."""
+    return _read(state_file())[0].get(_SHARING, {}).get("private") is True
 
 
 def next_hint(exercise: Exercise) -> tuple[int, str]:
