@@ -1,6 +1,8 @@
 """The commands `onnxlab class ...`: arguments and printing, nothing else."""
 
 import argparse
+import sys
+from pathlib import Path
 
 __all__ = ["add_class"]
 
@@ -8,4 +10,42 @@ __all__ = ["add_class"]
 def add_class(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the group of commands for a class."""
     group = rooms.add_parser("class", help="a class: hand out the labs, serve the course, watch, collect")
-    group.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    commands = group.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_init(commands)
+
+
+def _add_init(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    init = commands.add_parser(
+        "init",
+        help="make a course directory for nbgrader and the hub",
+        description="Make a course directory with the labs in it. On one that is there: add what is new, "
+        "and leave what you changed, what was handed in and the gradebook's marks as they are.",
+    )
+    init.add_argument(
+        "folder", type=Path, metavar="DIR", help="where; a new folder, a class, or your nbgrader course"
+    )
+    init.add_argument(
+        "--name", metavar="COURSE", help="the course's name for nbgrader (default: the folder's)"
+    )
+    init.set_defaults(command=_init)
+
+
+def _init(options: argparse.Namespace) -> int:
+    from onnxlab.classroom.course_making import make_class
+    from onnxlab.labs.exercise import labs
+
+    print("Making the assignments ...", flush=True)
+    made = make_class(options.folder, options.name)
+    for line in made.updated:
+        print(f"brought up to date: {line}")
+    for line in made.kept:
+        print(f"kept, since it is yours: {line}")
+    for problem in made.problems:
+        print(problem, file=sys.stderr)
+    exercises = sum(len(each.exercises) for each in labs())
+    print(
+        f"{'Made' if made.new else 'Looked through'} the class {made.folder.name!r} in {options.folder}: "
+        f"{len(labs())} labs, {exercises} exercises, {sum(each.points for each in labs())} points; "
+        f"{len(made.added)} files added."
+    )
+    return 1 if made.problems else 0

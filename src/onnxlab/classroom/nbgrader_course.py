@@ -1,0 +1,196 @@
+"""nbgrader on a course directory, in this process: settings, gradebook, assignments. Prints nothing."""
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnxlab.errors import OnnxLabError
+
+if TYPE_CHECKING:
+    from nbgrader.api import Gradebook
+    from nbgrader.coursedir import CourseDirectory
+
+__all__ = ["ClassroomMissing", "Course", "CourseUnusable", "course_at", "quiet", "require_nbgrader"]
+
+_SETTINGS = "nbgrader_config.py"
+
+
+class ClassroomMissing(OnnxLabError):
+    """A class needs packages that a learner does not have."""
+
+
+class CourseUnusable(OnnxLabError):
+    """nbgrader does not take a course directory or its settings."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """A course directory as nbgrader sees it.
+
+    Attributes:
+        directory: nbgrader's own description of it.
+        settings: All settings that count for it.
+    """
+
+    directory: "CourseDirectory"
+    settings: Any
+
+    @property
+    def name(self) -> str:
+        """The course's name; "" if the settings give none."""
+        return str(self.directory.course_id)
+
+    def folder(self, step: str, student: str, assignment: str) -> Path:
+        """Return where a step of an assignment is kept.
+
+        Args:
+            step: As "submitted"; "source" and "release" go with the student ".".
+            student: The student's name.
+            assignment: The assignment.
+        """
+        name = getattr(self.directory, f"{step}_directory")
+        return Path(self.directory.format_path(name, student, assignment))
+
+    @contextmanager
+    def gradebook(self) -> Iterator["Gradebook"]:
+        """Open the gradebook for the length of a block; it is made if it is not there.
+
+        Raises:
+            CourseUnusable: If it is no database that nbgrader can use.
+        """
+        from nbgrader.api import Gradebook
+        from sqlalchemy.exc import SQLAlchemyError
+
+        with quiet(), _programs_found():
+            try:
+                book = Gradebook(self.directory.db_url, self.name or "default_course")
+            except (SQLAlchemyError, OSError) as error:
+                raise _unusable(self.directory.db_url, error) from None
+            try:
+                yield book
+            finally:
+                book.close()
+
+    def generate(self, assignment: str) -> None:
+        """Make the assignment that is handed out, and note its cells and points in the gradebook.
+
+        Raises:
+            CourseUnusable: If nbgrader refuses; its reason is in the message.
+        """
+        from nbgrader.converters import GenerateAssignment
+
+        with quiet() as lines, _programs_found():
+            self.directory.assignment_id = assignment
+            try:
+                GenerateAssignment(coursedir=self.directory, config=self.settings, force=True).start()
+            except (Exception, SystemExit) as error:  # nbgrader raises what its parts raise
+                reason = _last(lines) or str(error)
+                msg = f"nbgrader cannot generate {assignment}."
+                then = f"In {self.directory.root}, see: nbgrader generate_assignment {assignment} --force"
+                raise CourseUnusable(msg, reason, then) from None
+            finally:
+                self.directory.assignment_id = ""
+
+
+def require_nbgrader() -> None:
+    """Make sure that nbgrader is there.
+
+    Raises:
+        ClassroomMissing: If it is not installed.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import nbgrader  # noqa: F401
+    except ImportError:
+        msg = "nbgrader is not installed; a class needs it, a learner does not."
+        raise ClassroomMissing(msg, "", 'In the course\'s folder: pip install -e ".[classroom]"') from None
+
+
+def course_at(folder: Path) -> Course:
+    """Return the course in a folder, with the settings nbgrader would use there: the machine's, then its own.
+
+    Raises:
+        ClassroomMissing: If nbgrader is not installed.
+        CourseUnusable: If a settings file raises.
+    """
+    require_nbgrader()
+    from jupyter_core.paths import jupyter_config_path
+    from nbgrader.coursedir import CourseDirectory
+    from traitlets.config import Config, PyFileConfigLoader
+
+    root = folder.absolute()
+    settings = Config()
+    for place in [*reversed([Path(each) for each in jupyter_config_path()]), root]:
+        if not (place / _SETTINGS).is_file():
+            continue
+        try:
+            settings.merge(PyFileConfigLoader(_SETTINGS, path=str(place)).load_config())
+        except Exception as error:  # it is a program, and somebody else's
+            msg = f"{place / _SETTINGS} raised {type(error).__name__}: {error}"
+            raise CourseUnusable(msg, "", "Correct that file.") from None
+    if "root" not in settings.CourseDirectory:
+        settings.CourseDirectory.root = str(root)
+    with quiet():
+        return Course(CourseDirectory(config=settings), settings)
+
+
+@contextmanager
+def quiet() -> Iterator[list[str]]:
+    """Keep what nbgrader and its parts log and warn of in a list, instead of printing it."""
+    lines: list[str] = []
+    handler = _Kept(lines)
+    loggers = [logging.getLogger(name) for name in ("traitlets", "tornado.application", "alembic")]
+    before = [(each, each.propagate) for each in loggers]
+    for each in loggers:
+        each.addHandler(handler)
+        each.propagate = False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield lines
+    finally:
+        for each, propagates in before:
+            each.removeHandler(handler)
+            each.propagate = propagates
+
+
+@contextmanager
+def _programs_found() -> Iterator[None]:
+    """Let nbgrader find alembic, which it starts by name, also where the environment is not activated."""
+    before = os.environ.get("PATH", os.defpath)
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), before])
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = before
+
+
+class _Kept(logging.Handler):
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(record.getMessage())
+
+
+def _last(lines: list[str]) -> str:
+    """The last line that says something; a traceback ends with the reason."""
+    said = [line for each in lines for line in each.splitlines() if line.strip()]
+    reasons = [line for line in said if "Error" in line.partition(":")[0]]
+    return (reasons or said or [""])[-1].strip()[:300]
+
+
+def _unusable(place: str, error: Exception) -> CourseUnusable:
+    reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+    msg = f"The gradebook {place} cannot be used."
+    return CourseUnusable(
+        msg, reason, "Is another program using it, or is it of another nbgrader? Try again."
+    )
