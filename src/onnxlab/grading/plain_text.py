@@ -1,10 +1,11 @@
-"""What a submission says, made fit to be shown: no control characters, no turned text, not too long."""
+"""What a submission says, made fit to be shown: no control characters, no turned text, no formulas, not too long."""
 
 import unicodedata
 
-__all__ = ["plain"]
+__all__ = ["guarded", "plain"]
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_FORMULA = tuple("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
 _JOINERS = "\u200c\u200d"  # parts of names in Persian and in the scripts of India
 
 
@@ -31,3 +32,13 @@ def plain(text: object, most: int = 2000, *, lines: bool = False) -> str:
         else "\ufffd"
         for character in cut
     )
+
+
+def guarded(cell: str) -> str:
+    """Return a text with an apostrophe before it where a spreadsheet would take it for a formula.
+
+    Example:
+        >>> guarded("=1+1"), guarded("Ada")
+        ("'=1+1", 'Ada')
+    """
+    return f"'{cell}" if cell.lstrip(" \u00a0").startswith(_FORMULA) else cell

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnxlab.grading.ledger import Graded
+from onnxlab.grading.plain_text import guarded
 from onnxlab.grading.whole_files import write_whole
 from onnxlab.labs.outcome import Status
 
@@ -15,7 +16,6 @@ __all__ = ["NOT_GRADED", "NOT_SUBMITTED", "Counts", "count", "write_grades"]
 
 NOT_SUBMITTED = "not submitted"
 NOT_GRADED = "not graded"  # the grader failed: no mark, and so no total
-_FORMULA = tuple("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def write_grades(path: Path, rows: Iterable[Graded], failures: Collection[tuple[
     possible = sum(sum(each.values()) for each in labs.values())
     for student in sorted(students, key=lambda name: name.encode("utf-8", "surrogatepass")):
         cells, total = _cells(students[student], labs, ordered, lost.get(student, set()))
-        writer.writerow([_guarded(student), "" if student in lost else total, possible, *cells])
+        writer.writerow([guarded(student), "" if student in lost else total, possible, *cells])
     write_whole(path, text.getvalue())
 
 
@@ -119,10 +119,6 @@ def _cells(
         of_exercises += [cell for pair in found for cell in pair]
         total += sum(points for points, _ in found)
     return [*points_of_labs, *of_exercises], total
-
-
-def _guarded(name: str) -> str:
-    return f"'{name}" if name.lstrip(" \u00a0").startswith(_FORMULA) else name
 
 
 def _many(number: int, what: str) -> str:

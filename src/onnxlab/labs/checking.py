@@ -9,7 +9,7 @@ import numpy as np
 
 from onnxlab.errors import UnknownExercise
 from onnxlab.labs.exercise import Answers, Exercise, Part
-from onnxlab.labs.outcome import Finding, Outcome, Status, Wrong
+from onnxlab.labs.outcome import USABLE, Finding, Outcome, Status, Wrong
 from onnxlab.labs.producing import Production, produce
 from onnxlab.labs.work import Work
 
@@ -79,9 +79,7 @@ def unjudged(exercise: Exercise, production: Production) -> Outcome:
     findings: tuple[Finding, ...] = ()
     if (wrong := production.wrong) is not None:
         # The answer itself was refused; nothing is known of the parts.
-        first = Finding(
-            "the answer can be used", False, wrong.message, wrong.look_at, wrong.difference, wrong.evidence
-        )
+        first = Finding(USABLE, False, wrong.message, wrong.look_at, wrong.difference, wrong.evidence)
         findings = (first, *(Finding(part.title, None) for part in exercise.parts))
     return Outcome(
         exercise.id,

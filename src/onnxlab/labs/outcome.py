@@ -5,7 +5,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["Difference", "Evidence", "Finding", "Outcome", "Status", "Wrong"]
+__all__ = ["USABLE", "Difference", "Evidence", "Finding", "Outcome", "Status", "Wrong"]
+
+USABLE = "the answer can be used"
+"""The title of the finding about an answer that was refused before any part was judged."""
 
 
 class Status(StrEnum):
