@@ -171,13 +171,15 @@ def _index(
     ignored: Sequence[tuple[Path, str]],
 ) -> str:
     labs = sorted({name for each in students.values() for name in each})
-    heads = "".join(f'<th class="number">{_lab_title(name)}</th>' for name in labs)
+    heads = "".join(
+        f'<th class="number" title="{_lab_title(name)}">{_lab_title(name).partition(":")[0]}</th>'
+        for name in labs
+    )
     lines = []
     for student, marks in students.items():
         link = f"feedback/{quote(safe_name(student))}.html"
         cells = "".join(
-            f'<td class="number">{_of(*marks[name]) if name in marks else "not submitted"}</td>'
-            for name in labs
+            f'<td class="number">{_of(*marks[name]) if name in marks else "&ndash;"}</td>' for name in labs
         )
         total = sum(points for points, _ in marks.values())
         lines.append(
@@ -187,7 +189,7 @@ def _index(
     parts = [
         f"<h1>Grades of {len(students)} student{'s' * (len(students) != 1)}</h1>",
         '<p>For the instructor. <a href="grades.csv">grades.csv</a>, '
-        '<a href="summary.html">exercises and mistakes</a>.</p>',
+        '<a href="summary.html">exercises and mistakes</a>. A dash: not submitted.</p>',
         f'<div class="wide"><table><tr><th>student</th><th class="number">total</th>{heads}</tr>'
         f"{''.join(lines)}</table></div>",
     ]
