@@ -15,13 +15,17 @@ from onnxlab.authoring.notebooks import Notebook, read, write
 from onnxlab.errors import OnnxLabError
 from onnxlab.labs.exercise import Exercise, lab
 
-__all__ = ["LabNotInSync", "out_of_sync", "release", "stamp", "sync"]
+__all__ = ["HIDDEN_TESTS", "LabNotInSync", "out_of_sync", "release", "stamp", "sync"]
 
 _CHECK = re.compile(r'^check\("([a-z0-9-]+)"(.*)\)\s*$', re.MULTILINE)
 _SOLUTION = re.compile(
     r"^([ \t]*)### BEGIN SOLUTION.*?^[ \t]*### END SOLUTION[^\n]*$", re.MULTILINE | re.DOTALL
 )
-_HIDDEN = re.compile(r"\n?^### BEGIN HIDDEN TESTS.*?^### END HIDDEN TESTS[^\n]*$", re.MULTILINE | re.DOTALL)
+HIDDEN_TESTS = re.compile(
+    r"\n?^### BEGIN HIDDEN TESTS.*?^### END HIDDEN TESTS[^\n]*$", re.MULTILINE | re.DOTALL
+)
+"""A hidden test in a cell, with its marks."""
+
 _STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")
 
 
@@ -48,7 +52,7 @@ def stamp(notebook: Notebook, name: str) -> Notebook:
             continue
         if _SOLUTION.search(cell["source"]):
             answers.append(cell)
-        elif found := _CHECK.search(_HIDDEN.sub("", cell["source"])):
+        elif found := _CHECK.search(HIDDEN_TESTS.sub("", cell["source"])):
             exercise = exercises.pop(found[1], None)
             if exercise is None or not answers:
                 unknown = "an exercise without a record, or one that was checked above"
@@ -76,7 +80,7 @@ def release(notebook: Notebook) -> Notebook:
                 lambda found: "\n".join(found[1] + line for line in _STUB), cell["source"]
             )
         if grading.get("locked"):
-            cell["source"] = _HIDDEN.sub("", cell["source"])
+            cell["source"] = HIDDEN_TESTS.sub("", cell["source"])
             cell["metadata"] |= {"deletable": False, "editable": False}
     return clean(result)
 

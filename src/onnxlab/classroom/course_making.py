@@ -29,7 +29,7 @@ __all__ = ["Made", "make_class", "solutions_folder"]
 
 _PRIVATE = ("source", "release", "submitted", "autograded", "feedback", "hub", "learners")
 _LINK = re.compile(r"\]\((lab\d\d_\w+)\.ipynb\)")
-_CONFIG = '''"""nbgrader's settings for this class. Change them: `onnxlab class init` then leaves them alone."""
+_CONFIG = '''"""nbgrader's settings for this class. Yours to change: `onnxlab class init` keeps them."""
 
 from pathlib import Path
 

@@ -19,7 +19,7 @@ from onnxlab.grading.whole_files import write_whole
 from onnxlab.labs.exercise import exercise, lab
 from onnxlab.labs.outcome import Evidence, Status
 
-__all__ = ["Picture", "student_page", "write_feedback"]
+__all__ = ["Picture", "exercise_section", "student_page", "write_feedback"]
 
 Picture: TypeAlias = Callable[[bytes, Sequence[str]], str]
 """Draws a model with some of it highlighted, as an `<img>` tag. May raise `OnnxLabError`."""
@@ -96,11 +96,18 @@ def student_page(
         if own[0].submission_note:
             parts.append("<p>When your notebook was run from top to bottom:</p>")
             parts.append(f"<pre>{escaped(own[0].submission_note, lines=True)}</pre>")
-        parts += [_exercise(row, picture, kept) for row in own]
+        parts += [exercise_section(row, picture, kept) for row in own]
     return page(f"Feedback for {student}", "\n".join(parts))
 
 
-def _exercise(row: Graded, picture: Picture, kept: Callable[[str], Evidence | None]) -> str:
+def exercise_section(row: Graded, picture: Picture, kept: Callable[[str], Evidence | None]) -> str:
+    """Return what a page says about one exercise, as HTML to stand in it.
+
+    Args:
+        row: The row.
+        picture: Draws a model.
+        kept: Reads the graphs of a file's name.
+    """
     outcome = row.outcome
     status = _status(row.status)
     word = f'<span class="status">{escaped(row.status)}</span>'

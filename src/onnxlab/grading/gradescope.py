@@ -16,7 +16,7 @@ from onnxlab.grading.whole_files import write_whole
 from onnxlab.labs.exercise import exercise
 from onnxlab.labs.outcome import Status
 
-__all__ = ["gradescope_results", "write_gradescope"]
+__all__ = ["gradescope_results", "result_text", "write_gradescope"]
 
 _MARKS = {True: "\u2713", False: "\u2717", None: "\u2013"}
 
@@ -57,13 +57,14 @@ def _test(row: Graded) -> dict[str, Any]:
         "score": row.points,
         "max_score": row.possible,
         "status": "passed" if row.status == Status.PASSED else "failed",
-        "output": _text(row),
+        "output": result_text(row),
         "tags": [row.lab],
         "visibility": "visible",
     }
 
 
-def _text(row: Graded) -> str:
+def result_text(row: Graded) -> str:
+    """Return what a student reads about an exercise, as plain text: a line for each thing said."""
     outcome = row.outcome
     findings = [each for each in outcome.get("findings") or [] if isinstance(each, dict)]
     lines = [row.status, outcome.get("message")]

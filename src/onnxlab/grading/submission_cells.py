@@ -3,15 +3,57 @@
 import codecs
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from onnxlab.errors import OnnxLabError
 
-__all__ = ["NotebookUnreadable", "cells_of"]
+__all__ = ["NotebookUnreadable", "SubmittedCell", "cells_of", "whole_cells"]
 
 
 class NotebookUnreadable(OnnxLabError):
     """A submission is no notebook that could be run. Its text is one line, for the student."""
+
+
+@dataclass(frozen=True)
+class SubmittedCell:
+    """One cell as it was handed in.
+
+    Attributes:
+        kind: "code", "markdown" or "raw"; what is none of these counts as markdown.
+        source: Its text.
+        grade_id: The name that nbgrader's metadata gives it; "" if there is none.
+    """
+
+    kind: str
+    source: str
+    grade_id: str = ""
+
+
+def whole_cells(data: bytes) -> list[SubmittedCell]:
+    r"""Return every cell, as `cells_of` reads them: also what is prose, and which cell nbgrader takes it for.
+
+    Raises:
+        NotebookUnreadable: If there is no notebook in these bytes, or it has no cells.
+
+    Example:
+        >>> whole_cells(b'{"cells": [{"cell_type": "markdown", "source": "# Title"}]}')
+        [SubmittedCell(kind='markdown', source='# Title', grade_id='')]
+    """
+    found = []
+    for cell in _some_cells(data):
+        kind = cell.get("cell_type")
+        metadata = cell.get("metadata")
+        grading = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+        name = grading.get("grade_id") if isinstance(grading, dict) else None
+        found.append(
+            SubmittedCell(
+                kind if kind in ("code", "raw") else "markdown",
+                _source(cell),
+                name if isinstance(name, str) else "",
+            )
+        )
+    return found
 
 
 def cells_of(data: bytes) -> list[str]:
@@ -27,11 +69,15 @@ def cells_of(data: bytes) -> list[str]:
         >>> cells_of(b'{"cells": [{"cell_type": "code", "source": ["x = 1\\n", "x"]}]}')
         ['x = 1\nx']
     """
+    return [_source(cell) for cell in _some_cells(data) if cell.get("cell_type") == "code"]
+
+
+def _some_cells(data: bytes) -> list[dict[str, Any]]:
     cells = list(_cells(_notebook(data)))
     if not cells:
         msg = "The notebook has no cells."
         raise NotebookUnreadable(msg)
-    return [_source(cell) for cell in cells if cell.get("cell_type") == "code"]
+    return cells
 
 
 def _notebook(data: bytes) -> dict[str, Any]:
