@@ -14,16 +14,17 @@ import ctypes
 import os
 import stat
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from enum import IntFlag
 from pathlib import Path
 
 from onnxlab.grading.system_calls import LINUX, checked, libc
 
-__all__ = ["abi", "lacking", "restrict"]
+__all__ = ["Access", "abi", "confine", "lacking", "restrict"]
 
 _SYS_CREATE, _SYS_ADD, _SYS_RESTRICT = 444, 445, 446  # the same numbers on every processor
 _ASK_VERSION = 1
-_RULE_BELOW_PATH = 1
+_RULE_BELOW_PATH, _RULE_PORT = 1, 2
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHARACTER_DEVICE, _MAKE_BLOCK_DEVICE = 1 << 6, 1 << 11
@@ -31,7 +32,7 @@ _TRUNCATE, _CONTROL_DEVICE = 1 << 14, 1 << 15
 _FOR_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _CONTROL_DEVICE
 
 _RIGHTS = (0, 13, 14, 15, 15, 16)  # how many rights on files each ABI knows
-_TCP_BIND_AND_CONNECT = 0b11
+_TCP_BIND, _TCP_CONNECT = 1, 2
 _ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
 _HARMLESS = {
     "/dev/null": _READ_FILE | _WRITE_FILE | _TRUNCATE,
@@ -41,6 +42,20 @@ _HARMLESS = {
     "/proc/meminfo": _READ_FILE,
     "/sys/devices/system/cpu": _READ_FILE | _READ_DIR,
 }
+
+
+class Access(IntFlag):
+    """What may be done with a place and all that is below it."""
+
+    LOOK_UP = _READ_FILE
+    """Read a file whose name is known; not list a folder."""
+    READ = _EXECUTE | _READ_FILE | _READ_DIR
+    DEVICE = _READ_FILE | _WRITE_FILE | _READ_DIR | _CONTROL_DEVICE
+    """Use the devices of a folder, as terminals are."""
+    WRITE = (1 << _RIGHTS[-1]) - 1 & ~(_MAKE_CHARACTER_DEVICE | _MAKE_BLOCK_DEVICE | _CONTROL_DEVICE)
+    """Everything but devices."""
+
+
 _SINCE = {3: "truncating files", 4: "TCP", 6: "signals to other processes and abstract Unix sockets"}
 
 
@@ -72,25 +87,50 @@ def restrict(readable: Sequence[Path], folder: Path) -> None:
     Raises:
         OSError: If this kernel has no Landlock, or a place cannot be opened.
     """
+    confine([*((place, Access.READ) for place in readable), (folder, Access.WRITE)])
+
+
+def confine(
+    places: Iterable[tuple[Path, Access]],
+    *,
+    bind: Sequence[int] = (),
+    connect: Sequence[int] = (),
+    apart: bool = True,
+) -> None:
+    """Allow what is said, and what is harmless, and nothing else.
+
+    The process must have given up new privileges before. A place that does not exist is left out.
+
+    Args:
+        places: Files and folders, and what may be done with them.
+        bind: The TCP ports that may be listened on.
+        connect: The TCP ports that may be connected to, of any machine.
+        apart: Whether signals and abstract sockets reach only processes that are confined together with this.
+
+    Raises:
+        OSError: If this kernel has no Landlock, or a place cannot be opened.
+    """
     version = abi()
     if version < 1:
         raise OSError(0, "this kernel has no Landlock (Linux 5.13, switched on at boot)")
     rights = (1 << _RIGHTS[min(version, len(_RIGHTS) - 1)]) - 1
     fields = [rights]
     if version >= 4:
-        fields.append(_TCP_BIND_AND_CONNECT)
-    if version >= 6:
+        fields.append(_TCP_BIND | _TCP_CONNECT)
+    if version >= 6 and apart:
         fields.append(_ABSTRACT_SOCKETS_AND_SIGNALS)
     wanted = struct.pack(f"={len(fields)}Q", *fields)
     rules = checked(
         libc.syscall(ctypes.c_long(_SYS_CREATE), wanted, ctypes.c_size_t(len(wanted)), ctypes.c_uint(0))
     )
     try:
-        for place in readable:
-            _allow(rules, place, (_EXECUTE | _READ_FILE | _READ_DIR) & rights)
+        for place, access in places:
+            _allow(rules, place, access & rights)
         for place_of_all, allowed in _HARMLESS.items():
             _allow(rules, Path(place_of_all), allowed & rights)
-        _allow(rules, folder, rights & ~(_MAKE_CHARACTER_DEVICE | _MAKE_BLOCK_DEVICE | _CONTROL_DEVICE))
+        for ports, access_to_port in ((bind, _TCP_BIND), (connect, _TCP_CONNECT)) if version >= 4 else ():
+            for port in ports:
+                _add(rules, _RULE_PORT, struct.pack("=QQ", access_to_port, port))
         checked(libc.syscall(ctypes.c_long(_SYS_RESTRICT), ctypes.c_int(rules), ctypes.c_uint(0)))
     finally:
         os.close(rules)
@@ -104,15 +144,12 @@ def _allow(rules: int, place: Path, allowed: int) -> None:
     try:
         if not stat.S_ISDIR(os.fstat(opened).st_mode):
             allowed &= _FOR_FILES
-        rule = struct.pack("=Qi", allowed, opened)
-        checked(
-            libc.syscall(
-                ctypes.c_long(_SYS_ADD),
-                ctypes.c_int(rules),
-                ctypes.c_int(_RULE_BELOW_PATH),
-                rule,
-                ctypes.c_uint(0),
-            )
-        )
+        _add(rules, _RULE_BELOW_PATH, struct.pack("=Qi", allowed, opened))
     finally:
         os.close(opened)
+
+
+def _add(rules: int, kind: int, rule: bytes) -> None:
+    checked(
+        libc.syscall(ctypes.c_long(_SYS_ADD), ctypes.c_int(rules), ctypes.c_int(kind), rule, ctypes.c_uint(0))
+    )
