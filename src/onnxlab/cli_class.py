@@ -12,6 +12,7 @@ def add_class(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     group = rooms.add_parser("class", help="a class: hand out the labs, serve the course, watch, collect")
     commands = group.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_init(commands)
+    _add_room(commands)
 
 
 def _add_init(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -49,3 +50,32 @@ def _init(options: argparse.Namespace) -> int:
         f"{len(made.added)} files added."
     )
     return 1 if made.problems else 0
+
+
+def _add_room(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    room = commands.add_parser(
+        "room",
+        help="a live page: who has passed what, and where people are stuck",
+        description="Show, in a browser on this machine, who has passed which exercise and where people are "
+        "stuck, without names unless you ask for them. With a hub the same page is at /services/room/.",
+    )
+    room.add_argument("folder", type=Path, metavar="DIR", help="a class, or a folder of progress files")
+    room.add_argument("--port", type=int, default=0, metavar="N", help="where to listen (default: any)")
+    room.add_argument("--no-browser", action="store_true", help="say the address only")
+    room.set_defaults(command=_room)
+
+
+def _room(options: argparse.Namespace) -> int:
+    import webbrowser
+
+    from onnxlab.classroom.course_folder import CLASS_FILE, open_class
+    from onnxlab.classroom.room_server import serve_room
+
+    def ready(address: str) -> None:
+        print(f"The room is at {address}\nCtrl+C here ends it.", flush=True)
+        if not options.no_browser:
+            webbrowser.open(address)
+
+    named = (options.folder / CLASS_FILE).exists()
+    serve_room(options.folder, open_class(options.folder).name if named else "", options.port, ready)
+    return 0

@@ -1,0 +1,347 @@
+// The page of the room: asks for the room every two seconds, and changes only what is different.
+
+const EVERY = 2000;
+const PLACES = 8; // places where people are stuck that are shown at first
+const MANY = 60; // learners from which on the rows are low
+
+const byId = (id) => document.getElementById(id);
+const [projector, names, order] = ["projector", "names", "order"].map(byId);
+
+let room = null; // what the server said last
+let offset = 0; // the server's clock against ours, in milliseconds
+let first = null; // the exercise whose column was clicked
+let everyPlace = false;
+let active = { learner: null, exercise: null }; // the cell that Tab reaches
+
+function make(tag, text = "", attributes = {}) {
+  const element = document.createElement(tag);
+  if (text !== "") element.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}
+
+const set = (element, text) => { if (element.textContent !== text) element.textContent = text; };
+const many = (number, one, more = `${one}s`) => `${number} ${number === 1 ? one : more}`;
+const now = () => (Date.now() + offset) / 1000;
+
+function duration(seconds) {
+  const minutes = Math.max(0, Math.round(seconds / 60));
+  return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")}`;
+}
+
+// Asking
+
+async function ask(fresh) {
+  const seen = room && !fresh ? room.version : "";
+  const wanted = new URLSearchParams({ names: names.value, rows: projector.checked ? "0" : "1", seen });
+  const reply = await fetch(`state?${wanted}`, { cache: "no-store", redirect: "manual" });
+  if (reply.type === "opaqueredirect" || reply.status === 403) throw new Error("You are signed out: load this page again.");
+  if (reply.status === 204) return;
+  if (!reply.ok) throw new Error(`The server answers ${reply.status}.`);
+  const answer = await reply.json();
+  offset = answer.now * 1000 - Date.now();
+  room = answer;
+}
+
+let timer = 0;
+let asking = 0;
+async function poll(fresh = false) {
+  clearTimeout(timer);
+  const mine = ++asking; // an answer to an earlier question is not shown
+  try {
+    const before = room;
+    await ask(fresh);
+    if (mine !== asking) return;
+    if (room !== before) show();
+    showTimes();
+    summary();
+  } catch (error) {
+    if (mine !== asking) return;
+    const why = error instanceof TypeError ? "The server does not answer." : error.message;
+    byId("summary").className = "trouble";
+    set(byId("summary"), room ? `${why} What is below is as it was at ${clock(room.now)}.` : why);
+  }
+  if (!document.hidden) timer = setTimeout(poll, EVERY);
+}
+
+const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString();
+
+function summary() {
+  const parts = [many(room.shown, "learner")];
+  if (room.private) parts.push(`${room.private} not shown`);
+  if (room.unknown) parts.push(`${room.unknown} with a file that cannot be read`);
+  byId("summary").className = "";
+  set(byId("summary"), `${parts.join(", ")}. Last change ${clock(room.now)}.`);
+}
+
+// Showing
+
+function show() {
+  set(byId("title"), room.title);
+  showPlaces();
+  showExercises();
+  if (!projector.checked) showGrid();
+}
+
+function showPlaces() {
+  const target = byId("stuck");
+  const focused = target.contains(document.activeElement);
+  target.replaceChildren();
+  if (!room.stuck.length) {
+    target.append(make("p", "Nowhere: every exercise that was checked is passed.", { class: "aside" }));
+    return;
+  }
+  const table = make("table");
+  const head = table.createTHead().insertRow();
+  for (const [text, kind] of [["exercise", ""], ["does not hold", ""], ["stuck now", "number"], ["for", "number"],
+    ["all who have it", "number"]]) head.append(make("th", text, { scope: "col", class: kind }));
+  const body = table.createTBody();
+  const shown = everyPlace ? room.stuck : room.stuck.slice(0, PLACES);
+  for (const place of shown) {
+    const row = body.insertRow();
+    row.append(make("th", place.exercise, { scope: "row" }), make("td", place.failure, { class: "failure" }),
+      make("td", String(place.stuck || "\u2013"), { class: place.stuck ? "number now" : "number", "data-what": "stuck now:" }),
+      make("td", "", { class: "number for", "data-what": "for:" }),
+      make("td", String(place.tried), { class: "number", "data-what": "all who have it:" }));
+    row.place = place;
+  }
+  target.append(table);
+  if (room.stuck.length > PLACES) {
+    const button = make("button", everyPlace ? "Fewer" : `All ${room.stuck.length}`, { type: "button" });
+    button.onclick = () => { everyPlace = !everyPlace; showPlaces(); showTimes(); byId("stuck").querySelector("button").focus(); };
+    target.append(button);
+    if (focused) button.focus();
+  }
+}
+
+function showTimes() {
+  for (const cell of document.querySelectorAll("#stuck .for")) {
+    const since = cell.parentElement.place.since;
+    const middle = (since[(since.length - 1) >> 1] + since[since.length >> 1]) / 2;
+    const half = duration(now() - middle);
+    const longest = duration(now() - since[0]);
+    set(cell, !since.length ? "\u2013" : half === longest ? half : `${half}, longest ${longest}`);
+  }
+}
+
+const bars = new Map(); // exercise -> its elements
+
+function showExercises() {
+  const target = byId("exercises");
+  for (const one of room.exercises) {
+    if (!bars.has(one.id)) {
+      let lab = target.querySelector(`[data-lab="${one.lab}"]`);
+      if (!lab) {
+        lab = make("div", "", { "data-lab": one.lab });
+        lab.append(make("h3", one.lab));
+        target.append(lab);
+      }
+      const box = make("div", "", { class: "exercise", title: one.title });
+      const line = make("p");
+      const counts = make("span");
+      line.append(make("span", one.id), counts);
+      const bar = make("div", "", { class: "bar", "aria-hidden": "true" });
+      const pieces = ["passed", "stuck", "tried"].map((state) => make("i", "", { class: state }));
+      bar.append(...pieces);
+      box.append(line, bar);
+      lab.append(box);
+      bars.set(one.id, { counts, pieces });
+    }
+    const { counts, pieces } = bars.get(one.id);
+    const said = [`${one.passed} of ${room.shown} passed`];
+    if (one.stuck) said.push(`${one.stuck} stuck`);
+    if (one.tried) said.push(`${one.tried} tried`);
+    set(counts, said.join(", "));
+    ["passed", "stuck", "tried"].forEach((state, index) => {
+      pieces[index].style.width = `${room.shown ? (100 * one[state]) / room.shown : 0}%`;
+    });
+  }
+}
+
+// The table of learners: made once, then changed cell by cell
+
+let rows = new Map(); // number -> { row, head, name, count, cells }
+let columns = "";
+let table = null;
+
+function showGrid() {
+  const wanted = room.exercises.map((one) => one.id).join();
+  if (!table || columns !== wanted) makeTable(wanted);
+  table.className = room.learners.length > MANY ? "many" : "";
+  const present = new Set(room.learners.map((one) => one.number));
+  for (const [number, { row }] of rows) if (!present.has(number)) { row.remove(); rows.delete(number); }
+  const focused = document.activeElement;
+  for (const learner of room.learners) showLearner(learner);
+  const body = table.tBodies[0];
+  sorted().forEach((learner, index) => {
+    const { row } = rows.get(learner.number);
+    if (body.rows[index] !== row) body.insertBefore(row, body.rows[index] ?? null);
+  });
+  if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
+  reach();
+}
+
+function makeTable(wanted) {
+  columns = wanted;
+  rows = new Map();
+  table = make("table", "", { role: "grid", "aria-label": "Learners and exercises" });
+  const head = table.createTHead().insertRow();
+  const corner = make("th", "learner", { scope: "col", class: "corner" });
+  head.append(corner);
+  room.exercises.forEach((one, index) => {
+    const cell = make("th", "", { scope: "col", class: room.exercises[index - 1]?.lab === one.lab ? "" : "first" });
+    const button = make("button", one.id, { type: "button", title: `${one.lab}: ${one.title}` });
+    button.onclick = () => { first = first === one.id ? null : one.id; markColumns(); showGrid(); };
+    cell.append(button);
+    head.append(cell);
+  });
+  table.createTBody();
+  table.addEventListener("keydown", walk);
+  table.addEventListener("focusin", (event) => detail(event.target.closest("td"), true));
+  table.addEventListener("mouseover", (event) => detail(event.target.closest("td"), false));
+  byId("grid").replaceChildren(table);
+}
+
+function markColumns() {
+  room.exercises.forEach((one, index) => {
+    table.tHead.rows[0].cells[index + 1].setAttribute("aria-sort", one.id === first ? "descending" : "none");
+  });
+}
+
+const FACE = {
+  passed: () => "\u2713",
+  stuck: (attempts) => `!${attempts}`,
+  tried: (attempts) => String(attempts),
+};
+
+function showLearner(learner) {
+  let entry = rows.get(learner.number);
+  const made = !entry;
+  if (made) {
+    const row = make("tr");
+    const head = make("th", "", { scope: "row" });
+    const [count, name] = [make("span"), make("b")];
+    name.style.fontWeight = "normal";
+    head.append(count, name);
+    row.append(head);
+    const cells = room.exercises.map((one, index) => {
+      const first = room.exercises[index - 1]?.lab === one.lab ? "" : " first";
+      const cell = make("td", "", { tabindex: "-1", class: `open${first}` });
+      cell.own = { learner: learner.number, exercise: one.id, first, said: "" };
+      row.append(cell);
+      return cell;
+    });
+    entry = { row, head, name, count, cells };
+    rows.set(learner.number, entry);
+  }
+  set(entry.name, learner.name);
+  entry.head.title = learner.name;
+  entry.learner = learner;
+  let passed = 0;
+  room.exercises.forEach((one, index) => {
+    const [state = "open", attempts = 0] = learner.cells[one.id] ?? [];
+    if (state === "passed") passed += 1;
+    const cell = entry.cells[index];
+    const said = `${state} ${attempts}`;
+    if (cell.own.said === said) return;
+    const fresh = !made && state === "passed" && !cell.own.said.startsWith("passed") ? " fresh" : "";
+    cell.own.said = said;
+    cell.className = `${state}${cell.own.first}${fresh}`;
+    cell.textContent = FACE[state]?.(attempts) ?? "";
+    cell.setAttribute("aria-label", state === "open" ? "open" : state === "passed" ? "passed" : `${state}, ${many(attempts, "check")}`);
+  });
+  entry.passed = passed;
+  set(entry.count, String(passed));
+}
+
+function sorted() {
+  const need = { stuck: 0, tried: 1, open: 2, passed: 3 };
+  const cellsOf = (one) => Object.values(one.cells);
+  const stuckSince = (one) => Math.min(...cellsOf(one).filter(([state]) => state === "stuck").map((cell) => cell[3]), Infinity);
+  const last = (one) => Math.max(...cellsOf(one).map((cell) => cell[4] ?? 0), 0);
+  const passed = (one) => rows.get(one.number).passed;
+  const keys = {
+    number: (one) => one.number,
+    stuck: stuckSince,
+    least: passed,
+    most: (one) => -passed(one),
+    last: (one) => -last(one),
+  };
+  const key = new Map(room.learners.map((one) => {
+    const [state = "open", attempts = 0] = (first && one.cells[first]) || [];
+    return [one, [first ? need[state] : 0, first ? -attempts : 0, keys[order.value](one), one.number]];
+  }));
+  const compare = (a, b) => {
+    const index = key.get(a).findIndex((value, number) => value !== key.get(b)[number]);
+    return index < 0 ? 0 : key.get(a)[index] < key.get(b)[index] ? -1 : 1;
+  };
+  return [...room.learners].sort(compare);
+}
+
+function detail(cell, focus) {
+  if (!cell?.own) return;
+  const { learner, exercise } = cell.own;
+  if (focus) { active = { learner, exercise }; reach(); }
+  const entry = rows.get(learner).learner;
+  const [state, attempts, failure, begun, last] = entry.cells[exercise] ?? ["open", 0, "", null, null];
+  const parts = [`${entry.name}, ${exercise}: ${state}`];
+  if (attempts) parts.push(many(attempts, "check"));
+  if (failure) parts.push(`does not hold: ${failure}`);
+  if (state === "stuck") parts.push(`for ${duration(now() - begun)}`);
+  if (last) parts.push(`last check ${duration(now() - last)} ago`);
+  set(byId("detail"), `${parts.join("; ")}.`);
+}
+
+// One cell can be reached with Tab; the arrow keys go on from there.
+let reached = null;
+function reach() {
+  const entry = rows.get(active.learner);
+  const index = room.exercises.findIndex((one) => one.id === active.exercise);
+  const cell = entry?.cells[index] ?? table.tBodies[0].rows[0]?.cells[1];
+  if (reached === cell) return;
+  if (reached) reached.tabIndex = -1;
+  if (cell) cell.tabIndex = 0;
+  reached = cell;
+}
+
+function walk(event) {
+  const cell = event.target.closest("td");
+  if (!cell || event.ctrlKey || event.altKey || event.metaKey) return;
+  const body = [...table.tBodies[0].rows];
+  let [down, across] = [body.indexOf(cell.parentElement), cell.cellIndex];
+  const moves = {
+    ArrowUp: () => { down -= 1; }, ArrowDown: () => { down += 1; }, ArrowLeft: () => { across -= 1; },
+    ArrowRight: () => { across += 1; }, Home: () => { across = 1; }, End: () => { across = room.exercises.length; },
+    PageUp: () => { down -= 10; }, PageDown: () => { down += 10; },
+  };
+  if (!moves[event.key]) return;
+  event.preventDefault();
+  moves[event.key]();
+  down = Math.min(Math.max(down, 0), body.length - 1);
+  across = Math.min(Math.max(across, 1), room.exercises.length);
+  const next = body[down].cells[across];
+  next.focus({ preventScroll: true });
+  next.scrollIntoView({ block: "nearest", inline: "nearest" });
+}
+
+// What is shown
+
+function arrange() {
+  document.body.classList.toggle("projector", projector.checked);
+  byId("learners-csv").href = `learners.csv?names=${names.value}`;
+  if (projector.checked) { // nobody's row stays in the page
+    table = null;
+    reached = null;
+    byId("grid").replaceChildren();
+    set(byId("detail"), "");
+  }
+  poll(true);
+}
+
+projector.addEventListener("change", arrange);
+names.addEventListener("change", arrange);
+order.addEventListener("change", () => { if (room && table) showGrid(); });
+byId("controls").addEventListener("submit", (event) => event.preventDefault());
+document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
+names.value = "numbers"; // a browser may remember more than the instructor wants to show
+arrange();
