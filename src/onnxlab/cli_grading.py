@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from onnxlab.classroom.gradebook import Booked
     from onnxlab.grading.intake import Intake
+    from onnxlab.grading.ledger import Ledger
     from onnxlab.grading.levels import Level
     from onnxlab.grading.run import Step
 
@@ -38,12 +40,18 @@ def add_grade(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     grade.add_argument("--time", type=float, default=30.0, metavar="SECONDS", help="for one notebook (30)")
     grade.add_argument("--memory", type=int, default=1500, metavar="MB", help="for one notebook (1500)")
+    grade.add_argument("--judges", type=Path, metavar="FILE", help="your own tests; see docs/instructor.md")
     cluster = grade.add_argument_group("on a Dask cluster", "needs dask[distributed]; see docs/grading.md")
     cluster.add_argument("--dask", metavar="ADDRESS", help="grade there and not here: tls://host:8786")
     cluster.add_argument("--tls-ca", metavar="FILE", help="the certificate of the cluster's authority")
     cluster.add_argument("--tls-cert", metavar="FILE", help="a certificate of that authority, to show")
     cluster.add_argument("--tls-key", metavar="FILE", help="its key")
     grade.add_argument("--gradescope", action="store_true", help="also write a results.json for each student")
+    grade.add_argument(
+        "--gradebook",
+        action="store_true",
+        help="also write into nbgrader's gradebook; SUBMISSIONS is its course directory",
+    )
     grade.set_defaults(command=_grade)
 
 
@@ -51,6 +59,8 @@ def _grade(options: argparse.Namespace) -> int:
     from onnxlab.grading.intake import find
     from onnxlab.grading.levels import Limits
     from onnxlab.grading.plain_text import plain
+    from onnxlab.grading.private_judges import NONE
+    from onnxlab.grading.private_parts import read_judges
     from onnxlab.grading.run import grade
 
     files = [options.tls_ca, options.tls_cert, options.tls_key]
@@ -60,27 +70,36 @@ def _grade(options: argparse.Namespace) -> int:
     if options.jobs < 1:
         print("--jobs takes 1 or more.", file=sys.stderr)
         return 2
+    if options.gradebook:
+        from onnxlab.classroom.gradebook import check_course
+
+        check_course(options.submissions)
     intake = find(options.submissions)
     for path, reason in intake.ignored:
         print(f"not taken: {plain(str(path))}: {reason}")
     if not intake.submissions:
         print(f"There are no labs in {options.submissions}.", file=sys.stderr)
         return 2
+    judges = read_judges(options.judges) if options.judges else NONE
     limits = Limits(wall=options.time, cpu=max(1, round(options.time)), memory=options.memory)
     if not options.dask:
         level = _level(options.isolation)
-        here = partial(grade, level=level, limits=limits, jobs=options.jobs)
-        return _into_folder(options, intake, level, here)
+        here = partial(grade, level=level, limits=limits, jobs=options.jobs, judges=judges)
+        return _into_folder(options, intake, level, judges.digest, here)
     from onnxlab.grading.cluster import Tls, common_level, connected, grade_on
 
     with connected(options.dask, Tls(*files) if all(files) else None) as client:
         level = None if options.isolation == _NONE else common_level(client, _named(options.isolation))
-        there = partial(grade_on, client, level=level, limits=limits)
-        return _into_folder(options, intake, level, there)
+        there = partial(grade_on, client, level=level, limits=limits, judges=judges)
+        return _into_folder(options, intake, level, judges.digest, there)
 
 
 def _into_folder(
-    options: argparse.Namespace, intake: "Intake", level: "Level | None", grade: Callable[..., int]
+    options: argparse.Namespace,
+    intake: "Intake",
+    level: "Level | None",
+    judges: str,
+    grade: Callable[..., int],
 ) -> int:
     from onnxlab.display.graph_image import graph_image
     from onnxlab.grading import feedback, gradescope, results, summary
@@ -89,7 +108,8 @@ def _into_folder(
     from onnxlab.grading.plain_text import plain
 
     line = _Line()
-    with Ledger(options.out, facts(level or _NONE), options.seed) as ledger:
+    run = facts(level or _NONE) | {"judges": judges}
+    with Ledger(options.out, run, options.seed) as ledger:
         for note in ledger.notes:
             print(note)
         todo = sum(not ledger.done(each) for each in intake.submissions)
@@ -108,12 +128,27 @@ def _into_folder(
                 gradescope.write_gradescope(
                     options.out / "gradescope" / f"{safe_name(student)}.json", list(rows)
                 )
+        booked = _into_gradebook(options, intake, ledger) if options.gradebook else None
         print(summary.summary_text(standings))
         print(f"\nGrades: {options.out / 'grades.csv'}; feedback: {options.out / 'feedback'}")
+        if booked:
+            print(f"In the gradebook: {booked.submissions} submissions.")
         print(results.count(ledger.rows(), failures).line())
     for (student, name), reason in failures.items():
         print(f"not graded: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
-    return 1 if failures else 0
+    skipped = booked.skipped if booked else ()
+    for student, name, reason in skipped:
+        print(f"not in the gradebook: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
+    return 1 if failures or skipped else 0
+
+
+def _into_gradebook(options: argparse.Namespace, intake: "Intake", ledger: "Ledger") -> "Booked":
+    from onnxlab.classroom.gradebook import book
+    from onnxlab.display.graph_image import graph_image
+    from onnxlab.grading import evidence
+
+    kept = partial(evidence.kept, options.out)
+    return book(options.submissions, intake.submissions, ledger.rows(), picture=graph_image, kept=kept)
 
 
 def _level(asked: str) -> "Level | None":

@@ -23,6 +23,7 @@ from onnxlab.grading.cluster_task import Problem
 from onnxlab.grading.intake import Intake, find
 from onnxlab.grading.ledger import Ledger, facts
 from onnxlab.grading.levels import Limits, strongest
+from onnxlab.grading.private_judges import PrivateJudges
 from onnxlab.grading.run import Step, grade
 from onnxlab.grading.supervisor import PREFIX
 
@@ -143,6 +144,26 @@ def test_a_cluster_gives_the_rows_of_a_local_run_and_keeps_nothing(intake, expec
             wait_for(lambda: not any(warm_processes(each.pid) for each in workers), 60)
         assert str(SEED) not in there.said()
         assert not any(list(Path(tempfile.gettempdir()).glob(f"{PREFIX}{each.pid}-*")) for each in workers)
+
+
+def test_an_instructors_own_judges_go_to_the_workers_and_into_no_log(intake, tmp_path):
+    text = """
+from onnxlab.labs.exercise import Part
+from onnxlab.labs.outcome import Wrong
+
+def judge(work, random):
+    raise Wrong("UNHEARD-OF")
+
+PARTS = {"asinh-symbolic": [Part("more than can be asked", judge)]}
+"""
+    judges = PrivateJudges(text, {"asinh-symbolic": ("more than can be asked",)})
+    with machines(tmp_path / "machines") as there:
+        there.worker("--no-nanny")
+        with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
+            grade_on(client, intake, ledger, level=strongest(), limits=LIMITS, judges=judges)
+            assert {row.points for row in ledger.rows() if row.exercise == "asinh-symbolic"} == {0}
+            assert any("UNHEARD-OF" in str(row.outcome) for row in ledger.rows())
+        assert "UNHEARD-OF" not in there.said()
 
 
 def test_workers_that_die_and_join_lose_nothing_and_double_nothing(intake, expected, tmp_path):

@@ -18,6 +18,7 @@ from onnxlab.grading.cluster_task import Job
 from onnxlab.grading.intake import Intake, Submission
 from onnxlab.grading.ledger import Ledger, facts
 from onnxlab.grading.levels import Level, Limits, NoIsolation, available
+from onnxlab.grading.private_judges import NONE, PrivateJudges
 from onnxlab.grading.run import ATTEMPTS, Step, cells_to_run, keep
 from onnxlab.grading.supervisor import Marked
 
@@ -111,6 +112,7 @@ def grade_on(
     *,
     level: Level | None,
     limits: Limits,
+    judges: PrivateJudges = NONE,
     told: Callable[[Step], None] = lambda step: None,
 ) -> int:
     """Grade on a cluster every submission that is not in the ledger as it is now, as `run.grade` does here.
@@ -121,6 +123,7 @@ def grade_on(
         ledger: Where the results go.
         level: How submissions are confined; None for not at all.
         limits: What a submission may use.
+        judges: What is asked besides the exercises' own parts.
         told: Called after each.
 
     Returns:
@@ -148,7 +151,8 @@ def grade_on(
                 finished(submission, cells)
             else:
                 data = json.dumps(cells).encode()
-                crew.send(Sent(submission, Job(submission.lab, level, limits, versions, data, ledger.seed)))
+                job = Job(submission.lab, level, limits, versions, data, ledger.seed, judges)
+                crew.send(Sent(submission, job))
         if (answer := crew.answer()) is None:
             continue
         sent, found = answer

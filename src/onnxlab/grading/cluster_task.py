@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from onnxlab.grading.levels import Level, Limits
+from onnxlab.grading.private_judges import NONE, PrivateJudges
 
 if TYPE_CHECKING:
     from onnxlab.grading.supervisor import Marked
@@ -21,6 +22,7 @@ class Job:
     versions: dict[str, str]
     cells: bytes = field(repr=False)
     seed: int = field(repr=False)
+    judges: PrivateJudges = field(default=NONE, repr=False)
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ def grade_here(job: Job) -> Marked | str:
             level=job.level,
             limits=job.limits,
             place=place,
+            judges=job.judges,
         )
 
 

@@ -11,6 +11,8 @@ from onnxlab.grading.intake import CannotRead, Intake, Submission, read
 from onnxlab.grading.ledger import Ledger
 from onnxlab.grading.levels import Level, Limits
 from onnxlab.grading.pool import Processes, WorkerDied, processes
+from onnxlab.grading.private_judges import NONE, PrivateJudges
+from onnxlab.grading.private_parts import JudgeBroken
 from onnxlab.grading.submission_cells import NotebookUnreadable, cells_of
 from onnxlab.grading.supervisor import Marked, SandboxFailed, mark, sweep
 from onnxlab.labs.exercise import lab
@@ -48,6 +50,7 @@ def grade(
     level: Level | None,
     limits: Limits,
     jobs: int = 2,
+    judges: PrivateJudges = NONE,
     told: Callable[[Step], None] = lambda step: None,
 ) -> int:
     """Grade every submission that is not in the ledger as it is now.
@@ -58,6 +61,7 @@ def grade(
         level: How submissions are confined; None where the system cannot.
         limits: What a submission may use.
         jobs: How many are graded side by side, each by a warm process of its own.
+        judges: What is asked besides the exercises' own parts.
         told: Called after each, from one thread at a time.
 
     Returns:
@@ -81,7 +85,7 @@ def grade(
             return ""
         place, pool = places.get()
         try:
-            return _one(submission, ledger, pool, place, level, limits)
+            return _one(submission, ledger, pool, place, level, limits, judges)
         finally:
             places.put((place, pool))
 
@@ -126,11 +130,12 @@ def attempt(
     level: Level | None,
     limits: Limits,
     place: int,
+    judges: PrivateJudges = NONE,
 ) -> Marked | str:
     """Mark a submission's cells as `supervisor.mark` does; return why if the grader cannot."""
     try:
-        return mark(cells, name, pool, seed=seed, level=level, limits=limits, place=place)
-    except (WorkerDied, SandboxFailed) as error:
+        return mark(cells, name, pool, seed=seed, level=level, limits=limits, place=place, judges=judges)
+    except (WorkerDied, SandboxFailed, JudgeBroken) as error:
         return " ".join(str(error).split())
     except OSError as error:  # no room for a folder, too many processes: the machine's, not the student's
         return f"{type(error).__name__}: {error}"
@@ -142,7 +147,13 @@ def keep(submission: Submission, ledger: Ledger, found: Marked) -> None:
 
 
 def _one(
-    submission: Submission, ledger: Ledger, pool: Processes, place: int, level: Level | None, limits: Limits
+    submission: Submission,
+    ledger: Ledger,
+    pool: Processes,
+    place: int,
+    level: Level | None,
+    limits: Limits,
+    judges: PrivateJudges,
 ) -> str:
     """Grade a submission and keep the result; return why the grader could not."""
     cells = cells_to_run(submission, ledger)
@@ -151,7 +162,14 @@ def _one(
     problem = ""
     for _ in range(ATTEMPTS):
         found = attempt(
-            cells, submission.lab, pool, seed=ledger.seed, level=level, limits=limits, place=place
+            cells,
+            submission.lab,
+            pool,
+            seed=ledger.seed,
+            level=level,
+            limits=limits,
+            place=place,
+            judges=judges,
         )
         if isinstance(found, Marked):
             keep(submission, ledger, found)

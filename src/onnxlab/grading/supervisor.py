@@ -13,10 +13,12 @@ from typing import Any
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.grading.folders import remove
-from onnxlab.grading.judging_task import FINDINGS, SECRET
+from onnxlab.grading.judging_task import FINDINGS, JUDGES, SECRET
 from onnxlab.grading.levels import Ending, Level, Limits, ending
 from onnxlab.grading.marks import outcome_of
 from onnxlab.grading.pool import Processes
+from onnxlab.grading.private_judges import NONE, PrivateJudges
+from onnxlab.grading.private_parts import JudgeBroken, expected
 from onnxlab.grading.sandbox import why_it_failed
 from onnxlab.grading.student_task import CELLS, NOTES
 from onnxlab.grading.taking import read_json, take_out
@@ -69,6 +71,7 @@ def mark(
     level: Level | None,
     limits: Limits,
     place: int = 0,
+    judges: PrivateJudges = NONE,
 ) -> Marked:
     """Run a submission's cells and judge what they make.
 
@@ -80,13 +83,15 @@ def mark(
         level: How the submission is confined.
         limits: What it may use.
         place: A number that no other submission has at the same time.
+        judges: What is asked besides the exercises' own parts.
 
     Raises:
         SandboxFailed: If a sandbox could not be built.
+        JudgeBroken: If one of `judges` has a fault.
         WorkerDied: If a process of the grader died.
     """
     started = time.perf_counter()
-    exercises = lab(name).exercises
+    exercises = expected(lab(name).exercises, judges)
     ids = tuple(each.id for each in exercises)
     own = place + os.getpid() % _RUNS * _PLACES
     user = None if level is None else throw_away_user(own) or throw_away_user(place)
@@ -100,7 +105,7 @@ def mark(
         notes = _notes(work, how, limits)
         produced = {each.id: take_out(work / each.id, judged / each.id) for each in exercises}
         waiting = tuple(each.id for each in exercises if produced[each.id].get("status", "") is None)
-        found = _judged(judged, replace(task, kind="judge", folder=str(judged)), waiting, pool, seed)
+        found = _judged(judged, replace(task, kind="judge", folder=str(judged)), waiting, pool, seed, judges)
     outcomes = tuple(outcome_of(each, produced[each.id], found.get(each.id), how) for each in exercises)
     evidence = {name: data["evidence"] for name, data in found.items() if data and data.get("evidence")}
     return Marked(outcomes, evidence, notes, time.perf_counter() - started)
@@ -161,16 +166,20 @@ def _notes(work: Path, how: Ending, limits: Limits) -> str:
 
 
 def _judged(
-    folder: Path, task: Task, waiting: tuple[str, ...], pool: Processes, seed: int
+    folder: Path, task: Task, waiting: tuple[str, ...], pool: Processes, seed: int, judges: PrivateJudges
 ) -> dict[str, dict[str, Any] | None]:
     """Judge exercises; one whose files crash the judge does not keep the others from being judged."""
     found: dict[str, dict[str, Any] | None] = {}
     while waiting:
         (folder / SECRET).write_text(str(seed), "utf-8")
+        (folder / JUDGES).write_text(judges.text, "utf-8")
         _give(folder, task.user)
         how = _ending(pool.run(replace(task, id=secrets.token_hex(8), exercises=waiting)), folder)
         for name in waiting:
             if isinstance(data := read_json(folder / name / FINDINGS), dict):
+                if "broken" in data:
+                    msg = f"The private judge of {name} failed: {data['broken']}."
+                    raise JudgeBroken(msg)
                 found[name] = data
         rest = [name for name in waiting if name not in found]
         if rest and how is Ending.FINISHED:

@@ -1,0 +1,179 @@
+"""An instructor's own judges: they count, they are seen by nobody, and their faults are nobody's mark."""
+
+import json
+import sys
+
+import pytest
+from adversaries import FULL, HONEST, REST, Adversary, notebook_of
+
+from onnxlab import cli
+from onnxlab.errors import OnnxLabError
+from onnxlab.grading.intake import find
+from onnxlab.grading.ledger import Ledger, facts
+from onnxlab.grading.levels import Limits
+from onnxlab.grading.private_judges import NONE
+from onnxlab.grading.private_parts import expected, parts_in, read_judges
+from onnxlab.grading.run import grade
+from onnxlab.labs.checking import check
+from onnxlab.labs.exercise import exercise
+from onnxlab.labs.outcome import Wrong
+
+MINE = """
+from onnxlab.labs.exercise import Part
+from onnxlab.labs.outcome import Wrong
+
+SECRET = "UNHEARD-OF"
+
+
+def one_node(work, random):
+    if len(work.model("asinh").graph.node) != 1:
+        raise Wrong("There is more than one node.", "Can one operator do it?")
+
+
+PARTS = {"asinh-symbolic": [Part("one node is enough", one_node)]}
+"""
+BROKEN = MINE.replace("if len", "1 / 0\n    if len")
+LIMITS = Limits(wall=60.0, cpu=60, memory=700)
+linux = pytest.mark.skipif(sys.platform != "linux", reason="the warm process needs Linux")
+DIRECT, ROUNDABOUT = (each for each in HONEST[:2])
+# Looks for two texts in everything that its process can write to: one that is there, and the judges' own.
+SEARCH = """
+import re
+here = "".join(["RATHER", "-LIKELY"])
+found = set()
+with open("/proc/self/mem", "rb") as memory:
+    for line in open("/proc/self/maps"):
+        first, last = (int(each, 16) for each in line.split()[0].split("-"))
+        if line.split()[1].startswith("rw"):
+            try:
+                memory.seek(first)
+                found |= set(re.findall(rb"UNHEARD[-]OF|RATHER[-]LIKELY", memory.read(last - first)))
+            except (OSError, ValueError):
+                pass
+raise RuntimeError(f"searched: {sorted(found)}")
+"""
+
+
+def written(folder, text):
+    path = folder / "judges.py"
+    path.write_text(text)
+    return path
+
+
+def submitted(folder, *students: Adversary):
+    for each in students:
+        (folder / "class" / each.name).mkdir(parents=True)
+        (folder / "class" / each.name / "lab04_asinh.ipynb").write_bytes(notebook_of(each))
+    return folder / "class"
+
+
+def points(out) -> dict[str, int]:
+    found = dict[str, int]()
+    for line in (out / "results.jsonl").read_text().splitlines():
+        if "row" in (row := json.loads(line)):
+            found[row["student"]] = found.get(row["student"], 0) + row["points"]
+    return found
+
+
+def test_a_part_is_added_and_the_course_s_own_are_asked_the_same(tmp_path):
+    mine = read_judges(written(tmp_path, MINE))
+    _, own = exercise("asinh-symbolic")
+    (with_mine,) = expected([own], mine)
+    assert [part.title for part in with_mine.parts] == [
+        *(part.title for part in own.parts),
+        "one node is enough",
+    ]
+    assert mine.digest != NONE.digest
+    assert "UNHEARD" not in repr(mine)
+
+
+def test_a_judge_is_an_ordinary_judge(tmp_path):
+    (part,) = parts_in(MINE)["asinh-symbolic"]
+    _, own = exercise("asinh-symbolic")
+    kept = []
+
+    def answer(g, x):
+        return g.op("Identity", g.op("Asinh", x))
+
+    assert check(own, {"asinh_symbolic": answer}).passed
+
+    class _Work:
+        def model(self, name):
+            import onnx
+
+            kept.append(name)
+            return onnx.parser.parse_model(
+                '<ir_version: 8, opset_import: ["" : 9]> g (float[N] x) => (float[N] y) '
+                "{ z = Asinh(x) y = Identity(z) }"
+            )
+
+    with pytest.raises(Wrong, match="more than one node"):
+        part.judge(_Work(), None)
+    assert kept == ["asinh"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no dictionary PARTS"),
+        ("PARTS = {}", "no dictionary PARTS"),
+        ("PARTS = {'asinh-symbolic': [len]}", "not a list of Part"),
+        ("PARTS = {'asinh-simbolic': []}", "Did you mean 'asinh-symbolic'"),
+        ("def f(:", "line 1: SyntaxError"),
+        ("x = 1\nimport nowhere_at_all", "line 2: ModuleNotFoundError"),
+        ("#" * 200_001, "more than 200 kB"),
+    ],
+)
+def test_a_file_that_will_not_do_is_said_in_three_lines(tmp_path, text, said):
+    with pytest.raises(OnnxLabError, match=said) as raised:
+        read_judges(written(tmp_path, text))
+    assert len(str(raised.value).splitlines()) <= 3
+
+
+def test_a_file_that_is_not_there_stops_a_run_before_it_begins(tmp_path, capsys):
+    folder = submitted(tmp_path, DIRECT)
+    arguments = ["grade", str(folder), "--out", str(tmp_path / "out"), "--judges", str(tmp_path / "none.py")]
+    assert cli.main(arguments) == 1
+    assert "none.py cannot be read" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@linux
+@pytest.mark.slow
+def test_a_private_part_decides_and_nothing_of_it_is_shown_but_its_title(tmp_path, capsys):
+    folder, out = submitted(tmp_path, DIRECT, ROUNDABOUT), tmp_path / "out"
+    arguments = ["grade", str(folder), "--out", str(out), "--jobs", "1"]
+    assert cli.main([*arguments, "--judges", str(written(tmp_path, MINE))]) == 0
+    assert points(out) == {DIRECT.name: FULL, ROUNDABOUT.name: REST}
+    texts = [path.read_text("utf-8") for path in out.rglob("*") if path.is_file()]
+    assert any("one node is enough" in text for text in texts)
+    assert not any("UNHEARD" in text or "def one_node" in text for text in texts)
+    capsys.readouterr()
+    assert cli.main(arguments) == 0  # forgotten: the instructor is told
+    assert "Earlier rows were graded with judges" in capsys.readouterr().out
+
+
+@linux
+@pytest.mark.slow
+def test_a_submission_that_searches_its_memory_does_not_find_the_judges(tmp_path):
+    folder = submitted(tmp_path, Adversary("curious", FULL, before=SEARCH))
+    mine = read_judges(written(tmp_path, MINE))
+    with Ledger(tmp_path / "out", facts("")) as ledger:
+        # Confined, it could not even search.
+        grade(find(folder), ledger, level=None, limits=LIMITS, jobs=1, judges=mine)
+        assert "searched: [b'RATHER-LIKELY']" in next(ledger.rows()).submission_note
+    assert points(tmp_path / "out") == {"curious": FULL}
+
+
+@linux
+@pytest.mark.slow
+def test_a_fault_in_a_judge_is_reported_with_its_line_and_gives_no_mark(tmp_path, capsys):
+    folder, out = submitted(tmp_path, DIRECT), tmp_path / "out"
+    judges = written(tmp_path, BROKEN)
+    assert cli.main(["grade", str(folder), "--out", str(out), "--judges", str(judges), "--jobs", "1"]) == 1
+    said = capsys.readouterr().err
+    line = BROKEN.splitlines().index("    1 / 0") + 1
+    assert f"asinh-symbolic failed: 'one node is enough': line {line}: ZeroDivisionError" in said
+    judges.write_text(MINE)  # corrected: the same command goes on
+    assert cli.main(["grade", str(folder), "--out", str(out), "--judges", str(judges), "--jobs", "1"]) == 0
+    assert points(out) == {DIRECT.name: FULL}
