@@ -1,0 +1,237 @@
+"""The grader's results into nbgrader's gradebook, through nbgrader's API, as if nbgrader had graded.
+
+A submission is written in two steps: the graded copy and what belongs to it into `autograded/`, then points
+and comments in one transaction. What fails halfway is written by the next run: the ledger keeps the results, and
+writing the same twice changes nothing. Scores, comments and extra credit that a person gave stay.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnxlab.classroom.gradebook_master import KnownLab, check_cell, master_of, notebook_of
+from onnxlab.classroom.gradebook_notebook import graded_copy
+from onnxlab.classroom.gradebook_text import comment, shown
+from onnxlab.classroom.nbgrader_course import Course, CourseUnusable, course_at
+from onnxlab.errors import OnnxLabError
+from onnxlab.grading.feedback import Picture, exercise_section
+from onnxlab.grading.intake import Submission, read
+from onnxlab.grading.ledger import Graded
+from onnxlab.grading.submission_cells import NotebookUnreadable, whole_cells
+from onnxlab.grading.whole_files import write_whole
+from onnxlab.labs.outcome import Evidence
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from nbgrader.api import Gradebook
+
+__all__ = ["Booked", "book", "check_course"]
+
+_BESIDE = ("timestamp.txt", "submission_secret.txt")  # what nbgrader needs to know and to release feedback
+
+
+@dataclass(frozen=True)
+class Booked:
+    """What was written.
+
+    Attributes:
+        submissions: How many submissions are in the gradebook.
+        skipped: What is not, with the reason, by student and lab.
+    """
+
+    submissions: int
+    skipped: tuple[tuple[str, str, str], ...]
+
+
+def check_course(folder: Path) -> None:
+    """Make sure, before hours of grading, that there is a gradebook to write into.
+
+    Raises:
+        ClassroomMissing: If nbgrader is not installed.
+        CourseUnusable: If the folder is no course of nbgrader with an assignment in its gradebook.
+    """
+    course = course_at(folder)
+    place = str(course.directory.db_url)
+    if place.startswith("sqlite:///") and not Path(place.removeprefix("sqlite:///")).exists():
+        msg = f"{folder} has no gradebook."
+        raise CourseUnusable(
+            msg, "", f"Name nbgrader's course directory, or make one with: onnxlab class init {folder}"
+        )
+    with course.gradebook() as open_book:
+        if not open_book.assignments:
+            msg = f"The gradebook of {folder} has no assignments."
+            raise CourseUnusable(msg, "", "Run nbgrader generate_assignment for each, then this again.")
+
+
+def book(
+    folder: Path,
+    submissions: Sequence[Submission],
+    rows: Iterable[Graded],
+    *,
+    picture: Picture,
+    kept: Callable[[str], Evidence | None],
+) -> Booked:
+    """Write results into the gradebook of a course.
+
+    Args:
+        folder: nbgrader's course directory.
+        submissions: What was found in its `submitted/`.
+        rows: The results, by student and lab. A submission without any as it is now is left alone.
+        picture: Draws a model.
+        kept: Reads the graphs of a file's name.
+
+    Raises:
+        CourseUnusable: If the gradebook cannot be written: it is locked, or the disk is full.
+        CannotWrite: If a graded copy cannot be written.
+    """
+    course = course_at(folder)
+    drawing = _remembering(picture)
+    found = {(each.student, each.lab, each.digest): each for each in submissions}
+    written, skipped = 0, []
+    with course.gradebook() as open_book:
+        writing = _Writing(course, open_book, drawing, kept)
+        for key, group in groupby(rows, key=lambda row: (row.student, row.lab, row.digest)):
+            if (submission := found.get(key)) is None:
+                continue
+            reason = writing.write(submission, list(group))
+            if reason:
+                skipped.append((submission.student, submission.lab, reason))
+            else:
+                written += 1
+    return Booked(written, tuple(skipped))
+
+
+class _Writing:
+    """One run's writing into one gradebook."""
+
+    def __init__(
+        self, course: Course, book: "Gradebook", picture: Picture, kept: Callable[[str], Evidence | None]
+    ) -> None:
+        self._course, self._book, self._picture, self._kept = course, book, picture, kept
+        self._master = cache(lambda assignment, lab: master_of(course, book, assignment, lab))
+
+    def write(self, submission: Submission, rows: list[Graded]) -> str:
+        """Write one submission's results; return why not, if nbgrader has no place for them."""
+        from nbgrader.api import InvalidEntry
+        from sqlalchemy.exc import SQLAlchemyError
+
+        assignment = submission.path.parent.name
+        place = self._course.folder("submitted", submission.student, assignment)
+        if submission.path.absolute().parent != place:
+            return f"It does not lie in {place.parent.parent.name}/<student>/<assignment>/."
+        try:
+            submission.student.encode()
+        except UnicodeEncodeError:
+            return "The student's name is no text that a database takes."
+        try:
+            master = self._master(assignment, submission.lab)
+            if isinstance(master, str):
+                return master
+            stamp = _timestamp(place)
+            self._copy(submission, rows, assignment, master)
+            self._record(submission, rows, assignment, master, stamp)
+        except (SQLAlchemyError, InvalidEntry) as error:
+            self._book.db.rollback()
+            raise _interrupted(error) from None
+        return ""
+
+    def _copy(self, submission: Submission, rows: list[Graded], assignment: str, master: KnownLab) -> None:
+        try:
+            cells = whole_cells(read(submission.path))
+        except NotebookUnreadable:
+            cells = []  # the rows say why
+        results = {
+            check_cell(row.exercise): shown(row, exercise_section(row, self._picture, self._kept))
+            for row in rows
+        }
+        text = graded_copy(cells, master.content, results, rows[0].submission_note)
+        folder = self._course.folder("autograded", submission.student, assignment)
+        write_whole(folder / f"{master.notebook}.ipynb", text)
+        for name in _BESIDE:
+            try:
+                write_whole(folder / name, read(submission.path.with_name(name)), private=True)
+            except NotebookUnreadable:  # not there, or no ordinary file
+                (folder / name).unlink(missing_ok=True)
+
+    def _record(
+        self,
+        submission: Submission,
+        rows: list[Graded],
+        assignment: str,
+        master: KnownLab,
+        stamp: "datetime | None",
+    ) -> None:
+        student = submission.student
+        self._book.update_or_create_student(student)
+        entry = self._book.update_or_create_submission(assignment, student)
+        notebook = notebook_of(entry, master.notebook)
+        again = entry.timestamp != stamp
+        entry.timestamp = stamp
+        checks = {check_cell(row.exercise): row for row in rows}
+        for grade in notebook.grades:
+            row = checks.get(grade.name)
+            score = None if row is None else grade.max_score * row.points / row.possible
+            if row is None and not again:
+                continue  # a cell of the instructor's own, graded by nbgrader or by hand
+            changed = again or grade.auto_score != score
+            grade.auto_score = score
+            if score is None or (grade.manual_score is not None and changed):
+                grade.needs_manual_grade = True  # a person's score may be about other work
+            elif grade.manual_score is None:
+                grade.needs_manual_grade = False
+        comments = {row.exercise: comment(row) for row in rows}
+        for each in notebook.comments:
+            if each.name in comments or again:
+                each.auto_comment = comments.get(each.name)
+        self._book.db.commit()
+        self._penalty(entry, notebook, assignment, student, master.notebook)
+
+    def _penalty(self, entry: Any, notebook: Any, assignment: str, student: str, name: str) -> None:  # noqa: ANN401
+        """Let nbgrader's plugin say what being late costs."""
+        late = entry.assignment.duedate is not None and entry.total_seconds_late > 0
+        if not late and notebook.late_submission_penalty is None:
+            return
+        import nbformat
+        from nbgrader.preprocessors import AssignLatePenalties
+
+        resources = {"notebook": name, "assignment": assignment, "student": student}
+        resources["db_url"] = self._course.directory.db_url
+        AssignLatePenalties(config=self._course.settings).preprocess(
+            nbformat.v4.new_notebook(), {"nbgrader": resources}
+        )
+        self._book.db.expire_all()
+
+
+def _timestamp(folder: Path) -> "datetime | None":
+    """When a submission was handed in, as nbgrader noted it; None if it did not, or nobody can tell."""
+    from nbgrader.utils import parse_utc
+
+    try:
+        text = read(folder / "timestamp.txt").decode().strip()
+        found: datetime | None = parse_utc(text) if text else None
+    except (NotebookUnreadable, ValueError, OverflowError, TypeError):
+        return None
+    return found
+
+
+def _remembering(picture: Picture) -> Picture:
+    @lru_cache(maxsize=64)
+    def draw(model: bytes, highlight: tuple[str, ...]) -> str:
+        try:
+            return picture(model, highlight)
+        except OnnxLabError:
+            return '<p class="aside">This graph could not be drawn.</p>'
+
+    return lambda model, highlight: draw(model, tuple(highlight))
+
+
+def _interrupted(error: Exception) -> CourseUnusable:
+    reason = str(getattr(error, "orig", None) or error).splitlines()[0][:200]
+    msg = f"The gradebook could not be written: {reason}."
+    return CourseUnusable(
+        msg, "The results are safe in --out.", "Run the same command again: nothing is graded twice."
+    )
