@@ -93,7 +93,7 @@ function showPlaces() {
   }
   const table = make("table");
   const head = table.createTHead().insertRow();
-  for (const [text, kind] of [["exercise", ""], ["does not hold", ""], ["stuck now", "number"], ["for", "number"],
+  for (const [text, kind] of [["exercise", ""], ["does not hold", ""], ["stuck now", "number"], ["for (median)", "number"],
     ["all who have it", "number"]]) head.append(make("th", text, { scope: "col", class: kind }));
   const body = table.createTBody();
   const shown = everyPlace ? room.stuck : room.stuck.slice(0, PLACES);
@@ -221,7 +221,6 @@ function showLearner(learner) {
     const row = make("tr");
     const head = make("th", "", { scope: "row" });
     const [count, name] = [make("span"), make("b")];
-    name.style.fontWeight = "normal";
     head.append(count, name);
     row.append(head);
     const cells = room.exercises.map((one, index) => {

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from onnxlab.errors import OnnxLabError
 
-__all__ = ["ExercisesNotLoaded", "RoomExercise", "room_exercises"]
+__all__ = ["ExercisesNotLoaded", "RoomExercise", "loaded_exercises", "room_exercises"]
 
 
 class ExercisesNotLoaded(OnnxLabError):
@@ -57,18 +57,22 @@ def room_exercises() -> tuple[RoomExercise, ...]:
     return tuple(RoomExercise(**{**row, "parts": tuple(row["parts"])}) for row in rows)
 
 
-def _print_exercises() -> None:
+def loaded_exercises() -> tuple[RoomExercise, ...]:
+    """Return every exercise in order; loads the labs into this process."""
     from onnxlab.labs.exercise import labs
 
-    rows = [
+    return tuple(
         RoomExercise(
-            each.id, one.name.partition("_")[0], each.title, each.points, tuple(p.title for p in each.parts)
+            each.id,
+            one.name.partition("_")[0],
+            each.title,
+            each.points,
+            tuple(part.title for part in each.parts),
         )
         for one in labs()
         for each in one.exercises
-    ]
-    print(json.dumps([asdict(row) for row in rows]))
+    )
 
 
 if __name__ == "__main__":
-    _print_exercises()
+    print(json.dumps([asdict(each) for each in loaded_exercises()]))
