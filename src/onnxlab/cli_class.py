@@ -13,6 +13,7 @@ def add_class(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     commands = group.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_init(commands)
     _add_room(commands)
+    _add_take(commands)
 
 
 def _add_init(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -78,4 +79,26 @@ def _room(options: argparse.Namespace) -> int:
 
     named = (options.folder / CLASS_FILE).exists()
     serve_room(options.folder, open_class(options.folder).name if named else "", options.port, ready)
+    return 0
+
+
+def _add_take(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    take = commands.add_parser(
+        "take",
+        help="copy every learner's labs as they are now",
+        description="Copy the labs out of every learner's home as they are now, handed in or not. Then: "
+        "onnxlab grade INTO --out DIR",
+    )
+    take.add_argument("folder", type=Path, metavar="DIR", help="a class, or a folder of homes")
+    take.add_argument("into", type=Path, metavar="INTO", help="where to; older copies there are replaced")
+    take.set_defaults(command=_take)
+
+
+def _take(options: argparse.Namespace) -> int:
+    from onnxlab.classroom.homes import take_labs
+
+    taken = take_labs(options.folder, options.into)
+    for line in taken.left:
+        print(f"left: {line}", file=sys.stderr)
+    print(f"{sum(taken.labs.values())} labs of {len(taken.labs)} learners are in {options.into}.")
     return 0
