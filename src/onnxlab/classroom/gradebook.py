@@ -1,8 +1,8 @@
 """The grader's results into nbgrader's gradebook, through nbgrader's API, as if nbgrader had graded.
 
 A submission is written in two steps: the graded copy and what belongs to it into `autograded/`, then points
-and comments in one transaction. What fails halfway is written by the next run: the ledger keeps the results, and
-writing the same twice changes nothing. Scores, comments and extra credit that a person gave stay.
+and comments in one transaction. What fails halfway is written by the next run: the ledger keeps the results,
+and writing the same twice changes nothing. Scores, comments and extra credit that a person gave stay.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -121,7 +121,7 @@ class _Writing:
 
         assignment = submission.path.parent.name
         place = self._course.folder("submitted", submission.student, assignment)
-        if submission.path.absolute().parent != place:
+        if submission.path.resolve().parent != place.resolve():
             return f"It does not lie in {place.parent.parent.name}/<student>/<assignment>/."
         try:
             submission.student.encode()

@@ -31,8 +31,8 @@ _STYLE = """
 def comment(row: Graded) -> str | None:
     """Return the comment on an answer; None if there is nothing to say, as for one that passed.
 
-    It stands in a text field for the instructor, and is Markdown for the student. What may quote the student's
-    own text is therefore an indented block, which Markdown shows as it is.
+    It stands in a text field for the instructor, and is Markdown for the student. What may quote a student
+    is therefore an indented block, which Markdown shows as it is.
     """
     if row.status == Status.PASSED:
         return None
@@ -40,12 +40,14 @@ def comment(row: Graded) -> str | None:
         return "No response."  # as nbgrader says it
     outcome = row.outcome
     lines = [outcome.get("message"), f"In your code, {outcome['where']}" if outcome.get("where") else ""]
-    failed = next((each for each in outcome.get("findings") or [] if each.get("holds") is False), None)
+    findings = [each for each in outcome.get("findings") or [] if isinstance(each, dict)]
+    failed = next((each for each in findings if each.get("holds") is False), None)
     if failed:
         lines += [f"does not hold: {failed.get('title', '')}", failed.get("message")]
-        difference = failed.get("difference") or {}
-        shown = (("for", "given"), ("right is", "expected"), ("yours gives", "got"))
-        lines += [f"  {word:<11}  {difference[key]}" for word, key in shown if difference.get(key)]
+        difference = failed.get("difference")
+        if isinstance(difference, dict):
+            told = (("for", "given"), ("right is", "expected"), ("yours gives", "got"))
+            lines += [f"  {word:<11}  {difference.get(key, '')}" for word, key in told]
     block = "\n".join(f"    {plain(line)}" for line in lines if line)
     return f"{row.status.capitalize()}.\n\n{block}".rstrip()
 
