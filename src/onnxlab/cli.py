@@ -64,6 +64,12 @@ def _parser() -> argparse.ArgumentParser:
     sync = commands.add_parser("sync", help="make labs/ from solutions/")
     sync.add_argument("--check", action="store_true", help="change nothing; fail if something would change")
     sync.set_defaults(command=_author_sync)
+
+    cluster = commands.add_parser("cluster", help="write the pins into docs/kubernetes/")
+    cluster.add_argument(
+        "--check", action="store_true", help="change nothing; fail if something would change"
+    )
+    cluster.set_defaults(command=_author_cluster)
     return parser
 
 
@@ -143,6 +149,18 @@ def _author_sync(options: argparse.Namespace) -> int:
         print(line)
     print("labs/ is in sync" if not found else "Run: onnxlab author sync")
     return 1 if found else 0
+
+
+def _author_cluster(options: argparse.Namespace) -> int:
+    from onnxlab.authoring.cluster_files import out_of_sync, sync
+
+    if options.check:
+        found = out_of_sync(Path.cwd())
+        print(*found, "Run: onnxlab author cluster" if found else "docs/kubernetes/ is in sync", sep="\n")
+        return 1 if found else 0
+    for path in sync(Path.cwd()):
+        print(f"written: {path.parent.name}/{path.name}")
+    return 0
 
 
 def _author_run(options: argparse.Namespace) -> int:
