@@ -1,6 +1,7 @@
 """Becoming somebody who owns nothing, and giving up every privilege."""
 
 import contextlib
+import ctypes
 import os
 import struct
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from onnxlab.grading.system_calls import LINUX, checked, libc, prctl
 __all__ = ["become", "can_isolate", "no_new_privileges", "throw_away_user"]
 
 _PR_SET_KEEPCAPS, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 8, 24, 38
+_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 47, 2
 _CAP_CHOWN, _CAP_KILL, _CAP_SETGID, _CAP_SETUID, _CAP_SYS_ADMIN = 0, 5, 6, 7, 21
 _CAP_DAC_READ_SEARCH = 2  # reads any file and folder; what may be read is Landlock's to say
 _FIRST, _KEPT = 200_000, 1000
@@ -46,7 +48,7 @@ def can_isolate() -> bool:
     return _has(_CAP_SYS_ADMIN)
 
 
-def become(user: int | None, readable: Sequence[Path]) -> None:
+def become(user: int | None, readable: Sequence[Path], *, handed_down: bool = False) -> None:
     """Become a user, if this process is root's, and keep no capability.
 
     Except for one: where Python itself lies in a folder that only root can enter (root's home), the right
@@ -55,6 +57,7 @@ def become(user: int | None, readable: Sequence[Path]) -> None:
     Args:
         user: The user and group. It must be nobody else's, or two submissions could disturb each other.
         readable: What has to be readable afterwards.
+        handed_down: Whether programs that this process runs have that right, too.
 
     Raises:
         OSError: If the user cannot be changed, or if root names none.
@@ -65,6 +68,8 @@ def become(user: int | None, readable: Sequence[Path]) -> None:
     if not root and user not in (None, os.geteuid()):
         raise PermissionError(0, f"only root can become user {user}")
     if LINUX:
+        if root and user and handed_down:
+            _make_inheritable(_CAP_DAC_READ_SEARCH)  # not possible any more once the bounds are dropped
         _drop_bounds()
     if root and user:
         if LINUX:
@@ -73,7 +78,10 @@ def become(user: int | None, readable: Sequence[Path]) -> None:
         os.setgid(user)
         os.setuid(user)
     if LINUX:
-        _keep_only(1 << _CAP_DAC_READ_SEARCH if root and user and not _can_read(readable) else 0)
+        kept = 1 << _CAP_DAC_READ_SEARCH if root and user and not _can_read(readable) else 0
+        _keep_only(kept, kept if handed_down else 0)
+        if kept and handed_down:
+            prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, _CAP_DAC_READ_SEARCH)
 
 
 def no_new_privileges() -> None:
@@ -125,7 +133,16 @@ def _drop_bounds() -> None:
             prctl(_PR_CAPBSET_DROP, capability)
 
 
-def _keep_only(capabilities: int) -> None:
+def _make_inheritable(capability: int) -> None:
+    header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
+    sets = ctypes.create_string_buffer(struct.calcsize("=6I"))
+    checked(libc.capget(header, sets))
+    words = list(struct.unpack("=6I", sets.raw))
+    words[2] |= 1 << capability  # effective, permitted, inheritable; then the same for numbers above 31
+    checked(libc.capset(header, struct.pack("=6I", *words)))
+
+
+def _keep_only(capabilities: int, inheritable: int) -> None:
     header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
     low = capabilities & 0xFFFFFFFF
-    checked(libc.capset(header, struct.pack("=6I", low, low, 0, 0, 0, 0)))
+    checked(libc.capset(header, struct.pack("=6I", low, low, inheritable, 0, 0, 0)))
