@@ -7,6 +7,7 @@ import socket
 import sys
 import tempfile
 import threading
+from pathlib import Path
 
 from onnxlab.kernels.messages import MalformedRequest, Request, receive, say
 from onnxlab.kernels.nursery import Peer
@@ -17,13 +18,16 @@ __all__ = ["become"]
 _PATIENCE = 10.0  # seconds for the request to arrive; it was sent before the fork
 
 
-def become(connection: socket.socket, peer: Peer, started_with: dict[str, str]) -> None:
+def become(
+    connection: socket.socket, peer: Peer, started_with: dict[str, str], added: dict[str, str]
+) -> None:
     """Read the request, and be that kernel until it ends. Returns then, for an ordinary end of the process.
 
     Args:
         connection: Where the request and the descriptors 0, 1 and 2 come from.
         peer: Who asked; the kernel ends with that process.
         started_with: The variables that this process had when it loaded its packages.
+        added: Variables that a kernel sets for itself while it starts.
     """
     connection.settimeout(_PATIENCE)
     try:
@@ -40,7 +44,7 @@ def become(connection: socket.socket, peer: Peer, started_with: dict[str, str]) 
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    _look_fresh(request)
+    _look_fresh(request, added)
     if request.independent:
         os.close(asking)
     else:
@@ -50,16 +54,22 @@ def become(connection: socket.socket, peer: Peer, started_with: dict[str, str]) 
     runpy.run_module("ipykernel_launcher", run_name="__main__", alter_sys=True)
 
 
-def _look_fresh(request: Request) -> None:
+def _look_fresh(request: Request, added: dict[str, str]) -> None:
     """Change what a fork has from the warm process and a new process would not have."""
     os.environ.clear()
-    os.environ.update(request.variables)
+    os.environ.update(added | request.variables)
     sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())  # type: ignore[union-attr]  # none is replaced yet
     sys.argv = ["ipykernel_launcher", *request.arguments]
     sys.orig_argv = request.command
     if not sys.flags.safe_path:
         sys.path.insert(0, request.folder)  # as `python -m` does; the launcher takes it away
     tempfile.tempdir = None  # it was looked up long ago
+    if codecache := sys.modules.get("torch._inductor.codecache"):
+        from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+        # Noted at the import; of a class, that was in another user's folder.
+        headers = Path(default_cache_dir(), "precompiled_headers")
+        vars(codecache).update(_HEADER_DIR=str(headers), _HEADER_LOCK_DIR=str(headers / "locks"))
     for name in [name for name in sys.modules if name.partition(".")[0] == "onnxlab"]:
         del sys.modules[name]  # imported again, it is what the files say now
     import numpy as np

@@ -111,16 +111,21 @@ class Nursery:
         except OSError:  # who connected is gone
             return None
         peer = Peer.of(connection)
+        if reason := self._reason_against(peer):
+            say(connection, refused=reason)
+            connection.close()
+            return None
         if changed := self._outdated():
             say(connection, outdated=changed)
             connection.close()
             self._close()
             return None
-        if reason := self._reason_against(peer):
-            say(connection, refused=reason)
+        try:
+            process = os.fork()
+        except OSError as error:
+            say(connection, refused=f"the system forks no process: {error.strerror}")
             connection.close()
             return None
-        process = os.fork()
         if not process:
             self._forget()
             return connection, peer
@@ -184,8 +189,7 @@ class Nursery:
         self._waiting.close()
         self._listener.close()
         for child in self._children:
-            if not child.ended or child.connection:
-                os.close(child.descriptor)
+            os.close(child.descriptor)
             if child.connection:
                 child.connection.close()
         self._children.clear()

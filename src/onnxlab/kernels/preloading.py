@@ -15,7 +15,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["OF_KERNELS", "OF_NOTEBOOKS", "NotLikeFresh", "load", "require_one_thread", "threads"]
+__all__ = [
+    "OF_EXPORTERS",
+    "OF_KERNELS",
+    "OF_NOTEBOOKS",
+    "NotLikeFresh",
+    "load",
+    "require_one_thread",
+    "threads",
+]
 
 OF_KERNELS = (
     "ipykernel.kernelapp",
@@ -45,15 +53,19 @@ OF_NOTEBOOKS = (
     "onnxruntime",
     "torch.onnx",
     "onnxscript",
-    # what torch's exporters import when they are used
-    "torch._dynamo",
-    "torch._functorch.aot_autograd",
-    "torch.onnx._internal.exporter._core",
-    "torch.export._trace",
-    "onnxscript.function_libs.torch_lib",
 )
 """What cells import, in this order. Not this package: a fork imports it anew, as its files are then. Nor what
 looks at its import whether it is in a kernel, as ipywidgets does."""
+
+OF_EXPORTERS = (
+    "torch._dynamo",
+    "torch._functorch.aot_autograd",
+    "torch.export._trace",
+    "torch.onnx._internal.exporter._core",
+    "torch.onnx._internal.exporter._torchlib.ops",
+    "onnxscript.function_libs.torch_lib.ops",
+)
+"""What torch's exporters import when they are first used. Most is private: another torch may not have it."""
 
 _OF_A_DRIVER = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
 
@@ -62,18 +74,23 @@ class NotLikeFresh(Exception):
     """A fork of this process would not behave as a fresh one does."""
 
 
-def load() -> None:
+def load() -> dict[str, str]:
     """Import everything, forget that warnings were given, and leave one thread.
+
+    Returns:
+        The variables that ipykernel's imports set: a kernel that was just started has them.
 
     Raises:
         NotLikeFresh: If an import fails, says something, or leaves a thread or a graphics driver running.
     """
     os.environ["JPY_PARENT_PID"] = "1"  # ipykernel reads it once; 1: somebody else watches the parent
+    before = dict(os.environ)
     for name in OF_KERNELS:
         _import(name)  # what these say goes to the log, as an ordinary kernel's words go to the terminal
-    for name in OF_NOTEBOOKS:
+    added = dict(os.environ.items() - before.items())
+    for name in (*OF_NOTEBOOKS, *OF_EXPORTERS):
         with _silently(name):
-            _import(name)
+            _import(name, optional=name in OF_EXPORTERS)
     for module in list(sys.modules.values()):
         if isinstance(module, ModuleType):
             vars(module).pop("__warningregistry__", None)
@@ -86,6 +103,7 @@ def load() -> None:
                 raise NotLikeFresh(msg)
     gc.collect()
     gc.freeze()  # memory that the collector never touches stays shared with the forks
+    return added
 
 
 def threads() -> int:
@@ -104,9 +122,13 @@ def require_one_thread() -> None:
         raise NotLikeFresh(msg)
 
 
-def _import(name: str) -> None:
+def _import(name: str, *, optional: bool = False) -> None:
     try:
         importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if not optional:
+            msg = f"`import {name}` fails: {error}"
+            raise NotLikeFresh(msg) from None
     except Exception as error:
         msg = f"`import {name}` fails: {type(error).__name__}: {error}"
         raise NotLikeFresh(msg) from None

@@ -28,9 +28,10 @@ def main(arguments: list[str]) -> None:
         del sys.path[0]  # the folder this was started in; a kernel has its own
     started_with = dict(os.environ)
     listener = socket.socket(fileno=int(arguments[0]))
+    added: dict[str, str] = {}
     unlike = ""  # said to all who come, for as long as it would be idle
     try:
-        load()
+        added = load()
     except NotLikeFresh as error:
         unlike = str(error)
     except Exception as error:
@@ -46,7 +47,7 @@ def main(arguments: list[str]) -> None:
         idle=float(arguments[1]),
     )
     if new := nursery.serve():
-        become(*new, started_with)
+        become(*new, started_with, added)
 
 
 if __name__ == "__main__":
