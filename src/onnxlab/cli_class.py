@@ -12,7 +12,9 @@ def add_class(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     group = rooms.add_parser("class", help="a class: hand out the labs, serve the course, watch, collect")
     commands = group.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_init(commands)
+    _add_serve(commands)
     _add_room(commands)
+    _add_wheelhouse(commands)
     _add_take(commands)
 
 
@@ -51,6 +53,78 @@ def _init(options: argparse.Namespace) -> int:
         f"{len(made.added)} files added."
     )
     return 1 if made.problems else 0
+
+
+def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    serve = commands.add_parser(
+        "serve",
+        help="a JupyterHub for the room: sign-in, a JupyterLab for each learner, handing in",
+        description="Serve the course to a class with a JupyterHub on this machine, until Ctrl+C. Everybody "
+        "gets a folder of their own, which is kept. The class is made where there is none. Passwords are "
+        "drawn and shown, unless a file or ONNXLAB_ROOM_PASSWORD and ONNXLAB_INSTRUCTOR_PASSWORD give them.",
+    )
+    serve.add_argument("folder", type=Path, metavar="DIR", help="the class; a new folder makes a new class")
+    serve.add_argument(
+        "--port", type=int, default=8000, metavar="N", help="default: 8000; 0 finds a free one"
+    )
+    serve.add_argument("--ip", default="127.0.0.1", help="where to listen (default: this machine only)")
+    serve.add_argument("--tls-key", type=Path, metavar="FILE", help="a key, for addresses others can reach")
+    serve.add_argument("--tls-cert", type=Path, metavar="FILE", help="its certificate")
+    serve.add_argument(
+        "--no-tls", action="store_true", help="whoever is in the network can read passwords and work"
+    )
+    serve.add_argument("--password-file", type=Path, metavar="FILE", help="the room's password")
+    serve.add_argument("--instructor-password-file", type=Path, metavar="FILE", help="the instructor's")
+    serve.add_argument("--memory", type=int, default=2000, metavar="MB", help="for one learner (2000)")
+    serve.add_argument("--processes", type=int, default=256, metavar="N", help="with threads; for one (256)")
+    serve.add_argument(
+        "--idle", type=int, default=60, metavar="MINUTES", help="then a server ends; 0: never (60)"
+    )
+    serve.add_argument(
+        "--isolation",
+        choices=["auto", "none"],
+        default="auto",
+        help="none: learners can read each other's work",
+    )
+    serve.set_defaults(command=_serve)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from onnxlab.classroom.hub_address import address
+    from onnxlab.classroom.hub_start import Ready, Wishes, getting_ready, require_parts
+
+    if options.memory < 500 or options.processes < 64 or options.idle < 0:
+        print("--memory takes 500 or more, --processes 64 or more, --idle 0 or more.", file=sys.stderr)
+        return 2
+    require_parts(apart=options.isolation != "none")
+    from onnxlab.classroom.hub_serve import serve
+
+    place = address(options.ip, options.port, options.tls_key, options.tls_cert, without_tls=options.no_tls)
+    wishes = Wishes(
+        options.folder,
+        place,
+        options.password_file,
+        options.instructor_password_file,
+        options.idle,
+        options.memory,
+        options.processes,
+        apart=options.isolation != "none",
+    )
+
+    def show(ready: Ready) -> None:
+        for note in ready.notes:
+            print(note)
+        if place.open_to_others and not place.tls_key:
+            print("No TLS: whoever is in this network can read passwords and work, and sign in as others.")
+        print(f"\n  learners:    {place.url}\n               room password  {ready.passwords.room}")
+        print(f"  instructor:  name  instructor\n               password  {ready.passwords.instructor}")
+        print("\nCtrl+C here ends it; the same command goes on with the same class.", flush=True)
+
+    print("Starting the hub ...", flush=True)
+    with getting_ready(wishes) as ready:
+        serve(ready.settings, lambda: show(ready), lambda line: print(line, flush=True))
+    print("The hub has ended. Everybody's work is kept.")
+    return 0
 
 
 def _add_room(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -102,3 +176,80 @@ def _take(options: argparse.Namespace) -> int:
         print(f"left: {line}", file=sys.stderr)
     print(f"{sum(taken.labs.values())} labs of {len(taken.labs)} learners are in {options.into}.")
     return 0
+
+
+def _add_wheelhouse(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    house = commands.add_parser(
+        "wheelhouse",
+        help="a copy of the course that laptops install without the network",
+        description="Put the course's files and every package it needs into a folder. Copied to a laptop, "
+        "`python3 course.py` in it installs without the network. Run again, it completes and mends the "
+        "folder, and adds the machines that are named.",
+    )
+    house.add_argument("folder", type=Path, metavar="DIR", help="where; about 0.4 GB for each machine")
+    house.add_argument(
+        "--for",
+        action="append",
+        dest="systems",
+        metavar="SYSTEM",
+        help="linux, linux-arm64, macos-arm64 or windows; may be given again (default: this machine's)",
+    )
+    house.add_argument(
+        "--python", action="append", metavar="X.Y", help="may be given again (default: this Python's)"
+    )
+    house.add_argument("--classroom", action="store_true", help="also what a class's server needs")
+    house.add_argument("--check", action="store_true", help="look through a folder, change nothing")
+    house.set_defaults(command=_wheelhouse)
+
+
+def _wheelhouse(options: argparse.Namespace) -> int:
+    from onnxlab.authoring.lab_reset import course_root
+    from onnxlab.classroom.wheel_targets import Target, this_target
+    from onnxlab.classroom.wheelhouse import check_wheelhouse, make_wheelhouse
+
+    wrong: list[str] = []
+    if options.check:
+        stocks, wrong = check_wheelhouse(options.folder)
+    else:
+        here = this_target() if not (options.systems and options.python) else None
+        systems = options.systems or [here.system if here else ""]
+        pythons = options.python or [here.python if here else ""]
+        targets = [Target(system, python) for system in systems for python in pythons]
+        files = ["requirements.txt", *(["requirements-classroom.txt"] if options.classroom else [])]
+        line = _Line()
+        stocks = make_wheelhouse(course_root(Path.cwd()), options.folder, targets, files, line.show)
+        line.end()
+    for name in wrong:
+        print(f"gone or damaged: {name}")
+    width = max(len(str(stock.target)) for stock in stocks)
+    print(f"{'machine':<{width}}  wheels     MB  what is lacking")
+    for stock in stocks:
+        lacking = ", ".join(stock.lacking) or "nothing"
+        print(f"{stock.target!s:<{width}}  {stock.wheels:>6}  {stock.bytes / 1e6:>5.0f}  {lacking}")
+    print(
+        f"{options.folder}: {sum(each.stat().st_size for each in options.folder.rglob('*.whl')) / 1e6:.0f} MB"
+    )
+    if wrong or any(stock.lacking for stock in stocks):
+        print("What is lacking cannot be installed there without the network.", file=sys.stderr)
+        return 1
+    print("Copy the folder to the laptops. INSTALL-OFFLINE.txt in it says what to do there.")
+    return 0
+
+
+class _Line:
+    """One line that says how far it is, on a terminal; elsewhere a line when something new begins."""
+
+    def __init__(self) -> None:
+        self._live = sys.stdout.isatty()
+        self._shown = ""
+
+    def show(self, text: str) -> None:
+        if self._live:
+            print(f"\r{text[:78]}\x1b[K", end="", flush=True)
+        elif (new := text.partition(":")[0]) != self._shown:
+            self._shown = new
+            print(text, flush=True)
+
+    def end(self) -> None:
+        if self._live:
+            print("\r\x1b[K", end="")

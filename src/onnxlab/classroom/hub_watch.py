@@ -1,0 +1,118 @@
+"""Watching what learners' processes use, from outside: a kernel that uses too much is ended."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from onnxlab.classroom.accounts import Accounts
+from onnxlab.classroom.hub_processes import Seen, end, look, shares
+from onnxlab.classroom.hub_settings import ServeSettings
+from onnxlab.classroom.learner_server import account_user
+from onnxlab.classroom.notice_file import leave_notice
+from onnxlab.grading.process_tree import calm, memory
+
+__all__ = ["Watcher"]
+
+_MB = 2**20
+_HONEST_THREADS = 64  # some notebooks at once; more are put behind everybody else's
+_ROUNDS = 100
+
+
+@dataclass(frozen=True)
+class _Excess:
+    """Something that uses too much: what to end, and why."""
+
+    victims: list[Seen]
+    why: str
+
+
+class Watcher:
+    """Looks at all accounts' processes, time and again."""
+
+    def __init__(self, settings: ServeSettings, accounts: Accounts, told: Callable[[str, str], None]) -> None:
+        """Watch the processes below this one.
+
+        Args:
+            settings: The limits.
+            accounts: Whose processes there may be.
+            told: Is called with an account's name and why something of it was ended.
+        """
+        self._settings, self._accounts, self._told = settings, accounts, told
+
+    def look(self) -> None:
+        """Look once, and end what uses too much."""
+        everything = look(os.getpid())
+        servers = self._servers()
+        for name, own in self._by_account(everything, servers).items():
+            excess = self._excess(own, servers.get(name, 0))
+            if excess is None:
+                continue
+            leave_notice(self._settings.notices / name, excess.why)  # first: the death is noticed at once
+            self._end(name, excess.victims, own, servers.get(name, 0))
+            self._told(name, excess.why)
+
+    def _servers(self) -> dict[str, int]:
+        """Return which process is whose server."""
+        found = {}
+        for path in self._settings.running.iterdir():
+            text = path.read_text()
+            if text.isdigit():
+                found[path.name] = int(text)
+        return found
+
+    def _by_account(self, everything: dict[int, Seen], servers: dict[str, int]) -> dict[str, dict[int, Seen]]:
+        """Return each account's processes: by their user, or else by what is below the account's server."""
+        users = {}
+        for name in self._accounts.names():
+            account = self._accounts.get(name)
+            user = account_user(self._settings, self._accounts, account) if account else None
+            if user is not None:
+                users[user] = name
+        whose = {number: name for name, number in servers.items()}
+        found: dict[str, dict[int, Seen]] = {}
+        for number, seen in everything.items():
+            owner = users.get(seen.user)
+            up = number
+            while owner is None and up in everything:
+                owner = whose.get(up)
+                up = everything[up].parent
+            if owner is not None:
+                found.setdefault(owner, {})[number] = seen
+        return found
+
+    def _excess(self, own: dict[int, Seen], server: int) -> _Excess | None:
+        groups = shares(own, server)
+        started = [seen for group in groups for seen in group]
+        threads = sum(seen.threads for seen in own.values())
+        if threads > _HONEST_THREADS:
+            calm((seen.process for seen in started), _HONEST_THREADS)
+        if groups and (threads > 0.9 * self._settings.processes or len(own) > self._settings.processes // 3):
+            largest = max(groups, key=lambda group: sum(seen.threads for seen in group))
+            why = f"{threads} processes and threads; {self._settings.processes} are allowed."
+            return _Excess(largest, f"ONNX Lab ended this kernel: your code had {why}")
+        most = self._settings.memory * _MB
+        if sum(seen.memory for seen in own.values()) <= most:
+            return None
+        used = memory([seen.process for seen in own.values()], most)
+        if used <= most:
+            return None
+        groups = [*groups, [own[server]]] if server in own else groups
+        largest = max(groups, key=lambda group: memory([seen.process for seen in group], 0))
+        what = "server" if server in own and largest == [own[server]] else "kernel"
+        why = f"your notebooks used {used // _MB} MB of memory; {self._settings.memory} MB are allowed."
+        return _Excess(largest, f"ONNX Lab ended this {what}: {why}")
+
+    def _end(self, name: str, victims: list[Seen], own: dict[int, Seen], server: int) -> None:
+        """End processes, and what they start while they are being ended."""
+        spared = {seen.process for seen in own.values()} - {seen.process for seen in victims}
+        todo = victims
+        for _ in range(_ROUNDS):
+            end(todo, signal.SIGSTOP)
+            end(todo)
+            now = self._by_account(look(os.getpid()), {name: server}).get(name, {})
+            todo = [seen for seen in now.values() if seen.process not in spared and seen.memory]
+            if not todo:
+                return
+            time.sleep(0.01)
