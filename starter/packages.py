@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from starter import cpu_torch
+from starter import cpu_torch, wheelhouse
 from starter.console import Progress, Stop
 from starter.environment import ROOT, Environment, child_variables
 
@@ -66,17 +66,19 @@ def install(environment: Environment, name: str, progress: Progress) -> str:
     log.write_text("", encoding="utf-8")
     pinned = pins("\n".join((ROOT / file).read_text(encoding="utf-8") for file in files))
 
-    wanted = cpu_torch.choose(environment, pinned["torch"])
+    offline = wheelhouse.pip_arguments()
+    wanted = cpu_torch.Choice() if offline else cpu_torch.choose(environment, pinned["torch"])
     require_space(environment, needed=8 if wanted.cuda_expected else 3)
     if wanted.arguments:
         progress.show("the CPU build of torch")
         run_pip(environment, wanted.arguments, log, progress, total=1, required=False)
     # The last file names the ones before it.
-    run_pip(environment, ["-r", files[-1]], log, progress, total=len(pinned))
+    run_pip(environment, [*offline, "-r", files[-1]], log, progress, total=len(pinned))
 
     covered = [each for each, parts in SETS.items() if set(parts) <= set(files)]
     environment.set_stamp({each: environment.digest(SETS[each]) for each in covered})
-    return "the unfinished install was completed" if resumed else "installed"
+    done = "installed from the folder wheelhouse" if offline else "installed"
+    return "the unfinished install was completed" if resumed else done
 
 
 def pins(text: str) -> dict[str, str]:
@@ -127,6 +129,9 @@ def run_pip(
     command = [str(environment.python), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
     command += ["--progress-bar", "off", *arguments]
     variables = child_variables(environment) | {"PYTHONUNBUFFERED": "1"}
+    offline = "--no-index" in arguments
+    if offline:
+        variables = wheelhouse.pip_variables(variables)
     pip = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -148,7 +153,7 @@ def run_pip(
             pip.kill()
         raise
     if code and required:
-        raise diagnosis("\n".join(said), log)
+        raise diagnosis("\n".join(said), log, offline=offline)
 
 
 def follow(pip: "subprocess.Popen[str]", log: Path, progress: Progress, total: int) -> list[str]:
@@ -195,11 +200,13 @@ def phase(line: str) -> str:
     return "installing" if line.startswith("Installing collected packages") else ""
 
 
-def diagnosis(said: str, log: Path) -> Stop:
+def diagnosis(said: str, log: Path, *, offline: bool = False) -> Stop:
     """Return the message about a failed pip, from what it said."""
     why, then = "pip said:", "Read the log, and"
     for pattern, reason, advice in _REASONS:
         if re.search(pattern, said):
+            if offline and "distribution" in pattern:
+                reason, advice = wheelhouse.MISSING
             why, then = f"{reason} pip said:", advice
             break
     lines = [line.strip() for line in said.splitlines() if line.strip()]
