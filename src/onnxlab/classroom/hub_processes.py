@@ -41,6 +41,8 @@ def look(below: int) -> dict[int, Seen]:
             continue  # it ended in between
         values = {name: rest.split() for name, _, rest in (line.partition(b":") for line in lines)}
         memory = sum(int(values.get(name, [b"0"])[0]) for name in (b"RssAnon", b"RssShmem", b"VmSwap"))
+        if values.get(b"State", [b"Z"])[0] == b"Z":
+            continue  # it has ended; whoever started it has only not asked yet
         with contextlib.suppress(KeyError):
             found[process.id] = Seen(
                 process,

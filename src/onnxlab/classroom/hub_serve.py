@@ -59,9 +59,12 @@ def serve(settings: ServeSettings, ready: Callable[[], None], told: Callable[[st
         folder.mkdir(mode=mode, parents=True, exist_ok=True)
     (settings.hub / "logs").mkdir(mode=0o700, exist_ok=True)
     settings_file = settings.write()
+    hub = None
     try:
         with _stopping(), ExitStack() as started:
             warm = [_start_servers(settings, started)]
+            if settings.shared_kernels:
+                warm.append(_start_kernels(settings, settings_file, started))
             hub = _start_hub(settings, settings_file, started)
             _wait_for(settings, hub)
             ready()
@@ -69,7 +72,7 @@ def serve(settings: ServeSettings, ready: Callable[[], None], told: Callable[[st
     except Stopped:
         pass
     finally:
-        _end(locals().get("hub"))
+        _end(hub)
 
 
 def _watch(
@@ -105,9 +108,24 @@ def _start_servers(settings: ServeSettings, started: ExitStack) -> "subprocess.P
     listener = started.enter_context(socket.socket(socket.AF_UNIX))
     listener.bind(str(settings.servers_socket))
     listener.listen(128)
-    log = started.enter_context((settings.hub / "logs" / "servers.log").open("ab"))
+    return _start_warm(settings, "servers", listener, [], started)
+
+
+def _start_kernels(settings: ServeSettings, file: Path, started: ExitStack) -> "subprocess.Popen[bytes]":
+    """Start the process that learners' kernels are forked from."""
+    listener = started.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+    listener.bind(str(settings.kernels_socket))
+    settings.kernels_socket.chmod(0o666)  # who connects is told by the system
+    listener.listen(128)
+    return _start_warm(settings, "kernels", listener, [str(file)], started)
+
+
+def _start_warm(
+    settings: ServeSettings, what: str, listener: socket.socket, arguments: list[str], started: ExitStack
+) -> "subprocess.Popen[bytes]":
+    log = started.enter_context((settings.hub / "logs" / f"{what}.log").open("ab"))
     return subprocess.Popen(
-        [sys.executable, "-m", "onnxlab.classroom.hub_servers", str(listener.fileno())],
+        [sys.executable, "-m", f"onnxlab.classroom.hub_{what}", str(listener.fileno()), *arguments],
         cwd="/",
         env=base_variables(),
         stdin=subprocess.DEVNULL,

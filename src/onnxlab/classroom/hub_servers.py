@@ -14,11 +14,13 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from onnxlab.classroom.confinement import Confinement, confine
+from onnxlab.grading.process_tree import end_all
 from onnxlab.grading.system_calls import LINUX, die_with_parent, prctl
 
 __all__ = ["Request", "main"]
@@ -60,6 +62,7 @@ class _Server:
     connection: socket.socket
     received: bytes = b""
     process: int = 0
+    """The keeper of the server, which ends with it."""
     handle: int = -1
     kill_at: float = 0.0
 
@@ -68,7 +71,6 @@ def main(arguments: list[str]) -> None:
     """Serve on the listening socket whose descriptor is the first argument, until it is ended."""
     if LINUX:
         die_with_parent(signal.SIGTERM)
-        prctl(_PR_SET_CHILD_SUBREAPER, 1)  # what a server leaves behind becomes a child of this process
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _load()
@@ -97,8 +99,7 @@ class _Serving:
             for server in self._servers:
                 if server.kill_at and time.monotonic() > server.kill_at and server.process:
                     with contextlib.suppress(ProcessLookupError):
-                        os.kill(server.process, signal.SIGKILL)
-            self._reap_orphans()
+                        os.kill(server.process, signal.SIGKILL)  # and then the server, by its parent's end
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -133,22 +134,25 @@ class _Serving:
         if threads != 1:
             msg = f"{threads} threads before a fork"
             raise RuntimeError(msg)
+        hear, tell = os.pipe()
         process = os.fork()
         if not process:
-            try:
-                self._waiting.close()
-                _become_server(
-                    request, {each.connection.fileno() for each in self._servers} | {self._listener.fileno()}
-                )
-            except SystemExit as end:
-                os._exit(end.code if isinstance(end.code, int) else 1)
-            except BaseException as error:
-                print(f"The server ended: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            os._exit(1)
+            self._waiting.close()
+            for descriptor in (
+                hear,
+                self._listener.fileno(),
+                *(e.connection.fileno() for e in self._servers),
+            ):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            keep(lambda: _become_server(request), tell)
+        os.close(tell)
+        with os.fdopen(hear, "rb") as said:
+            number = int(said.read() or b"0")
         server.process = process
         server.handle = os.pidfd_open(process)
         self._waiting.register(server.handle, selectors.EVENT_READ, server)
-        self._say(server, {"process": process})
+        self._say(server, {"keeper": process, "process": number})
 
     def _stop(self, server: _Server) -> None:
         if not server.kill_at:
@@ -171,23 +175,53 @@ class _Serving:
         with contextlib.suppress(OSError):
             server.connection.sendall(json.dumps(message).encode() + b"\n")
 
-    def _reap_orphans(self) -> None:
-        """Take note of the end of what servers left behind; they themselves are waited for elsewhere."""
-        own = {server.process for server in self._servers}
-        with contextlib.suppress(ChildProcessError):
-            while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                if found.si_pid in own:
-                    return
-                os.waitpid(found.si_pid, 0)
+
+def keep(serve: Callable[[], NoReturn], tell: int) -> NoReturn:
+    """Fork once more: the fork serves, and this process sees that it leaves nothing behind.
+
+    This one stays as it is, outside of the cage. What loses its parent in there becomes its child.
+
+    Args:
+        serve: What the fork does.
+        tell: Where the number of the fork is written.
+    """
+    if LINUX:
+        die_with_parent(signal.SIGTERM)
+        prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    own = os.getpid()
+    process = os.fork()
+    if not process:
+        os.close(tell)
+        try:
+            serve()
+        except SystemExit as end:
+            os._exit(end.code if isinstance(end.code, int) else 0)
+        except BaseException as error:
+            print(f"The server ended: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        os._exit(1)
+
+    def pass_on(*_: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, pass_on)
+    os.write(tell, str(process).encode())
+    os.close(tell)
+    code = 1
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            ended, status = os.waitpid(-1, 0)
+            if ended == process:
+                code = os.waitstatus_to_exitcode(status)
+                break
+    end_all(own)
+    os._exit(code if code >= 0 else 128 - code)
 
 
-def _become_server(request: Request, inherited: set[int]) -> None:
+def _become_server(request: Request) -> NoReturn:
     """Be a learner's server from now on."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    for descriptor in inherited:
-        if descriptor >= 0:
-            os.close(descriptor)
     os.setsid()
     _redirect(request.log)
     os.environ.clear()
@@ -197,8 +231,7 @@ def _become_server(request: Request, inherited: set[int]) -> None:
     cage = Confinement.from_json(request.cage)
     confine(cage)
     if LINUX:
-        die_with_parent(signal.SIGTERM)  # again: a change of user takes it away
-        prctl(_PR_SET_CHILD_SUBREAPER, 1)  # so that what its kernels leave behind stays its own
+        die_with_parent(signal.SIGKILL)  # not before: a change of user takes it away
     from onnxlab.classroom.naming import name_this_user
 
     name_this_user()

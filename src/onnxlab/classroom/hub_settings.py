@@ -33,6 +33,7 @@ class ServeSettings:
         memory: Megabytes that all processes of a learner may use.
         processes: Processes and threads of a learner.
         landlock: Whether Landlock keeps learners apart.
+        shared_kernels: Whether all kernels are forked from one process of root's.
         instructor_user: The user that the instructor's server runs as; None for the one there is.
     """
 
@@ -51,6 +52,7 @@ class ServeSettings:
     memory: int
     processes: int
     landlock: bool
+    shared_kernels: bool
     instructor_user: int | None
 
     @property

@@ -111,6 +111,7 @@ def getting_ready(wishes: Wishes) -> Iterator[Ready]:
             memory=wishes.memory,
             processes=wishes.processes,
             landlock=wishes.apart and landlock.abi() > 0,
+            shared_kernels=own is not None,
             instructor_user=(owner or own) if own is not None else None,
         )
         own_course(folder, settings.instructor_user)

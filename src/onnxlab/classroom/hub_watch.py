@@ -1,5 +1,6 @@
 """Watching what learners' processes use, from outside: a kernel that uses too much is ended."""
 
+import contextlib
 import os
 import signal
 import time
@@ -43,40 +44,43 @@ class Watcher:
 
     def look(self) -> None:
         """Look once, and end what uses too much."""
-        everything = look(os.getpid())
         servers = self._servers()
-        for name, own in self._by_account(everything, servers).items():
-            excess = self._excess(own, servers.get(name, 0))
+        for name, own in self._by_account(servers).items():
+            server = servers.get(name, (0, 0))[1]
+            excess = self._excess(own, server)
             if excess is None:
                 continue
             leave_notice(self._settings.notices / name, excess.why)  # first: the death is noticed at once
-            self._end(name, excess.victims, own, servers.get(name, 0))
+            self._end(name, excess.victims, own, servers)
             self._told(name, excess.why)
 
-    def _servers(self) -> dict[str, int]:
-        """Return which process is whose server."""
+    def _servers(self) -> dict[str, tuple[int, int]]:
+        """Return for each account its server's keeper and its server."""
         found = {}
         for path in self._settings.running.iterdir():
-            text = path.read_text()
-            if text.isdigit():
-                found[path.name] = int(text)
+            with contextlib.suppress(OSError, ValueError):
+                keeper, server = path.read_text().split()
+                found[path.name] = (int(keeper), int(server))
         return found
 
-    def _by_account(self, everything: dict[int, Seen], servers: dict[str, int]) -> dict[str, dict[int, Seen]]:
-        """Return each account's processes: by their user, or else by what is below the account's server."""
+    def _by_account(self, servers: dict[str, tuple[int, int]]) -> dict[str, dict[int, Seen]]:
+        """Return each account's processes: by their user, or else by what is below its server's keeper."""
+        everything = look(os.getpid())
         users = {}
         for name in self._accounts.names():
             account = self._accounts.get(name)
             user = account_user(self._settings, self._accounts, account) if account else None
             if user is not None:
                 users[user] = name
-        whose = {number: name for name, number in servers.items()}
+        keepers = {keeper: name for name, (keeper, _) in servers.items()}
         found: dict[str, dict[int, Seen]] = {}
         for number, seen in everything.items():
+            if number in keepers:
+                continue
             owner = users.get(seen.user)
             up = number
             while owner is None and up in everything:
-                owner = whose.get(up)
+                owner = keepers.get(up)
                 up = everything[up].parent
             if owner is not None:
                 found.setdefault(owner, {})[number] = seen
@@ -104,15 +108,17 @@ class Watcher:
         why = f"your notebooks used {used // _MB} MB of memory; {self._settings.memory} MB are allowed."
         return _Excess(largest, f"ONNX Lab ended this {what}: {why}")
 
-    def _end(self, name: str, victims: list[Seen], own: dict[int, Seen], server: int) -> None:
+    def _end(
+        self, name: str, victims: list[Seen], own: dict[int, Seen], servers: dict[str, tuple[int, int]]
+    ) -> None:
         """End processes, and what they start while they are being ended."""
         spared = {seen.process for seen in own.values()} - {seen.process for seen in victims}
         todo = victims
         for _ in range(_ROUNDS):
             end(todo, signal.SIGSTOP)
             end(todo)
-            now = self._by_account(look(os.getpid()), {name: server}).get(name, {})
-            todo = [seen for seen in now.values() if seen.process not in spared and seen.memory]
+            now = self._by_account(servers).get(name, {})
+            todo = [seen for seen in now.values() if seen.process not in spared]
             if not todo:
                 return
             time.sleep(0.01)

@@ -58,9 +58,10 @@ class ClassSpawner(Spawner):  # type: ignore[misc]  # is not typed
         heard, self._to = await asyncio.open_unix_connection(str(self.settings.servers_socket))
         self._to.write(request.as_line())
         await self._to.drain()
-        self.process = json.loads(await heard.readline())["process"]
+        started = json.loads(await heard.readline())
+        self.process = started["process"]
         self._end = asyncio.create_task(_code(heard))
-        self._note().write_text(str(self.process))
+        self._note().write_text(f"{started['keeper']} {self.process}")
         return f"http://{self.ip}:{self.port}"
 
     async def poll(self) -> int | None:
