@@ -1,4 +1,4 @@
-"""What nbgrader knows of a lab: which assignment's notebook it is, and the cells of the instructor's version."""
+"""What nbgrader knows of a lab: the notebook that it is, and its cells as the instructor wrote them."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any

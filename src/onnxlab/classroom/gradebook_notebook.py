@@ -1,8 +1,8 @@
 """The graded copy of a submission that formgrader shows and nbgrader's feedback is made from.
 
-It is built anew from what the student wrote, and holds nothing that could act on whoever opens it: no outputs,
-attachments or metadata of theirs, no HTML or links in their prose. nbgrader's names stand where they belong, also
-if the student deleted, doubled or renamed the cells.
+It is built anew from what the student wrote, and holds nothing that could act on whoever opens it: no
+outputs, attachments or metadata of theirs, no HTML or links in their prose. nbgrader's names stand where they
+belong, also if the student deleted, doubled or renamed the cells.
 """
 
 import re

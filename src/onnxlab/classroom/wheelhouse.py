@@ -151,7 +151,7 @@ def _stock_of(wheels: Sequence[Wheel], requirements: Sequence[Requirement], targ
 def _drop_damaged(house: Path, known: dict[str, Any], told: Callable[[str], None]) -> None:
     """Take away what an interrupted run or a bad disk left, so that it is downloaded again."""
     for wheel in wheels_in(house):
-        told(f"looking at {wheel.path.name}")
+        told(f"looking through the wheels: {wheel.path.name}")
         listed = known.get(wheel.path.name)
         if not (_is(wheel.path, *listed) if listed else whole(wheel)):
             wheel.path.unlink()
