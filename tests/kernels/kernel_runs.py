@@ -50,7 +50,9 @@ def started(
     manager = KernelManager(kernel_name="python3")
     manager.kernel_spec.metadata["kernel_provisioner"] = {"provisioner_name": provisioner, "config": {}}
     variables = {**os.environ, **(env or {})}
-    variables.pop("PYTEST_CURRENT_TEST", None)  # ipykernel looks at it, and does not capture what C code prints
+    variables.pop(
+        "PYTEST_CURRENT_TEST", None
+    )  # ipykernel looks at it, and does not capture what C code prints
     manager.start_kernel(env=variables, **options)
     client = manager.client()
     client.start_channels()

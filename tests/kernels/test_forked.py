@@ -27,8 +27,7 @@ print(json.dumps({
     "session": os.getsid(0) == os.getpid() == os.getpgid(0),
     "signals": {str(n): str(signal.getsignal(n)).split(" at ")[0] for n in range(1, 32)},
     "limits": {n: resource.getrlimit(getattr(resource, n)) for n in dir(resource) if n.startswith("RLIMIT_")},
-    "variables": {k: v for k, v in os.environ.items() if k not in ("ORT_DISABLE_TELEMETRY", "JPY_PARENT_PID")},
-    "parent": os.environ["JPY_PARENT_PID"],
+    "variables": {k: v for k, v in os.environ.items() if k != "ORT_DISABLE_TELEMETRY"},
     "threads": [torch.get_num_threads(), torch.get_num_interop_threads(), len(os.listdir("/proc/self/task"))],
     "processors": sorted(os.sched_getaffinity(0)), "nice": os.nice(0),
     "filters": sorted(map(str, warnings.filters)), "seen": getattr(torch, "__warningregistry__", None),
@@ -79,7 +78,7 @@ def test_warnings_of_a_first_time_are_still_to_come(start) -> None:
 
 def test_what_c_code_prints_is_seen(start) -> None:
     kernel = start()
-    code = "import ctypes; c = ctypes.CDLL(None); c.puts(b'from C'); c.fflush(None); import time; time.sleep(0.5)"
+    code = "import ctypes, time; c = ctypes.CDLL(None); c.puts(b'from C'); c.fflush(None); time.sleep(0.5)"
     assert "from C" in kernel.run(code) + kernel.run("print()")
 
 
@@ -164,7 +163,10 @@ def test_it_ends_with_whoever_asked(place: Path) -> None:
     )
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     asking = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
     )
     with asking:
         assert asking.stdout
@@ -190,7 +192,9 @@ def test_kernels_outlive_the_warm_process(start, place: Path) -> None:
 def test_the_debugger_works(start) -> None:
     kernel = start()
     assert "debugger" in kernel.client.kernel_info(reply=True, timeout=60)["content"]["supported_features"]
-    for number, (command, arguments) in enumerate([("initialize", {"pathFormat": "path"}), ("attach", {})], 1):
+    for number, (command, arguments) in enumerate(
+        [("initialize", {"pathFormat": "path"}), ("attach", {})], 1
+    ):
         request = {"type": "request", "seq": number, "command": command, "arguments": arguments}
         message = kernel.client.session.msg("debug_request", request)
         kernel.client.control_channel.send(message)

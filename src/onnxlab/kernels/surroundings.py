@@ -28,14 +28,17 @@ IMPORT_TIME = (
     # threads and processors
     r"(OMP|GOMP|KMP|ACC|I_MPI|OMPI|MPI|MKL|MKLDNN|DNNL|ONEDNN|INTEL|OPENBLAS|GOTO|BLIS|GFORTRAN)_\w*",
     # numpy, torch and their tools
-    r"(NPY|NUMPY)_\w*",
-    r"(TORCH|PYTORCH|ATEN|KINETO|FX|COMPILE_STROBELIGHT|TRITON|CUDA|CUBLAS|CUDNN|NCCL|NVIDIA|HIP|ROCM|ROCR|HSA|XPU|ZE)\w*",
-    r"(SYMPY|MPMATH|SAGE|NETWORKX|MSGPACK)_\w*",
+    r"(NPY|NUMPY|NVPL)_\w*",
+    r"(TORCH|PYTORCH|ATEN|KINETO|FX_|PT2_|COMPILE_STROBELIGHT|TRITON|XPU|ZE_)\w*",
+    r"(CUDA|CUBLAS|CUDNN|CUTLASS|CUTEDSL|NCCL|NVIDIA|HIP|ROCM|ROCR|HSA)\w*",
+    r"(AOT|INDUCTOR|PARTITIONER|DUMP_AOTI|ENABLE|FAKE|LOG|UNSAFE)_\w*|AOTINDUCTOR\w*|CXX|CI",
+    r"_?(SYMPY|MPMATH|SAGE|NETWORKX|MSGPACK)_\w*",
     # ONNX, ONNX Runtime, protobuf
     r"(ORT|ONNX|ONNXRUNTIME|ONNXSCRIPT)_\w*",
     r"(PROTOCOL_BUFFERS|TEMPORARILY_DISABLE_PROTOBUF)_\w*",
     # the kernel
-    r"(IPYTHON|PYZMQ|TORNADO|TRAITLETS|PYDEVD|DEBUGPY)\w*",
+    r"(IPYTHON|PYZMQ|TORNADO|TRAITLETS|PSUTIL|PYDEV|DEBUGPY|DEBUG_PYDEVD|PYCHARM|GEVENT)\w*",
+    r"PATHS_FROM_ECLIPSE_TO_PYTHON",
     r"IN_SPHINX_RUN",
     r"JUPYTER_(PLATFORM_DIRS|USE_PROGRAMDATA|ALLOW_INSECURE_WRITES)",
 )
@@ -44,7 +47,7 @@ IMPORT_TIME = (
 `ONNXLAB_*` is not among them: a fork forgets this package and imports it again.
 """
 
-PERSONAL = r"HOME|USER|LOGNAME|PATH|TMPDIR|TEMP|TMP"
+PERSONAL = r"HOME|USER|USERNAME|LOGNAME|LNAME|PATH|TMPDIR|TEMP|TMP"
 """What names a person's places. Some packages note such a place when they are imported."""
 
 _IMPORT_TIME = re.compile("|".join(IMPORT_TIME))
@@ -85,7 +88,7 @@ def key(options: Sequence[str], variables: Mapping[str, str]) -> str:
         "variables": {**import_time(variables), **personal(variables)},
         "inherited": _inherited(),
     }
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:20]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _inherited() -> dict[str, object]:
