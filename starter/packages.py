@@ -143,7 +143,8 @@ def run_pip(
         errors="replace",
     )
     try:
-        said = follow(pip, log, progress, total)
+        began = "looking through the wheels" if offline else "asking the package index"
+        said = follow(pip, log, progress, total, began)
         code = pip.wait()
     except BaseException:
         pip.terminate()
@@ -156,7 +157,7 @@ def run_pip(
         raise diagnosis("\n".join(said), log, offline=offline)
 
 
-def follow(pip: "subprocess.Popen[str]", log: Path, progress: Progress, total: int) -> list[str]:
+def follow(pip: "subprocess.Popen[str]", log: Path, progress: Progress, total: int, began: str) -> list[str]:
     """Copy pip's output to the log and show how far it is; return the lines."""
     lines: queue.Queue[str | None] = queue.Queue()
 
@@ -167,7 +168,7 @@ def follow(pip: "subprocess.Popen[str]", log: Path, progress: Progress, total: i
 
     threading.Thread(target=read, daemon=True).start()
     said: list[str] = []
-    seen, now = 0, "asking the package index"
+    seen, now = 0, began
     with log.open("a", encoding="utf-8") as file:
         while True:
             try:

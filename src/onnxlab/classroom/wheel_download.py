@@ -20,6 +20,8 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 """PyTorch's own index of builds without CUDA, which are a tenth as large."""
 
 _NONE = re.compile(r"No matching distribution found for ([\w.-]+)")
+# Without an answer pip also says that there is no such distribution.
+_SILENT = re.compile(r"connection broken|Could not fetch URL|CERTIFICATE_VERIFY_FAILED|[Tt]imed out")
 _SOURCES = re.compile(r"(index-url|extra-index-url|find-links|no-index)\s*=")
 
 
@@ -61,8 +63,9 @@ def download(
             for name in match.groups()
         }
         refused = [each for each in wanted if canonicalize_name(each.name) in names]
-        if not refused:
-            raise _failed(said, target)
+        silent = next((line for line in said if _SILENT.search(line)), "")
+        if silent or not refused:
+            raise _failed(silent or _last_error(said), target)
         lacking += refused
         wanted = [each for each in wanted if each not in refused]
     return lacking
@@ -94,7 +97,17 @@ def _pip(
 ) -> tuple[int, list[str]]:
     """Run one download; return pip's exit code and what it said."""
     command = [sys.executable, "-m", "pip", "download", "--no-input", "--disable-pip-version-check"]
-    command += ["--progress-bar", "off", "--no-deps", "--only-binary", ":all:", "--dest", str(folder)]
+    command += [
+        "--retries",
+        "2",
+        "--progress-bar",
+        "off",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "--dest",
+        str(folder),
+    ]
     process = subprocess.Popen(
         [*command, *options, *wanted],
         stdout=subprocess.PIPE,
@@ -126,11 +139,11 @@ def _told_where() -> bool:
     return bool(_SOURCES.search(subprocess.run(command, capture_output=True, text=True).stdout))
 
 
-def _failed(said: Sequence[str], target: Target) -> DownloadFailed:
-    errors = (
-        [line for line in said if line.startswith("ERROR")] or [line for line in said if line] or ["nothing"]
-    )
+def _last_error(said: Sequence[str]) -> str:
+    return ([line for line in said if line.startswith("ERROR")] or [*said, "nothing"])[-1]
+
+
+def _failed(line: str, target: Target) -> DownloadFailed:
     msg = f"The wheels for {target} could not be downloaded."
-    return DownloadFailed(
-        msg, f"pip said: {errors[-1][:200]}", "Check the network and the disk; the same command goes on."
-    )
+    then = "Check the network and the disk; the same command then goes on where it was."
+    return DownloadFailed(msg, f"pip said: {line.strip()[:200]}", then)
