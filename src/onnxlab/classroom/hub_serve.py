@@ -2,29 +2,26 @@
 
 import contextlib
 import fcntl
-import http
-import http.client
 import os
 import signal
-import socket
-import ssl
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 from onnxlab.classroom.accounts import Accounts
-from onnxlab.classroom.hub_settings import VARIABLE, ServeSettings
+from onnxlab.classroom.hub_parts import Part, answers, start_hub, start_kernels, start_servers
+from onnxlab.classroom.hub_settings import ServeSettings
 from onnxlab.classroom.hub_watch import Watcher
-from onnxlab.classroom.learner_server import INSTRUCTOR, base_variables
+from onnxlab.classroom.learner_server import INSTRUCTOR
 from onnxlab.classroom.letterbox import Letters
 from onnxlab.errors import OnnxLabError
 from onnxlab.grading.process_tree import end_all
-from onnxlab.grading.system_calls import die_with_parent, prctl
+from onnxlab.grading.system_calls import prctl
 
 __all__ = ["HubFailed", "Stopped", "only_one", "runtime_folder", "serve"]
 
@@ -32,7 +29,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _SECONDS_TO_START = 120.0
 _SECONDS_TO_STOP = 30.0
 _EVERY = 0.5
-_OWN = Path(__file__).parent
+_MOST_STARTS = 20
 
 
 class HubFailed(OnnxLabError):
@@ -58,17 +55,16 @@ def serve(settings: ServeSettings, ready: Callable[[], None], told: Callable[[st
     for folder, mode in ((settings.private, 0o700), (settings.running, 0o700), (settings.notices, 0o711)):
         folder.mkdir(mode=mode, parents=True, exist_ok=True)
     (settings.hub / "logs").mkdir(mode=0o700, exist_ok=True)
-    settings_file = settings.write()
+    settings.write()
     hub = None
     try:
-        with _stopping(), ExitStack() as started:
-            warm = [_start_servers(settings, started)]
-            if settings.shared_kernels:
-                warm.append(_start_kernels(settings, settings_file, started))
-            hub = _start_hub(settings, settings_file, started)
+        with _stopping():
+            servers = start_servers(settings)
+            kernels = start_kernels(settings) if settings.shared_kernels else None
+            hub = start_hub(settings)
             _wait_for(settings, hub)
             ready()
-            _watch(settings, hub, warm, told)
+            _watch(settings, {"hub": hub, "servers": servers}, kernels, told)
     except Stopped:
         pass
     finally:
@@ -76,26 +72,22 @@ def serve(settings: ServeSettings, ready: Callable[[], None], told: Callable[[st
 
 
 def _watch(
-    settings: ServeSettings,
-    hub: "subprocess.Popen[bytes]",
-    warm: list["subprocess.Popen[bytes]"],
-    told: Callable[[str], None],
-) -> None:
+    settings: ServeSettings, needed: dict[str, Part], kernels: Part | None, told: Callable[[str], None]
+) -> NoReturn:
     accounts = Accounts(settings.hub / "accounts.json")
     watcher = Watcher(settings, accounts, lambda name, why: told(f"{name}: {why}"))
     letters = Letters(
         settings.learners, settings.exchange, settings.hub / "delivered.txt", settings.instructor_user
     )
+    started_again = 0
     while True:
-        if hub.poll() is not None:
-            raise _failed(settings, f"The hub ended by itself (exit code {hub.returncode}).")
-        for process in warm:
-            if process.poll() is not None:
-                raise _failed(
-                    settings, f"A part of the hub ended by itself (exit code {process.returncode})."
-                )
-        with contextlib.suppress(OSError):
-            accounts.reload()
+        for name, part in needed.items():
+            if part.poll() is not None:
+                raise _failed(settings, f"The hub ended by itself ({name}: exit code {part.returncode}).")
+        if kernels is not None and kernels.poll() is not None and started_again < _MOST_STARTS:
+            started_again += 1  # packages were changed, for one; meanwhile each kernel starts alone
+            kernels = start_kernels(settings)
+        accounts.reload()
         watcher.look()
         for name in accounts.names():
             for lab in letters.deliver(name) if name != INSTRUCTOR else ():
@@ -103,89 +95,15 @@ def _watch(
         time.sleep(_EVERY)
 
 
-def _start_servers(settings: ServeSettings, started: ExitStack) -> "subprocess.Popen[bytes]":
-    """Start the process that learners' servers are forked from."""
-    listener = started.enter_context(socket.socket(socket.AF_UNIX))
-    listener.bind(str(settings.servers_socket))
-    listener.listen(128)
-    return _start_warm(settings, "servers", listener, [], started)
-
-
-def _start_kernels(settings: ServeSettings, file: Path, started: ExitStack) -> "subprocess.Popen[bytes]":
-    """Start the process that learners' kernels are forked from."""
-    listener = started.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
-    listener.bind(str(settings.kernels_socket))
-    settings.kernels_socket.chmod(0o666)  # who connects is told by the system
-    listener.listen(128)
-    return _start_warm(settings, "kernels", listener, [str(file)], started)
-
-
-def _start_warm(
-    settings: ServeSettings, what: str, listener: socket.socket, arguments: list[str], started: ExitStack
-) -> "subprocess.Popen[bytes]":
-    log = started.enter_context((settings.hub / "logs" / f"{what}.log").open("ab"))
-    return subprocess.Popen(
-        [sys.executable, "-m", f"onnxlab.classroom.hub_{what}", str(listener.fileno()), *arguments],
-        cwd="/",
-        env=base_variables(),
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        pass_fds=[listener.fileno()],
-        start_new_session=True,
-        preexec_fn=_with_this_process,
-    )
-
-
-def _start_hub(settings: ServeSettings, file: Path, started: ExitStack) -> "subprocess.Popen[bytes]":
-    log = started.enter_context((settings.hub / "logs" / "hub.log").open("ab"))
-    variables: Mapping[str, str] = base_variables() | {
-        VARIABLE: str(file),
-        "HOME": str(settings.hub),
-        "JUPYTERHUB_CRYPT_KEY": "",
-    }
-    return subprocess.Popen(
-        [sys.executable, "-m", "jupyterhub", "-f", str(_OWN / "hub_config.py")],
-        cwd=settings.hub,
-        env=variables,
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        start_new_session=True,  # Ctrl+C reaches this process only, which ends all in order
-        preexec_fn=_with_this_process,
-    )
-
-
-def _with_this_process() -> None:
-    die_with_parent(signal.SIGTERM)
-
-
-def _wait_for(settings: ServeSettings, hub: "subprocess.Popen[bytes]") -> None:
+def _wait_for(settings: ServeSettings, hub: Part) -> None:
     until = time.monotonic() + _SECONDS_TO_START
-    ip = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.ip, settings.ip)
     while time.monotonic() < until:
         if hub.poll() is not None:
             raise _failed(settings, f"The hub did not start (exit code {hub.returncode}).")
-        if _answers(ip, settings.port, secure=settings.tls_key is not None):
+        if answers(settings):
             return
         time.sleep(0.1)
     raise _failed(settings, f"The hub did not start within {_SECONDS_TO_START:.0f} seconds.")
-
-
-def _answers(ip: str, port: int, *, secure: bool) -> bool:
-    """Whether the sign-in page can be had, through the proxy."""
-    connection = (
-        http.client.HTTPSConnection(ip, port, timeout=5, context=ssl._create_unverified_context())
-        if secure
-        else http.client.HTTPConnection(ip, port, timeout=5)
-    )
-    try:
-        connection.request("GET", "/hub/login")
-        return connection.getresponse().status == http.HTTPStatus.OK
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
 
 
 def _failed(settings: ServeSettings, what: str) -> HubFailed:
@@ -195,7 +113,7 @@ def _failed(settings: ServeSettings, what: str) -> HubFailed:
     return HubFailed(what, reasons[-1].strip()[:300] if reasons else "", f"All it said: {log}")
 
 
-def _end(hub: "subprocess.Popen[bytes] | None") -> None:
+def _end(hub: Part | None) -> None:
     """End the hub in order: it ends the servers, and they their kernels. Then end what is left."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)

@@ -100,11 +100,14 @@ class ServeSettings:
         """Where the watcher leaves word for learners' servers."""
         return self.runtime / "notices"
 
-    def write(self) -> Path:
-        """Write them where only the hub's user can read them; return the file."""
-        return write_whole(
-            self.private / "settings.json", json.dumps(asdict(self), default=str), private=True
-        )
+    @property
+    def file(self) -> Path:
+        """Where these settings are for the hub's processes; only its user can read them."""
+        return self.private / "settings.json"
+
+    def write(self) -> None:
+        """Write them there."""
+        write_whole(self.file, json.dumps(asdict(self), default=str), private=True)
 
     @classmethod
     def read(cls, path: Path) -> "ServeSettings":
