@@ -5,12 +5,14 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from starter import fast_kernels
 from starter.environment import ROOT, Environment, child_variables
 
 __all__ = ["Check", "Outcome", "find_chromium", "run_checks"]
@@ -101,12 +103,16 @@ def run_checks(environment: Environment, options: Sequence[str], *, fast: bool) 
     """Run every step, even if an earlier one failed, print the table, and return the exit code."""
     tests = Check("tests", (tuple(pytest_arguments(options, fast=fast)),))
     static = STATIC if fast else (*STATIC, NOTEBOOKS)
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+    with (
+        ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool,
+        tempfile.TemporaryDirectory(prefix="onnxlab-", ignore_cleanup_errors=True) as folder,
+    ):
         waiting = [pool.submit(run_check, environment, check) for check in static]
         if not fast:
             # The long run gets the machine to itself.
             report(waiting)
-        last = run_check(environment, tests, live=True)
+        forking = {} if fast else fast_kernels.variables(environment, Path(folder))
+        last = run_check(environment, tests, live=True, variables=forking)
         if fast:
             report(waiting)
     outcomes = [*(future.result() for future in waiting), last]
@@ -118,15 +124,21 @@ def run_checks(environment: Environment, options: Sequence[str], *, fast: bool) 
     return 0 if all(outcome.passed for outcome in outcomes) else 1
 
 
-def run_check(environment: Environment, check: Check, *, live: bool = False) -> Outcome:
-    """Run one step. Its output is kept; live, it is shown at once too."""
+def run_check(
+    environment: Environment,
+    check: Check,
+    *,
+    live: bool = False,
+    variables: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Run one step, with variables of its own. Its output is kept; live, it is shown at once too."""
     began = time.monotonic()
     passed, printed = True, []
     for arguments in check.commands:
         process = subprocess.Popen(
             [str(environment.python), *arguments],
             cwd=ROOT,
-            env=child_variables(environment),
+            env={**(variables or {}), **child_variables(environment)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -14,12 +14,14 @@ __all__ = ["run"]
 _COMMANDS = ("start", "test", "class")
 
 HELP = """\
-usage: python3 course.py [start] [JupyterLab options]
+usage: python3 course.py [start] [--fast-kernels] [JupyterLab options]
        python3 course.py test [--fast] [pytest arguments]
        python3 course.py class FOLDER [options of `onnxlab class serve`]
 
 start  Make .venv and install what is missing (the first time takes some minutes), then open JupyterLab on
        notebooks/00_start_here.ipynb. Options go to JupyterLab: --no-browser, --port 9000, --ip, ...
+       --fast-kernels keeps one process with torch loaded: each notebook after the first is ready at once,
+       and takes less memory (Linux).
 test   Check the code and the notebooks and run every test. --fast leaves out notebooks, browser, slow tests.
 class  For an instructor: serve the course to a room from this machine; FOLDER keeps the class.
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from starter import fast_kernels
 from starter.console import Progress, Stop
 from starter.environment import ROOT, Environment, child_variables
 
@@ -92,10 +93,17 @@ def serve(environment: Environment, options: Sequence[str], progress: Progress) 
     port = port_asked_for(options)
     if port:
         require_free(port)
+    fast = fast_kernels.OPTION in options
+    options = [option for option in options if option != fast_kernels.OPTION]
     with tempfile.TemporaryDirectory(prefix="onnxlab-", ignore_cleanup_errors=True) as runtime:
         variables = child_variables(environment)
         variables.setdefault("JUPYTER_TOKEN", secrets.token_hex(24))
         variables.setdefault("JUPYTER_RUNTIME_DIR", runtime)
+        if fast:
+            forking = fast_kernels.variables(environment, Path(runtime))
+            if not forking:
+                print(f"      {fast_kernels.OPTION}: not on this system; kernels start as ever.", flush=True)
+            variables |= forking
         if environment.ours:
             # The layout of open tabs is kept with the course: a person's other JupyterLab is left as it was.
             workspaces = environment.folder / "share" / "jupyter" / "lab" / "workspaces"
