@@ -59,6 +59,7 @@ def _grade(options: argparse.Namespace) -> int:
     from onnxlab.grading.intake import find
     from onnxlab.grading.levels import Limits
     from onnxlab.grading.plain_text import plain
+    from onnxlab.grading.pool import processes
     from onnxlab.grading.private_judges import NONE
     from onnxlab.grading.private_parts import read_judges
     from onnxlab.grading.run import grade
@@ -83,9 +84,10 @@ def _grade(options: argparse.Namespace) -> int:
     judges = read_judges(options.judges) if options.judges else NONE
     limits = Limits(wall=options.time, cpu=max(1, round(options.time)), memory=options.memory)
     if not options.dask:
-        level = _level(options.isolation)
-        here = partial(grade, level=level, limits=limits, jobs=options.jobs, judges=judges)
-        return _into_folder(options, intake, level, judges.digest, here)
+        with processes() as pool:  # it starts while the rest is looked at
+            level = _level(options.isolation)
+            here = partial(grade, level=level, limits=limits, jobs=options.jobs, judges=judges, pool=pool)
+            return _into_folder(options, intake, level, judges.digest, here)
     from onnxlab.grading.cluster import Tls, common_level, connected, grade_on
 
     with connected(options.dask, Tls(*files) if all(files) else None) as client:

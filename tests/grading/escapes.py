@@ -27,7 +27,7 @@ from onnxlab.grading.folders import disk, remove
 from onnxlab.grading.levels import Level, Limits, ending
 from onnxlab.grading.process_tree import descendants, end_all
 from onnxlab.grading.sandbox import enter, probe, why_it_failed
-from onnxlab.grading.system_calls import libc, prctl
+from onnxlab.grading.system_calls import let_look, libc, prctl
 
 READABLE = [Path(place) for place in ("/usr", "/lib", "/lib64", "/bin")]
 MB = 2**20
@@ -68,7 +68,7 @@ class Surroundings:
         self.handle = _handle_of(self.secret)
         self.process = os.fork()
         if not self.process:
-            prctl(4, 1)  # dumpable, as a program is that was started
+            let_look(False)  # as the grader's long-lived processes do
             signal.pause()
             os._exit(0)
         self.watcher = 0

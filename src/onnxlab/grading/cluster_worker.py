@@ -19,6 +19,7 @@ from onnxlab.grading.ledger import facts
 from onnxlab.grading.pool import Processes, processes
 from onnxlab.grading.run import attempt
 from onnxlab.grading.supervisor import Marked, sweep
+from onnxlab.grading.system_calls import let_look
 
 __all__ = ["grade_here"]
 
@@ -63,6 +64,7 @@ class _Warm:
     def use(self) -> Iterator[Processes]:
         with self._lock:
             if self._pool is None:
+                let_look(False)
                 sweep()
                 self._pool = processes()
             pool = self._pool

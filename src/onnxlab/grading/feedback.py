@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 from onnxlab.errors import OnnxLabError, UnknownExercise
 from onnxlab.grading import evidence
+from onnxlab.grading.catalogue import exercise, lab
 from onnxlab.grading.intake import safe_name
 from onnxlab.grading.ledger import Graded
 from onnxlab.grading.page import COLOURS, escaped, marked_up, page
 from onnxlab.grading.whole_files import write_whole
-from onnxlab.labs.exercise import exercise, lab
 from onnxlab.labs.outcome import Evidence, Status
 
 __all__ = ["Picture", "exercise_section", "student_page", "write_feedback"]

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from onnxlab.errors import UnknownExercise
+from onnxlab.grading.catalogue import exercise
 from onnxlab.grading.ledger import Graded
 from onnxlab.grading.plain_text import plain
 from onnxlab.grading.whole_files import write_whole
-from onnxlab.labs.exercise import exercise
 from onnxlab.labs.outcome import Status
 
 __all__ = ["gradescope_results", "result_text", "write_gradescope"]

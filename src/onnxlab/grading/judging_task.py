@@ -6,22 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from onnxlab.grading.private_parts import JudgeBroken, parts_in, with_parts
-from onnxlab.grading.tasks import Task
+from onnxlab.grading.tasks import FINDINGS, JUDGES, SECRET, Task
 from onnxlab.labs.checking import judge, questions_seed
 from onnxlab.labs.exercise import Exercise, lab
 from onnxlab.labs.outcome import Evidence, Finding
 from onnxlab.labs.work import Work
 
-__all__ = ["FINDINGS", "JUDGES", "SECRET", "prepare", "run"]
+__all__ = ["run"]
 
-FINDINGS = "findings.json"
-SECRET = "seed.json"
-JUDGES = "judges.py"
 _LARGEST_EVIDENCE = 300_000  # bytes of a model that is kept to be shown
-
-
-def prepare() -> None:
-    """Load what judges need: they are loaded with their labs already."""
 
 
 def run(task: Task, folder: Path) -> int:

@@ -9,10 +9,12 @@ import sys
 import threading
 from concurrent.futures import Future
 from pathlib import Path
+from types import TracebackType
 
 from onnxlab.errors import OnnxLabError
+from onnxlab.grading import catalogue
 from onnxlab.grading.tasks import Task
-from onnxlab.grading.warm import LARGEST_MESSAGE
+from onnxlab.grading.warm import LARGEST_GREETING, LARGEST_MESSAGE
 
 __all__ = ["Forks", "Processes", "WorkerDied", "can_fork", "processes"]
 
@@ -29,13 +31,36 @@ def can_fork() -> bool:
     return sys.platform == "linux"
 
 
-def processes() -> "Processes":
-    """Return what runs tasks on this machine."""
-    return Forks() if can_fork() else Processes()
+def processes(*, fork: bool | None = None) -> "Processes":
+    """Return what runs tasks on this machine.
+
+    Args:
+        fork: Whether from a warm process; None for where that is safe.
+    """
+    return Forks() if (can_fork() if fork is None else fork) else Processes()
 
 
 class Processes:
-    """Runs each task in a new Python. Slow (seconds), but it works everywhere."""
+    """Runs each task in a new Python. Slow (seconds), but it works everywhere. Threads may share it."""
+
+    def __enter__(self) -> "Processes":
+        self.begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def begin(self) -> None:
+        """Start what is kept running, without waiting for it: nothing here."""
+
+    def ready(self) -> None:
+        """Wait until tasks can be given, and the labs are known.
+
+        Raises:
+            WorkerDied: If that cannot be.
+        """
 
     def run(self, task: Task) -> int:
         """Run a task and return its exit code.
@@ -48,6 +73,7 @@ class Processes:
             done = subprocess.run(
                 command,
                 cwd=task.folder,
+                stdin=subprocess.DEVNULL,
                 timeout=task.limits.wall + _START_SECONDS,
                 check=False,
                 env=_variables(),
@@ -64,14 +90,26 @@ class Processes:
 
 
 class Forks(Processes):
-    """One warm process, from which each task is forked. Several threads may give it tasks."""
+    """One warm process, from which each task is forked."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: dict[str, Future[int]] = {}
-        self._process: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+        self._warm: _Warm | None = None
         self._closed = False
+
+    def begin(self) -> None:
+        """Start the warm process, without waiting until it has loaded everything."""
+        with self._lock, contextlib.suppress(WorkerDied):  # `run` says so
+            self._current()
+
+    def ready(self) -> None:
+        """Wait until tasks can be given, and the labs are known.
+
+        Raises:
+            WorkerDied: If the warm process does not start.
+        """
+        with self._lock:
+            self._current().wait_until_ready()
 
     def run(self, task: Task) -> int:
         """Run a task and return its exit code.
@@ -80,90 +118,111 @@ class Forks(Processes):
             WorkerDied: If the warm process ended meanwhile, or does not answer.
         """
         with self._lock:
-            if self._process is None or self._process.poll() is not None:
-                self._start()
-            assert self._control is not None
-            future: Future[int] = Future()
-            self._waiting[task.id] = future
-            try:
-                self._control.send(task.as_json().encode())
-            except OSError as error:
-                msg = f"The warm process does not take tasks: {error}."
-                raise WorkerDied(msg) from None
+            warm = self._current()
+            warm.wait_until_ready()
+            future = warm.give(task)
         try:
             return future.result(task.limits.wall + _GRACE_SECONDS)
         except TimeoutError:
-            self._end()  # with everything it forked
+            warm.end()  # with everything it forked
             msg = f"A task did not end {_GRACE_SECONDS:g} seconds after its limit."
             raise WorkerDied(msg) from None
-        finally:
-            self._waiting.pop(task.id, None)
 
     def close(self) -> None:
         """End the warm process and wait until it is gone."""
         self._closed = True
-        self._end()
+        if self._warm is not None:
+            self._warm.end()
 
     @property
     def process_id(self) -> int | None:
         """The warm process, while there is one."""
-        return self._process.pid if self._process and self._process.poll() is None else None
+        return self._warm.process.pid if self._warm and self._warm.process.poll() is None else None
 
-    def _start(self) -> None:
+    def _current(self) -> "_Warm":
         if self._closed:
             msg = "The grader is being ended."
             raise WorkerDied(msg)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if self._warm is None or self._warm.process.poll() is not None:
+            self._warm = _Warm()
+        return self._warm
+
+
+class _Warm:
+    """A warm process, from its start to its end."""
+
+    def __init__(self) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._waiting: dict[str, Future[int]] = {}
+        self._ready = False
         command = [sys.executable, "-m", "onnxlab.grading.warm", str(theirs.fileno())]
         with theirs:
-            self._process = subprocess.Popen(
-                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=_variables()
-            )
-        ours.settimeout(_START_SECONDS)
+            try:
+                self.process = subprocess.Popen(
+                    command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=_variables()
+                )
+            except OSError as error:
+                self._control.close()
+                msg = f"No process could be started: {error}."
+                raise WorkerDied(msg) from None
+
+    def wait_until_ready(self) -> None:
+        """Wait for its greeting, which tells of the labs."""
+        if self._ready:
+            return
+        self._control.settimeout(_START_SECONDS)
         try:
-            ready = bool(ours.recv(LARGEST_MESSAGE))
-        except OSError:
-            ready = False
-        if not ready:
-            self._process.kill()
-            self._process.wait()
+            greeting = json.loads(self._control.recv(LARGEST_GREETING))
+        except (OSError, ValueError):
+            self.end()
             msg = "The warm process did not start."
             raise WorkerDied(
                 msg, "It loads torch, onnx and onnxruntime.", "Does `import onnxlab.grading.warm` work?"
-            )
-        ours.settimeout(None)
-        self._control = ours
-        threading.Thread(target=self._listen, args=(ours, self._process), daemon=True).start()
+            ) from None
+        self._control.settimeout(None)
+        catalogue.take(greeting["labs"])
+        self._ready = True
+        threading.Thread(target=self._listen, daemon=True).start()
 
-    def _listen(self, control: socket.socket, process: "subprocess.Popen[bytes]") -> None:
+    def give(self, task: Task) -> "Future[int]":
+        """Give it a task; the exit code comes later."""
+        future: Future[int] = Future()
+        self._waiting[task.id] = future
+        try:
+            self._control.send(task.as_json().encode())
+        except OSError as error:
+            msg = f"The warm process does not take tasks: {error}."
+            raise WorkerDied(msg) from None
+        return future
+
+    def end(self) -> None:
+        """End it, with everything it forked, and wait until it is gone."""
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_RDWR)
+        try:
+            if self._ready:  # before, it has forked nothing, and does not listen
+                self.process.wait(2)
+        except subprocess.TimeoutExpired:
+            pass
+        self.process.kill()
+        self.process.wait()
+
+    def _listen(self) -> None:
         """Hand each answer to the thread that waits for it; if none comes any more, tell all of them."""
         while True:
             try:
-                message = control.recv(LARGEST_MESSAGE)
+                message = self._control.recv(LARGEST_MESSAGE)
             except OSError:
                 message = b""
             if not message:
                 break
             answer = json.loads(message)
-            if future := self._waiting.get(answer["id"]):
+            if future := self._waiting.pop(answer["id"], None):
                 future.set_result(int(answer["code"]))
-        process.wait()
-        control.close()
+        self.process.wait()
+        self._control.close()
         for future in list(self._waiting.values()):
-            if not future.done():
-                future.set_exception(WorkerDied(f"The warm process ended with code {process.returncode}."))
-
-    def _end(self) -> None:
-        process, control = self._process, self._control
-        if control is not None:
-            with contextlib.suppress(OSError):
-                control.shutdown(socket.SHUT_RDWR)
-        if process is not None:
-            try:
-                process.wait(2)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            future.set_exception(WorkerDied(f"The warm process ended with code {self.process.returncode}."))
 
 
 def _variables() -> dict[str, str]:

@@ -1,5 +1,6 @@
 """A run over all submissions: what is not graded yet is, side by side, and every result is kept at once."""
 
+import contextlib
 import queue
 import threading
 import time
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
+from onnxlab.grading.catalogue import lab
 from onnxlab.grading.intake import CannotRead, Intake, Submission, read
 from onnxlab.grading.ledger import Ledger
 from onnxlab.grading.levels import Level, Limits
@@ -15,7 +17,7 @@ from onnxlab.grading.private_judges import NONE, PrivateJudges
 from onnxlab.grading.private_parts import JudgeBroken
 from onnxlab.grading.submission_cells import NotebookUnreadable, cells_of
 from onnxlab.grading.supervisor import Marked, SandboxFailed, mark, sweep
-from onnxlab.labs.exercise import lab
+from onnxlab.grading.system_calls import let_look
 from onnxlab.labs.outcome import Outcome, Status
 
 __all__ = ["ATTEMPTS", "Step", "attempt", "cells_to_run", "grade", "keep"]
@@ -51,6 +53,7 @@ def grade(
     limits: Limits,
     jobs: int = 2,
     judges: PrivateJudges = NONE,
+    pool: Processes | None = None,
     told: Callable[[Step], None] = lambda step: None,
 ) -> int:
     """Grade every submission that is not in the ledger as it is now.
@@ -60,8 +63,9 @@ def grade(
         ledger: Where the results go.
         level: How submissions are confined; None where the system cannot.
         limits: What a submission may use.
-        jobs: How many are graded side by side, each by a warm process of its own.
+        jobs: How many are graded side by side.
         judges: What is asked besides the exercises' own parts.
+        pool: What runs tasks, perhaps started before; None to start it now. It is closed at the end.
         told: Called after each, from one thread at a time.
 
     Returns:
@@ -70,27 +74,28 @@ def grade(
     Raises:
         CannotWrite: If the ledger cannot be written; what was written stays.
     """
+    let_look(False)
     sweep()
     todo = [each for each in intake.submissions if not ledger.done(each)]
     if not todo:
         return 0
-    places: queue.SimpleQueue[tuple[int, Processes]] = queue.SimpleQueue()
-    pools = [processes() for _ in range(min(jobs, len(todo)))]
-    for place, pool in enumerate(pools):
-        places.put((place, pool))
+    workers = min(jobs, len(todo))
+    places: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for place in range(workers):
+        places.put(place)
     stop = threading.Event()
 
     def work(submission: Submission) -> str:
         if stop.is_set():
             return ""
-        place, pool = places.get()
+        place = places.get()
         try:
-            return _one(submission, ledger, pool, place, level, limits, judges)
+            return _one(submission, ledger, warm, place, level, limits, judges)
         finally:
-            places.put((place, pool))
+            places.put(place)
 
     started, graded = time.monotonic(), 0
-    with ThreadPoolExecutor(len(pools)) as threads:
+    with pool or processes() as warm, ThreadPoolExecutor(workers) as threads:
         waiting = {threads.submit(work, each): each for each in todo}
         try:
             for done, future in enumerate(as_completed(waiting), 1):
@@ -101,8 +106,7 @@ def grade(
         finally:  # also when the instructor presses Ctrl+C, or the disk is full
             stop.set()
             threads.shutdown(wait=False, cancel_futures=True)
-            for pool in pools:
-                pool.close()
+            warm.close()
     return graded
 
 
@@ -156,21 +160,25 @@ def _one(
     judges: PrivateJudges,
 ) -> str:
     """Grade a submission and keep the result; return why the grader could not."""
+    with contextlib.suppress(WorkerDied):  # the attempts below say why
+        pool.ready()
     cells = cells_to_run(submission, ledger)
     if isinstance(cells, str):
         return cells
     problem = ""
-    for _ in range(ATTEMPTS):
-        found = attempt(
-            cells,
-            submission.lab,
-            pool,
-            seed=ledger.seed,
-            level=level,
-            limits=limits,
-            place=place,
-            judges=judges,
-        )
+    for number in range(ATTEMPTS):
+        # Who brings the warm process down shares the next one with nobody.
+        with type(pool)() if number else contextlib.nullcontext(pool) as warm:
+            found = attempt(
+                cells,
+                submission.lab,
+                warm,
+                seed=ledger.seed,
+                level=level,
+                limits=limits,
+                place=place,
+                judges=judges,
+            )
         if isinstance(found, Marked):
             keep(submission, ledger, found)
             return ""

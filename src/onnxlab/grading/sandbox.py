@@ -26,8 +26,8 @@ tries each and compares it with this table:
     trace the watcher                  no     no     no     no     no     no
     limit the grader                   no     no     no     no     no     no
     see the grader                     no     no     no     no     yes    yes
-    read the grader's variables        no     no     no     no     no     yes
-    write the grader's memory          no     no     no     no     no     yes
+    read the grader's variables        no     no     no     no     no     no
+    write the grader's memory          no     no     no     no     no     no
     write the watcher's memory         no     no     no     no     no     no
     use shared memory (/dev/shm)       no     no     no     no     yes    yes
     use shared memory (System V)       no     no     no     no     no     no
@@ -58,13 +58,12 @@ from onnxlab.grading import call_filter, landlock, watching
 from onnxlab.grading.levels import Ending, Level, Limits, ending
 from onnxlab.grading.limits import limit
 from onnxlab.grading.namespaces import isolate
-from onnxlab.grading.system_calls import LINUX, die_with_parent, prctl, processor
+from onnxlab.grading.system_calls import LINUX, die_with_parent, let_look, processor
 from onnxlab.grading.users import become, can_isolate, no_new_privileges, throw_away_user
 from onnxlab.grading.watching import why_it_failed
 
 __all__ = ["enter", "probe", "why_it_failed"]
 
-_PR_SET_DUMPABLE = 4
 _NOTHING_FORBIDDEN = 42
 
 
@@ -154,8 +153,8 @@ def _settle(folder: Path, readable: Sequence[Path], user: int | None) -> None:
     """Become the user, in the folder, which is also home and the place for temporary files."""
     os.setsid()
     become(user, readable)
+    let_look(True)  # the watcher has to see what it uses; a change of user takes that away
     if LINUX:
-        prctl(_PR_SET_DUMPABLE, 1)  # lets the watcher see what it uses; a change of user takes that away
         die_with_parent(signal.SIGKILL)
     os.umask(0o077)
     os.chdir(folder)

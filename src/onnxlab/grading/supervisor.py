@@ -12,19 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from onnxlab.errors import OnnxLabError
+from onnxlab.grading.catalogue import lab, uses_exporter
 from onnxlab.grading.folders import remove
-from onnxlab.grading.judging_task import FINDINGS, JUDGES, SECRET
 from onnxlab.grading.levels import Ending, Level, Limits, ending
 from onnxlab.grading.marks import outcome_of
 from onnxlab.grading.pool import Processes
 from onnxlab.grading.private_judges import NONE, PrivateJudges
 from onnxlab.grading.private_parts import JudgeBroken, expected
 from onnxlab.grading.sandbox import why_it_failed
-from onnxlab.grading.student_task import CELLS, NOTES
 from onnxlab.grading.taking import read_json, take_out
-from onnxlab.grading.tasks import Task
+from onnxlab.grading.tasks import CELLS, FINDINGS, JUDGES, NOTES, SECRET, Task
 from onnxlab.grading.users import throw_away_user
-from onnxlab.labs.exercise import lab
 from onnxlab.labs.outcome import Outcome
 
 __all__ = ["PREFIX", "Marked", "SandboxFailed", "mark", "sweep"]
@@ -99,7 +97,16 @@ def mark(
         (work / CELLS).write_text(json.dumps(cells), "utf-8")
         _give(work, user)
         task = Task(
-            secrets.token_hex(8), "student", str(work), name, ids, _questions_seed(seed), level, limits, user
+            id=secrets.token_hex(8),
+            kind="student",
+            folder=str(work),
+            lab=name,
+            exercises=ids,
+            seed=_questions_seed(seed),
+            level=level,
+            limits=limits,
+            user=user,
+            exporter=uses_exporter(name, cells),
         )
         how = _ending(pool.run(task), work)
         notes = _notes(work, how, limits)

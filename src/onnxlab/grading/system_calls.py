@@ -6,11 +6,11 @@ import platform
 import sys
 from typing import Any
 
-__all__ = ["LINUX", "checked", "die_with_parent", "libc", "prctl", "processor"]
+__all__ = ["LINUX", "checked", "die_with_parent", "let_look", "libc", "prctl", "processor"]
 
 LINUX = sys.platform == "linux"
 libc: Any = ctypes.CDLL(None, use_errno=True) if LINUX else None
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 
 
 def checked(result: int) -> int:
@@ -38,6 +38,15 @@ def prctl(option: int, *arguments: int) -> int:
 def die_with_parent(signal_number: int) -> None:
     """Get a signal when the process that forked this one ends. Lost when the user changes: set it after."""
     prctl(_PR_SET_PDEATHSIG, signal_number)
+
+
+def let_look(allowed: bool) -> None:
+    """Let the same user's other processes trace this one and open its memory and variables, or not.
+
+    A fork inherits this. A program that is started can be looked into until it says otherwise.
+    """
+    if LINUX:
+        prctl(_PR_SET_DUMPABLE, int(allowed))
 
 
 def processor() -> str:

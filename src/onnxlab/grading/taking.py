@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from onnxlab.grading.student_task import PRODUCTION
+from onnxlab.grading.tasks import PRODUCTION
 from onnxlab.labs.work import LARGEST
 
 __all__ = ["read_json", "take_out"]

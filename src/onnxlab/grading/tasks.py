@@ -5,7 +5,12 @@ from dataclasses import asdict, dataclass, field
 
 from onnxlab.grading.levels import Level, Limits
 
-__all__ = ["Task"]
+__all__ = ["CELLS", "FINDINGS", "JUDGES", "NOTES", "PRODUCTION", "SECRET", "Task"]
+
+# The files of a submission's folder, and of each exercise's in it.
+CELLS, NOTES, PRODUCTION = "cells.json", "notes.json", "production.json"
+# The files of its judge's.
+SECRET, JUDGES, FINDINGS = "seed.json", "judges.py", "findings.json"
 
 
 @dataclass(frozen=True)
@@ -22,6 +27,7 @@ class Task:
         level: How it is confined; None where nothing confines it.
         limits: What it may use.
         user: The user it becomes, if the grader runs as root.
+        exporter: Whether it needs `torch.export`: only how soon it is done depends on that.
     """
 
     id: str
@@ -33,6 +39,7 @@ class Task:
     level: Level | None
     limits: Limits = field(default_factory=Limits)
     user: int | None = None
+    exporter: bool = False
 
     def as_json(self) -> str:
         """Return it as one line."""

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from onnxlab.grading.folders import disk
 from onnxlab.grading.levels import Ending, Limits
 from onnxlab.grading.process_tree import calm, descendants, end_all, hidden_disk, memory, own_memory
-from onnxlab.grading.system_calls import LINUX, die_with_parent, prctl
+from onnxlab.grading.system_calls import LINUX, die_with_parent, let_look, prctl
 
 __all__ = ["READY", "failed", "in_words", "prepare", "watch", "why_it_failed"]
 
@@ -24,7 +24,7 @@ _LONGEST_REASON = 2000
 _EVERY = 0.25
 _HONEST_THREADS = 8
 _MB = 2**20
-_PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def prepare(parent: int) -> None:
@@ -55,8 +55,7 @@ def watch(process: int, report: int, folder: Path, limits: Limits) -> NoReturn:
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide how a child ended
-        if LINUX:
-            prctl(_PR_SET_DUMPABLE, 0)  # the same user can then neither trace it nor open its memory
+        let_look(False)
         code = _watch(process, report, folder, limits)
     except BaseException as error:  # this code, or the system, has a fault: the submission has not
         failed(folder, error)
