@@ -126,9 +126,9 @@ def test_formgrader_sees_points_comments_and_the_submission(course):
         "Incorrect.\n\n"
         f"    does not hold: {EXERCISES[1].parts[-1].title}\n"
         f"    Off by 0.5 {SCRIPT}\n"
-        f"      for          x = 3 {SCRIPT}\n"
-        "      right is     1.5\n"
-        "      yours gives  \ufffd[31mnan"
+        f"      for: x = 3 {SCRIPT}\n"
+        "      right is: 1.5\n"
+        "      yours gives: \ufffd[31mnan"
     )
     assert said[EXERCISES[2].id] == "No response."
     assert said[EXERCISES[3].id] == f"Error.\n\n    NameError: {SCRIPT}"

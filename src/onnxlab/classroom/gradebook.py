@@ -150,10 +150,10 @@ class _Writing:
         }
         text = graded_copy(cells, master.content, results, rows[0].submission_note)
         folder = self._course.folder("autograded", submission.student, assignment)
-        write_whole(folder / f"{master.notebook}.ipynb", text)
+        _put(folder / f"{master.notebook}.ipynb", text.encode("utf-8", "backslashreplace"))
         for name in _BESIDE:
             try:
-                write_whole(folder / name, read(submission.path.with_name(name)), private=True)
+                _put(folder / name, read(submission.path.with_name(name)), private=True)
             except NotebookUnreadable:  # not there, or no ordinary file
                 (folder / name).unlink(missing_ok=True)
 
@@ -204,6 +204,12 @@ class _Writing:
             nbformat.v4.new_notebook(), {"nbgrader": resources}
         )
         self._book.db.expire_all()
+
+
+def _put(path: Path, data: bytes, *, private: bool = False) -> None:
+    """Write a file, if it is not what is there: most of a class is not new."""
+    if not (path.is_file() and path.read_bytes() == data):
+        write_whole(path, data, private=private)
 
 
 def _timestamp(folder: Path) -> "datetime | None":

@@ -47,7 +47,7 @@ def comment(row: Graded) -> str | None:
         difference = failed.get("difference")
         if isinstance(difference, dict):
             told = (("for", "given"), ("right is", "expected"), ("yours gives", "got"))
-            lines += [f"  {word:<11}  {difference.get(key, '')}" for word, key in told]
+            lines += [f"  {word}: {difference.get(key, '')}" for word, key in told]
     block = "\n".join(f"    {plain(line)}" for line in lines if line)
     return f"{row.status.capitalize()}.\n\n{block}".rstrip()
 
