@@ -37,7 +37,7 @@ __all__ = ["Confinement", "confine", "system_places"]
 
 _PR_SET_DUMPABLE = 4
 _MB = 2**20
-_FILE_MB, _OPEN_FILES = 1024, 4096
+_FILE_MB, _OPEN_FILES, _MOST_OF_ALL = 1024, 4096, 4000
 # Settings that programs read; not the folder itself, which holds what only root may read.
 _ETC = (
     "alternatives bash.bashrc profile inputrc terminfo passwd group hosts hostname host.conf nsswitch.conf "
@@ -170,8 +170,8 @@ def _limit(cage: Confinement) -> None:
     if sys.platform == "linux":
         # Above the watcher's limit: it ends a kernel with a word why. This stops what it is too slow for.
         at_most(resource.RLIMIT_DATA, (2 * cage.memory + 1000) * _MB)
-        if cage.user is not None:
-            at_most(resource.RLIMIT_NPROC, cage.processes)  # of the user's, who is nobody else's
+        # Where all are one user, all count together: the watcher is first, this is the last resort.
+        at_most(resource.RLIMIT_NPROC, _MOST_OF_ALL if cage.user is None else cage.processes)
         at_most(resource.RLIMIT_MEMLOCK, 0)
         at_most(resource.RLIMIT_MSGQUEUE, 0)
     at_most(resource.RLIMIT_FSIZE, _FILE_MB * _MB)

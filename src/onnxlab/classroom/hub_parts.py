@@ -65,9 +65,9 @@ def answers(settings: ServeSettings) -> bool:
 
 def _start(settings: ServeSettings, name: str, module: list[str], listener: socket.socket | None) -> Part:
     """Start a module, which hears from this process's end and says what it has to say into a log."""
-    variables = base_variables()
+    variables = base_variables() | {"HOME": str(settings.private)}
     if listener is None:
-        variables |= {VARIABLE: str(settings.file), "HOME": str(settings.hub)}
+        variables |= {VARIABLE: str(settings.file)}
     given = [] if listener is None else [str(listener.fileno())]
     with (settings.hub / "logs" / f"{name}.log").open("ab") as log:
         return subprocess.Popen(
@@ -78,6 +78,7 @@ def _start(settings: ServeSettings, name: str, module: list[str], listener: sock
             stdout=log,
             stderr=log,
             pass_fds=[] if listener is None else [listener.fileno()],
+            umask=0o077,
             start_new_session=True,  # Ctrl+C reaches the command only, which ends all in order
             preexec_fn=_with_this_process,
         )

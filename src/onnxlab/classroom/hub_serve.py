@@ -83,7 +83,7 @@ def _watch(
     while True:
         for name, part in needed.items():
             if part.poll() is not None:
-                raise _failed(settings, f"The hub ended by itself ({name}: exit code {part.returncode}).")
+                raise _failed(settings, name, f"The hub ended by itself (exit code {part.returncode}).")
         if kernels is not None and kernels.poll() is not None and started_again < _MOST_STARTS:
             started_again += 1  # packages were changed, for one; meanwhile each kernel starts alone
             kernels = start_kernels(settings)
@@ -99,17 +99,17 @@ def _wait_for(settings: ServeSettings, hub: Part) -> None:
     until = time.monotonic() + _SECONDS_TO_START
     while time.monotonic() < until:
         if hub.poll() is not None:
-            raise _failed(settings, f"The hub did not start (exit code {hub.returncode}).")
+            raise _failed(settings, "hub", f"The hub did not start (exit code {hub.returncode}).")
         if answers(settings):
             return
-        time.sleep(0.1)
-    raise _failed(settings, f"The hub did not start within {_SECONDS_TO_START:.0f} seconds.")
+        time.sleep(0.3)
+    raise _failed(settings, "hub", f"The hub did not start within {_SECONDS_TO_START:.0f} seconds.")
 
 
-def _failed(settings: ServeSettings, what: str) -> HubFailed:
-    log = settings.hub / "logs" / "hub.log"
+def _failed(settings: ServeSettings, part: str, what: str) -> HubFailed:
+    log = settings.hub / "logs" / f"{part}.log"
     lines = log.read_text("utf-8", "replace").splitlines()[-200:] if log.exists() else []
-    reasons = [line for line in lines if "Error" in line or line.startswith(("[C", "[E"))]
+    reasons = [line for line in lines if "Error" in line.partition(":")[0] or line.startswith(("[C", "[E"))]
     return HubFailed(what, reasons[-1].strip()[:300] if reasons else "", f"All it said: {log}")
 
 
