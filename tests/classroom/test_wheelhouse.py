@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from starter.wheelhouse import pip_arguments, pip_variables
 
 from onnxlab.classroom.wheel_download import DownloadFailed
-from onnxlab.classroom.wheel_files import missing, wheels_in, whole
+from onnxlab.classroom.wheel_files import supply, wheels_in, whole
 from onnxlab.classroom.wheel_targets import SYSTEMS, Target, UnknownTarget, this_target, wanted_pins
 from onnxlab.classroom.wheelhouse import WheelhouseRefused, check_wheelhouse, make_wheelhouse
 from onnxlab.cli import main
@@ -213,7 +213,7 @@ def test_every_machine_wants_the_pins_that_count_there(system):
 )
 def test_wheels_fit_the_machines_they_run_on(tmp_path, name, system, fits):
     wheel(tmp_path, name)
-    lacking = missing(wheels_in(tmp_path), [Requirement("a==1")], Target(system, "3.12"))
+    _, lacking = supply(wheels_in(tmp_path), [Requirement("a==1")], Target(system, "3.12"))
     assert (lacking == []) is fits
 
 
@@ -221,12 +221,12 @@ def test_what_packages_need_in_turn_is_looked_for(tmp_path):
     wheel(tmp_path, "a-1-py3-none-any", "b>=2", "c==1; sys_platform == 'win32'", "d; extra == 'x'", "e[y]>1")
     wheel(tmp_path, "b-1-py3-none-any")
     wheel(tmp_path, "e-2-py3-none-any", "a")
-    found = {
-        system: [
-            str(each) for each in missing(wheels_in(tmp_path), [Requirement("a==1")], Target(system, "3.12"))
-        ]
-        for system in ("linux", "windows")
-    }
+    wheel(tmp_path, "f-1-py3-none-any")
+    found = {}
+    for system in ("linux", "windows"):
+        needed, lacking = supply(wheels_in(tmp_path), [Requirement("a==1")], Target(system, "3.12"))
+        assert sorted(each.name for each in needed) == ["a", "e"]
+        found[system] = [str(each) for each in lacking]
     assert found == {"linux": ["b>=2"], "windows": ["b>=2", "c==1"]}
 
 

@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from onnxlab.classroom.wheel_targets import Target
 
-__all__ = ["Wheel", "chosen", "digest", "missing", "wheels_in", "whole"]
+__all__ = ["Wheel", "chosen", "digest", "supply", "wheels_in", "whole"]
 
 
 @dataclass(frozen=True)
@@ -89,25 +89,31 @@ def chosen(wheels: Iterable[Wheel], requirement: Requirement, target: Target) ->
     return sorted(found, key=lambda wheel: wheel.version, reverse=True)
 
 
-def missing(
+def supply(
     wheels: Iterable[Wheel], requirements: Iterable[Requirement], target: Target
-) -> list[Requirement]:
-    """Return what is not there for a machine: of the requirements, and of what their packages need."""
+) -> tuple[list[Wheel], list[Requirement]]:
+    """Find what a machine needs: of the requirements, and of what their packages need in turn.
+
+    Returns:
+        The wheels that pip would choose from, and what there is no wheel for.
+    """
     there = list(wheels)
     todo = [_unconditional(each) for each in requirements if target.needs(each)]
     seen: set[str] = set()
+    needed: dict[Path, Wheel] = {}
     lacking = []
     while todo:
         requirement = todo.pop()
         if str(requirement) in seen:
             continue
         seen.add(str(requirement))
-        best = chosen(there, requirement, target)
-        if best:
-            todo += [_unconditional(each) for each in best[0].requires if target.needs(each)]
-        else:
+        found = chosen(there, requirement, target)
+        if not found:
             lacking.append(requirement)
-    return sorted(lacking, key=str)
+            continue
+        needed |= {each.path: each for each in found if each.version == found[0].version}
+        todo += [_unconditional(each) for each in found[0].requires if target.needs(each)]
+    return list(needed.values()), sorted(lacking, key=str)
 
 
 def _unconditional(requirement: Requirement) -> Requirement:

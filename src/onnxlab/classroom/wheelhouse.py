@@ -1,6 +1,5 @@
 """A copy of the course that installs without the network: its files, the wheels, and how to use them."""
 
-import json
 import shutil
 import subprocess
 import tarfile
@@ -14,15 +13,13 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from onnxlab.classroom.wheel_download import download, download_cpu_torch
-from onnxlab.classroom.wheel_files import Wheel, chosen, digest, missing, wheels_in, whole
+from onnxlab.classroom.wheel_files import Wheel, digest, supply, wheels_in, whole
+from onnxlab.classroom.wheel_list import WHEELS, read_list, write_list, write_note
 from onnxlab.classroom.wheel_targets import Target, wanted_pins
 from onnxlab.errors import OnnxLabError
 
 __all__ = ["Stock", "WheelhouseRefused", "check_wheelhouse", "make_wheelhouse", "wanted"]
 
-_WHEELS = "wheelhouse"
-_LIST = "wheelhouse.json"
-_NOTE = "INSTALL-OFFLINE.txt"
 _EACH = 1_200_000_000  # bytes for one kind of machine, with room to spare
 
 
@@ -77,16 +74,16 @@ def make_wheelhouse(
         WheelhouseRefused: If the folder holds something else, the disk is too full, or git cannot be asked.
         DownloadFailed: If the index does not answer.
     """
-    before = _listed(folder) or {}
+    before = read_list(folder) or {}
     if not before and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         msg = f"{folder} is there and is no wheelhouse."
         raise WheelhouseRefused(msg, "What is in it is left alone.", "Name a new folder.")
-    house = folder / _WHEELS
+    house = folder / WHEELS
     house.mkdir(parents=True, exist_ok=True)
     every = sorted({*targets, *(Target(*each) for each in before.get("targets", []))}, key=str)
     _require_space(house, every)
     known, course = before.get("wheels", {}), before.get("course", [])
-    _write_list(folder, course, known, every, files)  # from here on the folder is ours, whatever happens
+    write_list(folder, course, known, every, files)  # from here on the folder is ours, whatever happens
     told("the course's files")
     course = _copy_course(root, folder, course)
     _drop_damaged(house, known, told)
@@ -96,8 +93,8 @@ def make_wheelhouse(
     _drop_unneeded(house, needed, known)
     told("looking through the wheels")
     known = {wheel.path.name: [wheel.path.stat().st_size, digest(wheel.path)] for wheel in wheels_in(house)}
-    _write_list(folder, course, known, every, files)
-    (folder / _NOTE).write_text(_note(every), "utf-8")
+    write_list(folder, course, known, every, files)
+    write_note(folder, every)
     return [_stock(house, needed[target], target) for target in every]
 
 
@@ -110,11 +107,11 @@ def check_wheelhouse(folder: Path) -> tuple[list[Stock], list[str]]:
     Raises:
         WheelhouseRefused: If the folder is no wheelhouse.
     """
-    listed = _listed(folder)
+    listed = read_list(folder)
     if listed is None:
         msg = f"{folder} is no wheelhouse."
         raise WheelhouseRefused(msg, "", f"Make one with: onnxlab class wheelhouse {folder}")
-    house = folder / _WHEELS
+    house = folder / WHEELS
     wrong = [name for name, listed_as in listed["wheels"].items() if not _is(house / name, *listed_as)]
     targets = [Target(*each) for each in listed["targets"]]
     good = [wheel for wheel in wheels_in(house) if wheel.path.name not in wrong]
@@ -126,9 +123,11 @@ def _fill(
 ) -> None:
     """Download what is missing, and then what the downloaded packages need that nobody pinned."""
     refused: set[str] = set()
-    while todo := [
-        each for each in missing(wheels_in(house), requirements, target) if str(each) not in refused
-    ]:
+    while True:
+        lacking = supply(wheels_in(house), requirements, target)[1]
+        todo = [each for each in lacking if str(each) not in refused]
+        if not todo:
+            return
         told(f"{target}: {len(todo)} packages to get")
         for torch in (each for each in todo if each.name == "torch"):
             if download_cpu_torch(torch, target, house):
@@ -142,10 +141,9 @@ def _stock(house: Path, requirements: Sequence[Requirement], target: Target) -> 
 
 
 def _stock_of(wheels: Sequence[Wheel], requirements: Sequence[Requirement], target: Target) -> Stock:
-    lacking = missing(wheels, requirements, target)
-    fitting = [wheel for wheel in wheels if not wheel.tags.isdisjoint(target.tags)]
-    size = sum(wheel.path.stat().st_size for wheel in fitting)
-    return Stock(target, len(fitting), size, tuple(map(str, lacking)))
+    needed, lacking = supply(wheels, requirements, target)
+    size = sum(wheel.path.stat().st_size for wheel in needed)
+    return Stock(target, len(needed), size, tuple(map(str, lacking)))
 
 
 def _drop_damaged(house: Path, known: dict[str, Any], told: Callable[[str], None]) -> None:
@@ -164,17 +162,7 @@ def _is(path: Path, size: int, sha: str) -> bool:
 def _drop_unneeded(house: Path, needed: dict[Target, list[Requirement]], known: Iterable[str]) -> None:
     """Take away wheels of ours that no machine needs any more: the pins have moved."""
     wheels = list(wheels_in(house))
-    keep: set[Path] = set()
-    for target, requirements in needed.items():
-        todo = list(requirements)
-        while todo:
-            requirement = todo.pop()
-            if not target.needs(requirement):
-                continue
-            for wheel in chosen(wheels, requirement, target):
-                if wheel.path not in keep:
-                    keep.add(wheel.path)
-                    todo += wheel.requires
+    keep = {each.path for target, pins in needed.items() for each in supply(wheels, pins, target)[0]}
     for wheel in wheels:
         if wheel.path.name in known and wheel.path not in keep:
             wheel.path.unlink()
@@ -208,44 +196,3 @@ def _require_space(house: Path, targets: Sequence[Target]) -> None:
         msg = f"There is not enough free disk space for {house}."
         why = f"It takes about {_EACH * len(targets) / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free."
         raise WheelhouseRefused(msg, why, "Free some space, or name fewer machines.")
-
-
-def _listed(folder: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads((folder / _WHEELS / _LIST).read_text("utf-8"))
-        return found if found["format"] == 1 else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _write_list(
-    folder: Path,
-    course: Sequence[str],
-    wheels: dict[str, list[Any]],
-    targets: Sequence[Target],
-    files: Sequence[str],
-) -> None:
-    content = {
-        "format": 1,
-        "targets": [[each.system, each.python] for each in targets],
-        "files": list(files),
-        "wheels": wheels,
-        "course": list(course),
-    }
-    new = folder / _WHEELS / f"{_LIST}.new"
-    new.write_text(json.dumps(content, indent=1), "utf-8")
-    new.replace(folder / _WHEELS / _LIST)
-
-
-def _note(targets: Sequence[Target]) -> str:
-    machines = "\n".join(f"  - {target}" for target in targets)
-    return (
-        "ONNX Lab, to be installed without the network\n\n"
-        "1. Copy this whole folder to the laptop, to a place where you may write.\n"
-        "2. A Python has to be on it already. The wheels are for:\n"
-        f"{machines}\n"
-        "3. In the folder:   python3 course.py      (on Windows: py course.py)\n\n"
-        "It makes .venv, installs from the folder wheelhouse and opens JupyterLab; 2 GB of disk are needed.\n"
-        "The folder wheelhouse may be deleted afterwards. With an environment of your own:\n"
-        "    pip install --no-index --find-links wheelhouse -r requirements.txt\n"
-    )
