@@ -67,10 +67,17 @@ td.number { white-space: nowrap }
 .key { display: flex; flex-wrap: wrap; gap: .2em 1.2em; padding: 0; list-style: none }
 .key li::before { content: ""; display: inline-block; width: .8em; height: .8em; border-radius: 3px;
   background: var(--tone); margin-right: .4em }
-tr.mistakes td { padding: 0 .7em .8em 2em; color: var(--faint) }
+tr.mistakes td { padding: 0 .7em .8em; color: var(--faint); overflow-wrap: anywhere }
 tr.numbers td { border-bottom: 0 }
-tr.numbers td:first-child { white-space: nowrap }
+tr.numbers td:first-child { white-space: nowrap; width: 45% }
 tr.mistakes ol { margin: 0; padding: 0; list-style: none }
+tr.mistakes li { padding-left: 3.4em; text-indent: -3.4em }
+tr.mistakes li span { display: inline-block; min-width: 3em; text-indent: 0; text-align: right;
+  font-variant-numeric: tabular-nums }
+@media (max-width: 48em) { th, td { padding: .35em .45em } }
+@media (max-width: 34em) {
+  body { padding: 1em .7em 3em } th, td { padding: .35em .25em } th.number { font-size: .72em }
+  tr.numbers td:first-child { white-space: normal; width: auto } .bar { min-width: 5em } }
 """.strip()
 
 

@@ -103,15 +103,14 @@ def summary_html(found: Sequence[Standing]) -> str:
     for each in found:
         if each.lab != lab:
             lab = each.lab
-            lines.append(f'<tr><th colspan="{2 + len(Status)}">{escaped(lab)}</th></tr>')
+            lines.append(f'<tr><th colspan="{1 + len(Status)}">{escaped(lab)}</th></tr>')
         numbers = "".join(f'<td class="number">{each.statuses.get(status, 0)}</td>' for status in Status)
-        mistakes = "".join(f"<li>{count} \u00d7 {marked_up(text)}</li>" for text, count in each.mistakes)
+        mistakes = "".join(f"<li><span>{count} \u00d7</span> {marked_up(text)}</li>" for text, count in each.mistakes)
         lines.append(
-            f'<tr class="numbers"><td><code>{escaped(each.exercise)}</code></td>'
-            f"<td>{_bar(each)}</td>{numbers}</tr>\n"
-            f'<tr class="mistakes"><td colspan="{2 + len(Status)}"><ol>{mistakes}</ol></td></tr>'
+            f'<tr class="numbers"><td><code>{escaped(each.exercise)}</code>{_bar(each)}</td>{numbers}</tr>\n'
+            f'<tr class="mistakes"><td colspan="{1 + len(Status)}"><ol>{mistakes}</ol></td></tr>'
         )
-    head = f"<tr><th>exercise</th><th></th>{heads}</tr>"
+    head = f"<tr><th>exercise</th>{heads}</tr>"
     parts = [
         "<h1>Exercises and mistakes</h1>",
         "<p>For the instructor. Mistakes that differ in numbers and quoted names only count as one.</p>",
