@@ -7,10 +7,12 @@ import socket
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from onnxlab.kernels.messages import MalformedRequest, Request, receive, say
 from onnxlab.kernels.nursery import Peer
+from onnxlab.kernels.preloading import Preloaded
 from onnxlab.kernels.surroundings import differing
 
 __all__ = ["become"]
@@ -19,20 +21,20 @@ _PATIENCE = 10.0  # seconds for the request to arrive; it was sent before the fo
 
 
 def become(
-    connection: socket.socket, peer: Peer, started_with: dict[str, str], added: dict[str, str]
+    connection: socket.socket, peer: Peer, preloaded: Preloaded, settle: Callable[[], None] = lambda: None
 ) -> None:
     """Read the request, and be that kernel until it ends. Returns then, for an ordinary end of the process.
 
     Args:
         connection: Where the request and the descriptors 0, 1 and 2 come from.
         peer: Who asked; the kernel ends with that process.
-        started_with: The variables that this process had when it loaded its packages.
-        added: Variables that a kernel sets for itself while it starts.
+        preloaded: How this process was when it loaded its packages.
+        settle: Called when the variables are the kernel's.
     """
     connection.settimeout(_PATIENCE)
     try:
         request, streams = receive(connection, 3)
-        if names := differing(started_with, request.variables):
+        if names := differing(preloaded.variables, request.variables):
             msg = f"{', '.join(names[:5])} not as when the packages were loaded"
             raise MalformedRequest(msg)
         os.setsid()  # whoever asked signals the group
@@ -44,7 +46,8 @@ def become(
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    _look_fresh(request, added)
+    _look_fresh(request, preloaded.added)
+    settle()
     if request.independent:
         os.close(asking)
     else:

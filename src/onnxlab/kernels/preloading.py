@@ -12,6 +12,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -20,6 +21,7 @@ __all__ = [
     "OF_KERNELS",
     "OF_NOTEBOOKS",
     "NotLikeFresh",
+    "Preloaded",
     "load",
     "require_one_thread",
     "threads",
@@ -74,15 +76,26 @@ class NotLikeFresh(Exception):
     """A fork of this process would not behave as a fresh one does."""
 
 
-def load() -> dict[str, str]:
-    """Import everything, forget that warnings were given, and leave one thread.
+@dataclass(frozen=True)
+class Preloaded:
+    """What a process with everything loaded knows of its beginning.
 
-    Returns:
-        The variables that ipykernel's imports set: a kernel that was just started has them.
+    Attributes:
+        variables: The variables that it had when it loaded its packages.
+        added: Those that ipykernel's imports set: a kernel that was just started has them.
+    """
+
+    variables: dict[str, str]
+    added: dict[str, str]
+
+
+def load() -> Preloaded:
+    """Import everything, forget that warnings were given, and leave one thread.
 
     Raises:
         NotLikeFresh: If an import fails, says something, or leaves a thread or a graphics driver running.
     """
+    variables = dict(os.environ)
     os.environ["JPY_PARENT_PID"] = "1"  # ipykernel reads it once; 1: somebody else watches the parent
     before = dict(os.environ)
     for name in OF_KERNELS:
@@ -103,7 +116,7 @@ def load() -> dict[str, str]:
                 raise NotLikeFresh(msg)
     gc.collect()
     gc.freeze()  # memory that the collector never touches stays shared with the forks
-    return added
+    return Preloaded(variables, added)
 
 
 def threads() -> int:

@@ -26,12 +26,11 @@ def main(arguments: list[str]) -> None:
     os.setsid()
     if not sys.flags.safe_path:
         del sys.path[0]  # the folder this was started in; a kernel has its own
-    started_with = dict(os.environ)
     listener = socket.socket(fileno=int(arguments[0]))
-    added: dict[str, str] = {}
+    preloaded = None
     unlike = ""  # said to all who come, for as long as it would be idle
     try:
-        added = load()
+        preloaded = load()
     except NotLikeFresh as error:
         unlike = str(error)
     except Exception as error:
@@ -46,8 +45,9 @@ def main(arguments: list[str]) -> None:
         most=_MOST,
         idle=float(arguments[1]),
     )
-    if new := nursery.serve():
-        become(*new, started_with, added)
+    new = nursery.serve()
+    if new and preloaded:
+        become(*new, preloaded)
 
 
 if __name__ == "__main__":
