@@ -105,7 +105,9 @@ def summary_html(found: Sequence[Standing]) -> str:
             lab = each.lab
             lines.append(f'<tr><th colspan="{1 + len(Status)}">{escaped(lab)}</th></tr>')
         numbers = "".join(f'<td class="number">{each.statuses.get(status, 0)}</td>' for status in Status)
-        mistakes = "".join(f"<li><span>{count} \u00d7</span> {marked_up(text)}</li>" for text, count in each.mistakes)
+        mistakes = "".join(
+            f"<li><span>{count} \u00d7</span> {marked_up(text)}</li>" for text, count in each.mistakes
+        )
         lines.append(
             f'<tr class="numbers"><td><code>{escaped(each.exercise)}</code>{_bar(each)}</td>{numbers}</tr>\n'
             f'<tr class="mistakes"><td colspan="{1 + len(Status)}"><ol>{mistakes}</ol></td></tr>'
