@@ -68,6 +68,7 @@ SCHEMA = {
     "singleuser": {
         "image": {"name": TEXT, "tag": TEXT, "pullPolicy": {"IfNotPresent", "Always", "Never"}},
         "cmd": (str, list),
+        "defaultUrl": TEXT,
         "uid": (int,),
         "fsGid": (int,),
         "allowPrivilegeEscalation": YES_NO,
