@@ -17,6 +17,8 @@ from typing import Any
 
 import aiohttp
 
+from onnxlab.grading.process_tree import descendants
+
 ROOT = Path(__file__).parents[2]
 ROOM_PASSWORD, INSTRUCTOR_PASSWORD = "seven-green-kites", "the-instructor-only-knows"
 PIN = "2468"
@@ -56,13 +58,19 @@ def hub(folder: Path, *options: str, seconds: float = 240.0) -> Iterator[Hub]:
             time.sleep(0.2)
         yield Hub(found[1], folder, process)
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(120)
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.wait(180)
 
 
 def logs(folder: Path) -> str:
     """Return the end of what the hub and the servers said."""
     return "".join(f"\n== {each.name}\n{each.read_text()[-3000:]}" for each in folder.glob("hub/logs/*.log"))
+
+
+def below(process: int) -> list[int]:
+    """Return the processes below one, and what it is itself."""
+    return [process, *(each.id for each in descendants(process))]
 
 
 @dataclass

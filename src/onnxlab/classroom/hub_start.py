@@ -1,6 +1,7 @@
 """What is found out and made before a class is served."""
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from onnxlab.classroom.nbgrader_course import ClassroomMissing
 from onnxlab.classroom.proxy import proxy_command
 from onnxlab.errors import OnnxLabError
 from onnxlab.grading import landlock
+from onnxlab.grading.users import throw_away_user
 
 __all__ = ["CannotServe", "Ready", "Wishes", "getting_ready", "require_parts"]
 
@@ -86,6 +88,8 @@ def getting_ready(wishes: Wishes) -> Iterator[Ready]:
     if not os.access(folder.path, os.W_OK):
         msg = f"{wishes.folder} cannot be written."
         raise CannotServe(msg, "The hub keeps accounts and learners' work there.", "Give another folder.")
+    if wishes.apart and throw_away_user(0) is not None:
+        _require_entrance(folder.path)
     folder.hub.mkdir(mode=0o700, exist_ok=True)
     with only_one(folder.path), runtime_folder() as runtime:
         found = passwords(
@@ -149,6 +153,15 @@ def require_parts(*, apart: bool = True) -> None:
         msg = "Nothing on this machine would keep learners out of each other's folders."
         why = "You are not root, and this kernel has no Landlock (Linux 5.13, switched on at boot)."
         raise CannotServe(msg, why, "Serve as root; or, if all trust each other, give --isolation none.")
+
+
+def _require_entrance(folder: Path) -> None:
+    """Make sure that other users than root can enter the folder; what is in it is closed to them one by one."""
+    for above in (folder, *folder.parents):
+        if not above.stat().st_mode & stat.S_IXOTH:
+            msg = f"Learners run as users of their own, and these cannot enter {above}."
+            then = f"Give a folder elsewhere, as /srv/class; or run: chmod o+x {above}"
+            raise CannotServe(msg, "Their work would be out of their reach.", then)
 
 
 def _make(folder: Path) -> None:

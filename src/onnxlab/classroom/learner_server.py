@@ -34,7 +34,8 @@ def account_user(settings: ServeSettings, accounts: Accounts, account: Account) 
 def account_cage(settings: ServeSettings, account: Account, user: int | None) -> Confinement:
     """Return the cage of an account's processes."""
     home = settings.learners / account.name
-    readable = [*system_places(), str(settings.course / "notebooks"), str(settings.outbound)]
+    course = [str(settings.course / name) for name in ("notebooks", "requirements.txt")]  # not solutions/
+    readable = [*system_places(), *course, str(settings.outbound)]
     readable.append(str(settings.notices / account.name))
     writable = [str(_sockets(settings, account))]
     lookup = [str(settings.exchange / "feedback")]

@@ -1,0 +1,318 @@
+"""A class on a real hub, proxy and kernels on loopback: twenty learners, one of them with runaway cells."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+
+pytest.importorskip("jupyterhub")
+
+from hub_room import INSTRUCTOR_PASSWORD, PIN, ROOT, Hub, Seat, below, hub, logs
+
+from onnxlab.classroom.course_folder import open_class
+from onnxlab.classroom.nbgrader_course import course_at
+from onnxlab.labs.exercise import exercises_of
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="a class is served on Linux"),
+]
+
+LEARNERS = [f"learner-{number:02}" for number in range(20)]
+LAB = "lab03_trace_breakers"
+GREEDY = "while True: kept = [*globals().get('kept', []), bytearray(b'x') * 2**26]"
+BOMB = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
+
+
+@pytest.fixture(scope="module")
+def room() -> Iterator[Hub]:
+    """A new class, served."""
+    with tempfile.TemporaryDirectory(prefix="onnxlab-test-", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o755)  # learners may be users of their own, who have to get in
+        with hub(Path(name, "class"), "--memory", "1500") as running:
+            yield running
+
+
+def code_cells(path: Path) -> list[str]:
+    return [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+
+
+def first_graph(chapter: Path) -> list[str]:
+    """The cells of a chapter up to the first that draws a graph."""
+    cells = code_cells(chapter)
+    return cells[: next(i for i, source in enumerate(cells) if re.search(r"^graph\(", source, re.M)) + 1]
+
+
+def solved(lab: str, which: set[str]) -> nbformat.NotebookNode:
+    """A lab in which some exercises are solved."""
+    book = nbformat.read(ROOT / "labs" / f"{lab}.ipynb", as_version=4)
+    solution = nbformat.read(ROOT / "solutions" / f"{lab}.ipynb", as_version=4)
+    answers = {
+        each.metadata.nbgrader.grade_id: each.source for each in solution.cells if "nbgrader" in each.metadata
+    }
+    for cell in book.cells:
+        if cell.metadata.get("nbgrader", {}).get("grade_id") in which:
+            cell.source = answers[cell.metadata.nbgrader.grade_id]
+    return book
+
+
+def work_of(place: int) -> set[str]:
+    """What a learner solves: by turns everything, the first, the second, nothing."""
+    ids = [each.id for each in exercises_of(LAB)]
+    return [set(ids), {ids[0]}, {ids[1]}, set()][place % 4]
+
+
+async def a_lesson(seat: Seat, place: int) -> None:
+    """What a learner does: a server, a chapter's first graph, a check, handing in."""
+    status, page = await seat.sign_in()
+    assert status == 302, page
+    await seat.start_server()
+    await seat.open_kernel()
+    for source in first_graph(ROOT / "notebooks" / "00_start_here.ipynb"):
+        said = await seat.run(source, 240)
+    assert "Graph(first.onnx, 2 nodes)" in said, said
+    book = solved(LAB, work_of(place))
+    await seat.ask("PUT", f"api/contents/labs/{LAB}.ipynb", {"type": "notebook", "content": book})
+    checks = [each.source for each in book.cells if each.cell_type == "code"]
+    first = next(i for i, source in enumerate(checks) if source.startswith("check("))
+    for source in checks[: first + 1]:
+        said = await seat.run(source, 240)
+    assert ("passed" in said) == (exercises_of(LAB)[0].id in work_of(place)), said
+    handed_in = {"course_id": "class", "assignment_id": LAB}
+    answer = await seat.ask("POST", "assignments/submit", handed_in)
+    assert answer["success"], answer
+
+
+async def answer_while(others: list[Seat], runaway: asyncio.Task[str]) -> list[float]:
+    """Let others run cells until a runaway cell has ended; return how long each took."""
+    seconds = []
+    while not runaway.done():
+        for seat in others:
+            start = time.monotonic()
+            assert await seat.run("print(6 * 7)") == "42\n"
+            seconds.append(time.monotonic() - start)
+        await asyncio.sleep(0.05)
+    return seconds
+
+
+async def a_class(room: Hub) -> None:
+    seats = [Seat(room, name) for name in LEARNERS]
+    for seat in seats:
+        await seat.__aenter__()
+    try:
+        await asyncio.gather(*(a_lesson(seat, place) for place, seat in enumerate(seats)))
+        await runaways(seats)
+        await prying(seats)
+    finally:
+        for seat in seats:
+            await seat.__aexit__()
+
+
+async def runaways(seats: list[Seat]) -> None:
+    """One learner's memory, then processes, run away; the others go on, and so does this learner."""
+    greedy, others = seats[0], seats[1:]
+    for code, why in ((GREEDY, "MB of memory"), (BOMB, "processes and threads")):
+        task = asyncio.create_task(greedy.run(code, 120))
+        seconds = await answer_while(others, task)
+        said = task.result()
+        assert "(kernel died)" in said, said
+        assert "ONNX Lab ended this kernel" in said, said
+        assert why in said
+        assert max(seconds, default=0.0) < 30, seconds  # of a machine on which everything else runs, too
+        await asyncio.sleep(0)
+        assert await again(greedy) == "42\n"
+    for seat in others:
+        assert await seat.run("print(model is not None)") == "True\n"  # their kernels are still the same
+
+
+async def again(seat: Seat) -> str:
+    """Run a cell in a kernel that is being started again."""
+    for _ in range(30):
+        try:
+            return await seat.run("print(6 * 7)", 20)
+        except (TimeoutError, AssertionError):
+            await seat.connect()
+    return ""
+
+
+async def prying(seats: list[Seat]) -> None:
+    """One learner looks for what is others'."""
+    curious, other = seats[1], seats[2]
+    folder = curious.hub.folder
+    course = open_class(folder)
+    port = re.search(r":(\d+)", await other.run("import os; print(os.environ['JUPYTERHUB_SERVICE_URL'])"))
+    assert port
+    for path in (
+        course.learners / other.name / "labs" / f"{LAB}.ipynb",
+        course.learners / other.name,
+        course.exchange / course.name / "inbound",
+        course.hub / "cookie_secret",
+        course.hub / "passwords.json",
+        course.source / LAB / f"{LAB}.ipynb",
+        course.gradebook,
+        ROOT / "solutions" / f"{LAB}.ipynb",
+    ):
+        look = f"import os; p = {str(path)!r}; os.listdir(p) if os.path.isdir(p) else open(p)"
+        assert path.exists()
+        assert "PermissionError" in await curious.run(look), path
+    write = f"open({str(course.learners / other.name / 'labs' / 'mine.txt')!r}, 'w')"
+    assert "PermissionError" in await curious.run(write)
+    connect = f"import socket; socket.create_connection(('127.0.0.1', {port[1]}), 5); print('connected')"
+    assert "PermissionError" in await curious.run(connect)
+    fetch = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:%s', timeout=5).status)"
+    assert "URLError" in await curious.run(fetch % curious.hub.url.split(":")[2].strip("/"))
+    process = next(number for number in below(curious.hub.process.pid) if is_server_of(number, other.name))
+    assert "PermissionError" in await curious.run(f"import os; os.kill({process}, 15)")
+    assert "PermissionError" in await curious.run(f"print(open('/proc/{process}/environ').read())")
+    status, page = await curious.get(f"user/{other.name}/api/contents/labs")
+    assert status in (403, 404), (status, page[:200])
+    status, page = await curious.get("hub/admin")
+    assert status == 403
+    status, page = await curious.get("services/room/")
+    assert status == 403
+
+
+def is_server_of(process: int, name: str) -> bool:
+    try:
+        variables = Path(f"/proc/{process}/environ").read_text()
+    except OSError:
+        return False
+    return f"JUPYTERHUB_USER={name}\0" in variables
+
+
+async def the_instructor_collects(room: Hub) -> str:
+    async with Seat(room, "instructor", password=INSTRUCTOR_PASSWORD, pin="") as seat:
+        status, page = await seat.sign_in()
+        assert status == 302, page
+        await seat.start_server()
+        await seat.open_kernel()
+        status, page = await seat.get("user/instructor/formgrader")
+        assert status == 200
+        assert "formgrader" in page
+        collect = f"""
+import subprocess
+command, place = ["nbgrader", "collect", "{LAB}"], {str(room.folder)!r}
+done = subprocess.run(command, cwd=place, capture_output=True, text=True)
+print(done.returncode, done.stderr)
+"""
+        said = await seat.run(collect, 240)
+        assert (await seat.get("hub/admin"))[0] == 200
+        return said
+
+
+def test_a_class_of_twenty(room):
+    asyncio.run(a_class(room))
+    course = open_class(room.folder)
+    inbound = course.exchange / course.name / "inbound"
+    until = time.monotonic() + 60
+    while len(list(inbound.iterdir())) < len(LEARNERS) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert sorted(each.name.split("+")[0] for each in inbound.iterdir()) == LEARNERS
+    said = asyncio.run(the_instructor_collects(room))
+    assert said.startswith("0 "), said
+    assert "cheating" not in said
+    assert sorted(each.name for each in course.submitted.iterdir()) == LEARNERS
+
+    out = room.folder.with_name("grades")
+    grade = [sys.executable, "-m", "onnxlab.cli", "grade", str(room.folder), "--out", str(out), "--gradebook"]
+    done = subprocess.run([*grade, "--time", "300"], cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    points = {each.id: each.points for each in exercises_of(LAB)}
+    with course_at(room.folder).gradebook() as book:
+        scores = {each.student.id: each.score for each in book.assignment_submissions(LAB)}
+    assert scores == {
+        name: sum(points[each] for each in work_of(place)) for place, name in enumerate(LEARNERS)
+    }
+
+
+def test_a_name_belongs_to_its_pin(room):
+    async def tries() -> list[tuple[int, str]]:
+        found = []
+        for name, pin, password in (
+            ("mine", "1357", None),  # first come
+            ("mine", "9999", None),  # another browser, with another PIN
+            ("mine", "1357", None),  # another browser, the same person
+            ("Mine ", "1357", None),
+            ("other", "1357", "seven-green-kite"),  # not the room's password
+            ("third", "12", None),  # no PIN to speak of
+            ("../etc", "1357", None),
+            ("instructor", PIN, None),  # the room's password is not the instructor's
+        ):
+            async with Seat(room, name, pin) as seat:
+                seat.password = password or seat.password
+                found.append(await seat.sign_in())
+        return found
+
+    answers = asyncio.run(tries())
+    assert [status for status, _ in answers] == [302, 403, 302, 302, 403, 400, 400, 403], answers
+    assert "PIN" in answers[5][1]
+    assert "begins with a letter" in answers[6][1]
+
+
+def test_guessing_gets_slower_for_that_name_only(room):
+    async def guess() -> tuple[list[tuple[int, str]], int]:
+        async with Seat(room, "guessed", "1357") as seat:
+            assert (await seat.sign_in())[0] == 302
+        async with Seat(room, "guessed", "") as seat:
+            answers = []
+            for number in range(6):
+                seat.pin = f"000{number}"
+                answers.append(await seat.sign_in())
+        async with Seat(room, "not-guessed", "1357") as seat:
+            return answers, (await seat.sign_in())[0]
+
+    answers, other = asyncio.run(guess())
+    assert answers[0][0] == 403
+    assert answers[-1][0] == 429
+    assert "Try again in" in answers[-1][1]
+    assert other == 302
+
+
+def test_the_hub_ends_and_leaves_nothing(room):
+    running = below(room.process.pid)
+    assert len(running) > len(LEARNERS)
+    sockets = {Path(each).parents[1] for each in listening(running) if "onnxlab-class-" in each}
+    room.process.send_signal(signal.SIGTERM)
+    assert room.process.wait(180) == 0, logs(room.folder)
+    left = [number for number in running if Path(f"/proc/{number}").exists()]
+    assert not left, [Path(f"/proc/{number}/cmdline").read_text() for number in left]
+    assert not [folder for folder in sockets if folder.exists()]
+    assert not (room.folder / "hub" / "proxy.pid").exists()
+
+
+def listening(processes: list[int]) -> list[str]:
+    return [
+        line.split()[-1]
+        for line in Path("/proc/net/unix").read_text().splitlines()
+        if line.split()[-1].startswith("/")
+    ]
+
+
+def test_work_is_kept_for_the_next_start(room):
+    learners = open_class(room.folder).learners
+    mine = learners / LEARNERS[0] / "labs" / f"{LAB}.ipynb"
+    before = mine.read_bytes()
+    with hub(room.folder) as next_time:
+
+        async def come_back() -> str:
+            async with Seat(next_time, LEARNERS[0]) as seat:
+                assert (await seat.sign_in())[0] == 302
+                await seat.start_server()
+                found = await seat.ask("GET", f"api/contents/labs/{LAB}.ipynb")
+                return json.dumps(found["content"])
+
+        asyncio.run(come_back())
+        assert mine.read_bytes() == before
+        assert mine.stat().st_mode & 0o077 == 0
+        if os.geteuid() == 0:
+            assert mine.stat().st_uid != 0
