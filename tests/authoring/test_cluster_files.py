@@ -305,7 +305,7 @@ def test_a_learners_server_starts_with_the_course_in_its_home(tmp_path):
     ):
         (programs / name).write_text(f"#!/bin/sh\n{does}\n")
         (programs / name).chmod(0o755)
-    environment = {"HOME": str(home), "PATH": f"{programs}:/usr/bin:/bin", "ONNXLAB_COURSE": str(ROOT)}
+    environment = {"HOME": str(home), "PATH": f"{programs}:/usr/bin:/bin", "ONNXLAB_FOLDER": str(ROOT)}
     command = [str(FILES / "start-learner"), "--port=1234"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert "files added" in done.stdout
@@ -314,6 +314,6 @@ def test_a_learners_server_starts_with_the_course_in_its_home(tmp_path):
     arguments = (home / "arguments").read_text().splitlines()
     assert "--port=1234" in arguments
     assert f"--ServerApp.root_dir={home}" in arguments
-    environment["ONNXLAB_COURSE"] = str(tmp_path)  # nothing to copy: the server starts all the same
+    environment["ONNXLAB_FOLDER"] = str(tmp_path)  # nothing to copy: the server starts all the same
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert "was not copied" in done.stderr
