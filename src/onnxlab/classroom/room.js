@@ -7,6 +7,9 @@ const MANY = 60; // learners from which on the rows are low
 const byId = (id) => document.getElementById(id);
 const [projector, names, order] = ["projector", "names", "order"].map(byId);
 
+// Behind a hub, what shows that a question comes from this page.
+const token = document.querySelector("meta[name=xsrf]").content;
+
 let room = null; // what the server said last
 let offset = 0; // the server's clock against ours, in milliseconds
 let first = null; // the exercise whose column was clicked
@@ -34,7 +37,8 @@ function duration(seconds) {
 async function ask(fresh) {
   const seen = room && !fresh ? room.version : "";
   const wanted = new URLSearchParams({ names: names.value, rows: projector.checked ? "0" : "1", seen });
-  const reply = await fetch(`state?${wanted}`, { cache: "no-store", redirect: "manual" });
+  const headers = token ? { "X-XSRFToken": token } : {};
+  const reply = await fetch(`state?${wanted}`, { cache: "no-store", redirect: "manual", headers });
   if (reply.type === "opaqueredirect" || reply.status === 403) throw new Error("You are signed out: load this page again.");
   if (reply.status === 204) return;
   if (!reply.ok) throw new Error(`The server answers ${reply.status}.`);

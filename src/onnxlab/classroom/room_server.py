@@ -21,13 +21,14 @@ from onnxlab.classroom.room_tables import exercises_csv, learners_csv, view_json
 from onnxlab.classroom.room_view import Room, RoomView
 from onnxlab.errors import OnnxLabError
 
-__all__ = ["LiveRoom", "PortTaken", "RoomHandler", "room_routes", "serve_room"]
+__all__ = ["STATIC", "LiveRoom", "PortTaken", "RoomHandler", "room_routes", "serve_room"]
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
 )
-_FILES = {"": "text/html", "room.js": "text/javascript", "room.css": "text/css"}
+STATIC = {"room.js": "text/javascript", "room.css": "text/css"}
+"""Parts of the page that say nothing about anybody, with their types."""
 
 
 class PortTaken(OnnxLabError):
@@ -81,9 +82,11 @@ class RoomHandler(RequestHandler):
 
     async def get(self, what: str) -> None:
         """Answer with the page, a part of it, the room, or a table."""
-        if what in _FILES:
-            self.set_header("Content-Type", f"{_FILES[what]}; charset=utf-8")
-            self.finish(_file(what or "room.html"))
+        if not what:
+            self.finish(self.page())
+        elif what in STATIC:
+            self.set_header("Content-Type", f"{STATIC[what]}; charset=utf-8")
+            self.finish(_file(what))
         elif what == "state":
             await self._state()
         elif what in ("learners.csv", "exercises.csv"):
@@ -96,6 +99,10 @@ class RoomHandler(RequestHandler):
             )
         else:
             raise HTTPError(404)
+
+    def page(self) -> bytes:
+        """Return the page itself."""
+        return _file("room.html")
 
     async def _state(self) -> None:
         """Send the room; nothing where it is as the page has it."""

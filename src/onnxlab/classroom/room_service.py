@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated
 from tornado.httpserver import HTTPServer
-from tornado.web import Application, authenticated
+from tornado.web import Application, HTTPError, authenticated
 
 from onnxlab.classroom.course_folder import open_class
-from onnxlab.classroom.room_server import LiveRoom, RoomHandler, room_routes
+from onnxlab.classroom.room_server import STATIC, LiveRoom, RoomHandler, room_routes
 from onnxlab.errors import OnnxLabError
 
 __all__ = ["main"]
@@ -26,10 +26,26 @@ __all__ = ["main"]
 class HubRoomHandler(HubOAuthenticated, RoomHandler):  # type: ignore[misc]  # ships no types
     """The page, for those whom the hub lets in."""
 
+    async def get(self, what: str) -> None:
+        """Answer, or send to the hub's sign-in.
+
+        The script and the style are the same for everybody, and a browser asks for a script in a way that the
+        hub does not take for the signed-in person's own.
+        """
+        if what == "state" and not self.current_user:
+            raise HTTPError(403)  # a page that asks every two seconds is not sent to the sign-in
+        answer = super().get(what) if what in STATIC else self._get_signed_in(what)
+        if answer is not None:  # sent to the hub's sign-in
+            await answer
+
     @authenticated
-    async def get(self, what: str) -> None:  # type: ignore[override]  # the decorator's type has no arguments
-        """Answer, or send to the hub's sign-in."""
+    async def _get_signed_in(self, what: str) -> None:
         await super().get(what)
+
+    def page(self) -> bytes:
+        """Return the page with what its script has to show the hub with every question."""
+        empty, filled = b'name="xsrf" content=""', b'name="xsrf" content="%s"'
+        return super().page().replace(empty, filled % self.xsrf_token)
 
 
 async def _serve(folder: Path) -> None:
