@@ -3,151 +3,119 @@
 The notebooks are a lab's solution, as many students handed it in. Bare code (the cells and the checks in one
 warm process, nothing confined) is the floor. What takes seconds per notebook is measured on a part of them.
 
-    python benchmarks/grading.py [--students 100] [--slow 10] [--lab lab07]
+    python benchmarks/grading.py                                       # the table, three minutes
+    python benchmarks/grading.py --scale --otter OTTER --write TABLE   # all of it, ten minutes
+
+Measure on a machine that does nothing else, and as root: only root may read what memory all processes share.
+otter-grader needs packages that the course does not, so it gets an environment of its own with the course in
+it; OTTER is then /tmp/otter/bin/otter:
+
+    python -m venv /tmp/otter
+    /tmp/otter/bin/pip install "otter-grader[grading]" -e .
 """
 
 import argparse
 import os
-import resource
-import shutil
-import subprocess
-import sys
+import platform
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-BARE = """
-import json, os, sys, tempfile, time
-from pathlib import Path
-from onnxlab.grading import student_task, warm
-from onnxlab.grading.submission_cells import cells_of
-from onnxlab.grading.tasks import Task
-from onnxlab.labs.checking import judge, questions_seed
-from onnxlab.labs.exercise import lab
-from onnxlab.labs.work import Work
-warm._load()
-exercises = lab(sys.argv[1]).exercises
-began = time.perf_counter()
-for path in sys.argv[2:]:
+import graders
+from graders import Memory, Way
+
+_SMALL_LAB, _SMALL = "lab07_pooling_indices", "check-to-global-indices"
+_FAST = 20  # submissions on which the memory of a fast way is looked at, which takes time itself
+
+
+def measured(way: Way, lab: str, count: int, *, up_to: str = "", every: float = 0.0) -> tuple[float, Memory]:
+    """Run a way on some submissions; return seconds for each and, if it was looked at, the memory."""
+    memory = Memory(every, "onnxlab.cli")
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "cells.json").write_text(json.dumps(cells_of(Path(path).read_bytes())))
-        task = Task("0", "student", name, sys.argv[1], tuple(each.id for each in exercises), 1, None)
-        student_task.run(task, folder)
-        for each in exercises:
-            found = judge(each, Work(folder / each.id, questions_seed(each, 1)), 2)
-            assert all(one.holds for one in found), each.id
-print(time.perf_counter() - began)
-"""
+        paths = graders.hand_in(Path(name), lab, count, up_to=up_to)
+        with memory if every else tempfile.TemporaryFile():
+            seconds = way(Path(name), lab, paths)
+    return seconds / count, memory
 
 
-def hand_in(folder: Path, lab: str, students: int) -> list[Path]:
-    """Write the lab's solution as many students' work."""
-    paths = []
-    for number in range(students):
-        place = folder / "submitted" / f"student{number:04}" / lab
-        place.mkdir(parents=True)
-        paths.append(Path(shutil.copy(ROOT / "solutions" / f"{lab}.ipynb", place)))
-    return paths
+def compare(lab: str, students: int, slow: int, otter: Path | None) -> list[str]:
+    """Measure every way on one lab; return a table."""
+    ways: list[tuple[str, int, Way]] = [
+        ("bare code, warm, nothing confined", students, graders.bare),
+        ("`onnxlab grade --jobs 1`", students, graders.ours(1)),
+        ("`onnxlab grade --jobs 2`", students, graders.ours(2)),
+        ("`onnxlab grade --dask`, 2 workers", students, graders.on_dask),
+        ("`nbgrader autograde`", slow, graders.nbgrader),
+        ("`nbclient`, not marked", slow, graders.nbclient),
+    ]
+    if otter is not None:
+        ways.insert(-1, ("`otter run`", max(1, slow // 2), graders.otter(otter)))
+    found = []
+    for name, count, way in ways:
+        fast = count == students
+        each, memory = measured(way, lab, count, every=0.0 if fast else 0.5)
+        if fast:
+            _, memory = measured(way, lab, min(count, _FAST), every=0.1)
+        found.append((name, count, each, memory.most))
+        print(f"  {name}: {each:.3f} s", flush=True)
+    floor = found[0][2]
+    peer = next(each for name, _, each, _ in found if "nbgrader" in name)
+    lines = [
+        f"{lab}, start and reports included:",
+        "",
+        "| way | submissions | seconds each | x bare | nbgrader takes | memory, MB |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, count, each, most in found:
+        times = "" if "nbgrader" in name else f"{peer / each:.1f} x"
+        lines.append(f"| {name} | {count} | {each:.3f} | {each / floor:.1f} | {times} | {most:,.0f} |")
+    one, two = (most for name, _, _, most in found if "--jobs" in name)
+    lines += ["", f"A second job takes {two - one:.0f} MB more. Memory: all processes, what they share once."]
+    return lines
 
 
-def run(command: list[str], folder: Path) -> str:
-    """Run a program to its end and return what it printed."""
-    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = os.environ | {"PATH": programs, "ORT_DISABLE_TELEMETRY": "1"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        msg = f"{' '.join(command[:5])} failed:\n{done.stderr[-2000:]}"
-        raise SystemExit(msg)
-    return done.stdout
+def scale(sizes: list[int]) -> list[str]:
+    """Grade larger and larger classes; return a table."""
+    lines = [
+        f"The first exercise of {_SMALL_LAB} (the other one is missing in these notebooks), two jobs:",
+        "",
+        "| submissions | seconds | seconds each | memory of the supervisor, MB |",
+        "|---:|---:|---:|---:|",
+    ]
+    for size in sizes:
+        each, memory = measured(graders.ours(2), _SMALL_LAB, size, up_to=_SMALL, every=2.0)
+        lines.append(f"| {size:,} | {each * size:.0f} | {each:.4f} | {memory.most_of_one:.0f} |")
+        print(f"  {size}: {each:.4f} s each, {memory.most_of_one:.0f} MB", flush=True)
+    return lines
 
 
-def bare(folder: Path, lab: str, paths: list[Path]) -> float:
-    """One warm process, nothing confined; the warm-up is not counted."""
-    return float(run([sys.executable, "-c", BARE, lab, *map(str, paths)], folder).split()[-1])
-
-
-def ours(jobs: int) -> Callable[[Path, str, list[Path]], float]:
-    """`onnxlab grade`, its start and its reports included."""
-
-    def grade(folder: Path, lab: str, paths: list[Path]) -> float:
-        with tempfile.TemporaryDirectory() as out, clock() as seconds:
-            command = [
-                sys.executable,
-                "-m",
-                "onnxlab.cli",
-                "grade",
-                str(folder),
-                "--out",
-                out,
-                "--jobs",
-                str(jobs),
-            ]
-            printed = run(command, folder)
-        assert f"{len(paths):,} submissions" in printed, printed
-        return seconds[0]
-
-    return grade
-
-
-def nbgrader(folder: Path, lab: str, paths: list[Path]) -> float:
-    """`nbgrader autograde` for all of them in one command."""
-    course = folder / "course"
-    (course / "source" / lab).mkdir(parents=True)
-    shutil.copy(ROOT / "solutions" / f"{lab}.ipynb", course / "source" / lab)
-    run([sys.executable, "-m", "nbgrader", "generate_assignment", lab], course)
-    for path in paths:
-        place = course / "submitted" / path.parents[1].name / lab
-        place.mkdir(parents=True)
-        shutil.copy(path, place)
-    with clock() as seconds:
-        run([sys.executable, "-m", "nbgrader", "autograde", lab], course)
-    return seconds[0]
-
-
-def nbclient(folder: Path, lab: str, paths: list[Path]) -> float:
-    """Each notebook in a fresh kernel, by nbclient; nothing is marked."""
-    code = "import nbformat, sys\nfrom nbclient import NotebookClient\n"
-    code += "for p in sys.argv[1:]: NotebookClient(nbformat.read(p, 4), kernel_name='python3').execute()"
-    with clock() as seconds:
-        run([sys.executable, "-c", code, *map(str, paths)], folder)
-    return seconds[0]
-
-
-@contextmanager
-def clock() -> Iterator[list[float]]:
-    """Measure a block."""
-    taken: list[float] = []
-    began = time.perf_counter()
-    yield taken
-    taken.append(time.perf_counter() - began)
+def machine() -> str:
+    """Say what was measured on, and how busy it was."""
+    load = f"load {os.getloadavg()[0]:.1f} before the start" if hasattr(os, "getloadavg") else ""
+    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "onnxruntime", "nbgrader"))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{cores} cores, {load}; Python {platform.python_version()}, {packages}."
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--students", type=int, default=100)
-    parser.add_argument("--slow", type=int, default=10)
+    parser.add_argument("--slow", type=int, default=10, help="submissions for what takes seconds for each")
     parser.add_argument("--lab", default="lab07_pooling_indices")
+    parser.add_argument("--otter", type=Path, metavar="PROGRAM", help="otter of another environment")
+    parser.add_argument("--scale", action="store_true", help="also classes of 500, 1,500 and 5,000")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[500, 1500, 5000])
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the tables as Markdown")
     asked = parser.parse_args()
-    ways = [
-        ("bare code, warm", asked.students, bare),
-        ("onnxlab grade --jobs 1", asked.students, ours(1)),
-        ("onnxlab grade --jobs 2", asked.students, ours(2)),
-        ("nbgrader autograde", asked.slow, nbgrader),
-        ("nbclient, not marked", asked.slow, nbclient),
-    ]
-    floor = None
-    print(f"{'way':<26}{'submissions':>12}{'s each':>9}{'x bare':>9}")
-    for name, count, way in ways:
-        with tempfile.TemporaryDirectory() as folder:
-            each = way(Path(folder), asked.lab, hand_in(Path(folder), asked.lab, count)) / count
-        floor = floor or each
-        print(f"{name:<26}{count:>12}{each:>9.3f}{each / floor:>9.1f}", flush=True)
-    most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    print(f"largest process: {most:.0f} MB; {asked.lab}; start and reports included")
+    began, lines = time.monotonic(), [machine(), ""]
+    lines += compare(asked.lab, asked.students, asked.slow, asked.otter)
+    if asked.scale:
+        lines += ["", *scale(asked.sizes)]
+    lines += ["", f"All of this took {(time.monotonic() - began) / 60:.0f} minutes."]
+    print("\n".join(lines))
+    if asked.write:
+        asked.write.write_text("\n".join(lines) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,268 @@
+"""The ways to grade a class that grading.py measures: what each is given, how it is run, what it has to say.
+
+A way is a function of a folder to work in, the lab and the notebooks. It returns the seconds that they took.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+__all__ = ["Memory", "Way", "bare", "hand_in", "nbclient", "nbgrader", "on_dask", "otter", "ours"]
+
+ROOT = Path(__file__).parents[1]
+Way: TypeAlias = Callable[[Path, str, list[Path]], float]
+
+_BARE = """
+import json, sys, tempfile, time
+from pathlib import Path
+from onnxlab.grading import student_task, warming
+from onnxlab.grading.catalogue import uses_exporter
+from onnxlab.grading.submission_cells import cells_of
+from onnxlab.grading.tasks import Task
+from onnxlab.labs.checking import judge, questions_seed
+from onnxlab.labs.exercise import lab
+from onnxlab.labs.work import Work
+warming.load()
+if uses_exporter(sys.argv[1], []):
+    warming.load_exporter()
+exercises = lab(sys.argv[1]).exercises
+began = time.perf_counter()
+for path in sys.argv[2:]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "cells.json").write_text(json.dumps(cells_of(Path(path).read_bytes())))
+        task = Task("0", "student", name, sys.argv[1], tuple(each.id for each in exercises), 1, None)
+        student_task.run(task, folder)
+        for each in exercises:
+            found = judge(each, Work(folder / each.id, questions_seed(each, 1)), 2)
+            assert all(one.holds for one in found), each.id
+print(time.perf_counter() - began)
+"""
+_OTTER_TEST = """
+from otter.test_files import test_case
+
+OK_FORMAT = False
+name = {name!r}
+points = {points}
+
+
+@test_case()
+def test_it(env):
+    from onnxlab.labs.checking import check
+    from onnxlab.labs.exercise import exercise
+
+    asked = exercise({name!r})[1]
+    assert check(asked, {{answer: env[answer] for answer in asked.answers}}, 1).points == {points}
+"""
+
+
+def hand_in(folder: Path, lab: str, students: int, *, up_to: str = "") -> list[Path]:
+    """Write the lab's solution as many students' work, the last cell the one of that id if there is one."""
+    book = json.loads((ROOT / "solutions" / f"{lab}.ipynb").read_text("utf-8"))
+    ids = [cell["metadata"].get("nbgrader", {}).get("grade_id") for cell in book["cells"]]
+    book["cells"] = book["cells"][: ids.index(up_to) + 1] if up_to else book["cells"]
+    text, paths = json.dumps(book), []
+    for number in range(students):
+        path = folder / "submitted" / f"student{number:04}" / lab / f"{lab}.ipynb"
+        path.parent.mkdir(parents=True)
+        path.write_text(text, "utf-8")
+        paths.append(path)
+    return paths
+
+
+def bare(folder: Path, lab: str, paths: list[Path]) -> float:
+    """One warm process, nothing confined; the warm-up is not counted."""
+    return float(_run([sys.executable, "-c", _BARE, lab, *map(str, paths)], folder).split()[-1])
+
+
+def ours(jobs: int) -> Way:
+    """`onnxlab grade`, its start and its reports included."""
+    return lambda folder, lab, paths: _grade(folder, paths, ["--jobs", str(jobs)])
+
+
+def on_dask(folder: Path, lab: str, paths: list[Path]) -> float:
+    """`onnxlab grade --dask` on a scheduler and two workers of this machine, which run already."""
+    base = [sys.executable, "-m", "dask"]
+    alone = ["--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"]
+    file = folder / "scheduler.json"
+    with contextlib.ExitStack() as running:
+        running.enter_context(
+            _started([*base, "scheduler", "--port", "0", "--scheduler-file", str(file), *alone])
+        )
+        while not (file.exists() and file.read_text()):
+            time.sleep(0.1)
+        address = json.loads(file.read_text())["address"]
+        workers = [*base, "worker", address, "--nworkers", "2", "--nthreads", "1", *alone]
+        running.enter_context(_started(workers))
+        time.sleep(5)
+        return _grade(folder, paths, ["--dask", address])
+
+
+def nbgrader(folder: Path, lab: str, paths: list[Path]) -> float:
+    """`nbgrader autograde` for all of them in one command."""
+    course = folder / "course"
+    (course / "source" / lab).mkdir(parents=True)
+    shutil.copy(ROOT / "solutions" / f"{lab}.ipynb", course / "source" / lab)
+    _run([sys.executable, "-m", "nbgrader", "generate_assignment", lab], course)
+    for path in paths:
+        place = course / "submitted" / path.parents[1].name / lab
+        place.mkdir(parents=True)
+        shutil.copy(path, place)
+    with _clock() as seconds:
+        _run([sys.executable, "-m", "nbgrader", "autograde", lab], course)
+    return seconds[0]
+
+
+def otter(program: Path) -> Way:
+    """`otter run` for each of them, its way without containers; its tests are the lab's own checks."""
+
+    def grade(folder: Path, lab: str, paths: list[Path]) -> float:
+        tests, out = folder / "tests", folder / "out"
+        tests.mkdir()
+        out.mkdir()
+        points = 0
+        for line in _run([sys.executable, "-c", _EXERCISES, lab], folder).splitlines():
+            name, worth = line.split()
+            points += int(worth)
+            text = _OTTER_TEST.format(name=name, points=int(worth))
+            (tests / f"{name.replace('-', '_')}.py").write_text(text, "utf-8")
+        archive = folder / "autograder.zip"
+        _run([str(program), "generate", "-t", str(tests), "-o", str(archive), "--no-requirements"], folder)
+        with _clock() as seconds:
+            for path in paths:
+                _run(
+                    [str(program), "run", "-a", str(archive), "-o", str(out), "--no-logo", str(path)], folder
+                )
+        found = json.loads((out / "results.json").read_text("utf-8"))
+        assert sum(float(each["score"]) for each in found["tests"] if "score" in each) == points, found
+        return seconds[0]
+
+    return grade
+
+
+def nbclient(folder: Path, lab: str, paths: list[Path]) -> float:
+    """Each notebook in a fresh kernel, by nbclient; nothing is marked."""
+    code = "import nbformat, sys\nfrom nbclient import NotebookClient\n"
+    code += "for p in sys.argv[1:]: NotebookClient(nbformat.read(p, 4), kernel_name='python3').execute()"
+    with _clock() as seconds:
+        _run([sys.executable, "-c", code, *map(str, paths)], folder)
+    return seconds[0]
+
+
+class Memory:
+    """Looks at the memory of all processes below this one, now and then.
+
+    What they share is counted once (PSS), which only root may read of everybody.
+
+    Attributes:
+        most: The most that all had together, in MB; 0 if it could not be read.
+        most_of_one: The most that a process with a certain word in its command had, in MB.
+    """
+
+    def __init__(self, every: float, word: str = "") -> None:
+        self.most = self.most_of_one = 0.0
+        self._every, self._word = every, word.encode()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+
+    def __enter__(self) -> "Memory":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._over.wait(self._every):
+            parts = {each: _proportional(each) for each in _below(os.getpid())}
+            self.most = max(self.most, sum(parts.values()))
+            for each, part in parts.items():
+                with contextlib.suppress(OSError):
+                    if self._word and self._word in Path(f"/proc/{each}/cmdline").read_bytes():
+                        self.most_of_one = max(self.most_of_one, part)
+
+
+_EXERCISES = """
+import sys
+from onnxlab.labs.exercise import lab
+for each in lab(sys.argv[1]).exercises:
+    print(each.id, each.points)
+"""
+
+
+def _grade(folder: Path, paths: list[Path], options: list[str]) -> float:
+    with _clock() as seconds:
+        command = [sys.executable, "-m", "onnxlab.cli", "grade", str(folder), "--out", str(folder / "out")]
+        printed = _run([*command, *options], folder)
+    assert f"{len(paths):,} submissions" in printed, printed
+    assert "not graded" not in printed, printed
+    return seconds[0]
+
+
+def _run(command: list[str], folder: Path) -> str:
+    """Run a program to its end and return what it printed."""
+    done = subprocess.run(command, cwd=folder, env=_variables(), capture_output=True, text=True)
+    if done.returncode:
+        msg = f"{' '.join(command[:5])} failed:\n{done.stdout[-1000:]}\n{done.stderr[-2000:]}"
+        raise SystemExit(msg)
+    return done.stdout
+
+
+@contextmanager
+def _started(command: list[str]) -> Iterator[None]:
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(command, env=_variables(), stdout=quiet, stderr=quiet)
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _variables() -> dict[str, str]:
+    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return os.environ | {"PATH": programs, "ORT_DISABLE_TELEMETRY": "1"}
+
+
+@contextmanager
+def _clock() -> Iterator[list[float]]:
+    taken: list[float] = []
+    began = time.perf_counter()
+    yield taken
+    taken.append(time.perf_counter() - began)
+
+
+def _below(top: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            text = (place / "stat").read_text("utf-8", "replace")
+            children.setdefault(int(text.rpartition(")")[2].split()[1]), []).append(int(place.name))
+    found, waiting = [], [top]
+    while waiting:
+        more = children.get(waiting.pop(), [])
+        found += more
+        waiting += more
+    return found
+
+
+def _proportional(process: int) -> float:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
