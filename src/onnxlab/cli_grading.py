@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from onnxlab.classroom.gradebook import Booked
     from onnxlab.grading.intake import Intake
     from onnxlab.grading.ledger import Ledger
     from onnxlab.grading.levels import Level
@@ -130,27 +129,29 @@ def _into_folder(
                 gradescope.write_gradescope(
                     options.out / "gradescope" / f"{safe_name(student)}.json", list(rows)
                 )
-        booked = _into_gradebook(options, intake, ledger) if options.gradebook else None
         print(summary.summary_text(standings))
         print(f"\nGrades: {options.out / 'grades.csv'}; feedback: {options.out / 'feedback'}")
-        if booked:
-            print(f"In the gradebook: {booked.submissions} submissions.")
         print(results.count(ledger.rows(), failures).line())
-    for (student, name), reason in failures.items():
-        print(f"not graded: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
-    skipped = booked.skipped if booked else ()
-    for student, name, reason in skipped:
-        print(f"not in the gradebook: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
-    return 1 if failures or skipped else 0
+        for (student, name), reason in failures.items():
+            print(f"not graded: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
+        booked = not options.gradebook or _into_gradebook(options, intake, ledger)
+    return 1 if failures or not booked else 0
 
 
-def _into_gradebook(options: argparse.Namespace, intake: "Intake", ledger: "Ledger") -> "Booked":
+def _into_gradebook(options: argparse.Namespace, intake: "Intake", ledger: "Ledger") -> bool:
+    """Write into nbgrader's gradebook; return whether all of it is there."""
     from onnxlab.classroom.gradebook import book
     from onnxlab.display.graph_image import graph_image
     from onnxlab.grading import evidence
+    from onnxlab.grading.plain_text import plain
 
+    print("Writing into the gradebook ...", flush=True)
     kept = partial(evidence.kept, options.out)
-    return book(options.submissions, intake.submissions, ledger.rows(), picture=graph_image, kept=kept)
+    found = book(options.submissions, intake.submissions, ledger.rows(), picture=graph_image, kept=kept)
+    for student, name, reason in found.skipped:
+        print(f"not in the gradebook: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
+    print(f"In the gradebook: {found.submissions} of {len(intake.submissions)} submissions.")
+    return not found.skipped
 
 
 def _level(asked: str) -> "Level | None":

@@ -134,6 +134,16 @@ def test_an_instructors_own_nbgrader_course_gets_the_labs(tmp_path):
 
 
 @pytest.mark.slow
+def test_settings_without_the_courses_name_are_said(course):
+    config = course / "nbgrader_config.py"
+    config.write_text("\n".join(line for line in config.read_text().splitlines() if "course_id" not in line))
+    again = make_class(course, start=ROOT)
+    assert again.kept == ("nbgrader_config.py",)
+    (problem,) = again.problems
+    assert 'course_id = "spring-2027"' in problem
+
+
+@pytest.mark.slow
 def test_nbgraders_own_commands_take_the_class(course, tmp_path):
     """Generate, release, fetch, submit, collect: what instructors and learners type, unchanged."""
     learner = tmp_path / "learner"

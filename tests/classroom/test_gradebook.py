@@ -2,7 +2,11 @@
 
 import contextlib
 import copy
+import os
+import random
+import signal
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -403,6 +407,42 @@ def test_a_locked_gradebook_loses_nothing(course, capsys):
     assert rows_of(root(course)) == before
     assert grade(course, **marks).submissions == 2
     assert points(course) == {"ada": CHECKS, "ben": CHECKS}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks the writer")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_run_that_is_killed_is_made_good_by_the_next(course):
+    students = [f"s{number:02}" for number in range(20)]
+    for student in students:
+        hand_in(root(course), student, notebook("labs"))
+    marks = {each: [PASSED, WRONG, UNTOUCHED, PASSED] for each in students}
+    rows, chance, killed = graded(course, marks), random.Random(5), 0
+    for target in sorted(chance.sample(range(1, 20), 8)):
+        if (child := os.fork()) == 0:
+            try:
+                write(course, rows)
+            finally:
+                os._exit(0)
+        while not (ended := os.waitpid(child, os.WNOHANG)[0]):
+            if sum(1 for _ in (root(course) / "autograded").glob("*/*/*.ipynb")) >= target:
+                break
+        if not ended:
+            time.sleep(chance.uniform(0, 0.02))  # between the copy and the transaction, or after it
+            os.kill(child, signal.SIGKILL)
+            killed += os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        points(course)  # the gradebook can be read at any time
+    assert killed > 4
+    assert write(course, rows) == Booked(20, ())
+    expected = {
+        f"check-{each.id}": each.points * place for each, place in zip(EXERCISES, (1, 0, 0, 1), strict=True)
+    }
+    assert points(course) == dict.fromkeys(students, expected)
+    assert all(each["autograded"] and not each["needs_manual_grade"] for each in formgrader(course).values())
+    for student in students:
+        graded_copy(course, student)
+    names = {path.name for path in (root(course) / "autograded").rglob("*") if path.is_file()}
+    assert names == {f"{LAB}.ipynb", "timestamp.txt", "submission_secret.txt"}
 
 
 def test_a_folder_that_takes_nothing_stops_before_the_gradebook(course):

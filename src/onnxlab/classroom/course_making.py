@@ -102,7 +102,11 @@ def make_class(path: Path, name: str | None = None, *, start: Path | None = None
             write_whole(file, data)
             (added if found is None else updated).append(relative)
     folder = replace(folder, written=written)
-    problems = _hand_out(course_at(folder.path), {Path(each).stem for each in [*added, *updated]})
+    course = course_at(folder.path)
+    problems = _hand_out(course, {Path(each).stem for each in [*added, *updated]})
+    if course.name != folder.name:
+        line = f'c.CourseDirectory.course_id = "{folder.name}"'
+        problems.append(f"{folder.config.name} names the course {course.name!r}: write {line} into it.")
     if folder.gradebook.exists():
         folder.gradebook.chmod(0o600)
     write_whole(folder.path / CLASS_FILE, as_json(folder))

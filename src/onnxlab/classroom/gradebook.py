@@ -150,6 +150,8 @@ class _Writing:
         }
         text = graded_copy(cells, master.content, results, rows[0].submission_note)
         folder = self._course.folder("autograded", submission.student, assignment)
+        for torn in folder.glob(".writing-*"):  # of a run that was killed; nbgrader would pass it on
+            torn.unlink(missing_ok=True)
         _put(folder / f"{master.notebook}.ipynb", text.encode("utf-8", "backslashreplace"))
         for name in _BESIDE:
             try:

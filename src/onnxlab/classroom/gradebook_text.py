@@ -60,5 +60,6 @@ def shown(row: Graded, section: str) -> Shown:
         section: The same as HTML, from `onnxlab.grading.feedback.exercise_section`.
     """
     points = f"{row.exercise}: {row.points} of {row.possible} points"
-    html = f'<style>\n{_STYLE}\n</style>\n<div class="onnxlab">{section}</div>'
+    # A student's text in it is no formula: MathJax would make links of some.
+    html = f'<style>\n{_STYLE}\n</style>\n<div class="onnxlab tex2jax_ignore">{section}</div>'
     return Shown(f"{points}\n{result_text(row)}", html)
