@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -169,3 +170,38 @@ def test_a_server_that_ends_is_said_and_what_was_shown_stays(browser: Browser, t
     expect(page.locator("#summary")).to_contain_text("The server does not answer.", timeout=30_000)
     assert page.locator("#grid td.passed").count() == 1
     page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="a class is served on Linux")
+def test_behind_a_hub_the_instructor_sees_it_live_and_learners_do_not(browser: Browser):
+    pytest.importorskip("jupyterhub")
+    from hub_room import INSTRUCTOR_PASSWORD, PIN, ROOM_PASSWORD, hub
+
+    def signed_in(url: str, name: str, password: str) -> Page:
+        page = browser.new_context().new_page()
+        page.set_default_timeout(60_000)
+        page.goto(f"{url}services/room/")
+        page.fill("[name=username]", name)
+        page.fill("[name=password]", password)
+        page.fill("[name=pin]", PIN)
+        page.keyboard.press("Enter")
+        return page
+
+    with tempfile.TemporaryDirectory(prefix="onnxlab-test-", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o755)  # learners may be users of their own, who have to get in
+        folder = Path(name, "class")
+        with hub(folder) as running:
+            learner = signed_in(running.url, "ada", ROOM_PASSWORD)
+            expect(learner.locator("body")).to_contain_text("403")
+            page = signed_in(running.url, "instructor", INSTRUCTOR_PASSWORD)
+            expect(page.locator("#summary")).to_contain_text("learner", timeout=60_000)
+            people(folder, 4)
+            expect(page.locator("#grid td.passed")).not_to_have_count(0)
+            with page.expect_download() as saved:
+                page.click("#exercises-csv")
+            assert "asinh-symbolic" in Path(saved.value.path()).read_text()
+            page.context.clear_cookies()
+            expect(page.locator("#summary")).to_contain_text("You are signed out")
+            for each in (learner, page):
+                each.context.close()
