@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["add_grade"]
 
 _AUTOMATIC, _NONE = "auto", "none"
+_UNCONFINED = "Nothing confines the notebooks: they can read, change and send whatever you can."
+_SLOW = (
+    "Each starts a Python of its own, which takes seconds. Linux has a sandbox and fast starts: a machine, a "
+    "virtual machine or a container; on Windows, WSL2."
+)
 
 
 def add_grade(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -107,12 +112,15 @@ def _into_folder(
     from onnxlab.grading.intake import safe_name
     from onnxlab.grading.ledger import Ledger, facts
     from onnxlab.grading.plain_text import plain
+    from onnxlab.grading.pool import can_fork
 
     line = _Line()
     run = facts(level or _NONE) | {"judges": judges}
     with Ledger(options.out, run, options.seed) as ledger:
         for note in ledger.notes:
             print(note)
+        if level is None:
+            print(_UNCONFINED if can_fork() else f"{_UNCONFINED} {_SLOW}")
         todo = sum(not ledger.done(each) for each in intake.submissions)
         print(f"{len(intake.submissions)} submissions, {todo} to grade. Isolation: {level or _NONE}.")
         grade(intake, ledger, told=line.show)

@@ -18,6 +18,7 @@ from onnxlab.grading.sandbox import probe
 print(json.dumps({level: probe(level) for level in Level}))
 """
 _PROBE_SECONDS = 60.0
+_LINUX_ONLY = "that takes Linux: a machine, a virtual machine or a container; on Windows, WSL2"
 
 
 class NoIsolation(OnnxLabError):
@@ -88,8 +89,8 @@ def available() -> dict[Level, str]:
     Returns:
         For each level, why this machine does not have it; "" where it has.
     """
-    if sys.platform == "win32":
-        return dict.fromkeys(Level, "Windows cannot confine a process this way; grade in WSL2 or on Linux")
+    if sys.platform != "linux":
+        return dict.fromkeys(Level, _LINUX_ONLY)
     try:
         done = subprocess.run(
             [sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_SECONDS, check=True
@@ -111,4 +112,5 @@ def strongest() -> Level:
         if not reasons[level]:
             return level
     msg = "This machine cannot confine submissions."
-    raise NoIsolation(msg, reasons[Level.POSIX], "Grade on Linux; on Windows in WSL2.")
+    then = "Grade there; or, only notebooks that you trust, with --isolation none."
+    raise NoIsolation(msg, reasons[Level.POSIX], then)

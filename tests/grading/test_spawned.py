@@ -1,0 +1,73 @@
+"""Grading where no process is forked and nothing confined, as on macOS and Windows; tried on any system."""
+
+import pytest
+from adversaries import Adversary, notebook_of
+
+from onnxlab import cli
+from onnxlab.grading import levels, pool
+from onnxlab.grading.intake import find
+from onnxlab.grading.ledger import Ledger, facts
+from onnxlab.grading.levels import Limits
+from onnxlab.grading.pool import Forks, Processes, processes
+from onnxlab.grading.run import grade
+
+pytestmark = pytest.mark.slow
+CLASS = (
+    Adversary("right", 15),
+    Adversary("one wrong", 11, body='return g.op("Atan", x)'),
+    Adversary("ends its process", 0, before="import os\nos._exit(0)"),
+)
+
+
+def hand_in(folder, adversaries):
+    for each in adversaries:
+        (folder / each.name).mkdir(parents=True)
+        (folder / each.name / "lab04_asinh.ipynb").write_bytes(notebook_of(each))
+    return folder
+
+
+def marks(ledger):
+    found = {}
+    for row in ledger.rows():
+        found[row.student] = found.get(row.student, 0) + row.points
+    return found
+
+
+def test_a_class_gets_the_same_marks(tmp_path):
+    intake = find(hand_in(tmp_path / "class", CLASS))
+    with Ledger(tmp_path / "out", facts("none"), 5) as ledger:
+        grade(intake, ledger, level=None, limits=Limits(wall=120), pool=Processes())
+        assert ledger.failures == {}
+        assert marks(ledger) == {each.name: each.points for each in CLASS}
+
+
+def test_a_notebook_that_never_ends_is_left(tmp_path):
+    """In native code, and so past every limit that Python itself can keep."""
+    endless = "import torch, threading\nthreading.Lock().acquire() or None\nlock = threading.Lock()\n"
+    endless += "lock.acquire()\nimport signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})\n"
+    intake = find(hand_in(tmp_path / "class", (Adversary("endless", 0, before=endless + "lock.acquire()"),)))
+    with Ledger(tmp_path / "out", facts("none"), 5) as ledger:
+        grade(intake, ledger, level=None, limits=Limits(wall=2), pool=Processes())
+        assert {row.status for row in ledger.rows()} == {"timed out"}
+
+
+def test_the_instructor_is_told_what_is_missing(tmp_path, monkeypatch, capsys):
+    hand_in(tmp_path / "class", CLASS[:1])
+    command = ["grade", str(tmp_path / "class"), "--out", str(tmp_path / "out"), "--jobs", "1"]
+    monkeypatch.setattr(pool, "can_fork", lambda: False)
+    assert isinstance(processes(fork=True), Forks)
+    assert not isinstance(processes(), Forks)
+    levels.available.cache_clear()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(levels.sys, "platform", "darwin")
+        assert cli.main(command) == 1
+    levels.available.cache_clear()
+    refused = capsys.readouterr().err
+    assert "WSL2" in refused
+    assert "--isolation none" in refused
+    assert len(refused.splitlines()) <= 3
+    assert cli.main([*command, "--isolation", "none", "--time", "120"]) == 0
+    said = capsys.readouterr().out
+    assert "Nothing confines the notebooks" in said
+    assert "WSL2" in said
+    assert "exercises: 4 passed" in said
