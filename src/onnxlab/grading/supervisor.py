@@ -21,13 +21,12 @@ from onnxlab.grading.private_judges import NONE, PrivateJudges
 from onnxlab.grading.private_parts import JudgeBroken, expected
 from onnxlab.grading.sandbox import why_it_failed
 from onnxlab.grading.taking import read_json, take_out
-from onnxlab.grading.tasks import CELLS, FINDINGS, JUDGES, NOTES, SECRET, Task
+from onnxlab.grading.tasks import CELLS, FINDINGS, JUDGES, NOTES, PREFIX, SECRET, Task
 from onnxlab.grading.users import throw_away_user
 from onnxlab.labs.outcome import Outcome
 
 __all__ = ["PREFIX", "Marked", "SandboxFailed", "mark", "sweep"]
 
-PREFIX = "onnxlab-grade-"
 _TEXT = 2000  # characters of anything a submission says
 _RUNS, _PLACES = 200, 64  # so that two graders at a time seldom use the same throw-away users
 

@@ -5,7 +5,10 @@ from dataclasses import asdict, dataclass, field
 
 from onnxlab.grading.levels import Level, Limits
 
-__all__ = ["CELLS", "FINDINGS", "JUDGES", "NOTES", "PRODUCTION", "SECRET", "Task"]
+__all__ = ["CELLS", "FINDINGS", "JUDGES", "NOTES", "PREFIX", "PRODUCTION", "SECRET", "Task"]
+
+PREFIX = "onnxlab-grade-"
+"""How the names of temporary folders begin; the number of the process that made it follows."""
 
 # The files of a submission's folder, and of each exercise's in it.
 CELLS, NOTES, PRODUCTION = "cells.json", "notes.json", "production.json"

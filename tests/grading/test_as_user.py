@@ -1,0 +1,91 @@
+"""The whole command as an ordinary user: the same marks, and nothing of the grader's within reach."""
+
+import csv
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from adversaries import HONEST, Adversary, notebook_of
+
+from onnxlab.grading.levels import Level, available
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="users and /proc are Linux's"),
+]
+ORDINARY = Path(__file__).with_name("ordinary.py")
+NOBODY = 65534
+_REACH = """
+import ctypes, os
+seen, REACHED = 0, []
+for name in filter(str.isdigit, os.listdir("/proc")):
+    try:
+        command = open(f"/proc/{name}/cmdline", "rb").read()
+        own = b"Uid:\\t%d" % os.getuid() in open(f"/proc/{name}/status", "rb").read()
+    except OSError:
+        continue
+    if int(name) == os.getpid() or not own or b"onnxlab" not in command:
+        continue
+    seen += 1
+    for what in ("mem", "environ"):
+        try:
+            open(f"/proc/{name}/{what}", "r+b" if what == "mem" else "rb").read(0)
+            REACHED.append(name)
+        except OSError:
+            pass
+    if ctypes.CDLL(None).ptrace(0x4206, int(name), None, None) == 0:
+        REACHED.append(name)
+if seen < 2:
+    REACHED.append("the grader was not seen, so nothing was tried")
+"""
+CURIOUS = Adversary(
+    "curious", 15, before=_REACH, body='return g.op("Atan", x) if REACHED else g.op("Asinh", x)'
+)
+
+
+def hand_in(folder: Path, adversaries: tuple[Adversary, ...]) -> Path:
+    for each in adversaries:
+        (folder / each.name).mkdir(parents=True)
+        (folder / each.name / "lab04_asinh.ipynb").write_bytes(notebook_of(each))
+    return folder
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that everybody may enter, as pytest's own is not."""
+    with tempfile.TemporaryDirectory(prefix="onnxlab-as-user-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def graded(folder: Path, home: Path, *options: str) -> dict[str, int]:
+    """Grade as an ordinary user; return each student's points."""
+    home.mkdir()
+    out = home / "out"
+    command = [sys.executable, "-m", "onnxlab.cli", "grade", str(folder), "--out", str(out), *options]
+    if os.geteuid() == 0:
+        os.chown(home, NOBODY, NOBODY)
+        command = [sys.executable, str(ORDINARY), str(NOBODY), str(home), *command]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list(home.iterdir()) == [out]
+    with (out / "grades.csv").open(newline="", encoding="utf-8-sig") as file:
+        return {row["student"]: int(row["total"]) for row in csv.DictReader(file)}
+
+
+def test_the_same_marks(place: Path) -> None:
+    chosen = (HONEST[0], HONEST[2], HONEST[4])
+    found = graded(hand_in(place / "class", chosen), place / "home")
+    assert found == {each.name: each.points for each in chosen}
+
+
+def test_at_the_weakest_level_the_graders_memory_is_out_of_reach(place: Path) -> None:
+    """Where the submission is the grader's own user and sees its processes."""
+    if available()[Level.POSIX]:
+        pytest.skip(available()[Level.POSIX])
+    found = graded(hand_in(place / "class", (CURIOUS,)), place / "home", "--isolation", "posix")
+    assert found == {"curious": 15}
