@@ -212,6 +212,16 @@ def test_a_submission_the_grader_failed_over_is_not_zero(course):
     assert not seen["ben"]["autograded"]
 
 
+def test_what_is_handed_in_while_grading_waits_for_the_next_run(course):
+    path = hand_in(root(course), "ada", notebook("labs"))
+    rows, submissions = graded(course, {"ada": [PASSED] * 4}), find(root(course)).submissions
+    path.write_bytes(b"{}")
+    drawn = {"picture": lambda model, highlight: "", "kept": lambda name: None}
+    ((student, _, reason),) = book(root(course), submissions, rows, **drawn).skipped
+    assert (student, "handed in again" in reason) == ("ada", True)
+    assert points(course) == {}
+
+
 def test_cells_that_are_gone_doubled_or_renamed_cost_nobody_a_point(course):
     gone = notebook()
     gone.cells = [cell for cell in gone.cells if "nbgrader" not in cell.metadata]
@@ -312,6 +322,18 @@ def test_being_late_costs_what_the_instructor_said(course):
     hand_in(root(course), "ada", notebook(), when="2026-11-18 10:00:00 UTC")
     grade(strict, ada=[PASSED] * 4)
     assert penalty(strict) == (0, None)
+
+
+def test_a_plugin_for_late_work_that_raises_is_named(course):
+    with course.gradebook() as gradebook:
+        gradebook.update_or_create_assignment(LAB, duedate="2026-11-19 10:00:00 UTC")
+    hand_in(root(course), "ada", notebook("labs"))
+    plugin = "from nbgrader.plugins import BasePlugin\nclass Own(BasePlugin):\n"
+    plugin += "    def late_submission_penalty(self, *given):\n        raise KeyError('no such rule')\n"
+    broken = settings(course, f"{plugin}c.AssignLatePenalties.plugin_class = Own")
+    with pytest.raises(CourseUnusable, match="no such rule"):
+        grade(broken, ada=[PASSED] * 4)
+    assert points(course)["ada"] == CHECKS
 
 
 def penalty(course: Course) -> tuple[float, float | None]:

@@ -7,21 +7,18 @@ and writing the same twice changes nothing. Scores, comments and extra credit th
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onnxlab.classroom.gradebook_copy import handed_in_at, remembering, write_copy
 from onnxlab.classroom.gradebook_master import KnownLab, check_cell, master_of, notebook_of
-from onnxlab.classroom.gradebook_notebook import graded_copy
-from onnxlab.classroom.gradebook_text import comment, shown
+from onnxlab.classroom.gradebook_text import comment
 from onnxlab.classroom.nbgrader_course import Course, CourseUnusable, course_at
-from onnxlab.errors import OnnxLabError
-from onnxlab.grading.feedback import Picture, exercise_section
-from onnxlab.grading.intake import Submission, read
+from onnxlab.grading.feedback import Picture
+from onnxlab.grading.intake import Submission
 from onnxlab.grading.ledger import Graded
-from onnxlab.grading.submission_cells import NotebookUnreadable, whole_cells
-from onnxlab.grading.whole_files import write_whole
 from onnxlab.labs.outcome import Evidence
 
 if TYPE_CHECKING:
@@ -30,8 +27,6 @@ if TYPE_CHECKING:
     from nbgrader.api import Gradebook
 
 __all__ = ["Booked", "book", "check_course"]
-
-_BESIDE = ("timestamp.txt", "submission_secret.txt")  # what nbgrader needs to know and to release feedback
 
 
 @dataclass(frozen=True)
@@ -89,7 +84,7 @@ def book(
         CannotWrite: If a graded copy cannot be written.
     """
     course = course_at(folder)
-    drawing = _remembering(picture)
+    drawing = remembering(picture)
     found = {(each.student, each.lab, each.digest): each for each in submissions}
     written, skipped = 0, []
     with course.gradebook() as open_book:
@@ -131,33 +126,15 @@ class _Writing:
             master = self._master(assignment, submission.lab)
             if isinstance(master, str):
                 return master
-            stamp = _timestamp(place)
-            self._copy(submission, rows, assignment, master)
+            stamp = handed_in_at(place)
+            folder = self._course.folder("autograded", submission.student, assignment)
+            if not write_copy(folder, submission, rows, master, self._picture, self._kept):
+                return "It was handed in again while it was graded: run the same command again."
             self._record(submission, rows, assignment, master, stamp)
         except (SQLAlchemyError, InvalidEntry) as error:
             self._book.db.rollback()
             raise _interrupted(error) from None
         return ""
-
-    def _copy(self, submission: Submission, rows: list[Graded], assignment: str, master: KnownLab) -> None:
-        try:
-            cells = whole_cells(read(submission.path))
-        except NotebookUnreadable:
-            cells = []  # the rows say why
-        results = {
-            check_cell(row.exercise): shown(row, exercise_section(row, self._picture, self._kept))
-            for row in rows
-        }
-        text = graded_copy(cells, master.content, results, rows[0].submission_note)
-        folder = self._course.folder("autograded", submission.student, assignment)
-        for torn in folder.glob(".writing-*"):  # of a run that was killed; nbgrader would pass it on
-            torn.unlink(missing_ok=True)
-        _put(folder / f"{master.notebook}.ipynb", text.encode("utf-8", "backslashreplace"))
-        for name in _BESIDE:
-            try:
-                _put(folder / name, read(submission.path.with_name(name)), private=True)
-            except NotebookUnreadable:  # not there, or no ordinary file
-                (folder / name).unlink(missing_ok=True)
 
     def _record(
         self,
@@ -202,39 +179,14 @@ class _Writing:
 
         resources = {"notebook": name, "assignment": assignment, "student": student}
         resources["db_url"] = self._course.directory.db_url
-        AssignLatePenalties(config=self._course.settings).preprocess(
-            nbformat.v4.new_notebook(), {"nbgrader": resources}
-        )
-        self._book.db.expire_all()
-
-
-def _put(path: Path, data: bytes, *, private: bool = False) -> None:
-    """Write a file, if it is not what is there: most of a class is not new."""
-    if not (path.is_file() and path.read_bytes() == data):
-        write_whole(path, data, private=private)
-
-
-def _timestamp(folder: Path) -> "datetime | None":
-    """When a submission was handed in, as nbgrader noted it; None if it did not, or nobody can tell."""
-    from nbgrader.utils import parse_utc
-
-    try:
-        text = read(folder / "timestamp.txt").decode().strip()
-        found: datetime | None = parse_utc(text) if text else None
-    except (NotebookUnreadable, ValueError, OverflowError, TypeError):
-        return None
-    return found
-
-
-def _remembering(picture: Picture) -> Picture:
-    @lru_cache(maxsize=64)
-    def draw(model: bytes, highlight: tuple[str, ...]) -> str:
+        settings = self._course.settings
         try:
-            return picture(model, highlight)
-        except OnnxLabError:
-            return '<p class="aside">This graph could not be drawn.</p>'
-
-    return lambda model, highlight: draw(model, tuple(highlight))
+            AssignLatePenalties(config=settings).preprocess(
+                nbformat.v4.new_notebook(), {"nbgrader": resources}
+            )
+        except Exception as error:  # the plugin can be the instructor's own
+            raise _interrupted(error) from None
+        self._book.db.expire_all()
 
 
 def _interrupted(error: Exception) -> CourseUnusable:
