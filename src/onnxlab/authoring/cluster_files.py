@@ -23,7 +23,7 @@ PYTHON = "3.11"
 """What the image runs: the oldest that the course supports, which the tests run on most often."""
 
 # As measured, docs/kubernetes.md: what a server with a kernel needs, and what a learner may have at most.
-_MEMORY = {"memory-guarantee": "512M", "memory-limit": "2G"}
+_MEMORY = {"memory-guarantee": "1G", "memory-limit": "2G"}
 _REPOSITORY = "registry.example.org/onnxlab"
 _FOLDER = Path("docs", "kubernetes")
 _MARKED = ("Dockerfile", "values.yaml", "class.yaml", "grading.yaml")
