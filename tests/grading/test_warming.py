@@ -1,0 +1,117 @@
+"""What a warm process has loaded, and that having it loaded changes nothing. Each in a Python of its own."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from onnxlab.labs.exercise import LABS
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="a warm process forks, on Linux"),
+]
+_LOADED = """
+import json, os, sys
+from pathlib import Path
+from onnxlab.grading import judging_task, student_task, warming
+from onnxlab.grading.submission_cells import cells_of
+from onnxlab.grading.tasks import CELLS, SECRET, JUDGES, Task
+from onnxlab.labs.exercise import labs
+warming.load()
+warming.load_exporter()
+work = Path(sys.argv[1])
+for lab in labs():
+    folder = work / lab.name
+    folder.mkdir()
+    cells = cells_of(Path(sys.argv[2], f"{lab.name}.ipynb").read_bytes())
+    (folder / CELLS).write_text(json.dumps(cells))
+    ids = tuple(each.id for each in lab.exercises)
+    for kind, run in (("student", student_task.run), ("judge", judging_task.run)):
+        (folder / SECRET).write_text("7")
+        (folder / JUDGES).write_text("")
+        if not os.fork():
+            before, quiet = set(sys.modules), os.open(os.devnull, os.O_WRONLY)
+            os.dup2(quiet, 1)
+            run(Task("", kind, str(folder), lab.name, ids, 7, None), folder)
+            (folder / f"{kind}.imported").write_text(json.dumps(sorted(set(sys.modules) - before)))
+            os._exit(0)
+        os.wait()
+"""
+_EXPORTS = """
+import functools, sys, torch
+from onnxlab.facts.export import Exporter, export
+from onnxlab.grading import warming
+from onnxscript import opset18 as op
+
+class Asinh(torch.nn.Module):
+    def forward(self, x):
+        return torch.asinh(x)
+
+def translated(self):
+    return op.Neg(self)
+
+def written(**options):
+    return export(Asinh(), torch.ones(2), Exporter.TORCH_EXPORT, opset_version=18, **options).model
+
+written()  # the first one numbers its nodes differently from all later ones, if it does
+plain = written()
+warming.load()
+warming.load_exporter()
+table = {torch.ops.aten.asinh.default: translated}
+assert written() == plain
+other = written(custom_translation_table=table)
+assert other != plain, "the table was not used"
+assert written() == plain, "a table stayed"
+assert written(custom_translation_table=table) == other
+"""
+_THREADS = """
+import os
+from onnxlab.grading import huge_pages, warming
+warming.load()
+import numpy
+import onnxruntime as ort
+from onnxlab.labs.judging import expected_model
+model = expected_model('<ir_version: 8, opset_import: ["" : 9]> g (float[N] x) => (float[N] y) {y = Sin(x)}')
+kept = bytes(range(256)) * 40_000
+sessions = [ort.InferenceSession(model) for _ in range(5)]
+assert len(os.listdir("/proc/self/task")) == 1
+asked = ort.SessionOptions()
+asked.intra_op_num_threads = 3
+sessions.append(ort.InferenceSession(model, asked, providers=["CPUExecutionProvider"]))
+assert len(os.listdir("/proc/self/task")) == 3
+assert sessions[0].run(None, {"x": numpy.zeros(1, "float32")})[0] == [0.0]
+huge_pages.use_huge_pages()
+assert kept == bytes(range(256)) * 40_000
+"""
+
+
+def run(code: str, *arguments: object) -> None:
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    one = {
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "ORT_DISABLE_TELEMETRY": "1",
+    }
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=os.environ | one)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_forks_import_nothing_more(tmp_path, pytestconfig):
+    """Each import in a fork is one for every submission."""
+    run(_LOADED, tmp_path, pytestconfig.rootpath / "solutions")
+    for lab in LABS:
+        for kind in ("student", "judge"):
+            imported = json.loads((tmp_path / lab / f"{kind}.imported").read_text())
+            assert len(imported) <= 2, f"{lab}, {kind}: {imported}"
+            assert not [name for name in imported if name.startswith("onnxlab")], imported
+
+
+def test_exports_stay_as_they_are():
+    run(_EXPORTS)
+
+
+def test_a_session_works_in_the_thread_that_calls_it_unless_told_otherwise():
+    run(_THREADS)
