@@ -348,6 +348,7 @@ def ask(address):
         return reply.status, reply.read()
 
 
+@pytest.mark.slow
 def test_the_server_answers_only_below_its_secret_and_says_what_is_new(folder):
     write(folder, "ada", {ASINH.id: passed(NOW)})
     with served(folder) as address:
@@ -372,6 +373,8 @@ def test_no_folder_and_no_port_are_messages(tmp_path, capsys):
 
     assert main(["class", "room", str(tmp_path / "no")]) == 1
     assert "There is no folder" in capsys.readouterr().err
+    assert main(["class", "room", str(tmp_path), "--no-browser", "--port", "99999"]) == 1
+    assert "99999 is not a port" in capsys.readouterr().err
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

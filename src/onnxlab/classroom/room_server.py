@@ -16,6 +16,7 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, HTTPError, RequestHandler
 
 from onnxlab.classroom.room_exercises import room_exercises
+from onnxlab.classroom.room_files import ProgressFiles
 from onnxlab.classroom.room_names import Names
 from onnxlab.classroom.room_tables import exercises_csv, learners_csv, view_json
 from onnxlab.classroom.room_view import Room, RoomView
@@ -145,17 +146,20 @@ def serve_room(folder: Path, title: str, port: int, ready: Callable[[str], None]
     """
 
     async def run() -> None:
-        live = LiveRoom(folder, title)
-        await live.view()  # a folder that cannot be read is said now
-        prefix = f"/{secrets.token_urlsafe(24)}/"
-        server = HTTPServer(
-            Application(room_routes(prefix, live), compress_response=True, log_function=_silent)
-        )
+        ProgressFiles(folder)  # what is wrong is said before the labs are loaded
+        if not 0 <= port <= 65535:
+            msg = f"{port} is not a port."
+            raise PortTaken(msg, "Ports go from 1 to 65535.", "Leave out --port: a free one is found.")
         try:
             sockets = bind_sockets(port, "127.0.0.1")
         except OSError as error:
             msg = f"Port {port} cannot be used: {error.strerror}."
             raise PortTaken(msg, "", "Name another one, or leave out --port.") from None
+        live = LiveRoom(folder, title)
+        await live.view()  # a folder that cannot be read is said now
+        prefix = f"/{secrets.token_urlsafe(24)}/"
+        application = Application(room_routes(prefix, live), compress_response=True, log_function=_silent)
+        server = HTTPServer(application)
         server.add_sockets(sockets)
         end = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
