@@ -11,10 +11,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from onnxlab.classroom.accounts import Account, Accounts
+from onnxlab.classroom.accounts import Account
 from onnxlab.classroom.confinement import confine
 from onnxlab.classroom.hub_settings import ServeSettings
-from onnxlab.classroom.learner_server import account_cage, account_user
+from onnxlab.classroom.learner_server import account_cage
 from onnxlab.classroom.naming import name_this_user
 from onnxlab.grading.system_calls import die_with_parent
 
@@ -25,17 +25,18 @@ _LATER_THAN_SERVERS = 5  # so that a click is answered while everybody computes
 
 
 class Learners:
-    """Who may have kernels, and how each is confined."""
+    """Who may have kernels, and how each is confined.
+
+    Known from the hub's notes about servers that were started, not from the accounts' file: a fork has the
+    memory of this process, and what was read there could be read in it.
+    """
 
     def __init__(self, settings: ServeSettings) -> None:
-        """Read the accounts of a class."""
+        """Look into the notes of a hub."""
         self._settings = settings
-        self._accounts = Accounts(settings.hub / "accounts.json")
 
     def admit(self, user: int) -> bool:
-        """Whether a user is one of the class's; somebody may have come since the last time."""
-        if self._of(user) is None:
-            self._accounts.reload()
+        """Whether a user is one of the class's who has, or had, a server."""
         return self._of(user) is not None
 
     def prepare(self, user: int) -> None:
@@ -47,14 +48,13 @@ class Learners:
         os.nice(_LATER_THAN_SERVERS)
         # Any free port, as a kernel wants for itself; and no way to the hub, whom only the server asks.
         confine(replace(cage, bind=(0,), connect=()))
-        name_this_user()
 
     def _of(self, user: int) -> Account | None:
-        for name in self._accounts.names():
-            account = self._accounts.get(name)
-            if account and account_user(self._settings, self._accounts, account) == user:
-                return account
-        return None
+        try:
+            number, name = (self._settings.users / str(user)).read_text().split()
+        except (OSError, ValueError):
+            return None
+        return Account(name, int(number))
 
 
 def main(arguments: list[str]) -> None:
@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> None:
     from onnxlab.kernels.shared import serve
 
     with socket.socket(fileno=int(arguments[0])) as listener:
-        serve(listener, learners.admit, learners.prepare, most=_MOST_KERNELS)
+        serve(listener, learners.admit, learners.prepare, most=_MOST_KERNELS, settle=name_this_user)
 
 
 if __name__ == "__main__":

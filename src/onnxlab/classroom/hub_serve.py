@@ -52,8 +52,8 @@ def serve(settings: ServeSettings, ready: Callable[[], None], told: Callable[[st
         HubFailed: If the hub does not start, or ends.
     """
     prctl(_PR_SET_CHILD_SUBREAPER, 1)  # whatever is left by anything below becomes a child of this process
-    for folder, mode in ((settings.private, 0o700), (settings.running, 0o700), (settings.notices, 0o711)):
-        folder.mkdir(mode=mode, parents=True, exist_ok=True)
+    for folder in (settings.private, settings.running, settings.users):
+        folder.mkdir(mode=0o700, exist_ok=True)
     (settings.hub / "logs").mkdir(mode=0o700, exist_ok=True)
     settings.write()
     hub = None

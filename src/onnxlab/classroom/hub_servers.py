@@ -2,7 +2,8 @@
 
 `hub_serve.py` starts it; the hub asks it through a Unix socket that only the hub's user can reach. A
 connection is one server: a line asks for it, a line says its process, a line says that it ended. If the
-connection ends, so does the server. The process itself runs nobody's code and keeps one thread.
+connection ends, so does the server. The process itself runs nobody's code and keeps one thread. It reads no
+request either: those hold tokens, and its memory is in every fork. The fork reads its own.
 """
 
 import contextlib
@@ -27,7 +28,7 @@ __all__ = ["Request", "main"]
 
 _LARGEST = 1 << 20
 _PR_SET_CHILD_SUBREAPER = 36
-_SECONDS_TO_STOP = 10.0
+_SECONDS_TO_STOP, _SECONDS_TO_ASK = 10.0, 10.0
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Request:
         log: The file for what it says.
         course: The course's folder; "" to leave the learner's as it is.
         exchange: The class's part of nbgrader's exchange.
+        place: The folder that it works in.
     """
 
     cage: str
@@ -49,6 +51,7 @@ class Request:
     log: str
     course: str = ""
     exchange: str = ""
+    place: str = ""
 
     def as_line(self) -> bytes:
         """Return it as it is sent."""
@@ -60,7 +63,6 @@ class _Server:
     """A connection, and the server that was asked for through it."""
 
     connection: socket.socket
-    received: bytes = b""
     process: int = 0
     """The keeper of the server, which ends with it."""
     handle: int = -1
@@ -109,27 +111,19 @@ class _Serving:
             self._waiting.register(connection, selectors.EVENT_READ, server)
 
     def _hear(self, server: _Server) -> None:
+        if not server.process:
+            self._start(server)
+            return
         try:
-            more = server.connection.recv(_LARGEST)
+            heard = server.connection.recv(1024)
         except OSError:
-            more = b""
-        if not more or len(server.received) > _LARGEST:
+            heard = b""
+        if not heard:
             self._waiting.unregister(server.connection)
             server.connection.close()
-            if server.process:
-                self._stop(server)
-            else:
-                self._servers.remove(server)
-            return
-        server.received += more
-        while b"\n" in server.received:
-            line, _, server.received = server.received.partition(b"\n")
-            if server.process:
-                self._stop(server)  # whatever it says: there is nothing else to ask of a running server
-            else:
-                self._start(server, Request(**json.loads(line)))
+        self._stop(server)  # whatever it says: there is nothing else to ask of a running server
 
-    def _start(self, server: _Server, request: Request) -> None:
+    def _start(self, server: _Server) -> None:
         threads = len(list(Path("/proc/self/task").iterdir())) if LINUX else 1
         if threads != 1:
             msg = f"{threads} threads before a fork"
@@ -137,15 +131,16 @@ class _Serving:
         hear, tell = os.pipe()
         process = os.fork()
         if not process:
-            self._waiting.close()
-            for descriptor in (
-                hear,
-                self._listener.fileno(),
-                *(e.connection.fileno() for e in self._servers),
-            ):
-                if descriptor >= 0:
-                    os.close(descriptor)
-            keep(lambda: _become_server(request), tell)
+            try:
+                self._waiting.close()
+                others = [each.connection for each in self._servers if each is not server]
+                for descriptor in (hear, self._listener.fileno(), *(each.fileno() for each in others)):
+                    if descriptor >= 0:
+                        os.close(descriptor)
+                request = _request(server.connection)
+                keep(lambda: _become_server(request), tell)
+            finally:
+                os._exit(1)
         os.close(tell)
         with os.fdopen(hear, "rb") as said:
             number = int(said.read() or b"0")
@@ -174,6 +169,19 @@ class _Serving:
     def _say(self, server: _Server, message: dict[str, int]) -> None:
         with contextlib.suppress(OSError):
             server.connection.sendall(json.dumps(message).encode() + b"\n")
+
+
+def _request(connection: socket.socket) -> Request:
+    """Read what is asked for, in the fork. What asked and went away ends it."""
+    received = b""
+    with connection:
+        connection.settimeout(_SECONDS_TO_ASK)
+        while not received.endswith(b"\n"):
+            more = connection.recv(_LARGEST)
+            if not more or len(received) > _LARGEST:
+                os._exit(1)
+            received += more
+    return Request(**json.loads(received))
 
 
 def keep(serve: Callable[[], NoReturn], tell: int) -> NoReturn:
@@ -237,6 +245,8 @@ def _become_server(request: Request) -> NoReturn:
     name_this_user()
     if request.course:
         _bring_up_to_date(request)
+    if request.place:
+        os.chdir(request.place)
     from jupyterhub.singleuser.extension import main as serve
 
     sys.argv = ["jupyterhub-singleuser", *request.arguments]

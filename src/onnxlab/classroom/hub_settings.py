@@ -91,6 +91,11 @@ class ServeSettings:
         return self.private / "running"
 
     @property
+    def users(self) -> Path:
+        """Which of the machine's users is which account: a file for each, without its PIN."""
+        return self.private / "users"
+
+    @property
     def kernels_socket(self) -> Path:
         """Where learners' servers ask for kernels."""
         return self.runtime / "kernels"

@@ -119,7 +119,8 @@ def getting_ready(wishes: Wishes) -> Iterator[Ready]:
             instructor_user=(owner or own) if own is not None else None,
         )
         own_course(folder, settings.instructor_user)
-        (runtime / "notices").mkdir(mode=0o711)
+        settings.notices.mkdir()
+        settings.notices.chmod(0o711)
         prepare_places(settings, account, settings.instructor_user)
         released = release_labs(
             folder,
@@ -156,7 +157,7 @@ def require_parts(*, apart: bool = True) -> None:
 
 
 def _require_entrance(folder: Path) -> None:
-    """Make sure that other users than root can enter the folder; what is in it is closed to them one by one."""
+    """Make sure that other users than root can enter the folder; what is in it is closed to them."""
     for above in (folder, *folder.parents):
         if not above.stat().st_mode & stat.S_IXOTH:
             msg = f"Learners run as users of their own, and these cannot enter {above}."

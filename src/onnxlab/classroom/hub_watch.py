@@ -18,7 +18,9 @@ __all__ = ["Watcher"]
 
 _MB = 2**20
 _HONEST_THREADS = 64  # some notebooks at once; more are put behind everybody else's
-_ROUNDS = 100
+_HONEST_PROCESSES, _THREADS_OF_A_PROCESS = 16, 4
+_SECONDS_TO_END = 20.0
+_QUIET_LOOKS = 3  # one look can miss a process whose parent ends at that moment
 
 
 @dataclass(frozen=True)
@@ -92,10 +94,12 @@ class Watcher:
         threads = sum(seen.threads for seen in own.values())
         if threads > _HONEST_THREADS:
             calm((seen.process for seen in started), _HONEST_THREADS)
-        if groups and (threads > 0.9 * self._settings.processes or len(own) > self._settings.processes // 3):
+        # A process is counted as some threads: one with torch in it is as much work to start and to end.
+        crowd = threads + _THREADS_OF_A_PROCESS * max(0, len(own) - _HONEST_PROCESSES)
+        if groups and crowd > 0.9 * self._settings.processes:
             largest = max(groups, key=lambda group: sum(seen.threads for seen in group))
-            why = f"{threads} processes and threads; {self._settings.processes} are allowed."
-            return _Excess(largest, f"ONNX Lab ended this kernel: your code had {why}")
+            why = f"your code had {len(own)} processes with {threads} threads, which is too many."
+            return _Excess(largest, f"ONNX Lab ended this kernel: {why}")
         most = self._settings.memory * _MB
         if sum(seen.memory for seen in own.values()) <= most:
             return None
@@ -113,12 +117,12 @@ class Watcher:
     ) -> None:
         """End processes, and what they start while they are being ended."""
         spared = {seen.process for seen in own.values()} - {seen.process for seen in victims}
-        todo = victims
-        for _ in range(_ROUNDS):
+        todo, quiet = victims, 0
+        until = time.monotonic() + _SECONDS_TO_END
+        while quiet < _QUIET_LOOKS and time.monotonic() < until:
             end(todo, signal.SIGSTOP)
             end(todo)
+            time.sleep(0.01)
             now = self._by_account(servers).get(name, {})
             todo = [seen for seen in now.values() if seen.process not in spared]
-            if not todo:
-                return
-            time.sleep(0.01)
+            quiet = 0 if todo else quiet + 1

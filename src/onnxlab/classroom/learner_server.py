@@ -17,6 +17,7 @@ __all__ = [
     "base_variables",
     "lab_options",
     "prepare_places",
+    "server_root",
 ]
 
 INSTRUCTOR = "instructor"
@@ -111,8 +112,15 @@ def account_variables(settings: ServeSettings, account: Account, user: int | Non
 def lab_options(settings: ServeSettings, account: Account) -> list[str]:
     """Return the options of an account's server."""
     kind = "instructor" if account.name == INSTRUCTOR else "learner"
-    root = settings.folder if kind == "instructor" else settings.learners / account.name
-    return [f"--LabApp.app_settings_dir={_SETTINGS / kind / 'lab'}", f"--ServerApp.root_dir={root}"]
+    return [
+        f"--LabApp.app_settings_dir={_SETTINGS / kind / 'lab'}",
+        f"--ServerApp.root_dir={server_root(settings, account)}",
+    ]
+
+
+def server_root(settings: ServeSettings, account: Account) -> Path:
+    """Return the folder that an account's server shows: nbgrader wants the instructor's to be the course."""
+    return settings.folder if account.name == INSTRUCTOR else settings.learners / account.name
 
 
 def _sockets(settings: ServeSettings, account: Account) -> Path:

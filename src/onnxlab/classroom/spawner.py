@@ -18,6 +18,7 @@ from onnxlab.classroom.learner_server import (
     account_variables,
     lab_options,
     prepare_places,
+    server_root,
 )
 
 __all__ = ["ClassSpawner"]
@@ -43,6 +44,8 @@ class ClassSpawner(Spawner):  # type: ignore[misc]  # is not typed
         account = self.accounts.ensure(self.user.name)
         user = account_user(self.settings, self.accounts, account)
         await asyncio.to_thread(prepare_places, self.settings, account, user)
+        if user is not None:
+            (self.settings.users / str(user)).write_text(f"{account.number} {account.name}")
         self.default_url = "/lab" if account.name == INSTRUCTOR else _FIRST_PAGE
         self.ip, self.port = "127.0.0.1", random_port()
         cage = account_cage(self.settings, account, user).with_port(self.port)
@@ -54,6 +57,7 @@ class ClassSpawner(Spawner):  # type: ignore[misc]  # is not typed
             log=str(self.settings.hub / "logs" / f"{account.name}.log"),
             course=str(self.settings.course),
             exchange=str(self.settings.exchange),
+            place=str(server_root(self.settings, account)),
         )
         heard, self._to = await asyncio.open_unix_connection(str(self.settings.servers_socket))
         self._to.write(request.as_line())
