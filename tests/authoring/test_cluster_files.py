@@ -36,8 +36,8 @@ CONTAINERS = [
     for each in [*template["spec"].get("initContainers", []), *template["spec"]["containers"]]
 ]
 
-# The keys of the chart's values that our file uses, with the types that its schema gives them, and nothing else
-# of that schema (chart 4). A set is a choice, a dict an object that takes no other keys, ANY is free.
+# The keys of the chart's values that our file uses, with the types that its schema gives them, and nothing
+# else of that schema (chart 4). A set is a choice, a dict an object that takes no other keys, ANY is free.
 TEXT, NUMBER, YES_NO, ANY = (str,), (int, float), (bool,), (object,)
 POLICY_RULES = dict.fromkeys(
     (
