@@ -1,7 +1,9 @@
 """An instructor's own judges: they count, they are seen by nobody, and their faults are nobody's mark."""
 
 import json
+import re
 import sys
+from pathlib import Path
 
 import pytest
 from adversaries import FULL, HONEST, REST, Adversary, notebook_of
@@ -85,6 +87,13 @@ def test_a_part_is_added_and_the_course_s_own_are_asked_the_same(tmp_path):
     ]
     assert mine.digest != NONE.digest
     assert "UNHEARD" not in repr(mine)
+
+
+def test_the_guides_example_can_be_used(tmp_path):
+    guide = (Path(__file__).parents[2] / "docs" / "instructor.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    found = read_judges(written(tmp_path, example))
+    assert found.titles == {"asinh-symbolic": ("one node is enough", "right for a large picture")}
 
 
 def test_a_judge_is_an_ordinary_judge(tmp_path):
