@@ -9,7 +9,15 @@ from pathlib import Path
 from onnxlab.errors import OnnxLabError
 from onnxlab.grading.whole_files import write_whole
 
-__all__ = ["INSTRUCTOR_VARIABLE", "ROOM_VARIABLE", "Passwords", "WeakPassword", "kept_passwords", "passwords"]
+__all__ = [
+    "INSTRUCTOR_VARIABLE",
+    "ROOM_VARIABLE",
+    "Passwords",
+    "WeakPassword",
+    "kept_passwords",
+    "passwords",
+    "require_strong",
+]
 
 ROOM_VARIABLE = "ONNXLAB_ROOM_PASSWORD"
 INSTRUCTOR_VARIABLE = "ONNXLAB_INSTRUCTOR_PASSWORD"
@@ -61,6 +69,18 @@ def passwords(
         raise WeakPassword(msg, "Every learner would be an instructor.", "Give two different ones.")
     write_whole(kept, json.dumps({"room": found.room, "instructor": found.instructor}), private=True)
     return found
+
+
+def require_strong(
+    variables: Mapping[str, str], room_file: Path | None, instructor_file: Path | None
+) -> None:
+    """See that the passwords that are given will do, before anything is made.
+
+    Raises:
+        WeakPassword: If one does not.
+    """
+    _given(room_file, variables.get(ROOM_VARIABLE), "room")
+    _given(instructor_file, variables.get(INSTRUCTOR_VARIABLE), "instructor")
 
 
 def kept_passwords(kept: Path) -> Passwords:

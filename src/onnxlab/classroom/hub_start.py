@@ -15,7 +15,7 @@ from onnxlab.classroom.course_folder import CLASS_FILE, open_class
 from onnxlab.classroom.course_making import solutions_folder
 from onnxlab.classroom.hub_address import Address, free_port
 from onnxlab.classroom.hub_exchange import own_course, release_labs
-from onnxlab.classroom.hub_passwords import Passwords, passwords
+from onnxlab.classroom.hub_passwords import Passwords, passwords, require_strong
 from onnxlab.classroom.hub_serve import only_one, runtime_folder
 from onnxlab.classroom.hub_settings import ServeSettings
 from onnxlab.classroom.learner_server import INSTRUCTOR, account_cage, account_variables, prepare_places
@@ -82,6 +82,7 @@ def getting_ready(wishes: Wishes) -> Iterator[Ready]:
         OnnxLabError: If the class cannot be served; the message says why.
     """
     require_parts(apart=wishes.apart)
+    require_strong(os.environ, wishes.room_password, wishes.instructor_password)
     if not (wishes.folder / CLASS_FILE).exists():
         _make(wishes.folder)
     folder = open_class(wishes.folder)
