@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from onnxlab.grading.intake import safe_name
+from onnxlab.grading.names import safe_name
 from onnxlab.grading.whole_files import write_whole
 from onnxlab.labs.outcome import Evidence
 

@@ -8,13 +8,13 @@ from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import quote
 
 from onnxlab.errors import OnnxLabError, UnknownExercise
 from onnxlab.grading import evidence
-from onnxlab.grading.catalogue import exercise, lab
-from onnxlab.grading.intake import safe_name
+from onnxlab.grading.catalogue import exercise
+from onnxlab.grading.index_page import index_page, lab_title, points_of
 from onnxlab.grading.ledger import Graded
+from onnxlab.grading.names import safe_name
 from onnxlab.grading.page import COLOURS, escaped, marked_up, page
 from onnxlab.grading.whole_files import write_whole
 from onnxlab.labs.outcome import Evidence, Status
@@ -64,7 +64,7 @@ def write_feedback(
             name: (sum(row.points for row in each), sum(row.possible for row in each))
             for name, each in _by_lab(own)
         }
-    write_whole(folder / "index.html", _index(listed, failures, sorted(ignored)))
+    write_whole(folder / "index.html", index_page(listed, failures, sorted(ignored)))
     return len(listed)
 
 
@@ -87,12 +87,12 @@ def student_page(
     points, possible = sum(row.points for row in rows), sum(row.possible for row in rows)
     parts = [f"<h1><bdi>{escaped(student, 200)}</bdi> {_points(points, possible)}</h1>"]
     parts += [
-        f"<p>Your newest submission for {_lab_title(name)} is not graded yet; that is not your fault.</p>"
+        f"<p>Your newest submission for {lab_title(name)} is not graded yet; that is not your fault.</p>"
         for name in pending
     ]
     for name, own in _by_lab(rows):
         points, possible = sum(row.points for row in own), sum(row.possible for row in own)
-        parts.append(f"<h2>{_lab_title(name)} {_points(points, possible)}</h2>")
+        parts.append(f"<h2>{lab_title(name)} {_points(points, possible)}</h2>")
         if own[0].submission_note:
             parts.append("<p>When your notebook was run from top to bottom:</p>")
             parts.append(f"<pre>{escaped(own[0].submission_note, lines=True)}</pre>")
@@ -172,59 +172,8 @@ def _drawing(picture: Picture) -> Picture:
     return lambda model, highlight: draw(model, tuple(highlight))
 
 
-def _index(
-    students: Mapping[str, Mapping[str, tuple[int, int]]],
-    failures: Mapping[tuple[str, str], str],
-    ignored: Sequence[tuple[Path, str]],
-) -> str:
-    labs = sorted({name for each in students.values() for name in each})
-    heads = "".join(
-        f'<th class="number" title="{_lab_title(name)}">{_lab_title(name).partition(":")[0]}</th>'
-        for name in labs
-    )
-    lines = []
-    for student, marks in students.items():
-        link = f"feedback/{quote(safe_name(student))}.html"
-        cells = "".join(
-            f'<td class="number">{_of(*marks[name]) if name in marks else "&ndash;"}</td>' for name in labs
-        )
-        total = sum(points for points, _ in marks.values())
-        lines.append(
-            f'<tr><td><a href="{link}"><bdi>{escaped(student, 200)}</bdi></a></td>'
-            f'<td class="number">{total}</td>{cells}</tr>'
-        )
-    parts = [
-        f"<h1>Grades of {len(students)} student{'s' * (len(students) != 1)}</h1>",
-        '<p>For the instructor. <a href="grades.csv">grades.csv</a>, '
-        '<a href="summary.html">exercises and mistakes</a>. A dash: not submitted.</p>',
-        f'<div class="wide"><table><tr><th>student</th><th class="number">total</th>{heads}</tr>'
-        f"{''.join(lines)}</table></div>",
-    ]
-    if failures:
-        parts.append("<h2>Not graded: the grader failed</h2><p>The next run tries these again.</p>")
-        parts.append(
-            _listing((f"{student}, {name}", why) for (student, name), why in sorted(failures.items()))
-        )
-    if ignored:
-        parts.append("<h2>Files that were not taken</h2>")
-        parts.append(_listing((str(path), why) for path, why in ignored))
-    return page("Grades", "\n".join(parts))
-
-
-def _listing(pairs: Iterable[tuple[str, str]]) -> str:
-    items = "".join(f"<li><bdi>{escaped(what, 400)}</bdi>: {escaped(why, 400)}</li>" for what, why in pairs)
-    return f"<ul>{items}</ul>"
-
-
 def _by_lab(rows: Iterable[Graded]) -> list[tuple[str, list[Graded]]]:
     return [(name, list(each)) for name, each in groupby(rows, key=lambda row: row.lab)]
-
-
-def _lab_title(name: str) -> str:
-    try:
-        return f"{escaped(name.partition('_')[0].replace('lab', 'Lab '))}: {escaped(lab(name).title)}"
-    except UnknownExercise:  # a lab that there is no more
-        return escaped(name)
 
 
 def _exercise_title(name: str) -> str:
@@ -235,11 +184,7 @@ def _exercise_title(name: str) -> str:
 
 
 def _points(points: int, possible: int) -> str:
-    return f'<span class="points">{_of(points, possible)} points</span>'
-
-
-def _of(points: int, possible: int) -> str:
-    return f"{points} of {possible}"
+    return f'<span class="points">{points_of(points, possible)} points</span>'
 
 
 def _number(value: object) -> str:

@@ -13,7 +13,6 @@ files for one lab of one student, the one changed last is taken; of those change
 by name. Nothing is taken that would have to be looked for: links are not followed, deeper folders not opened.
 """
 
-import hashlib
 import os
 import re
 import stat
@@ -22,23 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
+from onnxlab.grading.names import AROUND, LabName, around, lab_alone, lab_in, safe_name
 from onnxlab.grading.plain_text import plain
-from onnxlab.grading.submission_cells import NotebookUnreadable
+from onnxlab.grading.submission_file import LARGEST, TOO_LARGE, CannotRead, digest, read
 from onnxlab.labs.exercise import LABS
 
 __all__ = ["LARGEST", "CannotRead", "Intake", "NoSubmissions", "Submission", "find", "read", "safe_name"]
 
-LARGEST = 8 * 2**20
-"""Bytes that a notebook may have."""
-
 _SILENT = {".ipynb_checkpoints", "__MACOSX", ".git"}  # made by programs; no student puts work there
-_COPY = re.compile(r"(?:[ _-]*\(\d+\)|[ _-]+copy[ _-]?\d*)+$", re.IGNORECASE)
-_AGAIN = re.compile(r"-\d{1,2}$")  # how Canvas marks a later submission
-_AROUND = " \t_-.,+"
-
-
-class CannotRead(NotebookUnreadable):
-    """The system does not give a submission's bytes (rights, a disk): not the student's fault."""
 
 
 class NoSubmissions(OnnxLabError):
@@ -115,64 +105,17 @@ def find(root: Path, labs: Sequence[str] = LABS) -> Intake:
         msg = f"{root} is neither a file nor a folder." if there else f"{root} is not there."
         raise NoSubmissions(msg, "", "Name a notebook, a folder of notebooks or nbgrader's course folder.")
     submissions = tuple(
-        Submission(each.student, each.lab, each.path, _digest(each.path))
+        Submission(each.student, each.lab, each.path, digest(each.path))
         for each in _newest(candidates, ignored)
     )
     return Intake(submissions, tuple(sorted(ignored, key=lambda each: os.fsencode(each[0]))))
-
-
-def read(path: Path) -> bytes:
-    """Read a submission; no link is followed, no pipe waited for.
-
-    Raises:
-        NotebookUnreadable: If it is not an ordinary file of a reasonable size.
-        CannotRead: If the system refuses.
-    """
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    flags |= getattr(os, "O_BINARY", 0)  # Windows would translate line ends
-    try:
-        ordinary = stat.S_ISREG(path.lstat().st_mode)
-        if ordinary:
-            with os.fdopen(os.open(path, flags), "rb") as file:
-                ordinary = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-                data = file.read(LARGEST + 1) if ordinary else b""
-    except OSError as error:
-        msg = f"The file cannot be read: {error.strerror or error}."
-        raise CannotRead(msg) from None
-    if not ordinary:
-        msg = "It is not an ordinary file."
-        raise NotebookUnreadable(msg)
-    if len(data) > LARGEST:
-        raise NotebookUnreadable(_TOO_LARGE)
-    return data
-
-
-def safe_name(student: str) -> str:
-    """Return a file name for a student: the name itself where that is plain, else one made from it.
-
-    Two students never get the same one, also where capitals do not count: a made name ends in a hyphen and a
-    hash of the student's, and a plain one has no hyphen.
-
-    Example:
-        >>> safe_name("ada"), safe_name("../Ada Lovelace")
-        ('ada', 'ada-lovelace-504198ca2b1e5af7')
-    """
-    if re.fullmatch(r"[a-z0-9_]{1,40}", student) and not _RESERVED.fullmatch(student):
-        return student
-    slug = re.sub(r"[^a-z0-9]+", "-", student.lower()).strip("-")[:40].strip("-")
-    digest = hashlib.sha256(student.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return f"{slug or 'student'}-{digest}"
-
-
-_RESERVED = re.compile(r"con|prn|aux|nul|com\d|lpt\d")  # no file of Windows may be called so
-_TOO_LARGE = f"It has more than {LARGEST // 2**20} MB; outputs can be cleared."
 
 
 def _below(root: Path, labs: Sequence[str], ignored: list[tuple[Path, str]]) -> Iterator[_Candidate]:
     for entry in _entries(root, ignored):
         if not entry.is_dir(follow_symlinks=False):
             yield from _single(Path(entry), root.absolute().name, labs, ignored)
-        elif _lab_alone(entry.name, labs):
+        elif lab_alone(entry.name, labs):
             yield from _in_lab_folder(Path(entry), labs, ignored)
         else:
             yield from _of_student(Path(entry), labs, ignored)
@@ -192,23 +135,23 @@ def _in_lab_folder(
 def _of_student(folder: Path, labs: Sequence[str], ignored: list[tuple[Path, str]]) -> Iterator[_Candidate]:
     for entry in _entries(folder, ignored):
         if not entry.is_dir(follow_symlinks=False):
-            yield from _candidate(Path(entry), folder.name, _lab_in(entry.name, labs), ignored)
+            yield from _candidate(Path(entry), folder.name, lab_in(entry.name, labs), ignored)
             continue
-        named_by_folder = _lab_in(entry.name, labs)
+        named_by_folder = lab_in(entry.name, labs)
         for inner in _entries(Path(entry), ignored):
             if inner.is_dir(follow_symlinks=False):
                 ignored.append((Path(inner), "The folder lies deeper than submissions do."))
             else:
-                found = _lab_in(inner.name, labs) or named_by_folder
+                found = lab_in(inner.name, labs) or named_by_folder
                 yield from _candidate(Path(inner), folder.name, found, ignored)
 
 
 def _single(
     path: Path, folder: str, labs: Sequence[str], ignored: list[tuple[Path, str]]
 ) -> Iterator[_Candidate]:
-    found = _lab_in(path.name, labs)
-    by_folder = _lab_alone(folder, labs)
-    student = _around(path.stem, found) if found else path.stem.strip(_AROUND) if by_folder else ""
+    found = lab_in(path.name, labs)
+    by_folder = lab_alone(folder, labs)
+    student = around(path.stem, found) if found else path.stem.strip(AROUND) if by_folder else ""
     if not student and not by_folder:
         student = folder
     if not student and path.suffix.lower() == ".ipynb":
@@ -218,7 +161,7 @@ def _single(
 
 
 def _candidate(
-    path: Path, student: str, found: "_Found | None", ignored: list[tuple[Path, str]]
+    path: Path, student: str, found: "LabName | None", ignored: list[tuple[Path, str]]
 ) -> Iterator[_Candidate]:
     if path.suffix.lower() != ".ipynb":
         if found and found.in_file(path):
@@ -235,7 +178,7 @@ def _candidate(
     if not stat.S_ISREG(status.st_mode):
         ignored.append((path, "It is not an ordinary file."))
     elif status.st_size > LARGEST:
-        ignored.append((path, _TOO_LARGE))
+        ignored.append((path, TOO_LARGE))
     else:
         yield _Candidate(student, found.lab, path, status.st_mtime_ns)
 
@@ -262,44 +205,6 @@ def _entries(folder: Path, ignored: list[tuple[Path, str]]) -> list["os.DirEntry
     return kept
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A lab's name in another name."""
-
-    lab: str
-    name: str
-    start: int
-    end: int
-
-    def in_file(self, path: Path) -> bool:
-        return self.name == path.name
-
-
-def _lab_in(name: str, labs: Sequence[str]) -> _Found | None:
-    """Find the lab that a name holds, in full or as its number."""
-    for short in (False, True):
-        for lab in labs:
-            number = lab.partition("_")[0][3:]
-            pattern = rf"lab0*{int(number)}(?!\d)" if short and number.isdecimal() else re.escape(lab)
-            if match := re.search(rf"(?<![^\W_]){pattern}(?![^\W_])", name, re.IGNORECASE):
-                return _Found(lab, name, match.start(), match.end())
-    return None
-
-
-def _lab_alone(name: str, labs: Sequence[str]) -> _Found | None:
-    """Find the lab that a name is, with nothing around it."""
-    found = _lab_in(name, labs)
-    return found if found and (found.start, found.end) == (0, len(name)) else None
-
-
-def _around(stem: str, found: _Found) -> str:
-    before, after = stem[: found.start].strip(_AROUND), stem[found.end :]
-    after = _COPY.sub("", after)
-    if before:
-        after = _AGAIN.sub("", after)
-    return "_".join(each for each in (before, after.strip(_AROUND)) if each)
-
-
 def _newest(candidates: list[_Candidate], ignored: list[tuple[Path, str]]) -> list[_Candidate]:
     best: dict[tuple[str, str], _Candidate] = {}
     for each in sorted(candidates, key=lambda one: one.rank):
@@ -310,11 +215,3 @@ def _newest(candidates: list[_Candidate], ignored: list[tuple[Path, str]]) -> li
     return [
         best[key] for key in sorted(best, key=lambda key: (key[0].encode("utf-8", "surrogatepass"), key[1]))
     ]
-
-
-def _digest(path: Path) -> str:
-    try:
-        data = read(path)
-    except NotebookUnreadable as error:
-        data = f"unreadable {error}".encode()
-    return hashlib.sha256(data).hexdigest()

@@ -9,71 +9,35 @@ that was handed in again, the rows written last count. The seed stands in `run.j
 import contextlib
 import json
 import os
-import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.grading import evidence as evidence_files
 from onnxlab.grading.intake import Submission
+from onnxlab.grading.ledger_rows import (
+    FORMAT,
+    KIND,
+    Graded,
+    LedgerRefused,
+    Place,
+    as_line,
+    as_row,
+    order,
+    scan,
+    shortened,
+)
+from onnxlab.grading.run_seed import seed_of
 from onnxlab.grading.whole_files import cannot_write, write_whole
-from onnxlab.labs.outcome import Outcome, Status
+from onnxlab.labs.outcome import Outcome
 
 __all__ = ["Graded", "Ledger", "LedgerRefused", "facts"]
-
-_KIND = "onnxlab grading results"
-_FORMAT = 1
-_LONGEST = 4000  # characters of one text in a row
-
-
-class LedgerRefused(OnnxLabError):
-    """An output folder cannot be used: another run's, damaged, or of another kind."""
-
-
-@dataclass(frozen=True)
-class Graded:
-    """One row: what came of one exercise of one submission.
-
-    Attributes:
-        student: The student's name.
-        lab: The lab's full name.
-        exercise: The exercise's id.
-        status: How it stands, as in `onnxlab.labs.outcome.Status`.
-        points: The points for it.
-        possible: The points it can give.
-        digest: The submission's content, as in `Submission`.
-        outcome: The whole outcome, as `Outcome.as_json` gives it.
-        evidence: The file with the graphs to show, in the folder `evidence`; None if there are none.
-        submission_note: What went wrong with the notebook as a whole.
-        seconds: How long the whole submission took.
-    """
-
-    student: str
-    lab: str
-    exercise: str
-    status: str
-    points: int
-    possible: int
-    digest: str
-    outcome: dict[str, Any] = field(repr=False)
-    evidence: str | None = None
-    submission_note: str = ""
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a submission's rows are in the file."""
-
-    digest: str
-    start: int
-    end: int
 
 
 def facts(level: str) -> dict[str, str]:
@@ -111,7 +75,7 @@ class Ledger:
         self._path = folder / "results.jsonl"
         self._failures_path = folder / "failures.json"
         self._failures: dict[tuple[str, str], str] = {}
-        self._places: dict[tuple[str, str], _Place] = {}
+        self._places: dict[tuple[str, str], Place] = {}
         self._mutex = threading.Lock()
         self._run: dict[str, str] = {}
         self._size = 0
@@ -191,12 +155,12 @@ class Ledger:
                 outcome.points,
                 outcome.possible,
                 submission.digest,
-                _shortened(outcome.as_json()),
+                shortened(outcome.as_json()),
                 kept.get(outcome.exercise),
-                _shortened(note),
+                shortened(note),
                 round(seconds, 3),
             )
-            lines.append(_line({"row": [number, len(outcomes)], **asdict(row)}))
+            lines.append(as_line({"row": [number, len(outcomes)], **asdict(row)}))
         if not lines:
             msg = f"A submission for {submission.lab} has no exercises."
             raise ValueError(msg)
@@ -204,7 +168,7 @@ class Ledger:
             if self.done(submission):
                 return False
             start = self._append(b"".join(lines))
-            self._places[submission.student, submission.lab] = _Place(submission.digest, start, self._size)
+            self._places[submission.student, submission.lab] = Place(submission.digest, start, self._size)
             self._failures.pop((submission.student, submission.lab), None)
         return True
 
@@ -221,20 +185,21 @@ class Ledger:
     def rows(self) -> Iterator[Graded]:
         """Give the rows that count, by student and lab, one submission in memory at a time."""
         with self._mutex:
-            places = sorted(self._places.items(), key=lambda each: _order(each[0]))
+            places = sorted(self._places.items(), key=lambda each: order(each[0]))
         with self._path.open("rb") as file:
             for _, place in places:
                 file.seek(place.start)
                 for line in file.read(place.end - place.start).splitlines():
-                    yield _graded(json.loads(line))
+                    yield as_row(json.loads(line))
 
     def _open(self, run: dict[str, str], seed: int | None) -> None:
         begun = self._path.exists() and self._path.stat().st_size > 0
-        self.seed = self._seed(seed)
+        self.seed = seed_of(self.folder, seed)
         if not begun:
-            write_whole(self._path, _line({"kind": _KIND, "format": _FORMAT, "run": run}))
+            write_whole(self._path, as_line({"kind": KIND, "format": FORMAT, "run": run}))
         with self._path.open("rb") as file:
-            self._scan(file)
+            found = scan(file, self._path)
+        self._run, self._size, self._places = found.run, found.size, found.places
         self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0))
         with contextlib.suppress(FileNotFoundError):
             self._failures_path.unlink()
@@ -246,65 +211,7 @@ class Ledger:
         if run != self._run:
             changed = [f"{name} {self._run.get(name)}" for name in run if run[name] != self._run.get(name)]
             self.notes.append(f"Earlier rows were graded with {', '.join(changed)}.")
-            self._append(_line({"run": run}))
-
-    def _seed(self, given: int | None) -> int:
-        """Return the seed of this folder; keep it if it is new."""
-        path = self.folder / "run.json"
-        try:
-            known = json.loads(path.read_text("utf-8"))["seed"]
-            if not isinstance(known, int) or isinstance(known, bool):
-                raise TypeError
-        except FileNotFoundError:
-            known = secrets.randbits(48) if given is None else given
-            write_whole(path, json.dumps({"seed": known}) + "\n", private=True)
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
-            msg = f"{path} does not hold a run's seed."
-            raise LedgerRefused(
-                msg, "", "Delete it: what is graded stays graded, the rest gets a new seed."
-            ) from None
-        if given is not None and given != known:
-            msg = f"{self.folder} was graded with another seed than {given}."
-            raise LedgerRefused(msg, f"The seed is in {path}.", "Leave --seed out, or give another --out.")
-        return int(known)
-
-    def _scan(self, file: BinaryIO) -> None:
-        """Learn what is in the ledger, and up to where it is whole."""
-        head = _parsed(file.readline())
-        if head is None or head.get("kind") != _KIND:
-            msg = f"{self._path} is not a ledger of the grader."
-            raise LedgerRefused(msg, "", "Move it away, or give another --out.")
-        if head.get("format") != _FORMAT:
-            msg = f"{self._path} was written by another version of the grader (format {head.get('format')})."
-            raise LedgerRefused(msg, "", "Give another --out.")
-        self._run = dict(head.get("run", {}))
-        self._size = end = file.tell()
-        damaged = begun = expected = 0
-        key: tuple[str, str, str] | None = None
-        for number, line in enumerate(file, 2):
-            start, end = end, end + len(line)
-            row = _parsed(line)
-            if row is None:
-                damaged, key = damaged or number, None
-                continue
-            if damaged:  # a run that was cut off damages the end only
-                msg = f"Line {damaged} of {self._path} is damaged."
-                then = "Delete that line: the submission it belonged to is then graded again."
-                raise LedgerRefused(msg, "Whole lines come after it.", then)
-            if "row" not in row:
-                self._run, self._size, key = dict(row.get("run", {})), end, None
-                continue
-            this = (row["student"], row["lab"], row["digest"])
-            place, count = row["row"]
-            if place == 1:
-                key, begun, expected = this, start, 1
-            if this != key or place != expected:
-                key = None  # part of a submission: does not count, and it is graded again
-                continue
-            expected += 1
-            if place == count:
-                self._places[this[:2]] = _Place(this[2], begun, end)
-                self._size, key = end, None
+            self._append(as_line({"run": run}))
 
     def _append(self, data: bytes) -> int:
         """Add lines in one step and return where they begin."""
@@ -331,58 +238,7 @@ class Ledger:
     def _write_failures(self) -> None:
         listed = [
             {"student": student, "lab": lab, "reason": reason}
-            for (student, lab), reason in sorted(self._failures.items(), key=lambda each: _order(each[0]))
+            for (student, lab), reason in sorted(self._failures.items(), key=lambda each: order(each[0]))
         ]
         if listed:
             write_whole(self._failures_path, json.dumps(listed, indent=1) + "\n")
-
-
-def _line(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
-
-
-def _shortened(value: Any) -> Any:  # noqa: ANN401 - JSON can be anything
-    """Cut the texts in a value: a message may quote an answer, and an answer may be of any size."""
-    if isinstance(value, str):
-        return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
-    if isinstance(value, list):
-        return [_shortened(each) for each in value]
-    if isinstance(value, dict):
-        return {key: _shortened(each) for key, each in value.items()}
-    return value
-
-
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("student", "lab", "exercise", "status", "digest", "submission_note"), str),
-    **dict.fromkeys(("points", "possible"), int),
-    "outcome": dict,
-    "evidence": (str, type(None)),
-    "seconds": (int, float),
-}
-
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    """Read a line; None if it is torn or no line of a ledger."""
-    if not line.endswith(b"\n"):
-        return None
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(found, dict) or not isinstance(found.get("run", {}), dict):
-        return None
-    if "row" not in found:
-        return found if "run" in found else None
-    place = found["row"]
-    whole = all(name in found and isinstance(found[name], kind) for name, kind in _KINDS.items())
-    numbered = isinstance(place, list) and len(place) == 2 and all(isinstance(each, int) for each in place)
-    known = found.get("status") in list(Status)
-    return found if whole and numbered and known else None
-
-
-def _graded(row: Mapping[str, Any]) -> Graded:
-    return Graded(**{name: row[name] for name in _KINDS})
-
-
-def _order(key: tuple[str, str]) -> tuple[bytes, str]:
-    return key[0].encode("utf-8", "surrogatepass"), key[1]

@@ -1,4 +1,4 @@
-"""What others wrote, made fit to be shown: no control characters, no turned text, no formulas, not too long."""
+"""What others wrote, made fit to be shown: no control characters, turned text or formulas, not too long."""
 
 import unicodedata
 

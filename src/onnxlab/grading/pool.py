@@ -1,29 +1,17 @@
-"""The grader's end of warm processes: start them, give them tasks, replace one that dies."""
+"""What runs tasks: a warm process that is replaced when it dies, or a new Python for each."""
 
 import contextlib
-import json
-import os
-import socket
 import subprocess
 import sys
 import threading
-from concurrent.futures import Future
-from pathlib import Path
 from types import TracebackType
 
-from onnxlab.errors import OnnxLabError
-from onnxlab.grading import catalogue
 from onnxlab.grading.tasks import Task
-from onnxlab.grading.warm import LARGEST_GREETING, LARGEST_MESSAGE
+from onnxlab.grading.warm_process import START_SECONDS, WarmProcess, WorkerDied, variables
 
 __all__ = ["Forks", "Processes", "WorkerDied", "can_fork", "processes"]
 
-_START_SECONDS = 180.0
 _GRACE_SECONDS = 10.0  # beyond a task's own limit: its watcher ends it before
-
-
-class WorkerDied(OnnxLabError):
-    """The grader's own process ended. No submission is to blame, and the task can be done again."""
 
 
 def can_fork() -> bool:
@@ -74,9 +62,9 @@ class Processes:
                 command,
                 cwd=task.folder,
                 stdin=subprocess.DEVNULL,
-                timeout=task.limits.wall + _START_SECONDS,
+                timeout=task.limits.wall + START_SECONDS,
                 check=False,
-                env=_variables(),
+                env=variables(),
             )
         except subprocess.TimeoutExpired:
             return 124
@@ -94,7 +82,7 @@ class Forks(Processes):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._warm: _Warm | None = None
+        self._warm: WarmProcess | None = None
         self._closed = False
 
     def begin(self) -> None:
@@ -139,94 +127,10 @@ class Forks(Processes):
         """The warm process, while there is one."""
         return self._warm.process.pid if self._warm and self._warm.process.poll() is None else None
 
-    def _current(self) -> "_Warm":
+    def _current(self) -> WarmProcess:
         if self._closed:
             msg = "The grader is being ended."
             raise WorkerDied(msg)
         if self._warm is None or self._warm.process.poll() is not None:
-            self._warm = _Warm()
+            self._warm = WarmProcess()
         return self._warm
-
-
-class _Warm:
-    """A warm process, from its start to its end."""
-
-    def __init__(self) -> None:
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._waiting: dict[str, Future[int]] = {}
-        self._ready = False
-        command = [sys.executable, "-m", "onnxlab.grading.warm", str(theirs.fileno())]
-        with theirs:
-            try:
-                self.process = subprocess.Popen(
-                    command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=_variables()
-                )
-            except OSError as error:
-                self._control.close()
-                msg = f"No process could be started: {error}."
-                raise WorkerDied(msg) from None
-
-    def wait_until_ready(self) -> None:
-        """Wait for its greeting, which tells of the labs."""
-        if self._ready:
-            return
-        self._control.settimeout(_START_SECONDS)
-        try:
-            greeting = json.loads(self._control.recv(LARGEST_GREETING))
-        except (OSError, ValueError):
-            self.end()
-            msg = "The warm process did not start."
-            raise WorkerDied(
-                msg, "It loads torch, onnx and onnxruntime.", "Does `import onnxlab.grading.warm` work?"
-            ) from None
-        self._control.settimeout(None)
-        catalogue.take(greeting["labs"])
-        self._ready = True
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def give(self, task: Task) -> "Future[int]":
-        """Give it a task; the exit code comes later."""
-        future: Future[int] = Future()
-        self._waiting[task.id] = future
-        try:
-            self._control.send(task.as_json().encode())
-        except OSError as error:
-            msg = f"The warm process does not take tasks: {error}."
-            raise WorkerDied(msg) from None
-        return future
-
-    def end(self) -> None:
-        """End it, with everything it forked, and wait until it is gone."""
-        with contextlib.suppress(OSError):
-            self._control.shutdown(socket.SHUT_RDWR)
-        try:
-            if self._ready:  # before, it has forked nothing, and does not listen
-                self.process.wait(2)
-        except subprocess.TimeoutExpired:
-            pass
-        self.process.kill()
-        self.process.wait()
-
-    def _listen(self) -> None:
-        """Hand each answer to the thread that waits for it; if none comes any more, tell all of them."""
-        while True:
-            try:
-                message = self._control.recv(LARGEST_MESSAGE)
-            except OSError:
-                message = b""
-            if not message:
-                break
-            answer = json.loads(message)
-            if future := self._waiting.pop(answer["id"], None):
-                future.set_result(int(answer["code"]))
-        self.process.wait()
-        self._control.close()
-        for future in list(self._waiting.values()):
-            future.set_exception(WorkerDied(f"The warm process ended with code {self.process.returncode}."))
-
-
-def _variables() -> dict[str, str]:
-    """The variables of a worker: threads are limited before anything is imported."""
-    limited = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    paths = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, **limited, "ORT_DISABLE_TELEMETRY": "1", "PYTHONPATH": os.pathsep.join(paths)}
