@@ -16,6 +16,7 @@ from onnxlab.classroom.learner_server import INSTRUCTOR
 
 __all__ = ["RoomAuthenticator", "Tries"]
 
+_WRONG = "The password or the PIN is not right. If the name is somebody else's, take another name."
 _NO_DELAY = 3  # failures that anybody may have
 _LONGEST = 60.0  # seconds
 _FORGET = 900.0
@@ -66,11 +67,11 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
         """Whether a name can be an account's."""
         return is_name(username)
 
-    async def authenticate(self, handler: Any, data: dict[str, str]) -> dict[str, Any] | None:  # noqa: ANN401
-        """Return who somebody is; None if that is not proven.
+    async def authenticate(self, handler: Any, data: dict[str, str]) -> dict[str, Any]:  # noqa: ANN401
+        """Return who somebody is.
 
         Raises:
-            HTTPError: With what the sign-in page shows.
+            HTTPError: If that is not proven, with what the sign-in page shows.
         """
         name = plain_name(data.get("username", ""))
         if not is_name(name):
@@ -85,7 +86,7 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
             if not proven:
                 self._tries[name].failures += 1
                 self._tries[name].last = time.monotonic()
-                return None
+                raise HTTPError(403, _WRONG)
             self._tries.pop(name, None)
         return {"name": name, "admin": name == INSTRUCTOR}
 
