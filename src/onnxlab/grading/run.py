@@ -78,6 +78,8 @@ def grade(
     sweep()
     todo = [each for each in intake.submissions if not ledger.done(each)]
     if not todo:
+        if pool is not None:
+            pool.close()
         return 0
     workers = min(jobs, len(todo))
     places: queue.SimpleQueue[int] = queue.SimpleQueue()
