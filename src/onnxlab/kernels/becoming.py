@@ -2,6 +2,7 @@
 
 import os
 import runpy
+import secrets
 import select
 import socket
 import sys
@@ -75,9 +76,18 @@ def _look_fresh(request: Request, added: dict[str, str]) -> None:
         vars(codecache).update(_HEADER_DIR=str(headers), _HEADER_LOCK_DIR=str(headers / "locks"))
     for name in [name for name in sys.modules if name.partition(".")[0] == "onnxlab"]:
         del sys.modules[name]  # imported again, it is what the files say now
-    import numpy as np
+    _draw_seeds()
 
-    np.random.seed()  # `random` does it by itself
+
+def _draw_seeds() -> None:
+    """Seed the generators that libraries share in a process; Python's own does it by itself."""
+    import numpy as np
+    import onnxruntime  # type: ignore[import-untyped]  # ships no types
+    import torch
+
+    np.random.seed()
+    torch.default_generator.seed()
+    onnxruntime.set_seed(secrets.randbits(31))
 
 
 def _end_with(process: int) -> None:

@@ -21,7 +21,7 @@ from onnxlab.kernels.preloading import NotLikeFresh, require_one_thread
 __all__ = ["Nursery", "Peer"]
 
 _LOOK_EVERY = 2.0  # seconds between two looks at the clock and at the address
-_CREDENTIALS = struct.Struct("3i")
+_CREDENTIALS = struct.Struct("i2I")
 
 
 @dataclass(frozen=True)

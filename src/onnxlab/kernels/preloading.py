@@ -149,8 +149,10 @@ def _import(name: str, *, optional: bool = False) -> None:
 
 def _settle() -> None:
     """Fork once for nothing: OpenBLAS ends its threads before a fork, and starts as many at its next use."""
-    if not (process := os.fork()):
-        os._exit(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python 3.12 on counts the threads that are being ended
+        if not (process := os.fork()):
+            os._exit(0)
     os.waitpid(process, 0)
 
 

@@ -100,6 +100,9 @@ def _streams(wanted: dict[str, Any], opened: ExitStack) -> Iterator[int]:
     """
     nowhere = os.open(os.devnull, os.O_RDWR)
     opened.callback(os.close, nowhere)
+    ended, other_end = os.pipe()  # where nothing is wanted, jupyter_client's kernels read the end of a pipe
+    opened.callback(os.close, ended)
+    os.close(other_end)
     before = nowhere
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         given = wanted.get(name)
@@ -107,7 +110,7 @@ def _streams(wanted: dict[str, Any], opened: ExitStack) -> Iterator[int]:
             msg = f"a pipe is wanted as {name}"
             raise NoFork(msg)
         if given is None:
-            given = number if number and _is_open(number) else nowhere
+            given = ended if not number else number if _is_open(number) else nowhere
         elif given == subprocess.DEVNULL:
             given = nowhere
         elif given == subprocess.STDOUT:

@@ -7,7 +7,6 @@ reads what is wanted. So nothing of a learner's is ever read or run as root.
 
 import contextlib
 import os
-import resource
 import socket
 import sys
 from collections.abc import Callable
@@ -52,6 +51,8 @@ def serve(
     Raises:
         NotLikeFresh: If forks of this process would not be like fresh kernels.
     """
+    import resource  # Windows has none
+
     if sys.path and not sys.flags.safe_path:
         del sys.path[0]
     preloaded = load()
