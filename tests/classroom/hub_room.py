@@ -18,10 +18,12 @@ from typing import Any
 import aiohttp
 
 from onnxlab.grading.process_tree import descendants
+from onnxlab.grading.users import become
 
 ROOT = Path(__file__).parents[2]
 ROOM_PASSWORD, INSTRUCTOR_PASSWORD = "seven-green-kites", "the-instructor-only-knows"
 PIN = "2468"
+_PYTHON = [Path(sys.base_prefix), Path(sys.prefix)]
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class Hub:
 
 
 @contextmanager
-def hub(folder: Path, *options: str, seconds: float = 240.0) -> Iterator[Hub]:
-    """Serve a class for the length of a block, and end it by its process id."""
+def hub(folder: Path, *options: str, user: int | None = None, seconds: float = 240.0) -> Iterator[Hub]:
+    """Serve a class for the length of a block, as somebody else if root is asked to; end it by its id."""
     variables = os.environ | {
         "ONNXLAB_ROOM_PASSWORD": ROOM_PASSWORD,
         "ONNXLAB_INSTRUCTOR_PASSWORD": INSTRUCTOR_PASSWORD,
@@ -49,7 +51,15 @@ def hub(folder: Path, *options: str, seconds: float = 240.0) -> Iterator[Hub]:
     command = [sys.executable, "-m", "onnxlab.cli", "class", "serve", str(folder), "--port", "0", *options]
     said = folder.with_name(f"{folder.name}.said")
     with said.open("w") as out:
-        process = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=out, stderr=out, text=True)
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=variables | ({} if user is None else {"HOME": str(folder.parent), "USER": "teacher"}),
+            stdout=out,
+            stderr=out,
+            text=True,
+            preexec_fn=None if user is None else lambda: become(user, _PYTHON, handed_down=True),
+        )
     try:
         until = time.monotonic() + seconds
         while not (found := re.search(r"learners: +(\S+)", said.read_text())):

@@ -303,3 +303,29 @@ def test_work_is_kept_for_the_next_start(room):
         assert mine.stat().st_mode & 0o077 == 0
         if os.geteuid() == 0:
             assert mine.stat().st_uid != 0
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="root tries it as somebody else")
+def test_as_an_ordinary_user_learners_are_apart_too():
+    async def a_small_class(room: Hub) -> None:
+        seats = [Seat(room, name) for name in LEARNERS[:3]]
+        for seat in seats:
+            await seat.__aenter__()
+            assert (await seat.sign_in())[0] == 302
+        await asyncio.gather(*(seat.start_server() for seat in seats))
+        await asyncio.gather(*(seat.open_kernel() for seat in seats))
+        await prying(seats)
+        bomb = asyncio.create_task(seats[0].run(BOMB, 240))
+        await answer_while(seats[1:], bomb)
+        assert "which is too many" in bomb.result()
+        for seat in seats:
+            await seat.__aexit__()
+
+    teacher = 61_234
+    with tempfile.TemporaryDirectory(prefix="onnxlab-test-", ignore_cleanup_errors=True) as name:
+        os.chown(name, teacher, teacher)
+        with hub(Path(name, "class"), user=teacher) as room:
+            assert "Learners run as you" in room.folder.with_name("class.said").read_text()
+            asyncio.run(a_small_class(room))
+            running = below(room.process.pid)
+        assert not [number for number in running if Path(f"/proc/{number}").exists()]
