@@ -12,7 +12,7 @@ from typing import Any
 # torch's public functions add and remove a rule; only the registry itself can be read and put back.
 from torch.onnx._internal.torchscript_exporter import registration, utils
 
-__all__ = ["restored_rules", "rule_opsets", "symbolic"]
+__all__ = ["own_rules", "restored_rules", "rule_opsets", "symbolic"]
 
 _PARTS = ("_base", "_overrides", "_merged")
 
@@ -81,6 +81,31 @@ def restored_rules() -> Iterator[None]:
             for part, functions in parts.items():
                 setattr(group._functions, part, functions)
             groups[name] = group
+
+
+@contextmanager
+def own_rules() -> Iterator[None]:
+    """Leave the exporter only its own rules for PyTorch's operators, for the length of a block.
+
+    Rules that somebody registered count again after it.
+
+    Example:
+        >>> with symbolic("aten::asinh", lambda g, x: g.op("Asinh", x)):
+        ...     with own_rules():
+        ...         print(rule_opsets("aten::asinh"))
+        ...     rule_opsets("aten::asinh")
+        None
+        (9,)
+    """
+    with restored_rules():
+        groups = registration.registry._registry
+        for name in [name for name in groups if name.startswith("aten::")]:
+            functions = groups[name]._functions
+            for opset in list(functions._overrides):
+                functions.remove_override(opset)
+            if not functions:
+                del groups[name]
+        yield
 
 
 def _copied(group: registration._SymbolicFunctionGroup) -> dict[str, dict[int, Callable[..., Any]]]:

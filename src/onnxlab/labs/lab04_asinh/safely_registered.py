@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from onnxlab.facts.nodes import op_types
+from onnxlab.facts.symbolics import own_rules
 from onnxlab.labs.exercise import Exercise, Part
 from onnxlab.labs.judging import require_numbers, require_valid
 from onnxlab.labs.lab04_asinh.block_scenes import MARKERS, Call, Questions, export_call, produce, refusal
@@ -88,6 +89,7 @@ def _require_marker(
         raise Wrong(msg, look_at, difference=wrong.difference, evidence=wrong.evidence) from None
 
 
+@own_rules()
 def _require_as_before(work: Work, file: str, name: str, random: np.random.Generator, where: str) -> None:
     before = export_call(name, 9)
     if before.model is not None and work.has(file):
