@@ -136,13 +136,18 @@ async def runaways(seats: list[Seat]) -> None:
 
 
 async def again(seat: Seat) -> str:
-    """Run a cell in a kernel that is being started again."""
+    """Run a cell in a kernel that is being started again; what is left of a bomb may end the first ones."""
+    said = ""
     for _ in range(30):
         try:
-            return await seat.run("print(6 * 7)", 20)
+            said = await seat.run("print(6 * 7)", 20)
+            if "(kernel died)" not in said:
+                return said
+            await asyncio.sleep(1)
         except (TimeoutError, AssertionError):
-            await seat.connect()
-    return ""
+            pass
+        await seat.connect()
+    return said
 
 
 async def prying(seats: list[Seat]) -> None:

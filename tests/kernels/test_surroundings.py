@@ -24,6 +24,7 @@ print(json.dumps(sorted(asked)))
 """
 NOT_FOR_LIBRARIES = {
     "ANDROID_DATA",  # a test for Android
+    "IPYTHONENABLE",  # the debugger's own console
     "DISPLAY",  # whether the debugger has windows
     "JPY_INTERRUPT_EVENT",  # Windows
     "JPY_PARENT_PID",  # the fork has its own way

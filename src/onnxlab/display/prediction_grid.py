@@ -73,6 +73,7 @@ class PredictionGrid(Shown):
                     f"The answer for {row!r}, {column!r} is {told!r}, not one of: {', '.join(self.choices)}."
                 )
                 raise ClaimBroken(msg)
+        self._widget.settle()
         self._widget.actual = [[actual[row, column] for column in self.columns] for row in self.rows]
         said = self.chosen
         hits = sum(actual[key] == choice for key, choice in said.items())

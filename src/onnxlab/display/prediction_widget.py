@@ -4,6 +4,7 @@ The first output is HTML and text, the same on every run; the second is the widg
 while the widget below it lives, so that a notebook without a kernel shows the question too.
 """
 
+import time
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from IPython.display import display
 __all__ = ["PredictionWidget", "Shown", "boxed", "display_html"]
 
 _HERE = Path(__file__).parent
+_SECONDS_TO_SETTLE = 0.25  # as long as nobody notices; a thread needs a few milliseconds
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -34,9 +36,15 @@ class PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget 
         """What was clicked last.
 
         The state `chosen` may still be on its way: the front end holds a change back until the one before it
-        has been answered, and a cell that is run meanwhile comes first. A message is never held back.
+        has been answered, and a cell that is run meanwhile comes first. A message is never held back. It can
+        only be late: JupyterLab has it handled in a thread beside the cell's (a subshell); see `settle`.
         """
         return self.chosen if self._told is None else self._told
+
+    def settle(self) -> None:
+        """Let clicks that were sent before this cell be handled, where another thread does that."""
+        if getattr(getattr(get_ipython(), "kernel", None), "_supports_kernel_subshells", False):
+            time.sleep(_SECONDS_TO_SETTLE)
 
     def _on_click(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
         self._told = content.get("chosen", self._told)

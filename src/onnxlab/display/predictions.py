@@ -55,6 +55,7 @@ class Prediction(Shown):
         if answer not in self.options:
             msg = f"The answer is {answer!r}, which is none of the options: {', '.join(self.options)}."
             raise ClaimBroken(msg)
+        self._widget.settle()
         self._widget.actual = answer
         if self.chosen is None:
             text, tone = f"Answer: {answer}", ""

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from onnxlab.kernels.surroundings import import_time, key, personal
 __all__ = ["ask"]
 
 _LOADING = 60.0  # seconds a warm process may take for its first answer, on a busy machine
-_ATTEMPTS = 2  # the first may be about to end, or find that packages changed
+_ATTEMPTS = 5  # one may be about to end, or find that packages changed, and take a moment to be gone
+_MOMENT = 0.1  # seconds, longer each time
 
 
 def ask(request: Request, streams: Sequence[int], options: Sequence[str] = ()) -> ForkedProcess:
@@ -39,7 +41,8 @@ def ask(request: Request, streams: Sequence[int], options: Sequence[str] = ()) -
         msg = f"its environment and arguments are {len(message)} bytes, and {LARGEST} can be passed on"
         raise NoFork(msg)
     reason = ""
-    for _ in range(_ATTEMPTS):
+    for attempt in range(_ATTEMPTS):
+        time.sleep(attempt * _MOMENT)
         connection = _connect(request, options)
         try:
             connection.settimeout(_LOADING)
