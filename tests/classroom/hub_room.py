@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,12 @@ class Hub:
     url: str
     folder: Path
     process: "subprocess.Popen[str]"
+
+
+def finish(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run it to its end, in a thread of its own: a browser's test in the same process keeps a loop running."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import pytest
 
 pytest.importorskip("jupyterhub")
 
-from hub_room import INSTRUCTOR_PASSWORD, PIN, ROOT, Hub, Seat, below, hub, logs
+from hub_room import INSTRUCTOR_PASSWORD, PIN, ROOT, Hub, Seat, below, finish, hub, logs
 
 from onnxlab.classroom.course_folder import open_class
 from onnxlab.classroom.nbgrader_course import course_at
@@ -208,14 +208,14 @@ print(done.returncode, done.stderr)
 
 
 def test_a_class_of_twenty(room):
-    asyncio.run(a_class(room))
+    finish(a_class(room))
     course = open_class(room.folder)
     inbound = course.exchange / course.name / "inbound"
     until = time.monotonic() + 60
     while len(list(inbound.iterdir())) < len(LEARNERS) and time.monotonic() < until:
         time.sleep(0.2)
     assert sorted(each.name.split("+")[0] for each in inbound.iterdir()) == LEARNERS
-    said = asyncio.run(the_instructor_collects(room))
+    said = finish(the_instructor_collects(room))
     assert said.startswith("0 "), said
     assert "cheating" not in said
     assert sorted(each.name for each in course.submitted.iterdir()) == LEARNERS
@@ -250,7 +250,7 @@ def test_a_name_belongs_to_its_pin(room):
                 found.append(await seat.sign_in())
         return found
 
-    answers = asyncio.run(tries())
+    answers = finish(tries())
     assert [status for status, _ in answers] == [302, 403, 302, 302, 403, 400, 400, 403], answers
     assert "PIN" in answers[5][1]
     assert "begins with a letter" in answers[6][1]
@@ -268,7 +268,7 @@ def test_guessing_gets_slower_for_that_name_only(room):
         async with Seat(room, "not-guessed", "1357") as seat:
             return answers, (await seat.sign_in())[0]
 
-    answers, other = asyncio.run(guess())
+    answers, other = finish(guess())
     assert answers[0][0] == 403
     assert answers[-1][0] == 429
     assert "Try again in" in answers[-1][1]
@@ -303,7 +303,7 @@ def test_work_is_kept_for_the_next_start(room):
                 found = await seat.ask("GET", f"api/contents/labs/{LAB}.ipynb")
                 return json.dumps(found["content"])
 
-        asyncio.run(come_back())
+        finish(come_back())
         assert mine.read_bytes() == before
         assert mine.stat().st_mode & 0o077 == 0
         if os.geteuid() == 0:
@@ -331,6 +331,6 @@ def test_as_an_ordinary_user_learners_are_apart_too():
         os.chown(name, teacher, teacher)
         with hub(Path(name, "class"), user=teacher) as room:
             assert "Learners run as you" in room.folder.with_name("class.said").read_text()
-            asyncio.run(a_small_class(room))
+            finish(a_small_class(room))
             running = below(room.process.pid)
         assert not [number for number in running if Path(f"/proc/{number}").exists()]
