@@ -43,7 +43,7 @@ class Hub:
 
 
 def finish(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run it to its end, in a thread of its own: a browser's test in the same process keeps a loop running."""
+    """Run it to its end in a thread of its own: a browser test in the same process keeps a loop running."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()
 
