@@ -13,6 +13,7 @@ from onnxlab.display.lab_report import report_html, report_text
 from onnxlab.errors import NotPassed, UnknownExercise
 from onnxlab.labs import checking
 from onnxlab.labs.exercise import exercise
+from onnxlab.labs.outcome import Outcome, Status
 
 LAB, ASINH = exercise("asinh-symbolic")
 
@@ -129,3 +130,14 @@ def test_a_check_leaves_torch_as_it_was():
     before = torch.get_rng_state()
     check("asinh-symbolic", wrong)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("user", ["", "ada"])
+def test_solutions_are_named_only_where_they_are(monkeypatch, user):
+    monkeypatch.delenv("JUPYTERHUB_USER", raising=False)
+    if user:
+        monkeypatch.setenv("JUPYTERHUB_USER", user)
+    lab, one = exercise("asinh-symbolic")
+    said = report_text(lab, one, Outcome(one.id, Status.PASSED, 4, 4))
+    assert ("Compare with solutions/" in said) is not bool(user)
+    assert "Checked for torch" in said

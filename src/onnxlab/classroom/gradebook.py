@@ -12,11 +12,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnxlab.classroom.gradebook_copy import handed_in_at, remembering, write_copy
+from onnxlab.classroom.gradebook_copy import handed_in_at, write_copy
 from onnxlab.classroom.gradebook_master import KnownLab, check_cell, master_of, notebook_of
 from onnxlab.classroom.gradebook_text import comment
 from onnxlab.classroom.nbgrader_course import Course, CourseUnusable, course_at
-from onnxlab.grading.feedback import Picture
+from onnxlab.grading.feedback import Picture, remembering
 from onnxlab.grading.intake import Submission
 from onnxlab.grading.ledger import Graded
 from onnxlab.labs.outcome import Evidence

@@ -2,14 +2,12 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxlab.classroom.gradebook_master import KnownLab, check_cell
 from onnxlab.classroom.gradebook_notebook import graded_copy
 from onnxlab.classroom.gradebook_text import shown
-from onnxlab.errors import OnnxLabError
 from onnxlab.grading.feedback import Picture, exercise_section
 from onnxlab.grading.intake import Submission, read
 from onnxlab.grading.ledger import Graded
@@ -20,7 +18,7 @@ from onnxlab.labs.outcome import Evidence
 if TYPE_CHECKING:
     from datetime import datetime
 
-__all__ = ["handed_in_at", "remembering", "write_copy"]
+__all__ = ["handed_in_at", "write_copy"]
 
 _BESIDE = ("timestamp.txt", "submission_secret.txt")  # what nbgrader needs to know and to release feedback
 
@@ -83,19 +81,6 @@ def handed_in_at(folder: Path) -> "datetime | None":
     except (NotebookUnreadable, ValueError, OverflowError, TypeError):
         return None
     return found
-
-
-def remembering(picture: Picture) -> Picture:
-    """Return a picture function that remembers, since many make the same mistake, and that never fails."""
-
-    @lru_cache(maxsize=64)
-    def draw(model: bytes, highlight: tuple[str, ...]) -> str:
-        try:
-            return picture(model, highlight)
-        except OnnxLabError:
-            return '<p class="aside">This graph could not be drawn.</p>'
-
-    return lambda model, highlight: draw(model, tuple(highlight))
 
 
 def _put(path: Path, data: bytes, *, private: bool = False) -> None:

@@ -1,6 +1,7 @@
 """How a check's outcome reads: as HTML in a notebook and as text in a terminal."""
 
 import html
+import os
 import re
 
 from onnxlab.labs.exercise import Exercise, Lab
@@ -111,7 +112,9 @@ def _closing(lab: Lab, exercise: Exercise, outcome: Outcome) -> list[str]:
     if outcome.status is Status.NOT_ATTEMPTED:
         lines.append(f"Write {' and '.join(exercise.answers)} above and run both cells.")
     elif outcome.passed:
-        lines.append(f"Compare with solutions/{lab.name}.ipynb. Checked for {exercise.holds_for}.")
+        # On a class's hub learners have no solutions.
+        compare = "" if "JUPYTERHUB_USER" in os.environ else f"Compare with solutions/{lab.name}.ipynb. "
+        lines.append(f"{compare}Checked for {exercise.holds_for}.")
     else:
         lines.append(f'hint("{exercise.id}") gives the next of {len(exercise.hints)} hints.')
     return lines

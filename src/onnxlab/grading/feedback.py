@@ -19,7 +19,7 @@ from onnxlab.grading.page import COLOURS, escaped, marked_up, page
 from onnxlab.grading.whole_files import write_whole
 from onnxlab.labs.outcome import Evidence, Status
 
-__all__ = ["Picture", "exercise_section", "student_page", "write_feedback"]
+__all__ = ["Picture", "exercise_section", "remembering", "student_page", "write_feedback"]
 
 Picture: TypeAlias = Callable[[bytes, Sequence[str]], str]
 """Draws a model with some of it highlighted, as an `<img>` tag. May raise `OnnxLabError`."""
@@ -49,7 +49,7 @@ def write_feedback(
         How many students have a page.
     """
     failures = failures or {}
-    draw = _drawing(picture)
+    draw = remembering(picture)
     pending: dict[str, list[str]] = {}
     for student, name in sorted(failures):
         pending.setdefault(student, []).append(name)
@@ -159,8 +159,8 @@ def _graphs(graphs: Evidence, picture: Picture) -> str:
     return f'<div class="graphs">{figures}</div>'
 
 
-def _drawing(picture: Picture) -> Picture:
-    """A picture function that remembers, and that always gives something."""
+def remembering(picture: Picture) -> Picture:
+    """Return a picture function that remembers, since many make the same mistake, and that never fails."""
 
     @lru_cache(maxsize=_DRAWN)
     def draw(model: bytes, highlight: tuple[str, ...]) -> str:
