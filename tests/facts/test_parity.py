@@ -196,6 +196,22 @@ def test_there_is_no_counterexample_where_all_agree():
     assert smallest_counterexample(torch.abs, RELU, torch.tensor([-1.0]), atol=1.0) is None
 
 
+def test_large_floating_point_values_may_differ_in_their_last_digits_if_asked_for():
+    inputs = torch.tensor([-1000.0, 0.5])
+    almost = lambda x: torch.relu(-x * 1.000001)  # noqa: E731 - a module in a line
+    negated = model("z = Neg(x) y = Relu(z)", "float[n] x", "float[n] y")
+    found = smallest_counterexample(almost, negated, inputs)
+    assert (found.index, found.runtime) == ((0,), 1000.0)
+    assert smallest_counterexample(almost, negated, inputs, rtol=1e-5) is None
+    assert smallest_counterexample(almost, negated, inputs, rtol=1e-7) is not None
+    # Neither a whole number nor an infinity has a last digit that may differ.
+    far = torch.tensor([2**40], dtype=torch.int64)
+    same = model("y = Identity(x)", "int64[n] x", "int64[n] y")
+    assert smallest_counterexample(lambda x: x + 1, same, far, rtol=1e-5) is not None
+    unlike = lambda x: torch.full_like(x, torch.inf)  # noqa: E731 - a module in a line
+    assert smallest_counterexample(unlike, RELU, torch.ones(1), rtol=1e-5) is not None
+
+
 def test_where_shapes_differ_the_worst_element_and_a_corner_are_shown():
     total = model("y = ReduceSum <keepdims = 0> (x, axes)", "float[a,b] x, int64[1] axes", "float[a] y")
     x = torch.arange(20.0).reshape(4, 5)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxlab.facts.distance import Array, difference, largest_difference
+from onnxlab.facts.distance import Array, difference
 from onnxlab.facts.loading import ModelLike
 from onnxlab.facts.paired_run import PairedRun, paired_runs
 
@@ -45,7 +45,7 @@ class Counterexample:
 
 
 def smallest_counterexample(
-    module: Callable[..., Any], model: ModelLike, inputs: object, atol: float = 1e-5
+    module: Callable[..., Any], model: ModelLike, inputs: object, atol: float = 1e-5, rtol: float = 0.0
 ) -> Counterexample | None:
     """Find, among sets of inputs, the simplest for which a module and its exported model disagree.
 
@@ -57,6 +57,8 @@ def smallest_counterexample(
         model: The exported model.
         inputs: Sets of inputs, as for `compare`.
         atol: How far apart equal values may be.
+        rtol: How much further, for each unit of PyTorch's magnitude. For floating-point values only: whole
+            numbers have no rounding.
 
     Returns:
         The counterexample, or None if every set agrees.
@@ -71,13 +73,24 @@ def smallest_counterexample(
         output 0 at [3]: torch -1, runtime 0
         inputs: int32[6], int32[6]; there: -1, 1
     """
-    failing = [pair for pair in paired_runs(module, model, inputs) if _fails(pair, atol)]
-    return _describe(min(failing, key=_size), atol) if failing else None
+    failing = [pair for pair in paired_runs(module, model, inputs) if _fails(pair, atol, rtol)]
+    return _describe(min(failing, key=_size), atol, rtol) if failing else None
 
 
-def _fails(pair: PairedRun, atol: float) -> bool:
-    apart = (largest_difference(ours, theirs) for _, ours, theirs in pair.comparable())
-    return bool(pair.problems()) or any(value > atol for value in apart)
+def _fails(pair: PairedRun, atol: float, rtol: float) -> bool:
+    return bool(pair.problems()) or any(
+        _apart(ours, theirs, atol, rtol).any() for _, ours, theirs in pair.comparable()
+    )
+
+
+def _apart(ours: Array, theirs: Array, atol: float, rtol: float) -> Array:
+    """Which elements are further apart than they may be."""
+    allowed: Array = np.full(ours.shape, atol)
+    if rtol and ours.dtype.kind == "f":
+        magnitude = np.abs(ours.astype(np.float64))
+        allowed += rtol * np.where(np.isfinite(magnitude), magnitude, 0.0)
+    wrong: Array = difference(ours, theirs) > allowed
+    return wrong
 
 
 def _size(pair: PairedRun) -> tuple[int, float]:
@@ -85,23 +98,22 @@ def _size(pair: PairedRun) -> tuple[int, float]:
     return sum(array.size for array in pair.inputs), np.nan_to_num(max(magnitudes, default=0.0), nan=np.inf)
 
 
-def _describe(pair: PairedRun, atol: float) -> Counterexample:
+def _describe(pair: PairedRun, atol: float, rtol: float) -> Counterexample:
     if problems := pair.problems():
         return Counterexample(pair.inputs, 0, (), None, None, _at(pair.inputs, None, ()), "; ".join(problems))
     for number, ours, theirs in pair.comparable():
-        apart = difference(ours, theirs)
-        if (apart > atol).any():
-            index = _clearest(pair.inputs, apart, atol)
+        wrong = _apart(ours, theirs, atol, rtol)
+        if wrong.any():
+            index = _clearest(pair.inputs, wrong, difference(ours, theirs))
             mine, other = ours[index].item(), theirs[index].item()
             reason = f"output {number} at {list(index)}: torch {_plain(mine)}, runtime {_plain(other)}"
-            there = _at(pair.inputs, apart.shape, index)
+            there = _at(pair.inputs, ours.shape, index)
             return Counterexample(pair.inputs, number, index, mine, other, there, reason)
     raise AssertionError(pair)  # only failing pairs come here
 
 
-def _clearest(inputs: tuple[Array, ...], apart: Array, atol: float) -> tuple[int, ...]:
-    wrong = apart > atol
-    elementwise = [array for array in inputs if array.shape == apart.shape]
+def _clearest(inputs: tuple[Array, ...], wrong: Array, apart: Array) -> tuple[int, ...]:
+    elementwise = [array for array in inputs if array.shape == wrong.shape]
     rank = np.abs(elementwise[0][wrong].astype(np.float64)) if elementwise else -apart[wrong]
     simplest = np.nan_to_num(rank, nan=np.inf).argmin()
     return tuple(int(i) for i in np.argwhere(wrong)[simplest])

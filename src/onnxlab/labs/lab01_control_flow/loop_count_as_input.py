@@ -107,6 +107,7 @@ def _require_rounds(work: Work, random: np.random.Generator, counts: Iterable[in
         model,
         inputs,
         1e-4,
+        1e-4,  # rounding grows with the rounds
         look_at=look_at,
         expected=expected_model(_EXPECTED),
     )

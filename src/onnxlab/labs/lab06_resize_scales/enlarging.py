@@ -102,7 +102,7 @@ def require_enlarged(
     try:
         require_numbers(right, model, cases, look_at=look_at, expected=expected)
     except Wrong as wrong:
-        found = smallest_counterexample(right, model, cases) if wrong.difference else None
+        found = smallest_counterexample(right, model, cases, rtol=1e-5) if wrong.difference else None
         if found is None:
             raise
         shown = evidence(model, expected, "Resize")

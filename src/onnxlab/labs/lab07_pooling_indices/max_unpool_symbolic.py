@@ -90,7 +90,7 @@ def _require(work: Work, random: np.random.Generator, name: str, batches: list[i
     cases = [_pooled(random, batch, channels, *size) for batch in batches]
     model = work.model(name)
     try:
-        require_numbers(unpool, model, cases, 0.0, look_at=look)
+        require_numbers(unpool, model, cases, 0.0, 0.0, look_at=look)
     except Wrong as wrong:
         found = smallest_counterexample(unpool, model, cases, 0.0) if wrong.difference else None
         if found is None:
