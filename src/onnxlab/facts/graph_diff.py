@@ -1,18 +1,16 @@
 """What differs between two models in structure and numbers; not what things are called."""
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, zip_longest
+from itertools import groupby
 
-import onnx
-
-from onnxlab.facts.graph_changes import Change, NodeChange, feeder_changes, node_changes
+from onnxlab.facts.graph_changes import Change, NodeChange, feeder_changes
+from onnxlab.facts.graph_comparison import Findings, numbered, outermost
 from onnxlab.facts.graph_interface import Slots, opset_changes, slots, type_changes
-from onnxlab.facts.graph_matching import Matching, match
-from onnxlab.facts.graph_scope import Scope, Token
+from onnxlab.facts.graph_matching import Matching
 from onnxlab.facts.loading import ModelLike, load
-from onnxlab.facts.nodes import GraphNode, function_name, subgraphs
-from onnxlab.facts.values import Value, declared
+from onnxlab.facts.nodes import GraphNode
+from onnxlab.facts.values import declared
 
 __all__ = ["Change", "GraphDiff", "NodeChange", "diff"]
 
@@ -115,10 +113,10 @@ def diff(a: ModelLike, b: ModelLike) -> GraphDiff:
     first, second = load(a), load(b)
     inputs = slots(declared(first.graph.input), declared(second.graph.input))
     outputs = slots(declared(first.graph.output), declared(second.graph.output))
-    found = _Findings()
+    found = Findings()
     matching = found.compare(
-        _outermost(first).inner(first.graph, "", _numbered("input", (ours for ours, _ in inputs))),
-        _outermost(second).inner(second.graph, "", _numbered("input", (theirs for _, theirs in inputs))),
+        outermost(first).inner(first.graph, "", numbered("input", (ours for ours, _ in inputs))),
+        outermost(second).inner(second.graph, "", numbered("input", (theirs for _, theirs in inputs))),
     )
     return GraphDiff(
         functions=tuple(found.compare_functions(first, second)),
@@ -133,85 +131,7 @@ def diff(a: ModelLike, b: ModelLike) -> GraphDiff:
     )
 
 
-class _Findings:
-    """What was found so far, in all the graphs of two models."""
-
-    def __init__(self) -> None:
-        self.removed: list[GraphNode] = []
-        self.added: list[GraphNode] = []
-        self.changed: list[NodeChange] = []
-        self.same: list[tuple[str, str]] = []
-
-    def compare(self, a: Scope, b: Scope) -> Matching:
-        """Compare two scopes and the graphs inside their nodes."""
-        matching = match(a, b)
-        partners = {ours.path: theirs.path for ours, theirs in matching.pairs}
-        matched = set(partners.values())
-        self.removed += [node for node in a.nodes if node.path not in partners]
-        self.added += [node for node in b.nodes if node.path not in matched]
-        for ours, theirs in matching.pairs:
-            position = len(self.changed)  # a node is listed before the nodes inside it
-            changes = [
-                *node_changes(ours, theirs, matching),
-                *self._compare_subgraphs(ours, theirs, matching),
-            ]
-            if changes:
-                self.changed.insert(position, NodeChange(ours, theirs, tuple(changes)))
-            else:
-                self.same.append((ours.path, theirs.path))
-        return matching
-
-    def _compare_subgraphs(self, ours: GraphNode, theirs: GraphNode, outer: Matching) -> Iterator[Change]:
-        mine, other = dict(subgraphs(ours.proto)), dict(subgraphs(theirs.proto))
-        for label in sorted(mine.keys() ^ other.keys()):
-            yield _presence("subgraph", label, mine, other)
-        for label in sorted(mine.keys() & other.keys()):
-            a, b = mine[label], other[label]
-            key, before = f"{ours.path}/{label}", self._differences()
-            inner = self.compare(
-                outer.before.inner(a, key, _numbered(key, declared(a.input))),
-                outer.after.inner(b, f"{theirs.path}/{label}", _numbered(key, declared(b.input))),
-            )
-            yield from _outputs(label, [v.name for v in a.output], [v.name for v in b.output], inner)
-            if self._differences() != before:
-                yield Change("subgraph", label)
-
-    def compare_functions(self, first: onnx.ModelProto, second: onnx.ModelProto) -> Iterator[Change]:
-        """Compare the functions of one name, and yield what cannot be said of a node."""
-        mine, other = ({function_name(f): f for f in model.functions} for model in (first, second))
-        for name in sorted(mine.keys() ^ other.keys()):
-            yield _presence("function", name, mine, other)
-        for name in sorted(mine.keys() & other.keys()):
-            a, b = mine[name], other[name]
-            matching = self.compare(
-                _outermost(a).inner(a, name, {value: (name, i) for i, value in enumerate(a.input)}),
-                _outermost(b).inner(b, name, {value: (name, i) for i, value in enumerate(b.input)}),
-            )
-            yield from _outputs(f"of {name}", a.output, b.output, matching)
-
-    def _differences(self) -> int:
-        return len(self.removed) + len(self.added) + len(self.changed)
-
-
-def _outermost(owner: onnx.ModelProto | onnx.FunctionProto) -> Scope:
-    opsets = {opset.domain: opset.version for opset in owner.opset_import}
-    return Scope([], {}, opsets=opsets)
-
-
-def _numbered(kind: str, values: Iterable[Value | None]) -> dict[str, Token]:
-    return {value.name: (kind, i) for i, value in enumerate(values) if value}
-
-
-def _presence(kind: str, name: str, before: Container[str], after: Container[str]) -> Change:
-    return Change(kind, name, "present" if name in before else None, "present" if name in after else None)
-
-
 def _rewired(outputs: Slots, matching: Matching) -> Iterator[Change]:
     for ours, theirs in outputs:
         if ours and theirs:
             yield from feeder_changes("output", theirs.name, ours.name, theirs.name, matching)
-
-
-def _outputs(label: str, ours: Sequence[str], theirs: Sequence[str], matching: Matching) -> Iterator[Change]:
-    for i, (mine, other) in enumerate(zip_longest(ours, theirs, fillvalue="")):
-        yield from feeder_changes("output", f"{label}[{i}]", mine, other, matching)

@@ -8,13 +8,8 @@ import torch
 from onnxlab.facts.export import Exporter
 from onnxlab.labs.exercise import Answers, Exercise, Part
 from onnxlab.labs.exporting import exported, require_type
-from onnxlab.labs.judging import (
-    expected_model,
-    require_input_read,
-    require_numbers,
-    require_operators,
-    require_valid,
-)
+from onnxlab.labs.judging import expected_model, require_numbers, require_valid
+from onnxlab.labs.judging_graph import require_input_read, require_operators
 from onnxlab.labs.lab01_control_flow.ending import require_end_in_runtime, require_end_in_torch
 from onnxlab.labs.samples import pictures
 from onnxlab.labs.work import Work

@@ -8,7 +8,8 @@ import torch
 from onnxlab.facts.export import Exporter
 from onnxlab.labs.exercise import Answers, Exercise, Part
 from onnxlab.labs.exporting import exported, require_type
-from onnxlab.labs.judging import require_dynamic, require_numbers, require_valid
+from onnxlab.labs.judging import require_numbers, require_valid
+from onnxlab.labs.judging_graph import require_dynamic
 from onnxlab.labs.work import Work
 
 __all__ = ["EXERCISE", "Ranker"]

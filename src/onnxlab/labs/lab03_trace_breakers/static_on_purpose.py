@@ -6,14 +6,8 @@ import torch
 from onnxlab.facts.export import Exporter
 from onnxlab.labs.exercise import Answers, Exercise, Part
 from onnxlab.labs.exporting import exported, require_type
-from onnxlab.labs.judging import (
-    expected_model,
-    require_dynamic,
-    require_input_read,
-    require_numbers,
-    require_operators,
-    require_valid,
-)
+from onnxlab.labs.judging import expected_model, require_numbers, require_valid
+from onnxlab.labs.judging_graph import require_dynamic, require_input_read, require_operators
 from onnxlab.labs.samples import pictures
 from onnxlab.labs.work import Work
 

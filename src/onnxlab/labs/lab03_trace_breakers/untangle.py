@@ -9,13 +9,8 @@ import torch
 from onnxlab.facts.export import Exporter
 from onnxlab.labs.exercise import Answers, Exercise, Part
 from onnxlab.labs.exporting import exported_or_stopped, require_type
-from onnxlab.labs.judging import (
-    require_dynamic,
-    require_exported,
-    require_input_read,
-    require_numbers,
-    require_valid,
-)
+from onnxlab.labs.judging import require_numbers, require_valid
+from onnxlab.labs.judging_graph import require_dynamic, require_exported, require_input_read
 from onnxlab.labs.work import Work
 
 __all__ = ["EXERCISE", "Tangled"]

@@ -5,7 +5,8 @@ import torch
 
 from onnxlab.labs.exercise import Answers, Exercise, Part
 from onnxlab.labs.exporting import exported_with_rule
-from onnxlab.labs.judging import require_dynamic, require_numbers, require_valid
+from onnxlab.labs.judging import require_numbers, require_valid
+from onnxlab.labs.judging_graph import require_dynamic
 from onnxlab.labs.lab05_bitshift.shifts import (
     INTEGERS,
     Shift,

@@ -7,12 +7,8 @@ from onnxlab.facts.distance import largest_difference
 from onnxlab.facts.export import Exporter
 from onnxlab.labs.exercise import Answers, Exercise, Part
 from onnxlab.labs.exporting import exported
-from onnxlab.labs.judging import (
-    expected_model,
-    require_input_read,
-    require_opset,
-    require_valid,
-)
+from onnxlab.labs.judging import expected_model, require_valid
+from onnxlab.labs.judging_graph import require_input_read, require_opset
 from onnxlab.labs.lab06_resize_scales.enlarging import (
     AXES,
     EXPECTED,

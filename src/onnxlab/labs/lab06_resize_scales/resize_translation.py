@@ -6,12 +6,8 @@ import torch
 
 from onnxlab.labs.exercise import Answers, Exercise, Part
 from onnxlab.labs.exporting import exported_with_translation
-from onnxlab.labs.judging import (
-    expected_model,
-    require_input_read,
-    require_opset,
-    require_valid,
-)
+from onnxlab.labs.judging import expected_model, require_valid
+from onnxlab.labs.judging_graph import require_input_read, require_opset
 from onnxlab.labs.lab06_resize_scales.enlarging import (
     AXES,
     EXPECTED,

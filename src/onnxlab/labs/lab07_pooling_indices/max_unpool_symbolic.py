@@ -7,7 +7,8 @@ from torch.nn.functional import max_pool2d
 from onnxlab.facts.counterexample import Counterexample, smallest_counterexample
 from onnxlab.labs.exercise import Answers, Exercise, Part
 from onnxlab.labs.exporting import exported_with_rule
-from onnxlab.labs.judging import evidence, require_dynamic, require_numbers, require_opset, require_valid
+from onnxlab.labs.judging import evidence, require_numbers, require_valid
+from onnxlab.labs.judging_graph import require_dynamic, require_opset
 from onnxlab.labs.outcome import Difference, Wrong
 from onnxlab.labs.work import Work
 
