@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from lab import Lab, end_lab, start_lab
-from playwright.sync_api import Browser, Page, sync_playwright
+from lab import PATIENCE, Lab, end_lab, start_lab
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from starter.checks import WITHOUT_BROWSER, find_chromium
 
 # Chromium in a container, and without the services it would otherwise look for.
@@ -22,6 +22,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+expect.set_options(timeout=PATIENCE)  # by itself it gives up after five seconds
 OUTCOME = pytest.StashKey[pytest.TestReport]()
 
 
@@ -70,7 +71,7 @@ def page(browser: Browser, lab: Lab, request: pytest.FixtureRequest, tmp_path) -
     context.on("request", lambda request: asked.add(request.url))
     page = context.new_page()
     page.on("websocket", lambda socket: asked.add(socket.url))
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(PATIENCE)
     yield page
     outcome = request.node.stash.get(OUTCOME, None)
     if outcome is not None and outcome.failed:

@@ -6,16 +6,19 @@ import secrets
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
-from lab import KERNEL, free_port
-from playwright.sync_api import Frame, Locator, Page
+from lab import KERNEL, PATIENCE, free_port, wait_for_server
+from playwright.sync_api import Frame, Locator, Page, expect
 
+FORGET_RUN = """index => {
+  const { widgets } = window.jupyterapp.shell.currentWidget.content;
+  widgets.filter(({ model }) => model.type === 'code')[index].model.executionCount = null;
+}"""
 READY = "iframe.onnxlab-graph[data-status=ready]"
 
 
@@ -35,11 +38,12 @@ class Site:
 
     def open(self, page: Page, name: str) -> "Notebook":
         """Open a notebook that is in the root."""
+        page.set_default_timeout(PATIENCE)
         page.set_viewport_size({"width": 1280, "height": 2600})  # cells out of sight are not kept in the page
         reset = "&reset" if "/lab/" in self.url else ""  # JupyterLab would open what was open before
         page.goto(f"{self.url}{name}?token={self.token}{reset}")
         notebook = Notebook(page)
-        notebook.cells.first.wait_for(timeout=60_000)
+        notebook.cells.first.wait_for()
         return notebook
 
     def new(self, page: Page, cells: Sequence[str], name: str = "graphs.ipynb") -> "Notebook":
@@ -67,7 +71,7 @@ class Notebook:
         """Wait until the kernel has nothing to do."""
         self.page.wait_for_function(
             f"() => {KERNEL}?.status === 'idle'",
-            timeout=120_000,
+            timeout=PATIENCE,
         )
 
     def run(self, index: int, *, until: str | None = None) -> Locator:
@@ -79,16 +83,32 @@ class Notebook:
         """
         cell = self.cells.nth(index)
         cell.locator(".cm-content").click()
+        self.page.evaluate(FORGET_RUN, index)  # the number of an earlier run would be taken for this one's
         self.page.keyboard.press("Shift+Enter")
-        prompt = cell.locator(".jp-InputPrompt").first
-        for _ in range(600):
-            if re.fullmatch(r"\s*\[\d+\]:?\s*", prompt.inner_text()):
-                break
-            self.page.wait_for_timeout(100)
+        expect(cell.locator(".jp-InputPrompt").first).to_have_text(re.compile(r"^\s*\[\d+\]:?\s*$"))
         output = cell.locator(".jp-Cell-outputWrapper")
         if until:
-            output.locator(until).first.wait_for(state="attached", timeout=60_000)
+            output.locator(until).first.wait_for(state="attached")
         return output
+
+    def run_until(self, index: int, says: str) -> None:
+        """Run a cell that prints something again until that is as expected.
+
+        A click reaches the kernel in its own time: JupyterLab has it handled in a thread beside the cells'.
+
+        Args:
+            index: The cell, counted from 0.
+            says: A regular expression for all that it prints.
+        """
+        self.run(index)
+
+        def said() -> bool:
+            if re.fullmatch(says, self.output(index)):
+                return True
+            self.run(index)
+            return False
+
+        wait_until(self.page, said)
 
     def run_graph(self, index: int) -> list[Frame]:
         """Run a cell that shows a graph; return its frames when they are drawn."""
@@ -119,6 +139,14 @@ class Notebook:
         self.wait_for_kernel()
 
 
+def wait_until(page: Page, condition: Callable[[], bool]) -> None:
+    """Ask again and again until a condition holds; fail if it never does."""
+    until = time.monotonic() + PATIENCE / 1000
+    while not condition():
+        assert time.monotonic() < until, "it never came to be so"
+        page.wait_for_timeout(100)
+
+
 @contextmanager
 def site(folder: Path, app: str = "lab", base: str = "/") -> Iterator[Site]:
     """Run a server below an address such as a hub's.
@@ -140,6 +168,7 @@ def site(folder: Path, app: str = "lab", base: str = "/") -> Iterator[Site]:
         *("--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1"),
         *(
             f"--ServerApp.root_dir={root}",
+            "--ServerApp.port_retries=0",
             f"--ServerApp.base_url={base}",
             f"--IdentityProvider.token={token}",
         ),
@@ -153,16 +182,10 @@ def site(folder: Path, app: str = "lab", base: str = "/") -> Iterator[Site]:
         stderr=subprocess.STDOUT,
     )
     try:
-        for _ in range(600):
-            assert process.poll() is None, (folder / "server.log").read_text()
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}{base}api?token={token}", timeout=1)
-                break
-            except OSError:
-                time.sleep(0.1)
+        wait_for_server(f"http://127.0.0.1:{port}{base}api?token={token}", process, folder / "server.log")
         tree = {"lab": "lab/tree/", "notebook": "notebooks/"}[app]
         yield Site(f"http://127.0.0.1:{port}{base}{tree}", token, root)
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(PATIENCE / 1000)
         log.close()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import secrets
 import shutil
 import socket
@@ -13,9 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Frame, Page
+from playwright.sync_api import Frame, Page, expect
 
 ROOT = Path(__file__).parents[2]
+
+PATIENCE = 120_000
+"""Milliseconds to wait for anything: only what never comes takes as long, on any machine under any load."""
 
 KERNEL = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel"
 
@@ -48,7 +52,7 @@ class Lab:
         """Ask the server itself something."""
         headers = {"Authorization": f"token {self.token}"}
         request = urllib.request.Request(self.url + path, headers=headers, method=method)
-        with urllib.request.urlopen(request, timeout=30) as reply:
+        with urllib.request.urlopen(request, timeout=PATIENCE / 1000) as reply:
             return bytes(reply.read())
 
     def open(self, page: Page, notebook: str) -> "OpenNotebook":
@@ -56,7 +60,7 @@ class Lab:
         page.goto(f"{self.url}lab/tree/{notebook}?token={self.token}&reset")
         page.wait_for_function(
             f"() => {KERNEL}?.status === 'idle'",
-            timeout=120_000,
+            timeout=PATIENCE,
         )
         return OpenNotebook(page)
 
@@ -70,17 +74,21 @@ class OpenNotebook:
     def run_all(self) -> None:
         """Do what Run > Run All Cells does, and wait for the end."""
         self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
-        self.page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")
+        self.page.wait_for_function(f"() => {KERNEL}?.status === 'idle'", timeout=PATIENCE)
 
     def cells(self) -> list[dict[str, Any]]:
         """Return the cells with their outputs, as they would be saved now."""
         found = self.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.model.toJSON().cells")
         return list(found)
 
-    def graphs(self, cell: int) -> list[Frame]:
-        """Scroll to a cell (counted from 0) and return the frames of its graphs when they are drawn.
+    def graphs(self, cell: int, count: int = 1) -> list[Frame]:
+        """Scroll to a cell and return the frames of its graphs when they are drawn.
 
         A browser draws nothing in frames that are out of sight.
+
+        Args:
+            cell: The cell, counted from 0.
+            count: How many graphs it has.
         """
         self.page.evaluate(
             """async (index) => {
@@ -92,14 +100,14 @@ class OpenNotebook:
         )
         inside = f".jp-Notebook .jp-Cell[data-windowed-list-index='{cell}']"
         frames = self.page.locator(f"{inside} iframe.onnxlab-graph")
-        frames.first.wait_for(state="attached", timeout=60_000)
+        expect(frames).to_have_count(count)
         drawn = []
         for number in range(frames.count()):
             handle = frames.nth(number).element_handle()
             assert handle is not None
             handle.scroll_into_view_if_needed()
             ready = "frame => frame.dataset.status === 'ready'"
-            self.page.wait_for_function(ready, arg=handle, timeout=60_000)
+            self.page.wait_for_function(ready, arg=handle, timeout=PATIENCE)
             content = handle.content_frame()
             assert content is not None
             drawn.append(content)
@@ -107,10 +115,28 @@ class OpenNotebook:
 
 
 def free_port() -> int:
-    """Return a port that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port that nobody uses now, and that no system gives away to somebody else meanwhile."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)  # below what systems choose from by themselves
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+def wait_for_server(url: str, process: "subprocess.Popen[Any]", log: Path) -> None:
+    """Wait until a server answers; fail with what it wrote if it ends, or does not answer in minutes."""
+    until = time.monotonic() + 2 * PATIENCE / 1000
+    while time.monotonic() < until:
+        assert process.poll() is None, log.read_text("utf-8")
+        try:
+            with urllib.request.urlopen(url, timeout=10):
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError(log.read_text("utf-8"))
 
 
 def start_lab(folder: Path) -> tuple[Lab, "subprocess.Popen[str]"]:
@@ -137,19 +163,15 @@ def start_lab(folder: Path) -> tuple[Lab, "subprocess.Popen[str]"]:
         text=True,
     )
     lab = Lab(f"http://127.0.0.1:{port}/", token, root)
-    for _ in range(600):
-        assert process.poll() is None, (folder / "jupyterlab.log").read_text()
-        try:
-            urllib.request.urlopen(f"{lab.url}api?token={token}", timeout=1)
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return lab, process
-    process.kill()
-    raise AssertionError((folder / "jupyterlab.log").read_text())
+    try:
+        wait_for_server(f"{lab.url}api?token={token}", process, folder / "jupyterlab.log")
+    except AssertionError:
+        process.kill()
+        raise
+    return lab, process
 
 
 def end_lab(process: "subprocess.Popen[str]") -> None:
     """End course.py, which ends the server in order and then the kernels."""
     process.terminate()
-    process.wait(30)
+    process.wait(PATIENCE / 1000)

@@ -2,7 +2,7 @@
 
 import nbformat
 import pytest
-from lab import Lab
+from lab import PATIENCE, Lab
 from playwright.sync_api import Page, expect
 
 CELL = "from onnxlab import atlas\natlas(opset=20)"
@@ -14,11 +14,11 @@ def opened(lab: Lab, page: Page):
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     new = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CELL)], metadata=kernel)
     nbformat.write(new, lab.folder / "atlas.ipynb")
-    page.set_default_timeout(180_000)  # the registries are read at the first call
+    page.set_default_timeout(3 * PATIENCE)  # the registries are read at the first call
     notebook = lab.open(page, "atlas.ipynb")
     notebook.run_all()
     page.locator(".onnxlab-atlas.live table").wait_for()
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(PATIENCE)
     return notebook
 
 

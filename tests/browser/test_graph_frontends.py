@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 import onnx
 import pytest
-from graph_site import Site, site
-from playwright.sync_api import Browser, Page
+from graph_site import Site, site, wait_until
+from playwright.sync_api import Browser, Page, expect
 
 LOOP = """
 <ir_version: 10, opset_import: ["": 18]>
@@ -61,32 +61,26 @@ def test_nodes_bodies_clicks_colours_theme_restart_and_reopening(server: Site, p
     (frame,) = notebook.run_graph(0)
     titles = frame.locator("g.graph-node .node-item-type:first-child > text").all_text_contents()
     assert titles == ["Loop", "body", "Relu"]
-    assert not notebook.cells.nth(0).locator(".onnxlab-still").is_visible()
+    expect(notebook.cells.nth(0).locator(".onnxlab-still")).to_be_hidden()
 
     # A body is opened, a node inside it clicked, and Python knows it.
     frame.get_by_text("+", exact=True).click()
     multiply = frame.locator(".graph-node", has_text="Mul").last
     multiply.locator(".node-item-type").click()
-    page.wait_for_timeout(500)
-    notebook.run(1)
-    assert notebook.output(1).startswith("Mul")
+    notebook.run_until(1, "Mul .*")
     frame.locator("#sidebar-closebutton").click()
 
     # A highlight set in Python is seen, and a node selected there.
     notebook.run(2)
     border = multiply.locator("> .node-border")
-    border.wait_for()
-    page.wait_for_timeout(500)
-    assert border.evaluate("path => getComputedStyle(path).stroke") == "rgb(1, 200, 3)"
+    expect(border).to_have_css("stroke", "rgb(1, 200, 3)")
     notebook.run(3)
     frame.locator(".graph-node.select", has_text="Relu").wait_for()
 
     # The theme follows the page's.
-    background = "() => getComputedStyle(document.body).backgroundColor"
-    light = frame.evaluate(background)
+    light = frame.evaluate("() => getComputedStyle(document.body).backgroundColor")
     page.evaluate("() => { document.body.dataset.jpThemeLight = 'false'; }")
-    page.wait_for_timeout(500)
-    assert frame.evaluate(background) != light
+    expect(frame.locator("body")).not_to_have_css("background-color", light)
     page.evaluate("() => { document.body.dataset.jpThemeLight = 'true'; }")
 
     # After a restart the graph is still there, and comes to life again when the cell is run.
@@ -106,7 +100,7 @@ def test_nodes_bodies_clicks_colours_theme_restart_and_reopening(server: Site, p
     reopened = server.open(page, "reopened.ipynb")
     picture = reopened.cells.nth(0).locator(".onnxlab-still img")
     picture.wait_for()
-    assert picture.evaluate("image => image.complete && image.naturalHeight") > 100
+    wait_until(page, lambda: picture.evaluate("image => image.complete && image.naturalHeight > 100"))
     page.wait_for_timeout(2_000)
     assert picture.is_visible()
     assert "Error displaying widget" not in reopened.cells.nth(0).inner_text()

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import onnx
 import pytest
-from graph_site import Site, site
-from playwright.sync_api import Browser, Frame, Page
+from graph_site import Site, site, wait_until
+from playwright.sync_api import Browser, Frame, Page, expect
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "display"))
 from graph_models import chain, modules
@@ -132,8 +132,8 @@ def test_a_hostile_model_runs_nothing(server: Site, page: Page, text: str):
         frame.locator(f"#{button}").click()
         frame.evaluate(EXPAND)
     frame.evaluate("() => view.showDefinition([...view.model.functions][0])")
-    page.wait_for_timeout(500)
-    assert frame.locator("#sidebar-content").inner_text()
+    expect(frame.locator("#sidebar-content")).not_to_be_empty()
+    page.wait_for_timeout(500)  # time for what must not happen
     assert frame.url == address
     assert frame.evaluate(FOREIGN) == []
     assert frame.evaluate(LISTENERS) == []
@@ -186,7 +186,7 @@ def test_a_weight_that_cannot_be_had_is_said_to_be_so(server: Site, page: Page):
     notebook = server.new(page, [IMPORT, "graph('climbing.onnx')"])
     notebook.run(0)
     (frame,) = notebook.run_graph(1)
-    assert "points outside its own folder" in notebook.cells.nth(1).inner_text()
+    expect(notebook.cells.nth(1).locator(".onnxlab-note")).to_contain_text("points outside its own folder")
     frame.locator(".node-argument").first.click()
     frame.locator(
         "#sidebar .sidebar-item-value-button-tool, #sidebar .sidebar-item-value-expander"
@@ -208,8 +208,18 @@ def test_several_graphs_share_netron(server: Site, page: Page):
     for index in range(1, 5):
         (frame,) = notebook.run_graph(index)
         assert frame.locator("g.graph-node").count() == 4
-    notebook.run(5)
-    assert notebook.output(5) == "1 4"
+    notebook.run_until(5, "1 4")
+
+
+def test_an_input_has_the_colour_that_python_gives_it(server: Site, page: Page):
+    cells = [IMPORT, "view = graph('chain.onnx', highlight={'x': 'rgb(1, 2, 3)'})\nview"]
+    notebook = server.new(page, [*cells, "view.highlight = {'x': 'rgb(4, 5, 6)'}"])
+    notebook.run(0)
+    (frame,) = notebook.run_graph(1)
+    border = frame.locator(".graph-input > .node-border")
+    expect(border).to_have_css("stroke", "rgb(1, 2, 3)")
+    notebook.run(2)
+    expect(border).to_have_css("stroke", "rgb(4, 5, 6)")
 
 
 def test_groups_open_on_a_click_and_by_searching(server: Site, page: Page):
@@ -222,12 +232,10 @@ def test_groups_open_on_a_click_and_by_searching(server: Site, page: Page):
     before = frame.locator("g.graph-node").count()
     frame.get_by_text("+", exact=True).first.click()
     frame.get_by_text("Softmax", exact=True).wait_for()
-    assert frame.locator("g.graph-node").count() > before
+    expect(frame.locator("g.graph-node")).not_to_have_count(before)
     select(frame, "exp layers.7")
     frame.locator(".graph-node.select", has_text="Exp").wait_for()
-    page.wait_for_timeout(500)
-    notebook.run(2)
-    assert notebook.output(2) == "/layers.7/mlp/Exp"
+    notebook.run_until(2, "/layers.7/mlp/Exp")
     notebook.cells.nth(1).get_by_role("button", name="Show every node").click()
     frame = (
         notebook.cells.nth(1)
@@ -235,7 +243,7 @@ def test_groups_open_on_a_click_and_by_searching(server: Site, page: Page):
         .element_handle()
         .content_frame()
     )
-    frame.wait_for_function("() => document.querySelectorAll('g.graph-node').length === 160")
+    expect(frame.locator("g.graph-node")).to_have_count(160)
 
 
 def test_a_large_graph_keeps_only_what_is_in_sight_in_the_page(server: Site, page: Page):
@@ -244,18 +252,21 @@ def test_a_large_graph_keeps_only_what_is_in_sight_in_the_page(server: Site, pag
     notebook.run(0)
     (frame,) = notebook.run_graph(1)
     assert frame.frame_element().get_attribute("data-nodes") == "2002"  # and the input and the output
-    page.wait_for_timeout(500)
-    assert 0 < frame.locator("g.graph-node").count() < 200
+    drawn = frame.locator("g.graph-node")
+    wait_until(page, lambda: 0 < drawn.count() < 200)
     notebook.run(2)
     last = frame.locator(".graph-node.select")
     last.wait_for()
-    page.wait_for_timeout(500)
-    box, within = last.bounding_box(), frame.frame_element().bounding_box()
-    assert within["y"] < box["y"] < within["y"] + within["height"]
-    assert 0 < frame.locator("g.graph-node").count() < 200
+
+    def in_sight() -> bool:
+        box, within = last.bounding_box(), frame.frame_element().bounding_box()
+        return bool(box and within and within["y"] < box["y"] < within["y"] + within["height"])
+
+    wait_until(page, in_sight)
+    wait_until(page, lambda: 0 < drawn.count() < 200)
     # Selecting a connection reaches edges that are not in the document.
     frame.evaluate("() => view.target.select([view.target.values.get('x0').value])")
-    assert frame.locator(".edge-path.select").count() == 0
+    expect(frame.locator(".edge-path.select")).to_have_count(0)
     frame.evaluate("() => document.getElementById('target').scrollTo(0, 0)")
     frame.locator(".edge-path.select").first.wait_for(state="attached")
 
@@ -266,13 +277,11 @@ def test_two_models_select_together(server: Site, page: Page):
     )
     notebook.run(0)
     first, second = notebook.run_graph(1)
-    assert "Sigmoid" in notebook.cells.nth(1).locator(".onnxlab-note").inner_text()
+    expect(notebook.cells.nth(1).locator(".onnxlab-note")).to_contain_text("Sigmoid")
     assert first.locator(".graph-node").evaluate_all(STROKES) >= 1
     second.locator(".graph-node .node-item-type").filter(has_text="Conv").last.click()
     first.locator(".graph-node.select", has_text="Conv").wait_for()
-    page.wait_for_timeout(500)
-    notebook.run(2)
-    assert notebook.output(2) == "Conv"
+    notebook.run_until(2, "Conv")
 
 
 def test_a_graph_that_netron_cannot_draw_is_a_message(server: Site, page: Page):
@@ -295,4 +304,4 @@ def test_the_caret_stays_in_the_notebook(server: Site, page: Page):
     notebook.cells.nth(2).locator(".cm-content").click()
     page.wait_for_timeout(1_000)
     page.keyboard.type("1 + 1")
-    assert notebook.cells.nth(2).locator(".cm-content").inner_text().strip() == "1 + 1"
+    expect(notebook.cells.nth(2).locator(".cm-content")).to_have_text("1 + 1")

@@ -84,7 +84,7 @@ def test_a_wrong_answer_is_red_and_a_right_one_green(lab: Lab, page: Page, tmp_p
     expect(report).to_contain_text("\u2717")
     expect(report).to_contain_text(f'hint("{exercise}")')
     for frame in frames.all():
-        expect(frame).to_have_attribute("data-status", "ready", timeout=60_000)
+        expect(frame).to_have_attribute("data-status", "ready")
     report.scroll_into_view_if_needed()
     page.screenshot(path=tmp_path / "red.png")
     write_answer(page, notebook, function, right)

@@ -28,6 +28,7 @@ def notebook(lab: Lab, page: Page):
     nbformat.write(new, lab.folder / "predictions.ipynb")
     opened = lab.open(page, "predictions.ipynb")
     run_cells(page, 0, 1)
+    expect(options(page)).to_have_count(3)
     page.locator(".onnxlab-predict.live table").wait_for()
     return opened
 

@@ -85,7 +85,8 @@ def test_a_notebook_keeps_the_excerpt_and_shows_the_widget():
         nbformat.v4.new_code_cell(source) for source in ("from onnxlab import atlas", "atlas()", "atlas()")
     ]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    NotebookClient(notebook, kernel_name="python3", store_widget_state=False, timeout=300).execute()
+    limits = {"timeout": 900, "startup_timeout": 180, "iopub_timeout": 60}
+    NotebookClient(notebook, kernel_name="python3", store_widget_state=False, **limits).execute()
     first, second = ([output["data"] for output in cell.outputs] for cell in notebook.cells[1:])
     assert [sorted(bundle) for bundle in first] == [["text/html", "text/plain"], [VIEW]]
     assert first[0] == second[0]

@@ -14,7 +14,7 @@ def test_in_a_terminal_it_is_printed(capsys):
 def test_in_a_notebook_it_is_a_widget_and_nothing_else():
     code = "from onnxlab.display.live_note import live_note\nlive_note('<b>no</b> compiler')"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
-    client = NotebookClient(notebook, kernel_name="python3")
+    client = NotebookClient(notebook, kernel_name="python3", startup_timeout=180, iopub_timeout=60)
     client.execute()
     [output] = notebook.cells[0].outputs
     assert list(output.data) == ["application/vnd.jupyter.widget-view+json"]

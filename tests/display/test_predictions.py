@@ -36,7 +36,8 @@ CELLS = [
 def shown():
     """The cells' outputs in a real kernel: for each cell a list of mime bundles."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in CELLS])
-    NotebookClient(notebook, kernel_name="python3", store_widget_state=False).execute()
+    limits = {"startup_timeout": 180, "iopub_timeout": 60}
+    NotebookClient(notebook, kernel_name="python3", store_widget_state=False, **limits).execute()
     return [[output["data"] for output in cell.outputs] for cell in notebook.cells]
 
 

@@ -16,7 +16,9 @@ from IPython.display import display
 __all__ = ["PredictionWidget", "Shown", "boxed", "display_html"]
 
 _HERE = Path(__file__).parent
-_SECONDS_TO_SETTLE = 0.25  # as long as nobody notices; a thread needs a few milliseconds
+# As long as nobody notices; a thread needs a few milliseconds. In many naps, because each of them ends later
+# where the machine is busy: the whole lasts longer just where the other thread needs longer.
+_NAPS, _SECONDS = 50, 0.005
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -44,7 +46,8 @@ class PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget 
     def settle(self) -> None:
         """Let clicks that were sent before this cell be handled, where another thread does that."""
         if getattr(getattr(get_ipython(), "kernel", None), "_supports_kernel_subshells", False):
-            time.sleep(_SECONDS_TO_SETTLE)
+            for _ in range(_NAPS):
+                time.sleep(_SECONDS)
 
     def _on_click(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
         self._told = content.get("chosen", self._told)
