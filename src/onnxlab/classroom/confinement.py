@@ -41,7 +41,9 @@ _FILE_MB, _OPEN_FILES, _MOST_OF_ALL = 1024, 4096, 4000
 # Settings that programs read; not the folder itself, which holds what only root may read.
 _ETC = (
     "alternatives bash.bashrc profile inputrc terminfo passwd group hosts hostname host.conf nsswitch.conf "
-    "resolv.conf ld.so.cache ld.so.conf ld.so.conf.d localtime timezone mime.types fonts ssl pki os-release"
+    "resolv.conf ld.so.cache ld.so.conf ld.so.conf.d localtime timezone mime.types fonts os-release "
+    # Certificates, and not the keys beside them.
+    "ssl/certs ssl/cert.pem ssl/openssl.cnf pki/ca-trust pki/tls/certs pki/tls/cert.pem pki/tls/openssl.cnf"
 )
 
 

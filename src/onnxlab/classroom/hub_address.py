@@ -4,6 +4,7 @@ import ipaddress
 import secrets
 import socket
 import ssl
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,7 +71,7 @@ def address(
         ) from None
     if (tls_key is None) != (tls_cert is None):
         msg = "--tls-key and --tls-cert go together."
-        raise AddressRefused(msg)
+        raise AddressRefused(msg, "", "Give both, or neither.")
     if tls_key is not None and tls_cert is not None:
         _check_tls(tls_key, tls_cert)
     elif not found.is_loopback and not without_tls:
@@ -94,19 +95,28 @@ def address(
         return Address(str(found), int(probe.getsockname()[1]), tls_key, tls_cert)
 
 
-def free_port() -> int:
-    """Return a port on loopback that nobody uses now."""
+def free_port(but: Container[int] = ()) -> int:
+    """Return a port on loopback that nobody uses now.
+
+    Args:
+        but: Ports that are promised to others, who do not use them yet.
+
+    Raises:
+        AddressRefused: If there is none.
+    """
     for _ in range(100):
-        # Below the ports that the system itself gives away, so that it stays free.
+        # Below the ports that the system itself gives away: it stays free, and no learner's code can get it.
         port = 20_000 + secrets.randbelow(12_000)
+        if port in but:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
             return port
-    msg = "There is no free port on this machine."
-    raise AddressRefused(msg)
+    msg = "There is no free port on this machine between 20000 and 32000."
+    raise AddressRefused(msg, "", "See who listens there with: ss -ltnp")
 
 
 def _check_tls(key: Path, certificate: Path) -> None:

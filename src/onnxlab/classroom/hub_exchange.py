@@ -41,7 +41,7 @@ def own_course(folder: ClassFolder, instructor: int | None) -> None:
             for _, names, files, inside in os.fwalk(place):  # does not follow links
                 for below in [*names, *files]:
                     os.chown(below, instructor, instructor, dir_fd=inside, follow_symlinks=False)
-        os.chown(place, instructor, instructor)
+        os.chown(place, instructor, instructor, follow_symlinks=False)
 
 
 def release_labs(folder: ClassFolder, cage: Confinement, variables: dict[str, str]) -> list[str]:
@@ -73,7 +73,8 @@ def release_labs(folder: ClassFolder, cage: Confinement, variables: dict[str, st
             _release(folder.path, missing)
             code = 0
         except BaseException as error:
-            os.write(tell, f"{type(error).__name__}: {error}"[:500].encode("utf-8", "replace"))
+            said_by_nbgrader = error.strerror if isinstance(error, OSError) else None
+            os.write(tell, (said_by_nbgrader or f"{type(error).__name__}: {error}")[:500].encode())
         finally:
             os._exit(code)
     os.close(tell)
@@ -82,11 +83,10 @@ def release_labs(folder: ClassFolder, cage: Confinement, variables: dict[str, st
     _, status = os.waitpid(process, 0)
     if status:
         msg = f"The labs cannot be released to {exchange}."
-        raise ExchangeUnusable(
-            msg, reason, f"In {folder.path}, see: nbgrader release_assignment {missing[:1]}"
-        )
-    for name, mode in (("inbound", 0o700), ("feedback", 0o711), ("outbound", 0o755)):
-        (exchange / name).chmod(mode)
+        then = "See whether that folder is the instructor's, and the disk has room."
+        if missing:
+            then = f"In {folder.path}, see: nbgrader release_assignment {missing[0]}"
+        raise ExchangeUnusable(msg, reason, then)
     return missing
 
 
@@ -100,10 +100,11 @@ def _release(course: Path, labs: list[str]) -> None:
     name_this_user()
     found = course_at(course)
     exchange = course / "exchange" / found.name
-    for name in ("inbound", "feedback", "outbound"):
+    parts = {"inbound": 0o700, "feedback": 0o711, "outbound": 0o755}
+    for name in parts:
         (exchange / name).mkdir(parents=True, exist_ok=True)
-    for path in (exchange, *exchange.iterdir()):
-        path.chmod(0o755)
+    for path in (exchange, *(exchange / name for name in parts)):
+        path.chmod(0o755)  # nbgrader looks whether they are open
     factory = ExchangeFactory(config=found.settings)
     for lab in labs:
         with quiet() as lines:
@@ -114,4 +115,6 @@ def _release(course: Path, labs: list[str]) -> None:
                 ).start()
             except Exception as error:
                 raise OSError(0, (lines or [str(error)])[-1]) from None
+    for name, mode in parts.items():  # as their owner: root would follow a link in their place
+        (exchange / name).chmod(mode)
     sys.stdout.flush()

@@ -20,6 +20,7 @@ from onnxlab.classroom.hub_watch import Watcher
 from onnxlab.classroom.learner_server import INSTRUCTOR
 from onnxlab.classroom.letterbox import Letters
 from onnxlab.errors import OnnxLabError
+from onnxlab.grading.plain_text import plain
 from onnxlab.grading.process_tree import end_all
 from onnxlab.grading.system_calls import prctl
 
@@ -79,7 +80,7 @@ def _watch(
     letters = Letters(
         settings.learners, settings.exchange, settings.hub / "delivered.txt", settings.instructor_user
     )
-    started_again = 0
+    started_again, trouble = 0, ""
     while True:
         for name, part in needed.items():
             if part.poll() is not None:
@@ -88,10 +89,16 @@ def _watch(
             started_again += 1  # packages were changed, for one; meanwhile each kernel starts alone
             kernels = start_kernels(settings)
         accounts.reload()
-        watcher.look()
-        for name in accounts.names():
-            for lab in letters.deliver(name) if name != INSTRUCTOR else ():
-                told(f"{name} handed in {lab}")
+        try:
+            watcher.look()
+            for name in accounts.names():
+                for lab in letters.deliver(name) if name != INSTRUCTOR else ():
+                    told(f"{name} handed in {lab}")
+            trouble = ""
+        except OSError as error:  # a full disk, for one: the class goes on
+            if trouble != str(error):
+                trouble = str(error)
+                told(f"Something cannot be written: {trouble}.")
         time.sleep(_EVERY)
 
 
@@ -110,7 +117,7 @@ def _failed(settings: ServeSettings, part: str, what: str) -> HubFailed:
     log = settings.hub / "logs" / f"{part}.log"
     lines = log.read_text("utf-8", "replace").splitlines()[-200:] if log.exists() else []
     reasons = [line for line in lines if "Error" in line.partition(":")[0] or line.startswith(("[C", "[E"))]
-    return HubFailed(what, reasons[-1].strip()[:300] if reasons else "", f"All it said: {log}")
+    return HubFailed(what, plain(reasons[-1].strip(), 300) if reasons else "", f"All it said: {log}")
 
 
 def _end(hub: Part | None) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from jupyterhub.auth import Authenticator
 from tornado.web import HTTPError
 
-from onnxlab.classroom.accounts import SHORTEST_PIN, Accounts, is_name, plain_name
+from onnxlab.classroom.accounts import SHORTEST_PIN, Accounts, AccountsUnreadable, is_name, plain_name
 from onnxlab.classroom.hub_passwords import Passwords
 from onnxlab.classroom.learner_server import INSTRUCTOR
 
@@ -100,7 +100,10 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
             raise HTTPError(
                 400, f"Choose a PIN of your own, at least {SHORTEST_PIN} characters, and keep it."
             )
-        return await asyncio.to_thread(self.accounts.check_pin, name, pin)
+        try:
+            return await asyncio.to_thread(self.accounts.check_pin, name, pin)
+        except AccountsUnreadable as error:  # there are too many
+            raise HTTPError(503, error.what) from None
 
     def delete_user(self, user: Any) -> None:  # noqa: ANN401 - a row of the hub's database
         """Forget a PIN when the instructor deletes a name: whoever is next with it chooses anew."""

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import stat
+from itertools import islice
 from pathlib import Path
 
 __all__ = ["Letters", "make_letterbox"]
@@ -20,7 +21,7 @@ _NAME = re.compile(
 _NOTES = ("timestamp.txt", "submission_secret.txt")
 _FINISHED = 0o777  # the mode that nbgrader gives a submission last of all
 _MOST_FILES, _MOST_BYTES = 10, 20 * 2**20
-_MOST_LETTERS = 500  # of one learner
+_MOST_LETTERS, _MOST_NAMES = 500, 1000  # of one learner; in one letter, with what is not taken
 
 
 def make_letterbox(home: Path, exchange: Path) -> None:
@@ -68,7 +69,7 @@ class Letters:
         except OSError:
             return []
         try:
-            for name in sorted(os.listdir(box))[:_MOST_LETTERS]:  # noqa: PTH208 - of a descriptor
+            for name in _names(box, _MOST_LETTERS):
                 found = _NAME.fullmatch(name)
                 if name in self._done or not found or found["student"] != account:
                     continue
@@ -89,10 +90,8 @@ class Letters:
             content = _read(letter)
         finally:
             os.close(letter)
-        self._done.add(name)
-        with self._delivered.open("a", encoding="utf-8") as file:
-            file.write(name + "\n")
         if content is None:
+            self._note(name)
             return False
         unfinished = self._exchange / f".arriving-{os.getpid()}"
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -102,8 +101,14 @@ class Letters:
         if self._owner is not None:
             for path in (*unfinished.iterdir(), unfinished):
                 os.chown(path, self._owner, self._owner)
+        self._note(name)  # now: what could not be written, on a full disk for one, is tried again
         unfinished.rename(self._exchange / "inbound" / name)
         return True
+
+    def _note(self, name: str) -> None:
+        with self._delivered.open("a", encoding="utf-8") as file:
+            file.write(name + "\n")
+        self._done.add(name)
 
 
 def _open_below(folder: Path, names: list[str]) -> int:
@@ -118,11 +123,17 @@ def _open_below(folder: Path, names: list[str]) -> int:
     return opened
 
 
+def _names(folder: int, most: int) -> list[str]:
+    """Return what is in a folder; of one that somebody filled with names without end, only some."""
+    with os.scandir(folder) as entries:
+        return sorted(each.name for each in islice(entries, most))
+
+
 def _read(letter: int) -> dict[str, bytes] | None:
     """Return the files of a submission; None if it is too large, or holds no notebook."""
     content: dict[str, bytes] = {}
     left, owner = _MOST_BYTES, os.fstat(letter).st_uid
-    for name in sorted(os.listdir(letter)):
+    for name in _names(letter, _MOST_NAMES):
         if not (name.endswith(".ipynb") or name in _NOTES) or name.startswith("."):
             continue
         try:

@@ -162,9 +162,9 @@ def serve_room(folder: Path, title: str, port: int, ready: Callable[[str], None]
         server = HTTPServer(application)
         server.add_sockets(sockets)
         end = asyncio.Event()
+        loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(end.set))
-        loop = asyncio.get_running_loop()
         ready(f"http://127.0.0.1:{sockets[0].getsockname()[1]}{prefix}")
         await end.wait()
         server.stop()
