@@ -8,6 +8,7 @@ from typing import Any
 
 from onnxlab.classroom.room_exercises import RoomExercise
 from onnxlab.classroom.room_files import ProgressFile
+from onnxlab.classroom.room_optout import OptedOut
 from onnxlab.labs.outcome import USABLE, Status
 
 __all__ = ["OPEN", "Cell", "Learner", "Sharing", "State", "learner"]
@@ -82,28 +83,37 @@ class Learner:
     cells: Mapping[str, Cell] = field(default_factory=dict)
 
 
-def learner(file: ProgressFile, exercises: Sequence[RoomExercise], now: float) -> Learner:
+def learner(
+    file: ProgressFile, exercises: Sequence[RoomExercise], now: float, opted_out: OptedOut
+) -> Learner:
     """Return what a file says. A learner who asked not to be shown leaves nothing but a count.
 
     Args:
         file: The file, whatever it holds.
         exercises: What there is; anything else in the file is passed over.
         now: Later times than this one are this one.
+        opted_out: Those who asked not to be shown before.
     """
-    if file.content is None:
-        return Learner(file.account, Sharing.UNKNOWN)
-    if not file.content:
-        return Learner(file.account)
-    try:
-        state = json.loads(file.content)
-    except (ValueError, RecursionError):
-        return Learner(file.account, Sharing.UNKNOWN)
-    if not isinstance(state, dict) or not all(isinstance(entry, dict) for entry in state.values()):
-        return Learner(file.account, Sharing.UNKNOWN)
-    if state.get("onnxlab", {}).get("private") is True:
+    state = _state(file)
+    asked = None if state is None else state.get("onnxlab", {}).get("private")
+    if opted_out.still(file.account, asked if isinstance(asked, bool) else None):
         return Learner(file.account, Sharing.PRIVATE)
+    if state is None:
+        return Learner(file.account, Sharing.UNKNOWN)
     cells = {each.id: _cell(state[each.id], each, now) for each in exercises if each.id in state}
     return Learner(file.account, Sharing.SHOWN, {name: cell for name, cell in cells.items() if cell != OPEN})
+
+
+def _state(file: ProgressFile) -> dict[str, dict[str, Any]] | None:
+    """Return what is in a file; None if that is nothing that a check would have written."""
+    if file.content is None:
+        return None
+    try:
+        found = json.loads(file.content or b"{}")
+    except (ValueError, RecursionError):
+        return None
+    entries = isinstance(found, dict) and all(isinstance(entry, dict) for entry in found.values())
+    return found if entries else None
 
 
 def _cell(entry: dict[str, Any], exercise: RoomExercise, now: float) -> Cell:

@@ -11,6 +11,7 @@ from onnxlab.classroom.room_exercises import RoomExercise
 from onnxlab.classroom.room_files import ProgressFiles
 from onnxlab.classroom.room_learners import OPEN, Cell, Learner, Sharing, State, learner
 from onnxlab.classroom.room_names import RoomNames
+from onnxlab.classroom.room_optout import OptedOut
 
 __all__ = ["Room", "RoomView", "StuckPlace"]
 
@@ -94,6 +95,7 @@ class Room:
         self.exercises = tuple(exercises)
         self.names = RoomNames()
         self._files = ProgressFiles(folder)
+        self._opted_out = OptedOut.of(folder)
         self._learners: dict[str, Learner] = {}
 
     def look(self, now: float | None = None) -> RoomView:
@@ -105,7 +107,7 @@ class Room:
         moment = time.time() if now is None else now
         changed, gone = self._files.changes()
         for file in changed:
-            self._learners[file.account] = learner(file, self.exercises, moment)
+            self._learners[file.account] = learner(file, self.exercises, moment, self._opted_out)
         for account in gone:
             del self._learners[account]
         sharing = Counter(each.sharing for each in self._learners.values())
