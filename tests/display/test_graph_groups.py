@@ -4,8 +4,9 @@ import pytest
 from graph_models import chain, modules
 from onnx import AttributeProto, ModelProto, helper
 
-from onnxlab.display.graph_groups import grouped_model, module_path
+from onnxlab.display.graph_groups import module_path
 from onnxlab.display.graph_pane import make_pane
+from onnxlab.display.grouped_model import grouped_model
 from onnxlab.display.lean_model import IDENTIFIER, lean_model
 from onnxlab.display.model_source import read_structure
 

@@ -9,6 +9,7 @@ from onnxlab.display.graph_marks import (
     group_marks,
     highlight_marks,
     merge_marks,
+    names_of,
     unknown_names,
     value_marks,
 )
@@ -98,6 +99,7 @@ def test_a_group_shows_what_is_marked_inside():
 
 
 def test_unknown_names_with_what_is_near(nodes):
-    assert unknown_names(nodes, ["Conv", "/relu", "c"]) == []
-    assert unknown_names(nodes, ["Covn"]) == ["Nothing in the graph is called 'Covn'; near: Conv."]
-    assert unknown_names(nodes, ["zzz"]) == ["Nothing in the graph is called 'zzz'."]
+    known = names_of(nodes)
+    assert unknown_names(known, ["Conv", "/relu", "c"]) == []
+    assert unknown_names(known, ["Covn"]) == ["Nothing in the graph is called 'Covn'; near: Conv."]
+    assert unknown_names(known, ["zzz"]) == ["Nothing in the graph is called 'zzz'."]

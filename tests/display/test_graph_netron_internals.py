@@ -19,6 +19,7 @@ VALUES = "values inside the nodes"
 TUNNELS = "edges into the bodies of inner nodes"
 VIEWPORT = "large graphs without a frozen page"
 OPEN = "opening a model"
+ENDS = "colours of inputs and outputs"
 SEARCH = "opening what is closed around a node"
 
 OVERRIDDEN = [
@@ -46,6 +47,10 @@ BEHAVIOUR = [
     ("new View.Graph({ model: {}, host: {} }, false).blocks instanceof Set", SEARCH),
     ("new View.Graph({ model: {}, host: {} }, false).nodes instanceof Map", "finding the drawn nodes"),
     ("new View.Graph({ model: {}, host: {} }, false).edges instanceof Map", VIEWPORT),
+    ("new View.Input({}, { name: 'x', value: [] }).value.name === 'x'", ENDS),
+    ("new View.Output({}, { name: 'y', value: [] }).value.name === 'y'", ENDS),
+    ("new View.Input({}, { name: 'x', value: [] }) instanceof requireModule('grapher').Node", ENDS),
+    ("new View.Output({}, { name: 'y', value: [] }) instanceof requireModule('grapher').Node", ENDS),
     ("typeof View.View.prototype.showNodeProperties === 'function'", "a click that reaches Python"),
     ("typeof View.View.prototype.show === 'function'", "colours after every drawing"),
     ("typeof View.View.prototype.start === 'function'", OPEN),
@@ -100,6 +105,9 @@ TEXT = [
     ("grapher.css", r"@keyframes", "taking the light style for the picture"),
     ("grapher.css", r"@media \(prefers-color-scheme: dark\)", "the dark theme"),
     ("grapher.js", r"'node node-border'", "colours of borders"),
+    ("view.js", r"const viewInput = this\.createInput\(argument\);\s*this\.setNode\(viewInput\);", ENDS),
+    ("view.js", r"const viewOutput = this\.createOutput\(argument\);\s*this\.setNode\(viewOutput\);", ENDS),
+    ("onnx.js", r"this\._inputs\.push\(new onnx\.Argument\(input\.name, \[value\]\)\)", ENDS),
 ]  # fmt: skip
 
 EXPLAIN = "Netron {version} has no {what!r} any more. ONNX Lab needs it for: {purpose}."

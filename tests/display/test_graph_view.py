@@ -4,6 +4,7 @@ import base64
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,36 @@ def test_a_missing_weights_file_is_a_note_beside_the_graph(tmp_path):
 def test_what_is_called_nothing_in_the_graph_is_noted():
     text = outputs(graph(chain(), highlight=["Conv", "Cnov"]))[0]["text/plain"]
     assert "Nothing in the graph is called 'Cnov'; near: Conv." in text
+
+
+def test_inputs_and_bare_outputs_are_highlighted():
+    model = chain()
+    model.graph.output.add(name="w1")  # an output that no node makes
+    view = graph(model, highlight={"x": "teal", "w1": "navy", "b": "olive"})
+    marks = {"input:x": "teal", "output:w1": "navy", "1": "olive"}
+    assert view._marks == [{path: {"stroke": colour} for path, colour in marks.items()}]
+    assert view._notes == []
+    (svg,) = svgs(outputs(view)[0]["text/html"])
+    boxes = {}
+    for box in ET.fromstring(svg).findall(".//{*}g"):
+        for border in box.findall("{*}path[@class='node node-border']"):
+            boxes["".join(box.itertext())] = border.get("style", "")
+    assert [name for name, style in boxes.items() if "stroke:teal" in style] == ["x"]
+    assert [name for name, style in boxes.items() if "stroke:navy" in style] == ["w1"]
+    assert sum("stroke:" in style for style in boxes.values()) == 3
+
+
+def test_a_weight_is_no_input_although_an_old_model_lists_it():
+    model = chain()
+    model.graph.input.add(name="w1").type.tensor_type.elem_type = 1
+    assert graph(model, highlight="w1")._notes == ["Nothing in the graph is called 'w1'; near: 1."]
+
+
+def test_what_only_one_of_two_models_has_is_not_unknown():
+    other = chain()
+    other.graph.node[1].op_type = "Sigmoid"
+    view = graph(chain(), other, highlight=["Relu", "Sigmoid"])
+    assert not [note for note in view._notes if note.startswith("Nothing")]
 
 
 def test_a_highlight_set_later_reaches_the_page():

@@ -1,24 +1,16 @@
 """Groups above the nodes of a large model: the modules of the network it was exported from.
 
 Exporters leave behind where a node comes from: torch.export's in the metadata, TorchScript's and others' in
-the node's name ("/layers.0/attn/MatMul"). A copy of the model with one node per module, its contents as a
-graph in an attribute, is what Netron already knows how to open and close on a click.
+the node's name ("/layers.0/attn/MatMul").
 """
 
 import ast
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
+from onnx import GraphProto, NodeProto
 
-from onnxlab.display.lean_model import IDENTIFIER, LeanModel
-from onnxlab.facts.graph import GraphNode
+__all__ = ["Group", "group_tree", "module_path", "preparations", "read_by"]
 
-__all__ = ["GROUP", "Group", "GroupedModel", "group_tree", "grouped_model", "module_path"]
-
-# How the path of a group begins in a lean model.
-GROUP = "group:"
-_DOMAIN = "onnxlab.group"
 _NAME_SCOPES, _CLASSES = "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy"
 # A group that holds more than this share of the nodes is dissolved while fewer than this many would be seen.
 _DOMINANT, _FEW = 0.6, 12
@@ -44,21 +36,6 @@ class Group:
         """The positions of all nodes in it, at any depth."""
         nested = [[m] if isinstance(m, int) else m.positions() for m in self.members]
         return [position for positions in nested for position in positions]
-
-
-@dataclass(frozen=True)
-class GroupedModel:
-    """A lean model whose main graph consists of groups, and of nodes that are in none.
-
-    Attributes:
-        lean: The model; its nodes are those of the model without groups, and the groups.
-        members: The paths of the nodes in each group, at any depth, by the path of the group.
-        top: The number of nodes and groups of the main graph.
-    """
-
-    lean: LeanModel = field(repr=False)
-    members: dict[str, list[str]] = field(repr=False)
-    top: int
 
 
 def module_path(node: NodeProto) -> list[tuple[str, str]]:
@@ -87,7 +64,7 @@ def group_tree(graph: GraphProto) -> Group:
     nodes = list(graph.node)
     root = Group("")
     groups: dict[tuple[str, ...], Group] = {(): root}
-    prepared = _preparations(graph)
+    prepared = preparations(graph)
     for position in range(len(nodes)):
         if position in prepared:
             continue
@@ -113,25 +90,6 @@ def group_tree(graph: GraphProto) -> Group:
     return root
 
 
-def grouped_model(model: LeanModel) -> GroupedModel | None:
-    """Make a copy of a lean model with a node for each module; None where the nodes name no modules."""
-    proto = ModelProto.FromString(model.data)
-    tree = group_tree(proto.graph)
-    if not any(isinstance(member, Group) for member in tree.members):
-        return None
-    writer = _Writer(proto.graph)
-    graph = GraphProto()
-    graph.CopyFrom(proto.graph)
-    del graph.node[:]
-    writer.fill(graph, tree)
-    proto.graph.CopyFrom(graph)
-    members = {path: [str(p) for p in group.positions()] for path, group in writer.groups.items()}
-    entries = {node.path: node for node in writer.entries}
-    data = proto.SerializeToString(deterministic=True)
-    lean = replace(model, data=data, nodes={**model.nodes, **entries})
-    return GroupedModel(lean, members, len(graph.node))
-
-
 def _strings(text: str | None) -> list[str]:
     """A list of strings as Python writes it."""
     try:
@@ -141,12 +99,12 @@ def _strings(text: str | None) -> list[str]:
     return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else []
 
 
-def _preparations(graph: GraphProto) -> set[int]:
+def preparations(graph: GraphProto) -> set[int]:
     """The positions of nodes that read nothing but weights: they belong to whoever reads them."""
     known = {tensor.name for tensor in graph.initializer}
     found = set()
     for position, node in enumerate(graph.node):
-        if _reads(node) <= known and not node.op_type.startswith(("Random", "Multinomial")):
+        if read_by(node) <= known and not node.op_type.startswith(("Random", "Multinomial")):
             found.add(position)
             known.update(node.output)
     results = {info.name for info in graph.output}
@@ -162,81 +120,12 @@ def _simplify(group: Group) -> None:
                 group.members[place] = member.members[0]
 
 
-class _Writer:
-    """Writes a tree of groups as graphs within graphs."""
-
-    def __init__(self, graph: GraphProto) -> None:
-        self.nodes = list(graph.node)
-        self.groups: dict[str, Group] = {}
-        self.entries: list[GraphNode] = []
-        self.types = {info.name: info for info in [*graph.value_info, *graph.input, *graph.output]}
-        self.weights = {tensor.name for tensor in graph.initializer}
-        prepared = _preparations(graph)
-        self.makers = {name: p for p in prepared for name in self.nodes[p].output}
-        self.reads = [_reads(node) for node in self.nodes]
-        self.readers = Counter(name for reads in self.reads for name in reads)
-        self.results = {info.name for info in graph.output}
-
-    def fill(self, graph: GraphProto, group: Group) -> None:
-        """Put a group's members into a graph."""
-        direct = [member for member in group.members if isinstance(member, int)]
-        for member in [*self._prepared_for(direct), *group.members]:
-            if isinstance(member, int):
-                graph.node.add().CopyFrom(self.nodes[member])
-            else:
-                self._add_group(graph.node.add(), member)
-        declared = {info.name for info in [*graph.input, *graph.output, *graph.value_info]}
-        for name in dict.fromkeys(n for node in graph.node for n in (*node.input, *node.output)):
-            if name in self.types and name not in declared:
-                graph.value_info.add().CopyFrom(self.types[name])
-
-    def _prepared_for(self, positions: list[int]) -> list[int]:
-        """What prepares weights for these nodes, in order; each group that reads it has its own copy."""
-        needed: set[int] = set()
-        todo = list(positions)
-        while todo:
-            makers = {self.makers[name] for name in self.reads[todo.pop()] if name in self.makers}
-            todo.extend(makers - needed)
-            needed |= makers
-        return sorted(needed)
-
-    def _add_group(self, node: NodeProto, group: Group) -> None:
-        inside = group.positions()
-        made = {name: None for p in inside for name in self.nodes[p].output if name}
-        reads = Counter(name for p in inside for name in self.reads[p])
-        inputs = [
-            name
-            for name in reads
-            if name not in made and name not in self.weights and name not in self.makers
-        ]
-        outputs = [n for n in made if n in self.results or self.readers[n] > reads[n]]
-        path = f"{GROUP}{len(self.groups)}"
-        self.groups[path] = group
-        node.op_type, node.name, node.domain = _undotted(group.title), group.name, _DOMAIN
-        node.input.extend(inputs)
-        node.output.extend(outputs)
-        node.metadata_props.add(key=IDENTIFIER, value=path)
-        self.entries.append(GraphNode(path, group.title, group.name, tuple(inputs), tuple(outputs), node))
-        contents = node.attribute.add(name="contents", type=5)  # AttributeProto.GRAPH
-        contents.g.name = _undotted(
-            f"{group.kind}, {len(inside)} nodes" if group.kind else f"{len(inside)} nodes"
-        )
-        contents.g.input.extend(self.types.get(name, ValueInfoProto(name=name)) for name in inputs)
-        contents.g.output.extend(self.types.get(name, ValueInfoProto(name=name)) for name in outputs)
-        self.fill(contents.g, group)
-
-
-def _reads(node: NodeProto) -> set[str]:
+def read_by(node: NodeProto) -> set[str]:
     """What a node reads, also from within the graphs it carries."""
     names = {name for name in node.input if name}
     for attribute in node.attribute:
         for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
             own = {info.name for info in graph.input} | {tensor.name for tensor in graph.initializer}
             own |= {name for inner in graph.node for name in inner.output}
-            names |= {name for inner in graph.node for name in _reads(inner)} - own
+            names |= {name for inner in graph.node for name in read_by(inner)} - own
     return names
-
-
-def _undotted(text: str) -> str:
-    """Netron shows what follows the last dot of an operator's name; U+2024 looks like one and is none."""
-    return text.replace(".", "\u2024")

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from html import escape
 
 from onnxlab.display.graph_html import operators
-from onnxlab.display.graph_marks import highlight_marks
 from onnxlab.display.graph_pane import make_pane
 from onnxlab.display.model_source import read_structure
 
@@ -26,7 +25,7 @@ def graph_image(model: bytes, highlight: Sequence[str] = ()) -> str:
         ModelNotReadable: If it is no model that can be drawn.
     """
     pane = make_pane(read_structure(model))
-    marks = pane.with_groups(highlight_marks(pane.flat.nodes, list(highlight) or None))
+    marks = pane.with_groups(pane.highlighted(list(highlight) or None))
     picture = pane.picture(marks, grouped=True)
     told = escape(operators(pane.flat))
     if picture is None:

@@ -5,10 +5,15 @@ const IDENTIFIER = 'onnxlab.id';
 
 const isGroup = (node) => node.onnxlabId?.startsWith('group:');
 
-// Give every node of a model that Netron has read its identifier, and take the carrier out of the metadata.
+// Give every node of a model that Netron has read its identifier, and take the carrier out of the metadata; the
+// boxes of the model's own inputs and outputs have theirs by name (see graph_pane.py).
 // Returns all nodes, each with the graph or function it is drawn in and the graphs to open on the way to it.
 const identifyNodes = (model) => {
   const found = [], seen = new Set();
+  for (const { inputs, outputs } of model.modules) {
+    for (const end of inputs || []) end.onnxlabId = `input:${end.name}`;
+    for (const end of outputs || []) end.onnxlabId = `output:${end.name}`;
+  }
   const todo = [...model.modules, ...(model.functions || [])].map((root) => ({ root, graph: root, around: [] }));
   while (todo.length > 0) {
     const { root, graph, around } = todo.shift();
@@ -62,7 +67,7 @@ const linkInnerBodies = (Block) => {
   };
 };
 
-// Every drawn node, also those inside opened Loop, If and Scan bodies.
+// Every drawn node, input and output, also those inside opened Loop, If and Scan bodies.
 const eachBox = (graph, visit) => {
   for (const { label } of graph.nodes.values()) {
     if (label?.value?.onnxlabId) visit(label, graph);

@@ -7,7 +7,7 @@ alike: `stroke` colours the border, `rows` are texts inside the node, `fill` is 
 import difflib
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeAlias, TypeGuard
 
@@ -21,12 +21,13 @@ __all__ = [
     "group_marks",
     "highlight_marks",
     "merge_marks",
+    "names_of",
     "unknown_names",
     "value_marks",
 ]
 
 Marks: TypeAlias = dict[str, dict[str, Any]]
-"""Marks by the path of their node."""
+"""Marks by the path of their node, or by "input:x" and "output:y"."""
 
 Highlight: TypeAlias = str | Iterable[str] | Mapping[str, str] | None
 """Operators or names of nodes or values; as a mapping, with a CSS colour for each."""
@@ -42,12 +43,13 @@ _QUIET, _LOUD = -7.0, -1.0
 _TOLERANCE, _JUMP = 1e-5, 10.0
 
 
-def highlight_marks(nodes: Mapping[str, GraphNode], highlight: Highlight) -> Marks:
-    """Colour the border of every node that is named.
+def highlight_marks(nodes: Mapping[str, GraphNode], highlight: Highlight, ends: Iterable[str] = ()) -> Marks:
+    """Colour the border of every node, input and output that is named.
 
     Args:
         nodes: The nodes by their paths.
         highlight: What to highlight.
+        ends: The inputs and outputs that have a box of their own, such as "input:x".
 
     Raises:
         OnnxLabError: A colour is not a colour.
@@ -60,6 +62,9 @@ def highlight_marks(nodes: Mapping[str, GraphNode], highlight: Highlight) -> Mar
         for path, node in nodes.items():
             if name in _names(node):
                 marks[path] = {"stroke": colour}
+        for end in ends:
+            if name == end.partition(":")[2]:
+                marks[end] = {"stroke": colour}
     return marks
 
 
@@ -115,9 +120,13 @@ def group_marks(members: Mapping[str, Iterable[str]], marks: Marks) -> Marks:
     return groups
 
 
-def unknown_names(nodes: Mapping[str, GraphNode], names: Iterable[str]) -> list[str]:
+def names_of(nodes: Mapping[str, GraphNode]) -> set[str]:
+    """Operators, names, paths and outputs of nodes: what they can be called by."""
+    return {name for node in nodes.values() for name in _names(node)}
+
+
+def unknown_names(known: Collection[str], names: Iterable[str]) -> list[str]:
     """Say which names are in the graph nowhere, with what they may have been meant for."""
-    known = {name for node in nodes.values() for name in _names(node)}
     notes = []
     for name in names:
         if name not in known:

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from onnxlab.display.graph_groups import GroupedModel, grouped_model
-from onnxlab.display.graph_marks import Marks, group_marks
+from onnx import GraphProto
+
+from onnxlab.display.graph_marks import Highlight, Marks, group_marks, highlight_marks, names_of
+from onnxlab.display.grouped_model import GroupedModel, grouped_model
 from onnxlab.display.lean_model import LeanModel, lean_model
 from onnxlab.display.model_source import ModelSource
 from onnxlab.display.static_picture import Picture, PictureFailed, draw_picture
@@ -29,12 +31,14 @@ class Pane:
         nodes: The number of nodes of its main graph.
         flat: The model, every node at its place.
         groups: The model as groups of nodes, where there are any.
+        ends: The boxes of inputs and outputs that no node stands for: "input:x", "output:y".
     """
 
     name: str
     nodes: int
     flat: LeanModel = field(repr=False)
     groups: GroupedModel | None = field(default=None, repr=False)
+    ends: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         inner = len(self.flat.nodes) - self.nodes
@@ -48,6 +52,14 @@ class Pane:
     def node(self, path: str) -> GraphNode | None:
         """The node or group with this path."""
         return self.model(grouped=True).nodes.get(path)
+
+    def highlighted(self, highlight: Highlight) -> Marks:
+        """Marks of the nodes, inputs and outputs that are named."""
+        return highlight_marks(self.flat.nodes, highlight, self.ends)
+
+    def names(self) -> set[str]:
+        """All names that can be highlighted."""
+        return names_of(self.flat.nodes) | {end.partition(":")[2] for end in self.ends}
 
     def with_groups(self, marks: Marks) -> Marks:
         """Marks of nodes, and those that groups get from the nodes inside them."""
@@ -86,4 +98,13 @@ def make_pane(source: ModelSource, groups: bool | None = None) -> Pane:
         msg = f"The graph of {source.name} is too large to be drawn: {len(flat.nodes):,} nodes."
         why = f"Up to {_NODES:,} nodes and {_BYTES // 1_000_000} MB without the weights can be drawn."
         raise ModelNotReadable(msg, why, "Look at a part of it: onnx.utils.extract_model() cuts one out.")
-    return Pane(source.name, nodes, flat, found)
+    return Pane(source.name, nodes, flat, found, _ends(source.model.graph))
+
+
+def _ends(graph: GraphProto) -> tuple[str, ...]:
+    """The model's inputs, and those of its outputs that no node makes."""
+    weights = {tensor.name for tensor in graph.initializer}  # older models list them as inputs, too
+    made = {name for node in graph.node for name in node.output}
+    inputs = [f"input:{info.name}" for info in graph.input if info.name and info.name not in weights]
+    outputs = [f"output:{info.name}" for info in graph.output if info.name and info.name not in made]
+    return (*inputs, *outputs)

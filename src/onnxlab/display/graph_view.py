@@ -46,7 +46,8 @@ def graph(
         model: A path, a model's bytes, an onnx.ModelProto, a torch.onnx.ONNXProgram or an Export.
         other: A second model. Red is what only the first has, green what only the second has, orange what
             both have but not alike; the same is said as text below. A click selects the counterpart, too.
-        highlight: Operators, or names of nodes or values, to highlight; as a mapping, with a colour for each.
+        highlight: Operators, or names of nodes, values, inputs or outputs, to highlight; as a mapping, with a
+            colour for each.
         values: A number, shape or text for names of nodes or values, written into the nodes; numbers are
             coloured by their size, and the first node whose number jumps has a red border.
         groups: Whether the nodes are first seen as groups, one for each module of the network, that open on

@@ -16,8 +16,8 @@ from onnxlab.display.graph_marks import (
     Highlight,
     Marks,
     Values,
-    highlight_marks,
     merge_marks,
+    names_of,
     unknown_names,
     value_marks,
 )
@@ -126,7 +126,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
                     self._selected = [number, path]
                     self._wanted = [number, path, len(self._wanted) and self._wanted[2] + 1]
                     return node
-        raise OnnxLabError(unknown_names(self._panes[0].flat.nodes, [name])[0])
+        raise OnnxLabError(unknown_names(names_of(self._panes[0].flat.nodes), [name])[0])
 
     def __repr__(self) -> str:
         return f"Graph({' | '.join(map(str, self._panes))})"
@@ -148,16 +148,18 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
                 merge_marks(
                     given,
                     value_marks(pane.flat.nodes, self._values),
-                    highlight_marks(pane.flat.nodes, self._highlight),
+                    pane.highlighted(self._highlight),
                 )
             )
             for pane, given in zip(self._panes, self._given, strict=True)
         ]
 
     def _all_notes(self) -> list[str]:
-        nodes = {path: node for pane in self._panes for path, node in pane.flat.nodes.items()}
+        known = {name for pane in self._panes for name in pane.names()}
+        inside = {name for pane in self._panes for name in names_of(pane.flat.nodes)}
         asked = [self._highlight] if isinstance(self._highlight, str) else list(self._highlight or ())
-        return [*unknown_names(nodes, [*asked, *(self._values or ())]), *self._own_notes]
+        unknown = [*unknown_names(known, asked), *unknown_names(inside, self._values or ())]
+        return [*unknown, *self._own_notes]
 
     def _answer(self, _widget: object, message: Mapping[str, Any], _buffers: object) -> None:
         """Answer a question of the page: Netron's files, a model, a weight."""

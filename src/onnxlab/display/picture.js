@@ -45,7 +45,7 @@ class Element {
   get classes() { return (this.attributes.get('class') || '').split(' '); }
   get lastChild() { return this.children[this.children.length - 1] || null; }
   get textContent() { return this.text ?? this.children.map((child) => child.textContent).join(''); }
-  // U+2024 stands for a full stop in the names of groups (see graph_groups.py).
+  // U+2024 stands for a full stop in the names of groups (see grouped_model.py).
   set textContent(value) { this.children = []; this.text = String(value).replaceAll('\u2024', '.'); }
 
   setAttribute(name, value) { this.attributes.set(name, rounded(value)); }
