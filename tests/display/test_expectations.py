@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from onnxlab.display.expectations import expect_error, expect_warning, plain_lines, quiet_exporters
+from onnxlab.display.expectations import expect_error, expect_warning, quiet_exporters
+from onnxlab.display.plain_lines import plain_lines
 from onnxlab.errors import ClaimBroken
 
 LOGGER = "torch.onnx._internal.exporter._registration"
