@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -9,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from onnxlab.classroom.accounts import Accounts, AccountsUnreadable, is_name, plain_name
+from onnxlab.classroom.accounts import Account, Accounts, AccountsUnreadable, is_name, plain_name
 from onnxlab.classroom.hub_address import AddressRefused, address
 from onnxlab.classroom.hub_passwords import WeakPassword, passwords
+from onnxlab.classroom.hub_settings import ServeSettings
 from onnxlab.classroom.learner_folder import bring_up_to_date, handed_out, link_assignments
+from onnxlab.classroom.learner_server import account_variables, prepare_places
 from onnxlab.classroom.letterbox import Letters, make_letterbox
+from onnxlab.cli import main
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a class is served on Linux")
@@ -154,6 +158,71 @@ def test_released_labs_lie_where_the_chapters_look_for_them(tmp_path):
     submitted = home / "assignments" / "lab04_asinh" / "lab04_asinh.ipynb"
     assert submitted.is_symlink()
     assert submitted.read_bytes() == expected
+
+
+def test_a_lab_is_reset_to_what_was_handed_out(tmp_path, monkeypatch, capsys):
+    lab = tmp_path / "outbound" / "lab04_asinh"
+    lab.mkdir(parents=True)
+    shutil.copy(ROOT / "labs" / "lab04_asinh.ipynb", lab)
+    home = tmp_path / "home"
+    files = handed_out(ROOT, tmp_path / "outbound")
+    bring_up_to_date(home, files)
+    mine = home / "labs" / "lab04_asinh.ipynb"
+    for folder, work in (("labs", b"my work"), ("notebooks", None)):
+        mine.unlink()
+        if work is not None:
+            mine.write_bytes(work)
+        monkeypatch.chdir(home / folder)  # where a learner's kernels and terminals are
+        assert main(["reset", "lab04"]) == 0
+        assert mine.read_bytes() == files["labs/lab04_asinh.ipynb"]
+    assert (home / "labs" / "lab04_asinh.before-reset-1.ipynb").read_bytes() == b"my work"
+    assert "is untouched again. Your work is in labs/" in capsys.readouterr().out
+    brought = bring_up_to_date(home, files | {"labs/lab04_asinh.ipynb": b"a new version"})
+    assert brought.updated == ("labs/lab04_asinh.ipynb",), "it counts as not touched"
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """How a class is served, as `onnxlab class serve` decides it for an ordinary user."""
+    for name in ("learners", "run", "run/notices"):
+        (tmp_path / name).mkdir()
+    return ServeSettings(
+        folder=tmp_path,
+        name="class",
+        course=ROOT,
+        runtime=tmp_path / "run",
+        ip="127.0.0.1",
+        port=8000,
+        hub_port=20_001,
+        room_port=20_002,
+        tls_key=None,
+        tls_cert=None,
+        proxy=(),
+        idle=60,
+        memory=2000,
+        processes=256,
+        landlock=False,
+        shared_kernels=False,
+        instructor_user=None,
+    )
+
+
+def test_what_the_hub_leaves_word_in_can_be_read_by_the_learner_and_the_rest_by_nobody_else(settings):
+    before = os.umask(0o077)  # the hub's own
+    try:
+        prepare_places(settings, Account("ada", 0), None)
+    finally:
+        os.umask(before)
+    assert (settings.notices / "ada").stat().st_mode & 0o777 == 0o644
+    assert (settings.learners / "ada").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="learners' terminals run bash")
+def test_a_terminals_prompt_has_the_accounts_name(settings):
+    variables = account_variables(settings, Account("ada", 0), None) | {"HOME": str(settings.folder)}
+    (settings.folder / ".bashrc").write_text(r"PS1='\u says '" + "\n")
+    done = subprocess.run(["bash", "-i"], env=variables, input="exit\n", text=True, capture_output=True)
+    assert "ada says " in done.stderr, done.stderr
 
 
 class Box:

@@ -3,10 +3,13 @@
 from pathlib import Path
 
 from onnxlab.authoring.lab_release import LabNotInSync, release, stamp
-from onnxlab.authoring.notebooks import read, write
+from onnxlab.authoring.notebooks import Notebook, read, write
 from onnxlab.labs.exercise import lab
 
-__all__ = ["course_root", "reset"]
+__all__ = ["UNTOUCHED", "course_root", "reset"]
+
+UNTOUCHED = Path(".onnxlab", "untouched")
+"""Where a class's learners, who have no solutions, have the labs as they were handed out."""
 
 
 def reset(name: str, root: Path) -> tuple[Path, Path | None]:
@@ -21,14 +24,10 @@ def reset(name: str, root: Path) -> tuple[Path, Path | None]:
 
     Raises:
         UnknownExercise: If there is no such lab.
-        LabNotInSync: If its solution is not there.
+        LabNotInSync: If neither its solution is there, nor a copy of what was handed out.
     """
     full = lab(name).name
-    solution = root / "solutions" / f"{full}.ipynb"
-    if not solution.exists():
-        msg = f"{solution.name} is not in {root.name}/solutions, and the lab is made from it."
-        raise LabNotInSync(msg, "", "Run this in the course's folder, or take the file from git again.")
-    untouched = release(stamp(read(solution), full))
+    untouched = _untouched(full, root)
     path = root / "labs" / f"{full}.ipynb"
     path.parent.mkdir(exist_ok=True)
     kept = None
@@ -43,11 +42,22 @@ def reset(name: str, root: Path) -> tuple[Path, Path | None]:
 
 
 def course_root(start: Path) -> Path:
-    """Return the course's folder: the one given, or one above it, that has solutions/ and notebooks/."""
+    """Return the course's folder: the one given, or one above it that has notebooks/ and the labs' origin."""
     for folder in (start, *start.parents):
-        if (folder / "solutions").is_dir() and (folder / "notebooks").is_dir():
+        made_from = (folder / "solutions").is_dir() or (folder / UNTOUCHED).is_dir()
+        if made_from and (folder / "notebooks").is_dir():
             return folder
     return start
+
+
+def _untouched(full: str, root: Path) -> Notebook:
+    solution, copy = (root / place / f"{full}.ipynb" for place in ("solutions", UNTOUCHED))
+    if solution.exists():
+        return release(stamp(read(solution), full))
+    if copy.exists():
+        return read(copy)
+    msg = f"{solution.name} is not in {root.name}/solutions, and the lab is made from it."
+    raise LabNotInSync(msg, "", "Run this in the course's folder, or take the file from git again.")
 
 
 def _copy(path: Path, number: int) -> Path:

@@ -22,6 +22,7 @@ ASSIGNMENTS = "assignments"
 """The folder from which a learner submits: a link to each lab."""
 
 _STATE = Path(".onnxlab", "handed_out.json")
+_UNTOUCHED = Path(".onnxlab", "untouched")  # `onnxlab reset` looks there; its module is too large for here
 _LINK = re.compile(rb"\]\(\.\./(lab\d\d_\w+)/\1\.ipynb\)")
 
 
@@ -96,9 +97,16 @@ def bring_up_to_date(home: Path, files: Mapping[str, bytes]) -> Brought:
                 write_whole(twin, content, private=True)
                 beside.append(str(twin.relative_to(home)))
         now[name] = new
+        if name.startswith("labs/"):
+            _keep_untouched(home / _UNTOUCHED / path.name, content)
     if now != before:
         write_whole(home / _STATE, json.dumps(now, indent=1), private=True)
     return Brought(tuple(added), tuple(updated), tuple(beside))
+
+
+def _keep_untouched(copy: Path, content: bytes) -> None:
+    if not copy.is_file() or copy.read_bytes() != content:
+        write_whole(copy, content, private=True)
 
 
 def link_assignments(home: Path) -> None:

@@ -16,6 +16,7 @@ __all__ = [
     "account_variables",
     "base_variables",
     "lab_options",
+    "learner_users",
     "prepare_places",
     "server_root",
 ]
@@ -30,6 +31,12 @@ _KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
 def account_user(settings: ServeSettings, accounts: Accounts, account: Account) -> int | None:
     """Return the machine's user that an account's processes run as; None for the hub's own."""
     return settings.instructor_user if account.name == INSTRUCTOR else accounts.user(account)
+
+
+def learner_users(accounts: Accounts) -> dict[int, str]:
+    """Return the machine's users that are a learner's and nobody else's, with the learners' names."""
+    named = {accounts.user(each): name for name in accounts.names() if (each := accounts.get(name))}
+    return {user: name for user, name in named.items() if user is not None and name != INSTRUCTOR}
 
 
 def account_cage(settings: ServeSettings, account: Account, user: int | None) -> Confinement:
@@ -62,7 +69,8 @@ def prepare_places(settings: ServeSettings, account: Account, user: int | None) 
         folder.mkdir(mode=0o700, exist_ok=True)
         _give(folder, user)
     notice = settings.notices / account.name
-    notice.touch(mode=0o644)
+    notice.touch()
+    notice.chmod(0o644)  # whatever this process's mask is: the learner's server reads it
 
 
 def base_variables() -> dict[str, str]:
@@ -93,6 +101,8 @@ def account_variables(settings: ServeSettings, account: Account, user: int | Non
         "USER": account.name,
         "LOGNAME": account.name,
         "SHELL": "/bin/bash",
+        # Such users are in no list of the system: instead of "I have no name!" the prompt has the account's.
+        "PROMPT_COMMAND": r"PS1=${PS1//\\u/$USER}",
         "TMPDIR": str(sockets),
         "JUPYTER_RUNTIME_DIR": str(sockets),
         "JUPYTER_CONFIG_PATH": os.pathsep.join(settings_folder),
