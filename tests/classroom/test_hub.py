@@ -31,6 +31,7 @@ pytestmark = [
 LEARNERS = [f"learner-{number:02}" for number in range(20)]
 LAB = "lab03_trace_breakers"
 GREEDY = "while True: kept = [*globals().get('kept', []), bytearray(b'x') * 2**26]"
+SHARED = Path("/dev/shm", f"onnxlab-test-{os.getpid()}")
 BOMB = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
 
 
@@ -113,6 +114,8 @@ async def a_class(room: Hub) -> None:
         await asyncio.gather(*(a_lesson(seat, place) for place, seat in enumerate(seats)))
         await runaways(seats)
         await prying(seats)
+        await seats[1].run(f"open({str(SHARED)!r}, 'w').write('left')")
+        assert SHARED.exists() == (os.geteuid() == 0), "only who is a user of their own may"
     finally:
         for seat in seats:
             await seat.__aexit__()
@@ -287,6 +290,7 @@ def test_the_hub_ends_and_leaves_nothing(room):
     left = [number for number in running if Path(f"/proc/{number}").exists()]
     assert not left, [Path(f"/proc/{number}/cmdline").read_text() for number in left]
     assert not [folder for folder in sockets if folder.exists()]
+    assert not SHARED.exists()
     assert not (room.folder / "hub" / "proxy.pid").exists()
 
 

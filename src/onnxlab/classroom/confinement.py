@@ -14,6 +14,8 @@ What somebody's code can do, as it is tried by a test:
     send by UDP                                 yes         yes        yes         yes
     see that another process runs               yes         yes        yes         yes
     use more memory or processes than allowed   no          no         no          no
+    keep more in files that lie in memory       yes         yes        yes         yes
+    fill the disk                               yes         yes        yes         yes
 
 "Own user" is what root gives each account; "Landlock alone" is what an ordinary user has. Whoever reaches a
 server's port still needs to be signed in as its learner or as an instructor. Ports are kept since Linux 6.7,
@@ -36,6 +38,7 @@ from onnxlab.grading.users import become, no_new_privileges
 __all__ = ["Confinement", "confine", "system_places"]
 
 _PR_SET_DUMPABLE = 4
+_MAKE_FOLDERS = 1 << 7  # a right of Landlock's
 _MB = 2**20
 _FILE_MB, _OPEN_FILES, _MOST_OF_ALL = 1024, 4096, 4000
 # Settings that programs read; not the folder itself, which holds what only root may read.
@@ -104,6 +107,8 @@ def system_places() -> tuple[str, ...]:
         "/opt",
         "/proc",
         "/sys/devices/system",
+        "/sys/bus/pci/devices",  # onnxruntime looks whether there is a GPU, and complains if it may not
+        "/sys/class/drm",
         "/run/resolvconf",
     ]
     own = [sys.prefix, sys.base_prefix, str(Path(onnxlab.__file__).parents[1])]
@@ -155,7 +160,7 @@ def _restrict(cage: Confinement) -> None:
     places += [(Path(place), Access.DEVICE) for place in ("/dev/pts", "/dev/ptmx", "/dev/tty")]
     places += [(Path(place), Access.DEVICE) for place in ("/dev/random", "/dev/full")]
     if cage.user is not None:
-        places.append((Path("/dev/shm"), Access.WRITE))  # files there are kept apart by their owner
+        places.append((Path("/dev/shm"), Access.WRITE & ~_MAKE_FOLDERS))  # files are apart by their owner
     # Signals to others are refused by the owner of a process, too; where all have one, by Landlock alone.
     landlock.confine(places, bind=cage.bind, connect=cage.connect, apart=cage.user is None)
 

@@ -3,13 +3,13 @@
 import contextlib
 import os
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from onnxlab.grading.process_tree import Process, descendants
 
-__all__ = ["Seen", "end", "look", "shares"]
+__all__ = ["Seen", "end", "look", "remove_shared_memory", "shares"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,15 @@ def end(processes: Iterable[Seen], number: signal.Signals = signal.SIGKILL) -> N
                     signal.pidfd_send_signal(handle, number)
             finally:
                 os.close(handle)
+
+
+def remove_shared_memory(users: Container[int]) -> None:
+    """Remove what users have left in /dev/shm: it takes memory for as long as the machine runs."""
+    with contextlib.suppress(OSError), os.scandir("/dev/shm") as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                if entry.stat(follow_symlinks=False).st_uid in users:
+                    Path(entry).unlink()
 
 
 def _started(number: int) -> int:

@@ -14,10 +14,12 @@ from types import FrameType
 from typing import NoReturn
 
 from onnxlab.classroom.accounts import Accounts
+from onnxlab.classroom.hub_disk import DiskWatcher
 from onnxlab.classroom.hub_parts import Part, answers, start_hub, start_kernels, start_servers
+from onnxlab.classroom.hub_processes import remove_shared_memory
 from onnxlab.classroom.hub_settings import ServeSettings
 from onnxlab.classroom.hub_watch import Watcher
-from onnxlab.classroom.learner_server import INSTRUCTOR
+from onnxlab.classroom.learner_server import INSTRUCTOR, learner_users
 from onnxlab.classroom.letterbox import Letters
 from onnxlab.errors import OnnxLabError
 from onnxlab.grading.plain_text import plain
@@ -47,7 +49,7 @@ def serve(settings: ServeSettings, ready: Callable[[], None], told: Callable[[st
     Args:
         settings: How.
         ready: Is called once learners can sign in.
-        told: Is called with a line about what happens: a submission, a kernel that was ended.
+        told: Is called with a line about what happens: a submission, a kernel that was ended, a full disk.
 
     Raises:
         HubFailed: If the hub does not start, or ends.
@@ -70,6 +72,8 @@ def serve(settings: ServeSettings, ready: Callable[[], None], told: Callable[[st
         pass
     finally:
         _end(hub)
+        accounts = Accounts(settings.hub / "accounts.json")
+        remove_shared_memory(learner_users(accounts))
 
 
 def _watch(
@@ -77,6 +81,7 @@ def _watch(
 ) -> NoReturn:
     accounts = Accounts(settings.hub / "accounts.json")
     watcher = Watcher(settings, accounts, lambda name, why: told(f"{name}: {why}"))
+    disk = DiskWatcher(settings.learners, told)
     letters = Letters(
         settings.learners, settings.exchange, settings.hub / "delivered.txt", settings.instructor_user
     )
@@ -91,6 +96,7 @@ def _watch(
         accounts.reload()
         try:
             watcher.look()
+            disk.look()
             for name in accounts.names():
                 for lab in letters.deliver(name) if name != INSTRUCTOR else ():
                     told(f"{name} handed in {lab}")

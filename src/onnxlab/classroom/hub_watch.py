@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from onnxlab.classroom.accounts import Accounts
-from onnxlab.classroom.hub_processes import Seen, end, look, shares
+from onnxlab.classroom.hub_processes import Seen, end, look, remove_shared_memory, shares
 from onnxlab.classroom.hub_settings import ServeSettings
-from onnxlab.classroom.learner_server import account_user
+from onnxlab.classroom.learner_server import account_user, learner_users
 from onnxlab.classroom.notice_file import leave_notice
 from onnxlab.grading.process_tree import calm, memory
 
@@ -47,12 +47,16 @@ class Watcher:
     def look(self) -> None:
         """Look once, and end what uses too much."""
         servers = self._servers()
-        for name, own in self._by_account(servers).items():
+        found = self._by_account(servers)
+        users = learner_users(self._accounts)
+        remove_shared_memory({user for user, name in users.items() if name not in found})
+        for name, own in found.items():
             server = servers.get(name, (0, 0))[1]
             excess = self._excess(own, server)
             if excess is None:
                 continue
-            leave_notice(self._settings.notices / name, excess.why)  # first: the death is noticed at once
+            with contextlib.suppress(OSError):  # on a full disk it is ended without a word
+                leave_notice(self._settings.notices / name, excess.why)  # first: the death is noticed at once
             self._end(name, excess.victims, own, servers)
             self._told(name, excess.why)
 
