@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("jupyterhub")
 
 from hub_room import PIN, ROOM_PASSWORD, Hub, hub
+from lab import PATIENCE
 from playwright.sync_api import Browser, Page, expect
 
 LAB = "lab03_trace_breakers"
@@ -35,7 +36,7 @@ def pages(browser: Browser) -> Iterator[list[Page]]:
     contexts = [browser.new_context(viewport={"width": 1280, "height": 900}) for _ in range(2)]
     pages = [context.new_page() for context in contexts]
     for page in pages:
-        page.set_default_timeout(90_000)
+        page.set_default_timeout(PATIENCE)
     yield pages
     for context in contexts:
         context.close()
@@ -76,7 +77,7 @@ def hand_in(page: Page, room: Hub, name: str) -> None:
     row.get_by_role("button", name="Submit").click()
     expect(page.locator("#submitted_assignments_list")).to_contain_text(LAB)
     inbound = room.folder / "exchange" / room.folder.name / "inbound"
-    until = time.monotonic() + 60
+    until = time.monotonic() + PATIENCE / 1000
     while not (found := list(inbound.glob(f"{name}+{LAB}+*"))):
         assert time.monotonic() < until, "nothing arrived"
         time.sleep(0.2)

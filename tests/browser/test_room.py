@@ -1,6 +1,7 @@
 """The instructor's page of the room, in a browser: it follows real checks, and shows no name unless asked."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from lab import PATIENCE
 from playwright.sync_api import Browser, Page, expect
 from room_people import EXERCISES, failed, passed, people, progress_file, write
 
@@ -42,7 +44,7 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Opened]:
         page.on("console", lambda message: trouble.append(message.text))
         page.on("pageerror", lambda error: trouble.append(str(error)))
         page.on("request", lambda one: one.url.startswith((address, "data:")) or trouble.append(one.url))
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(PATIENCE)
         page.goto(address)
         page.wait_for_selector("#grid table, #summary.trouble")
         return page
@@ -51,7 +53,7 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Opened]:
     for context in contexts:
         context.close()
     server.terminate()
-    assert server.wait(30) == 0
+    assert server.wait(120) == 0
     assert trouble == []
 
 
@@ -119,7 +121,8 @@ def test_the_table_is_walked_through_with_the_keyboard_and_sorted(opened: Opened
     page.locator("#grid td[tabindex='0']").focus()
     page.keyboard.press("Home")
     expect(page.locator("#detail")).to_contain_text(f"grace, {first.id}: stuck; 4 checks")
-    expect(page.locator("#detail")).to_contain_text(f"does not hold: {first.parts[1]}; for 15 min")
+    said = re.escape(f"does not hold: {first.parts[1]}; for ") + r"\d+ min"
+    expect(page.locator("#detail")).to_contain_text(re.compile(said))
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
     expect(page.locator("#detail")).to_contain_text(f"ada, {second.id}: open")
@@ -166,8 +169,8 @@ def test_a_server_that_ends_is_said_and_what_was_shown_stays(browser: Browser, t
         page.wait_for_selector("#grid td.passed")
     finally:
         server.terminate()
-        server.wait(30)
-    expect(page.locator("#summary")).to_contain_text("The server does not answer.", timeout=30_000)
+        server.wait(120)
+    expect(page.locator("#summary")).to_contain_text("The server does not answer.")
     assert page.locator("#grid td.passed").count() == 1
     page.close()
 
@@ -180,7 +183,7 @@ def test_behind_a_hub_the_instructor_sees_it_live_and_learners_do_not(browser: B
 
     def signed_in(url: str, name: str, password: str) -> Page:
         page = browser.new_context().new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(PATIENCE)
         page.goto(f"{url}services/room/")
         page.fill("[name=username]", name)
         page.fill("[name=password]", password)
@@ -195,7 +198,7 @@ def test_behind_a_hub_the_instructor_sees_it_live_and_learners_do_not(browser: B
             learner = signed_in(running.url, "ada", ROOM_PASSWORD)
             expect(learner.locator("body")).to_contain_text("403")
             page = signed_in(running.url, "instructor", INSTRUCTOR_PASSWORD)
-            expect(page.locator("#summary")).to_contain_text("learner", timeout=60_000)
+            expect(page.locator("#summary")).to_contain_text("learner")
             people(folder, 4)
             expect(page.locator("#grid td.passed")).not_to_have_count(0)
             with page.expect_download() as saved:
