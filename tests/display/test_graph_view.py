@@ -34,7 +34,9 @@ def outputs(shown: Any) -> list[dict[str, Any]]:
 
 
 def svgs(html: str) -> list[str]:
-    return [base64.b64decode(data).decode() for data in re.findall(r"svg\+xml;base64,([A-Za-z0-9+/=]*)", html)]
+    return [
+        base64.b64decode(data).decode() for data in re.findall(r"svg\+xml;base64,([A-Za-z0-9+/=]*)", html)
+    ]
 
 
 def test_two_outputs_the_second_is_the_widget_alone():
