@@ -392,8 +392,13 @@ def slow_others_down(_: Surroundings) -> None:
         if not children[-1]:
             while True:
                 pass
-    time.sleep(1.5)
-    answer([os.getpriority(os.PRIO_PROCESS, child) for child in children])
+    until = time.monotonic() + 45
+    while time.monotonic() < until:  # the watcher looks four times a second, if it gets a processor
+        found = [os.getpriority(os.PRIO_PROCESS, child) for child in children]
+        if min(found) == 19:
+            break
+        time.sleep(0.1)
+    answer(found)
 
 
 def count_forks(_: Surroundings) -> None:
@@ -428,7 +433,7 @@ def stay(_: Surroundings) -> None:
 
 def stay_and_wait(near: Surroundings) -> None:
     stay(near)
-    time.sleep(60)
+    time.sleep(100)
 
 
 def kill_everybody(_: Surroundings) -> None:
@@ -528,7 +533,14 @@ def main() -> None:
             if "landlock" in wanted:
                 landlock.abi = lambda: wanted["landlock"]
             near.watcher = os.getpid()
-            enter(near.folder, readable, Level(wanted["level"]), limits, user)
+            if wanted.get("unconfined"):
+                os.chdir(near.folder)
+                if user:
+                    os.setgroups([])
+                    os.setgid(user)
+                    os.setuid(user)
+            else:
+                enter(near.folder, readable, Level(wanted["level"]), limits, user)
             with contextlib.suppress(KeyboardInterrupt):
                 globals()[wanted["do"]](near)
             os._exit(0)
@@ -574,7 +586,7 @@ def main() -> None:
 def _code(watcher: int, near: Surroundings) -> int:
     """How the watcher ended; where it was left by its parent, how the last but the grader's process did."""
     code = -999
-    until = time.monotonic() + 60
+    until = time.monotonic() + 150
     while time.monotonic() < until:
         if watcher == -1 and [one.id for one in descendants(os.getpid())] == [near.process]:
             return code
@@ -598,18 +610,22 @@ def _beat(near: Surroundings) -> bool:
 
 
 def _wait_for(path: Path) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while not path.exists() and time.monotonic() < until:
         time.sleep(0.01)
 
 
 def _is_over(process: int) -> bool:
-    """Whether only its exit code is left, which nobody has asked for yet."""
-    time.sleep(0.05)
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
+    """Whether only its exit code is left, which nobody has asked for yet; a killed one may take a moment."""
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        try:
+            if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def _alive(process: int) -> bool:

@@ -35,7 +35,7 @@ def one_node(work, random):
 PARTS = {"asinh-symbolic": [Part("one node is enough", one_node)]}
 """
 BROKEN = MINE.replace("if len", "1 / 0\n    if len")
-LIMITS = Limits(wall=60.0, cpu=60, memory=700)
+LIMITS = Limits(wall=120.0, cpu=60, memory=700)
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the warm process needs Linux")
 DIRECT, ROUNDABOUT = (each for each in HONEST[:2])
 # Looks for two texts in everything that its process can write to: one that is there, and the judges' own.
@@ -151,7 +151,7 @@ def test_a_file_that_is_not_there_stops_a_run_before_it_begins(tmp_path, capsys)
 @pytest.mark.slow
 def test_a_private_part_decides_and_nothing_of_it_is_shown_but_its_title(tmp_path, capsys):
     folder, out = submitted(tmp_path, DIRECT, ROUNDABOUT), tmp_path / "out"
-    arguments = ["grade", str(folder), "--out", str(out), "--jobs", "1"]
+    arguments = ["grade", str(folder), "--out", str(out), "--jobs", "1", "--time", "120"]
     assert cli.main([*arguments, "--judges", str(written(tmp_path, MINE))]) == 0
     assert points(out) == {DIRECT.name: FULL, ROUNDABOUT.name: REST}
     texts = [path.read_text("utf-8") for path in out.rglob("*") if path.is_file()]
@@ -179,10 +179,11 @@ def test_a_submission_that_searches_its_memory_does_not_find_the_judges(tmp_path
 def test_a_fault_in_a_judge_is_reported_with_its_line_and_gives_no_mark(tmp_path, capsys):
     folder, out = submitted(tmp_path, DIRECT), tmp_path / "out"
     judges = written(tmp_path, BROKEN)
-    assert cli.main(["grade", str(folder), "--out", str(out), "--judges", str(judges), "--jobs", "1"]) == 1
+    command = ["grade", str(folder), "--out", str(out), "--judges", str(judges), "--time", "120"]
+    assert cli.main(command) == 1
     said = capsys.readouterr().err
     line = BROKEN.splitlines().index("    1 / 0") + 1
     assert f"asinh-symbolic failed: 'one node is enough': line {line}: ZeroDivisionError" in said
     judges.write_text(MINE)  # corrected: the same command goes on
-    assert cli.main(["grade", str(folder), "--out", str(out), "--judges", str(judges), "--jobs", "1"]) == 0
+    assert cli.main(command) == 0
     assert points(out) == {DIRECT.name: FULL}

@@ -11,7 +11,7 @@ from onnxlab.grading.warm_process import START_SECONDS, WarmProcess, WorkerDied,
 
 __all__ = ["Forks", "Processes", "WorkerDied", "can_fork", "processes"]
 
-_GRACE_SECONDS = 10.0  # beyond a task's own limit: its watcher ends it before
+_GRACE_SECONDS = 180.0  # beyond a task's own limit, which its watcher keeps: to load and to fork
 
 
 def can_fork() -> bool:

@@ -13,7 +13,7 @@ __all__ = ["Process", "calm", "descendants", "end_all", "hidden_disk", "memory",
 
 _LAST = 19
 _ROUNDS = 200
-_SECONDS_TO_END = 10.0
+_SECONDS_TO_END = 30.0
 
 
 @dataclass(frozen=True)
