@@ -1,5 +1,6 @@
 """The ledger: nothing lost, nothing twice, whatever happens to the process, the disk or the file."""
 
+import contextlib
 import errno
 import json
 import os
@@ -287,6 +288,8 @@ def test_folder_that_takes_nothing(tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="rights of folders are POSIX")
 def test_read_only_folder(tmp_path):
+    if not can_be_nobody():
+        pytest.skip("root may write everywhere, and cannot become anybody else")
     fill(tmp_path)
     tmp_path.chmod(0o555)
     for file in tmp_path.iterdir():
@@ -307,14 +310,17 @@ def test_read_only_folder(tmp_path):
     tmp_path.chmod(0o755)
 
 
+def can_be_nobody() -> bool:
+    return os.getuid() != 0 or in_fork(lambda: os.setuid(65534) or 0) == 0
+
+
 def in_fork(function) -> int:
     process = os.fork()
     if not process:
         code = 99
-        try:
+        with contextlib.suppress(BaseException):
             code = function()
-        finally:
-            os._exit(code)
+        os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
@@ -363,8 +369,7 @@ def test_writer_killed_at_sixty_random_moments(tmp_path):
             assert len(lines) == 1 + len(undisturbed)
             folder = tmp_path / f"killed{rounds}"
     assert fill(folder) == undisturbed
-    leftovers = [path.name for path in tmp_path.rglob(".writing-*")]
-    assert len(leftovers) <= rounds + 1  # of files that a kill left half written; none has a result's name
+    assert not list(tmp_path.rglob(".writing-*"))  # what a kill left half written, the next run removed
 
 
 def test_memory_does_not_grow_with_what_rows_say(tmp_path):

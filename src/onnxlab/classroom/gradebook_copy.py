@@ -12,7 +12,7 @@ from onnxlab.grading.feedback import Picture, exercise_section
 from onnxlab.grading.intake import Submission, read
 from onnxlab.grading.ledger import Graded
 from onnxlab.grading.submission_cells import NotebookUnreadable, whole_cells
-from onnxlab.grading.whole_files import write_whole
+from onnxlab.grading.whole_files import remove_torn, write_whole
 from onnxlab.labs.outcome import Evidence
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ def write_copy(
         cells = []  # the rows say why
     results = {check_cell(row.exercise): shown(row, exercise_section(row, picture, kept)) for row in rows}
     text = graded_copy(cells, master.content, results, rows[0].submission_note)
-    for torn in folder.glob(".writing-*"):  # of a run that was killed; nbgrader would pass it on
-        torn.unlink(missing_ok=True)
+    remove_torn(folder)  # nbgrader would pass it on
     _put(folder / f"{master.notebook}.ipynb", text.encode("utf-8", "backslashreplace"))
     for name in _BESIDE:
         try:

@@ -11,9 +11,10 @@ from onnxlab.grading.names import safe_name
 from onnxlab.grading.whole_files import write_whole
 from onnxlab.labs.outcome import Evidence
 
-__all__ = ["keep", "kept"]
+__all__ = ["FOLDER", "keep", "kept"]
 
-_FOLDER = "evidence"
+FOLDER = "evidence"
+"""Where they are in an output folder."""
 
 
 def keep(folder: Path, student: str, digest: str, exercise: str, data: Mapping[str, Any]) -> str:
@@ -30,7 +31,7 @@ def keep(folder: Path, student: str, digest: str, exercise: str, data: Mapping[s
         The file's name; a submission that is graded again after a failure gets the same one.
     """
     name = f"{safe_name(student)}.{digest[:16]}.{safe_name(exercise)}.json"
-    write_whole(folder / _FOLDER / name, json.dumps(dict(data)))
+    write_whole(folder / FOLDER / name, json.dumps(dict(data)))
     return name
 
 
@@ -39,7 +40,7 @@ def kept(folder: Path, name: str) -> Evidence | None:
     if Path(name).name != name:
         return None
     try:
-        data = json.loads((folder / _FOLDER / name).read_text("utf-8"))
+        data = json.loads((folder / FOLDER / name).read_text("utf-8"))
         expected = data.get("expected")
         return Evidence(
             base64.b64decode(data["model"], validate=True),

@@ -35,7 +35,7 @@ class NoSubmissions(OnnxLabError):
     """There is nothing to grade where submissions were said to be."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Submission:
     """One notebook of one student.
 
@@ -65,7 +65,7 @@ class Intake:
     ignored: tuple[tuple[Path, str], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Candidate:
     student: str
     lab: str

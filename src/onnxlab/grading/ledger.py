@@ -8,11 +8,8 @@ that was handed in again, the rows written last count. The seed stands in `run.j
 
 import contextlib
 import json
-import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -20,35 +17,16 @@ from filelock import FileLock, Timeout
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.grading import evidence as evidence_files
+from onnxlab.grading.append_only import AppendOnlyFile
 from onnxlab.grading.intake import Submission
-from onnxlab.grading.ledger_rows import (
-    FORMAT,
-    KIND,
-    Graded,
-    LedgerRefused,
-    Place,
-    as_line,
-    as_row,
-    order,
-    scan,
-    shortened,
-)
+from onnxlab.grading.ledger_rows import Graded, LedgerRefused, as_line, as_row, order, submission_lines
+from onnxlab.grading.ledger_scan import FORMAT, KIND, Place, scan
+from onnxlab.grading.run_facts import facts
 from onnxlab.grading.run_seed import seed_of
-from onnxlab.grading.whole_files import cannot_write, write_whole
+from onnxlab.grading.whole_files import cannot_write, remove_torn, write_whole
 from onnxlab.labs.outcome import Outcome
 
 __all__ = ["Graded", "Ledger", "LedgerRefused", "facts"]
-
-
-def facts(level: str) -> dict[str, str]:
-    """Return what a run's marks may depend on: versions, and how submissions were confined."""
-    found = {"level": level}
-    for name in ("onnxlab", "torch", "onnx", "onnxruntime", "onnxscript"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
 
 
 class Ledger:
@@ -77,9 +55,7 @@ class Ledger:
         self._failures: dict[tuple[str, str], str] = {}
         self._places: dict[tuple[str, str], Place] = {}
         self._mutex = threading.Lock()
-        self._run: dict[str, str] = {}
-        self._size = 0
-        self._file: int | None = None
+        self._file: AppendOnlyFile | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = FileLock(folder / ".grading.lock", timeout=0, thread_local=False)
@@ -104,7 +80,7 @@ class Ledger:
     def close(self) -> None:
         """Note what could not be graded, and let other runs use the folder."""
         if self._file is not None:
-            os.close(self._file)
+            self._file.close()
             self._file = None
             with contextlib.suppress(OnnxLabError):  # the rows are safe, and the run reports them as well
                 self._write_failures()
@@ -145,30 +121,16 @@ class Ledger:
             name: evidence_files.keep(self.folder, submission.student, submission.digest, name, data)
             for name, data in (evidence or {}).items()
         }
-        lines = []
-        for number, outcome in enumerate(outcomes, 1):
-            row = Graded(
-                submission.student,
-                submission.lab,
-                outcome.exercise,
-                str(outcome.status),
-                outcome.points,
-                outcome.possible,
-                submission.digest,
-                shortened(outcome.as_json()),
-                kept.get(outcome.exercise),
-                shortened(note),
-                round(seconds, 3),
-            )
-            lines.append(as_line({"row": [number, len(outcomes)], **asdict(row)}))
-        if not lines:
-            msg = f"A submission for {submission.lab} has no exercises."
-            raise ValueError(msg)
+        lines = submission_lines(submission, outcomes, kept, note, seconds)
         with self._mutex:
             if self.done(submission):
                 return False
-            start = self._append(b"".join(lines))
-            self._places[submission.student, submission.lab] = Place(submission.digest, start, self._size)
+            if self._file is None:
+                msg = f"{self._path} is closed."
+                raise ValueError(msg)
+            start = self._file.append(lines)
+            place = Place(submission.digest, start, self._file.size)
+            self._places[submission.student, submission.lab] = place
             self._failures.pop((submission.student, submission.lab), None)
         return True
 
@@ -193,47 +155,26 @@ class Ledger:
                     yield as_row(json.loads(line))
 
     def _open(self, run: dict[str, str], seed: int | None) -> None:
+        for each in (self.folder, self.folder / evidence_files.FOLDER):
+            remove_torn(each)
         begun = self._path.exists() and self._path.stat().st_size > 0
         self.seed = seed_of(self.folder, seed)
         if not begun:
             write_whole(self._path, as_line({"kind": KIND, "format": FORMAT, "run": run}))
         with self._path.open("rb") as file:
             found = scan(file, self._path)
-        self._run, self._size, self._places = found.run, found.size, found.places
-        self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0))
+        self._places = found.places
+        self._file = AppendOnlyFile(self._path, found.size)
         with contextlib.suppress(FileNotFoundError):
             self._failures_path.unlink()
-        if (torn := os.fstat(self._file).st_size - self._size) > 0:
-            os.ftruncate(self._file, self._size)
+        if torn := self._file.torn:
             self.notes.append(
                 f"An earlier run was cut off while it wrote; {torn} bytes without a result removed."
             )
-        if run != self._run:
-            changed = [f"{name} {self._run.get(name)}" for name in run if run[name] != self._run.get(name)]
+        if run != found.run:
+            changed = [f"{name} {found.run.get(name)}" for name in run if run[name] != found.run.get(name)]
             self.notes.append(f"Earlier rows were graded with {', '.join(changed)}.")
-            self._append(as_line({"run": run}))
-
-    def _append(self, data: bytes) -> int:
-        """Add lines in one step and return where they begin."""
-        if self._file is None:
-            msg = f"{self._path} is closed."
-            raise ValueError(msg)
-        try:
-            if (
-                os.fstat(self._file).st_size != self._size
-            ):  # what an earlier failure left could not be cut off
-                os.ftruncate(self._file, self._size)
-            written = os.write(self._file, data)
-            if written != len(data):
-                msg = "no room for a whole row"
-                raise OSError(msg)
-            os.fsync(self._file)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._file, self._size)
-            raise cannot_write(self._path, error) from None
-        start, self._size = self._size, self._size + len(data)
-        return start
+            self._file.append(as_line({"run": run}))
 
     def _write_failures(self) -> None:
         listed = [

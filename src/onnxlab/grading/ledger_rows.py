@@ -1,30 +1,24 @@
-"""The lines of a ledger: what they say, and which of them count."""
+"""The lines of a ledger: what they say, and how they are written."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, BinaryIO
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.labs.outcome import Status
+from onnxlab.grading.intake import Submission
+from onnxlab.labs.outcome import Outcome, Status
 
 __all__ = [
-    "FORMAT",
-    "KIND",
-    "Found",
     "Graded",
     "LedgerRefused",
-    "Place",
     "as_line",
     "as_row",
     "order",
-    "scan",
-    "shortened",
+    "parsed",
+    "submission_lines",
 ]
 
-KIND = "onnxlab grading results"
-FORMAT = 1
 _LONGEST = 4000  # characters of one text in a row
 
 
@@ -63,91 +57,57 @@ class Graded:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a submission's rows are in the file."""
-
-    digest: str
-    start: int
-    end: int
-
-
-@dataclass
-class Found:
-    """What is in a ledger.
-
-    Attributes:
-        run: What the rows written last depend on.
-        size: Up to where it is whole.
-        places: Where the rows that count are, by student and lab.
-    """
-
-    run: dict[str, str]
-    size: int
-    places: dict[tuple[str, str], Place] = field(default_factory=dict)
-
-
-def scan(file: BinaryIO, path: Path) -> Found:
-    """Learn what is in a ledger, and up to where it is whole.
-
-    Args:
-        file: The ledger, at its beginning.
-        path: How to name it in messages.
-
-    Raises:
-        LedgerRefused: If it is none, of another version, or damaged.
-    """
-    head = _parsed(file.readline())
-    if head is None or head.get("kind") != KIND:
-        msg = f"{path} is not a ledger of the grader."
-        raise LedgerRefused(msg, "", "Move it away, or give another --out.")
-    if head.get("format") != FORMAT:
-        msg = f"{path} was written by another version of the grader (format {head.get('format')})."
-        raise LedgerRefused(msg, "", "Give another --out.")
-    end = file.tell()
-    found = Found(dict(head.get("run", {})), end)
-    damaged = begun = expected = 0
-    key: tuple[str, str, str] | None = None
-    for number, text in enumerate(file, 2):
-        start, end = end, end + len(text)
-        row = _parsed(text)
-        if row is None:
-            damaged, key = damaged or number, None
-            continue
-        if damaged:  # a run that was cut off damages the end only
-            msg = f"Line {damaged} of {path} is damaged."
-            then = "Delete that line: the submission it belonged to is then graded again."
-            raise LedgerRefused(msg, "Whole lines come after it.", then)
-        if "row" not in row:
-            found.run, found.size, key = dict(row.get("run", {})), end, None
-            continue
-        this = (row["student"], row["lab"], row["digest"])
-        place, count = row["row"]
-        if place == 1:
-            key, begun, expected = this, start, 1
-        if this != key or place != expected:
-            key = None  # part of a submission: does not count, and it is graded again
-            continue
-        expected += 1
-        if place == count:
-            found.places[this[:2]] = Place(this[2], begun, end)
-            found.size, key = end, None
-    return found
-
-
 def as_line(value: Mapping[str, Any]) -> bytes:
     """Return a value as a line of a ledger."""
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
-def shortened(value: Any) -> Any:  # noqa: ANN401 - JSON can be anything
+def submission_lines(
+    submission: Submission,
+    outcomes: Sequence[Outcome],
+    evidence: Mapping[str, str],
+    note: str,
+    seconds: float,
+) -> bytes:
+    """Return the lines of one submission, numbered.
+
+    Args:
+        submission: The submission.
+        outcomes: One for each exercise of its lab.
+        evidence: The files with the graphs to show, by exercise.
+        note: What went wrong with the notebook as a whole.
+        seconds: How long it took.
+    """
+    if not outcomes:
+        msg = f"A submission for {submission.lab} has no exercises."
+        raise ValueError(msg)
+    lines = []
+    for number, outcome in enumerate(outcomes, 1):
+        row = Graded(
+            submission.student,
+            submission.lab,
+            outcome.exercise,
+            str(outcome.status),
+            outcome.points,
+            outcome.possible,
+            submission.digest,
+            _shortened(outcome.as_json()),
+            evidence.get(outcome.exercise),
+            _shortened(note),
+            round(seconds, 3),
+        )
+        lines.append(as_line({"row": [number, len(outcomes)], **asdict(row)}))
+    return b"".join(lines)
+
+
+def _shortened(value: Any) -> Any:  # noqa: ANN401 - JSON can be anything
     """Cut the texts in a value: a message may quote an answer, and an answer may be of any size."""
     if isinstance(value, str):
         return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
     if isinstance(value, list):
-        return [shortened(each) for each in value]
+        return [_shortened(each) for each in value]
     if isinstance(value, dict):
-        return {key: shortened(each) for key, each in value.items()}
+        return {key: _shortened(each) for key, each in value.items()}
     return value
 
 
@@ -160,7 +120,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
+def parsed(line: bytes) -> dict[str, Any] | None:
     """Read a line; None if it is torn or no line of a ledger."""
     if not line.endswith(b"\n"):
         return None

@@ -1,11 +1,12 @@
 """A run over all submissions: what is not graded yet is, side by side, and every result is kept at once."""
 
 import contextlib
+import itertools
 import queue
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from onnxlab.grading.catalogue import lab
@@ -96,15 +97,21 @@ def grade(
         finally:
             places.put(place)
 
-    started, graded = time.monotonic(), 0
+    started, done, graded = time.monotonic(), 0, 0
+    rest = iter(todo)
     with pool or processes() as warm, ThreadPoolExecutor(workers) as threads:
-        waiting = {threads.submit(work, each): each for each in todo}
+        waiting: dict[Future[str], Submission] = {}  # a few at a time: memory does not grow with the class
         try:
-            for done, future in enumerate(as_completed(waiting), 1):
-                problem = future.result()
-                graded += not problem
-                left = (time.monotonic() - started) / done * (len(todo) - done)
-                told(Step(waiting[future], done, len(todo), left, problem))
+            while True:
+                for each in itertools.islice(rest, 2 * workers - len(waiting)):
+                    waiting[threads.submit(work, each)] = each
+                if not waiting:
+                    break
+                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                    submission, problem = waiting.pop(future), future.result()
+                    done, graded = done + 1, graded + (not problem)
+                    left = (time.monotonic() - started) / done * (len(todo) - done)
+                    told(Step(submission, done, len(todo), left, problem))
         finally:  # also when the instructor presses Ctrl+C, or the disk is full
             stop.set()
             threads.shutdown(wait=False, cancel_futures=True)

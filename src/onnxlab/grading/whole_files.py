@@ -7,7 +7,9 @@ from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
 
-__all__ = ["CannotWrite", "write_whole"]
+__all__ = ["CannotWrite", "remove_torn", "write_whole"]
+
+_TORN = ".writing-"
 
 
 class CannotWrite(OnnxLabError):
@@ -31,7 +33,7 @@ def write_whole(path: Path, data: bytes | str, *, private: bool = False) -> Path
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".writing-", dir=path.parent)
+        handle, temporary = tempfile.mkstemp(prefix=_TORN, dir=path.parent)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
@@ -45,6 +47,13 @@ def write_whole(path: Path, data: bytes | str, *, private: bool = False) -> Path
                 Path(temporary).unlink()
         raise cannot_write(path, error) from None
     return path
+
+
+def remove_torn(folder: Path) -> None:
+    """Remove what a killed run left half written in a folder, which nobody else may be writing to."""
+    for path in folder.glob(f"{_TORN}*"):
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def cannot_write(path: Path, error: OSError) -> CannotWrite:
