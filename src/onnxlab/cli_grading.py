@@ -4,7 +4,6 @@ import argparse
 import sys
 from collections.abc import Callable
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -108,11 +107,12 @@ def _into_folder(
     grade: Callable[..., int],
 ) -> int:
     from onnxlab.display.graph_image import graph_image
-    from onnxlab.grading import feedback, gradescope, results, summary
-    from onnxlab.grading.intake import safe_name
     from onnxlab.grading.ledger import Ledger, facts
     from onnxlab.grading.plain_text import plain
     from onnxlab.grading.pool import can_fork
+    from onnxlab.grading.reports import write_reports
+    from onnxlab.grading.results import count
+    from onnxlab.grading.summary import summary_text
 
     line = _Line()
     run = facts(level or _NONE) | {"judges": judges}
@@ -126,20 +126,10 @@ def _into_folder(
         grade(intake, ledger, told=line.show)
         line.end()
         failures = ledger.failures
-        results.write_grades(options.out / "grades.csv", ledger.rows(), failures)
-        feedback.write_feedback(
-            options.out, ledger.rows(), graph_image, failures=failures, ignored=intake.ignored
-        )
-        standings = summary.standings(ledger.rows())
-        summary.write_summary(options.out / "summary.html", standings)
-        if options.gradescope:
-            for student, rows in groupby(ledger.rows(), key=lambda row: row.student):
-                gradescope.write_gradescope(
-                    options.out / "gradescope" / f"{safe_name(student)}.json", list(rows)
-                )
-        print(summary.summary_text(standings))
+        standings = write_reports(ledger, graph_image, ignored=intake.ignored, gradescope=options.gradescope)
+        print(summary_text(standings))
         print(f"\nGrades: {options.out / 'grades.csv'}; feedback: {options.out / 'feedback'}")
-        print(results.count(ledger.rows(), failures).line())
+        print(count(ledger.rows(), failures).line())
         for (student, name), reason in failures.items():
             print(f"not graded: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
         booked = not options.gradebook or _into_gradebook(options, intake, ledger)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import sqlalchemy
 from nbgrader_class import LAB, comments, hand_in, named, nbgrader, notebook, points, small_course
 
 from onnxlab.classroom.gradebook import Booked, book, check_course
@@ -429,6 +430,41 @@ def test_a_locked_gradebook_loses_nothing(course, capsys):
     assert rows_of(root(course)) == before
     assert grade(course, **marks).submissions == 2
     assert points(course) == {"ada": CHECKS, "ben": CHECKS}
+
+
+@contextlib.contextmanager
+def no_room(folder: Path) -> Iterator[None]:
+    """The database can become no larger, as on a full disk."""
+    with contextlib.closing(sqlite3.connect(folder / "gradebook.db")) as database:
+        (pages,) = database.execute("PRAGMA page_count").fetchone()
+
+    def limit(connection: sqlite3.Connection, _: object) -> None:
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    sqlalchemy.event.listen(sqlalchemy.Engine, "connect", limit)
+    try:
+        yield
+    finally:
+        sqlalchemy.event.remove(sqlalchemy.Engine, "connect", limit)
+
+
+def test_a_full_disk_loses_nothing_and_the_next_run_writes_the_rest(course, capsys):
+    students = [f"s{number:02}" for number in range(30)]
+    for student in students:
+        hand_in(root(course), student, notebook("labs"))
+    marks = {each: [PASSED, WRONG, ERROR, UNTOUCHED] for each in students}
+    with no_room(root(course)), pytest.raises(CourseUnusable, match="database or disk is full") as caught:
+        grade(course, **marks)
+    assert len(str(caught.value).splitlines()) <= 3
+    assert "results are safe" in str(caught.value)
+    assert "same command again" in str(caught.value)
+    assert capsys.readouterr() == ("", "")
+    expected = CHECKS | {f"check-{each.id}": 0 for each in EXERCISES[1:]}
+    before = points(course)
+    assert len(before) < len(students)
+    assert sum(each != expected for each in before.values()) <= 1  # the one that there was no room for
+    assert grade(course, **marks) == Booked(len(students), ())
+    assert points(course) == dict.fromkeys(students, expected)
 
 
 @pytest.mark.slow

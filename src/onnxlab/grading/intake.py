@@ -14,21 +14,18 @@ by name. Nothing is taken that would have to be looked for: links are not follow
 """
 
 import os
-import re
-import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.grading.names import AROUND, LabName, around, lab_alone, lab_in, safe_name
+from onnxlab.grading.intake_candidates import Candidate, below, single
+from onnxlab.grading.names import safe_name
 from onnxlab.grading.plain_text import plain
-from onnxlab.grading.submission_file import LARGEST, TOO_LARGE, CannotRead, digest, read
+from onnxlab.grading.submission_file import LARGEST, CannotRead, digest, read
 from onnxlab.labs.exercise import LABS
 
 __all__ = ["LARGEST", "CannotRead", "Intake", "NoSubmissions", "Submission", "find", "read", "safe_name"]
-
-_SILENT = {".ipynb_checkpoints", "__MACOSX", ".git"}  # made by programs; no student puts work there
 
 
 class NoSubmissions(OnnxLabError):
@@ -65,21 +62,6 @@ class Intake:
     ignored: tuple[tuple[Path, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    student: str
-    lab: str
-    path: Path
-    age: int
-
-    @property
-    def rank(self) -> tuple[int, list[tuple[int, str]], bytes]:
-        """The later, the greater: by time of change, then by name with numbers as numbers."""
-        parts = re.split(r"(\d+)", self.path.stem)
-        natural = [(int(each) if each.isdecimal() and len(each) < 20 else -1, each) for each in parts]
-        return self.age, natural, os.fsencode(self.path)
-
-
 def find(root: Path, labs: Sequence[str] = LABS) -> Intake:
     """Find the submissions in a file or below a folder.
 
@@ -95,11 +77,11 @@ def find(root: Path, labs: Sequence[str] = LABS) -> Intake:
         if root.suffix.lower() != ".ipynb":
             msg = f"{root} is not a notebook (.ipynb)."
             raise NoSubmissions(msg)
-        candidates = list(_single(root, root.absolute().parent.name, labs, ignored))
+        candidates = list(single(root, root.absolute().parent.name, labs, ignored))
     elif os.path.isdir(root):  # noqa: PTH112 - never raises
         inner = root / "submitted"
         folder = inner if inner.is_dir() and not inner.is_symlink() else root
-        candidates = list(_below(folder, labs, ignored))
+        candidates = list(below(folder, labs, ignored))
     else:
         there = os.path.lexists(root)
         msg = f"{root} is neither a file nor a folder." if there else f"{root} is not there."
@@ -111,102 +93,8 @@ def find(root: Path, labs: Sequence[str] = LABS) -> Intake:
     return Intake(submissions, tuple(sorted(ignored, key=lambda each: os.fsencode(each[0]))))
 
 
-def _below(root: Path, labs: Sequence[str], ignored: list[tuple[Path, str]]) -> Iterator[_Candidate]:
-    for entry in _entries(root, ignored):
-        if not entry.is_dir(follow_symlinks=False):
-            yield from _single(Path(entry), root.absolute().name, labs, ignored)
-        elif lab_alone(entry.name, labs):
-            yield from _in_lab_folder(Path(entry), labs, ignored)
-        else:
-            yield from _of_student(Path(entry), labs, ignored)
-
-
-def _in_lab_folder(
-    folder: Path, labs: Sequence[str], ignored: list[tuple[Path, str]]
-) -> Iterator[_Candidate]:
-    """Single files in a folder that has a lab's name."""
-    for entry in _entries(folder, ignored):
-        if entry.is_dir(follow_symlinks=False):
-            ignored.append((Path(entry), "The folder lies deeper than submissions do."))
-        else:
-            yield from _single(Path(entry), folder.name, labs, ignored)
-
-
-def _of_student(folder: Path, labs: Sequence[str], ignored: list[tuple[Path, str]]) -> Iterator[_Candidate]:
-    for entry in _entries(folder, ignored):
-        if not entry.is_dir(follow_symlinks=False):
-            yield from _candidate(Path(entry), folder.name, lab_in(entry.name, labs), ignored)
-            continue
-        named_by_folder = lab_in(entry.name, labs)
-        for inner in _entries(Path(entry), ignored):
-            if inner.is_dir(follow_symlinks=False):
-                ignored.append((Path(inner), "The folder lies deeper than submissions do."))
-            else:
-                found = lab_in(inner.name, labs) or named_by_folder
-                yield from _candidate(Path(inner), folder.name, found, ignored)
-
-
-def _single(
-    path: Path, folder: str, labs: Sequence[str], ignored: list[tuple[Path, str]]
-) -> Iterator[_Candidate]:
-    found = lab_in(path.name, labs)
-    by_folder = lab_alone(folder, labs)
-    student = around(path.stem, found) if found else path.stem.strip(AROUND) if by_folder else ""
-    if not student and not by_folder:
-        student = folder
-    if not student and path.suffix.lower() == ".ipynb":
-        ignored.append((path, "Neither its name nor its folder says whose it is."))
-        return
-    yield from _candidate(path, student, found or by_folder, ignored)
-
-
-def _candidate(
-    path: Path, student: str, found: "LabName | None", ignored: list[tuple[Path, str]]
-) -> Iterator[_Candidate]:
-    if path.suffix.lower() != ".ipynb":
-        if found and found.in_file(path):
-            ignored.append((path, "It is not a notebook (.ipynb)."))
-        return
-    if found is None:
-        ignored.append((path, "Neither its name nor its folder says which lab it is."))
-        return
-    try:
-        status = path.lstat()
-    except OSError as error:
-        ignored.append((path, f"It cannot be looked at: {error.strerror}."))
-        return
-    if not stat.S_ISREG(status.st_mode):
-        ignored.append((path, "It is not an ordinary file."))
-    elif status.st_size > LARGEST:
-        ignored.append((path, TOO_LARGE))
-    else:
-        yield _Candidate(student, found.lab, path, status.st_mtime_ns)
-
-
-def _entries(folder: Path, ignored: list[tuple[Path, str]]) -> list["os.DirEntry[str]"]:
-    """Return what a folder holds, by name, without links and hidden things."""
-    try:
-        with os.scandir(folder) as entries:
-            everything = sorted(entries, key=lambda entry: os.fsencode(entry.name))
-    except OSError as error:
-        ignored.append((folder, f"The folder cannot be read: {error.strerror}."))
-        return []
-    kept = []
-    for entry in everything:
-        if entry.name in _SILENT:
-            continue
-        if entry.is_symlink():
-            ignored.append((Path(entry), "It is a link; links are not followed."))
-        elif entry.name.startswith("."):
-            if entry.is_dir(follow_symlinks=False) or entry.name.lower().endswith(".ipynb"):
-                ignored.append((Path(entry), "It is hidden: its name begins with a dot."))
-        else:
-            kept.append(entry)
-    return kept
-
-
-def _newest(candidates: list[_Candidate], ignored: list[tuple[Path, str]]) -> list[_Candidate]:
-    best: dict[tuple[str, str], _Candidate] = {}
+def _newest(candidates: list[Candidate], ignored: list[tuple[Path, str]]) -> list[Candidate]:
+    best: dict[tuple[str, str], Candidate] = {}
     for each in sorted(candidates, key=lambda one: one.rank):
         if older := best.get((each.student, each.lab)):
             newer = plain(each.path.name, 100)

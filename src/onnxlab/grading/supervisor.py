@@ -1,11 +1,9 @@
 """One submission, from its notebook to its marks: run it, take what it made, judge that elsewhere."""
 
-import contextlib
 import hashlib
 import json
 import os
 import secrets
-import tempfile
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +11,6 @@ from typing import Any
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.grading.catalogue import lab, uses_exporter
-from onnxlab.grading.folders import remove
 from onnxlab.grading.levels import Ending, Level, Limits, ending
 from onnxlab.grading.marks import outcome_of
 from onnxlab.grading.pool import Processes
@@ -23,6 +20,7 @@ from onnxlab.grading.sandbox import why_it_failed
 from onnxlab.grading.taking import read_json, take_out
 from onnxlab.grading.tasks import CELLS, FINDINGS, JUDGES, NOTES, PREFIX, SECRET, Task
 from onnxlab.grading.users import throw_away_user
+from onnxlab.grading.work_folders import WorkFolder, give, sweep
 from onnxlab.labs.outcome import Outcome
 
 __all__ = ["PREFIX", "Marked", "SandboxFailed", "mark", "sweep"]
@@ -92,9 +90,9 @@ def mark(
     ids = tuple(each.id for each in exercises)
     own = place + os.getpid() % _RUNS * _PLACES
     user = None if level is None else throw_away_user(own) or throw_away_user(place)
-    with _Folder("work") as work, _Folder("judge") as judged:
+    with WorkFolder("work") as work, WorkFolder("judge") as judged:
         (work / CELLS).write_text(json.dumps(cells), "utf-8")
-        _give(work, user)
+        give(work, user)
         task = Task(
             id=secrets.token_hex(8),
             kind="student",
@@ -117,41 +115,9 @@ def mark(
     return Marked(outcomes, evidence, notes, time.perf_counter() - started)
 
 
-def sweep() -> int:
-    """Remove folders that a killed grader left behind; return how many."""
-    removed = 0
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        owner = folder.name.removeprefix(PREFIX).partition("-")[0]
-        if owner.isdigit() and not _runs(int(owner)):
-            with contextlib.suppress(OSError):
-                remove(folder)
-            removed += 1
-    return removed
-
-
-class _Folder:
-    """A folder that is gone afterwards, whatever was done to the rights of what is in it."""
-
-    def __init__(self, what: str) -> None:
-        self._path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-{what}-"))
-
-    def __enter__(self) -> Path:
-        return self._path
-
-    def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):  # what is left, the next run sweeps away
-            remove(self._path)
-
-
 def _questions_seed(seed: int) -> int:
     """A seed from which the run's seed cannot be had."""
     return int.from_bytes(hashlib.sha256(f"questions {seed}".encode()).digest()[:6], "big")
-
-
-def _give(folder: Path, user: int | None) -> None:
-    if user is not None:
-        for path in [folder, *folder.rglob("*")]:
-            os.chown(path, user, user)
 
 
 def _ending(code: int, folder: Path) -> Ending:
@@ -179,7 +145,7 @@ def _judged(
     while waiting:
         (folder / SECRET).write_text(str(seed), "utf-8")
         (folder / JUDGES).write_text(judges.text, "utf-8")
-        _give(folder, task.user)
+        give(folder, task.user)
         how = _ending(pool.run(replace(task, id=secrets.token_hex(8), exercises=waiting)), folder)
         for name in waiting:
             if isinstance(data := read_json(folder / name / FINDINGS), dict):
@@ -195,13 +161,3 @@ def _judged(
             found[rest[0]] = None  # it crashed the judge
         waiting = tuple(rest[1:])
     return found
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
