@@ -27,7 +27,10 @@ def taken(folder: Path) -> int:
                 entries += 1
                 if entries > _MOST_ENTRIES:
                     break
-                status = entry.stat(follow_symlinks=False)
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue  # it is gone again
                 found += status.st_blocks * 512
                 if stat.S_ISDIR(status.st_mode):
                     todo.append(entry.path)
