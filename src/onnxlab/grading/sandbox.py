@@ -138,7 +138,7 @@ def probe(level: Level) -> str:
         if not process:
             code = 1
             try:
-                enter(folder, [Path("/usr"), Path("/lib")], level, Limits(wall=10), user)
+                enter(folder, [Path("/usr"), Path("/lib")], level, Limits(wall=60), user)
                 code = _holes(folder, level)
             finally:
                 os._exit(code)
