@@ -19,7 +19,8 @@ What somebody's code can do, as it is tried by a test:
 
 "Own user" is what root gives each account; "Landlock alone" is what an ordinary user has. Whoever reaches a
 server's port still needs to be signed in as its learner or as an instructor. Ports are kept since Linux 6.7,
-signals under Landlock alone since Linux 6.12; see `grading/landlock.py`.
+signals under Landlock alone since Linux 6.12; see `grading/landlock.py`. Without users of their own only the
+watcher ends a fork bomb: on a machine that is busy already it may come too late, and the bomb takes it all.
 """
 
 import json
