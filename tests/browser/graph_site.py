@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
-from lab import KERNEL, PATIENCE, free_port, wait_for_server
+from lab import KERNEL, PATIENCE, end_server, free_port, wait_for_server
 from playwright.sync_api import Frame, Locator, Page, expect
 
 FORGET_RUN = """index => {
@@ -186,6 +186,5 @@ def site(folder: Path, app: str = "lab", base: str = "/") -> Iterator[Site]:
         tree = {"lab": "lab/tree/", "notebook": "notebooks/"}[app]
         yield Site(f"http://127.0.0.1:{port}{base}{tree}", token, root)
     finally:
-        process.terminate()
-        process.wait(PATIENCE / 1000)
+        end_server(process)
         log.close()

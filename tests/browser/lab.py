@@ -171,6 +171,19 @@ def start_lab(folder: Path) -> tuple[Lab, "subprocess.Popen[str]"]:
     return lab, process
 
 
+def end_server(process: "subprocess.Popen[Any]") -> None:
+    """End a server in order; if that does not end it, all the same: its kernels follow it.
+
+    Jupyter Server sometimes hangs when it is ended while a kernel is still starting.
+    """
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(PATIENCE / 1000)
+
+
 def end_lab(process: "subprocess.Popen[str]") -> None:
     """End course.py, which ends the server in order and then the kernels."""
     process.terminate()

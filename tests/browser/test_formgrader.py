@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from graph_site import wait_until
-from lab import PATIENCE, free_port, wait_for_server
+from lab import PATIENCE, end_server, free_port, wait_for_server
 from nbgrader_class import LAB, hand_in, named, notebook, small_course
 from playwright.sync_api import Browser, expect
 
@@ -63,8 +63,7 @@ def formgrader(course: Path, tmp_path: Path) -> Iterator[tuple[str, str]]:
         wait_for_server(f"{address}/api?token={token}", server, tmp_path / "server.log")
         yield address, token
     finally:
-        server.terminate()
-        server.wait(PATIENCE / 1000)
+        end_server(server)
 
 
 def test_formgrader_shows_what_was_graded(formgrader: tuple[str, str], browser: Browser, tmp_path: Path):
