@@ -7,7 +7,8 @@ nbval executes a notebook and compares its outputs with the saved ones. It stays
 - a cell was saved without having run: there is nothing to compare with;
 - a cell prints to stderr and its output is not compared.
 
-Each of these is a failure here.
+Each of these is a failure here. What only one Python version words differently from another is none:
+``wordings.cfg`` lists these places, unless ``--nbval-sanitize-with`` names another list.
 """
 
 import re
@@ -19,7 +20,9 @@ import pytest
 
 from onnxlab.authoring.notebooks import Kind, is_empty
 
-__all__ = ["hole", "pytest_runtest_call"]
+__all__ = ["hole", "pytest_configure", "pytest_runtest_call"]
+
+_WORDINGS = Path(__file__).with_name("wordings.cfg")
 
 _UNKNOWN_MAGIC = re.compile(r"^UsageError: .*", re.MULTILINE)
 
@@ -47,6 +50,12 @@ def hole(
     if stderr and not _stderr(cell["outputs"]):
         return f"The cell wrote to stderr, and the saved one did not: {stderr.strip().splitlines()[0]}"
     return None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have nbval, where it is installed, compare what the versions word differently as equal."""
+    if getattr(config.option, "nbval_sanitize_with", "") is None:
+        config.option.nbval_sanitize_with = str(_WORDINGS)
 
 
 @pytest.hookimpl(wrapper=True)
