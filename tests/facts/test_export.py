@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from onnxlab.errors import ExportFailed
-from onnxlab.facts import export as export_module
+from onnxlab.facts import export_file
 from onnxlab.facts.export import Export, Exporter, Stage, export, export_both
 from onnxlab.facts.graph import op_types, outline, summary
 from onnxlab.facts.symbolics import restored_rules
@@ -253,7 +253,7 @@ def test_a_division_by_zero_fails_the_run():
 
 
 def test_a_model_too_large_for_one_file_is_a_clear_failure(monkeypatch):
-    monkeypatch.setattr(export_module, "_LARGEST_FILE", 300)
+    monkeypatch.setattr(export_file, "_LARGEST_FILE", 300)
     for result in export_both(Net(), IMAGE).values():
         assert result.model is None
         assert result.failure.stage is Stage.SERIALISE

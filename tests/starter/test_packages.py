@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from starter.console import Progress, Stop
 from starter.cpu_torch import CPU_INDEX, decide
+from starter.diagnosis import diagnosis
 from starter.environment import Environment
 
 from starter import cpu_torch, packages
@@ -110,7 +111,7 @@ def test_a_full_disk_is_said_before_anything_is_installed(tmp_path, monkeypatch)
     ],
 )
 def test_a_failed_install_is_diagnosed_from_what_pip_said(said, reason):
-    stop = packages.diagnosis(f"Collecting a\n{said}\n", Path("the.log"))
+    stop = diagnosis(f"Collecting a\n{said}\n", Path("the.log"))
     assert reason in stop.why
     assert said in stop.why
     assert "run the same command again" in stop.then

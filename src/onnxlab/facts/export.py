@@ -3,20 +3,17 @@
 Notebooks show the plain `torch.onnx.export`; this is for tables, labs and tests.
 """
 
-import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import onnx
 import torch
 
 from onnxlab.errors import ExportFailed
-from onnxlab.facts.loading import load
-from onnxlab.facts.origins import strip_origins
+from onnxlab.facts.export_file import exported_bytes
 from onnxlab.facts.runtime import feeds, open_session
 from onnxlab.facts.silence import Notice, silenced
 from onnxlab.facts.stages import Failure, Stage, failure
@@ -25,8 +22,6 @@ __all__ = ["Export", "Exporter", "Failure", "Notice", "Stage", "export", "export
 
 Exportable: TypeAlias = torch.nn.Module | torch.export.ExportedProgram
 Arguments: TypeAlias = torch.Tensor | tuple[Any, ...]
-
-_LARGEST_FILE = 2**31 - 1  # bytes in one protobuf message
 
 
 class Exporter(StrEnum):
@@ -128,7 +123,7 @@ def export(
     with silenced() as heard:
         started = time.perf_counter()
         try:
-            written = _write(model, args, exporter, options)
+            written = exported_bytes(model, args, dynamo=exporter.dynamo, options=options)
         except Exception as error:
             problem = failure(error, Stage.SERIALISE if isinstance(error, ExportFailed) else None)
         finally:
@@ -164,31 +159,6 @@ def _modes(model: object) -> list[tuple[torch.nn.Module, bool]]:
     if not isinstance(model, torch.nn.Module):
         return []
     return [(module, module.training) for module in model.modules()]
-
-
-def _write(model: Exportable, args: tuple[Any, ...], exporter: Exporter, options: dict[str, Any]) -> bytes:
-    if exporter is Exporter.TORCHSCRIPT:
-        _refuse_negative_axes(options.get("dynamic_axes") or {})
-    with tempfile.TemporaryDirectory(prefix="onnxlab-") as name, tempfile.TemporaryDirectory() as artifacts:
-        file = Path(name) / "model.onnx"
-        options = {"artifacts_dir": artifacts, **options, "dynamo": exporter.dynamo, "external_data": False}
-        torch.onnx.export(model, args, str(file), **options)
-        # Both exporters put the weights of a very large model beside the file, whatever they were asked.
-        size = sum(entry.stat().st_size for entry in Path(name).iterdir())
-        if size > _LARGEST_FILE:
-            msg = f"The model has {size / 1e9:.1f} GB; one ONNX file holds {_LARGEST_FILE / 1e9:.1f} GB."
-            raise ExportFailed(msg, then="Call torch.onnx.export with external_data=True instead.")
-        proto = load(file)
-    strip_origins(proto)
-    data: bytes = proto.SerializeToString()
-    return data
-
-
-def _refuse_negative_axes(dynamic_axes: Mapping[str, Iterable[int]]) -> None:
-    for name, axes in dynamic_axes.items():
-        if any(axis < 0 for axis in axes):
-            msg = f"A negative axis of {name!r} in dynamic_axes would abort the process inside torch."
-            raise ValueError(msg)
 
 
 def _try_out(model: bytes, examples: Sequence[object], *, run: bool) -> Failure | None:

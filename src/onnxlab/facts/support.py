@@ -7,18 +7,11 @@ kernel for that. The first link that is missing says what to mend.
 import functools
 from dataclasses import dataclass
 
-import torch
-
 from onnxlab.facts.export import Exporter
 from onnxlab.facts.support_links import Link, State, kernel_link, schema_link
-from onnxlab.facts.support_rules import (
-    is_variant,
-    library,
-    overload,
-    torchscript_opsets,
-    torchscript_rule,
-)
+from onnxlab.facts.support_rules import torchscript_opsets, torchscript_rule
 from onnxlab.facts.support_schemas import readable_opsets
+from onnxlab.facts.support_torch_export import overloads, torch_export_rule
 
 __all__ = ["Link", "State", "Support", "known_operators", "support"]
 
@@ -58,7 +51,7 @@ def known_operators() -> tuple[str, ...]:
         >>> {"aten::asinh", "aten::relu_", "aten::__interpolate"} <= set(known_operators())
         True
     """
-    return tuple(sorted(_overloads()))
+    return tuple(sorted(overloads()))
 
 
 def support(operator: str, exporter: Exporter, opset: int) -> Support:
@@ -85,27 +78,16 @@ def support(operator: str, exporter: Exporter, opset: int) -> Support:
     if exporter is Exporter.TORCHSCRIPT:
         rule, writes = _torchscript(base, opset)
     else:
-        rule, writes = _torch_export(base, which, opset)
+        rule, writes = torch_export_rule(base, which, opset)
     # Without a rule the next question is whether ONNX has something to translate to: the other rule's answer.
     known = writes or (_either(base) if rule.state is State.NO else frozenset())
-    found = _overloads().get(base)
+    found = overloads().get(base)
     here = Link(State.YES, f"{len(found)} overloads" if len(found) > 1 else "yes") if found else _UNKNOWN_NAME
     return Support(here, rule, schema_link(known, opset), kernel_link(known, opset), tuple(sorted(writes)))
 
 
 _UNKNOWN_NAME = Link(State.NO, "PyTorch has no such operator")
 _NONE: frozenset[str] = frozenset()
-
-
-@functools.cache
-def _overloads() -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
-    names = list(torch._C._dispatch_get_all_op_names())
-    names += [s.name + f".{s.overload_name}" * bool(s.overload_name) for s in torch._C._jit_get_all_schemas()]
-    for name in dict.fromkeys(names):
-        if name.startswith("aten::"):
-            found.setdefault(name.partition(".")[0], []).append(name)
-    return {base: tuple(each) for base, each in found.items()}
 
 
 def _torchscript(base: str, opset: int) -> tuple[Link, frozenset[str]]:
@@ -123,84 +105,9 @@ def _torchscript(base: str, opset: int) -> tuple[Link, frozenset[str]]:
     return Link(State.YES, text), rule.operators
 
 
-def _torch_export(base: str, which: str, opset: int) -> tuple[Link, frozenset[str]]:
-    if base.endswith("_") and not base.endswith("__"):  # the exporter replaces what writes in place
-        base = base.removesuffix("_")
-    names = _functional(base, which)
-    answers = {name: _one(name, opset) for name in names}
-    best = max(answers.values(), key=lambda answer: _ORDER.index(answer[0].state), default=(_NO_RULE, _NONE))
-    link, _ = best
-    writes = frozenset().union(*(w for found, w in answers.values() if found.state is link.state))
-    if link.state is State.YES:
-        without = [_short(name) for name, (found, _) in answers.items() if found.state is State.NO]
-        if without:
-            link = Link(State.PART, f"{link.text}; none for {', '.join(without)}")
-        if opset < library().lowest:
-            link = Link(State.PART, f"{link.text}; exported at {library().lowest}, then converted")
-    return link, writes
-
-
-_ORDER = (State.NO, State.UNKNOWN, State.PART, State.YES)
-_NO_RULE = Link(State.NO, "no rule")
-
-
-@functools.cache
-def _functional(base: str, which: str) -> tuple[str, ...]:
-    names = []
-    for name in _overloads().get(base, ()):
-        found = overload(name)
-        wanted = not which or name.partition(".")[2] == which
-        if found is not None and wanted and not is_variant(found) and _on_tensors(found):
-            names.append(name)
-    return tuple(names)
-
-
-def _on_tensors(found: torch._ops.OpOverload) -> bool:
-    """TorchScript has overloads of its own for Python numbers and lists; no tensor, nothing to export."""
-    values = (*found._schema.arguments, *found._schema.returns)
-    return any("Tensor" in str(value.type) for value in values)
-
-
-def _one(name: str, opset: int) -> tuple[Link, frozenset[str]]:
-    rules = library()
-    own = rules.rule(name, opset)
-    if own is not None:
-        return Link(State.YES, "own rule"), own
-    if name not in rules.parts:
-        return _NO_RULE, _NONE
-    parts = rules.parts[name]
-    if parts is None:
-        return Link(State.UNKNOWN, "taken apart by PyTorch; not tried"), _NONE
-    ruled = {part: _part(part, opset) for part in parts}
-    missing = [part for part, rule in ruled.items() if rule is None]
-    listed = ", ".join(dict.fromkeys(_base(part) for part in missing or parts)) or "nothing"
-    if missing:
-        return Link(State.NO, f"decomposes, but no rule for {listed}"), _NONE
-    return Link(State.YES, f"by decomposition: {listed}"), frozenset().union(*filter(None, ruled.values()))
-
-
-def _part(part: str, opset: int) -> frozenset[str] | None:
-    """The rule of a part; what writes in place is replaced by what does not, in any of its overloads."""
-    rules = library()
-    found = rules.rule(part, opset)
-    base = part.partition(".")[0]
-    if found is None and base.endswith("_"):
-        names = [name for name in rules.rules if name.partition(".")[0] == base.removesuffix("_")]
-        return next(filter(None, (rules.rule(name, opset) for name in names)), None)
-    return found
-
-
 @functools.cache
 def _either(base: str) -> frozenset[str]:
     """What the newest rule of either exporter names."""
     rule = torchscript_rule(base, torchscript_opsets()[0][-1])
-    written = _torch_export(base, "", readable_opsets()[-1])[1]
+    written = torch_export_rule(base, "", readable_opsets()[-1])[1]
     return written or (rule.operators if rule else _NONE)
-
-
-def _base(name: str) -> str:
-    return name.partition(".")[0].removeprefix("aten::")
-
-
-def _short(name: str) -> str:
-    return name.partition(".")[2] or "default"

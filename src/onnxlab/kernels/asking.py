@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxlab.kernels.messages import LARGEST, NoFork, Request
-from onnxlab.kernels.nursery import Peer
+from onnxlab.kernels.peer import Peer
 from onnxlab.kernels.process import ForkedProcess
 from onnxlab.kernels.surroundings import import_time, key, personal
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from onnxlab.kernels.messages import MalformedRequest, Request, receive, say
-from onnxlab.kernels.nursery import Peer
+from onnxlab.kernels.peer import Peer
 from onnxlab.kernels.preloading import Preloaded
 from onnxlab.kernels.surroundings import differing
 

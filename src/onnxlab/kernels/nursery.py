@@ -8,7 +8,6 @@ import contextlib
 import os
 import select
 import socket
-import struct
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -16,27 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnxlab.kernels.messages import say
+from onnxlab.kernels.peer import Peer
 from onnxlab.kernels.preloading import NotLikeFresh, require_one_thread
 
-__all__ = ["Nursery", "Peer"]
+__all__ = ["Nursery"]
 
 _LOOK_EVERY = 2.0  # seconds between two looks at the clock and at the address
-_CREDENTIALS = struct.Struct("i2I")
-
-
-@dataclass(frozen=True)
-class Peer:
-    """Who is at the other end of a connection: a process and its user."""
-
-    process: int
-    user: int
-
-    @classmethod
-    def of(cls, connection: socket.socket) -> "Peer":
-        """Return who it was that connected, or listened, as the system noted it then."""
-        noted = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        process, user, _ = _CREDENTIALS.unpack(noted)
-        return cls(process, user)
 
 
 @dataclass
