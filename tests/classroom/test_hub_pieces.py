@@ -6,7 +6,9 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -112,6 +114,21 @@ def test_others_reach_the_hub_only_if_somebody_says_so(tmp_path):
         address("everywhere", 0, None, None)
     with pytest.raises(AddressRefused, match="is not a port"):
         address("127.0.0.1", 70_000, None, None)
+
+
+@pytest.mark.parametrize("name", ["T-", "a folder-", "ünf-", "a#b-", "temporary-" * 9])
+def test_sockets_lie_where_a_url_can_name_them(monkeypatch, name):
+    from onnxlab.classroom.hub_serve import runtime_folder
+
+    with tempfile.TemporaryDirectory(prefix=name, dir="/tmp") as unfit:
+        for place in (unfit, "/var/tmp"):
+            monkeypatch.setattr("tempfile.tempdir", place)
+            with runtime_folder() as runtime:
+                named = f"http+unix://{str(runtime / 'hub' / 'proxy').replace('/', '%2F')}"
+                assert unquote(urlsplit(named).hostname) == str(runtime / "hub" / "proxy")
+                assert len(str(runtime)) < 50
+                assert runtime.is_relative_to("/var/tmp") is (place == "/var/tmp")
+            assert not runtime.exists()
 
 
 def test_a_port_that_is_taken_is_said():

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -158,9 +159,11 @@ def _stopping() -> Iterator[None]:
 
 @contextmanager
 def runtime_folder() -> Iterator[Path]:
-    """Give a folder with a short path, for sockets; removed in the end."""
-    short = "/tmp" if len(tempfile.gettempdir()) > 30 else None
-    with tempfile.TemporaryDirectory(prefix="onnxlab-class-", dir=short, ignore_cleanup_errors=True) as name:
+    """Give a folder for sockets, with a short and plain path; removed in the end."""
+    # The proxy's socket is the host in a URL: without capitals, and with nothing that ends a host.
+    own = tempfile.gettempdir()
+    place = own if re.fullmatch(r"[a-z0-9/._-]{1,30}", own) else "/tmp"
+    with tempfile.TemporaryDirectory(prefix="onnxlab-class-", dir=place, ignore_cleanup_errors=True) as name:
         Path(name).chmod(0o711)
         yield Path(name)
 
