@@ -7,6 +7,7 @@ from pathlib import Path
 from onnxlab.classroom.confinement import Confinement, confine
 from onnxlab.classroom.course_folder import ClassFolder
 from onnxlab.errors import OnnxLabError
+from onnxlab.grading.whole_files import write_whole
 
 __all__ = ["ExchangeUnusable", "own_course", "release_labs"]
 
@@ -20,6 +21,8 @@ class ExchangeUnusable(OnnxLabError):
 def own_course(folder: ClassFolder, instructor: int | None) -> None:
     """Make the course the instructor's, where root serves it: nbgrader asks who owns the exchange.
 
+    What holds passwords and learners' work is kept out of git, as virtual environments keep themselves.
+
     Args:
         folder: The class.
         instructor: The user that the instructor's server runs as; None if it is whoever runs this.
@@ -27,6 +30,9 @@ def own_course(folder: ClassFolder, instructor: int | None) -> None:
     for place, mode in ((folder.learners, 0o711), (folder.hub, 0o700), (folder.exchange, 0o755)):
         place.mkdir(exist_ok=True)
         place.chmod(mode)
+    for place in (folder.learners, folder.hub):  # a class can lie in somebody's clone, under any name
+        if not (place / ".gitignore").exists():
+            write_whole(place / ".gitignore", "*\n", private=True)
     if instructor is None:
         return
     if folder.path.stat().st_uid != instructor:
