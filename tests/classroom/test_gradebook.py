@@ -147,6 +147,23 @@ def test_formgrader_sees_points_comments_and_the_submission(course):
     assert (folder / "timestamp.txt").read_text() == "2026-11-20 10:00:00 UTC"
 
 
+@pytest.mark.parametrize("ours", ["lab05_bitshift.ipynb", "../lab05_bitshift/lab05_bitshift.ipynb"])
+@pytest.mark.parametrize("theirs", ["lab05_bitshift.ipynb", "../lab05_bitshift/lab05_bitshift.ipynb"])
+def test_the_courses_own_links_stay_links_wherever_they_lead_from(course, ours, theirs):
+    source = root(course) / "source" / LAB / f"{LAB}.ipynb"
+    source.write_text(source.read_text().replace("](lab05_bitshift.ipynb)", f"]({ours})"))
+    handed = notebook("labs")
+    for cell in handed.cells:
+        cell.source = cell.source.replace("](lab05_bitshift.ipynb)", f"]({theirs})")
+    handed.cells.append(nbformat.v4.new_markdown_cell("My [own](lab05_bitshift.ipynb)"))
+    hand_in(root(course), "ada", handed)
+    grade(course, ada=[UNTOUCHED] * 4)
+    prose = [cell.source for cell in graded_copy(course, "ada").cells if cell.cell_type == "markdown"]
+    assert prose[-1] == "My [own]\u200b(lab05_bitshift.ipynb)"
+    assert f"[Lab 5: bit shifts]({theirs})" in "".join(prose)
+    assert "\u200b" not in "".join(prose[:-1])
+
+
 def test_writing_twice_changes_nothing(course):
     hand_in(root(course), "ada", notebook("labs"))
     grade(course, ada=[PASSED, WRONG, UNTOUCHED, ERROR])

@@ -1,5 +1,6 @@
 """What nbgrader knows of a lab: the notebook that it is, and its cells as the instructor wrote them."""
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from nbgrader.api import Gradebook
 
 __all__ = ["KnownLab", "check_cell", "master_of", "notebook_of"]
+
+# A learner has all labs in one folder, where nbgrader has one for each: the course's links follow that.
+_WITHIN = re.compile(r"\]\((lab\d\d_\w+)\.ipynb\)")
+_ACROSS = re.compile(r"\]\(\.\./(lab\d\d_\w+)/\1\.ipynb\)")
 
 
 @dataclass(frozen=True)
@@ -84,11 +89,17 @@ def _content(course: Course, assignment: str, notebook: Any) -> Master:  # noqa:
 
 
 def _source(course: Course, assignment: str, name: str) -> tuple[dict[str, int], frozenset[str]]:
-    """The order of the named cells in the instructor's file, and the texts of its prose."""
+    """The order of the named cells in the instructor's file, and its prose as learners may have it."""
     try:
         notebook = read(course.folder("source", ".", assignment) / f"{name}.ipynb")
     except NotebookUnreadable:
         return {}, frozenset()
     names = [cell["metadata"].get("nbgrader", {}).get("grade_id") for cell in notebook["cells"]]
     order = {each: place for place, each in enumerate(names) if each}
-    return order, frozenset(cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "markdown")
+    texts = {cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "markdown"}
+    return order, frozenset(each for text in texts for each in (text, *_with_other_links(text)))
+
+
+def _with_other_links(text: str) -> tuple[str, str]:
+    """The same text, its links leading from one assignment's folder to the next, and within one folder."""
+    return _WITHIN.sub(r"](../\1/\1.ipynb)", text), _ACROSS.sub(r"](\1.ipynb)", text)
