@@ -74,11 +74,11 @@ def _grade(options: argparse.Namespace) -> int:
     if options.jobs < 1:
         print("--jobs takes 1 or more.", file=sys.stderr)
         return 2
+    intake = find(options.submissions)
     if options.gradebook:
         from onnxlab.classroom.gradebook import check_course
 
         check_course(options.submissions)
-    intake = find(options.submissions)
     for path, reason in intake.ignored:
         print(f"not taken: {plain(str(path))}: {reason}")
     if not intake.submissions:
@@ -108,7 +108,7 @@ def _into_folder(
 ) -> int:
     from onnxlab.display.graph_image import graph_image
     from onnxlab.grading.ledger import Ledger, facts
-    from onnxlab.grading.plain_text import plain
+    from onnxlab.grading.plain_text import many, plain
     from onnxlab.grading.pool import can_fork
     from onnxlab.grading.reports import write_reports
     from onnxlab.grading.results import count
@@ -122,7 +122,7 @@ def _into_folder(
         if level is None:
             print(_UNCONFINED if can_fork() else f"{_UNCONFINED} {_SLOW}")
         todo = sum(not ledger.done(each) for each in intake.submissions)
-        print(f"{len(intake.submissions)} submissions, {todo} to grade. Isolation: {level or _NONE}.")
+        print(f"{many(len(intake.submissions), 'submission')}, {todo} to grade. Isolation: {level or _NONE}.")
         grade(intake, ledger, told=line.show)
         line.end()
         failures = ledger.failures
@@ -141,14 +141,14 @@ def _into_gradebook(options: argparse.Namespace, intake: "Intake", ledger: "Ledg
     from onnxlab.classroom.gradebook import book
     from onnxlab.display.graph_image import graph_image
     from onnxlab.grading import evidence
-    from onnxlab.grading.plain_text import plain
+    from onnxlab.grading.plain_text import many, plain
 
     print("Writing into the gradebook ...", flush=True)
     kept = partial(evidence.kept, options.out)
     found = book(options.submissions, intake.submissions, ledger.rows(), picture=graph_image, kept=kept)
     for student, name, reason in found.skipped:
         print(f"not in the gradebook: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
-    print(f"In the gradebook: {found.submissions} of {len(intake.submissions)} submissions.")
+    print(f"In the gradebook: {found.submissions} of {many(len(intake.submissions), 'submission')}.")
     return not found.skipped
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import sqlalchemy
-from nbgrader_class import LAB, comments, hand_in, named, nbgrader, notebook, points, small_course
+from nbgrader_class import LAB, SETTINGS, comments, hand_in, named, nbgrader, notebook, points, small_course
 
 from onnxlab.classroom.gradebook import Booked, book, check_course
 from onnxlab.classroom.gradebook_notebook import inert
@@ -417,8 +417,15 @@ def test_what_nbgrader_does_not_know_is_named(course):
 
 def test_a_course_without_a_gradebook_is_refused_before_grading(tmp_path, course):
     check_course(root(course))
-    with pytest.raises(CourseUnusable, match="has no gradebook"):
+    with pytest.raises(CourseUnusable, match="is not nbgrader's course directory") as refused:
         check_course(tmp_path / "elsewhere")
+    assert "class init" not in str(refused.value)  # it takes no folder of notebooks
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "nbgrader_config.py").write_text(SETTINGS)
+    with pytest.raises(CourseUnusable, match="onnxlab class init") as refused:
+        check_course(own)
+    assert "has no gradebook" in str(refused.value)
     (root(course) / "gradebook.db").write_bytes(b"not a database at all" * 100)
     with pytest.raises(CourseUnusable, match="cannot be used"):
         check_course(root(course))

@@ -86,6 +86,7 @@ def test_pages_are_well_formed_and_inert(out):
 def test_page_says_what_helps(out):
     text = (out / "feedback" / "bob.html").read_text("utf-8")
     assert "0 of 15 points" in text
+    assert "in the lab you handed in</span></h1>" in text
     for shown in (
         "The largest difference is 0.1, <code>atol</code> is 1e-5",
         "<dt>right is</dt><dd>1.5</dd>",
@@ -102,6 +103,7 @@ def test_page_says_what_helps(out):
         assert shown in text
     assert "not graded yet" not in text
     assert "not graded yet" in (out / "feedback" / "ada.html").read_text("utf-8")
+    assert "in the lab graded so far</span></h1>" in (out / "feedback" / "ada.html").read_text("utf-8")
     assert "died" not in (out / "feedback" / "ada.html").read_text("utf-8")
 
 

@@ -55,7 +55,9 @@ def test_lab_not_submitted_is_said_and_counts_nothing(tmp_path):
     found = table(tmp_path, rows)
     assert found["bob"]["one status"] == NOT_SUBMITTED
     assert (found["bob"]["one"], found["bob"]["lab01_x"], found["bob"]["total"]) == ("0", "0", "4")
-    assert found["ada"]["possible"] == found["bob"]["possible"] == "7"
+    assert found["ada"]["possible in all labs"] == found["bob"]["possible in all labs"] == "7"
+    assert found["ada"]["possible in labs handed in"] == "7"
+    assert found["bob"]["possible in labs handed in"] == "4"
 
 
 def test_failure_of_the_grader_is_no_zero(tmp_path):
@@ -66,7 +68,8 @@ def test_failure_of_the_grader_is_no_zero(tmp_path):
     found = table(tmp_path, rows, {("ada", "lab01_x"): "died", ("eve", "lab02_y"): "died"})
     assert (found["ada"]["total"], found["ada"]["one"], found["ada"]["one status"]) == ("", "", NOT_GRADED)
     assert (found["eve"]["total"], found["eve"]["lab02_y"]) == ("", "")
-    assert found["bob"]["total"] == "3"
+    assert (found["bob"]["total"], found["bob"]["possible in labs handed in"]) == ("3", "3")
+    assert found["ada"]["possible in labs handed in"] == ""
 
 
 @pytest.mark.parametrize("name", ["=1", "+1", "-1", "@a", "\t=1", " =1", "'=1", "\uff1d1", "\r=1", "\n=1"])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from onnxlab.classroom.gradebook_copy import handed_in_at, write_copy
 from onnxlab.classroom.gradebook_master import KnownLab, check_cell, master_of, notebook_of
 from onnxlab.classroom.gradebook_text import comment
-from onnxlab.classroom.nbgrader_course import Course, CourseUnusable, course_at
+from onnxlab.classroom.nbgrader_course import SETTINGS, Course, CourseUnusable, course_at
 from onnxlab.grading.feedback import Picture, remembering
 from onnxlab.grading.intake import Submission
 from onnxlab.grading.ledger import Graded
@@ -52,10 +52,12 @@ def check_course(folder: Path) -> None:
     course = course_at(folder)
     place = str(course.directory.db_url)
     if place.startswith("sqlite:///") and not Path(place.removeprefix("sqlite:///")).exists():
-        msg = f"{folder} has no gradebook."
-        raise CourseUnusable(
-            msg, "", f"Name nbgrader's course directory, or make one with: onnxlab class init {folder}"
-        )
+        if (folder / SETTINGS).exists():
+            msg = f"The course in {folder} has no gradebook."
+            raise CourseUnusable(msg, "", f"Make it, with the labs, with: onnxlab class init {folder}")
+        msg = f"{folder} is not nbgrader's course directory: it has no {SETTINGS} and no gradebook."
+        then = "Name that directory; or leave --gradebook out: the marks are in --out either way."
+        raise CourseUnusable(msg, "", then)
     with course.gradebook() as open_book:
         if not open_book.assignments:
             msg = f"The gradebook of {folder} has no assignments."

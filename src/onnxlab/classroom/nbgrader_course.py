@@ -16,9 +16,18 @@ if TYPE_CHECKING:
     from nbgrader.api import Gradebook
     from nbgrader.coursedir import CourseDirectory
 
-__all__ = ["ClassroomMissing", "Course", "CourseUnusable", "course_at", "quiet", "require_nbgrader"]
+__all__ = [
+    "SETTINGS",
+    "ClassroomMissing",
+    "Course",
+    "CourseUnusable",
+    "course_at",
+    "quiet",
+    "require_nbgrader",
+]
 
-_SETTINGS = "nbgrader_config.py"
+SETTINGS = "nbgrader_config.py"
+"""The file with a course's settings."""
 
 
 class ClassroomMissing(OnnxLabError):
@@ -128,12 +137,12 @@ def course_at(folder: Path) -> Course:
     root = folder.absolute()
     settings = Config()
     for place in [*reversed([Path(each) for each in jupyter_config_path()]), root]:
-        if not (place / _SETTINGS).is_file():
+        if not (place / SETTINGS).is_file():
             continue
         try:
-            settings.merge(PyFileConfigLoader(_SETTINGS, path=str(place)).load_config())
+            settings.merge(PyFileConfigLoader(SETTINGS, path=str(place)).load_config())
         except Exception as error:  # it is a program, and somebody else's
-            msg = f"{place / _SETTINGS} raised {type(error).__name__}: {error}"
+            msg = f"{place / SETTINGS} raised {type(error).__name__}: {error}"
             raise CourseUnusable(msg, "", "Correct that file.") from None
     if "root" not in settings.CourseDirectory:
         settings.CourseDirectory.root = str(root)

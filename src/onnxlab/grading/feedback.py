@@ -85,7 +85,10 @@ def student_page(
         pending: Labs whose newest submission could not be graded yet.
     """
     points, possible = sum(row.points for row in rows), sum(row.possible for row in rows)
-    parts = [f"<h1><bdi>{escaped(student, 200)}</bdi> {_points(points, possible)}</h1>"]
+    labs = len({row.lab for row in rows})
+    which = f"the {f'{labs} labs' if labs > 1 else 'lab'} {'graded so far' if pending else 'you handed in'}"
+    total = f'{_points(points, possible)} <span class="points">in {which}</span>'
+    parts = [f"<h1><bdi>{escaped(student, 200)}</bdi> {total}</h1>"]
     parts += [
         f"<p>Your newest submission for {lab_title(name)} is not graded yet; that is not your fault.</p>"
         for name in pending

@@ -8,6 +8,7 @@ from onnxlab.errors import UnknownExercise
 from onnxlab.grading.catalogue import lab
 from onnxlab.grading.names import safe_name
 from onnxlab.grading.page import escaped, page
+from onnxlab.grading.plain_text import many
 
 __all__ = ["index_page", "lab_title", "points_of"]
 
@@ -42,9 +43,9 @@ def index_page(
             f'<td class="number">{total}</td>{cells}</tr>'
         )
     parts = [
-        f"<h1>Grades of {len(students)} student{'s' * (len(students) != 1)}</h1>",
+        f"<h1>Grades of {many(len(students), 'student')}</h1>",
         '<p>For the instructor. <a href="grades.csv">grades.csv</a>, '
-        '<a href="summary.html">exercises and mistakes</a>. A dash: not submitted.</p>',
+        '<a href="summary.html">exercises and mistakes</a>. A dash: not submitted, and 0 in the total.</p>',
         f'<div class="wide"><table><tr><th>student</th><th class="number">total</th>{heads}</tr>'
         f"{''.join(lines)}</table></div>",
     ]

@@ -1,8 +1,8 @@
-"""What others wrote, made fit to be shown: no control characters, turned text or formulas, not too long."""
+"""Text fit to be shown: of others, no control characters, turned text or formulas, not too long; numbers."""
 
 import unicodedata
 
-__all__ = ["guarded", "plain"]
+__all__ = ["guarded", "many", "plain"]
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _FORMULA = tuple("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
@@ -42,3 +42,13 @@ def guarded(cell: str) -> str:
         ("'=1+1", 'Ada')
     """
     return f"'{cell}" if cell.lstrip(" \u00a0").startswith(_FORMULA) else cell
+
+
+def many(number: int, what: str) -> str:
+    """Return how many there are of something.
+
+    Example:
+        >>> many(1, "submission"), many(1200, "submission")
+        ('1 submission', '1,200 submissions')
+    """
+    return f"{number:,} {what}{'s' * (number != 1)}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnxlab.grading.ledger import Graded
-from onnxlab.grading.plain_text import guarded
+from onnxlab.grading.plain_text import guarded, many
 from onnxlab.grading.whole_files import write_whole
 from onnxlab.labs.outcome import Status
 
@@ -16,6 +16,7 @@ __all__ = ["NOT_GRADED", "NOT_SUBMITTED", "Counts", "count", "write_grades"]
 
 NOT_SUBMITTED = "not submitted"
 NOT_GRADED = "not graded"  # the grader failed: no mark, and so no total
+_POSSIBLE = ("possible in labs handed in", "possible in all labs")
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,12 @@ class Counts:
             >>> Counts(2, 2, {Status.PASSED: 7, Status.ERROR: 1}).line()
             '2 submissions of 2 students; exercises: 7 passed, 1 error'
         """
-        text = f"{_many(self.submissions, 'submission')} of {_many(self.students, 'student')}"
+        text = f"{many(self.submissions, 'submission')} of {many(self.students, 'student')}"
         shown = [f"{self.statuses[each]} {each}" for each in Status if self.statuses.get(each)]
         if shown:
             text += f"; exercises: {', '.join(shown)}"
         if self.failed:
-            text += f"; {_many(self.failed, 'submission')} not graded (the grader failed; run it again)"
+            text += f"; {many(self.failed, 'submission')} not graded (the grader failed; run it again)"
         return text
 
 
@@ -69,9 +70,10 @@ def count(rows: Iterable[Graded], failures: Collection[tuple[str, str]] = ()) ->
 def write_grades(path: Path, rows: Iterable[Graded], failures: Collection[tuple[str, str]] = ()) -> None:
     """Write grades.csv: for each student the total, each lab's points, each exercise's points and status.
 
-    A lab that only others handed in counts 0 and stands as "not submitted". Where the grader failed, the
-    points are left empty, and so is the total: nobody gets a mark that they did not earn. A name that a
-    spreadsheet would take for a formula gets an apostrophe before it.
+    Beside the total stands what is possible in the labs that the student handed in, as on the student's page,
+    and in all labs that anybody did. A lab that only others handed in counts 0 and stands as "not submitted".
+    Where the grader failed, the points are left empty, and so is the total: nobody gets a mark that they did
+    not earn. A name that a spreadsheet would take for a formula gets an apostrophe before it.
 
     Args:
         path: The file.
@@ -90,11 +92,14 @@ def write_grades(path: Path, rows: Iterable[Graded], failures: Collection[tuple[
     ordered = sorted(labs)
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerow(["student", "total", "possible", *_headings(labs, ordered)])
-    possible = sum(sum(each.values()) for each in labs.values())
+    writer.writerow(["student", "total", *_POSSIBLE, *_headings(labs, ordered)])
+    possible = {lab: sum(each.values()) for lab, each in labs.items()}
     for student in sorted(students, key=lambda name: name.encode("utf-8", "surrogatepass")):
-        cells, total = _cells(students[student], labs, ordered, lost.get(student, set()))
-        writer.writerow([guarded(student), "" if student in lost else total, possible, *cells])
+        marks = students[student]
+        cells, total = _cells(marks, labs, ordered, lost.get(student, set()))
+        own = sum(points for lab, points in possible.items() if not marks.keys().isdisjoint(labs[lab]))
+        sums = ["", ""] if student in lost else [total, own]
+        writer.writerow([guarded(student), *sums, sum(possible.values()), *cells])
     write_whole(path, text.getvalue())
 
 
@@ -119,7 +124,3 @@ def _cells(
         of_exercises += [cell for pair in found for cell in pair]
         total += sum(points for points, _ in found)
     return [*points_of_labs, *of_exercises], total
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number:,} {what}s"
