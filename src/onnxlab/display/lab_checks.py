@@ -80,7 +80,8 @@ def require(name: str, *answers: Callable[..., Any]) -> None:
 def _outcome(record: Exercise, answers: tuple[Callable[..., Any], ...], seed: int) -> Outcome:
     if len(answers) != len(record.answers):
         call = ", ".join([f'"{record.id}"', *record.answers])
-        msg = f"{record.id} takes {len(record.answers)} answers; {len(answers)} were given."
+        wanted = len(record.answers)
+        msg = f"{record.id} takes {wanted} answer{'s' * (wanted > 1)}; {len(answers) or 'none'} given."
         raise UnknownExercise(msg, "", f"Call check({call}).")
     return checking.check(record, dict(zip(record.answers, answers, strict=True)), seed)
 

@@ -3,12 +3,14 @@
 import tempfile
 import time
 import zlib
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 
 from onnxlab.errors import UnknownExercise
 from onnxlab.labs.exercise import Answers, Exercise, Part
+from onnxlab.labs.judging import beside
 from onnxlab.labs.outcome import USABLE, Finding, Outcome, Status, Wrong
 from onnxlab.labs.producing import Production, produce
 from onnxlab.labs.work import Work
@@ -67,8 +69,9 @@ def judge(exercise: Exercise, work: Work, seed: int) -> tuple[Finding, ...]:
         work: The folder it wrote to.
         seed: What the test inputs are drawn from.
     """
+    key = zlib.crc32(exercise.id.encode())
     return tuple(
-        _finding(part, work, np.random.default_rng([seed, zlib.crc32(exercise.id.encode()), number]))
+        _finding(exercise, part, work, np.random.default_rng([seed, key, number]))
         for number, part in enumerate(exercise.parts, 1)
     )
 
@@ -106,9 +109,10 @@ def refused(exercise: Exercise, answers: Answers) -> Production | None:
     return None
 
 
-def _finding(part: Part, work: Work, random: np.random.Generator) -> Finding:
+def _finding(exercise: Exercise, part: Part, work: Work, random: np.random.Generator) -> Finding:
     try:
-        part.judge(work, random)
+        with beside(exercise.expected) if exercise.expected else nullcontext():
+            part.judge(work, random)
     except Wrong as wrong:
         return Finding(part.title, False, wrong.message, wrong.look_at, wrong.difference, wrong.evidence)
     return Finding(part.title, True)

@@ -1,6 +1,8 @@
 """What most exercises ask of a model: that it is valid, and that its numbers are PyTorch's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from onnxlab.labs.outcome import Difference, Evidence, Wrong
 
 __all__ = [
     "LONGEST",
+    "beside",
     "difference",
     "evidence",
     "expected_model",
@@ -36,6 +39,29 @@ def expected_model(text: str) -> bytes:
     """
     data: bytes = parser.parse_model(text).SerializeToString()
     return data
+
+
+@contextmanager
+def beside(expected: Callable[[], bytes]) -> Iterator[None]:
+    """Lay a right model beside the learner's in what is found wrong inside, where there is none yet.
+
+    Args:
+        expected: Makes the right model; called only if something is wrong.
+
+    Example:
+        >>> try:
+        ...     with beside(lambda: b"a right one"):
+        ...         raise Wrong("There is no Loop.", evidence=Evidence(b"the learner's"))
+        ... except Wrong as wrong:
+        ...     wrong.evidence.expected
+        b'a right one'
+    """
+    try:
+        yield
+    except Wrong as wrong:
+        if wrong.evidence is not None and wrong.evidence.expected is None:
+            wrong.evidence = replace(wrong.evidence, expected=expected())
+        raise
 
 
 def evidence(model: onnx.ModelProto, expected: bytes | None = None, *highlight: str) -> Evidence:

@@ -1,6 +1,7 @@
 """Exercise: repair a model that takes its example's batch of one for every batch."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -8,13 +9,26 @@ import torch
 from onnxlab.facts.export import Exporter
 from onnxlab.labs.exercise import Answers, Exercise, Part
 from onnxlab.labs.exporting import exported, require_type
-from onnxlab.labs.judging import require_numbers, require_valid
+from onnxlab.labs.judging import expected_model, require_numbers, require_valid
 from onnxlab.labs.judging_graph import require_dynamic
 from onnxlab.labs.work import Work
 
 __all__ = ["EXERCISE", "Ranker"]
 
 _FEATURES, _SCORES = 4, 3
+
+_EXPECTED = f"""<ir_version: 8, opset_import: ["" : 18]>
+batch_safe (float[batch, {_FEATURES}] x) => (float[batch, {_SCORES}] y)
+<float[{_SCORES}, {_FEATURES}] weight = {{{", ".join(["0"] * _FEATURES * _SCORES)}}},
+ float[{_SCORES}] bias = {{0, 0, 0}}, int64[1] rows = {{0}}, int64[1] one = {{1}}>
+{{
+    scores = Gemm <transB = 1> (x, weight, bias)
+    mean = ReduceMean (scores, rows)
+    relative = Sub (scores, mean)
+    count = Shape <start = 0, end = 1> (x)
+    several = Greater (count, one)
+    y = Where (several, relative, scores)
+}}"""
 
 
 class Ranker(torch.nn.Module):
@@ -98,4 +112,5 @@ EXERCISE = Exercise(
         "`return torch.where(several, scores - scores.mean(0), scores)`.",
     ),
     holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
+    expected=partial(expected_model, _EXPECTED),
 )

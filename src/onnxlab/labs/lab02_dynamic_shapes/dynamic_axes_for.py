@@ -80,7 +80,9 @@ def judge_taken(work: Work, random: np.random.Generator) -> None:
                     "Which sizes does that axis have over all cases, not only in the first or the last one?"
                 )
                 shown = Difference(told(cases), "every case runs", f"cases[{number}] is refused, with {axes}")
-                raise Wrong(msg, look, difference=shown, evidence=Evidence(model))
+                raise Wrong(
+                    msg, look, difference=shown, evidence=Evidence(model, _exported(cases, _right(cases)))
+                )
 
 
 def judge_refused(work: Work, random: np.random.Generator) -> None:
@@ -96,7 +98,9 @@ def judge_refused(work: Work, random: np.random.Generator) -> None:
                 shown = Difference(
                     told(cases), f"{told([{name: larger}])} is refused", f"it runs, with {axes}"
                 )
-                raise Wrong(msg, look, difference=shown, evidence=Evidence(model))
+                raise Wrong(
+                    msg, look, difference=shown, evidence=Evidence(model, _exported(cases, _right(cases)))
+                )
 
 
 def judge_names(work: Work, random: np.random.Generator) -> None:
@@ -119,6 +123,15 @@ def _exported(cases: Sequence[Case], axes: Axes) -> bytes:
     )
     data: bytes = made.proto.SerializeToString()
     return data
+
+
+def _right(cases: Sequence[Case]) -> Axes:
+    axes: Axes = {}
+    for name, shape in cases[0].items():
+        for axis in range(len(shape)):
+            if len(set(sizes(cases, name, axis))) > 1:
+                axes.setdefault(name, {})[axis] = f"{name}_{axis}"
+    return axes
 
 
 def _refusal(model: bytes, case: Case) -> Refusal | None:

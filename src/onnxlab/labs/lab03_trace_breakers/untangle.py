@@ -1,6 +1,7 @@
 """Exercise: a model that leaves the graph at every line, rewritten so that both exporters keep it whole."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,27 @@ import torch
 from onnxlab.facts.export import Exporter
 from onnxlab.labs.exercise import Answers, Exercise, Part
 from onnxlab.labs.exporting import exported_or_stopped, require_type
-from onnxlab.labs.judging import require_numbers, require_valid
+from onnxlab.labs.judging import expected_model, require_numbers, require_valid
 from onnxlab.labs.judging_graph import require_dynamic, require_exported, require_input_read
 from onnxlab.labs.work import Work
 
 __all__ = ["EXERCISE", "Tangled"]
 
 _ROWS, _COLUMNS = 4, 3
+
+_EXPECTED = """<ir_version: 8, opset_import: ["" : 18]>
+untangled (float[rows, 3] x) => (float[rows, 3] y, float[rows] means)
+<float[3] gain = {1, 1, 1}, float smallest = {0.001}, int64[1] columns = {1}>
+{
+    low = ReduceMin <keepdims = 0> (x)
+    high = ReduceMax <keepdims = 0> (x)
+    width = Sub (high, low)
+    span = Clip (width, smallest)
+    moved = Sub (x, low)
+    stretched = Div (moved, span)
+    y = Mul (stretched, gain)
+    means = ReduceMean <keepdims = 0> (stretched, columns)
+}"""
 
 Judge = Callable[[Work, np.random.Generator], None]
 
@@ -118,4 +133,5 @@ EXERCISE = Exercise(
         "`x * self.gain, x.mean(1)`.",
     ),
     holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
+    expected=partial(expected_model, _EXPECTED),
 )

@@ -1,5 +1,7 @@
 """Exercise: a symbolic function that gives asinh a rule at opset 9."""
 
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -43,7 +45,7 @@ def judge_model(work: Work, random: np.random.Generator) -> None:
     """Valid, and at the opset it says."""
     model = work.model("asinh")
     require_opset(model, 9)
-    require_valid(model, expected_model(_EXPECTED))
+    require_valid(model)
 
 
 def judge_numbers(work: Work, random: np.random.Generator) -> None:
@@ -56,7 +58,6 @@ def judge_numbers(work: Work, random: np.random.Generator) -> None:
         work.model("asinh"),
         inputs,
         look_at="Evaluate your formula by hand for the input shown.",
-        expected=expected_model(_EXPECTED),
     )
 
 
@@ -68,7 +69,6 @@ def judge_edges(work: Work, random: np.random.Generator) -> None:
         [floats(random, 1, 1), floats(random, 4, 8), -floats(random, 8, 4)],
         1e-4,
         look_at="log(x + sqrt(x*x + 1)): what becomes of x*x, and of the sum, where x is large and negative?",
-        expected=expected_model(_EXPECTED),
     )
 
 
@@ -89,4 +89,5 @@ EXERCISE = Exercise(
         '`return g.op("Asinh", x)`',
     ),
     holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
+    expected=partial(expected_model, _EXPECTED),
 )

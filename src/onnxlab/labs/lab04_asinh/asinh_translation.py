@@ -1,5 +1,7 @@
 """Exercise: asinh for the torch.export exporter, for a type that the runtime's kernel does not take."""
 
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -49,7 +51,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 def judge_model(work: Work, random: np.random.Generator) -> None:
     """Valid, with kernels for all that is in it, and still dynamic."""
     model = work.model("asinh")
-    require_valid(model, expected_model(_EXPECTED))
+    require_valid(model)
     require_dynamic(model, {"x": [0, 1], "wide": [0, 1]})
 
 
@@ -61,7 +63,6 @@ def judge_numbers(work: Work, random: np.random.Generator) -> None:
         work.model("asinh"),
         [_pair(torch.from_numpy(random.normal(size=shape).astype(np.float32))) for shape in shapes],
         look_at="Evaluate your function by hand for the input shown. Which type has each value on the way?",
-        expected=expected_model(_EXPECTED),
     )
 
 
@@ -74,7 +75,6 @@ def judge_edges(work: Work, random: np.random.Generator) -> None:
         [_pair(values) for values in drawn],
         1e-4,
         look_at="How large are the intermediate values for the input shown, and which type must hold them?",
-        expected=expected_model(_EXPECTED),
     )
 
 
@@ -96,4 +96,5 @@ EXERCISE = Exercise(
         "`return op.CastLike(op.Asinh(op.Cast(x, to=onnx.TensorProto.FLOAT)), x)`",
     ),
     holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
+    expected=partial(expected_model, _EXPECTED),
 )

@@ -1,17 +1,21 @@
 """Exercise: a context manager that registers a symbolic function and leaves the registry as it was."""
 
+from functools import partial
+
 import numpy as np
 import torch
 
 from onnxlab.facts.nodes import op_types
 from onnxlab.facts.symbolics import own_rules
 from onnxlab.labs.exercise import Exercise, Part
-from onnxlab.labs.judging import require_numbers, require_valid
+from onnxlab.labs.judging import beside, expected_model, require_numbers, require_valid
 from onnxlab.labs.lab04_asinh.block_scenes import MARKERS, Call, Questions, export_call, produce, refusal
 from onnxlab.labs.outcome import Difference, Wrong
 from onnxlab.labs.work import Work
 
 __all__ = ["EXERCISE"]
+
+_MARKED = """<ir_version: 8, opset_import: ["" : 9]> marked (float[n] x) => (float[n] y) {{ y = {} (x) }}"""
 
 _REGISTRY = (
     "onnxlab.facts.symbolics.rule_opsets(operator) shows what the registry holds: look before and after."
@@ -83,7 +87,8 @@ def _require_marker(
         raise Wrong(msg, look_at)
     model = work.model(file)
     try:
-        require_numbers(MARKERS[marker], model, _inputs(random))
+        with beside(partial(expected_model, _MARKED.format(marker))):
+            require_numbers(MARKERS[marker], model, _inputs(random))
     except Wrong as wrong:
         msg = f"{where}: the rule writes {marker}; the model has {', '.join(op_types(model)) or 'no node'}."
         raise Wrong(msg, look_at, difference=wrong.difference, evidence=wrong.evidence) from None

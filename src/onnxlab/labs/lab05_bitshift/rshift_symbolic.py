@@ -1,11 +1,14 @@
 """Exercise: a right shift for the TorchScript exporter that is right for every number."""
 
+from functools import partial
+
 import numpy as np
+import onnx
 import torch
 
 from onnxlab.labs.exercise import Answers, Exercise, Part
 from onnxlab.labs.exporting import exported_with_rule
-from onnxlab.labs.judging import require_numbers, require_valid
+from onnxlab.labs.judging import beside, expected_model, require_numbers, require_valid
 from onnxlab.labs.judging_graph import require_dynamic
 from onnxlab.labs.lab05_bitshift.shifts import (
     INTEGERS,
@@ -23,6 +26,30 @@ from onnxlab.labs.work import Work
 __all__ = ["EXERCISE"]
 
 _OPERATOR, _OPSET = "aten::__rshift_", 11
+
+_EXPECTED = """<ir_version: 6, opset_import: ["" : 11]>
+shift (TYPE[n] x, TYPE[n] k) => (TYPE[n] y)
+<int64 zero = {0}, int64 minus_one = {-1}, int64 two = {2}, float base = {2}>
+{
+    wide = Cast <to = 7> (x)
+    bits = Cast <to = 7> (k)
+    below = Less (wide, zero)
+    turned = Sub (minus_one, wide)
+    start = Where (below, turned, wide)
+    some = Div (bits, two)
+    some_float = Cast <to = 1> (some)
+    some_power = Pow (base, some_float)
+    some_divisor = Cast <to = 7> (some_power)
+    once = Div (start, some_divisor)
+    rest = Sub (bits, some)
+    rest_float = Cast <to = 1> (rest)
+    rest_power = Pow (base, rest_float)
+    rest_divisor = Cast <to = 7> (rest_power)
+    twice = Div (once, rest_divisor)
+    turned_back = Sub (minus_one, twice)
+    end = Where (below, turned_back, twice)
+    y = Cast <to = NUMBER> (end)
+}"""
 
 
 def _numbers_of_bits(random: np.random.Generator) -> dict[torch.dtype, int]:
@@ -64,9 +91,10 @@ def judge_model(work: Work, random: np.random.Generator) -> None:
     for dtype in INTEGERS:
         model = work.model(type_name(dtype))
         try:
-            require_valid(model)
-            require_dynamic(model, {"x": [0], "k": [0]})
-            require_output_types(model, dtype)
+            with beside(partial(_expected, dtype)):
+                require_valid(model)
+                require_dynamic(model, {"x": [0], "k": [0]})
+                require_output_types(model, dtype)
         except Wrong as wrong:
             msg = f"{type_name(dtype)}: {wrong.message}"
             raise Wrong(msg, wrong.look_at, evidence=wrong.evidence) from None
@@ -102,17 +130,30 @@ def judge_extremes(work: Work, random: np.random.Generator) -> None:
 def judge_by_number(work: Work, random: np.random.Generator) -> None:
     """A shift by a Python number reaches the rule as a constant of type int64."""
     for dtype, by in _numbers_of_bits(work.questions()).items():
-        require_numbers(
-            ShiftBy(by),
-            work.model(f"{type_name(dtype)}-by-number"),
-            [integers(random, dtype, 20)],
-            look_at=f"Here k is the Python number {by}: a constant without axes, int64 whatever x is.",
-        )
+        with beside(partial(_expected, dtype, by)):
+            require_numbers(
+                ShiftBy(by),
+                work.model(f"{type_name(dtype)}-by-number"),
+                [integers(random, dtype, 20)],
+                look_at=f"Here k is the Python number {by}: a constant without axes, int64 whatever x is.",
+            )
 
 
 def _require_shifts(work: Work, values: torch.Tensor, look_at: str, by: range | None = None) -> None:
-    pairs = every_shift(values, by)
-    require_numbers(Shift(), work.model(type_name(values.dtype)), [pairs], look_at=look_at)
+    with beside(partial(_expected, values.dtype)):
+        require_numbers(
+            Shift(), work.model(type_name(values.dtype)), [every_shift(values, by)], look_at=look_at
+        )
+
+
+def _expected(dtype: torch.dtype, by: int | None = None) -> bytes:
+    """A right model for one type, and for a number of bits that is a Python number."""
+    name = type_name(dtype)
+    text = _EXPECTED.replace("TYPE", name)
+    text = text.replace("NUMBER", str(onnx.TensorProto.DataType.Value(name.upper())))
+    if by is not None:
+        text = text.replace(f", {name}[n] k)", ")").replace("<int64 zero", f"<int64 k = {{{by}}}, int64 zero")
+    return expected_model(text)
 
 
 EXERCISE = Exercise(

@@ -1,11 +1,13 @@
 """Exercise: the left shift of the torch.export exporter, with uint8 staying uint8."""
 
+from functools import partial
+
 import numpy as np
 import torch
 
 from onnxlab.labs.exercise import Answers, Exercise, Part
 from onnxlab.labs.exporting import exported_with_translation
-from onnxlab.labs.judging import require_numbers, require_valid
+from onnxlab.labs.judging import expected_model, require_numbers, require_valid
 from onnxlab.labs.judging_graph import require_dynamic
 from onnxlab.labs.lab05_bitshift.shifts import every_shift, require_output_types
 from onnxlab.labs.samples import integers
@@ -14,6 +16,19 @@ from onnxlab.labs.work import Work
 __all__ = ["EXERCISE", "LeftShifts"]
 
 _NAMES = ("x", "k", "wide", "by")
+
+_EXPECTED = """<ir_version: 8, opset_import: ["" : 20]>
+shifts (uint8[n] x, uint8[n] k, int32[m] wide, int32[m] by) => (uint8[n] narrow_left, int32[m] wide_left)
+{
+    x_64 = Cast <to = 13> (x)
+    k_64 = Cast <to = 13> (k)
+    left = BitShift <direction = "LEFT"> (x_64, k_64)
+    narrow_left = Cast <to = 2> (left)
+    wide_64 = Cast <to = 13> (wide)
+    by_64 = Cast <to = 13> (by)
+    far_left = BitShift <direction = "LEFT"> (wide_64, by_64)
+    wide_left = Cast <to = 6> (far_left)
+}"""
 
 
 class LeftShifts(torch.nn.Module):
@@ -91,4 +106,5 @@ EXERCISE = Exercise(
         'Cast x and k to UINT64, `y = op.BitShift(..., direction="LEFT")`, `return op.CastLike(y, x)`.',
     ),
     holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
+    expected=partial(expected_model, _EXPECTED),
 )

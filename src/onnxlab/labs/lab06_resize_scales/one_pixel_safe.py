@@ -58,10 +58,9 @@ def judge_model(work: Work, random: np.random.Generator) -> None:
             was, now = ([each.name for each in getattr(model.graph, kind)] for model in (before, after))
             if was != now:
                 msg = f"The {kind}s are {', '.join(now) or 'none'}; before they were {', '.join(was)}."
-                raise Wrong(
-                    msg, "Only the repair is asked for.", evidence=evidence(after, before.SerializeToString())
-                )
-        require_valid(after, before.SerializeToString())
+                shown = evidence(after, _repaired(before))
+                raise Wrong(msg, "Only the repair is asked for.", evidence=shown)
+        require_valid(after, _repaired(before))
 
 
 def judge_one_pixel(work: Work, random: np.random.Generator) -> None:
@@ -122,7 +121,9 @@ def _cases(random: np.random.Generator, batch: int, pairs: list[tuple[float, flo
     return [(pictures(random, batch, 3, 16, 16), torch.tensor([1.0, 1.0, *pair])) for pair in pairs]
 
 
-def _repaired(model: onnx.ModelProto) -> bytes:
+def _repaired(before: onnx.ModelProto) -> bytes:
+    model = onnx.ModelProto()
+    model.CopyFrom(before)
     for node in model.graph.node:
         for attribute in node.attribute:
             if attribute.s == b"pytorch_half_pixel":

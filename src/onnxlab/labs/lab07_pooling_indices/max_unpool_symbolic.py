@@ -1,5 +1,7 @@
 """Exercise: a symbolic function for max_unpool2d, right for every picture and every channel."""
 
+from functools import partial
+
 import numpy as np
 import torch
 from torch.nn.functional import max_pool2d
@@ -7,7 +9,7 @@ from torch.nn.functional import max_pool2d
 from onnxlab.facts.counterexample import Counterexample, smallest_counterexample
 from onnxlab.labs.exercise import Answers, Exercise, Part
 from onnxlab.labs.exporting import exported_with_rule
-from onnxlab.labs.judging import evidence, require_numbers, require_valid
+from onnxlab.labs.judging import beside, evidence, expected_model, require_numbers, require_valid
 from onnxlab.labs.judging_graph import require_dynamic, require_opset
 from onnxlab.labs.outcome import Difference, Wrong
 from onnxlab.labs.work import Work
@@ -54,9 +56,10 @@ def judge_model(work: Work, random: np.random.Generator) -> None:
     """Valid at opset 11."""
     for name in _MODELS:
         model = work.model(name)
-        require_opset(model, 11)
-        require_valid(model)
-        require_dynamic(model, {"values": [0], "index": [0]})
+        with beside(partial(_expected, name)):
+            require_opset(model, 11)
+            require_valid(model)
+            require_dynamic(model, {"values": [0], "index": [0]})
 
 
 def judge_one_channel(work: Work, random: np.random.Generator) -> None:
@@ -91,13 +94,37 @@ def _require(work: Work, random: np.random.Generator, name: str, batches: list[i
     cases = [_pooled(random, batch, channels, *size) for batch in batches]
     model = work.model(name)
     try:
-        require_numbers(unpool, model, cases, 0.0, 0.0, look_at=look)
+        with beside(partial(_expected, name)):
+            require_numbers(unpool, model, cases, 0.0, 0.0, look_at=look)
     except Wrong as wrong:
         found = smallest_counterexample(unpool, model, cases, 0.0) if wrong.difference else None
         if found is None:
             raise
         difference = _difference(found, (channels, *size))
-        raise Wrong(wrong.message, look, difference=difference, evidence=evidence(model)) from None
+        shown = evidence(model, _expected(name))
+        raise Wrong(wrong.message, look, difference=difference, evidence=shown) from None
+
+
+def _expected(name: str) -> bytes:
+    """A right model for one kind of picture."""
+    channels, height, width = _MODELS[name]
+    small, large = f"{channels}, {height // 2}, {width // 2}", f"{channels}, {height}, {width}"
+    return expected_model(f"""<ir_version: 6, opset_import: ["" : 11]>
+    unpool (float[batch, {small}] values, int64[batch, {small}] index) => (float[batch, {large}] y)
+    <int64 zero = {{0}}, int64 one = {{1}}, int64 pixels = {{{height * width}}}, int64[1] from = {{0}},
+     int64[1] to = {{2}}, int64[2] single = {{1, 1}}, int64[2] size = {{{height}, {width}}}>
+    {{
+        shape = Shape (values)
+        front = Slice (shape, from, to)
+        count = ReduceProd <keepdims = 0> (front)
+        channel = Range (zero, count, one)
+        first = Mul (channel, pixels)
+        begin_shape = Concat <axis = 0> (front, single)
+        begin = Reshape (first, begin_shape)
+        place = Add (index, begin)
+        whole = Concat <axis = 0> (front, size)
+        y = MaxUnpool <kernel_shape = [2, 2], strides = [2, 2]> (values, place, whole)
+    }}""")
 
 
 def _difference(found: Counterexample, picture: tuple[int, ...]) -> Difference:
