@@ -26,8 +26,8 @@ WRONG = [
     for named, contract in CONTRACTS.items()
     for answer in contract.wrong
 ]
-# A right model is laid beside each wrong one, but where the one that is shown is the exporter's, has no such part
-# as was asked for, or should not be there. first-divergence shows the two models that it asks about.
+# A right model is laid beside each wrong one, unless what is shown is the exporter's, has no part such as was
+# asked for, or should not be there. first-divergence shows the two models that it asks about.
 NONE_EXPECTED = {
     (named, part.title) for named in ("scales-input", "find-wrong-shift") for part in exercise(named)[1].parts
 } | {
