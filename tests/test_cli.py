@@ -80,9 +80,11 @@ def test_a_reader_that_stops_early_gets_no_traceback(tmp_path):
 def test_progress_private_and_public(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "progress.json"))
     assert main(["progress", "--private"]) == 0
-    assert "leaves you out" in capsys.readouterr().out
+    assert "leaves you out. To be shown there again: onnxlab progress --public\n" in capsys.readouterr().out
     assert main(["progress", "--public"]) == 0
-    assert "shows how you stand" in capsys.readouterr().out
+    assert (
+        "shows how you stand. To be left out there: onnxlab progress --private\n" in capsys.readouterr().out
+    )
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "file" / "progress.json"))
     assert main(["progress", "--private"]) == 1

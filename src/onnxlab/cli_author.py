@@ -95,6 +95,7 @@ def _run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     from onnxlab.authoring.hygiene import check
     from onnxlab.authoring.notebooks import course_notebooks
+    from onnxlab.grading.plain_text import many
 
     paths = options.notebooks or course_notebooks(Path.cwd())
     if not paths:
@@ -104,18 +105,19 @@ def _check(options: argparse.Namespace) -> int:
     rows = [(v.notebook.name, _where(v.cell), v.rule, v.detail) for v in found]
     if rows:
         print_table([("notebook", "cell", "rule", "found"), *rows])
-    print(f"{len(paths)} notebooks checked, {len(found)} things to correct")
+    print(f"{many(len(paths), 'notebook')} checked, {many(len(found), 'thing')} to correct")
     return 1 if found else 0
 
 
 def _pin(options: argparse.Namespace) -> int:
     from onnxlab.authoring.pins import compile_pins
+    from onnxlab.grading.plain_text import many
 
     changed = compile_pins(Path.cwd(), options.packages)
     if changed:
         rows = [(name, before or "-", after or "-") for name, (before, after) in changed.items()]
         print_table([("package", "before", "after"), *rows])
-    print(f"{len(changed)} pins changed")
+    print(f"{many(len(changed), 'pin')} changed")
     return 0
 
 

@@ -38,6 +38,7 @@ def _add_init(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 
 def _init(options: argparse.Namespace) -> int:
     from onnxlab.classroom.course_making import make_class
+    from onnxlab.grading.plain_text import many
     from onnxlab.labs.exercise import labs
 
     print("Making the assignments ...", flush=True)
@@ -52,7 +53,7 @@ def _init(options: argparse.Namespace) -> int:
     print(
         f"{'Made' if made.new else 'Looked through'} the class {made.folder.name!r} in {options.folder}: "
         f"{len(labs())} labs, {exercises} exercises, {sum(each.points for each in labs())} points; "
-        f"{len(made.added)} files added."
+        f"{many(len(made.added), 'file')} added."
     )
     return 1 if made.problems else 0
 
@@ -171,10 +172,19 @@ def _add_take(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 
 
 def _take(options: argparse.Namespace) -> int:
-    from onnxlab.classroom.homes import take_labs
+    from onnxlab.classroom.homes import HomesNotFound, take_labs
+    from onnxlab.grading.plain_text import many, plain
 
     taken = take_labs(options.folder, options.into)
+    if not taken.labs:
+        first, *others = map(plain, taken.left or [""])
+        more = f"; and {many(len(others), 'other')}" if others else ""
+        msg = f"There are no learners' labs in {options.folder}."
+        then = "Name a class, or a folder of homes: <learner>/labs/lab04_asinh.ipynb"
+        raise HomesNotFound(msg, f"left: {first}{more}" if first else "", then)
     for line in taken.left:
-        print(f"left: {line}", file=sys.stderr)
-    print(f"{sum(taken.labs.values())} labs of {len(taken.labs)} learners are in {options.into}.")
+        print(f"left: {plain(line)}", file=sys.stderr)
+    labs = sum(taken.labs.values())
+    are = "is" if labs == 1 else "are"
+    print(f"{many(labs, 'lab')} of {many(len(taken.labs), 'learner')} {are} in {options.into}.")
     return 0

@@ -27,10 +27,12 @@ def add_learner_commands(rooms: "argparse._SubParsersAction[argparse.ArgumentPar
 
 
 def _check(options: argparse.Namespace) -> int:
-    from onnxlab.authoring.lab_check import check_notebook
+    from onnxlab.authoring.lab_check import check_notebook, read_lab
     from onnxlab.display.lab_report import report_text
     from onnxlab.labs.exercise import exercise
 
+    for path in options.notebooks:
+        read_lab(path)  # what cannot be checked is said before anything runs
     every = True
     for path in options.notebooks:
         print(f"{path}: running it ...", flush=True)
@@ -58,7 +60,7 @@ def _progress(options: argparse.Namespace) -> int:
     for line in filter(None, [told, message]):
         print(line, file=sys.stderr)
     print(shown)
-    if said := shared(always=asked):
+    if said := shared(always=asked, terminal=True):
         print(said)
     return 1 if told else 0
 

@@ -79,15 +79,21 @@ def test_learner_who_deleted_the_checks_is_checked_all_the_same(notebook, capsys
 
 def test_bad_input_is_a_message(tmp_path, capsys):
     (tmp_path / "lab04_asinh.ipynb").write_text("{")
+    (tmp_path / "essay.ipynb").write_text("{}")
+    (tmp_path / "essay.md").write_text("")
     for arguments, says in [
         (["check", str(tmp_path / "lab04_asinh.ipynb")], "is not a Jupyter notebook"),
-        (["check", str(tmp_path / "lab05_bitshift.ipynb")], "cannot be read"),
+        (["check", str(tmp_path / "lab05_bitshift.ipynb")], "There is no file"),
+        (["check", str(tmp_path)], "is a folder"),
+        (["check", str(tmp_path / "essay.md")], "is not a notebook (.ipynb)"),
+        (["check", str(ROOT / "labs" / "lab04_asinh.ipynb"), str(tmp_path / "no.ipynb")], "There is no file"),
         (["check", str(tmp_path / "essay.ipynb")], "is not named after a lab"),
         (["reset", "lab99"], "There is no lab 'lab99'"),
     ]:
         assert cli.main(arguments) == 1
-        error = capsys.readouterr().err
+        out, error = capsys.readouterr()
         assert says in error
+        assert out == ""  # nothing is run before it is said
         assert len(error.splitlines()) <= 3
 
 

@@ -71,6 +71,24 @@ def test_a_folder_that_is_not_there_is_said(tmp_path, capsys):
     assert "There is no folder" in capsys.readouterr().err
 
 
+def test_a_folder_without_labs_is_said_in_three_lines(homes, tmp_path, capsys):
+    (tmp_path / "notes").mkdir()
+    for name in ("a.md", "b.md", "c.md"):
+        (tmp_path / "notes" / name).write_text("")
+    (homes / "ada" / "labs" / LAB).unlink()
+    (homes / "bob" / "labs" / LAB).unlink()
+    for folder, left in (
+        (tmp_path / "notes", "left: a.md: Not a directory; and 2 others\n"),
+        (homes.parent, ""),
+    ):
+        assert cli.main(["class", "take", str(folder), str(tmp_path / "taken")]) == 1
+        said = capsys.readouterr()
+        assert f"There are no learners' labs in {folder}.\n{left}Name a class" in said.err
+        assert said.err.count("\n") <= 3
+        assert said.out == ""
+    assert not (tmp_path / "taken").exists()
+
+
 def test_the_command_says_what_it_took(homes, tmp_path, capsys):
     (homes / "eve").mkdir()
     (homes / "eve" / "labs").symlink_to(homes / "ada" / "labs")

@@ -14,14 +14,14 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
-from onnxlab.authoring.notebooks import read
+from onnxlab.authoring.notebooks import Notebook, NotebookUnreadable, read
 from onnxlab.errors import UnknownExercise
 from onnxlab.labs import progress
 from onnxlab.labs.checking import check
 from onnxlab.labs.exercise import LABS, lab
 from onnxlab.labs.outcome import Difference, Finding, Outcome, Status
 
-__all__ = ["check_notebook", "lab_of", "write_outcomes"]
+__all__ = ["check_notebook", "lab_of", "read_lab", "write_outcomes"]
 
 _CELL_SECONDS = 120
 
@@ -43,6 +43,26 @@ def lab_of(path: Path) -> str:
     return lab(number[0]).name
 
 
+def read_lab(path: Path) -> tuple[str, Notebook]:
+    """Return which lab a notebook is, and the notebook.
+
+    Raises:
+        NotebookUnreadable: If it is missing or is not a notebook.
+        UnknownExercise: If its name says no lab.
+    """
+    then = "Name a lab's notebook, as labs/lab04_asinh.ipynb."
+    if os.path.isdir(path):  # noqa: PTH112 - never raises
+        msg = f"{path} is a folder."
+        raise NotebookUnreadable(msg, "", then)
+    if not os.path.lexists(path):
+        msg = f"There is no file {path}."
+        raise NotebookUnreadable(msg, "", then)
+    if path.suffix != ".ipynb":
+        msg = f"{path} is not a notebook (.ipynb)."
+        raise NotebookUnreadable(msg, "", then)
+    return lab_of(path), read(path)
+
+
 def check_notebook(path: Path) -> list[Outcome]:
     """Run a lab's notebook in a fresh kernel and check every exercise with the functions it defines.
 
@@ -58,8 +78,7 @@ def check_notebook(path: Path) -> list[Outcome]:
         NotebookUnreadable: If it is missing or is not a notebook.
         UnknownExercise: If its name says no lab.
     """
-    name = lab_of(path)
-    notebook = read(path)
+    name, notebook = read_lab(path)
     with tempfile.TemporaryDirectory(prefix="onnxlab-") as folder:
         file = Path(folder) / "outcomes.jsonl"
         stop = _run(notebook, path, f"write_outcomes({name!r}, globals(), {str(file)!r})", folder)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
+from onnxlab.grading.plain_text import many
 from onnxlab.grading.whole_files import write_whole
 
 __all__ = [
@@ -104,7 +105,7 @@ def _given(file: Path | None, variable: str | None, whose: str) -> str | None:
     least = _SHORTEST[whose]
     why = ""
     if len(text) < least:
-        why = f"It has {len(text)} characters, at least {least} are needed."
+        why = f"It has {many(len(text), 'character')}, at least {least} are needed."
     elif len(set(text.lower())) < 5:
         why = "It has the same few characters again and again."
     elif any(text.lower().replace(word, "").strip("0123456789!.-_ ") == "" for word in _COMMON):

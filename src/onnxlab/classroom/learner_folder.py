@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import onnxlab
+from onnxlab.grading.plain_text import many
 from onnxlab.grading.whole_files import write_whole
 
 __all__ = ["ASSIGNMENTS", "Brought", "bring_up_to_date", "handed_out", "link_assignments"]
@@ -163,7 +164,7 @@ def main(arguments: list[str]) -> int:
         print(f"There are no notebooks in {options.course}. Say --course.", file=sys.stderr)
         return 1
     brought = bring_up_to_date(options.home, files)
-    print(f"{len(brought.added)} files added, {len(brought.updated)} updated")
+    print(f"{many(len(brought.added), 'file')} added, {len(brought.updated)} updated")
     print(*brought.lines(), sep="\n", end="\n" if brought.beside else "")
     return 0
 

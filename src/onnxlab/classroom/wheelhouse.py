@@ -17,6 +17,7 @@ from onnxlab.classroom.wheel_files import Wheel, digest, supply, wheels_in, whol
 from onnxlab.classroom.wheel_list import WHEELS, read_list, write_list, write_note
 from onnxlab.classroom.wheel_targets import Target, wanted_pins
 from onnxlab.errors import OnnxLabError
+from onnxlab.grading.plain_text import many
 
 __all__ = ["Stock", "WheelhouseRefused", "check_wheelhouse", "make_wheelhouse", "wanted"]
 
@@ -128,7 +129,7 @@ def _fill(
         todo = [each for each in lacking if str(each) not in refused]
         if not todo:
             return
-        told(f"{target}: {len(todo)} packages to get")
+        told(f"{target}: {many(len(todo), 'package')} to get")
         for torch in (each for each in todo if each.name == "torch"):
             if download_cpu_torch(torch, target, house):
                 todo.remove(torch)

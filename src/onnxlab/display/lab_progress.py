@@ -60,17 +60,20 @@ def progress_table() -> tuple[Table, str]:
     return table([_row(each) for each in found], caption=caption, bad=("tried",)), message
 
 
-def shared(*, always: bool = False) -> str:
-    """Return who else sees how the learner stands; nothing where nobody does.
+def shared(*, always: bool = False, terminal: bool = False) -> str:
+    """Return who else sees how the learner stands, and how to change that; nothing where nobody does.
 
     Args:
         always: Say it outside of a class too.
+        terminal: Name the command, not what to type in a cell.
     """
     if not always and "JUPYTERHUB_USER" not in os.environ:
         return ""
     if is_private():
-        return "The instructor's page leaves you out. To be shown there again: progress(private=False)."
-    return "The instructor's page shows how you stand. To be left out there: progress(private=True)."
+        how = "onnxlab progress --public" if terminal else "progress(private=False)"
+        return f"The instructor's page leaves you out. To be shown there again: {how}"
+    how = "onnxlab progress --private" if terminal else "progress(private=True)"
+    return f"The instructor's page shows how you stand. To be left out there: {how}"
 
 
 def _row(each: Standing) -> dict[str, object]:
