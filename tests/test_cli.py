@@ -89,3 +89,31 @@ def test_progress_private_and_public(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "file" / "progress.json"))
     assert main(["progress", "--private"]) == 1
     assert "Progress is not kept" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command", "says"),
+    [
+        (
+            ["grade", "taken", "--out", "r", "--seed", "abc"],
+            "onnxlab grade",
+            "--seed: invalid int value: 'abc'",
+        ),
+        (["grade", "taken"], "onnxlab grade", "required: --out"),
+        (["grade", "taken", "--out", "r", "--seeds", "7"], "onnxlab grade", "arguments: --seeds 7"),
+        (["class", "serve", "c", "--isolation", "some"], "onnxlab class serve", "invalid choice: 'some'"),
+        (["class", "close"], "onnxlab class", "invalid choice: 'close'"),
+        (["author", "sync", "labs"], "onnxlab author sync", "arguments: labs"),
+        (["progress", "--private", "--public"], "onnxlab progress", "not allowed with argument --private"),
+        (["mark"], "onnxlab", "invalid choice: 'mark'"),
+        ([], "onnxlab", "required: COMMAND"),
+    ],
+)
+def test_wrong_usage_is_said_in_three_lines(capsys, arguments, command, says):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"{command}: ")
+    assert says in first
+    assert last == f"See: {command} --help"

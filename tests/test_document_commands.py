@@ -50,7 +50,7 @@ def test_every_command_of_a_document_is_one(document, capsys):
         try:
             _parser().parse_args(shlex.split(command)[1:])
         except SystemExit:
-            refused.append(f"{command}: {capsys.readouterr().err.splitlines()[-1]}")
+            refused.append(f"{command}: {capsys.readouterr().err.splitlines()[0]}")
     assert not refused
 
 

@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from onnxlab.cli_author import add_author
 from onnxlab.cli_class import add_class
@@ -32,8 +33,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong and where the options stand, without listing them; its commands' parsers do too."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401
+        """Refuse what this command does not know; the parser above would name its own help."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}\nSee: {self.prog} --help\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="onnxlab", description="Tools of the ONNX Lab course.")
+    parser: argparse.ArgumentParser = _Parser(prog="onnxlab", description="Tools of the ONNX Lab course.")
     rooms = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     add_learner_commands(rooms)
     add_grade(rooms)
