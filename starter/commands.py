@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from starter import checks, jupyter, packages
 from starter.console import Progress, Stop, clock, step
 from starter.environment import Environment, State, child_variables, course_environment
+from starter.jupyter_options import require_suitable
+from starter.pytest_options import require_pytest_options
 
 __all__ = ["run"]
 
@@ -47,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
         what = f"course.py has no command {name!r}."
         raise Stop(what, "", "See: python3 course.py --help", code=2)
     except Stop as stop:
-        print(f"\n{stop}", file=sys.stderr)
+        print(stop, file=sys.stderr)
         return stop.code
     except KeyboardInterrupt:
         print("\nStopped. The same command goes on where this one was.", file=sys.stderr)
@@ -56,9 +58,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def start(options: Sequence[str]) -> int:
     """Open the course."""
-    port = jupyter.port_asked_for(options)
-    if port:
-        jupyter.require_free(port)  # before minutes of installing
+    require_suitable(options)  # before minutes of installing
     environment = prepare("course", "course.py")
     step(4, 4, "JupyterLab")
     with Progress() as progress:
@@ -69,8 +69,10 @@ def test(options: Sequence[str]) -> int:
     """Run the tests."""
     environment = prepare("test", "course.py test")
     fast = "--fast" in options
+    options = [option for option in options if option != "--fast"]
+    require_pytest_options(environment, options)
     step(4, 4, "Checks and tests" + (" (the fast ones)" if fast else ""))
-    return checks.run_checks(environment, [option for option in options if option != "--fast"], fast=fast)
+    return checks.run_checks(environment, options, fast=fast)
 
 
 def serve_class(options: Sequence[str]) -> int:

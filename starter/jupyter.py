@@ -1,10 +1,9 @@
 """Starting JupyterLab on the first chapter, saying where it is, and ending it together with the command."""
 
+import contextlib
 import json
 import os
-import re
 import secrets
-import signal
 import socket
 import subprocess
 import sys
@@ -12,14 +11,16 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from starter import fast_kernels
 from starter.console import Progress, Stop
 from starter.environment import ROOT, Environment, child_variables
+from starter.jupyter_options import port_asked_for, require_suitable
+from starter.server_end import asked_to_end, end
+from starter.server_output import ServerOutput, essence
 
-__all__ = ["FIRST_CHAPTER", "command", "port_asked_for", "require_free", "serve"]
+__all__ = ["FIRST_CHAPTER", "command", "serve"]
 
 FIRST_CHAPTER = "notebooks/00_start_here.ipynb"
 
@@ -35,6 +36,13 @@ _OURS = {
 }
 # Other ways to say the same on JupyterLab's command line.
 _ALIASES = {"root_dir": ("--notebook-dir",), "log_level": ("--log-level", "--debug")}
+_ALL_OUTPUT = (
+    "--debug",
+    "--log-level",
+    "--Application.log_level",
+    "--ServerApp.log_level",
+    "--LabApp.log_level",
+)
 
 
 def command(environment: Environment, options: Sequence[str]) -> list[str]:
@@ -55,44 +63,13 @@ def _said(name: str, options: Sequence[str]) -> bool:
     return any(option.endswith(f".{trait}") or option in _ALIASES.get(trait, ()) for option in given)
 
 
-def port_asked_for(options: Sequence[str]) -> int | None:
-    """Return the port that a person asked for, if they did.
-
-    >>> port_asked_for(["--no-browser", "--port", "9000"]), port_asked_for(["--port=9001"])
-    (9000, 9001)
-    """
-    match = re.search(r"--(?:ServerApp\.|LabApp\.)?port[= ](\d+)(?: |$)", " ".join(options))
-    return int(match[1]) if match else None
-
-
-def require_free(port: int) -> None:
-    """Raise Stop if somebody listens on a port, or it is none."""
-    if not 0 <= port <= 65535:
-        what = f"{port} is not a port."
-        raise Stop(what, "Ports go from 1 to 65535.", "Leave out --port: a free one is found.")
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        if os.name != "nt":
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            why = "Another program listens there, perhaps a JupyterLab that still runs."
-            if isinstance(error, PermissionError):
-                why = "This system keeps that port for itself."
-            then = "Choose another port, or leave out --port: a free one is found."
-            what = f"Port {port} cannot be used."
-            raise Stop(what, why, then) from None
-
-
 def serve(environment: Environment, options: Sequence[str], progress: Progress) -> int:
     """Run JupyterLab until it ends or the person presses Ctrl+C; return its exit code.
 
     Raises:
-        Stop: The port is taken, or JupyterLab ended before it was ready.
+        Stop: The port or the address cannot be used, or JupyterLab ended before it was ready.
     """
-    port = port_asked_for(options)
-    if port:
-        require_free(port)
+    require_suitable(options)
     fast = fast_kernels.OPTION in options
     options = [option for option in options if option != fast_kernels.OPTION]
     with tempfile.TemporaryDirectory(prefix="onnxlab-", ignore_cleanup_errors=True) as runtime:
@@ -112,32 +89,41 @@ def serve(environment: Environment, options: Sequence[str], progress: Progress) 
         own_group: dict[str, Any] = {"start_new_session": True}
         if sys.platform == "win32":
             own_group = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-        for name in ("SIGTERM", "SIGHUP"):
-            if hasattr(signal, name):
-                signal.signal(getattr(signal, name), _interrupt)
-        server = subprocess.Popen(command(environment, options), cwd=ROOT, env=variables, **own_group)
-        try:
-            facts = wait_until_ready(server, Path(variables["JUPYTER_RUNTIME_DIR"]), progress)
-            progress.clear()
-            print(f"      ready after {progress.seconds:.1f} s. It is at", flush=True)
-            print(f"\n      {address(facts)}\n\n      Ctrl+C here ends it.", flush=True)
-            return wait(server)
-        except KeyboardInterrupt:
-            print("\nEnding JupyterLab ...", flush=True)
-            return 0
-        finally:
-            end(server)
+        with asked_to_end() as asked:
+            started = command(environment, options)
+            server = subprocess.Popen(started, cwd=ROOT, env=variables, stderr=subprocess.PIPE, **own_group)
+            assert server.stderr
+            everything = any(option.partition("=")[0] in _ALL_OUTPUT for option in options)
+            output = ServerOutput(server.stderr, everything=everything)
+            try:
+                facts = wait_until_ready(server, Path(variables["JUPYTER_RUNTIME_DIR"]), progress, asked)
+                progress.clear()
+                if facts:
+                    output.release()
+                    print(f"      ready after {progress.seconds:.1f} s. It is at", flush=True)
+                    print(f"\n      {address(facts)}\n\n      Ctrl+C here ends it.", flush=True)
+                while server.poll() is None and not asked:
+                    time.sleep(0.2)
+                if not asked:
+                    return check_end(server, output, ready=bool(facts), options=options)
+                output.release()
+                with contextlib.suppress(OSError):  # the terminal may be closed
+                    print("\nEnding JupyterLab ...", flush=True)
+                return 0
+            finally:
+                end(server, asked)
+                output.finish()
 
 
-def wait_until_ready(server: "subprocess.Popen[bytes]", runtime: Path, progress: Progress) -> dict[str, Any]:
-    """Wait until the server has written down where it listens, and answers there."""
+def wait_until_ready(
+    server: "subprocess.Popen[bytes]", runtime: Path, progress: Progress, asked: Sequence[int]
+) -> dict[str, Any]:
+    """Return what the server has written down about where it listens, once it answers there.
+
+    Nothing is returned if it has ended, or is to end, before.
+    """
     noted = runtime / f"jpserver-{server.pid}.json"
-    while True:
-        code = server.poll()
-        if code is not None:
-            then = "Its own message stands above. Correct the option it names, or run this again."
-            what = f"JupyterLab ended before it was ready (exit code {code})."
-            raise Stop(what, "", then, code=code or 1)
+    while server.poll() is None and not asked:
         progress.show("starting")
         try:
             facts: dict[str, Any] = json.loads(noted.read_text(encoding="utf-8"))
@@ -147,15 +133,26 @@ def wait_until_ready(server: "subprocess.Popen[bytes]", runtime: Path, progress:
                 return facts
         except (OSError, ValueError, KeyError):
             time.sleep(0.1)
+    return {}
 
 
-def wait(server: "subprocess.Popen[bytes]") -> int:
-    """Wait for the end, in short steps: on Windows, Ctrl+C does not interrupt a long one."""
-    while True:
-        try:
-            return server.wait(0.5)
-        except subprocess.TimeoutExpired:
-            continue
+def check_end(
+    server: "subprocess.Popen[bytes]", output: ServerOutput, *, ready: bool, options: Sequence[str]
+) -> int:
+    """Return the exit code of a server that ended by itself.
+
+    Raises:
+        Stop: It failed before it was ready.
+    """
+    output.finish()
+    if ready or not server.returncode:  # some options only print something, as --version does
+        return server.returncode
+    what = f"JupyterLab ended before it was ready (exit code {server.returncode})."
+    why = essence(output.held)
+    then = "Run this again with --debug to see all that JupyterLab says."
+    if options:
+        then = "Correct that option or leave it out; --help-all lists all, --debug shows all that is said."
+    raise Stop(what, f"It says: {why}" if why else "", then, code=server.returncode)
 
 
 def address(facts: dict[str, Any]) -> str:
@@ -166,19 +163,3 @@ def address(facts: dict[str, Any]) -> str:
     """
     token = f"?token={facts['token']}" if facts.get("token") else ""
     return f"{facts['url']}lab/tree/{FIRST_CHAPTER}{token}"
-
-
-def end(server: "subprocess.Popen[bytes]") -> None:
-    """End the server in order: it ends its kernels. If it does not, end it all the same."""
-    if server.poll() is not None:
-        return
-    server.terminate()
-    try:
-        server.wait(15)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt):
-        server.kill()
-        server.wait()
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 from starter.checks import Check
+from starter.console import Progress
 from starter.environment import Environment
 
 from starter import checks, fast_kernels, jupyter
@@ -45,11 +46,11 @@ def test_the_option_is_not_jupyterlabs(environment, monkeypatch, capfd):
     monkeypatch.setattr(jupyter, "command", lambda _, options: [sys.executable, "-c", said, *options])
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.delenv(NAMES[0], raising=False)
-    with jupyter.Progress() as progress, pytest.raises(jupyter.Stop):
-        jupyter.serve(environment, ["--fast-kernels", "--no-browser"], progress)
+    with Progress() as progress:
+        assert jupyter.serve(environment, ["--fast-kernels", "--no-browser"], progress) == 0
     assert "['--no-browser'] onnxlab-forked" in capfd.readouterr().out
-    with jupyter.Progress() as progress, pytest.raises(jupyter.Stop):
-        jupyter.serve(environment, ["--no-browser"], progress)
+    with Progress() as progress:
+        assert jupyter.serve(environment, ["--no-browser"], progress) == 0
     assert "['--no-browser'] None" in capfd.readouterr().out
 
 

@@ -5,15 +5,10 @@ import subprocess
 import sys
 import time
 import urllib.request
-from pathlib import Path
 
+import psutil
 import pytest
-from starter.console import Stop
-from starter.environment import ROOT, Environment
-
-from starter import jupyter
-
-HERE = Environment(Path(sys.prefix), Path(sys.executable), ours=False)
+from starter.environment import ROOT
 
 
 @pytest.fixture
@@ -23,42 +18,6 @@ def taken():
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         yield listener.getsockname()[1]
-
-
-def test_options_go_to_jupyterlab_as_they_are():
-    command = jupyter.command(HERE, ["--no-browser", "--ServerApp.base_url=/x/"])
-    assert command[-2:] == ["--no-browser", "--ServerApp.base_url=/x/"]
-
-
-@pytest.mark.parametrize("option", ["--ServerApp.root_dir=/x", "--notebook-dir=/x", "--LabApp.root_dir=/x"])
-def test_what_a_person_says_is_not_said_a_second_time(option):
-    command = jupyter.command(HERE, [option])
-    assert not any("root_dir" in part for part in command if part != option)
-    assert any("news_url=None" in part for part in command)
-
-
-@pytest.mark.parametrize(
-    ("options", "port"),
-    [
-        (["--port=9000"], 9000),
-        (["--port", "9000", "--no-browser"], 9000),
-        (["--ServerApp.port=9000"], 9000),
-        (["--ServerApp.port_retries=3"], None),
-        (["--no-browser"], None),
-    ],
-)
-def test_the_port_a_person_asks_for(options, port):
-    assert jupyter.port_asked_for(options) == port
-
-
-def test_a_port_in_use_is_said(taken):
-    with pytest.raises(Stop, match=f"Port {taken} cannot be used"):
-        jupyter.require_free(taken)
-
-
-def test_what_is_no_port_is_said():
-    with pytest.raises(Stop, match="70000 is not a port"):
-        jupyter.require_free(70000)
 
 
 def course(tmp_path, *options):
@@ -115,3 +74,52 @@ def test_a_port_in_use_ends_the_command_before_anything_else(tmp_path, taken):
     printed, _ = process.communicate(timeout=60)
     assert process.returncode == 1
     assert len(printed.strip().splitlines()) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--nonsense-flag"], "--nonsense-flag"),
+        (["--certfile=/nowhere"], "/nowhere"),
+    ],
+)
+def test_a_start_that_fails_is_told_in_three_lines(tmp_path, options, said):
+    process = course(tmp_path, "--no-browser", *options)
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode
+    step, *message = printed[printed.index("[4/4]") :].splitlines()
+    assert step == "[4/4] JupyterLab"
+    assert len(message) == 3
+    assert said in message[1]
+    assert "--help-all" in message[2]
+
+
+DEAF = """
+import sys
+from pathlib import Path
+from starter import jupyter, server_end
+from starter.console import Progress
+from starter.environment import Environment
+server_end.PATIENCE = (1.0, 1.0)
+with Progress() as progress:
+    here = Environment(Path(sys.prefix), Path(sys.executable), ours=False)
+    sys.exit(jupyter.serve(here, ["--no-browser"], progress))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows stops no process")
+def test_a_server_that_hangs_is_ended_all_the_same():
+    command = [sys.executable, "-u", "-c", DEAF]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if "Ctrl+C here" in line:
+                break
+        [server] = psutil.Process(process.pid).children()
+        server.suspend()  # it hears nothing any more
+        process.send_signal(signal.SIGTERM)
+        printed, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert "it was ended by force" in printed
+    assert not server.is_running()
