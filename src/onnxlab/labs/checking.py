@@ -4,6 +4,7 @@ import tempfile
 import time
 import zlib
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -111,7 +112,7 @@ def refused(exercise: Exercise, answers: Answers) -> Production | None:
 
 def _finding(exercise: Exercise, part: Part, work: Work, random: np.random.Generator) -> Finding:
     try:
-        with beside(exercise.expected) if exercise.expected else nullcontext():
+        with beside(partial(exercise.expected, work)) if exercise.expected else nullcontext():
             part.judge(work, random)
     except Wrong as wrong:
         return Finding(part.title, False, wrong.message, wrong.look_at, wrong.difference, wrong.evidence)

@@ -54,8 +54,8 @@ class Exercise:
         parts: What has to hold, in the order in which a learner should be told.
         hints: Three, from a nudge to nearly the code.
         holds_for: The versions that the facts behind it hold for.
-        expected: Makes a right model, to lay beside a learner's where the part that judged it has none; None
-            where no model is judged, or each part has its own.
+        expected: Makes a right model for the questions, to lay beside a learner's where the part that judged
+            it has none; None where no model is judged, or each part has its own.
         time_limit: Seconds for the whole of produce.
     """
 
@@ -67,7 +67,7 @@ class Exercise:
     parts: tuple[Part, ...]
     hints: tuple[str, str, str]
     holds_for: str
-    expected: Callable[[], bytes] | None = None
+    expected: Callable[[Work], bytes] | None = None
     time_limit: float = 20.0
 
 

@@ -1,13 +1,14 @@
 """What most exercises ask of a model: that it is valid, and that its numbers are PyTorch's."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import parser
+import torch
+from onnx import numpy_helper, parser
 
 from onnxlab.facts.counterexample import Counterexample, smallest_counterexample
 from onnxlab.facts.runtime import open_session
@@ -28,8 +29,12 @@ LONGEST = 160
 """Characters of one side of a counterexample."""
 
 
-def expected_model(text: str) -> bytes:
+def expected_model(text: str, weights: Mapping[str, torch.Tensor] | None = None) -> bytes:
     """Return a model written in ONNX's text form, to lay beside a learner's.
+
+    Args:
+        text: The model.
+        weights: Initializers that the text does not define.
 
     Example:
         >>> model = expected_model('''<ir_version: 8, opset_import: ["" : 9]>
@@ -37,7 +42,10 @@ def expected_model(text: str) -> bytes:
         >>> onnx.load_from_string(model).graph.node[0].op_type
         'Asinh'
     """
-    data: bytes = parser.parse_model(text).SerializeToString()
+    model = parser.parse_model(text)
+    for name, values in (weights or {}).items():
+        model.graph.initializer.append(numpy_helper.from_array(values.detach().numpy(), name))
+    data: bytes = model.SerializeToString()
     return data
 
 

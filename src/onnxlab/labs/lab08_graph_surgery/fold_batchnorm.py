@@ -90,7 +90,10 @@ def _folded(model: onnx.ModelProto) -> bytes:
     with tempfile.TemporaryDirectory(prefix="onnxlab-") as folder:
         options.optimized_model_filepath = str(Path(folder) / "folded.onnx")
         ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        data: bytes = Path(options.optimized_model_filepath).read_bytes()
+        folded = onnx.load(options.optimized_model_filepath)
+    del folded.opset_import[:]  # the runtime lists every domain that it knows
+    folded.opset_import.extend(model.opset_import)
+    data: bytes = folded.SerializeToString()
     return data
 
 
