@@ -97,7 +97,7 @@ def test_a_learner_fetches_feedback_with_the_counterexample(course, tmp_path, ca
     capfd.readouterr()
     assert cli.main(["grade", str(course), "--out", str(tmp_path / "out"), "--gradebook"]) == 0
     printed = capfd.readouterr()
-    assert printed.out.endswith("In the gradebook: 1 of 1 submissions.\n")
+    assert printed.out.endswith("In the gradebook: 1 of 1 submission.\n")
     assert printed.err == ""
     nbgrader(course, "generate_feedback", LAB)
     nbgrader(course, "release_feedback", LAB)
