@@ -10,6 +10,7 @@ from onnx import ModelProto, TensorProto
 from onnxlab.display.lean_model import inside_folder
 from onnxlab.errors import ModelNotReadable
 from onnxlab.facts.graph import ModelLike, load
+from onnxlab.facts.loading import path_of
 
 __all__ = ["ModelSource", "read_structure"]
 
@@ -37,7 +38,7 @@ def read_structure(model: ModelLike) -> ModelSource:
     Raises:
         ModelNotReadable: There is no model, or not of a kind that is known.
     """
-    path = Path(model) if isinstance(model, str | PathLike) else None
+    path = path_of(model) if isinstance(model, str | PathLike) else None
     proto = _parsed(path, model)
     if proto is None:
         proto, path = load(model), None  # knows every other form, and says best what is wrong

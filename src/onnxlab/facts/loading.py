@@ -1,5 +1,6 @@
 """One door for every form in which a model can be handed over: a file, bytes, a proto, a fresh export."""
 
+import os
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -11,7 +12,7 @@ from onnx.external_data_helper import load_external_data_for_model, uses_externa
 
 from onnxlab.errors import ModelNotReadable
 
-__all__ = ["HasModelProto", "HasProto", "ModelLike", "load"]
+__all__ = ["HasModelProto", "HasProto", "ModelLike", "load", "path_of"]
 
 
 class HasModelProto(Protocol):
@@ -65,37 +66,63 @@ def load(model: ModelLike) -> onnx.ModelProto:
         data = bytes(model)
         return _complete(_parse(data, f"The {len(data):,} bytes given"), "The model")
     if isinstance(model, str | PathLike):
-        return _load_file(Path(model))
+        return _load_file(path_of(model))
     # Asked for by name: isinstance with a protocol would read the property, which may be costly, twice.
     for name in ("proto", "model_proto"):
         proto = getattr(model, name, None)
         if isinstance(proto, onnx.ModelProto):
             return proto
-    msg = f"A model was expected, not a {type(model).__name__}."
+    raise _no_model(model)
+
+
+def path_of(model: str | PathLike[str]) -> Path:
+    """Return the path that was given, also one of bytes.
+
+    Raises:
+        ModelNotReadable: The object says that it is a path, and is none.
+    """
+    try:
+        return Path(os.fsdecode(model))
+    except (TypeError, UnicodeError):
+        raise _no_model(model) from None
+
+
+def _no_model(given: object) -> ModelNotReadable:
+    msg = f"A model was expected, not a {_shown(type(given).__name__)}."
     then = "Give a path, bytes, an onnx.ModelProto, or what torch.onnx.export returned."
-    raise ModelNotReadable(msg, then=then)
+    return ModelNotReadable(msg, then=then)
+
+
+def _shown(name: object, most: int = 240) -> str:
+    """A name as a message can hold it: on one line, and of a length that somebody reads."""
+    text = str(name)
+    if len(text) > most:
+        text = f"{text[: most // 2]}…{text[-(most // 2) :]}"
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def _load_file(path: Path) -> onnx.ModelProto:
+    name = _shown(path)
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        msg = f"There is no file {path}."
-        near = ", ".join(sorted(p.name for p in path.parent.glob("*.onnx"))[:5])
+        msg = f"There is no file {name}."
+        near = ", ".join(_shown(each, 80) for each in sorted(p.name for p in path.parent.glob("*.onnx"))[:5])
         why = f"Models in that folder: {near}." if near else ""
         raise ModelNotReadable(msg, why, "Check the path, or run the cell that exports the model.") from None
     except IsADirectoryError:
-        msg = f"{path} is a folder, not a model file."
+        msg = f"{name} is a folder, not a model file."
         raise ModelNotReadable(msg, then="Give the path of the .onnx file inside it.") from None
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
-        msg = f"{path} cannot be read."
-        raise ModelNotReadable(msg, str(error)) from error
-    model = _parse(data, str(path))
+        msg = f"{name} cannot be read."
+        why = (isinstance(error, OSError) and error.strerror) or str(error)
+        raise ModelNotReadable(msg, _shown(why)) from error
+    model = _parse(data, name)
     try:
         load_external_data_for_model(model, str(path.parent))
     except (OSError, onnx.checker.ValidationError, ValueError) as error:
-        msg = f"{path} keeps its weights in another file, and that file cannot be used."
-        why = str(error).splitlines()[0]
+        msg = f"{name} keeps its weights in another file, and that file cannot be used."
+        why = _shown(str(error).splitlines()[0])
         then = "Keep the .onnx file and its .data file together in one folder, under their original names."
         raise ModelNotReadable(msg, why, then) from error
     return model
@@ -132,7 +159,7 @@ def _is_text(head: bytes) -> bool:
 def _complete(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     missing = next((tensor for tensor in _tensors(model.graph) if uses_external_data(tensor)), None)
     if missing is not None:
-        msg = f"{name} keeps weights in another file, {missing.name!r} for one."
+        msg = f"{name} keeps weights in another file, {_shown(missing.name)!r} for one."
         why = "In memory there is no folder to look in."
         raise ModelNotReadable(msg, why, "Give the path of the .onnx file instead.")
     return model
