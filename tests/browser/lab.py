@@ -65,6 +65,13 @@ class Lab:
         return OpenNotebook(page)
 
 
+# A graph that was laid out while its cell was hidden has labels of no size, and boxes too small for them.
+SPILLED = """() => [...document.querySelectorAll('g.node-item')].filter((item) => {
+  const width = (part) => item.querySelector(part)?.getBoundingClientRect().width;
+  return width('text') > width('path') + 1;
+}).map((item) => item.textContent)"""
+
+
 @dataclass(frozen=True)
 class OpenNotebook:
     """The notebook that a page shows."""
@@ -110,6 +117,7 @@ class OpenNotebook:
             self.page.wait_for_function(ready, arg=handle, timeout=PATIENCE)
             content = handle.content_frame()
             assert content is not None
+            assert content.evaluate(SPILLED) == [], "labels that are wider than their boxes"
             drawn.append(content)
         return drawn
 

@@ -59,6 +59,46 @@ def test_a_live_graph_is_netron_with_the_models_nodes(lab: Lab, page: Page):
     assert frame.locator("g.graph-node .node-item-type").all_text_contents() == ["Relu", "Neg"]
 
 
+def test_graphs_whose_cells_are_pushed_out_of_sight_are_drawn_whole(lab: Lab, page: Page):
+    # All cells are in sight at first; each graph pushes those below it out, and JupyterLab hides them.
+    show = f"onnxlab.graph(onnx.parser.parse_model({TWO_NODES!r}))"
+    sources = [f"import onnx, onnxlab\n{show}", *[f"graph = {show}\ngraph" for _ in range(5)]]
+    cells = [nbformat.v4.new_code_cell(each) for each in sources]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=METADATA), lab.folder / "pushed.ipynb")
+    notebook = lab.open(page, "pushed.ipynb")
+    notebook.run_all()
+    page.wait_for_timeout(3000)  # while they are out of sight
+    for index in range(len(sources)):
+        (frame,) = notebook.graphs(index)
+        assert frame.locator("g.graph-node").count() == 2
+
+
+HIDE_MEANWHILE = """([first, last]) => new MutationObserver(() => {
+  const frame = document.querySelector('iframe.onnxlab-graph:not([data-seen])');
+  if (!frame) return;
+  frame.dataset.seen = 'yes';
+  setTimeout(() => { frame.style.display = 'none'; }, first);
+  setTimeout(() => { frame.style.display = 'block'; }, last);
+}).observe(document.body, { subtree: true, childList: true })"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [0, 50, 100, 200, 400])  # ms: before, while and after it is drawn
+def test_a_graph_that_is_hidden_for_a_moment_is_drawn_whole(lab: Lab, page: Page, after: int):
+    nodes = "".join(f"x{n + 1} = Relu (x{n}) " for n in range(200))
+    model = f'<ir_version: 8, opset_import: ["": 18]> long (float[1] x0) => (float[1] x200) {{ {nodes} }}'
+    cell = nbformat.v4.new_code_cell(
+        f"import onnx, onnxlab\nonnxlab.graph(onnx.parser.parse_model({model!r}))"
+    )
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=METADATA), lab.folder / "hidden.ipynb")
+    notebook = lab.open(page, "hidden.ipynb")
+    page.evaluate(HIDE_MEANWHILE, [after, after + 3000])
+    notebook.run_all()
+    page.wait_for_timeout(after + 3500)
+    (frame,) = notebook.graphs(0)
+    assert frame.frame_element().get_attribute("data-nodes") == "202"  # and the input and the output
+
+
 def test_nobody_is_asked_about_news(lab: Lab, page: Page):
     page.goto(f"{lab.url}lab?token={lab.token}")
     page.wait_for_function("() => window.jupyterapp?.started?.then(() => true)")

@@ -116,11 +116,28 @@ const select = (id) => {
   else view?.target?.clearSelection();
 };
 
+// A page may hide the cell of a graph (JupyterLab does with those out of sight). In a hidden frame every label has
+// the size 0, and a graph laid out by that is a heap: drawing waits until the frame is shown.
+const isShown = () => document.documentElement.clientWidth > 0;
+const shown = () => new Promise((resolve) => {
+  const look = () => {
+    if (!isShown()) return;
+    window.removeEventListener('resize', look);
+    observer.disconnect();
+    resolve();
+  };
+  const observer = new ResizeObserver(look);
+  observer.observe(document.documentElement);
+  window.addEventListener('resize', look);
+  look();
+});
+
 const start = async ({ kit, model: bytes, operators, marks: given, dark, name, origin, size }) => {
   restrictHtml();
   keepInFrame();
   setTheme(dark);
   marks = given;
+  await shown();
   useRuler();
   const workers = size > SMALL ? await layoutWorkers(kit.dagre) : null;
   const { base, browser, view: netron } = loadNetron(kit.netron);
@@ -154,6 +171,11 @@ const start = async ({ kit, model: bytes, operators, marks: given, dark, name, o
     post({ kind: 'selected', id: found.node.onnxlabId });
     revealNode(view, found);
   });
+  if (unmeasured || !isShown()) {   // hidden while it was drawn
+    await shown();
+    post({ kind: 'again' });
+    return;
+  }
   post({ kind: 'ready', nodes: view.target.nodes.size });
 };
 

@@ -1,6 +1,8 @@
 // Text sizes without laying out the page. Netron asks the browser for the size of every label, one by one,
 // each time with the whole graph in the document; here each distinct text is measured once, in a drawing of its own.
 
+let unmeasured = false;
+
 const useRuler = () => {
   const ruler = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
   ruler.style.cssText = 'position: absolute; width: 0; height: 0; overflow: hidden; visibility: hidden';
@@ -19,6 +21,7 @@ const useRuler = () => {
       group.append(copy);
       ruler.append(group);
       const { x, y, width, height } = measure.call(copy);
+      if (!width && !isShown()) unmeasured = true;   // the frame was hidden meanwhile
       sizes.set(key, { x, y, width, height });
       group.remove();
     }

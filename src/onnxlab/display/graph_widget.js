@@ -117,6 +117,7 @@ const showPane = (model, pane, row, kit, { select, grouped }) => {
       const start = { kind: 'start', kit: await kit, model: await unzip(bytes), operators: textOf(await unzip(operators)), ...message };
       send({ ...start, marks: model.get('_marks')[pane], dark: isDark() });
     },
+    again: () => load(),
     ready: ({ nodes }) => { frame.dataset.nodes = nodes; frame.dataset.status = 'ready'; },
     failed: ({ text }) => fail(new Error(`Netron cannot draw this graph: ${text}`)),
     selected: ({ id }) => select(String(id), pane),
