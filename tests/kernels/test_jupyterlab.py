@@ -56,7 +56,7 @@ def lab(place: Path) -> Iterator[tuple[str, str, "subprocess.Popen[str]"]]:
                     break
         finally:
             if process.poll() is None:
-                process.kill()
+                process.terminate()  # it ends its server; killed, it would leave it behind
 
 
 def ask(lab: tuple[str, str, object], method: str, path: str) -> dict:
@@ -85,6 +85,6 @@ def test_kernels_are_forked_and_nothing_is_left(lab, place: Path) -> None:
     psutil.Process(forks(warm)[0]).kill()
     wait_until(lambda: warm.children() and forks(warm), "Jupyter notices a death and starts it again")
 
-    lab[2].send_signal(signal.SIGINT)
+    lab[2].send_signal(signal.SIGTERM)  # not Ctrl+C: it is ignored where the tests run in the background
     assert lab[2].wait(WITHIN) == 0
     wait_until(lambda: not warm.is_running(), "the warm process ends with JupyterLab")
