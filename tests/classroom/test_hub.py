@@ -141,12 +141,15 @@ async def runaways(seats: list[Seat]) -> None:
 
 
 async def again(seat: Seat) -> str:
-    """Run a cell in a kernel that is being started again; what is left of a bomb may end the first ones."""
+    """Run a cell in a kernel that is being started again; what is left of a bomb may end the first ones.
+
+    Or take from them what they need to print: a thread.
+    """
     said = ""
     for _ in range(30):
         try:
             said = await seat.run("print(6 * 7)", 20)
-            if "(kernel died)" not in said:
+            if said == "42\n":
                 return said
             await asyncio.sleep(1)
         except (TimeoutError, AssertionError):

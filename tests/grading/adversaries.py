@@ -190,8 +190,9 @@ _TAKES = (
         NOTHING,
         quick=False,
         before=(
-            "import os, time\nfor _ in range(6):\n    if os.fork() == 0:\n        kept = bytearray(b'x') * 300_000_000\n"
-            "        time.sleep(600)\ntime.sleep(600)"
+            "import os, time\nleft = 6\nwhile left:\n    try: child = os.fork()\n    except OSError: time.sleep(0.1); continue\n"
+            "    if child == 0:\n        kept = bytearray(b'x') * 300_000_000\n        time.sleep(600)\n    left -= 1\n"
+            "time.sleep(600)"
         ),
     ),
     Adversary(

@@ -117,17 +117,16 @@ const select = (id) => {
 };
 
 // A page may hide the cell of a graph (JupyterLab does with those out of sight). In a hidden frame every label has
-// the size 0, and a graph laid out by that is a heap: drawing waits until the frame is shown.
-const isShown = () => document.documentElement.clientWidth > 0;
-const shown = () => new Promise((resolve) => {
+// the size 0, and a graph laid out by that is a heap: drawing waits until the frame is shown. Only a label that is
+// measured tells: the frame hears of its size in its own time. So does what watches it, hence the clock.
+const shown = (isShown) => new Promise((resolve) => {
   const look = () => {
     if (!isShown()) return;
     window.removeEventListener('resize', look);
-    observer.disconnect();
+    clearInterval(clock);
     resolve();
   };
-  const observer = new ResizeObserver(look);
-  observer.observe(document.documentElement);
+  const clock = setInterval(look, 250);
   window.addEventListener('resize', look);
   look();
 });
@@ -137,8 +136,8 @@ const start = async ({ kit, model: bytes, operators, marks: given, dark, name, o
   keepInFrame();
   setTheme(dark);
   marks = given;
-  await shown();
-  useRuler();
+  const isShown = useRuler();
+  await shown(isShown);
   const workers = size > SMALL ? await layoutWorkers(kit.dagre) : null;
   const { base, browser, view: netron } = loadNetron(kit.netron);
   showValues(netron.Graph, () => marks);
@@ -172,7 +171,7 @@ const start = async ({ kit, model: bytes, operators, marks: given, dark, name, o
     revealNode(view, found);
   });
   if (unmeasured || !isShown()) {   // hidden while it was drawn
-    await shown();
+    await shown(isShown);
     post({ kind: 'again' });
     return;
   }

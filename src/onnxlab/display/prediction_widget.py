@@ -19,6 +19,7 @@ _HERE = Path(__file__).parent
 # As long as nobody notices; a thread needs a few milliseconds. In many naps, because each of them ends later
 # where the machine is busy: the whole lasts longer just where the other thread needs longer.
 _NAPS, _SECONDS = 50, 0.005
+_MOST_NAPS = 2000  # where clicks are still coming in
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -31,6 +32,7 @@ class PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget 
     def __init__(self, **state: object) -> None:
         super().__init__(**state)
         self._told: Any = None
+        self._heard = 0
         self.on_msg(self._on_click)
 
     @property
@@ -46,11 +48,18 @@ class PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget 
     def settle(self) -> None:
         """Let clicks that were sent before this cell be handled, where another thread does that."""
         if getattr(getattr(get_ipython(), "kernel", None), "_supports_kernel_subshells", False):
-            for _ in range(_NAPS):
+            left, heard = _NAPS, self._heard
+            for _ in range(_MOST_NAPS):
                 time.sleep(_SECONDS)
+                left -= 1
+                if heard != self._heard:  # where one came late, so may the next
+                    left, heard = _NAPS, self._heard
+                if not left:
+                    return
 
     def _on_click(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
         self._told = content.get("chosen", self._told)
+        self._heard += 1
 
 
 class Shown:
