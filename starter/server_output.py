@@ -19,6 +19,15 @@ _STALE = re.compile(
     r"|Couldn't authenticate WebSocket connection$"
     r"|Clearing invalid/expired login cookie )"
 )
+# Said at every start, about nothing that a learner did: the course's outputs were saved by its authors, kernels
+# listen to this machine only, and the others are about settings that nobody here has made.
+_NOT_THEIRS = re.compile(
+    r"^\[W [\d-]+ [\d:.]+ \w+\] (?:Notebook \S+ is not trusted$"
+    r"|No nbgrader_config\.py file found |The websocket_ping_timeout \(\d+\) cannot be longer )"
+    r"|^    Setting websocket_ping_timeout=\d+$"
+    r"|^\[NbGrader \| WARNING\] No nbgrader_config\.py file found "
+    r"|^\[IPKernelApp\] WARNING \| Kernel is running over TCP without encryption\."
+)
 _STALE_SAID = (
     "      A browser tab of an earlier start is still open. Close it, or open the address above in it."
 )
@@ -84,6 +93,8 @@ class ServerOutput:
 
     def _pass_on(self, line: str) -> None:
         if self._silent:
+            return
+        if not self._everything and _NOT_THEIRS.match(line):
             return
         if not self._everything and _STALE.match(line):
             if self._said_stale:

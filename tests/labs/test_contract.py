@@ -1,6 +1,7 @@
 """The contract of every exercise: right answers pass, wrong ones fail with a message of their own."""
 
 import importlib
+from pathlib import Path
 
 import onnx
 import pytest
@@ -9,7 +10,7 @@ from onnx import parser
 
 from onnxlab.facts.runtime import open_session
 from onnxlab.labs.checking import check, judge, questions_seed
-from onnxlab.labs.exercise import LABS, exercise, lab, labs
+from onnxlab.labs.exercise import LABS, Exercise, exercise, lab, labs
 from onnxlab.labs.outcome import Outcome, Status
 from onnxlab.labs.producing import produce
 from onnxlab.labs.work import Work
@@ -67,6 +68,15 @@ def attempt(named: str, functions, seed: int = 0) -> Outcome:
     return check(record, dict(zip(record.answers, functions, strict=True)), seed)
 
 
+def produced(named: str, folder: Path) -> tuple[Exercise, Work]:
+    """What a right answer leaves in a folder, to be judged."""
+    _, record = exercise(named)
+    answers = dict(zip(record.answers, CONTRACTS[named].right[0], strict=True))
+    work = Work(folder, questions_seed(record, 5))
+    assert produce(record, answers, work).status is None
+    return record, work
+
+
 def told(outcome: Outcome) -> str:
     """Everything a learner reads."""
     texts = [outcome.message, outcome.where]
@@ -99,10 +109,7 @@ def test_right_answer_passes(named, number, seed):
 @pytest.mark.parametrize("named", CONTRACTS)
 def test_right_answer_passes_with_any_test_inputs(named, tmp_path):
     # A mark that depends on the seed of a run would be wrong for a whole class at once.
-    _, record = exercise(named)
-    answers = dict(zip(record.answers, CONTRACTS[named].right[0], strict=True))
-    work = Work(tmp_path, questions_seed(record, 5))
-    assert produce(record, answers, work).status is None
+    record, work = produced(named, tmp_path)
     for seed in range(40):
         for finding in judge(record, work, seed):
             assert finding.holds, f"seed {seed}: {finding.title}: {finding.message} {finding.difference}"
@@ -122,10 +129,7 @@ def test_wrong_answer_fails_with_its_message(named, answer: WrongAnswer, seed):
 
 @pytest.mark.parametrize("named", EXPECTED_CAN_REPLACE)
 def test_expected_model_is_a_right_answer(named, tmp_path):
-    _, record = exercise(named)
-    answers = dict(zip(record.answers, CONTRACTS[named].right[0], strict=True))
-    work = Work(tmp_path, questions_seed(record, 3))
-    assert produce(record, answers, work).status is None
+    record, work = produced(named, tmp_path)
     files = sorted(tmp_path.glob("*.onnx"))
     assert files
     for file in files:

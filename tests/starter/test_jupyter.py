@@ -1,6 +1,5 @@
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -9,15 +8,6 @@ import urllib.request
 import psutil
 import pytest
 from starter.environment import ROOT
-
-
-@pytest.fixture
-def taken():
-    """A port that somebody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        yield listener.getsockname()[1]
 
 
 def course(tmp_path, *options):

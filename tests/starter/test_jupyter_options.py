@@ -1,4 +1,3 @@
-import socket
 import sys
 from pathlib import Path
 
@@ -9,15 +8,6 @@ from starter.environment import Environment
 from starter import jupyter, jupyter_options
 
 HERE = Environment(Path(sys.prefix), Path(sys.executable), ours=False)
-
-
-@pytest.fixture
-def taken():
-    """A port that somebody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        yield listener.getsockname()[1]
 
 
 def test_options_go_to_jupyterlab_as_they_are():

@@ -65,6 +65,28 @@ def test_a_tab_of_an_earlier_start_is_told_of_once(pipe, capsys):
     assert rest == other
 
 
+NOT_THEIRS = """\
+[W 2026-11-21 17:54:45.227 ServerApp] No nbgrader_config.py file found (rerun with --debug)
+[NbGrader | WARNING] No nbgrader_config.py file found (rerun with --debug)
+[W 2026-11-21 17:54:48.975 ServerApp] Notebook notebooks/02_trace_and_script.ipynb is not trusted
+[IPKernelApp] WARNING | Kernel is running over TCP without encryption. All communication is sent in plain text
+[W 2026-11-21 17:54:50.039 ServerApp] The websocket_ping_timeout (90000) cannot be longer than 30000.
+    Setting websocket_ping_timeout=30000
+"""
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_warnings_about_nothing_that_a_learner_did_are_left_out(pipe, capsys, everything):
+    output = server_output.ServerOutput(pipe[0], everything=everything)
+    output.release()
+    other = "[W 2026-11-21 17:54:50.039 ServerApp] Notebook x.ipynb is not valid"
+    pipe[1].write((NOT_THEIRS + other + "\n").encode())
+    pipe[1].close()
+    output.finish()
+    said = capsys.readouterr().err.splitlines()
+    assert said == ([*NOT_THEIRS.splitlines(), other] if everything else [other])
+
+
 def test_a_closed_terminal_does_not_keep_the_server_waiting(pipe, monkeypatch):
     class Gone:
         def write(self, text):

@@ -47,7 +47,6 @@ def require_operators(
     *needed: str,
     without: Sequence[str] = (),
     look_at: str = "",
-    expected: bytes | None = None,
 ) -> None:
     """Require that operators are in a model, bodies included, and others are not.
 
@@ -56,7 +55,6 @@ def require_operators(
         *needed: Operators that have to be there.
         without: Operators that must not be there.
         look_at: What to look at if it does not hold.
-        expected: A model to lay beside it.
 
     Raises:
         Wrong: With the operators that are there.
@@ -68,10 +66,10 @@ def require_operators(
     there = ", ".join(dict.fromkeys(found)) or "no node at all"
     if missing := [name for name in needed if name not in found]:
         msg = f"There is no {' and no '.join(missing)} in the graph. It has {there}."
-        raise Wrong(msg, look_at, evidence=evidence(model, expected))
+        raise Wrong(msg, look_at, evidence=evidence(model))
     if unwanted := [name for name in without if name in found]:
         msg = f"The graph has {' and '.join(unwanted)}, which it should do without."
-        raise Wrong(msg, look_at, evidence=evidence(model, expected, *unwanted))
+        raise Wrong(msg, look_at, evidence=evidence(model, None, *unwanted))
 
 
 def require_dynamic(model: onnx.ModelProto, axes: Mapping[str, Iterable[int]]) -> None:
