@@ -19,8 +19,8 @@ _STALE = re.compile(
     r"|Couldn't authenticate WebSocket connection$"
     r"|Clearing invalid/expired login cookie )"
 )
-# Said at every start, about nothing that a learner did: the course's outputs were saved by its authors, kernels
-# listen to this machine only, and the others are about settings that nobody here has made.
+# Said at every start, about nothing that a learner did: the course's outputs were saved by its authors,
+# kernels listen to this machine only, and the others are about settings that nobody here has made.
 _NOT_THEIRS = re.compile(
     r"^\[W [\d-]+ [\d:.]+ \w+\] (?:Notebook \S+ is not trusted$"
     r"|No nbgrader_config\.py file found |The websocket_ping_timeout \(\d+\) cannot be longer )"
