@@ -24,16 +24,16 @@ Way: TypeAlias = Callable[[Path, str, list[Path]], float]
 _BARE = """
 import json, sys, tempfile, time
 from pathlib import Path
-from onnxlab.grading import student_task, warming
 from onnxlab.grading.catalogue import uses_exporter
-from onnxlab.grading.submission_cells import cells_of
-from onnxlab.grading.tasks import Task
-from onnxlab.labs.checking import judge, questions_seed
-from onnxlab.labs.exercise import lab
-from onnxlab.labs.work import Work
-warming.load()
+from onnxlab.grading.cells import cells_of
+from onnxlab.grading.worker import preloading, student
+from onnxlab.grading.worker.task import Task
+from onnxlab.labs.kit.checking import judge, questions_seed
+from onnxlab.labs.kit.exercise import lab
+from onnxlab.labs.kit.work import Work
+preloading.load()
 if uses_exporter(sys.argv[1], []):
-    warming.load_exporter()
+    preloading.load_exporter()
 exercises = lab(sys.argv[1]).exercises
 began = time.perf_counter()
 for path in sys.argv[2:]:
@@ -41,7 +41,7 @@ for path in sys.argv[2:]:
         folder = Path(name)
         (folder / "cells.json").write_text(json.dumps(cells_of(Path(path).read_bytes())))
         task = Task("0", "student", name, sys.argv[1], tuple(each.id for each in exercises), 1, None)
-        student_task.run(task, folder)
+        student.run(task, folder)
         for each in exercises:
             found = judge(each, Work(folder / each.id, questions_seed(each, 1)), 2)
             assert all(one.holds for one in found), each.id
@@ -57,8 +57,8 @@ points = {points}
 
 @test_case()
 def test_it(env):
-    from onnxlab.labs.checking import check
-    from onnxlab.labs.exercise import exercise
+    from onnxlab.labs.kit.checking import check
+    from onnxlab.labs.kit.exercise import exercise
 
     asked = exercise({name!r})[1]
     assert check(asked, {{answer: env[answer] for answer in asked.answers}}, 1).points == {points}
@@ -194,7 +194,7 @@ class Memory:
 
 _EXERCISES = """
 import sys
-from onnxlab.labs.exercise import lab
+from onnxlab.labs.kit.exercise import lab
 for each in lab(sys.argv[1]).exercises:
     print(each.id, each.points)
 """

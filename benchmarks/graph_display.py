@@ -5,7 +5,7 @@ that is seen, on a page that already has one such graph. Netron's two outside ad
 so that no network is measured. Beside the times: the longest pause of the notebook's page,
 the bytes left in the notebook, and the memory that twelve graphs take in a fresh kernel.
 
-    python benchmarks/graph_display.py [--runs 5] [--sizes 15 100 300 2000 10000]
+    python -m benchmarks.graph_display [--runs 5] [--sizes 15 100 300 2000 10000]
 """
 
 import argparse
@@ -22,12 +22,9 @@ import onnx
 from onnx import TensorProto, helper
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
-ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "tests" / "browser"), str(ROOT)]
-from graph_site import Notebook, Site, site  # noqa: E402 - the server of the tests
-from starter.checks import find_chromium  # noqa: E402
-
-from conftest import ARGUMENTS  # noqa: E402 - the browser of the tests
+from starter.checks import find_chromium
+from tests.support.graph_site import Notebook, Site, site
+from tests.support.jupyterlab import ARGUMENTS
 
 CELLS = {
     "graph()": "graph({path!r})",

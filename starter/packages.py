@@ -1,181 +1,125 @@
-"""Installing the pinned packages, with one line of progress and a diagnosis if it fails."""
+"""Installing the pinned packages with pip: with a line of progress, and a message if it fails.
 
-import queue
+They come from where pip is configured to look (an index, a mirror), or from a folder `wheelhouse` beside
+course.py, which `onnxlab class wheelhouse` makes: then nobody else is asked.
+"""
+
+import os
 import re
 import shutil
 import subprocess
-import tempfile
-import threading
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from starter import cpu_torch, wheelhouse
-from starter.console import Progress, Stop
-from starter.diagnosis import diagnosis
+from starter.console import Stop, show
 from starter.environment import ROOT, Environment, child_variables
 
-__all__ = ["SETS", "install"]
+__all__ = ["SETS", "install", "require_space"]
 
 SETS = {
-    "course": ("requirements.txt",),
-    "classroom": ("requirements.txt", "requirements-classroom.txt"),
-    "test": ("requirements.txt", "requirements-classroom.txt", "requirements-test.txt"),
+    "course": "requirements.txt",
+    "classroom": "requirements-classroom.txt",
+    "test": "requirements-test.txt",
 }
-"""Which files make up what a command needs."""
+"""What each command needs; each file holds all of the one before."""
 
-_GB = 1_000_000_000
-_LOG = "onnxlab-install.log"
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+"""PyTorch's own index of CPU builds: on Linux the ordinary one gives several gigabytes of CUDA."""
+
+# What pip says when something fails, what that means, and what to do.
+_REASONS = (
+    (r"No space left on device|Errno 28", "The disk is full.", "Free about 3 GB"),
+    (r"Connection|imed out|ProxyError|unreachable", "The package index did not answer.", "Check the network"),
+    (r"CERTIFICATE_VERIFY_FAILED", "The index's certificate was refused.", "Ask who runs the network"),
+    (r"No matching distribution", "The index has no such package for this Python.", "See pip's settings"),
+    (r"Permission denied|Errno 13", "A folder is not writable.", "Make the course's folder writable"),
+)
 
 
-def install(environment: Environment, name: str, progress: Progress) -> str:
-    """Install one set of requirements if it changed, and say what was done.
+def install(environment: Environment, name: str) -> str:
+    """Install what a command needs, unless it is there, and say what was done.
 
     Raises:
         Stop: The disk is too full, or pip failed.
     """
-    files = SETS[name]
-    digest = environment.digest(files)
-    stamp = environment.stamp
-    if stamp.get(name) == digest:
+    file = SETS[name]
+    if environment.digest(file) in environment.stamp:
         return "nothing to install"
-    resumed = stamp.get("interrupted") == name
-    # What is no longer certain is struck out first, so that an install that is cut off is not trusted.
-    environment.set_stamp({"interrupted": name})
-    drop_half_installed(environment)
-    log = environment.folder / _LOG
-    log.write_text("", encoding="utf-8")
-    pinned = pins("\n".join((ROOT / file).read_text(encoding="utf-8") for file in files))
-
-    offline = wheelhouse.pip_arguments()
-    wanted = cpu_torch.Choice() if offline else cpu_torch.choose(environment, pinned["torch"])
-    require_space(environment, needed=8 if wanted.cuda_expected else 3)
-    if wanted.arguments:
-        progress.show("the CPU build of torch")
-        run_pip(environment, wanted.arguments, log, progress, total=1, required=False)
-    # The last file names the ones before it.
-    run_pip(environment, [*offline, "-r", files[-1]], log, progress, total=len(pinned))
-
-    covered = [each for each, parts in SETS.items() if set(parts) <= set(files)]
-    environment.set_stamp({each: environment.digest(SETS[each]) for each in covered})
-    done = "installed from the folder wheelhouse" if offline else "installed"
-    return "the unfinished install was completed" if resumed else done
-
-
-def pins(text: str) -> dict[str, str]:
-    r"""Return the packages that a requirements file pins on every platform.
-
-    >>> pins("numpy==2.4.6  # via onnx\ncolorama==0.4.6 ; sys_platform == 'win32'\n-e .")
-    {'numpy': '2.4.6'}
-    """
-    return dict(re.findall(r"^([\w.-]+)==([\w.!]+)(?![^#\n]*;)", text, flags=re.MULTILINE))
-
-
-def require_space(environment: Environment, needed: int) -> None:
-    """Raise Stop if the disk has not the gigabytes that an install needs."""
-    rest = 0.5 if environment.has("torch") else needed
-    places = {environment.folder.parent: rest, Path(tempfile.gettempdir()): 0.3}
-    for place, gigabytes in places.items():
-        free = shutil.disk_usage(place).free / _GB
-        if free < gigabytes:
-            what = f"There is not enough free disk space in {place}."
-            why = f"The install needs about {gigabytes:g} GB there, and {free:.1f} GB are free."
-            raise Stop(what, why, "Free some space and run the same command again.")
-
-
-def drop_half_installed(environment: Environment) -> None:
-    """Take away the metadata of packages whose install was cut off, so that pip installs them again.
-
-    pip writes RECORD last. Without it files may be missing, though pip would take the package for installed.
-    """
-    for metadata in environment.metadata("*"):
-        if not (metadata / "RECORD").is_file():
+    environment.set_stamp([])  # an install that is cut off is not trusted, and goes on at the next start
+    whole = []
+    for metadata in environment.folder.glob("[lL]ib/**/site-packages/*.dist-info"):
+        if (metadata / "RECORD").is_file():
+            whole.append(metadata.name.partition("-")[0])
+        else:  # pip writes it last: files may be missing, though pip would take the package for installed
             shutil.rmtree(metadata, ignore_errors=True)
+    has_torch = "torch" in whole
+    require_space(environment.folder.parent, 0.5 if has_torch else 3)
+    log = environment.folder / "onnxlab-install.log"
+    wheels = ROOT / "wheelhouse"
+    offline = ["--no-index", "--find-links", str(wheels)] if any(wheels.glob("*.whl")) else []
+    text = (ROOT / file).read_text(encoding="utf-8")
+    torch = re.findall(r"^torch==[\w.]+", text, re.MULTILINE)
+    if torch and not has_torch and not offline and wants_cpu_torch(environment):
+        options = ["--no-deps", "--index-url", CPU_INDEX, "--retries", "0", "--timeout", "10"]
+        if _pip(environment, [*options, *torch], log)[0]:
+            require_space(environment.folder.parent, 8)  # the ordinary build brings CUDA
+    code, said = _pip(environment, [*offline, "-r", file], log, text.count("=="))
+    if code:
+        raise failure(said, log, offline=bool(offline))
+    environment.set_stamp(list(SETS.values())[: list(SETS.values()).index(file) + 1])
+    return "installed from the folder wheelhouse" if offline else "installed"
 
 
-def run_pip(
-    environment: Environment,
-    arguments: Sequence[str],
-    log: Path,
-    progress: Progress,
-    total: int,
-    *,
-    required: bool = True,
-) -> None:
-    """Run one pip install; its output goes to the log.
+def wants_cpu_torch(environment: Environment) -> bool:
+    """Tell whether torch is to come from the CPU index: not for a GPU, and not where pip is configured."""
+    if sys.platform != "linux" or shutil.which("nvidia-smi") or Path("/proc/driver/nvidia/version").exists():
+        return False
+    command = [str(environment.python), "-m", "pip", "config", "list"]
+    said = subprocess.run(command, capture_output=True, text=True, env=child_variables(environment)).stdout
+    return not re.search(r"(index-url|find-links|no-index)\s*=", said)
 
-    Raises:
-        Stop: pip failed, and the install was required.
-    """
+
+def require_space(place: Path, gigabytes: float) -> None:
+    """Raise Stop if the disk has not the gigabytes that an install needs."""
+    free = shutil.disk_usage(place).free / 1e9
+    if free < gigabytes:
+        what = f"There is not enough free disk space in {place}."
+        why = f"The install needs about {gigabytes:g} GB there, and {free:.1f} GB are free."
+        raise Stop(what, why, "Free some space and run the same command again.")
+
+
+def failure(said: str, log: Path, *, offline: bool = False) -> Stop:
+    """Return the message about a failed pip, from what it said."""
+    fits = [reason for pattern, *reason in _REASONS if re.search(pattern, said)]
+    why, then = fits[0] if fits else ("pip failed.", "Read the log")
+    if offline and "distribution" in said:
+        why = "The folder wheelhouse has no such package for this Python and system."
+        then = "Make one that has it (onnxlab class wheelhouse --help), or rename it to use the network"
+    errors = [line.strip() for line in said.splitlines() if line.strip().lower().startswith("error")]
+    why += f" pip said: {errors[-1][:160]}" if errors else ""
+    then += f", and run this again: it goes on where it stopped. Log: {log}"
+    return Stop("The packages could not be installed.", why, then)
+
+
+def _pip(environment: Environment, arguments: Sequence[str], log: Path, total: int = 1) -> tuple[int, str]:
+    """Run one pip install; return its exit code and what it said, which also goes to the log."""
     command = [str(environment.python), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
     command += ["--progress-bar", "off", *arguments]
-    variables = child_variables(environment) | {"PYTHONUNBUFFERED": "1"}
-    offline = "--no-index" in arguments
-    if offline:
-        variables = wheelhouse.pip_variables(variables)
-    pip = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=variables,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-    )
-    try:
-        began = "looking through the wheels" if offline else "asking the package index"
-        said = follow(pip, log, progress, total, began)
-        code = pip.wait()
-    except BaseException:
-        pip.terminate()
-        try:
-            pip.wait(10)
-        except subprocess.TimeoutExpired:
-            pip.kill()
-        raise
-    if code and required:
-        raise diagnosis("\n".join(said), log, offline=offline)
-
-
-def follow(pip: "subprocess.Popen[str]", log: Path, progress: Progress, total: int, began: str) -> list[str]:
-    """Copy pip's output to the log and show how far it is; return the lines."""
-    lines: queue.Queue[str | None] = queue.Queue()
-
-    def read() -> None:
+    variables = child_variables(environment) | {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
+    if "--no-index" in arguments:  # a person's settings may name other sources
+        command.append("--isolated")
+        variables["PIP_CONFIG_FILE"] = os.devnull
+    said, count, pipe, both = [], 0, subprocess.PIPE, subprocess.STDOUT
+    with (
+        log.open("a", encoding="utf-8", buffering=1) as file,
+        subprocess.Popen(command, cwd=ROOT, env=variables, encoding="utf-8", stdout=pipe, stderr=both) as pip,
+    ):
         for line in pip.stdout or ():
-            lines.put(line)
-        lines.put(None)
-
-    threading.Thread(target=read, daemon=True).start()
-    said: list[str] = []
-    seen, now = 0, began
-    with log.open("a", encoding="utf-8") as file:
-        while True:
-            try:
-                line = lines.get(timeout=0.5)
-            except queue.Empty:
-                line = ""
-            if line is None:
-                return said
-            if line:
-                file.write(line)
-                said.append(line.rstrip())
-                if re.match(r"(Collecting|Processing|Requirement already satisfied:) ", line):
-                    seen += 1
-                now = phase(line) or now
-            progress.show(f"{min(seen, total)} of {total} packages, {now}")
-
-
-def phase(line: str) -> str:
-    """Return what a line of pip's output says about where it is, or an empty string.
-
-    >>> phase("  Downloading torch-2.13.0-cp311-none-linux_x86_64.whl (196.5 MB)")
-    'downloading torch (196.5 MB)'
-    >>> phase("Installing collected packages: numpy, onnx")
-    'installing'
-    """
-    if match := re.match(r"\s*(Downloading|Using cached) ([\w.]+?)-\d\S* \((.*)\)", line):
-        return f"{'downloading' if match[1] == 'Downloading' else 'unpacking'} {match[2]} ({match[3]})"
-    if match := re.match(r"Collecting ([\w.-]+?)==", line):
-        return match[1]
-    return "installing" if line.startswith("Installing collected packages") else ""
+            file.write(line)
+            said.append(line)
+            if match := re.match(r"\s*(Collecting|Processing|Downloading|Installing) ([\w.]+)", line):
+                count += match[1] in ("Collecting", "Processing")
+                show(f"      {min(count, total)} of {total} packages, {match[1].lower()} {match[2]}")
+    show("")
+    return pip.returncode, "".join(said)

@@ -3,15 +3,16 @@
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+# Their tests take long and share nothing but what each worker makes once. A module of hundreds of them would
+# keep one worker busy long after the others have ended.
+ALONE = ("tests/browser/", "tests/labs/test_contract.py", "tests/labs/test_hostile_files.py")
+
 
 class ByNotebook(LoadScopeScheduling):
-    """A module or a notebook goes to one worker as a whole; a browser test, which takes long, goes alone.
-
-    A notebook's cells share a kernel. Browser tests share a server and a browser within each worker.
-    """
+    """A module, or a notebook with its one kernel, goes to one worker as a whole; tests in ALONE go alone."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid if nodeid.startswith("tests/browser/") else str(super()._split_scope(nodeid))
+        return nodeid if nodeid.startswith(ALONE) else str(super()._split_scope(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)

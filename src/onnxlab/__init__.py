@@ -13,53 +13,108 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
-    from onnxlab.display.atlas import atlas
-    from onnxlab.display.expectations import expect_error, expect_warning, quiet_exporters
-    from onnxlab.display.graph_view import graph
-    from onnxlab.display.lab_checks import check, hint, require
-    from onnxlab.display.lab_progress import progress
-    from onnxlab.display.prediction_grid import predict_grid
-    from onnxlab.display.predictions import predict
-    from onnxlab.display.tables import table
+    from onnxlab import digits, history, machine, operators, runtime, super_resolution
+    from onnxlab.exporters import symbolics
+    from onnxlab.exporters.export import Exporter, export
+    from onnxlab.exporters.silence import silenced
+    from onnxlab.model.query import dims, op_types, outline, summary
+    from onnxlab.notebook.atlas.view import atlas
+    from onnxlab.notebook.expectations import expect_error, expect_warning, quiet_exporters
+    from onnxlab.notebook.graph.view import graph
+    from onnxlab.notebook.labs.checks import case, check, hint, require
+    from onnxlab.notebook.labs.progress import progress
+    from onnxlab.notebook.live_note import live_note
+    from onnxlab.notebook.predict.prediction import predict, predict_grid
+    from onnxlab.notebook.slider import slider
+    from onnxlab.notebook.tables import table
+    from onnxlab.runtime.parity import compare, run
 
 __version__ = "0.1.0"
 __all__ = [
+    "Exporter",
     "atlas",
+    "case",
     "check",
+    "compare",
+    "digits",
+    "dims",
     "expect_error",
     "expect_warning",
+    "export",
     "graph",
     "hint",
+    "history",
+    "live_note",
+    "machine",
+    "op_types",
+    "operators",
+    "outline",
     "predict",
     "predict_grid",
     "progress",
     "quiet_exporters",
     "require",
+    "run",
+    "runtime",
+    "silenced",
+    "slider",
+    "summary",
+    "super_resolution",
+    "symbolics",
     "table",
 ]
 
+# Where each name lives. Chapters and labs know only the names: what is behind them may move.
 _HOME = {
-    "atlas": "atlas",
-    "check": "lab_checks",
-    "expect_error": "expectations",
-    "expect_warning": "expectations",
-    "graph": "graph_view",
-    "hint": "lab_checks",
-    "predict": "predictions",
-    "predict_grid": "prediction_grid",
-    "progress": "lab_progress",
-    "quiet_exporters": "expectations",
-    "require": "lab_checks",
-    "table": "tables",
+    # shown in a notebook
+    "atlas": "notebook.atlas.view",
+    "expect_error": "notebook.expectations",
+    "expect_warning": "notebook.expectations",
+    "graph": "notebook.graph.view",
+    "live_note": "notebook.live_note",
+    "predict": "notebook.predict.prediction",
+    "predict_grid": "notebook.predict.prediction",
+    "quiet_exporters": "notebook.expectations",
+    "slider": "notebook.slider",
+    "table": "notebook.tables",
+    # labs
+    "case": "notebook.labs.checks",
+    "check": "notebook.labs.checks",
+    "hint": "notebook.labs.checks",
+    "progress": "notebook.labs.progress",
+    "require": "notebook.labs.checks",
+    # models
+    "Exporter": "exporters.export",
+    "compare": "runtime.parity",
+    "dims": "model.query",
+    "export": "exporters.export",
+    "op_types": "model.query",
+    "outline": "model.query",
+    "run": "runtime.parity",
+    "silenced": "exporters.silence",
+    "summary": "model.query",
+}
+# What is rarely asked for is an attribute of one of these modules.
+_MODULES = {
+    "digits": "digits",
+    "history": "history",
+    "machine": "machine",
+    "operators": "operators",
+    "runtime": "runtime",
+    "super_resolution": "super_resolution",
+    "symbolics": "exporters.symbolics",
 }
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 (a module attribute can be anything)
-    """Load a learner's name at its first use: programs that only need facts never load widgets."""
-    if name not in _HOME:
+    """Load a learner's name at its first use: programs that only read models never load widgets."""
+    if name in _MODULES:
+        value: Any = importlib.import_module(f"onnxlab.{_MODULES[name]}")
+    elif name in _HOME:
+        value = getattr(importlib.import_module(f"onnxlab.{_HOME[name]}"), name)
+    else:
         msg = f"module 'onnxlab' has no attribute {name!r}"
         raise AttributeError(msg)
-    value = getattr(importlib.import_module(f"onnxlab.display.{_HOME[name]}"), name)
     globals()[name] = value
     return value
 

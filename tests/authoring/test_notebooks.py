@@ -5,6 +5,7 @@ import pytest
 
 from onnxlab.authoring import notebooks
 from onnxlab.authoring.notebooks import Kind, NotebookUnreadable
+from onnxlab.files import CannotWrite
 
 
 def test_all_folders_of_the_course_are_listed_in_reading_order(tmp_path, write_notebook):
@@ -61,7 +62,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(write_notebook,
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(notebooks.Path, "replace", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(CannotWrite, match="No space left"):
         notebooks.write(nbformat.v4.new_notebook(), path)
     assert path.read_bytes() == before
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]

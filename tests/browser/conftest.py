@@ -8,20 +8,11 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from lab import PATIENCE, Lab, end_lab, start_lab
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-from starter.checks import WITHOUT_BROWSER, find_chromium
 
-# Chromium in a container, and without the services it would otherwise look for.
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+from starter.checks import WITHOUT_BROWSER, find_chromium
+from tests.support.jupyterlab import ARGUMENTS, PATIENCE, Lab, end_lab, start_lab
+
 expect.set_options(timeout=PATIENCE)  # by itself it gives up after five seconds
 OUTCOME = pytest.StashKey[pytest.TestReport]()
 

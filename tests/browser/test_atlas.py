@@ -2,8 +2,9 @@
 
 import nbformat
 import pytest
-from lab import PATIENCE, Lab
 from playwright.sync_api import Page, expect
+
+from tests.support.jupyterlab import PATIENCE, Lab
 
 CELL = "from onnxlab import atlas\natlas(opset=20)"
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import nbformat
 import pytest
-from lab import ROOT, Lab
 from playwright.sync_api import Page
 
 from onnxlab.authoring.cleaning import METADATA
+from tests.support.jupyterlab import ROOT, Lab
 
 CHAPTERS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 TWO_NODES = """
@@ -20,9 +20,9 @@ two (float[1, 3] x) => (float[1, 3] y) { positive = Relu(x) y = Neg(positive) }
 
 
 def pictures(cell: dict[str, Any]) -> list[str]:
-    """Return the still pictures of the graphs that a cell put out."""
+    """Return the still pictures of the graphs that a cell put out; those in a slider have no live graph."""
     pages = [str(output.get("data", {}).get("text/html", "")) for output in cell.get("outputs", [])]
-    stills = "".join(page for page in pages if "onnxlab-still" in page)
+    stills = "".join(page for page in pages if "onnxlab-still" in page and "onnxlab-slider" not in page)
     found = re.findall(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)", stills)
     return [base64.b64decode(picture).decode() for picture in found]
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from graph_site import wait_until
-from lab import PATIENCE, end_server, free_port, wait_for_server
-from nbgrader_class import LAB, hand_in, named, notebook, small_course
 from playwright.sync_api import Browser, expect
 
 from onnxlab import cli
+from tests.support.graph_site import wait_until
+from tests.support.jupyterlab import PATIENCE, end_server, free_port, wait_for_server
+from tests.support.nbgrader_course import LAB, hand_in, named, notebook, small_course
 
 pytestmark = [
     pytest.mark.slow,

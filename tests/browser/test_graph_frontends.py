@@ -6,8 +6,9 @@ from urllib.parse import urlsplit
 
 import onnx
 import pytest
-from graph_site import Site, site, wait_until
 from playwright.sync_api import Browser, Page, expect
+
+from tests.support.graph_site import Site, site, wait_until
 
 LOOP = """
 <ir_version: 10, opset_import: ["": 18]>

@@ -1,18 +1,14 @@
 """What the live graph does on a page, and what a hostile model cannot do there."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import onnx
 import pytest
-from graph_site import Site, site, wait_until
 from playwright.sync_api import Browser, Frame, Page, expect
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "display"))
-from graph_models import chain, modules
-from test_graph_hostile import SCRIPTS, string_everywhere
+from tests.support.graph_models import SCRIPTS, chain, modules, string_everywhere
+from tests.support.graph_site import Site, site, wait_until
 
 IMPORT = "from onnxlab import graph"
 # Opens everything in the sidebar that can be opened.
@@ -33,7 +29,7 @@ STROKES = """boxes => boxes
   .map((box) => box.querySelector(':scope > .node-border').style.stroke)
   .filter(Boolean).length"""
 COUNT = """
-from onnxlab.display.graph_widget import GraphView
+from onnxlab.notebook.graph.widget import GraphView
 asked, answer = [], GraphView._answer
 def counting(self, widget, message, buffers):
     asked.append(message['kind'])
@@ -305,3 +301,17 @@ def test_the_caret_stays_in_the_notebook(server: Site, page: Page):
     page.wait_for_timeout(1_000)
     page.keyboard.type("1 + 1")
     expect(notebook.cells.nth(2).locator(".cm-content")).to_have_text("1 + 1")
+
+
+def test_a_small_graph_lives_beside_its_words_in_brackets_of_every_font(server: Site, page: Page):
+    notebook = server.new(page, [IMPORT, "graph('chain.onnx')"])
+    notebook.run(0)
+    (frame,) = notebook.run_graph(1)
+    expect(frame.locator("#canvas")).to_contain_text("<4\u00d74\u00d71\u00d71>")
+    words = page.locator("pre.onnxlab-words")
+    expect(words).to_contain_text("Relu    a -> b")
+    left, right = page.locator("iframe.onnxlab-graph").bounding_box(), words.bounding_box()
+    assert left
+    assert right
+    assert left["x"] + left["width"] <= right["x"]
+    assert left["width"] > 300

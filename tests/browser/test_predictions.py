@@ -2,8 +2,9 @@
 
 import nbformat
 import pytest
-from lab import KERNEL, Lab
 from playwright.sync_api import Page, expect
+
+from tests.support.jupyterlab import KERNEL, Lab
 
 QUESTION = (
     'from onnxlab import predict, predict_grid\nguess = predict("How often?", ["never", "once", "twice"])'

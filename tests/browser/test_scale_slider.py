@@ -1,8 +1,9 @@
 """Chapter 09: the slider of the scale factor runs the model and changes the picture."""
 
 import pytest
-from lab import Lab
 from playwright.sync_api import Page, expect
+
+from tests.support.jupyterlab import Lab
 
 CHAPTER = "notebooks/09_dynamic_resize.ipynb"
 

@@ -1,7 +1,7 @@
 """Submissions of lab 4 of every kind, each with the points it must get.
 
 Most replace the body of one answer, or put a cell before everything, in an otherwise right notebook: 15 points in
-all, 4 of them for asinh_symbolic. None may change another's points, or leave anything behind.
+all, 2 of them for asinh_symbolic. None may change another's points, or leave anything behind.
 """
 
 import json
@@ -16,7 +16,7 @@ __all__ = ["ADVERSARIES", "HONEST", "Adversary", "notebook_of"]
 ROOT = Path(__file__).parents[2]
 RIGHT = 'return g.op("Asinh", x)'
 WRONG = 'return g.op("Atan", x)'
-FULL, REST, NOTHING = 15, 11, 0
+FULL, REST, NOTHING = 15, 13, 0
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ _CHEATS = (
         REST,
         body=WRONG,
         before=(
-            "import numpy.testing, onnxlab.facts.counterexample as c, onnxlab.labs.judging as j\n"
+            "import numpy.testing, onnxlab.runtime.parity as c, onnxlab.labs.kit.judging as j\n"
             "numpy.testing.assert_allclose = lambda *a, **k: None\n"
             "c.smallest_counterexample = j.smallest_counterexample = lambda *a, **k: None"
         ),
@@ -242,8 +242,8 @@ _CHEATS = (
         REST,
         body=WRONG,
         before=(
-            "import onnxlab.labs.checking as k, onnxlab.grading.judging_task as t\n"
-            "from onnxlab.labs.outcome import Finding\n"
+            "import onnxlab.labs.kit.checking as k, onnxlab.grading.worker.judge as t\n"
+            "from onnxlab.labs.kit.outcome import Finding\n"
             "k.judge = t.judge = lambda e, w, s: tuple(Finding(p.title, True) for p in e.parts)"
         ),
     ),
@@ -262,7 +262,7 @@ _CHEATS = (
         "forges results at the end",
         NOTHING,
         body=WRONG,
-        after=_FORGE + ("import onnxlab.labs.exercise as e\nforge()\nos._exit(0)"),
+        after=_FORGE + ("import onnxlab.labs.kit.exercise as e\nforge()\nos._exit(0)"),
     ),
     Adversary(
         "writes into the package",

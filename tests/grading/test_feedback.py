@@ -4,12 +4,12 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from graded_class import EXERCISES, HOSTILE, LAB, SCRIPT, evidence, outcomes, submission
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.grading.feedback import write_feedback
-from onnxlab.grading.intake import safe_name
-from onnxlab.grading.ledger import Ledger
+from onnxlab.grading.reports.feedback import write_feedback
+from onnxlab.grading.results import Ledger
+from onnxlab.grading.submissions import safe_name
+from tests.support.graded_class import EXERCISES, HOSTILE, LAB, SCRIPT, evidence, outcomes, submission
 
 SEED = 987654321012
 STUDENTS = ["ada", "bob", *HOSTILE]

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from onnxlab.grading.intake import LARGEST, CannotRead, Intake, NoSubmissions, find, read, safe_name
-from onnxlab.grading.submission_cells import NotebookUnreadable
+from onnxlab.grading.cells import LARGEST, CannotRead, NotebookUnreadable, read
+from onnxlab.grading.submissions import Intake, NoSubmissions, find, safe_name
 
 LABS = ("lab01_control_flow", "lab04_asinh", "lab14_other")
 DATA = b'{"cells": []}'
@@ -172,7 +172,7 @@ def test_unreadable_is_a_submission_all_the_same(tmp_path):
 def test_unreadable_has_a_digest_of_its_own(tmp_path, monkeypatch):
     put(tmp_path, "ada/lab04_asinh.ipynb")
 
-    def denied(*_):
+    def denied(*_, **__):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "open", denied)

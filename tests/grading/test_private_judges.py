@@ -1,28 +1,28 @@
 """An instructor's own judges: they count, they are seen by nobody, and their faults are nobody's mark."""
 
-import json
+import contextlib
 import re
+import sqlite3
 import sys
 from pathlib import Path
 
 import pytest
-from adversaries import FULL, HONEST, REST, Adversary, notebook_of
 
 from onnxlab import cli
 from onnxlab.errors import OnnxLabError
-from onnxlab.grading.intake import find
-from onnxlab.grading.ledger import Ledger, facts
-from onnxlab.grading.levels import Limits
-from onnxlab.grading.private_judges import NONE
-from onnxlab.grading.private_parts import expected, parts_in, read_judges
+from onnxlab.grading.private_judges import NONE, expected, parts_in, read_judges
+from onnxlab.grading.results import Ledger, facts
 from onnxlab.grading.run import grade
-from onnxlab.labs.checking import check
-from onnxlab.labs.exercise import exercise
-from onnxlab.labs.outcome import Wrong
+from onnxlab.grading.submissions import find
+from onnxlab.labs.kit.checking import check
+from onnxlab.labs.kit.exercise import exercise
+from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.sandbox.levels import Limits
+from tests.grading.adversaries import FULL, HONEST, REST, Adversary, notebook_of
 
 MINE = """
-from onnxlab.labs.exercise import Part
-from onnxlab.labs.outcome import Wrong
+from onnxlab.labs.kit.exercise import Part
+from onnxlab.labs.kit.outcome import Wrong
 
 SECRET = "UNHEARD-OF"
 
@@ -36,7 +36,7 @@ PARTS = {"asinh-symbolic": [Part("one node is enough", one_node)]}
 """
 BROKEN = MINE.replace("if len", "1 / 0\n    if len")
 LIMITS = Limits(wall=120.0, cpu=60, memory=700)
-linux = pytest.mark.skipif(sys.platform != "linux", reason="the warm process needs Linux")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="the fork server needs Linux")
 DIRECT, ROUNDABOUT = (each for each in HONEST[:2])
 # Looks for two texts in everything that its process can write to: one that is there, and the judges' own.
 SEARCH = """
@@ -70,11 +70,9 @@ def submitted(folder, *students: Adversary):
 
 
 def points(out) -> dict[str, int]:
-    found = dict[str, int]()
-    for line in (out / "results.jsonl").read_text().splitlines():
-        if "row" in (row := json.loads(line)):
-            found[row["student"]] = found.get(row["student"], 0) + row["points"]
-    return found
+    with contextlib.closing(sqlite3.connect(out / "results.sqlite")) as base:
+        asked = "SELECT CAST(student AS TEXT), sum(points) FROM result GROUP BY student"
+        return dict(base.execute(asked).fetchall())
 
 
 def test_a_part_is_added_and_the_course_s_own_are_asked_the_same(tmp_path):
@@ -154,7 +152,7 @@ def test_a_private_part_decides_and_nothing_of_it_is_shown_but_its_title(tmp_pat
     arguments = ["grade", str(folder), "--out", str(out), "--jobs", "1", "--time", "120"]
     assert cli.main([*arguments, "--judges", str(written(tmp_path, MINE))]) == 0
     assert points(out) == {DIRECT.name: FULL, ROUNDABOUT.name: REST}
-    texts = [path.read_text("utf-8") for path in out.rglob("*") if path.is_file()]
+    texts = [path.read_text("utf-8", "replace") for path in out.rglob("*") if path.is_file()]
     assert any("one node is enough" in text for text in texts)
     assert not any("UNHEARD" in text or "def one_node" in text for text in texts)
     capsys.readouterr()

@@ -1,18 +1,14 @@
-"""The table of grades, the counts, the class summary and Gradescope's file."""
+"""The table of grades, the counts and the class summary."""
 
 import csv
 import io
-import json
-import re
 
 import pytest
-from graded_class import EXERCISES, HOSTILE, LAB, SCRIPT, outcomes, submission
 
-from onnxlab.grading.gradescope import gradescope_results, write_gradescope
-from onnxlab.grading.ledger import Graded, Ledger
-from onnxlab.grading.results import NOT_GRADED, NOT_SUBMITTED, Counts, count, write_grades
-from onnxlab.grading.summary import standings, summary_html, summary_text, write_summary
-from onnxlab.labs.outcome import Status
+from onnxlab.grading.grades import NOT_GRADED, NOT_SUBMITTED, Counts, count, write_grades
+from onnxlab.grading.reports.summary import standings, summary_html, summary_text, write_summary
+from onnxlab.grading.results import Graded, Ledger
+from tests.support.graded_class import EXERCISES, HOSTILE, LAB, SCRIPT, outcomes, submission
 
 POSSIBLE = sum(each.points for each in EXERCISES)
 STUDENTS = ["ada", "bob", *HOSTILE]
@@ -117,28 +113,3 @@ def test_summary_page(tmp_path, rows):
     assert text.count('class="bar"') == len(EXERCISES) + 2
     assert "12345678901" not in text
     assert summary_html([])
-
-
-def test_gradescope(tmp_path, rows):
-    own = [row for row in rows if row.student == "bob"]
-    write_gradescope(tmp_path / "results.json", own)
-    text = (tmp_path / "results.json").read_text("utf-8")
-    assert "12345678901" not in text
-    found = json.loads(text)
-    assert found["score"] == sum(test["score"] for test in found["tests"])
-    assert sum(test["max_score"] for test in found["tests"]) == POSSIBLE
-    assert (found["stdout_visibility"], found["output_format"]) == ("hidden", "text")
-    assert found["execution_time"] == 2
-    names = {"score", "execution_time", "output", "output_format", "test_output_format", "tests"}
-    assert found.keys() == names | {"visibility", "stdout_visibility"}
-    for test, row in zip(found["tests"], own, strict=True):
-        assert test["status"] == ("passed" if row.status == Status.PASSED else "failed")
-        assert row.exercise in test["name"]
-        assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e]", test["output"])
-    assert gradescope_results([], "No notebook was found.") | {"tests": 0} == {
-        **found,
-        "score": 0,
-        "execution_time": 0,
-        "output": "No notebook was found.",
-        "tests": 0,
-    }

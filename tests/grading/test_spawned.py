@@ -1,20 +1,21 @@
 """Grading where no process is forked and nothing confined, as on macOS and Windows; tried on any system."""
 
 import pytest
-from adversaries import Adversary, notebook_of
 
 from onnxlab import cli
-from onnxlab.grading import levels, pool
-from onnxlab.grading.intake import find
-from onnxlab.grading.ledger import Ledger, facts
-from onnxlab.grading.levels import Limits
-from onnxlab.grading.pool import Forks, Processes, processes
+from onnxlab.grading.results import Ledger, facts
 from onnxlab.grading.run import grade
+from onnxlab.grading.submissions import find
+from onnxlab.grading.worker import client
+from onnxlab.grading.worker.client import Forks, Processes, processes
+from onnxlab.sandbox import levels
+from onnxlab.sandbox.levels import Limits
+from tests.grading.adversaries import Adversary, notebook_of
 
 pytestmark = pytest.mark.slow
 CLASS = (
     Adversary("right", 15),
-    Adversary("one wrong", 11, body='return g.op("Atan", x)'),
+    Adversary("one wrong", 13, body='return g.op("Atan", x)'),
     Adversary("ends its process", 0, before="import os\nos._exit(0)"),
 )
 
@@ -54,7 +55,7 @@ def test_a_notebook_that_never_ends_is_left(tmp_path):
 def test_the_instructor_is_told_what_is_missing(tmp_path, monkeypatch, capsys):
     hand_in(tmp_path / "class", CLASS[:1])
     command = ["grade", str(tmp_path / "class"), "--out", str(tmp_path / "out"), "--jobs", "1"]
-    monkeypatch.setattr(pool, "can_fork", lambda: False)
+    monkeypatch.setattr(client, "can_fork", lambda: False)
     assert isinstance(processes(fork=True), Forks)
     assert not isinstance(processes(), Forks)
     levels.available.cache_clear()

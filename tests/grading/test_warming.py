@@ -1,4 +1,4 @@
-"""What a warm process has loaded, and that having it loaded changes nothing. Each in a Python of its own."""
+"""What a fork server has loaded, and that having it loaded changes nothing. Each in a Python of its own."""
 
 import json
 import os
@@ -7,21 +7,21 @@ import sys
 
 import pytest
 
-from onnxlab.labs.exercise import LABS
+from onnxlab.labs.kit.exercise import LABS
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(sys.platform != "linux", reason="a warm process forks, on Linux"),
+    pytest.mark.skipif(sys.platform != "linux", reason="a fork server forks, on Linux"),
 ]
 _LOADED = """
 import json, os, sys
 from pathlib import Path
-from onnxlab.grading import judging_task, student_task, warming
-from onnxlab.grading.submission_cells import cells_of
-from onnxlab.grading.tasks import CELLS, SECRET, JUDGES, Task
-from onnxlab.labs.exercise import labs
-warming.load()
-warming.load_exporter()
+from onnxlab.grading.worker import judge, preloading, student
+from onnxlab.grading.cells import cells_of
+from onnxlab.grading.worker.task import CELLS, SECRET, JUDGES, Task
+from onnxlab.labs.kit.exercise import labs
+preloading.load()
+preloading.load_exporter()
 work = Path(sys.argv[1])
 for lab in labs():
     folder = work / lab.name
@@ -29,7 +29,7 @@ for lab in labs():
     cells = cells_of(Path(sys.argv[2], f"{lab.name}.ipynb").read_bytes())
     (folder / CELLS).write_text(json.dumps(cells))
     ids = tuple(each.id for each in lab.exercises)
-    for kind, run in (("student", student_task.run), ("judge", judging_task.run)):
+    for kind, run in (("student", student.run), ("judge", judge.run)):
         (folder / SECRET).write_text("7")
         (folder / JUDGES).write_text("")
         if not os.fork():
@@ -42,8 +42,8 @@ for lab in labs():
 """
 _EXPORTS = """
 import functools, sys, torch
-from onnxlab.facts.export import Exporter, export
-from onnxlab.grading import warming
+from onnxlab.exporters.export import Exporter, export
+from onnxlab.grading.worker import preloading
 from onnxscript import opset18 as op
 
 class Asinh(torch.nn.Module):
@@ -58,8 +58,8 @@ def written(**options):
 
 written()  # the first one numbers its nodes differently from all later ones, if it does
 plain = written()
-warming.load()
-warming.load_exporter()
+preloading.load()
+preloading.load_exporter()
 table = {torch.ops.aten.asinh.default: translated}
 assert written() == plain
 other = written(custom_translation_table=table)
@@ -69,13 +69,14 @@ assert written(custom_translation_table=table) == other
 """
 _THREADS = """
 import os
-from onnxlab.grading import huge_pages, warming
-warming.load()
+from onnxlab.grading.worker import preloading
+preloading.load()
+preloading.load_exporter()
+assert len(os.listdir("/proc/self/task")) == 1  # tqdm, where it is installed, starts one in an export
 import numpy
 import onnxruntime as ort
-from onnxlab.labs.judging import expected_model
+from onnxlab.labs.kit.judging import expected_model
 model = expected_model('<ir_version: 8, opset_import: ["" : 9]> g (float[N] x) => (float[N] y) {y = Sin(x)}')
-kept = bytes(range(256)) * 40_000
 sessions = [ort.InferenceSession(model) for _ in range(5)]
 assert len(os.listdir("/proc/self/task")) == 1
 asked = ort.SessionOptions()
@@ -83,8 +84,6 @@ asked.intra_op_num_threads = 3
 sessions.append(ort.InferenceSession(model, asked, providers=["CPUExecutionProvider"]))
 assert len(os.listdir("/proc/self/task")) == 3
 assert sessions[0].run(None, {"x": numpy.zeros(1, "float32")})[0] == [0.0]
-huge_pages.use_huge_pages()
-assert kept == bytes(range(256)) * 40_000
 """
 
 
@@ -113,5 +112,5 @@ def test_exports_stay_as_they_are():
     run(_EXPORTS)
 
 
-def test_a_session_works_in_the_thread_that_calls_it_unless_told_otherwise():
+def test_a_fork_server_has_one_thread_and_a_session_works_in_the_one_that_calls_it():
     run(_THREADS)

@@ -1,10 +1,10 @@
 """Right and wrong answers for lab 1."""
 
 import torch
-from lab_answers import Contract, WrongAnswer
 from torch._higher_order_ops.while_loop import while_loop
 
-from onnxlab.labs.outcome import Status
+from onnxlab.labs.kit.outcome import Status
+from tests.support.labs import Contract, WrongAnswer
 
 
 class Stepping(torch.nn.Module):
@@ -85,6 +85,82 @@ class ForgetsItsState(Stepping):
         return y
 
 
+class MaskedForThousands(Stepping):
+    """The Loop always goes round 4,100 times."""
+
+    def forward(self, x, n: int):
+        for i in range(4100):
+            x = torch.where(torch.tensor(i < n), self.step(x), x)
+        return x
+
+
+class AtMostAThousand(Stepping):
+    def forward(self, x, n: int):
+        for _ in range(min(n, 1000)):
+            x = self.step(x)
+        return x
+
+
+class IdleLoop(Stepping):
+    """The rounds are written out and masked; a Loop that changes nothing stands beside them."""
+
+    def forward(self, x, n):
+        start = torch.zeros((), dtype=torch.int64), torch.zeros(())
+        idle = while_loop(lambda i, y: i < n, lambda i, y: (i + 1, y * 1.0), start)[1]
+        for i in range(12):
+            x = torch.where(i < n, self.step(x), x)
+        return x + idle
+
+
+class IdleBesideMasked(Stepping):
+    """One Loop counts to n and changes nothing, another one has a fixed end."""
+
+    def forward(self, x, n: int):
+        rounds = 0
+        for _ in range(n):
+            rounds += 1
+        for i in range(4100):
+            x = torch.where(torch.tensor(i < rounds), self.step(x), x)
+        return x
+
+
+class OnlyTheTurn(Stepping):
+    """Takes the first layer of the step for the whole of it."""
+
+    def forward(self, x, n: int):
+        for _ in range(n):
+            x = self.step.turn(x)
+        return x
+
+
+class OneRoundMoreWhenOdd(Stepping):
+    def forward(self, x, n: int):
+        for _ in range(n // 2):
+            x = self.step(self.step(x))
+        return x
+
+
+class InTwosAndARest(Stepping):
+    def forward(self, x, n: int):
+        for _ in range(n // 2):
+            x = self.step(self.step(x))
+        if n % 2 == 1:
+            x = self.step(x)
+        return x
+
+
+class LoopInABranch(Stepping):
+    def forward(self, x, n: int):
+        if n > 0:
+            for _ in range(n):
+                x = self.step(x)
+        return x
+
+
+def frozen(step):
+    return torch.jit.freeze(torch.jit.script(Counted(step).eval()))
+
+
 def traced(step):
     return torch.jit.trace(CountedTensor(step), (torch.rand(2, 4), torch.tensor(2)))
 
@@ -144,6 +220,138 @@ class TracedWithScript(torch.nn.Module):
         return scripted_branch(x)
 
 
+class NanFirst(torch.nn.Module):
+    """A case for nan before the others: three branches."""
+
+    def forward(self, x):
+        mean = x.mean()
+        if bool(mean.isnan()):
+            return x.abs() + 1
+        if bool(mean > 0):
+            return x - mean
+        return x.abs() + 1
+
+
+class TwoIfs(torch.nn.Module):
+    def forward(self, x):
+        mean = x.sum() / x.numel()
+        y = x
+        if bool(mean > 0):
+            y = x - mean
+        if not bool(mean > 0):
+            y = x.abs() + 1
+        return y
+
+
+class CondPicks(torch.nn.Module):
+    """Both sides are computed; the If picks one."""
+
+    def forward(self, x):
+        mean = x.mean()
+        sides = x - mean, x.abs() + 1
+        return torch.cond(mean > 0, lambda a, b: a.clone(), lambda a, b: b.clone(), sides)
+
+
+class ScriptPicks(torch.nn.Module):
+    def forward(self, x):
+        mean = x.mean()
+        centred, folded = x - mean, x.abs() + 1
+        if bool(mean > 0):
+            y = centred
+        else:
+            y = folded
+        return y
+
+
+class CondPicksHalf(torch.nn.Module):
+    """One side is computed in its branch, the other one always."""
+
+    def forward(self, x):
+        centred = x - x.mean()
+        return torch.cond(x.mean() > 0, lambda x, c: c.clone(), lambda x, c: x.abs() + 1, (x, centred))
+
+
+class IdleCond(torch.nn.Module):
+    """`where` does the work; what the If gives is nothing."""
+
+    def forward(self, x):
+        positive = x.mean() > 0
+        one = torch.cond(positive, lambda x: torch.ones_like(x), lambda x: torch.ones_like(x) + 0, (x,))
+        return torch.where(positive, x - x.mean(), x.abs() + 1) * one
+
+
+class CondForTheSign(torch.nn.Module):
+    """The If decides; both sides are computed after it."""
+
+    def forward(self, x):
+        mean = x.mean()
+        positive = torch.cond(mean > 0, lambda m: m.abs() + 1, lambda m: m.abs() * 0 - 1, (mean,))
+        return torch.where(positive > 0, x - mean, x.abs() + 1)
+
+
+class ScriptForTheSign(torch.nn.Module):
+    def forward(self, x):
+        positive = torch.zeros(1)
+        if bool(x.mean() > 0):
+            positive = positive + 1
+        return torch.where(positive > 0, x - x.mean(), x.abs() + 1)
+
+
+class WhereInBothBranches(torch.nn.Module):
+    def forward(self, x):
+        def both(x):
+            return torch.where(x.mean() > 0, x - x.mean(), x.abs() + 1)
+
+        return torch.cond(x.mean() > 0, both, lambda x: both(x) + 0, (x,))
+
+
+class CondAboveALittle(torch.nn.Module):
+    """Takes a mean near zero for zero."""
+
+    def forward(self, x):
+        return torch.cond(x.mean() > 1e-6, lambda x: x - x.mean(), lambda x: x.abs() + 1, (x,))
+
+
+class CondRounded(torch.nn.Module):
+    def forward(self, x):
+        mean = x.mean()
+        return torch.cond((mean * 1e4).round() >= 1e-4, lambda x: x - x.mean(), lambda x: x.abs() + 1, (x,))
+
+
+class NanCountsAsPositive(torch.nn.Module):
+    def forward(self, x):
+        if bool(x.mean() <= 0):
+            return x.abs() + 1
+        return x - x.mean()
+
+
+class BySum(torch.nn.Module):
+    """Asks the first number, not the mean."""
+
+    def forward(self, x):
+        return torch.cond(x[0] > 0, lambda x: x - x.mean(), lambda x: x.abs() + 1, (x,))
+
+
+def counting_calls(first, second):
+    calls = []
+
+    def branch_on_data(exporter):
+        calls.append(exporter)
+        return script_branch() if (len(calls) % 2 == 1) is first else Cond()
+
+    return branch_on_data
+
+
+def first_call_only():
+    calls = []
+
+    def branch_on_data(exporter):
+        calls.append(exporter)
+        return script_branch() if len(calls) == 1 else Cond()
+
+    return branch_on_data
+
+
 def choosing(for_torchscript, for_torch_export):
     return lambda exporter: for_torchscript() if exporter == "TorchScript" else for_torch_export()
 
@@ -154,11 +362,29 @@ def script_branch():
 
 CONTRACTS = {
     "loop-count-as-input": Contract(
-        right=((scripted(Counted),), (scripted(Downwards),), (scripted(CountedTensor),), (WhileLoop,)),
+        right=(
+            (scripted(Counted),),
+            (scripted(Downwards),),
+            (scripted(CountedTensor),),
+            (WhileLoop,),
+            (frozen,),
+            (scripted(InTwosAndARest),),
+            (scripted(LoopInABranch),),
+        ),
         wrong=(
             WrongAnswer("traced: the count is baked", (traced,), "The input 'n' does not reach the result"),
             WrongAnswer("written out and masked", (Masked,), "There is no Loop in the graph"),
             WrongAnswer("a loop of fixed length, masked", (scripted(MaskedLoop),), "Up to which n"),
+            WrongAnswer(
+                "4,100 masked rounds", (scripted(MaskedForThousands),), "nothing of n reaches its end"
+            ),
+            WrongAnswer("at most a thousand rounds", (scripted(AtMostAThousand),), "Up to which n"),
+            WrongAnswer("a Loop without work", (IdleLoop,), "it does no work"),
+            WrongAnswer(
+                "two Loops, one without work", (scripted(IdleBesideMasked),), "nothing of n reaches its end"
+            ),
+            WrongAnswer("a part of the step", (scripted(OnlyTheTurn),), "Follow the rounds"),
+            WrongAnswer("rounds in twos", (scripted(OneRoundMoreWhenOdd),), "for n = 0, 1, 2"),
             WrongAnswer("runs at least once", (scripted(AtLeastOnce),), "what is left of x when n is 0"),
             WrongAnswer("forgets its state", (scripted(ForgetsItsState),), "int64[]"),
             WrongAnswer("a Python loop for torch.export", (CountedTensor,), "range(int(n))", Status.ERROR),
@@ -172,6 +398,8 @@ CONTRACTS = {
         right=(
             (choosing(script_branch, Cond),),
             (choosing(TracedWithScript, CondWithMethods),),
+            (choosing(lambda: torch.jit.script(NanFirst()), Cond),),
+            (choosing(lambda: torch.jit.script(TwoIfs()), CondWithMethods),),
         ),
         wrong=(
             WrongAnswer("traced: one side is left", (choosing(Branch, Cond),), "There is no If in the graph"),
@@ -191,6 +419,49 @@ CONTRACTS = {
             WrongAnswer(
                 "the sides swapped", (choosing(script_branch, CondSwapped),), "Which side belongs to the mean"
             ),
+            WrongAnswer(
+                "cond as a picker", (choosing(script_branch, CondPicks),), "is computed before the If"
+            ),
+            WrongAnswer(
+                "a script as a picker",
+                (choosing(lambda: torch.jit.script(ScriptPicks()), Cond),),
+                "is computed before the If",
+            ),
+            WrongAnswer(
+                "one side is always computed",
+                (choosing(script_branch, CondPicksHalf),),
+                "is computed before the If",
+            ),
+            WrongAnswer(
+                "where beside an idle If", (choosing(script_branch, IdleCond),), "it is computed after it"
+            ),
+            WrongAnswer(
+                "an If for where's condition",
+                (choosing(script_branch, CondForTheSign),),
+                "it is computed after it",
+            ),
+            WrongAnswer(
+                "a script's If for where's condition",
+                (choosing(lambda: torch.jit.script(ScriptForTheSign()), Cond),),
+                "it is computed after it",
+            ),
+            WrongAnswer(
+                "where in both branches",
+                (choosing(script_branch, WhereInBothBranches),),
+                "does not give the other side",
+            ),
+            WrongAnswer(
+                "a mean above a little", (choosing(script_branch, CondAboveALittle),), "Which side belongs"
+            ),
+            WrongAnswer("a rounded mean", (choosing(script_branch, CondRounded),), "Which side belongs"),
+            WrongAnswer(
+                "nan counts as positive",
+                (choosing(lambda: torch.jit.script(NanCountsAsPositive()), Cond),),
+                "nan",
+            ),
+            WrongAnswer("the first number for the mean", (choosing(script_branch, BySum),), "Which side"),
+            WrongAnswer("counts its calls", (counting_calls(True, False),), "call 2"),
+            WrongAnswer("looks at its first call", (first_call_only(),), "call 2"),
             WrongAnswer(
                 "only one exporter",
                 (choosing(script_branch, lambda: None),),

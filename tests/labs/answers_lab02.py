@@ -2,9 +2,9 @@
 
 import numpy as np
 import torch
-from lab_answers import Contract, WrongAnswer
 
-from onnxlab.labs.outcome import Status
+from onnxlab.labs.kit.outcome import Status
+from tests.support.labs import Contract, WrongAnswer
 
 
 def by_sets(cases):
@@ -72,6 +72,75 @@ def odd(cases):
     return {3: {None: [1]}, "image": {"a": {}}}
 
 
+def named(template):
+    """A right answer with names of another kind."""
+    return lambda cases: {
+        name: {axis: template.format(name, axis) for axis in found} for name, found in by_sets(cases).items()
+    }
+
+
+def only_some_axes(*axes):
+    return lambda cases: {
+        name: {axis: label for axis, label in found.items() if axis in axes}
+        for name, found in by_sets(cases).items()
+    }
+
+
+def but_channels(cases):
+    """Leaves out axis 1 of what has four axes: "the channels"."""
+    return {
+        name: {axis: label for axis, label in found.items() if axis != 1 or len(cases[0][name]) != 4}
+        for name, found in by_sets(cases).items()
+    }
+
+
+def but_last_two(cases):
+    """Leaves out the last two axes together where there are three."""
+    return {
+        name: {axis: label for axis, label in found.items() if len(cases[0][name]) != 3 or axis == 0}
+        for name, found in by_sets(cases).items()
+    }
+
+
+def growing(cases):
+    """Takes an axis for dynamic if a later case is larger than the first."""
+    axes = {}
+    for name, shape in cases[0].items():
+        for axis in range(len(shape)):
+            if max(case[name][axis] for case in cases) > shape[axis]:
+                axes.setdefault(name, {})[axis] = f"{name}_{axis}"
+    return axes
+
+
+def shared_by(key):
+    """Axes whose sizes have the same key share a name."""
+
+    def dynamic_axes_for(cases):
+        return {
+            name: {axis: f"size_{key([case[name][axis] for case in cases])}" for axis in found}
+            for name, found in by_sets(cases).items()
+        }
+
+    return dynamic_axes_for
+
+
+def two_cases(cases):
+    return by_sets(cases[:2])
+
+
+def three_cases(cases):
+    return by_sets(cases[:3])
+
+
+def first_input(cases):
+    return dict(list(by_sets(cases).items())[:1])
+
+
+def remembering(cases, axes={}):  # noqa: B006 - the slip of a default that is made once
+    axes |= by_sets(cases)
+    return axes
+
+
 class Repaired(torch.nn.Module):
     def __init__(self, model):
         super().__init__()
@@ -95,6 +164,70 @@ class WithCond(Repaired):
     def forward(self, x):
         several = torch.arange(x.shape[0]).sum() > 0
         return torch.cond(several, lambda s: s - s.mean(0), lambda s: s.clone(), (self.score(x),))
+
+
+class WithMask(Repaired):
+    """The mean is 0 for one row, by a choice: no product with 0, which makes nan of an infinity."""
+
+    def forward(self, x):
+        scores = self.score(x)
+        count = x.new_ones(x.shape[0]).sum()
+        mean = scores.sum(0) / count
+        return scores - torch.where(count > 1, mean, torch.zeros_like(mean))
+
+
+class RowsThatDiffer(Repaired):
+    """Takes rows that are all equal for one row."""
+
+    def forward(self, x):
+        scores = self.score(x)
+        several = ((x - x[:1]).abs().sum() > 0) | x.isnan().any()
+        return torch.where(several, scores - scores.mean(0), scores)
+
+
+class RowsThatAreNotZero(Repaired):
+    """Counts the rows by what stands in them."""
+
+    def forward(self, x):
+        scores = self.score(x)
+        several = (x != 0).any(1).float().sum() > 1
+        return torch.where(several, scores - scores.mean(0), scores)
+
+
+class CountedByItself(Repaired):
+    """x / x is 1, but for 0, infinities and nan."""
+
+    def forward(self, x):
+        scores = self.score(x)
+        count = ((x[:, 0] + 1e-30) / (x[:, 0] + 1e-30)).sum()
+        return torch.where(count > 1, scores - scores.mean(0), scores)
+
+
+class MeanWithoutNan(Repaired):
+    def forward(self, x):
+        scores = self.score(x)
+        mean = torch.where(scores.isnan(), torch.zeros_like(scores), scores).mean(0)
+        return torch.where(torch.ones_like(x[:, :1]).sum() > 1, scores - mean, scores)
+
+
+class Slices(Repaired):
+    """The loop with slices, empty beyond the last row: right for twenty rows."""
+
+    def forward(self, x):
+        scores = self.score(x)
+        total = sum(scores[i : i + 1].sum(0) for i in range(20))
+        count = torch.ones_like(x[:, 0]).sum()
+        return torch.where(count > 1, scores - total / count, scores)
+
+
+class Spread(Repaired):
+    """Decides by the spread of the scores."""
+
+    def forward(self, x):
+        scores = self.score(x)
+        spread = scores.max() - scores.min() + (x.amax(0) - x.amin(0)).sum()
+        several = (x.amax(0) - x.amin(0)).sum() > spread * 1e-9
+        return torch.where(several, scores - scores.mean(0), scores)
 
 
 class KeepsTheIf(Repaired):
@@ -135,21 +268,54 @@ class Misspelt(Repaired):
 
 CONTRACTS = {
     "dynamic-axes-for": Contract(
-        right=((by_sets,), (by_differences,), (shared_names,)),
+        right=(
+            (by_sets,),
+            (by_differences,),
+            (shared_names,),
+            (named("{}-{}"),),
+            (named("{1}.{0}"),),
+            (named("size {1} of {0}"),),
+            (shared_by(lambda sizes: "_".join(map(str, sizes))),),
+        ),
         wrong=(
             WrongAnswer("the first case against the last", (first_against_last,), "cases[1] is refused"),
             WrongAnswer("the batch only", (only_batches,), "over all cases"),
             WrongAnswer("every axis", (everything,), "in every case; yet the model also takes"),
             WrongAnswer("one name for all", (one_name,), "'dynamic' names axis"),
-            WrongAnswer("axes counted from the end", (from_the_end,), "-3 is none of them"),
+            WrongAnswer("axes counted from the end", (from_the_end,), "is none of them"),
             WrongAnswer("lists of axes", (lists,), "a dict from axis to name was expected"),
             WrongAnswer("names the exporter makes up", (other_names,), "There is no input 'input_0'"),
             WrongAnswer("odd keys", (odd,), "There is no input"),
-            WrongAnswer("nothing is dynamic", (lambda cases: {},), "expected 1"),
+            WrongAnswer("never the channels", (but_channels,), "is refused"),
+            WrongAnswer("never two of the last", (but_last_two,), "is refused"),
+            WrongAnswer("axes 0 and 2 only", (only_some_axes(0, 2),), "is refused"),
+            WrongAnswer("axes 0, 2 and 3 only", (only_some_axes(0, 2, 3),), "is refused"),
+            WrongAnswer("the last axes only", (only_some_axes(1, 2, 3),), "is refused"),
+            WrongAnswer("growing axes only", (growing,), "is refused"),
+            WrongAnswer("the first two cases", (two_cases,), "is refused"),
+            WrongAnswer("the first three cases", (three_cases,), "is refused"),
+            WrongAnswer("the first input only", (first_input,), "is refused"),
+            WrongAnswer(
+                "a name for each set of sizes", (shared_by(lambda s: sorted(set(s))),), "of other sizes"
+            ),
+            WrongAnswer("a name for sizes in any order", (shared_by(sorted),), "of other sizes"),
+            WrongAnswer("a name for the first size", (shared_by(lambda s: s[0]),), "of other sizes"),
+            WrongAnswer("a name for the last size", (shared_by(lambda s: s[-1]),), "of other sizes"),
+            WrongAnswer("a name for both ends", (shared_by(lambda s: (s[0], s[-1])),), "of other sizes"),
+            WrongAnswer("a name for the largest size", (shared_by(max),), "of other sizes"),
+            WrongAnswer("a name for the sum of sizes", (shared_by(sum),), "of other sizes"),
+            WrongAnswer("keeps what it said before", (remembering,), "There is no input"),
+            WrongAnswer("no name", (named(""),), "is called ''"),
+            WrongAnswer(
+                "a number for a name",
+                (lambda cases: {n: dict.fromkeys(a, 1) for n, a in by_sets(cases).items()},),
+                "is called 1",
+            ),
+            WrongAnswer("nothing is dynamic", (lambda cases: {},), "with {}"),
         ),
     ),
     "batch-safe": Contract(
-        right=((WithWhere,), (WithCount,), (WithCond,)),
+        right=((WithWhere,), (WithMask,), (WithCond,)),
         wrong=(
             WrongAnswer("as it was", (lambda model: model,), "still come from x.shape"),
             WrongAnswer("the if is left", (KeepsTheIf,), "float32[2, 4]"),
@@ -157,7 +323,14 @@ CONTRACTS = {
                 "always relative", (AlwaysRelative,), "What does the original make of a batch of one"
             ),
             WrongAnswer("len is left", (KeepsTheLen,), "float32[2, 4]"),
-            WrongAnswer("made static", (OneRowOnly,), "while running Reshape node"),
+            WrongAnswer("made static", (OneRowOnly,), "Reshape node"),
+            WrongAnswer("a product with 0 for one row", (WithCount,), "0 times inf is nan"),
+            WrongAnswer("equal rows count as one", (RowsThatDiffer,), "by what stands in them"),
+            WrongAnswer("rows of zeros are not counted", (RowsThatAreNotZero,), "by what stands in them"),
+            WrongAnswer("x / x as a count", (CountedByItself,), "by what stands in them"),
+            WrongAnswer("nan is left out of the mean", (MeanWithoutNan,), "by what stands in them"),
+            WrongAnswer("twenty rows", (Slices,), "still come from x.shape"),
+            WrongAnswer("decides by the spread", (Spread,), "by what stands in them"),
             WrongAnswer("other weights", (NewWeights,), "float32[1, 4]"),
             WrongAnswer("a function", (lambda model: model.forward,), "a Module was expected"),
             WrongAnswer("an error", (Misspelt,), "has no attribute 'scores'", Status.ERROR),

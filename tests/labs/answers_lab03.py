@@ -1,9 +1,9 @@
 """Right and wrong answers for lab 3."""
 
 import torch
-from lab_answers import Contract, WrongAnswer
 
-from onnxlab.labs.outcome import Status
+from onnxlab.labs.kit.outcome import Status
+from tests.support.labs import Contract, WrongAnswer
 
 
 class Gained(torch.nn.Module):
@@ -91,6 +91,62 @@ class MeansAfterGain(Gained):
         return x, x.mean(1)
 
 
+class Slices(Gained):
+    """The list with slices, empty beyond the last row: right for twenty rows."""
+
+    def forward(self, x):
+        low = x.min()
+        x = (x - low) / (x.max() - low).clamp(min=0.001)
+        return x * self.gain, torch.cat([x[i : i + 1].mean(1) for i in range(20)])
+
+
+class ThroughTheGain(Gained):
+    """Takes the gain out of the means again, by a division."""
+
+    def forward(self, x):
+        low = x.min()
+        x = (x - low) / (x.max() - low).clamp(min=0.001) * self.gain
+        return x, (x / self.gain).mean(1)
+
+
+class SmallestSpan(Gained):
+    smallest = 0.0009
+
+    def forward(self, x):
+        low = x.min()
+        x = (x - low) / (x.max() - low).clamp(min=self.smallest)
+        return x * self.gain, x.mean(1)
+
+
+class AnotherSmallestSpan(SmallestSpan):
+    smallest = 0.00105
+
+
+class SpanPlusALittle(Gained):
+    def forward(self, x):
+        low = x.min()
+        span = x.max() - low
+        x = (x - low) / (span + (span < 0.0005) * (0.001 - span))
+        return x * self.gain, x.mean(1)
+
+
+class ClampedNumbers(Gained):
+    """Takes numbers beyond a million for a million."""
+
+    def forward(self, x):
+        x = x.clamp(-1e6, 1e6)
+        low = x.min()
+        x = (x - low) / (x.max() - low).clamp(min=0.001)
+        return x * self.gain, x.mean(1)
+
+
+class GainOfTheFirstColumn(Gained):
+    def forward(self, x):
+        low = x.min()
+        x = (x - low) / (x.max() - low).clamp(min=0.001)
+        return x * self.gain.abs(), x.mean(1)
+
+
 class Embedding(torch.nn.Module):
     def __init__(self, model):
         super().__init__()
@@ -157,6 +213,43 @@ class SortedOtherwise(Embedding):
         return self.embed(x.reshape(-1, (h // 2) * (w // 2), c * 4))
 
 
+class SlicesOfTheBatch(Frozen):
+    """One picture after the other, by slices that are empty beyond the last: right for sixteen."""
+
+    def forward(self, x):
+        return torch.cat([super(SlicesOfTheBatch, self).forward(x[i : i + 1]) for i in range(16)])
+
+
+class RemembersItsSizes(Embedding):
+    """Takes the sizes of the first pictures that it sees for all."""
+
+    sizes = None
+
+    def forward(self, x):
+        self.sizes = self.sizes or tuple(int(size) for size in x.shape[1:])
+        c, h, w = self.sizes
+        x = x.reshape(-1, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 1, 3, 5)
+        return self.embed(x.reshape(-1, (h // 2) * (w // 2), c * 4))
+
+
+class SmallPictures(Embedding):
+    """Knows the sizes up to twelve."""
+
+    def forward(self, x):
+        c, h, w = (min(int(size), 12) for size in x.shape[1:])
+        x = x[:, :, :h, :w].reshape(-1, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 1, 3, 5)
+        return self.embed(x.reshape(-1, (h // 2) * (w // 2), c * 4))
+
+
+class SquareOfTheHeight(Embedding):
+    """Takes the height for the width."""
+
+    def forward(self, x):
+        c, h = int(x.shape[1]), int(x.shape[2])
+        x = x.reshape(-1, c, h // 2, 2, h // 2, 2).permute(0, 2, 4, 1, 3, 5)
+        return self.embed(x.reshape(-1, (h // 2) * (h // 2), c * 4))
+
+
 class WholeResult(torch.nn.Module):
     def __init__(self, model):
         super().__init__()
@@ -183,6 +276,13 @@ CONTRACTS = {
                 (lambda model: torch.jit.script(WithTensors(model)),),
                 "a ScriptModule is not supported",
             ),
+            WrongAnswer("twenty rows", (Slices,), "asks for their number"),
+            WrongAnswer("divides the gain away", (ThroughTheGain,), "nan"),
+            WrongAnswer("a smaller smallest span", (SmallestSpan,), "the span of a flat input"),
+            WrongAnswer("a larger smallest span", (AnotherSmallestSpan,), "the span of a flat input"),
+            WrongAnswer("a span below half of it", (SpanPlusALittle,), "the span of a flat input"),
+            WrongAnswer("numbers up to a million", (ClampedNumbers,), "The numbers are not"),
+            WrongAnswer("the gain without its sign", (GainOfTheFirstColumn,), "The numbers are not"),
             WrongAnswer("means after the gain", (MeansAfterGain,), "The numbers are not"),
         ),
     ),
@@ -196,6 +296,14 @@ CONTRACTS = {
             WrongAnswer("sizes written down", (WrittenDown,), "is invalid for input of size", Status.ERROR),
             WrongAnswer("cut without sorting", (NotSorted,), "0, 1, 2, ... as a picture"),
             WrongAnswer("patches in another order", (SortedOtherwise,), "numbers are not PyTorch's"),
+            WrongAnswer("sixteen pictures", (SlicesOfTheBatch,), "the runtime (16,"),
+            WrongAnswer(
+                "remembers the first sizes", (RemembersItsSizes,), "is invalid for input", Status.ERROR
+            ),
+            WrongAnswer("sizes up to twelve", (SmallPictures,), "The output's shape is not"),
+            WrongAnswer(
+                "the height for the width", (SquareOfTheHeight,), "is invalid for input", Status.ERROR
+            ),
             WrongAnswer("all of it frozen", (WholeResult,), "The model has no input 'x'"),
         ),
     ),

@@ -2,15 +2,16 @@
 
 import contextlib
 import copy
+import functools
 
 import onnx
 import torch
-from lab_answers import Contract, WrongAnswer
 from onnxscript import opset20 as op
 from torch.onnx._internal.torchscript_exporter.registration import registry
 
-from onnxlab.facts.symbolics import rule_opsets, symbolic
-from onnxlab.labs.outcome import Status
+from onnxlab.exporters.symbolics import rule_opsets, symbolic
+from onnxlab.labs.kit.outcome import Status
+from tests.support.labs import Contract, WrongAnswer
 
 # --- missing-rules ---
 
@@ -46,6 +47,43 @@ def copied_list(names, opset, known={}):  # noqa: B006 - the answer remembers, o
     return [name for name in names if known.get(name, 99) > opset]
 
 
+@functools.cache
+def _cached(names, opset):
+    return asked_registry(names, opset)
+
+
+def remembered(names, opset):
+    return list(_cached(tuple(names), opset))
+
+
+@functools.cache
+def _cached_name(name, opset):
+    return registry.is_registered_op(name, opset)
+
+
+def remembered_by_name(names, opset):
+    return [name for name in names if not _cached_name(name, opset)]
+
+
+def remembered_rules(names, opset, has=set()):  # noqa: B006 - the answer remembers, on purpose
+    """Remembers what has a rule, asks for the rest."""
+    has |= {(name, opset) for name in names if registry.is_registered_op(name, opset)}
+    return [name for name in names if (name, opset) not in has]
+
+
+def aten_only(names, opset):
+    return [name for name in names if not (name[:6] == "aten::" and registry.is_registered_op(name, opset))]
+
+
+def older_opsets(names, opset):
+    """Asks for opset 13 where a later one is asked for."""
+    return asked_registry(names, min(opset, 13))
+
+
+def none_for_none(names, opset):
+    return asked_registry(names, opset) or None
+
+
 def without_namespace(names, opset):
     return [name.removeprefix("aten::") for name in asked_registry(names, opset)]
 
@@ -71,19 +109,69 @@ def between_others(g, x):
 
 
 def careful_decomposition(g, x):
-    """Sign(x) * log(|x| + sqrt(x^2 + 1)), and log(2|x|) where the square would overflow."""
+    """Sign(x) * log(|x| + sqrt(x^2 + 1)); log(2|x|) where the square would overflow, a series near 0."""
 
     def number(value):
         return g.op("Constant", value_t=torch.tensor(value))
 
     size = g.op("Abs", x)
+    square = g.op("Mul", g.op("Min", size, number(0.2)), g.op("Min", size, number(0.2)))
+    inner = g.op("Sub", number(1 / 6), g.op("Mul", square, number(3 / 40)))
+    series = g.op("Mul", size, g.op("Sub", number(1.0), g.op("Mul", square, inner)))
     small = g.op("Min", size, number(1e4))
     root = g.op("Sqrt", g.op("Add", g.op("Mul", small, small), number(1.0)))
     near = g.op("Log", g.op("Add", small, root))
     far = g.op("Add", g.op("Log", size), number(0.6931471805599453))
     result = g.op("Where", g.op("Greater", size, number(1e4)), far, near)
+    result = g.op("Where", g.op("Less", size, number(0.1)), series, result)
     signed = g.op("Mul", g.op("Sign", x), result)
     return g.op("Where", g.op("IsNaN", x), x, signed)
+
+
+def signed_logarithm(g, x, largest=1e4, smallest=0.0):
+    """The logarithm of the size, with the sign: 0 for what is tiny; no more than `largest`."""
+
+    def number(value):
+        return g.op("Constant", value_t=torch.tensor(value))
+
+    size = g.op("Abs", x)
+    small = g.op("Min", size, number(largest))
+    root = g.op("Sqrt", g.op("Add", g.op("Mul", small, small), number(1.0)))
+    near = g.op("Log", g.op("Add", small, root))
+    far = g.op("Add", g.op("Log", size), number(0.6931471805599453))
+    result = g.op("Where", g.op("Greater", size, number(largest)), far, near)
+    result = g.op("Where", g.op("Less", size, number(smallest)), size, result)
+    return g.op("Where", g.op("IsNaN", x), x, g.op("Mul", g.op("Sign", x), result))
+
+
+def linear_below_a_millionth(g, x):
+    return signed_logarithm(g, x, smallest=1e-6)
+
+
+def clipped(g, x):
+    """Right up to 1e30, the largest number that is tried by hand."""
+    one = g.op("Asinh", g.op("Clip", x, min_f=-1e30, max_f=1e30))
+    infinite = g.op(
+        "Equal",
+        g.op("Cast", g.op("IsInf", x), to_i=6),
+        g.op("Constant", value_t=torch.tensor(1, dtype=torch.int32)),
+    )
+    return g.op("Where", infinite, x, one) if g.opset > 9 else one
+
+
+def flushed(g, x):
+    """Takes what is smaller than 1e-20 for 0."""
+    tiny = g.op("Less", g.op("Abs", x), g.op("Constant", value_t=torch.tensor(1e-20)))
+    return g.op("Asinh", g.op("Where", tiny, g.op("Constant", value_t=torch.tensor(0.0)), x))
+
+
+def doubled_on_the_way(g, x):
+    """2 * asinh(x) by a square: overflows beyond 1e19."""
+    squared = g.op(
+        "Mul", x, g.op("Sqrt", g.op("Add", g.op("Mul", x, x), g.op("Constant", value_t=torch.tensor(1.0))))
+    )
+    half = g.op("Constant", value_t=torch.tensor(0.5))
+    return g.op("Mul", half, g.op("Asinh", g.op("Mul", squared, g.op("Constant", value_t=torch.tensor(2.0)))))
 
 
 def overflowing(g, x):
@@ -130,6 +218,35 @@ def logarithm_of_size(x):
     signed = op.Sign(wide) * op.Log(size + op.Sqrt(size * size + op.CastLike(1.0, size)))
     edge = op.Or(op.IsNaN(wide), op.IsInf(wide))
     return op.CastLike(op.Where(edge, wide, signed), x)
+
+
+def careful_translation(x):
+    """As the logarithm of the size, and the number itself where that is tiny."""
+    wide = op.Cast(x, to=onnx.TensorProto.DOUBLE)
+    size = op.Abs(wide)
+    result = op.Sign(wide) * op.Log(size + op.Sqrt(size * size + op.CastLike(1.0, size)))
+    keep = op.Or(op.Or(op.IsNaN(wide), op.IsInf(wide)), op.Less(size, op.CastLike(1e-5, size)))
+    return op.CastLike(op.Where(keep, wide, result), x)
+
+
+def every_second_call():
+    calls = []
+
+    def asinh_translation(x):
+        calls.append(x)
+        return only_operator(x) if len(calls) % 2 == 1 else cast_and_back(x)
+
+    return asinh_translation
+
+
+def all_but_the_first_call():
+    calls = []
+
+    def asinh_translation(x):
+        calls.append(x)
+        return only_operator(x) if len(calls) % 4 == 1 else cast_and_back(x)  # four calls in each check
+
+    return asinh_translation
 
 
 def only_operator(x):
@@ -247,6 +364,72 @@ def not_finally(operator, function, opset):
 
 
 @contextlib.contextmanager
+def only_exceptions(operator, function, opset):
+    """Puts back after an Exception; Ctrl+C and exit() are none."""
+    before = copy.deepcopy(registry._registry.get(operator))
+
+    def restore():
+        registry._registry.pop(operator, None)
+        if before is not None:
+            registry._registry[operator] = before
+
+    torch.onnx.register_custom_op_symbolic(operator, guarded(function, opset), opset)
+    try:
+        yield
+    except Exception:
+        restore()
+        raise
+    else:
+        restore()
+
+
+@contextlib.contextmanager
+def ends_by(kind, operator, function, opset):
+    """Swallows one kind of end."""
+    with contextlib.suppress(kind), put_back(operator, function, opset):
+        yield
+
+
+@contextlib.contextmanager
+def another_exception(operator, function, opset):
+    try:
+        with put_back(operator, function, opset):
+            yield
+    except BaseException as error:
+        msg = "the block failed"
+        raise RuntimeError(msg) from error
+
+
+@contextlib.contextmanager
+def popped_after_an_error(operator, function, opset):
+    """After an exception all rules of the operator are gone, older ones too."""
+    try:
+        with put_back(operator, function, opset):
+            yield
+    except BaseException:
+        registry._registry.pop(operator, None)
+        raise
+
+
+def always_nine(operator, function, opset):
+    return put_back(operator, function, 9)
+
+
+def one_input(operator, function, opset):
+    """Hands on one input only."""
+    return put_back(operator, lambda g, x: function(g, x), opset)
+
+
+@contextlib.contextmanager
+def drops_other_rules(operator, function, opset):
+    """Takes back every rule that is not the exporter's own."""
+    with put_back(operator, function, opset):
+        yield
+    for name in ("asinh", "sinh", "acosh", "atanh", "cosh"):
+        registry._registry.pop(f"aten::{name}", None) if f"aten::{name}" != operator else None
+
+
+@contextlib.contextmanager
 def swallowing(operator, function, opset):
     with contextlib.suppress(Exception), put_back(operator, function, opset):
         yield
@@ -298,6 +481,12 @@ CONTRACTS = {
             WrongAnswer("at that very opset", (that_very_opset,), "counts from there on"),
             WrongAnswer("those with a rule", (other_way_round,), "there is no rule"),
             WrongAnswer("a list made once", (copied_list,), "asked at every call"),
+            WrongAnswer("remembers questions", (remembered,), "asked at every call"),
+            WrongAnswer("remembers names", (remembered_by_name,), "asked at every call"),
+            WrongAnswer("remembers what has a rule", (remembered_rules,), "asked at every call"),
+            WrongAnswer("PyTorch's operators only", (aten_only,), "mine::operator"),
+            WrongAnswer("nothing after opset 13", (older_opsets,), "counts from there on"),
+            WrongAnswer("None where nothing is missing", (none_for_none,), "returned None"),
             WrongAnswer("names without namespace", (without_namespace,), "was not asked about"),
             WrongAnswer("an empty group", (minimum_of_nothing,), "group.get_min_supported()", Status.ERROR),
             WrongAnswer("no names", (numbers,), "holds '1'"),
@@ -306,21 +495,29 @@ CONTRACTS = {
     "asinh-symbolic": Contract(
         right=((one_operator,), (between_others,), (careful_decomposition,)),
         wrong=(
-            WrongAnswer("a formula that overflows", (overflowing,), "large and negative"),
+            WrongAnswer("a formula that overflows", (overflowing,), "where x is large"),
+            WrongAnswer("0 for what is tiny", (signed_logarithm,), "where x is tiny"),
+            WrongAnswer("exact below a millionth only", (linear_below_a_millionth,), "where x is tiny"),
+            WrongAnswer("no number beyond 1e30", (clipped,), "where x is large"),
+            WrongAnswer("0 below 1e-20", (flushed,), "where x is tiny"),
+            WrongAnswer("a square on the way", (doubled_on_the_way,), "where x is large"),
             WrongAnswer("another operator", (other_operator,), "by hand"),
             WrongAnswer("a misspelt operator", (misspelt,), "No Op registered for ASinh"),
-            WrongAnswer("nothing is returned", (nothing,), "stage translate"),
+            WrongAnswer("nothing is returned", (nothing,), "nothing returned None"),
             WrongAnswer("an error", (no_such_method,), "has no attribute 'opp'", Status.ERROR),
             WrongAnswer("a constant", (computed_in_python,), "shape"),
         ),
     ),
     "asinh-translation": Contract(
-        right=((cast_and_back,), (cast_where_needed,), (logarithm_of_size,)),
+        right=((cast_and_back,), (cast_where_needed,), (careful_translation,)),
         wrong=(
             WrongAnswer("no kernel for float64", (only_operator,), "does not load"),
             WrongAnswer("float32 comes out", (stays_float32,), "torch gives float64, the runtime float32"),
             WrongAnswer("a narrow type on the way", (narrow_numbers,), "float64[1, 1]"),
             WrongAnswer("a formula that overflows", (overflowing_translation,), "intermediate values"),
+            WrongAnswer("0 for what is tiny", (logarithm_of_size,), "how small"),
+            WrongAnswer("every second call", (every_second_call(),), "does not load"),
+            WrongAnswer("all but the first call", (all_but_the_first_call(),), "does not load"),
             WrongAnswer("another operator", (other_translation,), "on the way"),
             WrongAnswer("a function of torch", (torch_function,), "return torch.asinh(x)", Status.ERROR),
         ),
@@ -333,6 +530,18 @@ CONTRACTS = {
             WrongAnswer("an overwritten rule is lost", (same_object,), "no longer counts"),
             WrongAnswer("an exception skips the end", (not_finally,), "After an exception"),
             WrongAnswer("an exception is swallowed", (swallowing,), "did not come out"),
+            WrongAnswer("Ctrl+C skips the end", (only_exceptions,), "After Ctrl+C"),
+            WrongAnswer(
+                "Ctrl+C is swallowed", (functools.partial(ends_by, KeyboardInterrupt),), "Ctrl+C (Keyboard"
+            ),
+            WrongAnswer(
+                "exit() is swallowed", (functools.partial(ends_by, SystemExit),), "exit() (SystemExit"
+            ),
+            WrongAnswer("another exception comes out", (another_exception,), "did not come out"),
+            WrongAnswer("an error pops the exporter's rule", (popped_after_an_error,), "After an exception"),
+            WrongAnswer("opset 9 whatever is asked", (always_nine,), "was registered for opset"),
+            WrongAnswer("a rule of one input", (one_input,), "takes 2 positional", Status.ERROR),
+            WrongAnswer("other rules are dropped", (drops_other_rules,), "of another operator"),
             WrongAnswer("one place for all blocks", (OnePlace,), "After two nested blocks"),
             WrongAnswer("Asinh stamped with opset 8", (stamped_with_opset_8,), "also used at opset 8"),
             WrongAnswer("the rule stays", (never_ending,), "still uses the rule"),

@@ -2,14 +2,14 @@
 
 import onnx
 import torch
-from lab_answers import Contract, WrongAnswer
 from onnxscript import opset20 as op
 from torch.onnx._internal.torchscript_exporter._type_utils import JitScalarType
 
-from onnxlab.facts.export import Exporter, export
-from onnxlab.facts.graph import op_types
-from onnxlab.facts.parity import run
-from onnxlab.labs.outcome import Status
+from onnxlab.exporters.export import Exporter, export
+from onnxlab.labs.kit.outcome import Status
+from onnxlab.model.query import op_types
+from onnxlab.runtime.parity import run
+from tests.support.labs import Contract, WrongAnswer
 
 INT64, UINT64 = onnx.TensorProto.INT64, onnx.TensorProto.UINT64
 
@@ -58,6 +58,13 @@ def all_but_narrow(dtype, opset):
 
 def named(dtype, opset):
     return "BitShift"
+
+
+def not_at(opset_left_out):
+    def uses_bitshift(dtype, opset):
+        return by_reading(dtype, opset) and opset != opset_left_out
+
+    return uses_bitshift
 
 
 def no_such_type(dtype, opset):
@@ -212,6 +219,31 @@ def type_forgotten(g, x, k):
     return g.op("Cast", in_two_steps(g, x, k), to_i=INT64)
 
 
+def flattened(g, x, k):
+    """As with quick tests, which have one axis."""
+    y = in_two_steps(g, *(g.op("Reshape", each, number(g, [-1])) for each in (x, k)))
+    return g.op("Reshape", y, number(g, [-1]))
+
+
+def k_like_x(g, x, k):
+    """Each element has a k of its own, or there is one k for all."""
+    if JitScalarType.from_value(k) == JitScalarType.from_value(x):
+        k = g.op("Reshape", k, g.op("Shape", x))
+    return in_two_steps(g, x, k)
+
+
+def shape_of_x(g, x, k):
+    return g.op("Reshape", in_two_steps(g, x, k), g.op("Shape", x))
+
+
+def first_k_only(g, x, k):
+    """Right for one axis; with more, every row is shifted as the first is."""
+    if (k.type().dim() or 0) > 1:
+        first = g.op("Gather", k, number(g, 0), axis_i=0)
+        return in_two_steps(g, x, first)
+    return in_two_steps(g, x, k)
+
+
 def to_the_left_by_product(g, x, k):
     return as_type_of(g, x, g.op("Mul", g.op("Cast", x, to_i=INT64), power_of_two(g, k)))
 
@@ -240,7 +272,7 @@ def through_uint64(x, k):
 def by_type(x, k):
     if x.dtype.value == onnx.TensorProto.UINT8:
         return op.BitShift(x, k, direction="LEFT")
-    unsigned = [op.Cast(each, to=onnx.TensorProto.UINT32) for each in (x, k)]
+    unsigned = [op.Cast(each, to=UINT64) for each in (x, k)]
     return op.Cast(op.BitShift(*unsigned, direction="LEFT"), to=x.dtype.value)
 
 
@@ -251,10 +283,37 @@ def by_product(x, k):
 
 
 def like_the_library(x, k):
-    kinds = {onnx.TensorProto.UINT8: (2, 3), onnx.TensorProto.INT32: (12, 6)}
+    kinds = {2: (2, 3), 3: (2, 3), 5: (4, 5), 6: (12, 6), 7: (13, 7)}
     inside, outside = kinds[x.dtype.value]
     moved = op.BitShift(op.Cast(x, to=inside), op.Cast(k, to=inside), direction="LEFT")
     return op.Cast(moved, to=outside)
+
+
+def through_uint32(x, k):
+    """The lower 32 bits: right for every type but int64."""
+    unsigned = [op.Cast(each, to=onnx.TensorProto.UINT32) for each in (x, k)]
+    return op.CastLike(op.BitShift(*unsigned, direction="LEFT"), x)
+
+
+def by_float_power(x, k):
+    """Exact up to 2**53 only."""
+    power = op.Pow(op.Constant(value=onnx.helper.make_tensor("two", 11, [], [2.0])), op.Cast(k, to=11))
+    return op.CastLike(op.Cast(op.Mul(op.Cast(x, to=11), power), to=INT64), x)
+
+
+def narrow_become_int32(x, k):
+    """What was repaired is uint8; the narrow signed types come out as int32, as they do from the library."""
+    y = through_uint64(x, k)
+    narrow = x.dtype.value in (onnx.TensorProto.INT8, onnx.TensorProto.INT16)
+    return op.Cast(y, to=onnx.TensorProto.INT32) if narrow else y
+
+
+def one_axis(x, k):
+    return op.Reshape(through_uint64(x, k), op.Constant(value_ints=[-1]))
+
+
+def one_k_each(x, k):
+    return through_uint64(x, op.Reshape(k, op.Shape(x)))
 
 
 def to_the_right(x, k):
@@ -293,6 +352,10 @@ CONTRACTS = {
                 "for types with a kernel", (all_but_narrow,), "int32 at opset 20: the answer is True"
             ),
             WrongAnswer("a name", (named,), "returned str (BitShift); a bool was expected"),
+            *(
+                WrongAnswer(f"not at {opset}", (not_at(opset),), f"uint8 at opset {opset}: ")
+                for opset in (14, 17, 19)
+            ),
             WrongAnswer("an error", (no_such_type,), "torch.uint88", Status.ERROR),
         ),
     ),
@@ -323,17 +386,26 @@ CONTRACTS = {
             WrongAnswer("to the left", (to_the_left_by_product,), "how far are the bits moved"),
             WrongAnswer("always by one", (always_one,), "uint8: The model has no input 'k'"),
             WrongAnswer("a number is not seen", (tensors_only,), "whatever x is"),
+            WrongAnswer("one axis comes out", (flattened,), "axes are broadcast as in torch"),
+            WrongAnswer("k has the shape of x", (k_like_x,), "axes are broadcast as in torch"),
+            WrongAnswer("the result has the shape of x", (shape_of_x,), "axes are broadcast as in torch"),
+            WrongAnswer("the first row of k for all", (first_k_only,), "axes are broadcast as in torch"),
             WrongAnswer("Python's shift", (no_attribute,), "return x >> k", Status.ERROR),
         ),
     ),
     "uint8-shift-translation": Contract(
         right=((through_uint64,), (by_type,), (by_product,)),
         wrong=(
-            WrongAnswer("like the library", (like_the_library,), "int8 and int32 came out"),
+            WrongAnswer("like the library", (like_the_library,), "int8 and int8 and int16 and int32"),
             WrongAnswer("to the right", (to_the_right,), "by hand"),
             WrongAnswer("no cast for int32", (only_uint8,), "int32"),
             WrongAnswer("clipped at 255", (clipped,), "255"),
-            WrongAnswer("int32 through uint8", (int32_through_uint8,), "int32[1856]"),
+            WrongAnswer("int32 through uint8", (int32_through_uint8,), "-1 << 0, in int16"),
+            WrongAnswer("through uint32", (through_uint32,), "int64: the numbers"),
+            WrongAnswer("a product of floats", (by_float_power,), "the numbers are not PyTorch's"),
+            WrongAnswer("int32 for narrow types", (narrow_become_int32,), "uint8 and int32 and int32"),
+            WrongAnswer("one axis comes out", (one_axis,), "axes are broadcast as in torch"),
+            WrongAnswer("k has the shape of x", (one_k_each,), "axes are broadcast as in torch"),
             WrongAnswer("Python's shift", (python_shift,), "return x << k", Status.ERROR),
         ),
     ),

@@ -3,21 +3,23 @@
 import numpy as np
 import onnx
 import torch
-from lab_answers import Contract, WrongAnswer
 from onnx import numpy_helper
 from onnxscript import opset20 as op
 from torch.nn.functional import interpolate
 
-from onnxlab.labs.outcome import Status
+from onnxlab.labs.kit.outcome import Status
+from tests.support.labs import Contract, WrongAnswer
 
 # --- scales-input
 
 
-def stored_in(model):
-    stored = {tensor.name: tensor for tensor in model.graph.initializer}
+def stored_in(model, kinds=("value", "value_floats", "value_ints")):
+    stored = {tensor.name: numpy_helper.to_array(tensor).tolist() for tensor in model.graph.initializer}
     for node in model.graph.node:
-        if node.op_type == "Constant" and node.attribute[0].name == "value":
-            stored[node.output[0]] = node.attribute[0].t
+        if node.op_type == "Constant" and node.attribute[0].name in kinds:
+            value = onnx.helper.get_attribute_value(node.attribute[0])
+            array = numpy_helper.to_array(value).tolist() if isinstance(value, onnx.TensorProto) else value
+            stored[node.output[0]] = list(array) if hasattr(array, "__iter__") else array
     return stored
 
 
@@ -25,21 +27,59 @@ def resize_of(model):
     return next(node for node in model.graph.node if node.op_type == "Resize")
 
 
-def last_input(model):
+def last_input(model, kinds=("value", "value_floats", "value_ints")):
+    node, stored = resize_of(model), stored_in(model, kinds)
+    used = [number for number, name in enumerate(node.input) if name and stored.get(name) != []]
+    return used[-1], stored.get(node.input[used[-1]])
+
+
+def very_last_input(model):
+    """As if no name behind it could be empty."""
     node, stored = resize_of(model), stored_in(model)
-    name = node.input[-1]
-    values = numpy_helper.to_array(stored[name]).tolist() if name in stored else None
-    return len(node.input) - 1, values
+    return len(node.input) - 1, stored.get(node.input[-1])
+
+
+def tensors_only(model):
+    """What a Constant stores in value_floats or value_ints is not seen."""
+    return last_input(model, ("value",))
+
+
+def no_whole_numbers(model):
+    return last_input(model, ("value", "value_floats"))
+
+
+def first_domain(model):
+    """The opset that is listed first is taken for ONNX's."""
+    node, stored = resize_of(model), stored_in(model)
+    if model.opset_import[0].version < 11:
+        return 1, stored.get(node.input[1])
+    return last_input(model)
+
+
+def through_a_node(model):
+    """What is stored for the input of the node before is taken for stored."""
+    number, values = last_input(model)
+    for node in model.graph.node:
+        if values is None and resize_of(model).input[number] in node.output:
+            stored = [stored_in(model)[name] for name in node.input if name in stored_in(model)]
+            values = stored[0] if stored else None
+    return number, values
+
+
+def four_numbers(model):
+    number, values = last_input(model)
+    return number, values if values is None or len(values) == 4 else [1.0, 1.0, *values]
 
 
 def by_schema(model):
     node, stored = resize_of(model), stored_in(model)
-    names = [given.name for given in onnx.defs.get_schema("Resize", model.opset_import[0].version).inputs]
+    [opset] = [each.version for each in model.opset_import if not each.domain]
+    names = [given.name for given in onnx.defs.get_schema("Resize", opset).inputs]
     for meant in ("sizes", "scales"):
         number = names.index(meant) if meant in names else 9
-        if number < len(node.input) and node.input[number]:
-            tensor = stored.get(node.input[number])
-            return [np.int64(number), None if tensor is None else numpy_helper.to_array(tensor)]
+        if number < len(node.input) and node.input[number] and stored.get(node.input[number]) != []:
+            values = stored.get(node.input[number])
+            return [np.int64(number), None if values is None else np.array(values)]
     return None
 
 
@@ -174,6 +214,30 @@ class SizeInPython(Eager):
         return g.op("Resize", x, empty(g), empty(g), size, **CUBIC, **HALF)
 
 
+class NotBelowZero(Eager):
+    @staticmethod
+    def symbolic(g, x, scales):
+        return g.op("Resize", g.op("Relu", x), empty(g), scales, **CUBIC, **HALF)
+
+
+class AtMostFive(Eager):
+    @staticmethod
+    def symbolic(g, x, scales):
+        most = g.op("Min", scales, g.op("Constant", value_t=torch.full((4,), 5.0)))
+        return g.op("Resize", x, empty(g), most, **CUBIC, **HALF)
+
+
+class OutsideLeftOut(Eager):
+    @staticmethod
+    def symbolic(g, x, scales):
+        return g.op("Resize", x, empty(g), scales, exclude_outside_i=1, **CUBIC, **HALF)
+
+
+class AModule(torch.nn.Module):
+    def forward(self, x, scales):
+        return bicubic(x, scales)
+
+
 class FirstTwo(Plain):
     @staticmethod
     def forward(ctx, x, scales):
@@ -246,6 +310,29 @@ def promise_numbers(x, scales):
     return x.new_empty((2, 3, 18, 24))
 
 
+def promise_batch(x, scales):
+    context = torch.library.get_ctx()
+    return x.new_empty((2, 3, context.new_dynamic_size(), context.new_dynamic_size()))
+
+
+def three_channels(x, scales):
+    context = torch.library.get_ctx()
+    return x.new_empty((x.shape[0], 3, context.new_dynamic_size(), context.new_dynamic_size()))
+
+
+def promise_half(x, scales):
+    return any_size(x, scales).half()
+
+
+def promise_double(x, scales):
+    return any_size(x, scales).double()
+
+
+def promise_square(x, scales):
+    size = torch.library.get_ctx().new_dynamic_size()
+    return x.new_empty((*x.shape[:2], size, size))
+
+
 def computed_fake(x, scales):
     return x.new_empty((*x.shape[:2], int(x.shape[2] * scales[2]), int(x.shape[3] * scales[3])))
 
@@ -295,6 +382,24 @@ def to_corners(model):
     return changed(model, b"align_corners")
 
 
+def later_mode(model):
+    """A mode that exists since opset 19, which ONNX Runtime takes at any opset."""
+    return changed(model, b"half_pixel_symmetric")
+
+
+def crop_mode(model):
+    return changed(model, b"tf_crop_and_resize")
+
+
+def earlier_mode(model):
+    """A mode that opset 13 has taken away again."""
+    return changed(model, b"tf_half_pixel_for_nn")
+
+
+def first_two(model):
+    return changed(model, b"half_pixel", most=2)
+
+
 def misspelt_mode(model):
     return changed(model, b"halfpixel")
 
@@ -329,6 +434,12 @@ CONTRACTS = {
             WrongAnswer("only scales count", (always_scales,), "a size as an initializer"),
             WrongAnswer("Constant nodes are left out", (no_constant_nodes,), "exported at opset 13: Resize("),
             WrongAnswer("two of the four numbers", (factor_only,), "not the numbers that the file stores"),
+            WrongAnswer("the very last input", (very_last_input,), "an unused input behind it"),
+            WrongAnswer("only value of a Constant", (tensors_only,), "value_"),
+            WrongAnswer("value and value_floats only", (no_whole_numbers,), "value_ints"),
+            WrongAnswer("another domain's opset", (first_domain,), "another domain's opset comes first"),
+            WrongAnswer("looked through a node", (through_a_node,), "None"),
+            WrongAnswer("always four numbers", (four_numbers,), "two axes"),
             WrongAnswer("the number alone", (number_alone,), "a pair was expected"),
             WrongAnswer("the pair turned round", (other_order,), "Another input of Resize"),
             WrongAnswer("absurd numbers", (endless_numbers,), "not the numbers"),
@@ -349,6 +460,10 @@ CONTRACTS = {
             WrongAnswer("nothing is returned", (NothingReturned,), "Does symbolic return"),
             WrongAnswer("an error", (Misspelt,), "has no attribute 'opp'", Status.ERROR),
             WrongAnswer("a function", (bicubic,), "inherits from torch.autograd.Function"),
+            WrongAnswer("a module", (AModule,), "inherits from torch.autograd.Function"),
+            WrongAnswer("nothing below zero", (NotBelowZero,), "attribute of Resize beside its default"),
+            WrongAnswer("five times at most", (AtMostFive,), "still holds that factor"),
+            WrongAnswer("outside left out", (OutsideLeftOut,), "attribute of Resize beside its default"),
         ),
     ),
     "resize-translation": Contract(
@@ -361,9 +476,14 @@ CONTRACTS = {
             WrongAnswer("roi instead of scales", (to_roi, any_size), "does not load"),
             WrongAnswer("a fake that promises three", (to_resize, promise_three), "does your fake promise"),
             WrongAnswer("a fake with the numbers", (to_resize, promise_numbers), "does your fake promise"),
+            WrongAnswer("a fake with 2 and 3", (to_resize, promise_batch), "does your fake promise"),
+            WrongAnswer("a fake of 3 channels", (to_resize, three_channels), "does your fake promise"),
+            WrongAnswer("a fake of type float16", (to_resize, promise_half), "The output's type is not"),
+            WrongAnswer("a fake of type float64", (to_resize, promise_double), "bound to different types"),
+            WrongAnswer("a fake of one size", (to_resize, promise_square), "does your fake promise"),
             WrongAnswer("a fake that computes", (to_resize, computed_fake), "data-dependent", Status.ERROR),
             WrongAnswer("no fake", (to_resize, lambda x, scales: None), "Does the fake return"),
-            WrongAnswer("no translation", (lambda x, scales: None, any_size), "failed at stage translate"),
+            WrongAnswer("no translation", (lambda x, scales: None, any_size), "returned None"),
             WrongAnswer("an error in the fake", (to_resize, broken_fake), "new_emptyy", Status.ERROR),
         ),
     ),
@@ -374,11 +494,15 @@ CONTRACTS = {
             WrongAnswer("the first only", (first_only,), "this is 'straight'"),
             WrongAnswer("every mode", (every_mode,), "had no pytorch_half_pixel"),
             WrongAnswer("corners aligned", (to_corners,), "does the one new pixel look"),
-            WrongAnswer("a misspelt mode", (misspelt_mode,), "does not load"),
+            WrongAnswer("a mode of a later opset", (later_mode,), "half_pixel_symmetric"),
+            WrongAnswer("a mode of an earlier opset", (earlier_mode,), "tf_half_pixel_for_nn"),
+            WrongAnswer("a crop", (crop_mode,), "roi array"),
+            WrongAnswer("the first two only", (first_two,), "this is 'sized'"),
+            WrongAnswer("a misspelt mode", (misspelt_mode,), "no coordinate transformation 'halfpixel'"),
             WrongAnswer("nothing is returned", (in_place_only,), "returned None"),
             WrongAnswer("no outputs", (without_outputs,), "The outputs are none"),
             WrongAnswer("linear", (linear_only,), "The numbers are not PyTorch's"),
-            WrongAnswer("an empty model", (no_model,), "are not an ONNX model"),
+            WrongAnswer("an empty model", (no_model,), "No bytes were given"),
         ),
     ),
 }

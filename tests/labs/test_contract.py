@@ -1,25 +1,22 @@
 """The contract of every exercise: right answers pass, wrong ones fail with a message of their own."""
 
-import importlib
 from pathlib import Path
 
 import onnx
 import pytest
-from lab_answers import Contract, WrongAnswer
 from onnx import parser
 
-from onnxlab.facts.runtime import open_session
-from onnxlab.labs.checking import check, judge, questions_seed
-from onnxlab.labs.exercise import LABS, Exercise, exercise, lab, labs
-from onnxlab.labs.outcome import Outcome, Status
-from onnxlab.labs.producing import produce
-from onnxlab.labs.work import Work
+from onnxlab.labs.kit.checking import check, judge, questions_seed
+from onnxlab.labs.kit.exercise import LABS, Exercise, exercise, lab, labs
+from onnxlab.labs.kit.outcome import Outcome, Status
+from onnxlab.labs.kit.producing import produce
+from onnxlab.labs.kit.work import Work
+from onnxlab.runtime.session import open_session
+from tests.support.labs import WrongAnswer, contracts
 
 pytestmark = pytest.mark.slow  # some hundred exports
 
-CONTRACTS: dict[str, Contract] = {}
-for lab_name in LABS:
-    CONTRACTS |= importlib.import_module(f"answers_{lab_name.partition('_')[0]}").CONTRACTS
+CONTRACTS = contracts()
 
 RIGHT = [(named, number) for named, contract in CONTRACTS.items() for number in range(len(contract.right))]
 WRONG = [
@@ -33,7 +30,15 @@ NONE_EXPECTED = {
     (named, part.title) for named in ("scales-input", "find-wrong-shift") for part in exercise(named)[1].parts
 } | {
     ("cut-between", "what cannot be cut is refused"),
+    ("lower-for", "what cannot be lowered is refused"),
+    ("safely-registered", "inside the block the rule counts"),  # a rule used below its opset
     ("safely-registered", "no invalid model below the rule's opset"),
+}
+
+# Answers without a case to run again, and why.
+WITHOUT_CASE = {
+    ("dynamic-resize", "a function"): "it is refused before anything is tried",
+    ("dynamic-resize", "a module"): "it is refused before anything is tried",
 }
 
 # The model that is shown can be handed in.
@@ -53,6 +58,11 @@ EXPECTED_CAN_REPLACE = (
     "max-unpool-symbolic",
     "fold-batchnorm",
     "cut-between",
+    "lower-for",
+    "one-file",
+    "to-opset-12",
+    "equalise",
+    "halve",
 )
 BROKEN = parser.parse_graph("broken (float[n] x) => (float[n] y) { y = Nothing (x) }")
 
@@ -99,7 +109,7 @@ def test_enough_answers_were_tried(named):
 
 
 @pytest.mark.parametrize(("named", "number"), RIGHT)
-@pytest.mark.parametrize("seed", [0, 1, 20_000])
+@pytest.mark.parametrize("seed", [0, 20_000])
 def test_right_answer_passes(named, number, seed):
     outcome = attempt(named, CONTRACTS[named].right[number], seed)
     assert outcome.status is Status.PASSED, told(outcome)
@@ -116,12 +126,18 @@ def test_right_answer_passes_with_any_test_inputs(named, tmp_path):
 
 
 @pytest.mark.parametrize(("named", "answer"), WRONG)
-@pytest.mark.parametrize("seed", [0, 7])
-def test_wrong_answer_fails_with_its_message(named, answer: WrongAnswer, seed):
-    outcome = attempt(named, answer.functions, seed)
+def test_wrong_answer_fails_with_its_message(named, answer: WrongAnswer):
+    outcome = attempt(named, answer.functions)
     assert outcome.status is answer.status, told(outcome)
     assert answer.says in told(outcome)
     assert outcome.points == 0
+    if (
+        named,
+        answer.name,
+    ) not in WITHOUT_CASE and "SIG" not in answer.says:  # of a process that died nothing is left
+        assert outcome.failing_case, told(outcome)
+        if answer.status is Status.ERROR:
+            assert f"This happened for {outcome.failing_case.name}." in outcome.message
     for finding in outcome.findings:
         if finding.evidence and (named, finding.title) not in NONE_EXPECTED:
             require_loads(finding.evidence.expected)
@@ -179,6 +195,7 @@ def test_lab_says_what_it_is(name):
     one = lab(name)
     assert one.name == name
     assert one.title
+    assert [each.order for each in one.exercises] == list(range(1, len(one.exercises) + 1))
     for each in one.exercises:
         assert len(each.hints) == 3
         assert all(each.hints)

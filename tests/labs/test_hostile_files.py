@@ -7,15 +7,16 @@ import numpy as np
 import onnx
 import pytest
 from onnx import parser
-from test_contract import CONTRACTS
 
-from onnxlab.labs.checking import judge, questions_seed
-from onnxlab.labs.exercise import exercise
-from onnxlab.labs.producing import produce
-from onnxlab.labs.work import Work
+from onnxlab.labs.kit.checking import judge, questions_seed
+from onnxlab.labs.kit.exercise import exercise
+from onnxlab.labs.kit.producing import produce
+from onnxlab.labs.kit.work import Work
+from tests.support.labs import contracts
 
 pytestmark = pytest.mark.slow  # some hundred exports
 
+CONTRACTS = contracts()
 HEAD = '<ir_version: 8, opset_import: ["" : 18]>'
 TEXTS = {
     "other names": "g (float[N, 4] a, int64 b) => (float[N, 4] c) { c = Identity (a) }",

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from answers_lab04 import CONTRACTS
 from torch.onnx._internal.torchscript_exporter import utils
 
-from onnxlab.facts.symbolics import restored_rules, rule_opsets
-from onnxlab.labs.checking import check
-from onnxlab.labs.exercise import exercise
+from onnxlab.exporters.symbolics import restored_rules, rule_opsets
+from onnxlab.labs.kit.checking import check
+from onnxlab.labs.kit.exercise import exercise
+from tests.labs.answers_lab04 import CONTRACTS
 
 
 @pytest.fixture

@@ -1,12 +1,12 @@
 """Lab 5 with an exporter whose right shift has been repaired, as a later torch may have it."""
 
 import pytest
-from answers_lab05 import in_two_steps, minus_one, nothing_found
 
-from onnxlab.facts.symbolics import symbolic
-from onnxlab.labs.checking import check
-from onnxlab.labs.exercise import exercise
+from onnxlab.exporters.symbolics import symbolic
+from onnxlab.labs.kit.checking import check
+from onnxlab.labs.kit.exercise import exercise
 from onnxlab.labs.lab05_bitshift import find_wrong_shift
+from tests.labs.answers_lab05 import in_two_steps, minus_one, nothing_found
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from onnxlab.labs import progress
-from onnxlab.labs.exercise import exercise
-from onnxlab.labs.outcome import Finding, Outcome, Status
-from onnxlab.labs.progress import Standing
+from onnxlab.labs.kit import progress
+from onnxlab.labs.kit.exercise import exercise
+from onnxlab.labs.kit.outcome import Finding, Outcome, Status
+from onnxlab.labs.kit.progress import Standing
 
 _, ASINH = exercise("asinh-symbolic")
 

@@ -19,7 +19,7 @@ def planned() -> dict[str, int]:
     cells = nbformat.read(NOTEBOOKS / "00_start_here.ipynb", as_version=4).cells
     (table,) = (cell.source for cell in cells if "| Chapter |" in cell.source)
     rows = [ROW.match(line) for line in table.splitlines() if re.match(r"\| \[?\d\d ", line)]
-    assert len(rows) == 13
+    assert len(rows) >= len(CHAPTERS)
     assert all(rows)
     return {row["file"]: int(row["minutes"]) for row in rows if row["file"]}
 

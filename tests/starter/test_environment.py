@@ -2,8 +2,9 @@ import subprocess
 import sys
 
 import pytest
+
 from starter.console import Stop
-from starter.environment import Environment, State, child_variables, course_environment, require_venv
+from starter.environment import Environment, child_variables, course_environment
 
 
 def environment_at(folder):
@@ -18,31 +19,28 @@ def without_pip(tmp_path):
     return environment_at(folder)
 
 
-def test_a_folder_that_is_not_there_is_missing(tmp_path):
-    assert environment_at(tmp_path / ".venv").state() is State.MISSING
+def test_a_folder_that_is_not_there_or_empty_has_to_be_made(tmp_path):
+    assert not environment_at(tmp_path / ".venv").works()
+    assert not environment_at(tmp_path).works()
 
 
-def test_an_empty_folder_counts_as_missing(tmp_path):
-    assert environment_at(tmp_path).state() is State.MISSING
-
-
-def test_somebodys_own_folder_is_left_alone(tmp_path):
-    (tmp_path / "notes.txt").write_text("mine")
-    assert environment_at(tmp_path).state() is State.SOMETHING_ELSE
-
-
-def test_a_file_in_its_place_is_left_alone(tmp_path):
-    (tmp_path / ".venv").write_text("")
-    assert environment_at(tmp_path / ".venv").state() is State.SOMETHING_ELSE
+@pytest.mark.parametrize("name", [".venv", ".venv/notes.txt"])
+def test_somebodys_own_file_or_folder_is_left_alone_and_said_in_three_lines(tmp_path, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(Stop, match="is not a virtual environment") as stop:
+        environment_at(tmp_path / ".venv").works()
+    assert len(str(stop.value).splitlines()) == 3
+    assert (tmp_path / name).read_text() == "mine"
 
 
 def test_one_without_pip_is_broken(without_pip):
-    assert without_pip.state() is State.BROKEN
+    assert not without_pip.works()
 
 
 def test_one_whose_python_is_gone_is_broken(without_pip):
     without_pip.python.unlink()
-    assert without_pip.state() is State.BROKEN
+    assert not without_pip.works()
 
 
 @pytest.mark.slow
@@ -50,17 +48,17 @@ def test_making_one_in_place_of_a_broken_one(without_pip):
     leftover = without_pip.folder / "leftover"
     leftover.write_text("")
     without_pip.make()
-    assert without_pip.state() is State.WORKS
+    assert without_pip.works()
     assert not leftover.exists()
 
 
-def test_a_python_without_venv_is_told_the_package(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ensurepip", None)
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    with pytest.raises(Stop) as stop:
-        require_venv()
+def test_a_python_that_cannot_make_one_is_told_the_package(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Stop, match="could not be made") as stop:
+        environment_at(tmp_path / "file" / ".venv").make()
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     assert f"sudo apt install python{version}-venv" in stop.value.then
+    assert len(str(stop.value).splitlines()) == 3
 
 
 def test_the_digest_changes_with_the_requirements_and_the_python(tmp_path, monkeypatch):
@@ -76,31 +74,11 @@ def test_the_digest_changes_with_the_requirements_and_the_python(tmp_path, monke
     for name, text in [*files.items(), *((name, text + "2") for name, text in files.items())]:
         (tmp_path / name).write_text(text)
         if all((tmp_path / needed).exists() for needed in files):
-            digests.append(environment.digest(["requirements.txt"]))
+            digests.append(environment.digest("requirements.txt"))
     first, requirements, settings, python = digests
     assert first != requirements
     assert settings == requirements, "settings of tools after the package's own part do not count"
     assert python != settings
-
-
-@pytest.mark.parametrize("text", [None, "", "not json", "[1]"])
-def test_a_stamp_that_cannot_be_read_is_no_stamp(tmp_path, text):
-    if text is not None:
-        (tmp_path / "onnxlab-installed.json").write_text(text)
-    assert environment_at(tmp_path).stamp == {}
-
-
-def test_a_stamp_is_read_back(tmp_path):
-    environment_at(tmp_path).set_stamp({"course": "abc"})
-    assert environment_at(tmp_path).stamp == {"course": "abc"}
-
-
-def test_a_package_counts_as_installed_when_its_record_is_there(tmp_path):
-    metadata = tmp_path / "lib" / "python3.12" / "site-packages" / "torch-2.13.0.dist-info"
-    metadata.mkdir(parents=True)
-    assert not environment_at(tmp_path).has("torch")
-    (metadata / "RECORD").write_text("")
-    assert environment_at(tmp_path).has("torch")
 
 
 def test_children_report_nothing_home_and_find_the_environments_programs(tmp_path, monkeypatch):

@@ -5,8 +5,8 @@ import sys
 import time
 import urllib.request
 
-import psutil
 import pytest
+
 from starter.environment import ROOT
 
 
@@ -31,6 +31,18 @@ def course(tmp_path, *options):
     )
 
 
+def answer(address):
+    """Ask for a page; JupyterLab says its address a moment before it listens there."""
+    until = time.monotonic() + 20
+    while True:
+        try:
+            return urllib.request.urlopen(address, timeout=20).status
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_the_server_says_where_it_is_and_ends_with_the_command(tmp_path, end):
@@ -41,7 +53,7 @@ def test_the_server_says_where_it_is_and_ends_with_the_command(tmp_path, end):
             address = line.strip()
             break
     assert "/lab/tree/notebooks/00_start_here.ipynb?token=" in address
-    assert urllib.request.urlopen(address, timeout=20).status == 200
+    assert answer(address) == 200
     time.sleep(0.2)  # let it print its last lines
     process.send_signal(end)
     assert process.wait(30) == 0
@@ -51,11 +63,11 @@ def test_the_server_says_where_it_is_and_ends_with_the_command(tmp_path, end):
 
 
 @pytest.mark.slow
-def test_an_option_that_jupyterlab_refuses_ends_in_one_message(tmp_path):
-    process = course(tmp_path, "--no-browser", "--ServerApp.max_body_size=large")
-    printed, _ = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert "JupyterLab ended before it was ready" in printed
+def test_an_option_that_jupyterlab_refuses_is_said_and_ends_the_command(tmp_path):
+    process = course(tmp_path, "--no-browser", "--nonsense-flag")
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode
+    assert "--nonsense-flag" in printed
     assert "Traceback" not in printed
 
 
@@ -64,52 +76,3 @@ def test_a_port_in_use_ends_the_command_before_anything_else(tmp_path, taken):
     printed, _ = process.communicate(timeout=60)
     assert process.returncode == 1
     assert len(printed.strip().splitlines()) == 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--nonsense-flag"], "--nonsense-flag"),
-        (["--certfile=/nowhere"], "/nowhere"),
-    ],
-)
-def test_a_start_that_fails_is_told_in_three_lines(tmp_path, options, said):
-    process = course(tmp_path, "--no-browser", *options)
-    printed, _ = process.communicate(timeout=120)
-    assert process.returncode
-    step, *message = printed[printed.index("[4/4]") :].splitlines()
-    assert step == "[4/4] JupyterLab"
-    assert len(message) == 3
-    assert said in message[1]
-    assert "--help-all" in message[2]
-
-
-DEAF = """
-import sys
-from pathlib import Path
-from starter import jupyter, server_end
-from starter.console import Progress
-from starter.environment import Environment
-server_end.PATIENCE = (1.0, 1.0)
-with Progress() as progress:
-    here = Environment(Path(sys.prefix), Path(sys.executable), ours=False)
-    sys.exit(jupyter.serve(here, ["--no-browser"], progress))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows stops no process")
-def test_a_server_that_hangs_is_ended_all_the_same():
-    command = [sys.executable, "-u", "-c", DEAF]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        for line in process.stdout:
-            if "Ctrl+C here" in line:
-                break
-        [server] = psutil.Process(process.pid).children()
-        server.suspend()  # it hears nothing any more
-        process.send_signal(signal.SIGTERM)
-        printed, _ = process.communicate(timeout=120)
-    assert process.returncode == 0
-    assert "it was ended by force" in printed
-    assert not server.is_running()

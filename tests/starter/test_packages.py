@@ -1,13 +1,12 @@
-import io
+import socket
+import sys
 from pathlib import Path
 
 import pytest
-from starter.console import Progress, Stop
-from starter.cpu_torch import CPU_INDEX, decide
-from starter.diagnosis import diagnosis
-from starter.environment import Environment
 
-from starter import cpu_torch, packages
+from starter import packages
+from starter.console import Stop
+from starter.environment import Environment
 
 
 @pytest.fixture
@@ -15,14 +14,15 @@ def environment(tmp_path, monkeypatch):
     """An environment of tiny requirements, with nothing of this machine."""
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / "pyvenv.cfg").write_text("version = 3.11")
-    (tmp_path / "requirements.txt").write_text("torch==2.13.0\n-e .\n")
-    (tmp_path / "requirements-classroom.txt").write_text("-r requirements.txt\njupyterhub==6.1.1\n")
-    (tmp_path / "requirements-test.txt").write_text("-r requirements-classroom.txt\npytest==9.2.0\n")
+    pins = ""
+    for name, pin in (("", "torch==2.13.0"), ("-classroom", "jupyterhub==6.1.1"), ("-test", "pytest==9.2.0")):
+        pins += f"{pin}\n"
+        (tmp_path / f"requirements{name}.txt").write_text(f"-e .\n{pins}")
     (tmp_path / "pyproject.toml").write_text("[project]\n")
     for module in ("packages", "environment"):
         monkeypatch.setattr(f"starter.{module}.ROOT", tmp_path)
-    monkeypatch.setattr(packages, "require_space", lambda environment, needed: None)
-    monkeypatch.setattr(cpu_torch, "choose", lambda environment, version: cpu_torch.Choice())
+    monkeypatch.setattr(packages, "require_space", lambda place, gigabytes: None)
+    monkeypatch.setattr(packages, "wants_cpu_torch", lambda environment: False)
     return Environment(tmp_path / ".venv", tmp_path / "python")
 
 
@@ -30,113 +30,127 @@ def environment(tmp_path, monkeypatch):
 def asked(monkeypatch):
     """What pip was asked to install."""
     calls = []
-    monkeypatch.setattr(
-        packages, "run_pip", lambda environment, arguments, *rest, **more: calls.append(arguments)
-    )
+
+    def pip(environment, arguments, log, total=1):
+        calls.append(arguments)
+        return 0, ""
+
+    monkeypatch.setattr(packages, "_pip", pip)
     return calls
 
 
-def install(environment, name):
-    return packages.install(environment, name, Progress(io.StringIO()))
-
-
 def test_an_install_happens_once_and_again_only_when_the_files_change(environment, asked, tmp_path):
-    assert install(environment, "course") == "installed"
-    assert install(environment, "course") == "nothing to install"
+    assert packages.install(environment, "course") == "installed"
+    assert packages.install(environment, "course") == "nothing to install"
     (tmp_path / "requirements.txt").write_text("torch==2.14.0\n-e .\n")
-    assert install(environment, "course") == "installed"
+    assert packages.install(environment, "course") == "installed"
     assert asked == [["-r", "requirements.txt"]] * 2
 
 
-def test_the_tests_add_to_the_course_and_cover_it(environment, asked):
-    install(environment, "course")
-    assert install(environment, "test") == "installed"
-    assert asked[1] == ["-r", "requirements-test.txt"]
-    assert install(environment, "course") == "nothing to install"
-    assert install(environment, "classroom") == "nothing to install"
+def test_a_larger_set_covers_the_smaller_ones(environment, asked):
+    packages.install(environment, "course")
+    assert packages.install(environment, "classroom") == "installed"
+    assert packages.install(environment, "course") == "nothing to install"
+    assert packages.install(environment, "test") == "installed"
+    assert packages.install(environment, "classroom") == "nothing to install"
+    assert asked == [["-r", f"requirements{name}.txt"] for name in ("", "-classroom", "-test")]
 
 
-def test_a_class_adds_to_the_course(environment, asked):
-    assert install(environment, "classroom") == "installed"
-    assert asked == [["-r", "requirements-classroom.txt"]]
-    assert install(environment, "course") == "nothing to install"
-    assert install(environment, "test") == "installed"
-
-
-def test_an_interrupted_install_is_resumed_and_not_trusted(environment, asked, monkeypatch):
-    def interrupted(*arguments, **more):
+def test_an_interrupted_install_is_not_trusted_nor_is_what_was_there_before(environment, asked, monkeypatch):
+    def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    install(environment, "course")
-    monkeypatch.setattr(packages, "run_pip", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        install(environment, "test")
-    monkeypatch.setattr(packages, "run_pip", lambda *arguments, **more: None)
-    assert environment.stamp == {"interrupted": "test"}, "nor is what was there before"
-    assert install(environment, "test") == "the unfinished install was completed"
+    packages.install(environment, "course")
+    with monkeypatch.context() as patch:
+        patch.setattr(packages, "_pip", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            packages.install(environment, "test")
+    assert environment.stamp == []
+    assert packages.install(environment, "test") == "installed"
 
 
-def test_a_package_cut_off_in_the_middle_is_installed_again(environment):
+def test_a_package_cut_off_in_the_middle_is_installed_again(environment, asked):
     folder = environment.folder / "lib" / "python3.11" / "site-packages"
     whole, half = folder / "numpy-2.4.6.dist-info", folder / "onnx-1.23.2.dist-info"
     for metadata in (whole, half):
         metadata.mkdir(parents=True)
         (metadata / "METADATA").write_text("")
     (whole / "RECORD").write_text("")
-    packages.drop_half_installed(environment)
+    packages.install(environment, "course")
     assert whole.exists()
     assert not half.exists()
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_the_cpu_build_of_torch_comes_first_unless_torch_is_there(environment, asked, monkeypatch, there):
+    monkeypatch.setattr(packages, "wants_cpu_torch", lambda environment: True)
+    if there:
+        record = environment.folder / "Lib" / "site-packages" / "torch-2.13.0.dist-info" / "RECORD"
+        record.parent.mkdir(parents=True)
+        record.write_text("")
+    packages.install(environment, "course")
+    cpu = [arguments for arguments in asked if packages.CPU_INDEX in arguments]
+    assert [arguments[-1] for arguments in cpu] == ([] if there else ["torch==2.13.0"])
+    assert asked[-1] == ["-r", "requirements.txt"]
+
+
+@pytest.mark.parametrize(
+    ("configured", "gpu", "wanted"), [("", "", True), ("x", "", False), ("", "x", False)]
+)
+def test_the_cpu_build_is_wanted_without_a_gpu_and_where_pip_is_as_it_came(
+    tmp_path, monkeypatch, configured, gpu, wanted
+):
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n[ -n '{configured}' ] && echo \"global.index-url='https://m/'\" || true\n")
+    python.chmod(0o755)
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr("shutil.which", lambda name: gpu or None)
+    assert packages.wants_cpu_torch(Environment(tmp_path, python)) is wanted
+
+
+def test_a_folder_of_wheels_is_installed_from_and_nobody_else_is_asked(environment, asked, tmp_path):
+    (tmp_path / "wheelhouse").mkdir()
+    packages.install(environment, "course")
+    (tmp_path / "wheelhouse" / "a-1-py3-none-any.whl").write_text("")
+    (tmp_path / "requirements.txt").write_text("torch==2.13.0\na==1\n")
+    assert packages.install(environment, "course") == "installed from the folder wheelhouse"
+    assert asked[0] == ["-r", "requirements.txt"], "an empty folder is none"
+    assert asked[1][:3] == ["--no-index", "--find-links", str(tmp_path / "wheelhouse")]
 
 
 def test_a_full_disk_is_said_before_anything_is_installed(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda place: type("Usage", (), {"free": 1_000_000_000}))
     with pytest.raises(Stop) as stop:
-        packages.require_space(Environment(tmp_path / ".venv", tmp_path), needed=3)
+        packages.require_space(tmp_path, 3)
     assert stop.value.why == "The install needs about 3 GB there, and 1.0 GB are free."
 
 
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        (
-            "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
-            "disk is full",
-        ),
-        (
-            "WARNING: Retrying ... NewConnectionError('Failed to establish a new connection')",
-            "did not answer",
-        ),
+        ("ERROR: Could not install packages: [Errno 28] No space left on device", "The disk is full."),
         ("ERROR: No matching distribution found for torch==2.13.0", "no such package"),
-        ("ERROR: something new", "pip said"),
+        ("ERROR: something new", "pip failed."),
     ],
 )
-def test_a_failed_install_is_diagnosed_from_what_pip_said(said, reason):
-    stop = diagnosis(f"Collecting a\n{said}\n", Path("the.log"))
+def test_a_failed_install_is_told_in_three_lines_from_what_pip_said(said, reason):
+    stop = packages.failure(f"Collecting a\n{said}\n", Path("the.log"))
     assert reason in stop.why
     assert said in stop.why
-    assert "run the same command again" in stop.then
-    assert "the.log" in stop.then
+    assert "run this again: it goes on where it stopped. Log: the.log" in stop.then
+    assert len(str(stop).splitlines()) == 3
 
 
-@pytest.mark.parametrize(
-    ("configured", "nvidia", "answers", "cpu_build", "cuda_expected"),
-    [
-        (False, False, True, True, False),
-        (False, False, False, False, True),
-        (False, True, True, False, True),
-        (True, False, True, False, False),
-    ],
-)
-def test_the_cpu_build_is_taken_where_it_fits_and_can_be_had(
-    configured, nvidia, answers, cpu_build, cuda_expected
-):
-    choice = decide("2.13.0", configured, nvidia, lambda: answers)
-    assert bool(choice.arguments) is cpu_build
-    assert choice.cuda_expected is cuda_expected
-    if cpu_build:
-        assert choice.arguments == ("--no-deps", "--index-url", CPU_INDEX, "torch==2.13.0")
-
-
-def test_an_index_that_refuses_or_does_not_answer_in_time_does_not_answer():
-    assert not cpu_torch.answers("http://127.0.0.1:9/", seconds=1.0)
-    assert not cpu_torch.answers("no address", seconds=1.0)
+def test_no_network_is_told_in_three_lines_by_the_real_pip(tmp_path, monkeypatch):
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{nobody.getsockname()[1]}/simple")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    here = Environment(tmp_path, Path(sys.executable), ours=False)
+    code, said = packages._pip(here, ["--dry-run", "onnxlab-nothing==1"], tmp_path / "log")
+    assert code
+    stop = packages.failure(said, tmp_path / "log")
+    assert stop.why.startswith("The package index did not answer.")
+    assert len(str(stop).splitlines()) == 3

@@ -1,7 +1,7 @@
 """What is kept of a notebook after it ran, so that a commit shows only what its author changed.
 
 A run leaves much that differs every time or says nothing to a reader: timings, the state of widgets, output
-cut into pieces, random cell ids. Cleaning twice gives the same as cleaning once.
+cut into pieces. Cleaning twice gives the same as cleaning once.
 """
 
 import copy
@@ -24,9 +24,10 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 # What a cell may carry: tags for the tools, and the fields that nbgrader reads.
 _CELL_METADATA = ("tags", "nbgrader", "deletable", "editable")
 
-_RANDOM_ID = re.compile(r"[0-9a-f]{8}(-\d+)?|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# The tag of a cell that proves what the cells above it teach. It runs like any other; its code is folded.
+_PROOF = "proof"
+
 _VALID_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_OVERWRITTEN = re.compile(r"^.*\r(?=[^\n])", re.MULTILINE)
 
 
 def clean(notebook: Notebook) -> Notebook:
@@ -34,8 +35,14 @@ def clean(notebook: Notebook) -> Notebook:
 
     Execution counts run from 1 to n; the metadata is `METADATA`; widget views are dropped (they show an error
     when the file is opened without the kernel that made them); pieces of one stream are joined; empty cells
-    at the end are dropped; ids follow from the cells' text unless a person gave them.
+    at the end are dropped; a cell keeps its id, and gets one from its text where it has none. The code of a
+    cell tagged ``proof`` is folded, that of every other cell is not.
     """
+    # Imported here: nbconvert looks for a home as it is imported, and a service of the hub may have none.
+    # nbclient can join streams too, but moves what was printed after a display to before it.
+    from nbconvert.preprocessors.coalescestreams import CoalesceStreamsPreprocessor
+
+    streams = CoalesceStreamsPreprocessor()
     result = copy.deepcopy(notebook)
     result["metadata"] = type(result)(copy.deepcopy(METADATA))
     result["nbformat"], result["nbformat_minor"] = 4, 5
@@ -46,11 +53,14 @@ def clean(notebook: Notebook) -> Notebook:
     taken: set[str] = set()
     for cell in cells:
         kept = {key: cell["metadata"][key] for key in _CELL_METADATA if key in cell["metadata"]}
+        if _PROOF in kept.get("tags", []):
+            kept["jupyter"] = {"source_hidden": True}
         cell["metadata"] = type(cell)(kept)
         cell["id"] = _stable_id(cell, taken)
         if cell["cell_type"] != "code":
             continue
-        cell["outputs"] = _joined([rest for output in cell["outputs"] if (rest := _without_view(output))])
+        cell["outputs"] = [rest for output in cell["outputs"] if (rest := _without_view(output))]
+        streams.preprocess_cell(cell, {}, 0)
         ran = cell.get("execution_count") is not None
         count += ran
         cell["execution_count"] = count if ran else None
@@ -61,13 +71,13 @@ def clean(notebook: Notebook) -> Notebook:
 
 
 def _stable_id(cell: dict[str, Any], taken: set[str]) -> str:
-    """Keep an id that a person chose; replace a random one by one that follows from the cell's text.
+    """Keep a cell's id, so that what points at the cell still does after an edit; make a missing one.
 
-    Tools give a cell a new random id whenever they make the file anew. An id from the text stays the same,
-    and does not change when a cell is put in above it.
+    JupyterLab keeps the ids of a notebook's cells. An id that is missing, invalid or doubled (a cell that was
+    copied) is made from the cell's text, so that cleaning twice gives the same as cleaning once.
     """
     given = cell.get("id") or ""
-    if _VALID_ID.fullmatch(given) and not _RANDOM_ID.fullmatch(given) and given not in taken:
+    if _VALID_ID.fullmatch(given) and given not in taken:
         taken.add(given)
         return given
     text = f"{cell['cell_type']}\n{cell['source']}"
@@ -89,19 +99,3 @@ def _without_view(output: dict[str, Any]) -> dict[str, Any] | None:
     if was_view and not output["data"]:
         return None
     return output
-
-
-def _joined(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Join neighbouring pieces of one stream, and drop what a progress line overwrote."""
-    joined: list[dict[str, Any]] = []
-    for output in outputs:
-        is_stream = output["output_type"] == "stream"
-        last = joined[-1] if joined else None
-        if is_stream and last and last["output_type"] == "stream" and last["name"] == output["name"]:
-            last["text"] += output["text"]
-        else:
-            joined.append(output)
-    for output in joined:
-        if output["output_type"] == "stream":
-            output["text"] = _OVERWRITTEN.sub("", output["text"])
-    return joined

@@ -16,10 +16,10 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
 from onnxlab.authoring.notebooks import Notebook, NotebookUnreadable, read
 from onnxlab.errors import UnknownExercise
-from onnxlab.labs import progress
-from onnxlab.labs.checking import check
-from onnxlab.labs.exercise import LABS, lab
-from onnxlab.labs.outcome import Difference, Finding, Outcome, Status
+from onnxlab.labs.kit import progress
+from onnxlab.labs.kit.checking import check
+from onnxlab.labs.kit.exercise import LABS, lab
+from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
 
 __all__ = ["check_notebook", "lab_of", "read_lab", "write_outcomes"]
 

@@ -13,9 +13,22 @@ from typing import Any
 from onnxlab.authoring.cleaning import clean
 from onnxlab.authoring.notebooks import Notebook, read, write
 from onnxlab.errors import OnnxLabError
-from onnxlab.labs.exercise import Exercise, lab
+from onnxlab.labs.kit.exercise import Exercise, lab
 
-__all__ = ["HIDDEN_TESTS", "LabNotInSync", "out_of_sync", "release", "stamp", "sync"]
+__all__ = [
+    "HIDDEN_TESTS",
+    "UNTOUCHED",
+    "LabNotInSync",
+    "course_root",
+    "out_of_sync",
+    "release",
+    "reset",
+    "stamp",
+    "sync",
+]
+
+UNTOUCHED = Path(".onnxlab", "untouched")
+"""Where a class's learners, who have no solutions, have the labs as they were handed out."""
 
 _CHECK = re.compile(r'^check\("([a-z0-9-]+)"(.*)\)\s*$', re.MULTILINE)
 _SOLUTION = re.compile(
@@ -166,3 +179,55 @@ def _grading(name: str, *, solution: bool) -> dict[str, Any]:
 
 def _worked_in(notebook: Notebook) -> bool:
     return any(cell.get("outputs") or cell.get("execution_count") for cell in notebook["cells"])
+
+
+def reset(name: str, root: Path) -> tuple[Path, Path | None]:
+    """Put the untouched lab in its place.
+
+    Args:
+        name: The lab, as "lab05" or "lab05_bitshift".
+        root: The course's folder.
+
+    Returns:
+        The lab, and the copy of the work; None if there was nothing to keep.
+
+    Raises:
+        UnknownExercise: If there is no such lab.
+        LabNotInSync: If neither its solution is there, nor a copy of what was handed out.
+    """
+    full = lab(name).name
+    untouched = _untouched(full, root)
+    path = root / "labs" / f"{full}.ipynb"
+    path.parent.mkdir(exist_ok=True)
+    kept = None
+    if path.exists():
+        kept = next(new for number in range(1, 10_000) if not (new := _copy(path, number)).exists())
+        kept.write_bytes(path.read_bytes())  # whatever it holds, readable or not
+    changed = write(untouched, path)
+    if kept is not None and not changed:
+        kept.unlink()  # it was untouched
+        kept = None
+    return path, kept
+
+
+def course_root(start: Path) -> Path:
+    """Return the course's folder: the one given, or one above it that has notebooks/ and the labs' origin."""
+    for folder in (start, *start.parents):
+        made_from = (folder / "solutions").is_dir() or (folder / UNTOUCHED).is_dir()
+        if made_from and (folder / "notebooks").is_dir():
+            return folder
+    return start
+
+
+def _untouched(full: str, root: Path) -> Notebook:
+    solution, copy = (root / place / f"{full}.ipynb" for place in ("solutions", UNTOUCHED))
+    if solution.exists():
+        return release(stamp(read(solution), full))
+    if copy.exists():
+        return read(copy)
+    msg = f"{solution.name} is not in {root.name}/solutions, and the lab is made from it."
+    raise LabNotInSync(msg, "", "Run this in the course's folder, or take the file from git again.")
+
+
+def _copy(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.stem}.before-reset-{number}.ipynb")

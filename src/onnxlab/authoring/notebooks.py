@@ -1,8 +1,6 @@
 """Notebook files: which there are, what kind each is, reading and writing one."""
 
-import os
 import re
-import tempfile
 import warnings
 from collections.abc import Iterator
 from enum import StrEnum
@@ -12,6 +10,7 @@ from typing import Any
 import nbformat
 
 from onnxlab.errors import OnnxLabError
+from onnxlab.files import write_atomically
 
 __all__ = [
     "Kind",
@@ -111,14 +110,6 @@ def write(notebook: Notebook, path: Path) -> bool:
     data = text.encode("utf-8")
     if path.exists() and path.read_bytes() == data:
         return False
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+    write_atomically(path, data, mode=mode)
     return True

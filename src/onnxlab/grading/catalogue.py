@@ -1,6 +1,6 @@
 """What labs ask for, without their code: that needs torch, and the process that keeps the marks does not.
 
-A warm process has the labs loaded and tells. Where none is, they are loaded here.
+A fork server has the labs loaded and tells. Where none is, they are loaded here.
 """
 
 import functools
@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import Any
 
-from onnxlab.labs import exercise as labs
-from onnxlab.labs.exercise import Exercise, Lab, Part
+from onnxlab.labs.kit import exercise as labs
+from onnxlab.labs.kit.exercise import Exercise, Lab, Part
 
-__all__ = ["described", "exercise", "lab", "take", "uses_exporter"]
+__all__ = ["described", "exercise", "lab", "register", "uses_exporter"]
 
 _KNOWN: dict[str, Lab] = {}
 _EXPORTER = ("TORCH_EXPORT", "torch.export", "dynamo=True", "exported_with_translation")
@@ -37,9 +37,9 @@ def described() -> list[dict[str, Any]]:
     ]
 
 
-def take(told: Iterable[dict[str, Any]]) -> None:
-    """Take what a warm process tells."""
-    for each in told:
+def register(descriptions: Iterable[dict[str, Any]]) -> None:
+    """Know the labs that a fork server describes, without loading them."""
+    for each in descriptions:
         exercises = tuple(
             Exercise(
                 one["id"],
@@ -49,7 +49,6 @@ def take(told: Iterable[dict[str, Any]]) -> None:
                 produce=_elsewhere,
                 parts=tuple(Part(title, _elsewhere) for title in one["parts"]),
                 hints=("", "", ""),
-                holds_for="",
             )
             for one in each["exercises"]
         )
@@ -87,7 +86,7 @@ def uses_exporter(name: str, cells: Sequence[str]) -> bool:
 
 @functools.cache
 def _uses_exporter(name: str) -> bool:
-    folder = files(labs.__package__) / name  # files() of the lab itself would import it
+    folder = files("onnxlab.labs") / name  # files() of the lab itself would import it
     sources = (each for each in folder.iterdir() if each.name.endswith(".py"))
     return any(word in source.read_text("utf-8") for source in sources for word in _EXPORTER)
 

@@ -1,74 +1,90 @@
-"""Grading on a Dask cluster: cells go out as bytes, marks come back, and only this process writes them.
+"""Grading on a Dask cluster: cells go out, marks come back, and only this process writes them.
 
-A submission whose worker dies is given to another one by Dask. One that a worker fails over is sent out again
-by this process, to a worker that did not yet fail over it.
+A submission whose worker dies is given to another one by Dask. What a worker fails over is sent out again, to
+those that have not failed. Each worker has one fork server, which ends with the run, or with the worker.
 """
 
 import contextlib
+import functools
 import ipaddress
 import itertools
-import json
+import queue
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn
 
-from onnxlab.grading.cluster_crew import ClusterFailed, Crew, Sent
-from onnxlab.grading.cluster_task import Job
-from onnxlab.grading.intake import Intake, Submission
-from onnxlab.grading.ledger import Ledger, facts
-from onnxlab.grading.levels import Level, Limits, NoIsolation, available
+from onnxlab.errors import OnnxLabError
+from onnxlab.grading.marking import Marked, sweep
 from onnxlab.grading.private_judges import NONE, PrivateJudges
-from onnxlab.grading.run import ATTEMPTS, Step, cells_to_run, keep
-from onnxlab.grading.supervisor import Marked
+from onnxlab.grading.results import Ledger, facts
+from onnxlab.grading.run import ATTEMPTS, Step, attempt, cells_to_run, keep
+from onnxlab.grading.submissions import Intake, Submission
+from onnxlab.grading.worker.client import Processes, processes
+from onnxlab.sandbox.levels import Level, Limits, NoIsolation, available
+from onnxlab.sandbox.libc import LINUX, set_dumpable
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
 
-__all__ = ["ClusterFailed", "Tls", "common_level", "connected", "grade_on"]
+__all__ = ["ClusterFailed", "common_level", "connected", "grade_on"]
 
 _ANSWER_SECONDS = 15.0  # for a scheduler to answer, and for its first worker
+_PATIENCE = 60.0  # without any worker
+_LOOK_SECONDS = 2.0  # between looks at which workers there are
+_FIRST_PLACE = 500  # those below are left to runs without a cluster
+
+
+class ClusterFailed(OnnxLabError):
+    """There is no cluster to grade on, or no more. What was graded is kept."""
 
 
 @dataclass(frozen=True)
-class Tls:
-    """Files that prove who is who: the authority's certificate, one's own, and its key."""
+class Job:
+    """What a worker gets. Dask writes arguments to its logs, so the secrets are not shown."""
 
-    authority: str
-    certificate: str
-    key: str
+    lab: str
+    level: Level | None
+    limits: Limits
+    versions: dict[str, str]
+    cells: list[str] = field(repr=False)
+    seed: int = field(repr=False)
+    judges: PrivateJudges = field(default=NONE, repr=False)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a worker could not grade."""
+
+    worker: str
+    reason: str
 
 
 @contextlib.contextmanager
-def connected(address: str, tls: Tls | None = None) -> Iterator["Client"]:
+def connected(address: str) -> "Iterator[Client]":
     """Connect to a Dask scheduler with at least one worker.
 
     Args:
-        address: Where it is: `tcp://127.0.0.1:8786`, or `tls://...` for one on another machine.
-        tls: What to show to it, and to know it by.
+        address: Where it is: `tcp://127.0.0.1:8786`, or `tls://...` for one on another machine, with the
+            files that Dask's own configuration names.
 
     Raises:
         ClusterFailed: If Dask is not installed, nobody answers, or anybody could listen.
     """
     try:
         from distributed import Client
-        from distributed.security import Security
     except ImportError:
         msg = "Dask is not installed."
         raise ClusterFailed(msg, "", 'Run: pip install "dask[distributed]"; also on each worker.') from None
-    address = address if "://" in address else f"{'tls' if tls else 'tcp'}://{address}"
+    address = address if "://" in address else f"tcp://{address}"
     if not address.startswith("tls://") and not _loopback(address):
         msg = f"{address} is another machine, and the connection would not be encrypted."
-        then = "Use tls:// with --tls-ca, --tls-cert and --tls-key; see docs/grading.md."
-        raise ClusterFailed(msg, "Notebooks and the run's seed would be sent for all to read.", then)
+        why = "Notebooks and the run's seed would be sent for all to read."
+        raise ClusterFailed(msg, why, "Use tls://; see docs/grading.md.")
     try:
-        files = (
-            {"tls_ca_file": tls.authority, "tls_client_cert": tls.certificate, "tls_client_key": tls.key}
-            if tls
-            else {}
-        )
-        security = Security(require_encryption=bool(tls), **files)
-        client = Client(address, security=security, timeout=_ANSWER_SECONDS, set_as_default=False)
+        client = Client(address, timeout=_ANSWER_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError, RuntimeError) as error:
         msg = f"No Dask scheduler could be reached at {address}."
         why = " ".join(str(error).split())[:300]
@@ -101,7 +117,7 @@ def common_level(client: "Client", asked: Level | None = None) -> Level:
         if not without:
             return level
         lacks = "; ".join(f"{worker}: {reason}" for worker, reason in without.items())
-    msg = f"Not every worker has the isolation {asked or Level.POSIX}."
+    msg = f"Not every worker has the isolation {asked or level}."
     raise NoIsolation(msg, lacks[:500], "Leave out --isolation for the most they all have, or end those.")
 
 
@@ -134,38 +150,86 @@ def grade_on(
         ClusterFailed: If the scheduler or all workers are gone.
     """
     todo = [each for each in intake.submissions if not ledger.done(each)]
-    waiting, crew = iter(todo), Crew(client)
-    done = graded = 0
-    started, versions = time.monotonic(), facts("")
+    started, versions, steps = time.monotonic(), facts(""), itertools.count(1)
+    graded = 0
 
     def finished(submission: Submission, problem: str) -> None:
-        nonlocal done, graded
-        done, graded = done + 1, graded + (not problem)
+        nonlocal graded
+        done, graded = next(steps), graded + (not problem)
         left = (time.monotonic() - started) / done * (len(todo) - done)
         told(Step(submission, done, len(todo), left, problem))
 
-    while done < len(todo):
-        for submission in itertools.islice(waiting, crew.room()):
-            cells = cells_to_run(submission, ledger)
-            if isinstance(cells, str):
-                finished(submission, cells)
-            else:
-                data = json.dumps(cells).encode()
-                job = Job(submission.lab, level, limits, versions, data, ledger.seed, judges)
-                crew.send(Sent(submission, job))
-        if (answer := crew.answer()) is None:
-            continue
-        sent, found = answer
-        if isinstance(found, Marked):
-            keep(sent.submission, ledger, found)
-            finished(sent.submission, "")
-        elif len(sent.failed_on) + 1 < ATTEMPTS:
-            sent.failed_on.append(found.worker)
-            crew.send(sent)
+    jobs: dict[Submission, Job] = {}
+    for submission in todo:
+        cells = cells_to_run(submission, ledger)
+        if isinstance(cells, str):
+            finished(submission, cells)
         else:
-            ledger.failed(sent.submission, found.reason)
-            finished(sent.submission, found.reason)
+            jobs[submission] = Job(submission.lab, level, limits, versions, cells, ledger.seed, judges)
+    failing: set[str] = set()
+    for left_over in reversed(range(ATTEMPTS)):
+        good = [worker for worker in client.nthreads() if worker not in failing] if jobs else []
+        futures = client.map(_grade_there, list(jobs.values()), pure=False, workers=good or None)
+        sent = dict(zip(futures, list(jobs), strict=True))
+        for future, found in _answers(client, list(futures), good):
+            submission = sent[future]
+            if isinstance(found, Marked):
+                keep(submission, ledger, found)
+            elif left_over:
+                failing.add(found.worker)
+                continue
+            else:
+                ledger.failed(submission, found.reason)
+            del jobs[submission]
+            finished(submission, "" if isinstance(found, Marked) else found.reason)
+    with contextlib.suppress(Exception):  # it ends with its worker at the latest
+        client.run(_end_warm)
     return graded
+
+
+def _answers(
+    client: "Client", futures: "list[Future[Marked | Problem]]", good: list[str]
+) -> "Iterator[tuple[Future[Marked | Problem], Marked | Problem]]":
+    """Give answers as they come; where none of the good workers is left, that is a problem of theirs."""
+    ended: queue.SimpleQueue[Future[Marked | Problem]] = queue.SimpleQueue()
+    for future in futures:
+        future.add_done_callback(ended.put)
+    out, looked = set(futures), time.monotonic()
+    seen = looked
+    while out:
+        with contextlib.suppress(queue.Empty):
+            future = ended.get(timeout=_LOOK_SECONDS)
+            if future.status in ("cancelled", "lost"):
+                _lost("The connection to the scheduler was lost.")
+            try:
+                found = future.result(timeout=_ANSWER_SECONDS)
+            except TimeoutError:  # its worker died after it had finished: Dask has it graded again
+                future.add_done_callback(ended.put)
+                continue
+            except Exception as error:  # whatever it was there, it is no student's fault
+                found = Problem("", f"{type(error).__name__}: {error}"[:500])
+            out.remove(future)
+            yield future, found
+        if (now := time.monotonic()) - looked < _LOOK_SECONDS:
+            continue
+        try:
+            workers = client.nthreads()
+        except OSError:
+            _lost("The scheduler does not answer any more.")
+        looked = now
+        if workers:
+            seen = now
+        elif now - seen > _PATIENCE:
+            _lost("All workers are gone.")
+        if good and workers and not workers.keys() & set(good):  # nobody is left who may
+            for future in out:
+                yield future, Problem("", "Its worker is gone.")
+            client.cancel(list(out))
+            return
+
+
+def _lost(what: str) -> NoReturn:
+    raise ClusterFailed(what, "", "What is graded is kept; the same command goes on from there.")
 
 
 def _loopback(address: str) -> bool:
@@ -174,3 +238,70 @@ def _loopback(address: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _grade_there(job: Job) -> Marked | Problem:
+    """Grade a submission, on a Dask worker."""
+    from distributed import get_worker
+
+    worker = get_worker().address
+    here = facts("")
+    if different := [
+        f"{name} {here[name]}, not {job.versions[name]}" for name in here if here[name] != job.versions[name]
+    ]:
+        return Problem(worker, f"{worker}: A worker has {'; '.join(different)}.")
+    with _place() as place:
+        found = attempt(
+            job.cells,
+            job.lab,
+            _warm(),
+            seed=job.seed,
+            level=job.level,
+            limits=job.limits,
+            place=place,
+            judges=job.judges,
+        )
+    return Problem(worker, f"{worker}: {found}") if isinstance(found, str) else found
+
+
+_STARTING = threading.Lock()
+
+
+@functools.cache
+def _shared() -> Processes:
+    set_dumpable(False)
+    sweep()
+    return processes()
+
+
+def _warm() -> Processes:
+    """Return the fork server of this Dask worker, which its threads share."""
+    with _STARTING:
+        return _shared()
+
+
+def _end_warm() -> None:
+    """End it; the next run starts another one."""
+    with _STARTING:
+        if _shared.cache_info().currsize:
+            _shared().close()
+            _shared.cache_clear()
+
+
+@contextlib.contextmanager
+def _place() -> Iterator[int]:
+    """A number that no other submission on this machine has now.
+
+    It stands in the name of a socket, which two processes cannot have and which ends with its process.
+    """
+    if not LINUX:
+        yield 0
+        return
+    for number in itertools.count(_FIRST_PLACE):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as name:
+            try:
+                name.bind(f"\0onnxlab-grade-{number}")
+            except OSError:  # another worker's
+                continue
+            yield number
+            return

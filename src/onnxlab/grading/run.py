@@ -5,21 +5,20 @@ import itertools
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from onnxlab.grading.catalogue import lab
-from onnxlab.grading.intake import CannotRead, Intake, Submission, read
-from onnxlab.grading.ledger import Ledger
-from onnxlab.grading.levels import Level, Limits
-from onnxlab.grading.pool import Processes, WorkerDied, processes
-from onnxlab.grading.private_judges import NONE, PrivateJudges
-from onnxlab.grading.private_parts import JudgeBroken
-from onnxlab.grading.submission_cells import NotebookUnreadable, cells_of
-from onnxlab.grading.supervisor import Marked, SandboxFailed, mark, sweep
-from onnxlab.grading.system_calls import let_look
-from onnxlab.labs.outcome import Outcome, Status
+from onnxlab.grading.cells import CannotRead, NotebookUnreadable, cells_of, read
+from onnxlab.grading.marking import JudgeFailed, Marked, SandboxFailed, mark, sweep
+from onnxlab.grading.private_judges import NONE, JudgeBroken, PrivateJudges
+from onnxlab.grading.results import Ledger
+from onnxlab.grading.submissions import Intake, Submission
+from onnxlab.grading.worker.client import Processes, WorkerDied, processes
+from onnxlab.labs.kit.outcome import Outcome, Status
+from onnxlab.sandbox.levels import Level, Limits
+from onnxlab.sandbox.libc import set_dumpable
 
 __all__ = ["ATTEMPTS", "Step", "attempt", "cells_to_run", "grade", "keep"]
 
@@ -75,7 +74,7 @@ def grade(
     Raises:
         CannotWrite: If the ledger cannot be written; what was written stays.
     """
-    let_look(False)
+    set_dumpable(False)
     sweep()
     todo = [each for each in intake.submissions if not ledger.done(each)]
     if not todo:
@@ -86,20 +85,17 @@ def grade(
     places: queue.SimpleQueue[int] = queue.SimpleQueue()
     for place in range(workers):
         places.put(place)
-    stop = threading.Event()
 
     def work(submission: Submission) -> str:
-        if stop.is_set():
-            return ""
         place = places.get()
         try:
-            return _one(submission, ledger, warm, place, level, limits, judges)
+            return _one(submission, ledger, servers, place, level, limits, judges)
         finally:
             places.put(place)
 
     started, done, graded = time.monotonic(), 0, 0
     rest = iter(todo)
-    with pool or processes() as warm, ThreadPoolExecutor(workers) as threads:
+    with _ForkServers(pool or processes()) as servers, ThreadPoolExecutor(workers) as threads:
         waiting: dict[Future[str], Submission] = {}  # a few at a time: memory does not grow with the class
         try:
             while True:
@@ -113,10 +109,46 @@ def grade(
                     left = (time.monotonic() - started) / done * (len(todo) - done)
                     told(Step(submission, done, len(todo), left, problem))
         finally:  # also when the instructor presses Ctrl+C, or the disk is full
-            stop.set()
             threads.shutdown(wait=False, cancel_futures=True)
-            warm.close()
+            servers.close()  # the threads wait for answers that do not come any more
     return graded
+
+
+class _ForkServers:
+    """The fork server that all share, and one of its own for each submission that is tried again.
+
+    Who brings a fork server down shares the next one with nobody. When a run is stopped, all of them end,
+    and none is started any more.
+    """
+
+    def __init__(self, shared: Processes) -> None:
+        self._open = [shared]
+        self.shared = shared
+        self.stopped = threading.Event()
+
+    def __enter__(self) -> "_ForkServers":
+        self.shared.begin()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def another(self) -> Iterator[Processes]:
+        server = type(self.shared)()
+        self._open.append(server)
+        if not self.stopped.is_set():  # set before the list is gone through, so one of both sees the other
+            server.begin()
+        try:
+            yield server
+        finally:
+            server.close()
+            self._open.remove(server)
+
+    def close(self) -> None:
+        self.stopped.set()
+        for one in list(self._open):
+            one.close()
 
 
 def cells_to_run(submission: Submission, ledger: Ledger) -> list[str] | str:
@@ -145,12 +177,12 @@ def attempt(
     place: int,
     judges: PrivateJudges = NONE,
 ) -> Marked | str:
-    """Mark a submission's cells as `supervisor.mark` does; return why if the grader cannot."""
+    """Mark a submission's cells as `marking.mark` does; return why if the grader cannot."""
     try:
         return mark(cells, name, pool, seed=seed, level=level, limits=limits, place=place, judges=judges)
-    except (WorkerDied, SandboxFailed, JudgeBroken) as error:
+    except (WorkerDied, SandboxFailed, JudgeBroken, JudgeFailed) as error:
         return " ".join(str(error).split())
-    except OSError as error:  # no room for a folder, too many processes: the machine's, not the student's
+    except Exception as error:  # the machine's fault (no room, too many processes) or this program's
         return f"{type(error).__name__}: {error}"
 
 
@@ -162,7 +194,7 @@ def keep(submission: Submission, ledger: Ledger, found: Marked) -> None:
 def _one(
     submission: Submission,
     ledger: Ledger,
-    pool: Processes,
+    servers: _ForkServers,
     place: int,
     level: Level | None,
     limits: Limits,
@@ -170,18 +202,19 @@ def _one(
 ) -> str:
     """Grade a submission and keep the result; return why the grader could not."""
     with contextlib.suppress(WorkerDied):  # the attempts below say why
-        pool.ready()
+        servers.shared.ready()
+    if servers.stopped.is_set():
+        return "The run was stopped."
     cells = cells_to_run(submission, ledger)
     if isinstance(cells, str):
         return cells
     problem = ""
     for number in range(ATTEMPTS):
-        # Who brings the warm process down shares the next one with nobody.
-        with type(pool)() if number else contextlib.nullcontext(pool) as warm:
+        with servers.another() if number else contextlib.nullcontext(servers.shared) as pool:
             found = attempt(
                 cells,
                 submission.lab,
-                warm,
+                pool,
                 seed=ledger.seed,
                 level=level,
                 limits=limits,
@@ -191,6 +224,8 @@ def _one(
         if isinstance(found, Marked):
             keep(submission, ledger, found)
             return ""
+        if servers.stopped.is_set():  # it did not fail: its process was ended
+            return "The run was stopped."
         problem = found
     ledger.failed(submission, problem)
     return problem

@@ -1,20 +1,35 @@
 """Exercise: a branch that looks at the numbers, kept with both sides in the exporter that is asked for."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+import onnx
 import torch
 
-from onnxlab.facts.export import Exporter
-from onnxlab.labs.exercise import Answers, Exercise, Part
-from onnxlab.labs.exporting import exported_or_stopped, require_type
-from onnxlab.labs.judging import expected_model, require_numbers, require_valid
-from onnxlab.labs.judging_graph import require_exported, require_operators
-from onnxlab.labs.samples import pictures
-from onnxlab.labs.work import Work
+from onnxlab.exporters.export import Exporter
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import exported_or_stopped, require_type
+from onnxlab.labs.kit.judging import evidence, expected_model, require_numbers, require_valid
+from onnxlab.labs.kit.judging_graph import require_exported, require_operators
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.samples import pictures
+from onnxlab.labs.kit.work import Work
+from onnxlab.labs.lab01_control_flow.interventions import (
+    captured,
+    exposed,
+    inlined,
+    outcome,
+    outputs_of,
+    switched,
+)
 
 __all__ = ["EXERCISE", "centred_or_folded"]
+
+Judge: TypeAlias = Callable[[Work, np.random.Generator], None]
+
+_SCRIPTS = 3
 
 _EXPECTED = """<ir_version: 8, opset_import: ["" : 20]>
 branch (float[n] x) => (float[n] y)
@@ -36,26 +51,64 @@ def centred_or_folded(x: torch.Tensor) -> torch.Tensor:
     return x.abs() + 1
 
 
+def questions(random: np.random.Generator) -> tuple[list[Exporter], list[Exporter]]:
+    """Return what is asked: for modules that nobody looks at, and for those that are exported.
+
+    An answer that counts its calls, instead of reading its argument, cannot know which is which.
+    """
+    idle = [Exporter.TORCHSCRIPT, Exporter.TORCH_EXPORT][int(random.integers(2)) :]
+    asked = [Exporter.TORCHSCRIPT] * _SCRIPTS  # its exports are the fast ones
+    asked.insert(int(random.integers(_SCRIPTS + 1)), Exporter.TORCH_EXPORT)
+    return idle[: int(random.integers(3))], asked
+
+
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Ask for a module for each exporter, and export it with that one, the length of x being dynamic."""
+    """Ask for modules for each exporter, and export them with that one, the length of x being dynamic."""
     marks: dict[Exporter, dict[str, Any]] = {
         Exporter.TORCHSCRIPT: {"dynamic_axes": {"x": {0: "n"}}},
         Exporter.TORCH_EXPORT: {"dynamic_shapes": ({0: "n"},)},
     }
-    for exporter, marked in marks.items():
-        module = answers["branch_on_data"](exporter.value)
-        require_type(module, torch.nn.Module, f'branch_on_data("{exporter}")')
+
+    def asked_for(exporter: Exporter) -> torch.nn.Module:
+        with trying(f"the {exporter} exporter", exporter=exporter.value):
+            module = answers["branch_on_data"](exporter.value)
+            require_type(module, torch.nn.Module, f'branch_on_data("{exporter}")')
+        asserted: torch.nn.Module = module
+        return asserted
+
+    idle, asked = questions(random)
+    for exporter in idle:
+        asked_for(exporter)
+    names = {exporter: iter(_names(exporter)) for exporter in Exporter}
+    for exporter in asked:
         example = pictures(random, 3) + 0.5
-        exported_or_stopped(work, _name(exporter), module, example, exporter, input_names=["x"], **marked)
+        name, module, marked = next(names[exporter]), asked_for(exporter), marks[exporter]
+        exported_or_stopped(work, name, module, example, exporter, input_names=["x"], **marked)
 
 
-def _name(exporter: Exporter) -> str:
-    return exporter.name.lower()
+def _names(exporter: Exporter) -> list[str]:
+    count = _SCRIPTS if exporter is Exporter.TORCHSCRIPT else 1
+    return [f"{exporter.name.lower()}_{number}" for number in range(1, count + 1)]
 
 
-def _judge_graph(exporter: Exporter) -> Callable[[Work, np.random.Generator], None]:
-    def judge(work: Work, random: np.random.Generator) -> None:
-        model = require_exported(work, _name(exporter))
+def _for_every_model(
+    exporter: Exporter, judge: Callable[[onnx.ModelProto, np.random.Generator], None]
+) -> Judge:
+    def judge_all(work: Work, random: np.random.Generator) -> None:
+        for number, name in enumerate(_names(exporter), 1):
+            try:
+                with trying(f"call {number}, for the {exporter} exporter", exporter=exporter.value):
+                    judge(require_exported(work, name), random)
+            except Wrong as wrong:
+                if number > 1:
+                    wrong.message = f"Asked for {exporter} once more, call {number}: {wrong.message}"
+                raise
+
+    return judge_all
+
+
+def _judge_graph(exporter: Exporter) -> Judge:
+    def judge(model: onnx.ModelProto, random: np.random.Generator) -> None:
         require_valid(model)
         require_operators(
             model,
@@ -63,34 +116,126 @@ def _judge_graph(exporter: Exporter) -> Callable[[Work, np.random.Generator], No
             look_at=f"How does {exporter} see your module: once, with one example, or with all its branches?",
         )
 
-    return judge
+    return _for_every_model(exporter, judge)
 
 
-def _judge_numbers(exporter: Exporter) -> Callable[[Work, np.random.Generator], None]:
-    def judge(work: Work, random: np.random.Generator) -> None:
-        drawn = [pictures(random, length) + shift for length in (1, 2, 7) for shift in (0.1, -1.1, -0.5)]
+def _judge_sides(exporter: Exporter) -> Judge:
+    def judge(model: onnx.ModelProto, random: np.random.Generator) -> None:
+        model = inlined(model)
+        require_valid(model)
+        require_operators(model, "If", look_at="Which operator of ONNX has two branches?")
+        drawn = pictures(random, 5) - 0.5
+        sides = [drawn - drawn.mean() + shift for shift in (0.3, -0.3)]
+        _require_nothing_before(model, sides)
+        _require_nothing_after(model, sides)
+        _require_decided(model, sides)
+
+    return _for_every_model(exporter, judge)
+
+
+def _require_nothing_before(model: onnx.ModelProto, sides: Sequence[torch.Tensor]) -> None:
+    """What the branches read is x, a single number, or the same for every x."""
+    names = captured(model)
+    run = outcome(exposed(model, names)) if names else outcome(model)
+    for x in sides:
+        for name, value, other in zip(names, run(x), run(x * 2 - 0.1), strict=False):
+            if value.size > 1 and not np.array_equal(value, x.numpy()) and not np.array_equal(value, other):
+                msg = f"{name!r} is computed before the If, whatever the mean is; a branch only reads it."
+                raise Wrong(
+                    msg,
+                    "Which lines of yours stand inside a branch? What stands before it is computed for both.",
+                    difference=Difference(
+                        f"x = {_told(x)}", "branches that read x and its mean", _told(value)
+                    ),
+                    evidence=evidence(model, None, "If"),
+                )
+
+
+def _require_nothing_after(model: onnx.ModelProto, sides: Sequence[torch.Tensor]) -> None:
+    """The result is what comes out of an If."""
+    run = outcome(exposed(model, [*outputs_of(model, "If"), model.graph.output[0].name]))
+    for x in sides:
+        *made, result = run(x) or [np.zeros(0)]
+        if not any(np.array_equal(value.ravel(), result.ravel(), equal_nan=True) for value in made):
+            told = f"the If gives {', '.join(map(_told, made))[:80]}; the model {_told(result)}"
+            msg = "The result is not what comes out of the If: it is computed after it, both sides of it."
+            raise Wrong(
+                msg,
+                "Let each branch return its side of the result. What uses the If's output in your graph?",
+                difference=Difference(f"x = {_told(x)}", "the result out of the If", told),
+                evidence=evidence(model, None, "If"),
+            )
+
+
+def _require_decided(model: onnx.ModelProto, sides: Sequence[torch.Tensor]) -> None:
+    """With the other branch taken, the other side comes out."""
+    runs = [outcome(changed) for changed in switched(model)]
+    positive, negative = sides
+    others = positive.abs() + 1, negative - negative.mean()
+    for x, other in zip(sides, others, strict=True):
+        expected = other.numpy()
+        made = [found[0] for run in runs if (found := run(x))]
+        if not any(
+            value.shape == expected.shape and np.allclose(value, expected, atol=1e-4) for value in made
+        ):
+            msg = "The branches are not the two sides: the other branch does not give the other side."
+            raise Wrong(
+                msg,
+                "What does each branch compute by itself? `where` in a branch computes both sides.",
+                difference=Difference(
+                    f"x = {_told(x)}, in the other branch",
+                    _told(expected),
+                    _told(made[0]) if made else "nothing",
+                ),
+                evidence=evidence(model, None, "If"),
+            )
+
+
+def _told(values: Any) -> str:  # noqa: ANN401 - a tensor or an array
+    return np.array2string(np.asarray(values), precision=3, threshold=8)
+
+
+def _judge_numbers(exporter: Exporter) -> Judge:
+    def judge(model: onnx.ModelProto, random: np.random.Generator) -> None:
+        lengths = 1, 2, 7, int(random.integers(100, 3000))
+        drawn = [pictures(random, length) + shift for length in lengths for shift in (0.1, -1.1)]
         edges = [[0.0], [0.0, 0.0], [2.0, -2.0], [1e30, -1e29], [-1e30, 1e29], [np.inf, 1.0], [np.nan, 1.0]]
+        edges += [[-np.inf, 1.0], [1.0, np.nan], [np.inf, -np.inf], *_near_zero(random)]
         require_numbers(
             centred_or_folded,
-            require_exported(work, _name(exporter)),
-            [*drawn, *(torch.tensor(values) for values in edges)],
+            model,
+            [*drawn, *(torch.tensor(values, dtype=torch.float32) for values in edges)],
             look_at="Which side belongs to the mean of the input shown? Compute both sides by hand.",
         )
 
-    return judge
+    return _for_every_model(exporter, judge)
+
+
+def _near_zero(random: np.random.Generator) -> list[list[float]]:
+    """Means of tiny size on both sides of zero, none of which depends on how a mean is rounded."""
+    tiny = [10.0 ** random.uniform(*exponents) for exponents in ((-7, -3), (-20, -7), (-37, -20))]
+    large, gap = 2.0 ** random.integers(0, 4), 2.0 ** -random.integers(16, 22)  # exact in float32
+    return [[sign * value] for value in tiny for sign in (1, -1)] + [
+        [large * (1 + sign * gap), -large] for sign in (1, -1)
+    ]
 
 
 EXERCISE = Exercise(
+    order=2,
     id="branch-on-data",
     title="Keep both sides of a branch, in either exporter",
     points=5,
     answers=("branch_on_data",),
     produce=produce,
-    parts=(
-        Part("TorchScript: an If is in the graph", _judge_graph(Exporter.TORCHSCRIPT)),
-        Part("TorchScript: right on both sides, at any length", _judge_numbers(Exporter.TORCHSCRIPT)),
-        Part("torch.export: an If is in the graph", _judge_graph(Exporter.TORCH_EXPORT)),
-        Part("torch.export: right on both sides, at any length", _judge_numbers(Exporter.TORCH_EXPORT)),
+    torch_export=True,
+    parts=tuple(
+        Part(f"{exporter}: {title}", judge(exporter))
+        for exporter in Exporter
+        for title, judge in (
+            ("an If is in the graph", _judge_graph),
+            ("right on both sides, at any length", _judge_numbers),
+            ("only one side is computed", _judge_sides),
+        )
     ),
     hints=(
         "One module will not do for both: each exporter has a way of its own to be told about a branch.",
@@ -98,6 +243,5 @@ EXERCISE = Exercise(
         "Two classes: one with a plain `if`, returned as `torch.jit.script(Branch())`; the other with "
         "`return torch.cond(x.mean() > 0, lambda x: x - x.mean(), lambda x: x.abs() + 1, (x,))`.",
     ),
-    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
     expected=lambda work: expected_model(_EXPECTED),
 )

@@ -12,8 +12,8 @@ import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 import torch
 
-from onnxlab.facts.runtime import feeds, open_session
-from onnxlab.labs.outcome import Wrong
+from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.runtime.session import feeds, open_session
 
 __all__ = ["require_end_in_runtime", "require_end_in_torch"]
 

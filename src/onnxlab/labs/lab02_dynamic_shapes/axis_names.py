@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from onnxlab.labs.exporting import require_type
-from onnxlab.labs.outcome import Difference, Wrong
+from onnxlab.labs.kit.exporting import require_type
+from onnxlab.labs.kit.outcome import Difference, Wrong
 
-__all__ = ["Axes", "Case", "packed", "sizes", "told", "unpacked"]
+__all__ = ["Axes", "Case", "case_sizes", "packed", "require_sound", "sizes", "unpacked"]
 
 Case: TypeAlias = Mapping[str, tuple[int, ...]]
 """The shapes of one set of inputs, by the input's name."""
@@ -40,42 +40,59 @@ def packed(answer: object) -> list[list[object]]:
 
 
 def unpacked(pairs: object, cases: Sequence[Case]) -> Axes:
-    """Return the answer again, if it names inputs and axes that the cases have.
+    """Return the answer again, as far as it can be used.
 
-    Raises:
-        Wrong: If it does not: the TorchScript exporter would end the process over some of these.
+    An entry for what the cases do not have is left out: the TorchScript exporter would end the process over
+    some of these. A name that is none is replaced. `require_sound` says what was wrong.
 
     Example:
-        >>> unpacked([["image", [[0, "batch"]]]], [{"image": (1, 3)}])
+        >>> unpacked([["image", [[0, "batch"], [-1, "width"]]], ["x", []]], [{"image": (1, 3)}])
         {'image': {0: 'batch'}}
     """
     axes: Axes = {}
     for name, named in _pairs(pairs):
-        if not isinstance(name, str) or name not in cases[0]:
-            msg = f"There is no input {str(name)[:40]!r}; the inputs are {', '.join(cases[0])}."
-            raise Wrong(msg, "Where do the names in your dict come from?", difference=_shown(cases, pairs))
-        axes[name] = {}
-        for axis, label in _pairs(named):
-            _require_axis(cases, name, axis, label)
-            axes[name][axis] = label
+        if isinstance(name, str) and name in cases[0]:
+            found = [(axis, label) for axis, label in _pairs(named) if _is_axis(cases, name, axis)]
+            axes[name] = {axis: label if _is_name(label) else f"{name}_{axis}" for axis, label in found}
     return axes
 
 
-def _require_axis(cases: Sequence[Case], name: str, axis: object, label: object) -> None:
-    rank = len(cases[0][name])
-    if not isinstance(axis, int) or isinstance(axis, bool) or not 0 <= axis < rank:
-        msg = f"{name} has the axes 0 to {rank - 1}; {str(axis)[:20]} is none of them."
-        look = "Count axes from 0. What the exporters make of -1, chapter 04 shows."
-        raise Wrong(msg, look, difference=_shown(cases, {name: axis}))
-    if not isinstance(label, str) or not label.isidentifier():
-        msg = f"Axis {axis} of {name} is called {str(label)[:40]!r}."
-        raise Wrong(
-            msg, "The name of an axis is a word, like 'batch'.", difference=_shown(cases, {axis: label})
-        )
+def require_sound(pairs: object, cases: Sequence[Case]) -> None:
+    """Require that an answer names inputs and axes that the cases have.
+
+    Raises:
+        Wrong: With the first entry that does not.
+    """
+    for name, named in _pairs(pairs):
+        if not isinstance(name, str) or name not in cases[0]:
+            msg = f"There is no input {str(name)[:40]!r}; the inputs are {', '.join(cases[0])}."
+            raise Wrong(msg, "Where do the names in your dict come from?", difference=_shown(cases, pairs))
+        for axis, label in _pairs(named):
+            rank = len(cases[0][name])
+            if not _is_axis(cases, name, axis):
+                shown = str(repr(axis))[:20]
+                msg = f"{name} has the axes 0 to {rank - 1}; {shown} is none of them."
+                look = "An axis is a whole number, from 0. What the exporters make of -1, chapter 04 shows."
+                if isinstance(axis, str):
+                    msg = f"An axis of {name} is given as a text, {shown}; it has to be a whole number."
+                    look = "Where does the text come from? In {'image': {0: 'batch'}} only names are quoted."
+                raise Wrong(msg, look, difference=_shown(cases, {name: axis}))
+            if not _is_name(label):
+                msg = f"Axis {axis} of {name} is called {str(repr(label))[:40]}."
+                look = "The name of an axis is a text that is not empty, like 'batch'."
+                raise Wrong(msg, look, difference=_shown(cases, {axis: label}))
+
+
+def _is_axis(cases: Sequence[Case], name: str, axis: object) -> bool:
+    return isinstance(axis, int) and not isinstance(axis, bool) and 0 <= axis < len(cases[0][name])
+
+
+def _is_name(label: object) -> bool:
+    return isinstance(label, str) and bool(label.strip())  # both exporters take any other text
 
 
 def _shown(cases: Sequence[Case], got: object) -> Difference:
-    return Difference(told(cases), "inputs and axes of these cases", str(got)[:80])
+    return Difference(case_sizes(cases), "inputs and axes of these cases", str(got)[:80])
 
 
 def _pairs(pairs: object) -> list[tuple[Any, Any]]:
@@ -101,10 +118,10 @@ def sizes(cases: Sequence[Case], name: str, axis: int) -> list[int]:
     return [case[name][axis] for case in cases]
 
 
-def told(cases: Sequence[Case]) -> str:
+def case_sizes(cases: Sequence[Case]) -> str:
     """Return cases as a short text.
 
-    >>> told([{"x": (1, 3), "y": (4,)}, {"x": (2, 3), "y": (4,)}])
+    >>> case_sizes([{"x": (1, 3), "y": (4,)}, {"x": (2, 3), "y": (4,)}])
     'x 1x3, y 4; x 2x3, y 4'
     """
     texts = (

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from onnxlab.facts.export import Exporter
-from onnxlab.labs.exercise import Answers, Exercise, Part
-from onnxlab.labs.exporting import exported, require_type
-from onnxlab.labs.judging import expected_model, require_numbers, require_valid
-from onnxlab.labs.judging_graph import require_dynamic
-from onnxlab.labs.work import Work
+from onnxlab.exporters.export import Exporter
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import exported, require_type
+from onnxlab.labs.kit.judging import expected_model, require_numbers, require_valid
+from onnxlab.labs.kit.judging_graph import require_dynamic
+from onnxlab.labs.kit.work import Work
 
 __all__ = ["EXERCISE", "Ranker"]
 
@@ -57,8 +58,9 @@ def ranker(random: np.random.Generator) -> Ranker:
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Export the repaired model with a batch of one, marked as dynamic."""
-    module = answers["batch_safe"](ranker(random))
-    require_type(module, torch.nn.Module, "batch_safe(model)")
+    with trying("the model", model=ranker(work.questions())):
+        module = answers["batch_safe"](ranker(random))
+        require_type(module, torch.nn.Module, "batch_safe(model)")
     marked = {"input_names": ["x"], "dynamic_shapes": ({0: "batch"},)}
     exported(work, "repaired", module, _rows(random, 1), Exporter.TORCH_EXPORT, **marked)
 
@@ -71,20 +73,48 @@ def judge_model(work: Work, random: np.random.Generator) -> None:
 
 
 def judge_one(work: Work, random: np.random.Generator) -> None:
-    """The batch of the example."""
-    look = "What does the original make of a batch of one: are its scores shifted?"
-    _require_batches(work, random, (1,), look)
+    """The batch of the example, of every kind of number."""
+    look = "What does the original make of a batch of one: are its scores shifted? And 0 times inf is nan."
+    row = _rows(random, 1)
+    _require_batches(work, [row, row * 0, *_odd_rows(random, row)], look)
 
 
 def judge_more(work: Work, random: np.random.Generator) -> None:
-    """Other batches."""
+    """Other batches, one too large to be written out."""
     look = "Which Python numbers, and which Python decisions, still come from x.shape or len(x)?"
-    _require_batches(work, random, (2, 3, 5, 17), look)
+    sizes = 2, 3, 5, 17, int(random.integers(100, 1000))
+    _require_batches(work, [_rows(random, size) for size in sizes], look)
 
 
-def _require_batches(work: Work, random: np.random.Generator, sizes: Sequence[int], look_at: str) -> None:
-    inputs = [_rows(random, size) for size in sizes]
-    require_numbers(ranker(work.questions()), work.model("repaired"), inputs, 1e-4, look_at=look_at)
+def judge_alike(work: Work, random: np.random.Generator) -> None:
+    """Rows that look like fewer rows, or like none."""
+    look = "How does your module count the rows: by their number, or by what stands in them?"
+    row, count = _rows(random, 1), int(random.integers(2, 9))
+    rows = _rows(random, count)
+    one_left = rows * 0
+    one_left[int(random.integers(count))] = row
+    _require_batches(work, [row.repeat(count, 1), rows * 0, one_left, *_odd_rows(random, rows)], look)
+
+
+def _odd_rows(random: np.random.Generator, rows: torch.Tensor) -> list[torch.Tensor]:
+    """Return the rows with one infinity, and with one nan, in a drawn place."""
+    changed = []
+    for value in (np.inf, -np.inf, np.nan):
+        other = rows.clone()
+        other[int(random.integers(len(rows))), int(random.integers(_FEATURES))] = value
+        changed.append(other)
+    return changed
+
+
+def _require_batches(work: Work, inputs: Sequence[torch.Tensor], look_at: str) -> None:
+    exact = ranker(work.questions()).double()  # a sum of many float32 depends on the order
+
+    def reference(x: torch.Tensor) -> torch.Tensor:
+        with torch.inference_mode():
+            result: torch.Tensor = exact(x.double()).float()
+        return result
+
+    require_numbers(reference, work.model("repaired"), inputs, 1e-4, look_at=look_at)
 
 
 def _rows(random: np.random.Generator, count: int) -> torch.Tensor:
@@ -92,15 +122,18 @@ def _rows(random: np.random.Generator, count: int) -> torch.Tensor:
 
 
 EXERCISE = Exercise(
+    order=2,
     id="batch-safe",
     title="Repair a model that froze its batch of one",
     points=5,
     answers=("batch_safe",),
     produce=produce,
+    torch_export=True,
     parts=(
         Part("a valid model whose batch is labelled dynamic", judge_model),
         Part("right for a batch of one", judge_one),
         Part("right for larger batches", judge_more),
+        Part("right for rows that are equal, zero, infinite or nan", judge_alike),
     ),
     hints=(
         "Three places turn the number of rows into a Python number or a Python decision. Find them first.",
@@ -109,6 +142,5 @@ EXERCISE = Exercise(
         "`several = torch.ones_like(x[:, :1]).sum() > 1`, then "
         "`return torch.where(several, scores - scores.mean(0), scores)`.",
     ),
-    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
     expected=lambda work: expected_model(_EXPECTED, ranker(work.questions()).score.state_dict()),
 )

@@ -1,18 +1,30 @@
 """Exercise: from the inputs that a model must take to the axes that must be dynamic, and no others."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
+import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 import torch
 
-from onnxlab.facts.export import Exporter, export
-from onnxlab.facts.refusals import Refusal, parse_refusal
-from onnxlab.facts.runtime import open_session
-from onnxlab.labs.exercise import Answers, Exercise, Part
-from onnxlab.labs.lab02_dynamic_shapes.axis_names import Axes, Case, packed, sizes, told, unpacked
-from onnxlab.labs.outcome import Difference, Evidence, Wrong
-from onnxlab.labs.work import Work
+from onnxlab.exporters.export import Exporter, export
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.outcome import Difference, Evidence, Wrong
+from onnxlab.labs.kit.work import Work
+from onnxlab.labs.lab02_dynamic_shapes.axis_names import (
+    Axes,
+    Case,
+    case_sizes,
+    packed,
+    require_sound,
+    sizes,
+    unpacked,
+)
+from onnxlab.runtime.refusals import Refusal, parse_refusal
+from onnxlab.runtime.session import open_session
 
 __all__ = ["EXERCISE"]
 
@@ -28,7 +40,7 @@ class PlusOne(torch.nn.Module):
 
 
 def questions(random: np.random.Generator) -> list[list[Case]]:
-    """Return lists of cases that differ in no axis, in one, in some; also in some of equal size."""
+    """Return lists of cases: some that are known to catch a slip, and some of drawn shapes."""
     fixed, side, batch = (int(size) for size in random.permutation(np.arange(3, 9))[:3])
     first, second, third = (str(name) for name in random.permutation(_NAMES)[:3])
     one: list[Case] = [{first: (fixed, side)}]
@@ -43,64 +55,107 @@ def questions(random: np.random.Generator) -> list[list[Case]]:
         {third: (size, 3, tall, wide), second: (size, tall), first: (fixed,)}
         for size, tall, wide in ((2, side, side), (4, side, side + 1), (2, side + 2, side))
     ]
-    return [one, batches, returning, square]
+    channels: list[Case] = [{second: (2, size, side, side)} for size in (batch, 1)]
+    last_two: list[Case] = [{first: (fixed, tall, wide)} for tall, wide in ((side, 6), (side + 1, 7))]
+    # The same sizes in another order, with the same ends; the third input shares those of the first.
+    low, middle, high = (int(size) for size in np.sort(random.permutation(np.arange(1, 9))[:3]))
+    orders: list[Case] = [
+        {third: (size, fixed), second: (other,), first: (size,)}
+        for size, other in ((middle, middle), (high, low), (low, high), (middle, middle))
+    ]
+    # Of the same largest size and of the same sum.
+    alike: list[Case] = [{first: (2, size), second: (other,)} for size, other in ((4, 4), (1, 3), (4, 2))]
+    alike.append({first: (2, 1), second: (1,)})
+    listed = [one, batches, returning, square, channels, last_two, orders, alike]
+    return [listed[place] for place in random.permutation(len(listed))] + [_drawn(random), _drawn(random)]
+
+
+def _drawn(random: np.random.Generator) -> list[Case]:
+    """One to three inputs with one to four axes; about half of the axes differ, some of them together."""
+    names = [str(name) for name in random.permutation(_NAMES)[: int(random.integers(1, 4))]]
+    count = int(random.integers(2, 6))
+    shared = random.integers(1, 7, count)
+    columns = {}
+    for name in names:
+        kinds = random.integers(0, 4, int(random.integers(1, 5)))
+        columns[name] = [
+            shared if kind == 0 else random.integers(1, 7, 1 if kind > 1 else count) for kind in kinds
+        ]
+    return [
+        {name: tuple(int(sizes[case % len(sizes)]) for sizes in columns[name]) for name in names}
+        for case in range(count)
+    ]
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Ask for the axes of each list of cases."""
-    asked = questions(random)
-    work.write_json(
-        "axes", [packed(answers["dynamic_axes_for"]([dict(case) for case in cases])) for cases in asked]
-    )
+    given = []
+    for cases in questions(random):
+        with _tried(cases):
+            given.append(packed(answers["dynamic_axes_for"]([dict(case) for case in cases])))
+    work.write_json("axes", given)
 
 
-def _answered(work: Work) -> Iterator[tuple[list[Case], Axes]]:
+def _tried(cases: Sequence[Case]) -> AbstractContextManager[None]:
+    return trying(f"the cases {case_sizes(cases)}", cases=cases)
+
+
+def _given(work: Work) -> Iterator[tuple[list[Case], object]]:
     asked, given = questions(work.questions()), work.json("axes")
     if not isinstance(given, list) or len(given) != len(asked):
         msg = "There is not one answer for each list of cases."
         raise Wrong(msg)
-    for cases, pairs in zip(asked, given, strict=True):
+    yield from zip(asked, given, strict=True)
+
+
+def _answered(work: Work) -> Iterator[tuple[list[Case], Axes]]:
+    for cases, pairs in _given(work):
         yield cases, unpacked(pairs, cases)
 
 
 def judge_axes(work: Work, random: np.random.Generator) -> None:
     """Only names and axes that are there."""
-    for _ in _answered(work):
-        pass
+    for cases, pairs in _given(work):
+        with _tried(cases):
+            require_sound(pairs, cases)
 
 
 def judge_taken(work: Work, random: np.random.Generator) -> None:
     """A model exported with the answer takes every case."""
     for cases, axes in _answered(work):
         model = _exported(cases, axes)
+        session = open_session(model)
         for number, case in enumerate(cases):
-            if refusal := _refusal(model, case):
+            if refusal := _refusal(session, case):
                 msg = f"cases[{number}] is refused: {refusal.input}, {refusal.reason}."
                 look = (
                     "Which sizes does that axis have over all cases, not only in the first or the last one?"
                 )
-                shown = Difference(told(cases), "every case runs", f"cases[{number}] is refused, with {axes}")
-                raise Wrong(
-                    msg, look, difference=shown, evidence=Evidence(model, _exported(cases, _right(cases)))
+                shown = Difference(
+                    case_sizes(cases), "every case runs", f"cases[{number}] is refused, with {axes}"
                 )
+                graphs = Evidence(model, _exported(cases, _right(cases)))
+                with _tried(cases):
+                    raise Wrong(msg, look, difference=shown, evidence=graphs)
 
 
 def judge_refused(work: Work, random: np.random.Generator) -> None:
     """What has one size in every case keeps it."""
     for cases, axes in _answered(work):
         model = _exported(cases, axes)
+        session = open_session(model)
         for name, axis in [(name, axis) for name, shape in cases[0].items() for axis in range(len(shape))]:
             size, *others = sizes(cases, name, axis)
             larger = tuple(each + (place == axis) for place, each in enumerate(cases[0][name]))
-            if {size} >= set(others) and not _refusal(model, {**cases[0], name: larger}):
+            if {size} >= set(others) and not _refusal(session, {**cases[0], name: larger}):
                 msg = f"Axis {axis} of {name} is {size} in every case; yet the model also takes {size + 1}."
                 look = "A dynamic axis gives up a check. Which axes have to?"
                 shown = Difference(
-                    told(cases), f"{told([{name: larger}])} is refused", f"it runs, with {axes}"
+                    case_sizes(cases), f"{case_sizes([{name: larger}])} is refused", f"it runs, with {axes}"
                 )
-                raise Wrong(
-                    msg, look, difference=shown, evidence=Evidence(model, _exported(cases, _right(cases)))
-                )
+                graphs = Evidence(model, _exported(cases, _right(cases)))
+                with _tried(cases):
+                    raise Wrong(msg, look, difference=shown, evidence=graphs)
 
 
 def judge_names(work: Work, random: np.random.Generator) -> None:
@@ -112,15 +167,25 @@ def judge_names(work: Work, random: np.random.Generator) -> None:
             if label == other_label and ours != theirs:
                 msg = f"{label!r} names axis {axis} of {name} and axis {its_axis} of {other}, of other sizes."
                 look = "Readers take equal names for equal sizes, and torch.export may insist on it."
-                shown = Difference(told(cases), f"two names, for {ours} and {theirs}", str(axes))
-                raise Wrong(msg, look, difference=shown)
+                shown = Difference(case_sizes(cases), f"two names, for {ours} and {theirs}", str(axes))
+                with _tried(cases):
+                    raise Wrong(msg, look, difference=shown)
 
 
 def _exported(cases: Sequence[Case], axes: Axes) -> bytes:
-    example = tuple(torch.zeros(shape) for shape in cases[0].values())
-    made = export(
-        PlusOne(), example, Exporter.TORCHSCRIPT, run=False, input_names=list(cases[0]), dynamic_axes=axes
-    )
+    named = tuple((name, tuple(found.items())) for name, found in axes.items())
+    return _exported_example(tuple(cases[0].items()), named)
+
+
+@lru_cache(32)  # two parts ask for the same models
+def _exported_example(
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    named: tuple[tuple[str, tuple[tuple[int, str], ...]], ...],
+) -> bytes:
+    example = tuple(torch.zeros(shape) for _, shape in shapes)
+    axes = {name: dict(found) for name, found in named}
+    names = [name for name, _ in shapes]
+    made = export(PlusOne(), example, Exporter.TORCHSCRIPT, run=False, input_names=names, dynamic_axes=axes)
     data: bytes = made.proto.SerializeToString()
     return data
 
@@ -134,15 +199,16 @@ def _right(cases: Sequence[Case]) -> Axes:
     return axes
 
 
-def _refusal(model: bytes, case: Case) -> Refusal | None:
+def _refusal(session: ort.InferenceSession, case: Case) -> Refusal | None:
     try:
-        open_session(model).run(None, {name: np.zeros(shape, np.float32) for name, shape in case.items()})
+        session.run(None, {name: np.zeros(shape, np.float32) for name, shape in case.items()})
     except Exception as error:  # the runtime raises many kinds
         return parse_refusal(error)
     return None
 
 
 EXERCISE = Exercise(
+    order=1,
     id="dynamic-axes-for",
     title="Choose the dynamic axes for given inputs, and no others",
     points=5,
@@ -160,5 +226,4 @@ EXERCISE = Exercise(
         "Two loops: `for name, shape in cases[0].items()`, `for axis in range(len(shape))`. Where that set "
         'has more than one size, `axes.setdefault(name, {})[axis] = f"{name}_{axis}"`.',
     ),
-    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
 )

@@ -5,13 +5,13 @@ from functools import partial
 import numpy as np
 import torch
 
-from onnxlab.facts.export import Exporter
-from onnxlab.labs.exercise import Answers, Exercise, Part
-from onnxlab.labs.exporting import exported, require_type
-from onnxlab.labs.judging import beside, expected_model, require_numbers, require_valid
-from onnxlab.labs.judging_graph import require_dynamic, require_input_read, require_operators
-from onnxlab.labs.samples import pictures
-from onnxlab.labs.work import Work
+from onnxlab.exporters.export import Exporter
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import exported, require_type
+from onnxlab.labs.kit.judging import at_other_sizes, beside, expected_model, require_numbers, require_valid
+from onnxlab.labs.kit.judging_graph import require_dynamic, require_input_read, require_operators
+from onnxlab.labs.kit.samples import pictures
+from onnxlab.labs.kit.work import Work
 
 __all__ = ["EXERCISE", "Patches"]
 
@@ -42,7 +42,8 @@ def questions(random: np.random.Generator) -> tuple[Patches, dict[str, tuple[int
     with torch.no_grad():
         for weights in model.parameters():
             weights.copy_(torch.from_numpy(random.normal(size=tuple(weights.shape))))
-    low, middle, high = (2 * int(half) for half in np.sort(random.permutation(np.arange(1, 7))[:3]))
+    low, middle = (2 * int(half) for half in np.sort(random.permutation(np.arange(1, 8))[:2]))
+    high = 2 * int(random.integers(8, 14))
     return model.eval(), {"first": (_CHANNELS, middle, high), "second": (_CHANNELS, middle, low)}
 
 
@@ -82,10 +83,12 @@ def judge_example(work: Work, random: np.random.Generator) -> None:
 def judge_batches(work: Work, random: np.random.Generator) -> None:
     """The batch was not frozen with the rest."""
     look = "Look at the shapes that the Reshape nodes read. Which number in them is the example's batch, 2?"
-    _require_batches(work, random, (1, 3, 8), look)
+    _require_batches(work, random, (1, 3, 8, int(random.integers(40, 100))), at_other_sizes(look))
 
 
-def _require_batches(work: Work, random: np.random.Generator, batches: tuple[int, ...], look_at: str) -> None:
+def _require_batches(
+    work: Work, random: np.random.Generator, batches: tuple[int, ...], look_at: str | dict[str, str]
+) -> None:
     reference, sizes = questions(work.questions())
     for name, size in sizes.items():
         inputs = [pictures(random, batch, *size) - 0.5 for batch in batches]
@@ -113,6 +116,7 @@ def _expected(work: Work, name: str) -> bytes:
 
 
 EXERCISE = Exercise(
+    order=2,
     id="static-on-purpose",
     title="Freeze the sizes of a model, and nothing else",
     points=5,
@@ -131,5 +135,4 @@ EXERCISE = Exercise(
         "`channels, height, width = (int(size) for size in x.shape[1:])`, and -1 for the batch in both "
         "`reshape`.",
     ),
-    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
 )

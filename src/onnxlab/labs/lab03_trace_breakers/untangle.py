@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from onnxlab.facts.export import Exporter
-from onnxlab.labs.exercise import Answers, Exercise, Part
-from onnxlab.labs.exporting import exported_or_stopped, require_type
-from onnxlab.labs.judging import expected_model, require_numbers, require_valid
-from onnxlab.labs.judging_graph import require_dynamic, require_exported, require_input_read
-from onnxlab.labs.work import Work
+from onnxlab.exporters.export import Exporter
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import exported_or_stopped, require_type
+from onnxlab.labs.kit.judging import at_other_sizes, expected_model, require_numbers, require_valid
+from onnxlab.labs.kit.judging_graph import require_dynamic, require_exported, require_input_read
+from onnxlab.labs.kit.work import Work
 
 __all__ = ["EXERCISE", "Tangled"]
 
@@ -53,14 +54,16 @@ def tangled(random: np.random.Generator) -> Tangled:
     """Return the model with gains drawn anew."""
     model = Tangled()
     with torch.no_grad():
-        model.gain.copy_(torch.from_numpy(random.uniform(0.5, 2.0, _COLUMNS)))
+        gains = np.array([random.uniform(0.5, 2.0), random.uniform(-2.0, -0.5), 0.0])
+        model.gain.copy_(torch.from_numpy(random.permutation(gains)))  # a gain of 0 cannot be divided away
     return model.eval()
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Export the learner's module with both exporters, the number of rows being dynamic."""
-    module = answers["untangle"](tangled(random))
-    require_type(module, torch.nn.Module, "untangle(model)")
+    with trying("the model", model=tangled(work.questions())):
+        module = answers["untangle"](tangled(random))
+        require_type(module, torch.nn.Module, "untangle(model)")
     marks: dict[Exporter, dict[str, Any]] = {
         Exporter.TORCHSCRIPT: {"dynamic_axes": {"x": {0: "rows"}}},
         Exporter.TORCH_EXPORT: {"dynamic_shapes": ({0: "rows"},)},
@@ -69,6 +72,14 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         exported_or_stopped(
             work, exporter.name.lower(), module, _rows(random), exporter, input_names=["x"], **marked
         )
+
+
+def _with_case(exporter: Exporter, judge: Judge) -> Judge:
+    def judge_case(work: Work, random: np.random.Generator) -> None:
+        with trying(f"the {exporter} export", model=tangled(work.questions())):
+            judge(work, random)
+
+    return judge_case
 
 
 def _judge_graph(exporter: Exporter) -> Judge:
@@ -83,8 +94,20 @@ def _judge_graph(exporter: Exporter) -> Judge:
 
 def _judge_values(exporter: Exporter) -> Judge:
     def judge(work: Work, random: np.random.Generator) -> None:
-        drawn = [_rows(random) * scale + shift for scale, shift in ((1, 0), (-1, 5), (100, 0), (1e-4, 0))]
-        level = [torch.full((_ROWS, _COLUMNS), value) for value in (0.0, 3.0, -7.5)]
+        scales = (
+            (1, 0),
+            (-1, 5),
+            (100, 0),
+            (1e-4, 0),
+            (1e-20, 0),
+            (1e20, 0),
+            (-(10 ** random.uniform(2, 6)), 0),
+        )
+        drawn = [_rows(random) * scale + shift for scale, shift in scales]
+        # Spans on both sides of the smallest one, near it and further away.
+        near = 0.001 * np.array([random.uniform(0.9, 0.99), random.uniform(1.01, 1.1), random.uniform(2, 9)])
+        drawn += [_spanning(random, float(span)) for span in near]
+        level = [torch.full((_ROWS, _COLUMNS), value) for value in (0.0, 3.0, -7.5, random.normal())]
         look = (
             "Is one of the graph's constants a number of the example? And what is the span of a flat input?"
         )
@@ -96,14 +119,25 @@ def _judge_values(exporter: Exporter) -> Judge:
 def _judge_lengths(exporter: Exporter) -> Judge:
     def judge(work: Work, random: np.random.Generator) -> None:
         look = f"The example had {_ROWS} rows. Which line of yours asks for their number?"
-        _require_rows(work, exporter, [_rows(random, count) for count in (1, 2, 9)], look)
+        counts = 1, 2, 9, int(random.integers(50, 1000))
+        _require_rows(work, exporter, [_rows(random, count) for count in counts], at_other_sizes(look))
 
     return judge
 
 
-def _require_rows(work: Work, exporter: Exporter, inputs: Sequence[torch.Tensor], look_at: str) -> None:
+def _require_rows(
+    work: Work, exporter: Exporter, inputs: Sequence[torch.Tensor], look_at: str | dict[str, str]
+) -> None:
     reference = tangled(work.questions())
     require_numbers(reference, require_exported(work, exporter.name.lower()), inputs, 1e-4, look_at=look_at)
+
+
+def _spanning(random: np.random.Generator, span: float) -> torch.Tensor:
+    """Return rows whose smallest number is 0 and whose largest is the span, each in a drawn place."""
+    rows = random.uniform(0, span, _ROWS * _COLUMNS).astype(np.float32)
+    low, high = random.permutation(rows.size)[:2]
+    rows[low], rows[high] = 0, span
+    return torch.from_numpy(rows.reshape(_ROWS, _COLUMNS))
 
 
 def _rows(random: np.random.Generator, count: int = _ROWS) -> torch.Tensor:
@@ -111,13 +145,15 @@ def _rows(random: np.random.Generator, count: int = _ROWS) -> torch.Tensor:
 
 
 EXERCISE = Exercise(
+    order=1,
     id="untangle",
     title="Rewrite a model so that nothing of it becomes a constant",
     points=5,
     answers=("untangle",),
     produce=produce,
+    torch_export=True,
     parts=tuple(
-        Part(f"{exporter}: {title}", judge(exporter))
+        Part(f"{exporter}: {title}", _with_case(exporter, judge(exporter)))
         for exporter in Exporter
         for title, judge in (
             ("the result is computed from x", _judge_graph),
@@ -131,6 +167,5 @@ EXERCISE = Exercise(
         "`low = x.min()`, `span = (x.max() - low).clamp(min=0.001)`, `x = (x - low) / span`, then return "
         "`x * self.gain, x.mean(1)`.",
     ),
-    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
     expected=lambda work: expected_model(_EXPECTED, tangled(work.questions()).state_dict()),
 )

@@ -1,24 +1,25 @@
 """Exercise: which operators have no rule in the TorchScript exporter, asked of its live registry."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 # torch has no public view of this registry.
 from torch.onnx._internal.torchscript_exporter import registration, utils
 
-from onnxlab.facts.support import known_operators
-from onnxlab.facts.support_rules import torchscript_rule
-from onnxlab.facts.symbolics import own_rules, restored_rules
-from onnxlab.labs.exercise import Answers, Exercise, Part
-from onnxlab.labs.exporting import require_type
-from onnxlab.labs.outcome import Difference, Wrong
-from onnxlab.labs.work import Work
+from onnxlab.exporters.symbolics import own_rules, restored_rules
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import require_type
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.work import Work
+from onnxlab.operators.rules import torchscript_rule
+from onnxlab.operators.support import known_operators
 
 __all__ = ["EXERCISE"]
-
-_NEW = 14  # the opset of the rules that are registered while the question is asked
 
 # Everyday operators: some have a rule from 9 on, some from a later opset, some have none.
 _EVERYDAY = """
@@ -26,13 +27,59 @@ _EVERYDAY = """
     celu hardswish grid_sampler upsample_bicubic2d upsample_bilinear2d scaled_dot_product_attention round
     lgamma digamma huber_loss bitwise_and bitwise_right_shift logdet max_pool2d unfold im2col cumsum
 """.split()  # noqa: SIM905 - as a list it would be a line for each
+_WITHOUT = ("asinh", "acosh", "atanh", "sinh", "cosh", "lgamma", "digamma", "expm1", "erfc", "hypot")
+_LATER = ("triu", "tril", "einsum", "bitwise_and")
 
 
-def _questions(random: np.random.Generator) -> list[tuple[list[str], int]]:
-    """Names and an opset, three times."""
+Question: TypeAlias = tuple[list[str], int]
+"""Names and an opset."""
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What is registered and taken back while the answer is in use.
+
+    Attributes:
+        registered: An operator without a rule that gets one.
+        taken_back: One that gets a rule which is taken back again: an empty group is left.
+        earlier: One whose first rule is for a later opset, and that gets one for `opset`.
+        own: An operator of somebody's own that gets a rule.
+        opset: The opset of these rules.
+    """
+
+    registered: str
+    taken_back: str
+    earlier: str
+    own: str
+    opset: int
+
+    @classmethod
+    def drawn(cls, random: np.random.Generator) -> "_Change":
+        registered, taken_back = (f"aten::{name}" for name in random.choice(_WITHOUT, 2, replace=False))
+        own = f"mine::operator_{random.integers(1000)}"
+        return cls(
+            registered, taken_back, f"aten::{random.choice(_LATER)}", own, int(random.integers(10, 14))
+        )
+
+    def questions(self) -> list[Question]:
+        names = ["aten::relu", self.registered, self.taken_back, self.earlier, self.own]
+        return [(names, self.opset), (names, self.opset - 1)]
+
+    @contextmanager
+    def made(self) -> Iterator[None]:
+        """The registry with the change."""
+        with restored_rules():
+            for name in (self.registered, self.taken_back, self.earlier, self.own):
+                utils.register_custom_op_symbolic(name, lambda g, x: g.op("Identity", x), self.opset)
+            utils.unregister_custom_op_symbolic(self.taken_back, self.opset)
+            yield
+
+
+def _questions(random: np.random.Generator) -> list[Question]:
+    """Names and an opset, five times; the last time nothing is missing."""
     known = [name for name in known_operators() if not name.endswith("_") and not name[6:].startswith("_")]
     asked = []
-    for opset in (9, int(random.integers(10, 14)), 20):
+    for opset in (9, int(random.integers(10, 14)), int(random.integers(14, 20)), 20):
         names = {f"aten::{each}" for each in random.choice(_EVERYDAY, 24, replace=False)}
         names |= {
             *map(str, random.choice(known, 16, replace=False)),
@@ -40,48 +87,48 @@ def _questions(random: np.random.Generator) -> list[tuple[list[str], int]]:
             "aten::upsample_bicubic2d",
         }
         asked.append((list(map(str, random.permutation(sorted(names)))), opset))
-    return asked
-
-
-@contextmanager
-def _changed() -> Iterator[None]:
-    """The registry after somebody gave lgamma a rule, and gave one to digamma and took it back."""
-    with restored_rules():
-        for name in ("aten::lgamma", "aten::digamma"):
-            utils.register_custom_op_symbolic(name, lambda g, x: g.op("Identity", x), _NEW)
-        utils.unregister_custom_op_symbolic("aten::digamma", _NEW)
-        yield
-
-
-def _changed_questions() -> list[tuple[list[str], int]]:
-    names = ["aten::relu", "aten::lgamma", "aten::digamma", "aten::asinh"]
-    return [(names, _NEW), (names, _NEW - 1)]
+    return [*asked, (["aten::relu", "aten::add", "aten::sigmoid"], int(random.integers(9, 21)))]
 
 
 @own_rules()  # a rule that the notebook left registered is not what the exercise is about
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Ask with the registry as it is, and once more after it was changed."""
+    """Ask before the registry is changed, while it is, and after it was put back: the same, too."""
 
-    def ask(questions: list[tuple[list[str], int]]) -> list[list[object]]:
+    def ask(questions: list[Question]) -> list[list[object]]:
         given = []
         for names, opset in questions:
-            value = answers["missing_rules"](list(names), opset)
-            require_type(value, (list, tuple, set, frozenset), "missing_rules()")
+            with _tried(names, opset):
+                value = answers["missing_rules"](list(names), opset)
+                call = f"missing_rules([{names[0]!r}, ...], {opset})"
+                require_type(value, (list, tuple, set, frozenset), call)
             given.append(list(value))
         return given
 
-    work.write_json("given", ask(_questions(random)))
-    with _changed():
-        work.write_json("changed", ask(_changed_questions()))
+    questions, change = _questions(random), _Change.drawn(random)
+    work.write_json("given", ask(questions))
+    work.write_json("before", ask(change.questions()))
+    with change.made():
+        work.write_json("changed", ask(change.questions()))
+    work.write_json("after", ask(change.questions()))
+
+
+def _tried(names: Sequence[str], opset: int) -> AbstractContextManager[None]:
+    return trying(f"{len(names)} names at opset {opset}", names=list(names), opset=opset)
+
+
+def _asked(work: Work) -> tuple[list[Question], _Change]:
+    random = work.questions()
+    return _questions(random), _Change.drawn(random)
 
 
 def judge_names(work: Work, random: np.random.Generator) -> None:
     """Nothing but names that were asked about."""
-    for (names, opset), given in zip(_questions(work.questions()), _read(work, "given", 3), strict=True):
+    for (names, opset), given in zip(_asked(work)[0], _read(work, "given", 5), strict=True):
         for name in given:
             if not isinstance(name, str) or name not in names:
                 msg = f"For opset {opset} the answer holds {str(name)[:80]!r}, which was not asked about."
-                raise Wrong(msg, "Return some of the names, spelt as they were given: 'aten::asinh'.")
+                with _tried(names, opset):
+                    raise Wrong(msg, "Return some of the names, spelt as they were given: 'aten::asinh'.")
 
 
 @own_rules()
@@ -106,16 +153,16 @@ def judge_opset(work: Work, random: np.random.Generator) -> None:
 
 @own_rules()
 def judge_live(work: Work, random: np.random.Generator) -> None:
-    """The registry as it is when it is asked."""
-    with _changed():
-        for (names, opset), given in zip(_changed_questions(), _read(work, "changed", 2), strict=True):
-            _compare(
-                [name for name in names if name != "aten::asinh"],
-                opset,
-                given,
-                "This rule was registered, or taken back again, a moment before the question. Is the "
-                "registry asked at every call, and what if its group is empty?",
-            )
+    """The registry as it is when it is asked, also by a question that was asked before."""
+    change = _asked(work)[1]
+    look = (
+        "The same was asked before a rule was registered or taken back, while it was, and after. Is the "
+        "registry asked at every call, and what if its group is empty?"
+    )
+    for file, registry in (("before", nullcontext()), ("changed", change.made()), ("after", nullcontext())):
+        with registry:
+            for (names, opset), given in zip(change.questions(), _read(work, file, 2), strict=True):
+                _compare(names, opset, given, look)
 
 
 def _read(work: Work, file: str, count: int) -> list[list[object]]:
@@ -131,7 +178,7 @@ def _read(work: Work, file: str, count: int) -> list[list[object]]:
 
 
 def _judge(work: Work, asked: Callable[[int | None], bool], look_at: str) -> None:
-    for (names, opset), given in zip(_questions(work.questions()), _read(work, "given", 3), strict=True):
+    for (names, opset), given in zip(_asked(work)[0], _read(work, "given", 5), strict=True):
         _compare([name for name in names if asked(_since(name))], opset, given, look_at)
 
 
@@ -146,7 +193,8 @@ def _compare(names: Sequence[str], opset: int, given: list[object], look_at: str
             fact = "there is no rule" if since is None else f"its first rule is for opset {since}"
             msg = f"{name} at opset {opset} is {'not ' if missing else ''}in the answer: {fact}."
             sides = ["missing" if side else "not missing" for side in (missing, not missing)]
-            raise Wrong(msg, look_at, difference=Difference(f"{name} at opset {opset}", sides[0], sides[1]))
+            with _tried([name], opset):
+                raise Wrong(msg, look_at, difference=Difference(f"{name} at opset {opset}", *sides))
 
 
 def _since(name: str) -> int | None:
@@ -160,6 +208,7 @@ def _since_known(name: str) -> tuple[bool, str]:
 
 
 EXERCISE = Exercise(
+    order=1,
     id="missing-rules",
     title="Find the operators that have no rule at an opset",
     points=3,
@@ -177,5 +226,4 @@ EXERCISE = Exercise(
         "`registry.is_registered_op(name, opset)` answers for one operator.",
         "`return [name for name in names if not registry.is_registered_op(name, opset)]`",
     ),
-    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
 )

@@ -5,21 +5,22 @@ as for uint8 and as a later torch may have for all types, None is right.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
-from onnxlab.facts.counterexample import smallest_counterexample
-from onnxlab.facts.export import Exporter, export
-from onnxlab.facts.parity import run
-from onnxlab.labs.exercise import Answers, Exercise, Part
-from onnxlab.labs.exporting import require_type
-from onnxlab.labs.judging import evidence
+from onnxlab.exporters.export import Exporter, export
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import require_type
+from onnxlab.labs.kit.judging import evidence
+from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.samples import integers
+from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, Shift, every_shift, type_name, width
-from onnxlab.labs.outcome import Wrong
-from onnxlab.labs.samples import integers
-from onnxlab.labs.work import Work
+from onnxlab.runtime.parity import run, smallest_counterexample
 
 __all__ = ["EXERCISE"]
 
@@ -29,17 +30,21 @@ _MOST = 10_000  # elements
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Ask for each type."""
     for dtype in INTEGERS:
-        value = answers["find_wrong_shift"](dtype)
-        call, name = f"find_wrong_shift({dtype})", type_name(dtype)
-        work.write_json(name, value is not None)
-        if value is None:
-            continue
-        require_type(value, (tuple, list), call)
-        if len(value) != 2:
-            msg = f"{call} returned {len(value)} things; x and k were expected."
-            raise Wrong(msg, "Return two tensors: return x, k")
-        work.write_array(f"{name}-x", _tensor(value[0], dtype, call))
-        work.write_array(f"{name}-k", _tensor(value[1], dtype, call))
+        with trying(str(dtype), dtype=dtype):
+            _keep(work, dtype, answers["find_wrong_shift"](dtype))
+
+
+def _keep(work: Work, dtype: torch.dtype, value: Any) -> None:  # noqa: ANN401 - whatever was returned
+    call, name = f"find_wrong_shift({dtype})", type_name(dtype)
+    work.write_json(name, value is not None)
+    if value is None:
+        return
+    require_type(value, (tuple, list), call)
+    if len(value) != 2:
+        msg = f"{call} returned {len(value)} things; x and k were expected."
+        raise Wrong(msg, "Return two tensors: return x, k")
+    work.write_array(f"{name}-x", _tensor(value[0], dtype, call))
+    work.write_array(f"{name}-k", _tensor(value[1], dtype, call))
 
 
 def _tensor(value: object, dtype: torch.dtype, call: str) -> object:
@@ -55,13 +60,13 @@ def _tensor(value: object, dtype: torch.dtype, call: str) -> object:
 
 def judge_range(work: Work, random: np.random.Generator) -> None:
     """Tensors of the type, and a shift that is defined."""
-    for dtype in INTEGERS:
-        _found(work, dtype)
+    _each_type(lambda dtype: _found(work, dtype))
 
 
 def judge_wrong(work: Work, random: np.random.Generator) -> None:
     """A pair that the exporter's model gets wrong, for each type that has one."""
-    for dtype in INTEGERS:
+
+    def judge(dtype: torch.dtype) -> None:
         found, widths = _found(work, dtype), _wrong_widths(dtype)
         if found is None and widths:
             bits = width(dtype)
@@ -74,14 +79,25 @@ def judge_wrong(work: Work, random: np.random.Generator) -> None:
             )
             _require_wrong(dtype, found, look)
 
+    _each_type(judge)
+
 
 def judge_none(work: Work, random: np.random.Generator) -> None:
     """None, or an even better search than the judge's, for a type whose shifts are right."""
-    for dtype in INTEGERS:
+
+    def judge(dtype: torch.dtype) -> None:
         found = _found(work, dtype)
         if found is not None and not _wrong_widths(dtype):
             look = "Is there any wrong shift for this type? What can a search return that finds nothing?"
             _require_wrong(dtype, found, look)
+
+    _each_type(judge)
+
+
+def _each_type(judge: Callable[[torch.dtype], object]) -> None:
+    for dtype in INTEGERS:
+        with trying(str(dtype), dtype=dtype):
+            judge(dtype)
 
 
 def _found(work: Work, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor] | None:
@@ -116,8 +132,8 @@ def _found(work: Work, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor] 
 def _require_wrong(dtype: torch.dtype, found: tuple[torch.Tensor, torch.Tensor], look_at: str) -> None:
     model = _exported(found)
     if smallest_counterexample(Shift(), model, [found]) is None:
-        x, k = found
-        both = np.asarray(run(model, x, k)[0]).ravel()[:3].tolist()
+        x, k = np.broadcast_arrays(*(part.numpy() for part in found))
+        both = np.asarray(run(model, *found)[0]).ravel()[:3].tolist()
         given = ", ".join(
             f"{a} >> {b}" for a, b in zip(x.ravel()[:3].tolist(), k.ravel()[:3].tolist(), strict=False)
         )
@@ -143,9 +159,10 @@ def _wrong_widths(dtype: torch.dtype) -> int:
 
 
 EXERCISE = Exercise(
+    order=2,
     id="find-wrong-shift",
     title="Find a shift that the exported model gets wrong",
-    points=4,
+    points=3,
     answers=("find_wrong_shift",),
     produce=produce,
     parts=(
@@ -159,5 +176,4 @@ EXERCISE = Exercise(
         "For a signed type return -1 and 1: torch gives -1, the model 0. Is there an x below zero in uint8? "
         "If there is no wrong shift, return None.",
     ),
-    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
 )

@@ -6,29 +6,33 @@ import numpy as np
 import onnx
 import torch
 
-from onnxlab.labs.exercise import Answers, Exercise, Part
-from onnxlab.labs.exporting import exported_with_rule
-from onnxlab.labs.judging import beside, expected_model, require_numbers, require_valid
-from onnxlab.labs.judging_graph import require_dynamic
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import exported_with_rule
+from onnxlab.labs.kit.judging import at_other_sizes, beside, expected_model, require_numbers, require_valid
+from onnxlab.labs.kit.judging_graph import require_dynamic
+from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.samples import integers
+from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import (
     INTEGERS,
+    Shapes,
     Shift,
     ShiftBy,
+    broadcasting,
+    drawn_shifts,
     every_shift,
     require_output_types,
     type_name,
+    unlike_shapes,
     width,
 )
-from onnxlab.labs.outcome import Wrong
-from onnxlab.labs.samples import integers
-from onnxlab.labs.work import Work
 
 __all__ = ["EXERCISE"]
 
 _OPERATOR, _OPSET = "aten::__rshift_", 11
 
 _EXPECTED = """<ir_version: 6, opset_import: ["" : 11]>
-shift (TYPE[n] x, TYPE[n] k) => (TYPE[n] y)
+shift (TYPE[OF_X] x, TYPE[OF_K] k) => (TYPE[OF_Y] y)
 <int64 zero = {0}, int64 minus_one = {-1}, int64 two = {2}, float base = {2}>
 {
     wide = Cast <to = 7> (x)
@@ -56,10 +60,28 @@ def _numbers_of_bits(random: np.random.Generator) -> dict[torch.dtype, int]:
     return {dtype: int(random.integers(1, width(dtype) - 1)) for dtype in INTEGERS}
 
 
+def _grids(random: np.random.Generator) -> list[tuple[torch.dtype, Shapes]]:
+    """Two types, and shapes of x and k that are not the same."""
+    dtypes = [INTEGERS[int(number)] for number in random.permutation(len(INTEGERS))[:2]]
+    return list(zip(dtypes, unlike_shapes(random), strict=True))
+
+
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Export a shift by a tensor and a shift by a number, for each type, with the learner's rule."""
     rule = answers["rshift_symbolic"]
-    for dtype, by in _numbers_of_bits(random).items():
+    for dtype, shapes in _grids(work.questions()):
+        x, k = drawn_shifts(random, dtype, shapes)
+        exported_with_rule(
+            work,
+            f"{type_name(dtype)}-unlike-shapes",
+            _OPERATOR,
+            rule,
+            Shift(),
+            (x, k),
+            opset=_OPSET,
+            input_names=["x", "k"],
+        )
+    for dtype, by in _numbers_of_bits(work.questions()).items():
         x, k = torch.tensor([5, 100, 3], dtype=dtype), torch.tensor([1, 0, 2], dtype=dtype)
         axes = {"x": {0: "n"}, "k": {0: "n"}}
         exported_with_rule(
@@ -96,8 +118,8 @@ def judge_model(work: Work, random: np.random.Generator) -> None:
                 require_dynamic(model, {"x": [0], "k": [0]})
                 require_output_types(model, dtype)
         except Wrong as wrong:
-            msg = f"{type_name(dtype)}: {wrong.message}"
-            raise Wrong(msg, wrong.look_at, evidence=wrong.evidence) from None
+            wrong.message = f"{type_name(dtype)}: {wrong.message}"
+            raise
 
 
 def judge_positive(work: Work, random: np.random.Generator) -> None:
@@ -139,6 +161,20 @@ def judge_by_number(work: Work, random: np.random.Generator) -> None:
             )
 
 
+def judge_shapes(work: Work, random: np.random.Generator) -> None:
+    """Several axes; a k that is broadcast to x, and an x that is broadcast to k."""
+    for dtype, shapes in _grids(work.questions()):
+        look = broadcasting(shapes)
+        cases = [drawn_shifts(random, dtype, shapes) for _ in range(3)]
+        try:
+            with beside(partial(_expected, dtype, shapes=shapes)):
+                model = work.model(f"{type_name(dtype)}-unlike-shapes")
+                require_numbers(Shift(), model, cases, look_at=at_other_sizes(look))
+        except Wrong as wrong:
+            wrong.message = f"{type_name(dtype)}: {wrong.message}"
+            raise
+
+
 def _require_shifts(work: Work, values: torch.Tensor, look_at: str, by: range | None = None) -> None:
     with beside(partial(_expected, values.dtype)):
         require_numbers(
@@ -146,10 +182,14 @@ def _require_shifts(work: Work, values: torch.Tensor, look_at: str, by: range | 
         )
 
 
-def _expected(dtype: torch.dtype, by: int | None = None) -> bytes:
-    """A right model for one type, and for a number of bits that is a Python number."""
+def _expected(dtype: torch.dtype, by: int | None = None, shapes: Shapes | None = None) -> bytes:
+    """A right model for one type, for a number of bits that is a Python number, and for given shapes."""
     name = type_name(dtype)
     text = _EXPECTED.replace("TYPE", name)
+    for part, shape in zip("XKY", (*shapes, np.broadcast_shapes(*shapes)) if shapes else (), strict=False):
+        text = text.replace(f"OF_{part}", ", ".join(map(str, shape)))
+    for part in "XKY":
+        text = text.replace(f"OF_{part}", "n")
     text = text.replace("NUMBER", str(onnx.TensorProto.DataType.Value(name.upper())))
     if by is not None:
         text = text.replace(f", {name}[n] k)", ")").replace("<int64 zero", f"<int64 k = {{{by}}}, int64 zero")
@@ -157,9 +197,10 @@ def _expected(dtype: torch.dtype, by: int | None = None) -> bytes:
 
 
 EXERCISE = Exercise(
+    order=3,
     id="rshift-symbolic",
     title="Write a right shift that is right for every number",
-    points=4,
+    points=6,
     answers=("rshift_symbolic",),
     produce=produce,
     parts=(
@@ -168,14 +209,16 @@ EXERCISE = Exercise(
         Part("right below 0", judge_negative),
         Part("right for the smallest, the largest and every number of bits", judge_extremes),
         Part("right if k is a Python number", judge_by_number),
+        Part("right for several axes, and where k and x have other shapes", judge_shapes),
     ),
     hints=(
-        "For a negative x, -1 - x is not negative, and x >> k equals -1 - ((-1 - x) >> k). Dividing what is "
-        "not negative never rounds wrongly.",
-        "`Where`, `Less`, `Sub` and `Div` work for int64, and every type fits into it; 2**k is `Pow` of "
-        "floats and a `Cast`. Is there an int64 that equals 2**63? Divide by two smaller powers instead.",
+        "A division by 2**k is right for an x that is not negative. What could you do to a negative x so "
+        "that `Div` meets none, and undo afterwards? Think of its bits.",
+        "-1 - x turns over every bit: for a negative x it is not negative. `Where`, `Less`, `Sub` and `Div` "
+        "work for int64, and every type fits into it; 2**k is `Pow` of floats and a `Cast`. No int64 equals "
+        "2**63: divide by two smaller powers instead.",
         "Cast x and k to int64; `y = Where(x < 0, -1 - x, x)`; with `h = Div(k, 2)` divide y by 2**h and by "
-        "2**(k - h); `Where(x < 0, -1 - y, y)`; cast to `JitScalarType.from_value(x).onnx_type()`.",
+        "2**(k - h), as x >> k equals -1 - ((-1 - x) >> k); `Where(x < 0, -1 - y, y)`; cast to "
+        "`JitScalarType.from_value(x).onnx_type()`.",
     ),
-    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
 )

@@ -1,17 +1,35 @@
 """Shifts to export, and numbers to shift."""
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
+import numpy as np
 import onnx
 import torch
 
-from onnxlab.labs.judging import evidence
-from onnxlab.labs.outcome import Wrong
+from onnxlab.labs.kit.judging import evidence
+from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.samples import integers
 
-__all__ = ["INTEGERS", "Shift", "ShiftBy", "every_shift", "require_output_types", "type_name", "width"]
+__all__ = [
+    "INTEGERS",
+    "Shapes",
+    "Shift",
+    "ShiftBy",
+    "broadcasting",
+    "drawn_shifts",
+    "every_shift",
+    "require_output_types",
+    "type_name",
+    "unlike_shapes",
+    "width",
+]
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 """The types that torch can shift."""
+
+Shapes: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+"""Of `x` and of `k`."""
 
 
 _NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
@@ -72,6 +90,42 @@ def every_shift(values: torch.Tensor, by: Iterable[int] | None = None) -> tuple[
     bits = range(width(values.dtype)) if by is None else by
     k = torch.tensor(list(bits), dtype=values.dtype)
     return values.repeat(len(k)), k.repeat_interleave(len(values))
+
+
+def unlike_shapes(random: np.random.Generator) -> tuple[Shapes, Shapes]:
+    """Draw shapes of `x` and `k` that broadcast: first a `k` smaller than `x`, then an `x` smaller than both.
+
+    Example:
+        >>> (x, k), (small_x, large_k) = unlike_shapes(np.random.default_rng(0))
+        >>> np.broadcast_shapes(x, k) == x, np.broadcast_shapes(small_x, large_k) == small_x
+        (True, False)
+    """
+    a, b, c = (int(size) for size in random.permutation([2, 3, 4]))
+    full = (a, b, c)
+    smaller_k = (full, (b, c)), (full, (a, 1, c))
+    smaller_x = ((c,), full), ((b, 1), (a, 1, c))
+    return smaller_k[int(random.integers(2))], smaller_x[int(random.integers(2))]
+
+
+def broadcasting(shapes: Shapes) -> str:
+    """Return what to look at where `unlike_shapes` give something wrong."""
+    x, k = (list(shape) for shape in shapes)
+    return f"Here x has the shape {x} and k {k}: axes are broadcast as in torch."
+
+
+def drawn_shifts(
+    random: np.random.Generator, dtype: torch.dtype, shapes: Shapes
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draw numbers, edges of the type among them, and a number of bits for each.
+
+    Example:
+        >>> x, k = drawn_shifts(np.random.default_rng(0), torch.int8, ((2, 3), (3,)))
+        >>> tuple(x.shape), tuple(k.shape), bool((k < 8).all())
+        ((2, 3), (3,), True)
+    """
+    x = integers(random, dtype, int(np.prod(shapes[0]))).reshape(shapes[0])
+    k = torch.from_numpy(random.integers(0, width(dtype), size=shapes[1])).to(dtype)
+    return x, k
 
 
 def require_output_types(model: onnx.ModelProto, *wanted: torch.dtype) -> None:

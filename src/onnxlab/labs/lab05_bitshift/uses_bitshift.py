@@ -5,13 +5,14 @@ import functools
 import numpy as np
 import torch
 
-from onnxlab.facts.export import Exporter, export
-from onnxlab.facts.nodes import op_types
-from onnxlab.labs.exercise import Answers, Exercise, Part
-from onnxlab.labs.exporting import require_type
+from onnxlab.exporters.export import Exporter, export
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import require_type
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, Shift, type_name
-from onnxlab.labs.outcome import Difference, Wrong
-from onnxlab.labs.work import Work
+from onnxlab.model.nodes import op_types
 
 __all__ = ["EXERCISE"]
 
@@ -19,11 +20,13 @@ _SINCE = 11  # where ONNX begins to have the operator; asked about on both sides
 
 
 def _questions(random: np.random.Generator) -> list[tuple[torch.dtype, int]]:
-    """Each type at the opsets round the border, at the last, and at two more."""
+    """Each type at the opsets round the border, at the last, and at two more; uint8 at every one."""
     asked = []
     for dtype in INTEGERS:
-        more = random.choice(np.arange(_SINCE + 1, 20), 2, replace=False)
-        asked += [(dtype, int(opset)) for opset in (20, _SINCE, *sorted(more), _SINCE - 1, 9)]
+        more = list(range(_SINCE + 1, 20))
+        if dtype is not torch.uint8:
+            more = sorted(random.choice(more, 2, replace=False).tolist())
+        asked += [(dtype, opset) for opset in (20, _SINCE, *more, _SINCE - 1, 9)]
     return asked
 
 
@@ -31,9 +34,10 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Ask for each type and opset."""
     given = []
     for dtype, opset in _questions(random):
-        value = answers["uses_bitshift"](dtype, opset)
-        value = bool(value) if isinstance(value, np.bool_) else value
-        require_type(value, bool, f"uses_bitshift({dtype}, {opset})")
+        with trying(f"{dtype} at opset {opset}", dtype=dtype, opset=opset):
+            value = answers["uses_bitshift"](dtype, opset)
+            value = bool(value) if isinstance(value, np.bool_) else value
+            require_type(value, bool, f"uses_bitshift({dtype}, {opset})")
         given.append(value)
     work.write_json("given", given)
 
@@ -45,9 +49,8 @@ def judge_types(work: Work, random: np.random.Generator) -> None:
 
 def judge_opsets(work: Work, random: np.random.Generator) -> None:
     """At opsets where it does not exist yet."""
-    _judge(
-        work, later=False, look_at='Since which opset is there a BitShift? onnx.defs.get_schema("BitShift").'
-    )
+    look = "Since which opset is there a BitShift? onnx.defs.get_schema('BitShift', 20).since_version says."
+    _judge(work, later=False, look_at=look)
 
 
 def _judge(work: Work, *, later: bool, look_at: str) -> None:
@@ -61,7 +64,8 @@ def _judge(work: Work, *, later: bool, look_at: str) -> None:
         if (opset >= _SINCE) == later and answer is not right:
             what = f"{type_name(dtype)} at opset {opset}"
             msg = f"{what}: the answer is {answer}, and the exporter writes {', '.join(written)}."
-            raise Wrong(msg, look_at, difference=Difference(what, str(right), str(answer)))
+            with trying(f"{dtype} at opset {opset}", dtype=dtype, opset=opset):
+                raise Wrong(msg, look_at, difference=Difference(what, str(right), str(answer)))
 
 
 @functools.cache
@@ -73,9 +77,10 @@ def _written(dtype: torch.dtype, opset: int) -> tuple[str, ...]:
 
 
 EXERCISE = Exercise(
+    order=1,
     id="uses-bitshift",
     title="Say when the exporter's rule writes BitShift",
-    points=3,
+    points=2,
     answers=("uses_bitshift",),
     produce=produce,
     parts=(
@@ -89,5 +94,4 @@ EXERCISE = Exercise(
         "Make two ones of the type, export `Shift()` with them at the opset, and return "
         '`"BitShift" in op_types(result)`. Or read the rule: one type only, and only since one opset.',
     ),
-    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
 )

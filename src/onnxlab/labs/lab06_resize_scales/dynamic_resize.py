@@ -3,12 +3,15 @@
 import numpy as np
 import torch
 
-from onnxlab.facts.distance import largest_difference
-from onnxlab.facts.export import Exporter
-from onnxlab.labs.exercise import Answers, Exercise, Part
-from onnxlab.labs.exporting import exported
-from onnxlab.labs.judging import expected_model, require_valid
-from onnxlab.labs.judging_graph import require_input_read, require_opset
+from onnxlab.exporters.export import Exporter
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import exported
+from onnxlab.labs.kit.judging import expected_model, require_valid
+from onnxlab.labs.kit.judging_graph import require_input_read, require_opset
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.samples import pictures
+from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.enlarging import (
     AXES,
     EXPECTED,
@@ -20,9 +23,7 @@ from onnxlab.labs.lab06_resize_scales.enlarging import (
     given,
     require_enlarged,
 )
-from onnxlab.labs.outcome import Difference, Wrong
-from onnxlab.labs.samples import pictures
-from onnxlab.labs.work import Work
+from onnxlab.model.distance import largest_difference
 
 __all__ = ["EXERCISE"]
 
@@ -40,8 +41,10 @@ class _Free(torch.nn.Module):
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Run it in PyTorch, and export it at one factor."""
     function = answers["DynamicResize"]
-    if not hasattr(function, "apply"):
-        msg = "DynamicResize has no apply; a class that inherits from torch.autograd.Function was expected."
+    is_class = isinstance(function, type) and hasattr(function, "apply")
+    if not is_class or issubclass(function, torch.nn.Module):  # a Module has an apply of another kind
+        kind = "another class" if isinstance(function, type) else f"a {type(function).__name__}"
+        msg = f"DynamicResize is {kind}; a class that inherits from torch.autograd.Function was expected."
         raise Wrong(msg, "class DynamicResize(torch.autograd.Function): ...")
     for number, (x, scales) in enumerate(each_axis_apart(random)):
         work.write_array(f"in_torch_{number}", function.apply(x.clone(), scales.clone()))
@@ -57,8 +60,8 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
             dynamic_axes=AXES,
         )
     except Wrong as wrong:
-        look = "Does symbolic return what g.op returned?"
-        raise Wrong(wrong.message, look) from wrong.__cause__
+        wrong.look_at = "Does symbolic return what g.op returned?"
+        raise
 
 
 def judge_torch(work: Work, random: np.random.Generator) -> None:
@@ -76,7 +79,8 @@ def judge_torch(work: Work, random: np.random.Generator) -> None:
         else:
             continue
         msg = "DynamicResize.apply gives something else in PyTorch."
-        raise Wrong(msg, look, difference=found)
+        with trying(given(x, scales), x=x, scales=scales):
+            raise Wrong(msg, look, difference=found)
 
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
@@ -93,7 +97,7 @@ def judge_input(work: Work, random: np.random.Generator) -> None:
 
 def judge_exported(work: Work, random: np.random.Generator) -> None:
     """The very factor of the export."""
-    once = [(pictures(random, 1, 3, 6, 8), torch.tensor([1.0, 1.0, 3.0, 3.0]))]
+    once = [(4 * pictures(random, 1, 3, 6, 8) - 2, torch.tensor([1.0, 1.0, 3.0, 3.0]))]
     look = "Set each attribute of Resize beside its default: onnx.defs.get_schema('Resize', 11).attributes."
     _require(work, once, look)
 
@@ -115,6 +119,7 @@ def _require(work: Work, cases: list[Case], look: str) -> None:
 
 
 EXERCISE = Exercise(
+    order=2,
     id="dynamic-resize",
     title="Write an autograd.Function whose factor is an input of the model",
     points=6,
@@ -137,6 +142,5 @@ EXERCISE = Exercise(
         "`return g.op('Resize', x, roi, scales, mode_s='cubic', cubic_coeff_a_f=-0.75, "
         "coordinate_transformation_mode_s='half_pixel')`",
     ),
-    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
     expected=lambda work: expected_model(EXPECTED),
 )

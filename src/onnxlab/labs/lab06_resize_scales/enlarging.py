@@ -7,11 +7,11 @@ import onnx
 import torch
 from torch.nn.functional import interpolate
 
-from onnxlab.facts.counterexample import Counterexample, smallest_counterexample
-from onnxlab.facts.distance import Array
-from onnxlab.labs.judging import evidence, require_numbers
-from onnxlab.labs.outcome import Difference, Wrong
-from onnxlab.labs.samples import pictures
+from onnxlab.labs.kit.judging import at_other_sizes, evidence, require_numbers
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.samples import pictures
+from onnxlab.model.distance import Array
+from onnxlab.runtime.parity import Counterexample, smallest_counterexample
 
 __all__ = [
     "AXES",
@@ -100,13 +100,12 @@ def require_enlarged(
         Wrong: With the smallest counterexample, described by its scales.
     """
     try:
-        require_numbers(right, model, cases, look_at=look_at, expected=expected)
+        require_numbers(right, model, cases, look_at=at_other_sizes(look_at), expected=expected)
     except Wrong as wrong:
         found = smallest_counterexample(right, model, cases, rtol=1e-5) if wrong.difference else None
-        if found is None:
-            raise
-        shown = evidence(model, expected, "Resize")
-        raise Wrong(wrong.message, look_at, difference=_difference(found), evidence=shown) from None
+        if found is not None:
+            wrong.difference, wrong.evidence = _difference(found), evidence(model, expected, "Resize")
+        raise
 
 
 def _difference(found: Counterexample) -> Difference:
@@ -119,9 +118,15 @@ def _difference(found: Counterexample) -> Difference:
 
 
 def _cases(random: np.random.Generator, factors: Callable[[float, float], tuple[float, float]]) -> list[Case]:
-    fixed = [((1, 3, 8, 8), factors(2.0, 3.0)), ((1, 3, 7, 12), factors(1.5, 0.5))]
+    many = int(random.integers(4, 9))
+    far = float(random.integers(21, 40)) / 4  # beyond five times, and often no whole number
+    fixed = [
+        ((1, 3, 8, 8), factors(2.0, 3.0)),
+        ((many, 3, 7, 12), factors(1.5, 0.5)),
+        ((2, 3, int(random.integers(4, 9)), 40), factors(far, 0.75)),
+    ]
     found = [_case(random, shape, *pair) for shape, pair in fixed]
-    while len(found) < 7:
+    while len(found) < 8:
         shape = (int(random.integers(1, 4)), 3, *map(int, random.integers(4, 13, size=2)))
         # Multiples of a quarter: with others, torch and ONNX Runtime round the new size differently.
         high, wide = factors(*(float(each) / 4 for each in random.integers(2, 17, size=2)))

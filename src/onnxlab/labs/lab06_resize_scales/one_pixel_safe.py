@@ -1,5 +1,6 @@
 """Exercise: repair models of older exporters, which are wrong where one pixel remains."""
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -8,14 +9,15 @@ import torch
 from onnx import parser
 from torch.nn.functional import interpolate
 
-from onnxlab.facts.history import VERSIONS, recorded_graph
-from onnxlab.labs.exercise import Answers, Exercise, Part
-from onnxlab.labs.exporting import require_type
-from onnxlab.labs.judging import evidence, require_valid
+from onnxlab.history import VERSIONS, recorded_graph
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import require_type
+from onnxlab.labs.kit.judging import evidence, require_valid
+from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.samples import pictures
+from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.enlarging import Case, require_enlarged
-from onnxlab.labs.outcome import Wrong
-from onnxlab.labs.samples import pictures
-from onnxlab.labs.work import Work
 
 __all__ = ["EXERCISE"]
 
@@ -45,27 +47,45 @@ _IN_TORCH: dict[str, Callable[[torch.Tensor, list[float]], torch.Tensor]] = {
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Have each model repaired."""
     for name, model in _models(random).items():
-        repaired = answers["one_pixel_safe"](model)
-        require_type(repaired, onnx.ModelProto, "one_pixel_safe()")
-        work.write_model(name, repaired)
+        with trying(f"the model {name!r}", model=_models(work.questions())[name]):
+            repaired = answers["one_pixel_safe"](model)
+            require_type(repaired, onnx.ModelProto, "one_pixel_safe()")
+            work.write_model(name, repaired)
 
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
     """Valid, and to be called as before."""
     for name, before in _models(work.questions()).items():
-        after = work.model(name)
+        with trying(f"the model {name!r}", model=before):
+            after = work.model(name)
         for kind in ("input", "output"):
             was, now = ([each.name for each in getattr(model.graph, kind)] for model in (before, after))
             if was != now:
                 msg = f"The {kind}s are {', '.join(now) or 'none'}; before they were {', '.join(was)}."
                 shown = evidence(after, _repaired(before))
                 raise Wrong(msg, "Only the repair is asked for.", evidence=shown)
+        _require_known_modes(after, before)
         require_valid(after, _repaired(before))
+
+
+def _require_known_modes(after: onnx.ModelProto, before: onnx.ModelProto) -> None:
+    """Require coordinate transformations that exist at the opset: ONNX Runtime takes later ones as well."""
+    opset = next((each.version for each in after.opset_import if not each.domain), 0)
+    name = "coordinate_transformation_mode"
+    text = onnx.defs.get_schema("Resize", opset).attributes[name].description if opset > 10 else ""
+    for node in after.graph.node:
+        for attribute in node.attribute:
+            mode = attribute.s.decode(errors="replace")
+            if node.op_type == "Resize" and attribute.name == name and mode not in re.findall(r"\w+", text):
+                msg = f"At opset {opset}, Resize has no coordinate transformation {mode[:40]!r}."
+                look = f"onnx.defs.get_schema('Resize', {opset}).attributes['{name}'] names those that exist."
+                raise Wrong(msg, look, evidence=evidence(after, _repaired(before), "Resize"))
 
 
 def judge_one_pixel(work: Work, random: np.random.Generator) -> None:
     """A height or a width of one pixel, or both."""
-    scales = [(1 / 16, 1 / 16), (1 / 16, 2.0), (3.0, 1 / 16)]
+    one, other = (float(each) / 16 for each in random.uniform(1.1, 1.9, size=2))  # no whole number of pixels
+    scales = [(1 / 16, 1 / 16), (1 / 16, 2.0), (3.0, 1 / 16), (one, other), (one, 1.5), (0.5, other)]
     look = "Where in the old picture does the one new pixel look? The formulas stand above."
     _require(work, random, scales, look)
     # Each output alone: the first that is wrong would hide the others.
@@ -75,7 +95,8 @@ def judge_one_pixel(work: Work, random: np.random.Generator) -> None:
 
 def judge_other_sizes(work: Work, random: np.random.Generator) -> None:
     """Sizes at which the models were right before."""
-    scales = [(3.0, 3.0), (0.5, 2.0), (1.5, 1.25)]
+    high, wide = _between(random), _between(random)
+    scales = [(3.0, 3.0), (0.5, 2.0), (1.5, 1.25), (high, wide)]
     look = "Here the model was right before the repair. Which coordinates does it use now?"
     _require(work, random, scales, look)
     for output in ("smooth", "straight"):
@@ -87,6 +108,12 @@ def judge_others(work: Work, random: np.random.Generator) -> None:
     look = "This Resize had no pytorch_half_pixel and was right. What happened to it?"
     for output in ("corners", "blocks"):
         _require_output(work, random, output, [(3.0, 2.0), (0.5, 1.5), (1 / 16, 2.0)], look)
+
+
+def _between(random: np.random.Generator) -> float:
+    """Draw a factor for 16 pixels that gives no whole number, so that nobody argues which one is meant."""
+    pixels = int(random.choice([3, 5, 7, 9, 13, 21, 27, 35]))
+    return (pixels + float(random.uniform(0.2, 0.8))) / 16
 
 
 def _models(random: np.random.Generator) -> dict[str, onnx.ModelProto]:
@@ -133,9 +160,10 @@ def _repaired(before: onnx.ModelProto) -> bytes:
 
 
 EXERCISE = Exercise(
+    order=4,
     id="one-pixel-safe",
     title="Repair old models that fail where one pixel remains",
-    points=4,
+    points=3,
     answers=("one_pixel_safe",),
     produce=produce,
     parts=(
@@ -151,5 +179,4 @@ EXERCISE = Exercise(
         "in `attribute.s`. Change only what is wrong, in every Resize, and return the model.",
         "`if attribute.s == b'pytorch_half_pixel': attribute.s = b'half_pixel'`",
     ),
-    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
 )

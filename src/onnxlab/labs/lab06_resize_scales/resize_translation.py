@@ -4,10 +4,13 @@ import numpy as np
 import onnx
 import torch
 
-from onnxlab.labs.exercise import Answers, Exercise, Part
-from onnxlab.labs.exporting import exported_with_translation
-from onnxlab.labs.judging import expected_model, require_valid
-from onnxlab.labs.judging_graph import require_input_read, require_opset
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import exported_with_translation
+from onnxlab.labs.kit.judging import evidence, expected_model, require_valid
+from onnxlab.labs.kit.judging_graph import require_input_read, require_opset
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.samples import pictures
+from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.enlarging import (
     AXES,
     EXPECTED,
@@ -18,9 +21,6 @@ from onnxlab.labs.lab06_resize_scales.enlarging import (
     each_axis_apart,
     require_enlarged,
 )
-from onnxlab.labs.outcome import Wrong
-from onnxlab.labs.samples import pictures
-from onnxlab.labs.work import Work
 
 __all__ = ["EXERCISE"]
 
@@ -63,22 +63,59 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
             "resize",
             {torch.ops.onnxlab_lab06.resize_cubic.default: answers["resize_translation"]},
             _Mean(),
-            (pictures(random, 2, 3, 6, 8), torch.tensor([1.0, 1.0, 3.0, 3.0])),
+            _example(work, random),
             opset_version=20,
             input_names=NAMES,
             output_names=["y", "mean"],
             dynamic_shapes={**AXES, "scales": None},
         )
     except Wrong as wrong:
-        look = "Does the fake return a tensor, and the translation what op.Resize returned?"
-        raise Wrong(wrong.message, look) from wrong.__cause__
+        wrong.look_at = "Does the fake return a tensor, and the translation what op.Resize returned?"
+        raise
 
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
-    """Valid at opset 20."""
+    """Valid at opset 20, and with the type and sizes that the fake may promise."""
     model = work.model("resize")
     require_opset(model, 20)
+    _require_promise(model, _batch_and_channels(work.questions()))
     require_valid(model)
+
+
+def _batch_and_channels(random: np.random.Generator) -> tuple[int, int]:
+    """Draw the numbers of pictures and of channels that are exported with; neither is that of the other."""
+    batch, channels = (int(each) for each in random.permutation(np.arange(4, 9))[:2])
+    return batch, channels
+
+
+def _require_promise(model: onnx.ModelProto, shape: tuple[int, int]) -> None:
+    """Require that the picture that comes out is declared as it can be: that is what the fake returned."""
+    tensor = next((each.type.tensor_type for each in model.graph.output if each.name == "y"), None)
+    if tensor is None:
+        return  # the inputs and outputs are told apart by what runs it
+    sizes = [each.dim_value if each.HasField("dim_value") else None for each in tensor.shape.dim]
+    names = [each.dim_param for each in tensor.shape.dim]
+    fits = (
+        tensor.elem_type == onnx.TensorProto.FLOAT
+        and len(sizes) == 4
+        and sizes[0] is None
+        and sizes[1] in (None, shape[1])
+        and sizes[2:] == [None, None]
+        and not (names[2] and names[2] == names[3])
+    )
+    if not fits:
+        kinds = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
+        shown = ", ".join(
+            name if size is None else str(size) for size, name in zip(sizes, names, strict=True)
+        )
+        difference = Difference(
+            f"exported with {shape[0]} float pictures of {shape[1]} channels",
+            f"float[n, {shape[1]}, any height, any width]",
+            f"{kinds.get(tensor.elem_type, 'another type')}[{shown}]",
+        )
+        msg = "The model promises another type or shape for the picture that comes out."
+        look = "Which type, batch, channels, height, width does your fake promise? Take what is known from x."
+        raise Wrong(msg, look, difference=difference, evidence=evidence(model))
 
 
 def judge_input(work: Work, random: np.random.Generator) -> None:
@@ -88,18 +125,20 @@ def judge_input(work: Work, random: np.random.Generator) -> None:
 
 def judge_exported(work: Work, random: np.random.Generator) -> None:
     """The very factor of the export."""
-    once = [(pictures(random, 2, 3, 6, 8), torch.tensor([1.0, 1.0, 3.0, 3.0]))]
-    _require(work, once, "Which mode, and which other attributes, make Resize bicubic as torch is?")
+    look = "Which mode, and which other attributes, make Resize bicubic as torch is?"
+    _require(work, [_example(work, random)], look)
 
 
 def judge_alike(work: Work, random: np.random.Generator) -> None:
     """Other factors."""
-    _require(work, both_axes_alike(random), "Which input of Resize do the scales go to, and as they are?")
+    look = "Which input of Resize do the scales go to, and as they are?"
+    _require(work, _of_channels(work, both_axes_alike(random)), look)
 
 
 def judge_apart(work: Work, random: np.random.Generator) -> None:
     """Another factor for height than for width."""
-    _require(work, each_axis_apart(random), "Follow scales[2] and scales[3]: the order is n, c, h, w.")
+    look = "Follow scales[2] and scales[3]: the order is n, c, h, w."
+    _require(work, _of_channels(work, each_axis_apart(random)), look)
 
 
 def judge_promise(work: Work, random: np.random.Generator) -> None:
@@ -107,7 +146,20 @@ def judge_promise(work: Work, random: np.random.Generator) -> None:
     model = work.model("resize")
     del model.graph.output[:1]
     look = "The mean is y.sum((2, 3)) / (height * width). Which height and width does your fake promise?"
-    require_enlarged(model, each_axis_apart(random), look, right=_mean)
+    require_enlarged(model, _of_channels(work, each_axis_apart(random)), look, right=_mean)
+
+
+def _of_channels(work: Work, cases: list[Case]) -> list[Case]:
+    """Give pictures of three channels as many as were exported."""
+    _, channels = _batch_and_channels(work.questions())
+    moved = 0.1 * torch.arange(channels).reshape(-1, 1, 1)
+    return [(x.repeat(1, 3, 1, 1)[:, :channels] + moved, scales) for x, scales in cases]
+
+
+def _example(work: Work, random: np.random.Generator) -> Case:
+    """The very size and factor of the export."""
+    shape = *_batch_and_channels(work.questions()), 6, 8
+    return pictures(random, *shape), torch.tensor([1.0, 1.0, 3.0, 3.0])
 
 
 def _mean(x: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
@@ -115,7 +167,12 @@ def _mean(x: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
 
 
 def _require(work: Work, cases: list[Case], look: str) -> None:
-    require_enlarged(_picture_only(work), cases, look, expected_model(_PICTURE))
+    expected = expected_model(_of(_PICTURE, work))
+    require_enlarged(_picture_only(work), cases, look, expected)
+
+
+def _of(text: str, work: Work) -> str:
+    return text.replace("[n, 3", f"[n, {_batch_and_channels(work.questions())[1]}")
 
 
 def _picture_only(work: Work) -> onnx.ModelProto:
@@ -125,11 +182,13 @@ def _picture_only(work: Work) -> onnx.ModelProto:
 
 
 EXERCISE = Exercise(
+    order=3,
     id="resize-translation",
     title="Take a custom operator through the torch.export exporter",
     points=6,
     answers=("resize_translation", "resize_fake"),
     produce=produce,
+    torch_export=True,
     parts=(
         Part("a valid model at opset 20", judge_model),
         Part("the factor is an input", judge_input),
@@ -147,6 +206,5 @@ EXERCISE = Exercise(
         "`return op.Resize(x, None, scales, mode='cubic', cubic_coeff_a=-0.75)` and "
         "`return x.new_empty((x.shape[0], x.shape[1], ctx.new_dynamic_size(), ctx.new_dynamic_size()))`",
     ),
-    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
-    expected=lambda work: expected_model(_EXPECTED),
+    expected=lambda work: expected_model(_of(_EXPECTED, work)),
 )

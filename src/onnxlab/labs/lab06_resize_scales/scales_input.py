@@ -1,5 +1,6 @@
 """Exercise: find the input of Resize that says how large the result becomes, and what is stored for it."""
 
+from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -7,21 +8,22 @@ import onnx
 import torch
 from onnx import numpy_helper, parser
 
-from onnxlab.facts.export import Exporter, export
-from onnxlab.labs.exercise import Answers, Exercise, Part
-from onnxlab.labs.judging import evidence
-from onnxlab.labs.outcome import Difference, Wrong
-from onnxlab.labs.work import Work
+from onnxlab.exporters.export import Exporter, export
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.judging import evidence
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.work import Work
 
 __all__ = ["EXERCISE"]
 
 Model: TypeAlias = tuple[str, onnx.ModelProto]
 
-_TEXT = """<ir_version: 8, opset_import: ["" : 20]>
+_TEXT = """<ir_version: 8, opset_import: [%(first)s"" : %(opset)s]>
 net (float[1, 3, h, w] x%(inputs)s) => (float[1, 3, h2, w2] y)
 <float[3] shift = {0.5, 1.5, 2.5}%(stored)s> {
-    axes = Constant <value = int64[2] {1, 2}> ()
-    column = Unsqueeze (shift, axes)
+    sides = Constant <value = int64[2] {1, 2}> ()
+    column = Unsqueeze (shift, sides)
     moved = Add (x, column)
     %(body)s
 }"""
@@ -39,14 +41,20 @@ class _Enlarged(torch.nn.Module):
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Ask about each model."""
     found = []
-    for _, model in _models(random):
-        answer = answers["scales_input"](onnx.ModelProto.FromString(model.SerializeToString()))
+    for what, model in _models(random):
+        with _tried(what, model):
+            answer = answers["scales_input"](onnx.ModelProto.FromString(model.SerializeToString()))
         if not isinstance(answer, tuple | list) or len(answer) != 2:
             got = "None" if answer is None else f"{type(answer).__name__} ({str(answer)[:60]})"
             msg = f"scales_input() returned {got}; a pair was expected."
-            raise Wrong(msg, "The number of an input, then a list of numbers or None.")
+            with _tried(what, model):
+                raise Wrong(msg, "The number of an input, then a list of numbers or None.")
         found.append([_plain(part) for part in answer])
     work.write_json("answers", found)
+
+
+def _tried(what: str, model: onnx.ModelProto) -> AbstractContextManager[None]:
+    return trying(f"the case {what!r}", model=model)
 
 
 def judge_number(work: Work, random: np.random.Generator) -> None:
@@ -57,7 +65,8 @@ def judge_number(work: Work, random: np.random.Generator) -> None:
             msg = "Another input of Resize says how large the result becomes."
             look = "List the names in node.input of this model: which are empty, or hold an empty tensor?"
             difference = Difference(f"{what}: {_call(model)}", str(number), _short(answer[0]))
-            raise Wrong(msg, look, difference=difference, evidence=evidence(model, None, "Resize"))
+            with _tried(what, model):
+                raise Wrong(msg, look, difference=difference, evidence=evidence(model, None, "Resize"))
 
 
 def judge_values(work: Work, random: np.random.Generator) -> None:
@@ -68,7 +77,8 @@ def judge_values(work: Work, random: np.random.Generator) -> None:
             msg = "These are not the numbers that the file stores for this input."
             look = "Who makes the value: an initializer, a Constant node, another node, or whoever runs it?"
             difference = Difference(f"{what}: {_call(model)}", _short(values), _short(answer[1]))
-            raise Wrong(msg, look, difference=difference, evidence=evidence(model, None, "Resize"))
+            with _tried(what, model):
+                raise Wrong(msg, look, difference=difference, evidence=evidence(model, None, "Resize"))
 
 
 def _models(random: np.random.Generator) -> list[Model]:
@@ -86,6 +96,41 @@ def _models(random: np.random.Generator) -> list[Model]:
             "a size as an initializer",
             _written(f"{resize} (moved, , , k)", stored=f", int64[4] k = {{1, 3, {rows}, {columns}}}"),
         ),
+        (
+            "an unused input behind it has an empty name",
+            _written(f'{resize} (moved, , k, "")', stored=f", float[4] k = {{1, 1, {a}, {high}}}"),
+        ),
+        (
+            "a Constant with value_floats",
+            _written(f"k = Constant <value_floats = [1.0, 1.0, {b}, {wide}]> ()\n    {resize} (moved, , k)"),
+        ),
+        (
+            "a Constant with value_ints",
+            _written(f"k = Constant <value_ints = [1, 3, {columns}, 7]> ()\n    {resize} (moved, , , k)"),
+        ),
+        (
+            "two axes only",
+            _written(
+                'y = Resize <mode = "cubic", axes = [2, 3]> (moved, , k)',
+                stored=f", float[2] k = {{{high}, {b}}}",
+            ),
+        ),
+        (
+            "made by a node from what is stored",
+            _written(
+                f"both = Identity (k)\n    {resize} (moved, , both)",
+                stored=f", float[4] k = {{1, 1, {b}, {high}}}",
+            ),
+        ),
+        (
+            "another domain's opset comes first",
+            _written(
+                f"{resize} (moved, none, k)",
+                stored=f", float[0] none = {{}}, float[4] k = {{1, 1, {wide}, {a}}}",
+                first=f'"ai.onnx.ml" : {int(random.integers(1, 4))}, ',
+                opset=13,
+            ),
+        ),
         ("exported with a size", _exported(11, size=(rows, columns), mode="bicubic")),
         ("exported at opset 10", _exported(10, scale_factor=b, mode="nearest")),
     ]
@@ -96,24 +141,30 @@ def _exported(opset: int, **options: Any) -> onnx.ModelProto:  # noqa: ANN401 - 
     return export(_Enlarged(**options), x, Exporter.TORCHSCRIPT, opset_version=opset, run=False).proto
 
 
-def _written(body: str, inputs: str = "", stored: str = "") -> onnx.ModelProto:
-    model: onnx.ModelProto = parser.parse_model(_TEXT % {"inputs": inputs, "stored": stored, "body": body})
+def _written(
+    body: str, inputs: str = "", stored: str = "", first: str = "", opset: int = 20
+) -> onnx.ModelProto:
+    parts = {"inputs": inputs, "stored": stored, "body": body, "first": first, "opset": opset}
+    model: onnx.ModelProto = parser.parse_model(_TEXT % parts)
     return model
 
 
 def _right(model: onnx.ModelProto) -> tuple[int, list[float] | None]:
     [node] = [node for node in model.graph.node if node.op_type == "Resize"]
-    stored = {each.name: each for each in model.graph.initializer}
+    stored = {each.name: numpy_helper.to_array(each).tolist() for each in model.graph.initializer}
     for maker in model.graph.node:
-        if maker.op_type == "Constant" and maker.attribute[0].name == "value":
-            stored[maker.output[0]] = maker.attribute[0].t
-    schema = onnx.defs.get_schema("Resize", model.opset_import[0].version)
+        if maker.op_type == "Constant":
+            value = onnx.helper.get_attribute_value(maker.attribute[0])
+            tensor = isinstance(value, onnx.TensorProto)
+            stored[maker.output[0]] = numpy_helper.to_array(value).tolist() if tensor else value
+    [opset] = [each.version for each in model.opset_import if not each.domain]
+    schema = onnx.defs.get_schema("Resize", opset)
     for number, (given, meant) in enumerate(zip(node.input, schema.inputs, strict=False)):
         if meant.name in ("scales", "sizes") and given:
             if given not in stored:
                 return number, None
-            if values := numpy_helper.to_array(stored[given]).tolist():
-                return number, values
+            if values := stored[given]:
+                return number, list(values)
     raise AssertionError(node)  # every model above has one
 
 
@@ -157,9 +208,10 @@ def _short(value: object) -> str:
 
 
 EXERCISE = Exercise(
+    order=1,
     id="scales-input",
     title="Find the input of Resize that carries the factor",
-    points=4,
+    points=5,
     answers=("scales_input",),
     produce=produce,
     parts=(
@@ -169,12 +221,11 @@ EXERCISE = Exercise(
     hints=(
         "The inputs of Resize stand in a fixed order, but the order of opset 10 is not that of opset 11. "
         "`onnx.defs.get_schema('Resize', opset).inputs` names them.",
-        "An input that is not used has an empty name or, at opset 11, an empty constant. Collect what the "
-        "file stores: `model.graph.initializer`, and `attribute[0].t` of Constant nodes; "
-        "`onnx.numpy_helper.to_array` reads both.",
-        "In every model here it is the last input: `number = len(node.input) - 1`. "
-        "With `stored = {name: tensor}` the second part is "
-        "`to_array(stored[name]).tolist() if name in stored else None`.",
+        "An input that is not used has an empty name, or is an empty tensor. Collect what the file stores by "
+        "name: `model.graph.initializer`, and the attribute of Constant nodes: `value`, `value_floats` or "
+        "`value_ints`. `onnx.helper.get_attribute_value` reads each, `onnx.numpy_helper.to_array` a tensor.",
+        "In every model here it is the last input that is used: with `stored = {name: list of numbers}`, "
+        "`number = max(i for i, name in enumerate(node.input) if name and stored.get(name) != [])`, and the "
+        "second part is `stored.get(node.input[number])`.",
     ),
-    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
 )

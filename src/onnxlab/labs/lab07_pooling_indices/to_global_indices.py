@@ -1,18 +1,20 @@
 """Exercise: from PyTorch's indices to ONNX Runtime's, and back."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import numpy as np
 import torch
 from onnx import parser
 from torch.nn.functional import max_pool2d
 
-from onnxlab.facts.distance import Array
-from onnxlab.facts.parity import run
-from onnxlab.labs.exercise import Answers, Exercise, Part
-from onnxlab.labs.outcome import Difference, Wrong
-from onnxlab.labs.samples import pictures
-from onnxlab.labs.work import Work
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.samples import pictures
+from onnxlab.labs.kit.work import Work
+from onnxlab.model.distance import Array
+from onnxlab.runtime.parity import run
 
 __all__ = ["EXERCISE"]
 
@@ -24,29 +26,45 @@ pool (float[n, c, h, w] x) => (float[n, c, i, j] y, int64[n, c, i, j] index) {
 _SHAPES = ((1, 1, 3, 3), (1, 2, 3, 3), (2, 1, 4, 6), (2, 3, 5, 4))
 """One channel, several; one picture, several; square and not."""
 
+_LARGE = 20  # pixels of a side; no drawn picture that is pooled has as many
+
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Convert the indices of each picture, in both directions."""
     for number, (shape, in_torch, in_runtime) in enumerate(_questions(random)):
         for name, index in (("to_global_indices", in_torch), ("to_channel_indices", in_runtime)):
-            # A copy: an answer may change what it is given.
-            work.write_array(f"{name}_{number}", answers[name](torch.from_numpy(index.copy()), shape))
+            with _tried(name, index, shape):
+                # A copy: an answer may change what it is given.
+                work.write_array(f"{name}_{number}", answers[name](torch.from_numpy(index.copy()), shape))
+
+
+def _tried(name: str, index: Array, shape: tuple[int, ...]) -> AbstractContextManager[None]:
+    case = f"{name}() and pictures of shape {list(shape)}"
+    return trying(case, index=torch.from_numpy(index.copy()), shape=shape)
 
 
 def judge_global(work: Work, random: np.random.Generator) -> None:
     """Torch's indices have become the runtime's."""
     for number, (shape, in_torch, in_runtime) in enumerate(_questions(work.questions())):
-        _require(work, "to_global_indices", number, shape, in_torch, in_runtime)
+        with _tried("to_global_indices", in_torch, shape):
+            _require(work, "to_global_indices", number, shape, in_torch, in_runtime)
 
 
 def judge_channel(work: Work, random: np.random.Generator) -> None:
     """The runtime's indices have become torch's."""
     for number, (shape, in_torch, in_runtime) in enumerate(_questions(work.questions())):
-        _require(work, "to_channel_indices", number, shape, in_runtime, in_torch)
+        with _tried("to_channel_indices", in_runtime, shape):
+            _require(work, "to_channel_indices", number, shape, in_runtime, in_torch)
 
 
 def _questions(random: np.random.Generator) -> Iterator[tuple[tuple[int, ...], Array, Array]]:
     """Pool pictures in PyTorch and in ONNX Runtime: their shape, and the two kinds of indices."""
+    yield from _pooled(random)
+    yield from _large(random)
+
+
+def _pooled(random: np.random.Generator) -> Iterator[tuple[tuple[int, ...], Array, Array]]:
+    """Pictures small enough to be pooled, by both programs."""
     drawn = [tuple(map(int, random.integers([1, 1, 3, 3], [4, 5, 9, 9]))) for _ in range(4)]
     for shape in (*_SHAPES, *drawn):
         x = pictures(random, *shape) - 0.5
@@ -54,6 +72,19 @@ def _questions(random: np.random.Generator) -> Iterator[tuple[tuple[int, ...], A
         _, in_torch = max_pool2d(x, 2, stride, padding, return_indices=True)
         _, in_runtime = run(parser.parse_model(_POOL % (stride, stride, *[padding] * 4)), x)
         yield shape, in_torch.numpy(), in_runtime
+
+
+def _large(random: np.random.Generator) -> Iterator[tuple[tuple[int, ...], Array, Array]]:
+    """Indices of pictures that nobody has to hold: numbers of 8, 16 and 32 bits and of float32 end here.
+
+    Both ways of counting are those that the pooled pictures show; the small ones are measured.
+    """
+    for low, high in ((20, 30), (200, 300), (4100, 6000), (50_000, 60_000)):
+        n, c, h, w = (*map(int, random.integers(2, 5, size=2)), *map(int, random.integers(low, high, size=2)))
+        in_torch = random.integers(0, h * w, size=(n, c, 2, 3))
+        in_torch[-1, -1, -1, -1] = h * w - 1  # the last place of all
+        begins = np.arange(n * c).reshape(n, c, 1, 1) * h * w
+        yield (n, c, h, w), in_torch, in_torch + begins
 
 
 def _require(work: Work, name: str, number: int, shape: tuple[int, ...], given: Array, right: Array) -> None:
@@ -68,6 +99,9 @@ def _require(work: Work, name: str, number: int, shape: tuple[int, ...], given: 
         difference = Difference(where, str(right.dtype), str(got.dtype))
         msg = f"{name}() changed the type of the indices."
         raise Wrong(msg, "MaxUnpool takes int64 and nothing else.", difference=difference)
+    if max(shape[2:]) >= _LARGE:
+        largest = f"{int(max(right.max(), given.max())):,}"
+        look = f"Here numbers go up to {largest}. Is that a whole number of the types on the way?"
     wrong = np.argwhere(got != right)
     if len(wrong):
         place = tuple(int(each) for each in wrong[0])
@@ -78,9 +112,10 @@ def _require(work: Work, name: str, number: int, shape: tuple[int, ...], given: 
 
 
 EXERCISE = Exercise(
+    order=1,
     id="to-global-indices",
     title="Convert indices between PyTorch and ONNX Runtime",
-    points=4,
+    points=3,
     answers=("to_global_indices", "to_channel_indices"),
     produce=produce,
     parts=(
@@ -95,5 +130,4 @@ EXERCISE = Exercise(
         "`start = torch.arange(N * C).reshape(N, C, 1, 1) * H * W`; then `index + start`. Back: "
         "`index - start`, or the remainder `index % (H * W)`.",
     ),
-    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
 )

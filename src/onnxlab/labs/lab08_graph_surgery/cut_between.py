@@ -5,23 +5,25 @@ from functools import partial
 import numpy as np
 import onnx
 
-from onnxlab.facts.distance import Array
-from onnxlab.facts.intermediates import intermediates
-from onnxlab.facts.nodes import walk
-from onnxlab.labs.exercise import Answers, Exercise, Part
-from onnxlab.labs.exporting import require_type
-from onnxlab.labs.judging import beside, evidence
-from onnxlab.labs.lab08_graph_surgery.comparing import (
+from onnxlab.labs.kit.comparing import (
     require_interface,
     require_no_new_operators,
     require_same_numbers,
     require_whole,
 )
-from onnxlab.labs.lab08_graph_surgery.cutting_models import WIDTH, cuts, right_part
-from onnxlab.labs.outcome import Difference, Wrong
-from onnxlab.labs.work import Work
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import require_type
+from onnxlab.labs.kit.judging import beside, evidence
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.work import Work
+from onnxlab.labs.lab08_graph_surgery.cutting_models import WIDTH, Cut, cuts, right_part
+from onnxlab.model.distance import Array
+from onnxlab.model.nodes import walk
+from onnxlab.runtime.divergence import intermediates
 
 __all__ = ["EXERCISE"]
+
+_ELEMENTS = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
@@ -32,9 +34,10 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         given.CopyFrom(question.model)
         arguments = (given, list(question.inputs), list(question.outputs))
         if question.possible:
-            part = answers["cut_between"](*arguments)
-            require_type(part, onnx.ModelProto, "cut_between()")
-            work.write_model(f"part_{number}", part)
+            with question.tried():
+                part = answers["cut_between"](*arguments)
+                require_type(part, onnx.ModelProto, "cut_between()")
+                work.write_model(f"part_{number}", part)
             continue
         raised[number] = "nothing"
         try:
@@ -50,24 +53,29 @@ def judge_whole(work: Work, random: np.random.Generator) -> None:
     """Valid models with the inputs and outputs asked for."""
     for number, question in enumerate(cuts(work.questions())):
         if question.possible:
-            part = work.model(f"part_{number}")
-            with beside(partial(right_part, question)):
-                require_whole(part, question.where)
+            with question.tried(), beside(partial(right_part, question)):
+                part = work.model(f"part_{number}")
                 require_interface(part, question.inputs, question.outputs, question.where)
+                _require_types(part, question)
+                require_whole(part, question.where)
                 require_no_new_operators(part, question.model, question.where)
+                _require_versions(part, question)
 
 
 def judge_numbers(work: Work, random: np.random.Generator) -> None:
     """Fed with values from inside the whole model, the part gives what that computes next."""
     judge_whole(work, random)
+    inside: dict[tuple[str, int], dict[str, Array]] = {}  # by the model's own input, and the rows
     for number, question in enumerate(cuts(work.questions())):
         if not question.possible:
             continue
         for rows in (1, 5):
-            x = random.normal(size=(rows, WIDTH)).astype(np.float32)
-            values: dict[str, Array] = {question.model.graph.input[0].name: x}
-            values |= intermediates(question.model, x)
-            with beside(partial(right_part, question)):
+            key = question.model.graph.input[0].name, rows
+            if key not in inside:
+                x = random.normal(size=(rows, WIDTH)).astype(np.float32)
+                inside[key] = {key[0]: x, **intermediates(question.model, x)}
+            values = inside[key]
+            with question.tried(), beside(partial(right_part, question)):
                 require_same_numbers(
                     work.model(f"part_{number}"),
                     {name: values[name] for name in question.inputs},
@@ -96,11 +104,9 @@ def judge_nothing_else(work: Work, random: np.random.Generator) -> None:
                 else f"the initializer {unread[0]}, never read"
             )
             msg = f"{question.where}: the part still has {what}."
-            raise Wrong(
-                msg,
-                "Walk back from the outputs, and keep what you meet.",
-                evidence=evidence(part, right_part(question), *idle),
-            )
+            look, shown = "Walk back from the outputs, and keep what you meet.", right_part(question)
+            with question.tried():
+                raise Wrong(msg, look, evidence=evidence(part, shown, *idle))
 
 
 def judge_refusals(work: Work, random: np.random.Generator) -> None:
@@ -115,7 +121,59 @@ def judge_refusals(work: Work, random: np.random.Generator) -> None:
             difference = Difference(given, "ValueError", f"{got} was raised"[:80])
             msg = f"{question.where}: this cannot be cut."
             look = "Where does the walk back from the outputs end, besides at the inputs asked for?"
-            raise Wrong(msg, look, difference=difference, evidence=evidence(question.model))
+            with question.tried():
+                raise Wrong(msg, look, difference=difference, evidence=evidence(question.model))
+
+
+def _require_types(part: onnx.ModelProto, question: Cut) -> None:
+    """Require the element types and shapes of inputs and outputs; sizes that are open stay open."""
+    right = onnx.ModelProto.FromString(right_part(question))
+    for kind in ("input", "output"):
+        weights = {each.name for each in part.graph.initializer}
+        found = [each for each in getattr(part.graph, kind) if kind == "output" or each.name not in weights]
+        for wanted, got in zip(getattr(right.graph, kind), found, strict=True):
+            if _plain_type(wanted) != _plain_type(got):
+                difference = Difference(f"the {kind} {wanted.name}", _type_text(wanted), _type_text(got))
+                msg = f"{question.where}: the {kind} {wanted.name} has another type."
+                look = (
+                    "infer_shapes() writes element types and shapes into value_info. "
+                    "Is a size in the shape fixed that is open there, as N?"
+                )
+                raise Wrong(msg, look, difference=difference, evidence=evidence(part))
+
+
+def _plain_type(value: onnx.ValueInfoProto) -> tuple[int, list[int | None] | None]:
+    tensor = value.type.tensor_type
+    sizes = [each.dim_value if each.HasField("dim_value") else None for each in tensor.shape.dim]
+    return tensor.elem_type, sizes if tensor.HasField("shape") else None
+
+
+def _type_text(value: onnx.ValueInfoProto) -> str:
+    if not value.type.HasField("tensor_type"):
+        return "no type"
+    tensor = value.type.tensor_type
+    element = _ELEMENTS.get(tensor.elem_type, "another type")
+    if not tensor.HasField("shape"):
+        return f"{element} without a shape"
+    sizes = [
+        str(each.dim_value) if each.HasField("dim_value") else each.dim_param or "?"
+        for each in tensor.shape.dim
+    ]
+    return f"{element}[{', '.join(sizes)}]"
+
+
+def _require_versions(part: onnx.ModelProto, question: Cut) -> None:
+    """Require the opset and the IR version of the whole model."""
+    whole = question.model
+    opsets = [{each.domain or "": each.version for each in model.opset_import} for model in (whole, part)]
+    for what, wanted, got in (
+        ("opset", opsets[0][""], opsets[1].get("")),
+        ("IR version", whole.ir_version, part.ir_version),
+    ):
+        if wanted != got:
+            msg = f"{question.where}: the part says {what} {got}; the model it is cut from says {wanted}."
+            look = "helper.make_model takes opset_imports and ir_version; left out, they are the newest."
+            raise Wrong(msg, look, evidence=evidence(part))
 
 
 def _bodies(model: onnx.ModelProto) -> list[onnx.GraphProto]:
@@ -123,6 +181,7 @@ def _bodies(model: onnx.ModelProto) -> list[onnx.GraphProto]:
 
 
 EXERCISE = Exercise(
+    order=2,
     id="cut-between",
     title="Cut a part out of a model",
     points=3,
@@ -142,5 +201,4 @@ EXERCISE = Exercise(
         "take its outputs out of `needed`, and add `reads(node) - set(inputs)`. "
         "What is needed at the end must be an initializer: else raise ValueError.",
     ),
-    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
 )

@@ -1,18 +1,21 @@
 """Exercise: the first value in which two models of one structure differ."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnxlab.facts.distance import Array
-from onnxlab.facts.intermediates import inner_values, intermediates
-from onnxlab.labs.exercise import Answers, Exercise, Part
-from onnxlab.labs.judging import evidence
-from onnxlab.labs.lab08_graph_surgery.drawing import Sketch
-from onnxlab.labs.outcome import Difference, Wrong
-from onnxlab.labs.work import Work
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.drawing import Sketch
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.judging import evidence
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.work import Work
+from onnxlab.model.distance import Array
+from onnxlab.runtime.divergence import inner_values, intermediates
 
 __all__ = ["EXERCISE"]
 
@@ -23,56 +26,77 @@ _TOLERANCE = 1e-3
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Ask for each pair of models."""
     found = []
-    for _, model_a, model_b, x in _pairs(random):
-        found.append(answers["first_divergence"](model_a, model_b, x))
+    for pair in _pairs(work.questions()):
+        models = []
+        for model in (pair.model_a, pair.model_b):
+            models.append(onnx.ModelProto())  # a copy: an answer may change what it is given
+            models[-1].CopyFrom(model)
+        with pair.tried():
+            found.append(answers["first_divergence"](*models, pair.x.copy()))
     work.write_json("found", found)
 
 
 def judge_weights(work: Work, random: np.random.Generator) -> None:
     """A weight or an operator was changed, and the result shows it."""
-    _require(work, range(3))
+    _require(work, "weights")
 
 
 def judge_hidden(work: Work, random: np.random.Generator) -> None:
     """The difference never reaches an output, or is one of truth values."""
-    _require(work, range(3, 5))
+    _require(work, "hidden")
 
 
 def judge_harmless(work: Work, random: np.random.Generator) -> None:
     """Differences in the file that make none in the numbers."""
-    _require(work, range(5, 9))
+    _require(work, "harmless")
 
 
-def _require(work: Work, numbers: range) -> None:
+def judge_fine(work: Work, random: np.random.Generator) -> None:
+    """One element of many, a difference near the tolerance, nan on one side."""
+    _require(work, "fine")
+
+
+def _require(work: Work, part: str) -> None:
     found = work.json("found")
-    pairs = list(_pairs(work.questions()))
-    if not isinstance(found, list) or len(found) != len(pairs):
+    if not isinstance(found, list) or len(found) != len(_KINDS):
         msg = "There is not one answer for each pair of models."
         raise Wrong(msg)
-    for number in numbers:
-        where, model_a, model_b, x = pairs[number]
+    for pair in _pairs(work.questions(), part):
+        where, model_a, x, got = pair.where, pair.model_a, pair.x, found[pair.number]
         names = inner_values(model_a)
-        right = _first(intermediates(model_a, x), intermediates(model_b, x))
-        got = found[number]
+        ours, theirs = intermediates(model_a, x), intermediates(pair.model_b, x)
+        right = _first(ours, theirs)
         if got == right:
             continue
         said = _place(got, names) if isinstance(got, str) else repr(got)
-        difference = Difference(where, _place(right, names) if right else "None", said[:120])
+        expected = _place(right, names) + _apart(ours, theirs, names.index(right)) if right else "None"
+        difference = Difference(where, expected, said[:120])
         look = "Make every value an output of both models, and compare them from the first node on."
-        shown = evidence(model_a, model_b.SerializeToString(), *([right] if right else []))
+        shown = evidence(model_a, pair.model_b.SerializeToString(), *([right] if right else []))
+        agree = "By how much do the values differ, in every single element? Where both are nan, they agree."
         if got is not None and got not in names:
             msg = f"{where}: the answer is not the name of a value that a node of model_a makes."
         elif right is None:
             msg = f"{where}: no value differs by more than {_TOLERANCE}, and one was named."
-            look = "By how much do the values differ? Where both are nan, they agree."
+            look = agree
         elif got is None:
             msg = f"{where}: a value differs, and None was returned."
+            look = "Does your comparison see every element, and how far is too far? 0.001, whatever the size."
         elif names.index(str(got)) < names.index(right):
             msg = f"{where}: at the value named the numbers still agree."
-            look = "By how much do the two values differ? Where both are nan, they agree."
+            look = agree
         else:
             msg = f"{where}: a value before the one named differs already."
-        raise Wrong(msg, look, difference=difference, evidence=shown)
+        with pair.tried():
+            raise Wrong(msg, look, difference=difference, evidence=shown)
+
+
+def _apart(ours: dict[str, Array], theirs: dict[str, Array], number: int) -> str:
+    """Say where a value differs, and how."""
+    one, other = (list(values.values())[number].astype(np.float64) for values in (ours, theirs))
+    places = np.argwhere(~np.isclose(one, other, 0, _TOLERANCE, equal_nan=True))
+    place = tuple(map(int, places[0]))
+    return f": {one[place]:.8g} and {other[place]:.8g} at {list(place)}, {len(places)} of {one.size} elements"
 
 
 def _place(name: str, names: list[str]) -> str:
@@ -86,28 +110,114 @@ def _first(ours: dict[str, Array], theirs: dict[str, Array]) -> str | None:
     return None
 
 
-def _pairs(random: np.random.Generator) -> Iterator[tuple[str, onnx.ModelProto, onnx.ModelProto, Array]]:
-    """Draw pairs of models, what was changed in the second, and an input."""
-    for where, changes in (
-        ("One weight differs", ("first weight",)),
-        ("One weight differs near the end", ("last bias",)),
-        ("Two places differ", ("second weight", "operator")),
-        ("An operator differs; a factor of zero hides it from the outputs", ("operator",)),
-        ("A threshold differs, so that a value of type bool does", ("threshold",)),
-        ("The models are equal", ()),
-        ("Rounding differs by less than 0.001", ("rounding",)),
-        ("An attribute differs that does not matter for x", ("attribute",)),
-        (
-            "An attribute that does not matter, rounding, and a weight differ",
-            ("attribute", "rounding", "last bias"),
-        ),
-    ):
-        model_a, model_b = _model(random), onnx.ModelProto()
-        model_b.CopyFrom(model_a)
-        for change in changes:
-            _change(model_b, change)
-        _rename(model_b, Sketch(random))
-        yield where, model_a, model_b, random.normal(size=(3, _WIDTH)).astype(np.float32)
+@dataclass(frozen=True)
+class _Pair:
+    number: int
+    where: str
+    model_a: onnx.ModelProto
+    model_b: onnx.ModelProto
+    x: Array
+
+    def tried(self) -> AbstractContextManager[None]:
+        """Name the case that is tried inside."""
+        return trying(f"the case {self.where!r}", model_a=self.model_a, model_b=self.model_b, x=self.x)
+
+
+# The part it belongs to, what was changed in the second model, for the message, and the names of the changes.
+_KINDS = (
+    ("weights", "One weight differs", ("first weight",)),
+    ("weights", "One weight differs near the end", ("last bias",)),
+    ("weights", "Two places differ", ("second weight", "operator")),
+    ("hidden", "An operator differs; a factor of zero hides it from the outputs", ("operator",)),
+    ("hidden", "A threshold differs, so that a value of type bool does", ("threshold",)),
+    ("harmless", "The models are equal", ()),
+    ("harmless", "Rounding differs by less than 0.001", ("rounding",)),
+    ("harmless", "An attribute differs that does not matter for x", ("attribute",)),
+    (
+        "harmless",
+        "An attribute that does not matter, rounding, and a weight differ",
+        ("attribute", "rounding", "last bias"),
+    ),
+    ("harmless", "Every element differs by half of 0.001", "all by half"),
+    ("harmless", "Small numbers differ by half of 0.001", "small by half"),
+    ("fine", "One element differs by 0.002", "one by twice"),
+    ("fine", "One element among large numbers differs by 0.002", "large by twice"),
+    ("fine", "Two elements differ, by as much up as down", "up and down"),
+    ("fine", "Every element differs by half of 0.001, and then four times that", "grown"),
+    ("fine", "One element is nan in model_b only", "nan in b"),
+    ("fine", "One element is nan in model_a only", "nan in a"),
+    ("fine", "One truth value differs", "one truth value"),
+)
+
+
+def _pairs(random: np.random.Generator, part: str = "") -> Iterator[_Pair]:
+    """Draw the pairs of one part, or of all, each from a generator of its own."""
+    sign, generators = int(random.choice([-1, 1])), random.spawn(len(_KINDS))
+    for number, (kind, where, change) in enumerate(_KINDS):
+        own = generators[number]
+        if part not in ("", kind):
+            continue
+        if isinstance(change, str):
+            model_a, model_b, rows = _fine(own, change, sign if number % 2 else -sign)
+        else:
+            model_a, model_b, rows = _model(own), onnx.ModelProto(), 3
+            model_b.CopyFrom(model_a)
+            for each in change:
+                _change(model_b, each)
+        _rename(model_b, Sketch(own))
+        yield _Pair(number, where, model_a, model_b, own.normal(size=(rows, _WIDTH)).astype(np.float32))
+
+
+def _fine(
+    random: np.random.Generator, change: str, sign: int
+) -> tuple[onnx.ModelProto, onnx.ModelProto, int]:
+    """Draw two models that differ in single elements, or by little; and how many rows their input has."""
+    rows = int(random.integers(4, 9))
+    grid = random.uniform(1, 3, size=(rows, _WIDTH)) * random.choice([-1, 1], size=(rows, _WIDTH))
+    grid[0, 0], grid[-1, -1] = 5 * sign, -5 * sign  # largest and smallest: others can differ behind them
+    # An element inside, in an odd column: neither first nor last in anything, and not in every second one.
+    place = int(random.integers(1, rows - 1)), int(random.choice([1, 3]))
+    other = place[0], 4 - place[1]
+    factor, gain, last = 1.0, 0.25, "Sigmoid"
+    by = np.zeros_like(grid)
+    threshold, threshold_b = (np.full_like(grid, -1e6) for _ in "ab")
+    if change in ("all by half", "small by half", "grown"):
+        by = 5e-4 * random.choice([-1, 1], size=grid.shape)
+        gain = 4.0 if change == "grown" else gain
+        if change == "small by half":
+            factor, grid = 1e-3, grid / 1000
+    elif change in ("one by twice", "large by twice"):
+        grid[place] = 0
+        grid *= 900 if change == "large by twice" else 1
+        grid[place] += 2500 * sign if change == "large by twice" else 0
+        by[place] = 2e-3 * sign
+    elif change == "up and down":
+        by[place], by[other] = 0.5, -0.5
+    elif change in ("nan in a", "nan in b"):
+        # So near to zero that the root, where there is one, is nearer to 0 than the tolerance.
+        factor, last, grid = 0.0, "Sqrt", abs(grid)
+        grid[place] = 2.5e-7 if change == "nan in b" else -2.5e-7
+        by[place] = -2 * grid[place]
+    else:
+        threshold_b[place] = 1e6
+    s = Sketch(random)
+    x = s.name()
+    scaled = s.add("Mul", s.add("Tanh", x), s.weight(np.array(factor)))
+    moved = s.add("Add", scaled, s.weight(grid))
+    for _ in range(int(random.integers(0, 3))):
+        moved = s.add("Identity", moved)
+    turned = s.add("Neg", moved)
+    grown = s.add("Mul", turned, s.weight(np.array(gain)))
+    side = s.add(last, moved)
+    above = s.add("Greater", moved, s.weight(threshold))
+    y = s.add("Where", above, grown, grown)
+    model_a = s.model({x: (rows, _WIDTH)}, {y: (rows, _WIDTH), side: (rows, _WIDTH)})
+    model_b = onnx.ModelProto()
+    model_b.CopyFrom(model_a)
+    for number, values in ((1, grid + by), (3, threshold_b)):
+        weight = model_b.graph.initializer[number]
+        weight.CopyFrom(numpy_helper.from_array(values.astype(np.float32), weight.name))
+    return model_a, model_b, rows
 
 
 def _model(random: np.random.Generator) -> onnx.ModelProto:
@@ -159,15 +269,17 @@ def _rename(model: onnx.ModelProto, sketch: Sketch) -> None:
 
 
 EXERCISE = Exercise(
+    order=3,
     id="first-divergence",
     title="Find the first value in which two models differ",
-    points=3,
+    points=2,
     answers=("first_divergence",),
     produce=produce,
     parts=(
         Part("a changed weight or operator is found", judge_weights),
         Part("also where no output shows it, or the values are bool", judge_hidden),
         Part("rounding, nan and what does not matter are passed over", judge_harmless),
+        Part("one element, by a little more than 0.001, or nan on one side only", judge_fine),
     ),
     hints=(
         "The runtime returns every value that is listed among the graph's outputs.",
@@ -177,5 +289,4 @@ EXERCISE = Exercise(
         "first name of model_a for which "
         "`not np.allclose(a.astype(float), b.astype(float), rtol=0, atol=1e-3, equal_nan=True)`.",
     ),
-    holds_for="torch 2.13, onnx 1.23, onnxruntime 1.31",
 )

@@ -1,17 +1,19 @@
 """Models with Conv and BatchNormalization, drawn: some pairs can be folded, some must be left."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
 import onnx
 
-from onnxlab.labs.lab08_graph_surgery.drawing import Sketch
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.drawing import Sketch
 
 __all__ = ["CHANNELS", "FoldingCase", "folding_cases"]
 
 CHANNELS = 4
-"""Of every picture in the models, whose inputs have the shape [N, CHANNELS, H, W]."""
+"""Of every input and output of the models; in between there may be others."""
 
 
 @dataclass(frozen=True)
@@ -23,12 +25,18 @@ class FoldingCase:
         model: The model.
         folds: How many of its BatchNormalizations can go.
         look_at: What to look at if an answer is wrong for it.
+        axes: How many axes a picture has behind that of the channels.
     """
 
     where: str
     model: onnx.ModelProto
     folds: int
     look_at: str
+    axes: int = 2
+
+    def tried(self) -> AbstractContextManager[None]:
+        """Name the case that is tried inside."""
+        return trying(f"the case {self.where!r}", model=self.model)
 
 
 def folding_cases(random: np.random.Generator) -> list[FoldingCase]:
@@ -37,30 +45,42 @@ def folding_cases(random: np.random.Generator) -> list[FoldingCase]:
     Args:
         random: Where the weights are drawn from.
     """
-    shape = ("N", CHANNELS, "H", "W")
     cases = []
     for where, draw, folds, look_at in _KINDS:
         sketch = Sketch(random)
         x = sketch.name()
+        axes = _AXES.get(draw, 2)
+        shape = ("N", CHANNELS, *"DHW"[3 - axes :])
         model = sketch.model({x: shape}, dict.fromkeys(draw(sketch, x), shape))
-        cases.append(FoldingCase(where, model, folds, look_at))
+        cases.append(FoldingCase(where, model, folds, look_at, axes))
     return cases
 
 
-def _conv(sketch: Sketch, x: str, weight: str = "", *, bias: bool = False, group: int = 1) -> str:
+def _conv(
+    sketch: Sketch,
+    x: str,
+    weight: str = "",
+    *,
+    bias: bool = False,
+    group: int = 1,
+    channels: tuple[int, int] = (CHANNELS, CHANNELS),
+    axes: int = 2,
+) -> str:
+    """Add a Conv from some channels to others."""
+    before, after = channels
     if not weight:
-        weight = sketch.weight(0.4 * sketch.normal(CHANNELS, CHANNELS // group, 3, 3))
-    more = [sketch.weight(sketch.normal(CHANNELS))] if bias else []
-    return sketch.add("Conv", x, weight, *more, kernel_shape=[3, 3], pads=[1, 1, 1, 1], group=group)
+        weight = sketch.weight(0.4 * sketch.normal(after, before // group, *[3] * axes))
+    more = [sketch.weight(sketch.normal(after))] if bias else []
+    return sketch.add("Conv", x, weight, *more, kernel_shape=[3] * axes, pads=[1] * 2 * axes, group=group)
 
 
-def _statistics(sketch: Sketch) -> list[str]:
+def _statistics(sketch: Sketch, channels: int = CHANNELS, least: float = 0.01, most: float = 2) -> list[str]:
     """Scale, bias, mean and variance; some variances so small that epsilon matters."""
-    variance = sketch.random.uniform(0.01, 2, size=CHANNELS)
-    mean = sketch.normal(CHANNELS) + 1
+    variance = sketch.random.uniform(least, most, size=channels)
+    mean = sketch.normal(channels) + 1
     return [
         sketch.weight(each)
-        for each in (sketch.normal(CHANNELS) + 0.5, sketch.normal(CHANNELS), mean, variance)
+        for each in (sketch.normal(channels) + 0.5, sketch.normal(channels), mean, variance)
     ]
 
 
@@ -125,6 +145,39 @@ def _before_the_conv(s: Sketch, x: str) -> list[str]:
     return [s.add("Relu", _conv(s, _norm(s, one), bias=True))]
 
 
+def _no_epsilon(s: Sketch, x: str) -> list[str]:
+    statistics = _statistics(s, least=2e-6, most=2e-5)
+    return [s.add("Relu", s.add("BatchNormalization", _conv(s, x), *statistics, momentum=0.8))]
+
+
+def _other_channels(s: Sketch, x: str) -> list[str]:
+    between = int(s.random.integers(CHANNELS + 1, CHANNELS + 6))
+    one = _norm(s, _conv(s, x, channels=(CHANNELS, between)), _statistics(s, between))
+    return [_norm(s, _conv(s, s.add("Relu", one), channels=(between, CHANNELS)))]
+
+
+def _over_one_axis(s: Sketch, x: str) -> list[str]:
+    return [s.add("Relu", _norm(s, _conv(s, x, axes=1, bias=True)))]
+
+
+def _over_three_axes(s: Sketch, x: str) -> list[str]:
+    return [s.add("Relu", _norm(s, _conv(s, x, axes=3)))]
+
+
+def _transposed(s: Sketch, x: str) -> list[str]:
+    weight = s.weight(0.4 * s.normal(CHANNELS, CHANNELS, 3, 3))
+    one = s.add("ConvTranspose", x, weight, kernel_shape=[3, 3], pads=[1] * 4)
+    return [_norm(s, _conv(s, s.add("Relu", _norm(s, one))))]
+
+
+def _empty_name(s: Sketch, x: str) -> list[str]:
+    weight = s.weight(0.4 * s.normal(CHANNELS, CHANNELS, 3, 3))
+    return [_norm(s, s.add("Conv", x, weight, "", kernel_shape=[3, 3], pads=[1] * 4))]
+
+
+# Of those that have not two.
+_AXES: dict[Callable[[Sketch, str], list[str]], int] = {_over_one_axis: 1, _over_three_axes: 3}
+
 _READERS = "How many nodes read the initializer that you change?"
 
 # What it is about, how it is drawn (names of the outputs), how many can be folded, what to look at.
@@ -172,5 +225,31 @@ _KINDS: tuple[tuple[str, Callable[[Sketch, str], list[str]], int, str], ...] = (
         _before_the_conv,
         1,
         "The padding adds zeros after the BatchNormalization. What would be there after folding?",
+    ),
+    (
+        "A BatchNormalization without the attribute epsilon",
+        _no_epsilon,
+        1,
+        "What is epsilon where it is not written? onnx.defs.get_schema('BatchNormalization') tells.",
+    ),
+    (
+        "Convs from some channels to more, and back",
+        _other_channels,
+        2,
+        "Which axis of the weights are the channels that come out?",
+    ),
+    ("A Conv over one axis", _over_one_axis, 1, "How many axes have the weights of this Conv?"),
+    ("A Conv over three axes", _over_three_axes, 1, "How many axes have the weights of this Conv?"),
+    (
+        "A BatchNormalization behind a ConvTranspose",
+        _transposed,
+        1,
+        "A ConvTranspose is no Conv: the axes of its weights stand in another order.",
+    ),
+    (
+        "A Conv whose unused bias has an empty name",
+        _empty_name,
+        1,
+        "An optional input that is not used can have an empty name.",
     ),
 )

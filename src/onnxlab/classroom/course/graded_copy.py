@@ -1,0 +1,320 @@
+"""The graded copy of a submission that formgrader shows and nbgrader's feedback is made from.
+
+It is built anew from what the student wrote, and holds nothing that could act on whoever opens it: no
+outputs, attachments or metadata of theirs, no HTML or links in their prose. nbgrader's names stand where they
+belong, also if the student deleted, doubled or renamed the cells.
+
+nbgrader's own converter would not do: it refuses a submission whose cells are gone, doubled or renamed, or
+whose file is no notebook, and leaves 0 points for it. Neither would nbconvert's SanitizeHTML: links to
+javascript: pass it, MathJax's commands and attachments too, and of `a < b` in prose it makes `a &lt; b`.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import nbformat
+
+from onnxlab.authoring.lab_release import HIDDEN_TESTS
+from onnxlab.files import remove_unfinished, write_atomically
+from onnxlab.grading.cells import NotebookUnreadable, SubmittedCell, read, whole_cells
+from onnxlab.grading.reports.feedback import Picture, exercise_section
+from onnxlab.grading.results import Graded
+from onnxlab.grading.submissions import Submission
+from onnxlab.labs.kit.outcome import Evidence, Status
+from onnxlab.plain_text import plain
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+__all__ = [
+    "CellResult",
+    "Master",
+    "MasterCell",
+    "check_cell",
+    "comment",
+    "graded_copy",
+    "handed_in_at",
+    "inert",
+    "shown",
+    "write_copy",
+]
+
+_MISSING = "# This cell was missing from the submission."
+_KERNEL = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+# What makes prose more than text: a tag, a link, a link's address further down, a command of MathJax.
+_ACTIVE = re.compile(r"<(?=[A-Za-z/!?])|\](?=[(:\[])|\\(?=[A-Za-z])")
+_ZERO_WIDTH_SPACE = "\u200b"
+_BESIDE = ("timestamp.txt", "submission_secret.txt")  # what nbgrader needs to know and to release feedback
+# The page that this is put into is nbgrader's, and light.
+_STYLE = """
+.onnxlab { --passed: #1a7f37; --incorrect: #cf222e; --error: #a04000; --late: #7a4fb5; --open: #6e7781;
+  font: 14px/1.5 sans-serif; overflow-wrap: anywhere }
+.onnxlab section { border-left: 4px solid var(--tone); padding: .2em 1em; margin: .4em 0 }
+.onnxlab h3 { font-size: 1.05em; margin: 0 0 .3em }
+.onnxlab p { margin: .3em 0 }
+.onnxlab .points { color: #59636e; font-weight: normal; font-size: .9em }
+.onnxlab .status { color: var(--tone); font-weight: 600 }
+.onnxlab ul.parts { list-style: none; margin: .4em 0; padding: 0 }
+.onnxlab ul.parts li::before { content: attr(data-mark) " "; font-weight: 600 }
+.onnxlab pre, .onnxlab dd { font-family: monospace; white-space: pre-wrap; margin: 0 }
+.onnxlab dl { display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em; margin: .4em 0 }
+.onnxlab dt, .onnxlab .aside, .onnxlab figcaption { color: #59636e; font-weight: normal }
+.onnxlab .graphs { display: flex; flex-wrap: wrap; gap: 1em }
+.onnxlab figure { flex: 1 1 18em; min-width: 0; margin: .5em 0; overflow-x: auto }
+.onnxlab img { max-width: 100%; height: auto; border: 0 !important }
+""".strip()
+
+
+@dataclass(frozen=True)
+class MasterCell:
+    """A cell of the lab that nbgrader knows.
+
+    Attributes:
+        name: Its name, nbgrader's `grade_id`.
+        kind: "code" or "markdown".
+        source: Its text in the instructor's version.
+        locked: Whether that text counts, whatever a student made of it.
+        checksum: What nbgrader calls so.
+        points: What it gives; None if it is not graded.
+        solution: Whether the student's answer stands in it.
+    """
+
+    name: str
+    kind: str
+    source: str = field(repr=False)
+    locked: bool
+    checksum: str | None = None
+    points: float | None = None
+    solution: bool = False
+
+
+@dataclass(frozen=True)
+class Master:
+    """The instructor's version of a lab.
+
+    Attributes:
+        notebook: The notebook's name in its assignment.
+        cells: What nbgrader knows, in order.
+        prose: The texts of its other cells: they need no care when a student hands them in.
+    """
+
+    notebook: str
+    cells: Sequence[MasterCell]
+    prose: Set[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """A result, to be shown below a cell.
+
+    Attributes:
+        text: As plain text.
+        html: As HTML.
+    """
+
+    text: str
+    html: str
+
+
+def check_cell(exercise: str) -> str:
+    """Return nbgrader's name for the cell that checks an exercise.
+
+    Example:
+        >>> check_cell("asinh-symbolic")
+        'check-asinh-symbolic'
+    """
+    return f"check-{exercise}"
+
+
+def write_copy(
+    folder: Path,
+    submission: Submission,
+    rows: Sequence[Graded],
+    master: Master,
+    picture: Picture,
+    kept: Callable[[str], Evidence | None],
+) -> bool:
+    """Write the graded copy of a submission, and what nbgrader wants beside it.
+
+    Args:
+        folder: Its place in `autograded/`.
+        submission: The submission.
+        rows: Its results.
+        master: The lab as nbgrader knows it.
+        picture: Draws a model.
+        kept: Reads the graphs of a file's name.
+
+    Returns:
+        False if the file is not the one that was graded any more; nothing is written then.
+
+    Raises:
+        CannotWrite: If a file cannot be written.
+    """
+    try:
+        data = read(submission.path)
+        if hashlib.sha256(data).hexdigest() != submission.digest:
+            return False
+        cells = whole_cells(data)
+    except NotebookUnreadable:
+        cells = []  # the rows say why
+    results = {check_cell(row.exercise): shown(row, exercise_section(row, picture, kept)) for row in rows}
+    text = graded_copy(cells, master, results, rows[0].submission_note)
+    remove_unfinished(folder)  # nbgrader would pass it on
+    _put(folder / f"{master.notebook}.ipynb", text.encode("utf-8", "backslashreplace"))
+    for name in _BESIDE:
+        try:
+            _put(folder / name, read(submission.path.with_name(name)), mode=0o600)
+        except NotebookUnreadable:  # not there, or no ordinary file
+            (folder / name).unlink(missing_ok=True)
+    return True
+
+
+def handed_in_at(folder: Path) -> "datetime | None":
+    """Return when a submission was handed in, as nbgrader noted it; None if it did not, or nobody can tell.
+
+    Args:
+        folder: Its place in `submitted/`.
+    """
+    from nbgrader.utils import parse_utc
+
+    try:
+        text = read(folder / "timestamp.txt").decode().strip()
+        found: datetime | None = parse_utc(text) if text else None
+    except (NotebookUnreadable, ValueError, OverflowError, TypeError):
+        return None
+    return found
+
+
+def graded_copy(
+    submitted: Sequence[SubmittedCell], master: Master, results: Mapping[str, CellResult], note: str = ""
+) -> str:
+    """Return a notebook with the student's cells and the results, as a file's content.
+
+    Args:
+        submitted: The cells as they were handed in; none if they could not be read.
+        master: The instructor's version.
+        results: What to show below which of its cells.
+        note: What stands at the beginning, as plain text.
+    """
+    known = {each.name: each for each in master.cells}
+    last = {cell.grade_id: place for place, cell in enumerate(submitted) if cell.grade_id in known}
+    order: list[tuple[str, SubmittedCell | None]] = [
+        (cell.grade_id if last.get(cell.grade_id) == place else "", cell)
+        for place, cell in enumerate(submitted)
+    ]
+    _put_back(order, [each.name for each in master.cells])
+    cells = [nbformat.v4.new_markdown_cell(f"    {line}") for line in note.splitlines() if line]
+    for name, cell in order:
+        if name:
+            cells.append(_known(known[name], cell, results.get(name)))
+        elif cell is not None:
+            cells.append(_own(cell, master.prose))
+    for number, cell in enumerate(cells, 1):
+        cell["id"] = f"cell-{number}"  # a random one would change the file at every run
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata=_KERNEL)
+    text: str = nbformat.writes(notebook, version=4)
+    return text + "\n"
+
+
+def inert(prose: str) -> str:
+    r"""Return Markdown of unknown origin that looks the same and can do nothing: no HTML, links or macros.
+
+    Example:
+        >>> inert("a < b <b onclick=x> [here](javascript:x)").replace("\u200b", "~")
+        'a < b <~b onclick=x> [here]~(javascript:x)'
+    """
+    return _ACTIVE.sub(lambda found: found[0] + _ZERO_WIDTH_SPACE, prose)
+
+
+def _put_back(order: list[tuple[str, SubmittedCell | None]], names: Sequence[str]) -> None:
+    """Put cells that are missing behind the one they stood behind."""
+    place = 0
+    for name in names:
+        found = next((at for at, (other, _) in enumerate(order) if other == name), None)
+        if found is None:
+            order.insert(place, (name, None))
+            found = place
+        place = found + 1
+
+
+def _known(master: MasterCell, cell: SubmittedCell | None, shown: CellResult | None) -> Any:  # noqa: ANN401
+    if master.locked:
+        source = HIDDEN_TESTS.sub("", master.source)
+    else:
+        source = _MISSING if cell is None else cell.source
+        source = inert(source) if master.kind == "markdown" else source
+    grading: dict[str, object] = {
+        "grade": master.points is not None,
+        "grade_id": master.name,
+        "locked": master.locked,
+        "schema_version": 3,
+        "solution": master.solution,
+        "task": False,
+    }
+    if master.points is not None:
+        grading |= {"points": master.points, "cell_type": master.kind}
+    if master.checksum:
+        grading["checksum"] = master.checksum
+    metadata = {"nbgrader": grading}
+    if master.kind != "code":
+        return nbformat.v4.new_markdown_cell(source, metadata=metadata)
+    data = {"text/html": shown.html, "text/plain": shown.text} if shown else None
+    outputs = [nbformat.v4.new_output("display_data", data)] if data else []
+    return nbformat.v4.new_code_cell(source, metadata=metadata, outputs=outputs)
+
+
+def _own(cell: SubmittedCell, prose: Set[str]) -> Any:  # noqa: ANN401
+    if cell.kind == "code":
+        return nbformat.v4.new_code_cell(cell.source)
+    source = cell.source if cell.source in prose else inert(cell.source)
+    return nbformat.v4.new_markdown_cell(source)  # raw cells would not be shown
+
+
+def comment(row: Graded) -> str | None:
+    """Return the comment on an answer; None if there is nothing to say, as for one that passed.
+
+    It stands in a text field for the instructor, and is Markdown for the student. What may quote a student
+    is therefore an indented block, which Markdown shows as it is.
+    """
+    if row.status == Status.PASSED:
+        return None
+    if row.status == Status.NOT_ATTEMPTED:
+        return "No response."  # as nbgrader says it
+    outcome = row.outcome
+    lines = [outcome.get("message"), f"In your code, {outcome['where']}" if outcome.get("where") else ""]
+    findings = [each for each in outcome.get("findings") or [] if isinstance(each, dict)]
+    failed = next((each for each in findings if each.get("holds") is False), None)
+    if failed:
+        lines += [f"does not hold: {failed.get('title', '')}", failed.get("message")]
+        difference = failed.get("difference")
+        if isinstance(difference, dict):
+            told = (("for", "given"), ("right is", "expected"), ("yours gives", "got"))
+            lines += [f"  {word}: {difference.get(key, '')}" for word, key in told]
+    block = "\n".join(f"    {plain(line)}" for line in lines if line)
+    return f"{row.status.capitalize()}.\n\n{block}".rstrip()
+
+
+def shown(row: Graded, section: str) -> CellResult:
+    """Return what stands below the cell that checks an exercise.
+
+    Args:
+        row: The result.
+        section: The same as HTML, from `onnxlab.grading.reports.feedback.exercise_section`.
+    """
+    points = f"{row.exercise}: {row.points} of {row.possible} points"
+    # A student's text in it is no formula: MathJax would make links of some.
+    html = f'<style>\n{_STYLE}\n</style>\n<div class="onnxlab tex2jax_ignore">{section}</div>'
+    return CellResult(f"{points}\n{comment(row) or 'Passed.'}", html)
+
+
+def _put(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+    """Write a file, if it is not what is there: most of a class is not new."""
+    if not (path.is_file() and path.read_bytes() == data):
+        write_atomically(path, data, mode=mode)

@@ -1,0 +1,270 @@
+"""A copy of the course that installs without the network: its files, and wheels that `pip download` gets.
+
+What a machine needs follows from the pins alone: they are whole, for every Python and system.
+"""
+
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name, parse_wheel_filename
+
+from onnxlab.errors import OnnxLabError
+
+__all__ = ["Target", "WheelhouseRefused", "check_wheelhouse", "make_wheelhouse", "this_target", "wanted_pins"]
+
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+"""PyTorch's own index of builds without CUDA, which are a tenth as large."""
+
+PYTHONS = ("3.11", "3.12", "3.13")
+# What PyTorch has packages for -> os.name, sys.platform, platform.system(), platform.machine()
+SYSTEMS = {
+    "linux": ("posix", "linux", "Linux", "x86_64"),
+    "linux-arm64": ("posix", "linux", "Linux", "aarch64"),
+    "macos-arm64": ("posix", "darwin", "Darwin", "arm64"),
+    "windows": ("nt", "win32", "Windows", "AMD64"),
+}
+_NOTE = "INSTALL-OFFLINE.txt"
+_EACH = 1_200_000_000  # bytes for one kind of machine, with room to spare
+
+
+class WheelhouseRefused(OnnxLabError):
+    """A folder cannot be made into a wheelhouse, or is none; or pip could not download."""
+
+
+@dataclass(frozen=True, order=True)
+class Target:
+    """A kind of machine with a Python: one of `SYSTEMS`, one of `PYTHONS`."""
+
+    system: str
+    python: str
+
+    def __post_init__(self) -> None:
+        if self.system not in SYSTEMS or self.python not in PYTHONS:
+            msg = f"The course does not run with Python {self.python} on {self.system}."
+            then = f"It runs with Python {', '.join(PYTHONS)} on {', '.join(SYSTEMS)}."
+            raise WheelhouseRefused(msg, "", then)
+
+    def __str__(self) -> str:
+        return f"{self.system}, Python {self.python}"
+
+    @property
+    def platforms(self) -> list[str]:
+        """The platform tags for pip, which fills in older ones for macOS only."""
+        if self.system in ("windows", "macos-arm64"):
+            return ["win_amd64" if self.system == "windows" else "macosx_14_0_arm64"]
+        # glibc 2.28 is of 2018: Debian 10, Ubuntu 20.04, RHEL 8; what PyTorch itself asks for.
+        names = [*(f"manylinux_2_{minor}" for minor in range(28, 4, -1)), "manylinux2014", "manylinux2010"]
+        return [f"{name}_{SYSTEMS[self.system][3]}" for name in [*names, "manylinux1", "linux"]]
+
+
+def this_target() -> Target:
+    """Return this machine.
+
+    Raises:
+        WheelhouseRefused: If the course does not run on it.
+    """
+    system, machine = platform.system(), platform.machine()
+    known = {(long, name.lower()): key for key, (_, _, long, name) in SYSTEMS.items()}
+    key = known.get((system, machine.lower()), f"{system} {machine}")
+    return Target(key, f"{sys.version_info.major}.{sys.version_info.minor}")
+
+
+def wanted_pins(text: str, target: Target) -> list[str]:
+    r"""Return the pins of a requirements file that count on a machine.
+
+    >>> text = "numpy==2.4.6  # via onnx\ncolorama==0.4.6 ; sys_platform == 'win32'\n-e ."
+    >>> wanted_pins(text, Target("linux", "3.12")), wanted_pins(text, Target("windows", "3.12"))
+    (['numpy==2.4.6'], ['numpy==2.4.6', 'colorama==0.4.6'])
+    """
+    # pip answers conditions for the machine that it runs on, whatever --platform says.
+    names = ("os_name", "sys_platform", "platform_system", "platform_machine")
+    markers = dict(zip(names, SYSTEMS[target.system], strict=True))
+    markers |= {"python_version": target.python, "python_full_version": f"{target.python}.9"}
+    markers |= {"implementation_name": "cpython", "platform_python_implementation": "CPython"}
+    lines = (line.partition(" #")[0].strip() for line in text.splitlines())
+    pins = [Requirement(line) for line in lines if line and line[0] not in "#-"]
+    return [f"{pin.name}{pin.specifier}" for pin in pins if not pin.marker or pin.marker.evaluate(markers)]
+
+
+def make_wheelhouse(
+    root: Path, folder: Path, targets: Sequence[Target], file: str, told: Callable[[str], None] = print
+) -> dict[Target, list[str]]:
+    """Make the folder, or bring it up to date: what is there and whole is not downloaded again.
+
+    Args:
+        root: The course's own folder, a git checkout.
+        folder: Where to; new, empty, or made by this before.
+        targets: The machines; those of an earlier run stay.
+        file: The requirements file that is wanted.
+        told: Told what happens now.
+
+    Returns:
+        For each machine, the pins that there is no wheel for.
+
+    Raises:
+        WheelhouseRefused: The folder holds something else, the disk is too full, or git or the index fails.
+    """
+    if folder.exists() and not (folder / _NOTE).is_file() and (folder.is_file() or any(folder.iterdir())):
+        msg = f"{folder} is there and is no wheelhouse."
+        raise WheelhouseRefused(msg, "What is in it is left alone.", "Name a new folder.")
+    house = folder / "wheelhouse"
+    house.mkdir(parents=True, exist_ok=True)
+    every = sorted({*targets, *(_targets(folder) if (folder / _NOTE).exists() else [])})
+    free, there = shutil.disk_usage(house).free, sum(path.stat().st_size for path in house.glob("*.whl"))
+    if free + there < _EACH * len(every):
+        why = f"It takes about {_EACH * len(every) / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free."
+        msg = f"There is not enough free disk space for {house}."
+        raise WheelhouseRefused(msg, why, "Free some space, or name fewer machines.")
+    _write_note(folder, every, file)
+    told("the course's files")
+    _copy_course(root, folder)
+    for path in _damaged(house):
+        path.unlink()
+    text = (folder / file).read_text("utf-8")
+    needed = {target: wanted_pins(text, target) for target in every}
+    versions = {(_name(pin), pin.partition("==")[2]) for pins in needed.values() for pin in pins}
+    for path in house.glob("*.whl"):  # the pins may have moved
+        name, version, *_ = parse_wheel_filename(path.name)
+        if (name, version.public) not in versions:
+            path.unlink()
+    lacking = {}
+    for target, pins in needed.items():
+        told(f"{target}: {len(pins)} packages")
+        torch = [pin for pin in pins if pin.startswith("torch==")]
+        if target.system.startswith("linux") and not any(
+            house.glob(f"torch-*{SYSTEMS[target.system][3]}.whl")
+        ):
+            command = [sys.executable, "-m", "pip", "config", "list"]
+            settings = subprocess.run(command, capture_output=True, text=True).stdout
+            if not re.search(r"(index-url|find-links|no-index)\s*=", settings):  # who set one knows better
+                _pip(torch, target, house, "--index-url", CPU_INDEX)  # without an answer, the ordinary index
+        lacking[target] = _fill(pins, target, house)
+    return lacking
+
+
+def check_wheelhouse(folder: Path) -> tuple[dict[Target, list[str]], list[str]]:
+    """Look through a folder, without the network and changing nothing.
+
+    Returns:
+        For each machine the pins that there is no wheel for, and the names of damaged wheels.
+
+    Raises:
+        WheelhouseRefused: It is no wheelhouse.
+    """
+    if not (folder / _NOTE).is_file():
+        msg = f"{folder} is no wheelhouse."
+        raise WheelhouseRefused(
+            msg, f"It has no {_NOTE}.", f"Make it with: onnxlab class wheelhouse {folder}"
+        )
+    file = re.findall(r"-r (requirements\S*)", (folder / _NOTE).read_text("utf-8"))[0]
+    text, house = (folder / file).read_text("utf-8"), folder / "wheelhouse"
+    damaged = _damaged(house)
+    refused = {parse_wheel_filename(path.name)[0] for path in damaged}  # pip would stop at them
+    lacking = {}
+    for target in _targets(folder):
+        pins = [pin for pin in wanted_pins(text, target) if _name(pin) not in refused]
+        lacking[target] = _fill(pins, target, house, "--no-index")
+    return lacking, [path.name for path in damaged]
+
+
+def _name(pin: str) -> str:
+    return canonicalize_name(pin.partition("==")[0])
+
+
+def _fill(pins: list[str], target: Target, house: Path, *options: str) -> list[str]:
+    """Download what is not there; return the pins that have no wheel for that machine."""
+    lacking: list[str] = []
+    while todo := [pin for pin in pins if pin not in lacking]:
+        code, said = _pip(todo, target, house, *options)
+        if code == 0:
+            break
+        refused = re.findall(r"No matching distribution found for (\S+)", said)
+        # Without an answer pip also says that there is no such distribution.
+        silent = re.search(r".*(connection broken|Could not fetch|CERTIFICATE_VERIFY|[Tt]imed out).*", said)
+        if silent or not set(refused) & set(todo):
+            why = silent[0] if silent else said.strip().splitlines()[-1]
+            then = "Check the network and the disk; the same command then goes on where it was."
+            msg = f"The wheels for {target} could not be downloaded."
+            raise WheelhouseRefused(msg, f"pip said: {why.strip()[:200]}", then)
+        lacking += refused
+    return lacking
+
+
+def _pip(pins: Sequence[str], target: Target, house: Path, *options: str) -> tuple[int, str]:
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-input",
+        "--disable-pip-version-check",
+        "--retries=2",
+    ]
+    command += [
+        "--no-deps",
+        "--only-binary=:all:",
+        "--implementation=cp",
+        f"--python-version={target.python}",
+    ]
+    command += [f"--platform={name}" for name in target.platforms]
+    command += [f"--dest={house}", f"--find-links={house}", "--progress-bar=off", *options, *pins]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.returncode, done.stdout
+
+
+def _damaged(house: Path) -> list[Path]:
+    """Return the wheels that an interrupted run or a bad disk left cut off."""
+
+    def whole(path: Path) -> bool:
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return archive.testzip() is None
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+            return False
+
+    return [path for path in sorted(house.glob("*.whl")) if not whole(path)]
+
+
+def _targets(folder: Path) -> list[Target]:
+    lines = re.findall(r"^  - (\S+), Python (\S+)$", (folder / _NOTE).read_text("utf-8"), re.MULTILINE)
+    return [Target(*line) for line in lines]
+
+
+def _write_note(folder: Path, targets: Sequence[Target], file: str) -> None:
+    machines = "\n".join(f"  - {target}" for target in targets)
+    text = (
+        "ONNX Lab, to be installed without the network\n\n"
+        "1. Copy this whole folder to the laptop, to a place where you may write.\n"
+        f"2. A Python has to be on it already. The wheels are for:\n{machines}\n"
+        "3. In the folder:   python3 course.py      (on Windows: py course.py)\n\n"
+        "It makes .venv, installs from the folder wheelhouse and opens JupyterLab; 2 GB of disk are needed.\n"
+        "The folder wheelhouse may be deleted afterwards. With an environment of your own:\n"
+        f"    pip install --no-index --find-links wheelhouse -r {file}\n"
+    )
+    (folder / _NOTE).write_text(text, "utf-8")
+
+
+def _copy_course(root: Path, folder: Path) -> None:
+    """Put the committed files of the course into the folder, in place of those of an earlier run."""
+    with tempfile.TemporaryFile() as file:
+        try:
+            command = ["git", "archive", "HEAD"]
+            subprocess.run(command, cwd=root, stdout=file, stderr=subprocess.PIPE, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            said = getattr(error, "stderr", b"") or str(error).encode()
+            msg = f"The course's files could not be taken from {root}."
+            why = f"git said: {said.decode(errors='replace').strip()[:200]}"
+            raise WheelhouseRefused(msg, why, "Run this in a clone of the course.") from None
+        file.seek(0)
+        with tarfile.open(fileobj=file) as archive:
+            archive.extractall(folder, filter="data")

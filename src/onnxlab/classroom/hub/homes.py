@@ -1,0 +1,197 @@
+"""Learners' homes, as whoever serves the class makes, reads and writes them.
+
+A home is its learner's, and whoever serves may be root: no link in it is followed, also none that takes the
+place of a folder meanwhile. Everything is opened step by step from the folder of the homes,
+and owners and modes are changed of what was opened, not of what has a name.
+"""
+
+import contextlib
+import os
+import re
+import secrets
+import stat
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from onnxlab.classroom.course.folder import CLASS_FILE
+from onnxlab.classroom.hub.settings import INSTRUCTOR
+from onnxlab.errors import OnnxLabError
+from onnxlab.files import FOLDERS_STAY_OPEN, FileTooLarge, open_folder, open_untrusted, write_atomically
+from onnxlab.grading.cells import LARGEST
+from onnxlab.grading.submissions import safe_name
+from onnxlab.labs.kit.exercise import LABS
+
+__all__ = [
+    "FEEDBACK",
+    "Collection",
+    "HomesNotFound",
+    "give_feedback",
+    "make_home",
+    "take_labs",
+]
+
+FEEDBACK = "feedback"
+"""The folder of a home that feedback pages are put into."""
+
+_ACCOUNT = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+
+
+class HomesNotFound(OnnxLabError):
+    """There are no homes where they were said to be."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What was copied out of the homes, or into them.
+
+    Attributes:
+        files: How many files of each learner.
+        left: What was not copied, and why.
+    """
+
+    files: dict[str, int]
+    left: tuple[str, ...]
+
+
+def make_home(homes: Path, name: str, user: int | None) -> None:
+    """Make a home, or make it a user's who is to have it from now on.
+
+    Args:
+        homes: The folder of the homes.
+        name: The home's.
+        user: The user; None for whoever runs this.
+
+    Raises:
+        OSError: If something else has the home's name.
+    """
+    with open_folder(homes) as folder:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=folder)
+        with open_folder(name, folder=folder) as home:
+            owner = os.fstat(home).st_uid
+            if user is None or owner == user:
+                return
+            for _, names, files, inside in os.fwalk(".", dir_fd=home):  # does not follow links
+                for below in [*names, *files]:
+                    found = os.stat(below, dir_fd=inside, follow_symlinks=False)
+                    # Not a second name for a file of somebody else's: the owner belongs to the file.
+                    if found.st_uid == owner and (stat.S_ISDIR(found.st_mode) or found.st_nlink == 1):
+                        os.chown(below, user, user, dir_fd=inside, follow_symlinks=False)
+            os.fchown(home, user, user)  # last: an interrupted change goes on at the next start
+
+
+def take_labs(folder: Path, into: Path | None = None) -> Collection:
+    """Copy the labs out of every home as they are now.
+
+    The copies have the originals' time of change, which decides where there is more than one.
+
+    Args:
+        folder: A class folder, or the folder of the homes.
+        into: Where to, as `<into>/<learner>/<lab>.ipynb`; None for the class's `submitted/`, as nbgrader
+            collects. What lies there of the same names is replaced.
+
+    Raises:
+        HomesNotFound: If there is no such folder, or this system cannot read it safely.
+        CannotWrite: If a copy cannot be written.
+    """
+    if into is None and not (folder / CLASS_FILE).is_file():
+        msg = f"{folder} is not a class: it has no submitted/ to copy to."
+        raise HomesNotFound(msg, "", "Say where to: onnxlab class take DIR INTO")
+    files: dict[str, int] = {}
+    left: list[str] = []
+    for home in _homes(folder):
+        try:
+            with open_folder(home, "labs") as labs:
+                for lab in LABS:
+                    try:
+                        content, changed = _read(labs, f"{lab}.ipynb")
+                    except FileNotFoundError:
+                        continue
+                    except OSError as error:
+                        left.append(f"{home.name}, {lab}: {error.strerror}")
+                        continue
+                    _keep(folder, into, home.name, lab, content, changed)
+                    files[home.name] = files.get(home.name, 0) + 1
+        except FileNotFoundError:
+            continue  # has never signed in
+        except OSError as error:
+            left.append(f"{home.name}: {error.strerror}")
+    return Collection(files, tuple(left))
+
+
+def give_feedback(folder: Path, results: Path) -> Collection:
+    """Put each learner's page of a grading run into their home, as `feedback/<name of the results>.html`.
+
+    Args:
+        folder: A class folder, or the folder of the homes.
+        results: What `onnxlab grade --out` wrote.
+
+    Raises:
+        HomesNotFound: If there is no such folder, or it has no pages.
+    """
+    if not any((results / "feedback").glob("*.html")):
+        msg = f"There are no feedback pages in {results}."
+        raise HomesNotFound(msg, "", f"Grade first: onnxlab grade {folder} --out {results}")
+    files: dict[str, int] = {}
+    left: list[str] = []
+    for home in _homes(folder):
+        page = results / "feedback" / f"{safe_name(home.name)}.html"
+        if not page.is_file():
+            continue
+        try:
+            with open_folder(home) as opened:
+                _put(opened, f"{results.absolute().name}.html", page.read_bytes())
+            files[home.name] = 1
+        except OSError as error:
+            left.append(f"{home.name}: {error.strerror}")
+    return Collection(files, tuple(left))
+
+
+def _homes(folder: Path) -> list[Path]:
+    if not FOLDERS_STAY_OPEN:
+        msg = "Homes cannot be read safely on this system: a learner's link could lead anywhere."
+        raise HomesNotFound(msg, "", "Do this on Linux or macOS.")
+    homes = folder / "learners" if (folder / "learners").is_dir() else folder
+    if not homes.is_dir():
+        msg = f"There is no folder {folder}."
+        raise HomesNotFound(msg, "", "Name the class's folder, or the folder of the homes.")
+    return sorted(
+        home for home in homes.iterdir() if home.name != INSTRUCTOR and _ACCOUNT.fullmatch(home.name)
+    )
+
+
+def _read(folder: int, name: str) -> tuple[bytes, int]:
+    """Return an ordinary file's content and its time of change; nothing else is opened or waited for."""
+    with open_untrusted(name, folder=folder) as file:
+        content, changed = file.read(LARGEST + 1), os.fstat(file.fileno()).st_mtime_ns
+    if len(content) > LARGEST:
+        raise FileTooLarge(LARGEST)
+    return content, changed
+
+
+def _keep(folder: Path, into: Path | None, learner: str, lab: str, content: bytes, changed: int) -> None:
+    copy = into / learner / f"{lab}.ipynb" if into else folder / "submitted" / learner / lab / f"{lab}.ipynb"
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(copy, content)
+    os.utime(copy, ns=(changed, changed))
+    if into is None:  # nbgrader's note of when it was handed in
+        when = datetime.fromtimestamp(changed / 1e9, UTC)
+        write_atomically(copy.with_name("timestamp.txt"), f"{when:%Y-%m-%d %H:%M:%S.%f} UTC")
+
+
+def _put(home: int, name: str, content: bytes) -> None:
+    """Write a page into a home's folder for feedback; the folder and the page are the home's owner's."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(FEEDBACK, 0o700, dir_fd=home)
+    with open_folder(FEEDBACK, folder=home) as folder:
+        owner, unfinished = os.fstat(home), f".{secrets.token_hex(8)}"
+        if os.fstat(folder).st_uid == os.geteuid() == 0:  # made just now
+            os.fchown(folder, owner.st_uid, owner.st_gid)
+        # O_EXCL: the file is a new one of ours, whatever its name leads to meanwhile.
+        file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder)
+        with os.fdopen(file, "wb") as writing:
+            if os.geteuid() == 0:
+                os.fchown(writing.fileno(), owner.st_uid, owner.st_gid)
+            writing.write(content)
+        os.replace(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)

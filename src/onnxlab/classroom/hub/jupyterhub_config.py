@@ -1,0 +1,90 @@
+"""The hub's own configuration: what `python -m jupyterhub -f` reads. All of it follows from the settings."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from onnxlab.classroom.hub.accounts import Accounts
+from onnxlab.classroom.hub.authenticator import RoomAuthenticator
+from onnxlab.classroom.hub.passwords import kept_passwords
+from onnxlab.classroom.hub.settings import INSTRUCTOR, VARIABLE, HubSettings
+from onnxlab.classroom.hub.spawner import ConfinedSpawner, end_what_is_left
+
+__all__ = ["configure"]
+
+
+def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlets' configuration
+    """Say how the hub of a class runs."""
+    hub = settings.hub
+    RoomAuthenticator.accounts = ConfinedSpawner.accounts = Accounts(hub / "accounts.json")
+    RoomAuthenticator.passwords = kept_passwords(hub / "passwords.json")
+    ConfinedSpawner.settings = settings
+    secure = settings.tls_key is not None
+    host = f"[{settings.ip}]" if ":" in settings.ip else settings.ip
+
+    own = c.JupyterHub
+    own.authenticator_class = RoomAuthenticator
+    own.spawner_class = ConfinedSpawner
+    own.proxy_class = "traefik_file"
+    own.bind_url = f"http{'s' * secure}://{host}:{settings.port}/"
+    own.hub_ip, own.hub_port = "127.0.0.1", settings.hub_port
+    own.db_url = f"sqlite:///{hub / 'jupyterhub.sqlite'}"
+    own.cookie_secret_file = str(hub / "cookie_secret")
+    own.template_paths = [str(Path(__file__).parent / "templates")]
+    own.cleanup_servers = own.cleanup_proxy = True
+    own.active_server_limit = 0
+    own.concurrent_spawn_limit = 0  # a whole room may come at once: it waits, and nobody is sent away
+    own.log_level = "INFO"
+    if secure:
+        own.ssl_key, own.ssl_cert = str(settings.tls_key), str(settings.tls_cert)
+    own.tornado_settings = {"slow_spawn_timeout": 30}
+    own.services = _services(settings)
+    own.load_roles = [
+        {
+            "name": "idle-culler",
+            "services": ["idle-culler"],
+            "scopes": ["list:users", "read:users:activity", "read:servers", "delete:servers"],
+        }
+    ]
+
+    proxy = c.TraefikFileProviderProxy
+    proxy.static_config_file = str(settings.private / "traefik.toml")
+    proxy.dynamic_config_file = str(settings.private / "routes.toml")
+    proxy.traefik_api_url = f"http://127.0.0.1:{settings.proxy_port}"
+    proxy.traefik_log_level = "WARN"
+    # Traefik would ask its makers for a newer version, and cut off an upload after a minute.
+    proxy.extra_static_config = {
+        "global": {"checkNewVersion": False, "sendAnonymousUsage": False},
+        "entryPoints": {
+            "https" if secure else "http": {"transport": {"respondingTimeouts": {"readTimeout": "0s"}}}
+        },
+    }
+
+    c.Authenticator.admin_users = {INSTRUCTOR}
+    c.Spawner.start_timeout = c.Spawner.http_timeout = 180  # a whole room on two cores
+    c.Spawner.post_stop_hook = end_what_is_left
+    c.Spawner.poll_interval = 5
+    c.Spawner.disable_user_config = True
+    c.LocalProcessSpawner.interrupt_timeout = c.LocalProcessSpawner.term_timeout = 10
+
+
+def _services(settings: HubSettings) -> list[dict[str, Any]]:
+    room = "onnxlab.classroom.room.service"
+    services: list[dict[str, Any]] = [
+        {
+            "name": "room",
+            "url": f"http://127.0.0.1:{settings.room_port}",
+            "command": [sys.executable, "-m", room, str(settings.folder)],
+            "display": True,
+            "oauth_no_confirm": True,
+        }
+    ]
+    if settings.idle:
+        culler = [sys.executable, "-m", "jupyterhub_idle_culler", f"--timeout={60 * settings.idle}"]
+        services.append({"name": "idle-culler", "command": culler})
+    return services
+
+
+if VARIABLE in os.environ and "get_config" in globals():
+    configure(get_config(), HubSettings.read(Path(os.environ[VARIABLE])))  # type: ignore[name-defined]  # noqa: F821

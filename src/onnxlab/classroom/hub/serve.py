@@ -1,0 +1,363 @@
+"""`onnxlab class serve`: everything is checked and made, then JupyterHub runs, and nothing is left of it."""
+
+import contextlib
+import fcntl
+import http
+import http.client
+import os
+import signal
+import ssl
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+
+from onnxlab.classroom.course.folder import CLASS_FILE, ClassFolder, open_class, solutions_folder
+from onnxlab.classroom.course.nbgrader import ClassroomMissing
+from onnxlab.classroom.hub.accounts import Accounts
+from onnxlab.classroom.hub.address import Address, free_port
+from onnxlab.classroom.hub.learner_folder import handed_out
+from onnxlab.classroom.hub.passwords import Passwords, given_passwords, passwords
+from onnxlab.classroom.hub.settings import INSTRUCTOR, VARIABLE, HubSettings
+from onnxlab.errors import OnnxLabError
+from onnxlab.files import open_folder, write_atomically
+from onnxlab.plain_text import plain
+from onnxlab.sandbox import landlock
+from onnxlab.sandbox.libc import die_with_parent, prctl
+from onnxlab.sandbox.process_tree import end_all
+from onnxlab.sandbox.users import throw_away_user
+
+__all__ = ["CannotServe", "HubFailed", "ServeOptions", "own_folders", "require_parts", "serve"]
+
+_PARTS = ("jupyterhub", "jupyterhub_idle_culler", "jupyterhub_traefik_proxy", "nbgrader")
+_PR_SET_CHILD_SUBREAPER = 36
+_SECONDS_TO_START = 120.0
+_SECONDS_TO_STOP = 30.0
+_LONGEST_PLACE = 30  # letters: the path of a socket has 107 at most
+
+
+class CannotServe(OnnxLabError):
+    """A class cannot be served on this machine, or not as it was asked for."""
+
+
+class HubFailed(OnnxLabError):
+    """The hub did not start, or ended by itself."""
+
+
+class _Stopped(BaseException):
+    """Somebody asked for the end."""
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """What was asked for.
+
+    Attributes:
+        folder: The class folder; made where there is none.
+        address: Where to listen.
+        room_password: A file with the room's password; None for a variable, the last one, or a new one.
+        instructor_password: The same for the instructor.
+        idle: Minutes until a server that nobody uses is ended; 0 for never.
+        memory: Megabytes of data of each process of a learner.
+        processes: Processes and threads for each learner.
+        apart: Whether learners have to be kept apart by the system.
+    """
+
+    folder: Path
+    address: Address
+    room_password: Path | None = None
+    instructor_password: Path | None = None
+    idle: int = 60
+    memory: int = 2000
+    processes: int = 256
+    apart: bool = True
+
+
+def serve(options: ServeOptions, ready: Callable[[Passwords, list[str]], None]) -> None:
+    """Serve a class until this process gets SIGINT, SIGTERM or SIGHUP; then leave nothing running.
+
+    Args:
+        options: How.
+        ready: Is called once learners can sign in, with the passwords and what else to say.
+
+    Raises:
+        OnnxLabError: If the class cannot be served, or the hub does not start, or ends; the message says why.
+    """
+    require_parts(apart=options.apart)
+    chosen = given_passwords({"room": options.room_password, "instructor": options.instructor_password})
+    if not (options.folder / CLASS_FILE).exists():
+        _make_class(options.folder)
+    folder = open_class(options.folder)
+    if not os.access(folder.path, os.W_OK):
+        msg = f"{options.folder} cannot be written."
+        raise CannotServe(msg, "The hub keeps accounts and learners' work there.", "Give another folder.")
+    own_users = throw_away_user(0) is not None
+    if options.apart and own_users:
+        _require_entrance(folder.path)
+    own_folders(folder)
+    with _only_one(folder.path), _runtime_folder() as runtime:
+        settings = _settings(options, folder.path, runtime)
+        _hand_out(folder, settings)
+        counted = passwords(folder.hub / "passwords.json", chosen)
+        Accounts(folder.hub / "accounts.json").ensure(INSTRUCTOR)
+        _run(settings, lambda: ready(counted, _notes(settings, own_users=own_users)))
+
+
+def require_parts(*, apart: bool = True) -> None:
+    """Make sure that this machine can serve a class.
+
+    Args:
+        apart: Whether learners have to be kept apart by the system.
+
+    Raises:
+        CannotServe: If it cannot.
+        ClassroomMissing: If a package is not installed.
+    """
+    if sys.platform != "linux":
+        msg = "A class can be served on Linux only."
+        why = "Learners are kept apart by Landlock and by users of their own, which only Linux has."
+        raise CannotServe(msg, why, "Use a Linux machine; on Windows, WSL2.")
+    missing = [name for name in _PARTS if find_spec(name) is None]
+    if missing:
+        msg = f"{', '.join(missing)}: not installed; a class needs it, a learner does not."
+        raise ClassroomMissing(msg, "", 'In the course\'s folder: pip install -e ".[classroom]"')
+    if apart and os.geteuid() and not landlock.abi():
+        msg = "Nothing on this machine would keep learners out of each other's folders."
+        why = "You are not root, and this kernel has no Landlock (Linux 5.13, switched on at boot)."
+        raise CannotServe(msg, why, "Serve as root; or, if all trust each other, give --isolation none.")
+
+
+def own_folders(folder: ClassFolder) -> None:
+    """Make the folders of the hub and of the homes, or set their modes; neither through a link.
+
+    What holds passwords and learners' work is kept out of git, as virtual environments keep themselves: a
+    class can lie in somebody's clone, under any name.
+
+    Raises:
+        CannotServe: If something else has one of their names.
+    """
+    for place, mode in ((folder.learners, 0o711), (folder.hub, 0o700)):
+        with contextlib.suppress(FileExistsError):
+            place.mkdir(mode=0o700)
+        try:
+            with open_folder(place) as opened:
+                os.fchmod(opened, mode)
+                if os.geteuid() == 0:  # whoever made the class cannot change them while root trusts them
+                    os.fchown(opened, 0, -1)
+        except OSError as error:
+            msg = f"{place} is not a folder of the class's own: {error.strerror}."
+            raise CannotServe(msg, "The hub would change what it leads to.", "Move it away.") from None
+        if not (place / ".gitignore").exists():
+            write_atomically(place / ".gitignore", "*\n", mode=0o600)
+    links = [path for path in folder.hub.rglob("*") if path.is_symlink()]
+    if links:
+        msg = f"{links[0]} is a link."
+        raise CannotServe(msg, "The hub would write where it leads.", "Remove it.")
+    (folder.hub / "logs").mkdir(mode=0o700, exist_ok=True)
+
+
+def _settings(options: ServeOptions, folder: Path, runtime: Path) -> HubSettings:
+    hub_port = free_port()
+    room_port = free_port(but={hub_port})
+    tls = (options.address.tls_key, options.address.tls_cert)
+    return HubSettings(
+        folder=folder,
+        runtime=runtime,
+        ip=options.address.ip,
+        port=options.address.port,
+        hub_port=hub_port,
+        room_port=room_port,
+        proxy_port=free_port(but={hub_port, room_port}),
+        tls_key=tls[0].absolute() if tls[0] else None,
+        tls_cert=tls[1].absolute() if tls[1] else None,
+        idle=options.idle,
+        memory=options.memory,
+        processes=options.processes,
+        landlock=options.apart and landlock.abi() > 0,
+    )
+
+
+def _hand_out(folder: ClassFolder, settings: HubSettings) -> None:
+    """Put what every home gets where learners may read it: the class's own folders are closed to them."""
+    labs = folder.release if any(folder.release.glob("*/*.ipynb")) else None
+    for name, content in handed_out(solutions_folder(Path.cwd()).parent, labs).items():
+        write_atomically(settings.handed_out / name, content)
+    for place in (settings.handed_out, *settings.handed_out.glob("*/")):
+        place.chmod(0o755)
+
+
+def _run(settings: HubSettings, ready: Callable[[], None]) -> None:
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)  # whatever is left by anything below becomes a child of this process
+    settings.private.mkdir(mode=0o700)
+    settings.write()
+    hub = None
+    try:
+        with _stopping():
+            hub = _start_hub(settings)
+            _wait_for(settings, hub)
+            ready()
+            _reap_until_the_end_of(hub)
+            raise _failed(settings, f"The hub ended by itself (exit code {hub.returncode}).")
+    except _Stopped:
+        pass
+    finally:
+        _end(hub)
+
+
+def _reap_until_the_end_of(hub: "subprocess.Popen[bytes]") -> None:
+    """Wait for the hub, and for orphans: one that is not reaped counts among its learner's processes."""
+    while hub.returncode is None:
+        process, status = os.waitpid(-1, 0)
+        if process == hub.pid:
+            hub.returncode = os.waitstatus_to_exitcode(status)
+
+
+def _start_hub(settings: HubSettings) -> "subprocess.Popen[bytes]":
+    """Start JupyterHub, which starts the proxy, the services and the servers; it logs into `hub/logs/`."""
+    from onnxlab.classroom.hub.spawner import base_variables
+
+    config = Path(__file__).with_name("jupyterhub_config.py")
+    with (settings.hub / "logs" / "hub.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "jupyterhub", "-f", str(config)],
+            cwd=settings.hub,
+            env=base_variables() | {"HOME": str(settings.private), VARIABLE: str(settings.file)},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            umask=0o077,
+            start_new_session=True,  # Ctrl+C reaches the command only, which ends all in order
+            preexec_fn=_end_with_the_command,
+        )
+
+
+def _end_with_the_command() -> None:
+    die_with_parent(signal.SIGTERM)
+
+
+def _wait_for(settings: HubSettings, hub: "subprocess.Popen[bytes]") -> None:
+    until = time.monotonic() + _SECONDS_TO_START
+    while time.monotonic() < until:
+        if hub.poll() is not None:
+            raise _failed(settings, f"The hub did not start (exit code {hub.returncode}).")
+        if _answers(settings):
+            return
+        time.sleep(0.3)
+    raise _failed(settings, f"The hub did not start within {_SECONDS_TO_START:.0f} seconds.")
+
+
+def _answers(settings: HubSettings) -> bool:
+    """Whether the sign-in page can be had, through the proxy."""
+    ip = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.ip, settings.ip)
+    connection = (
+        http.client.HTTPConnection(ip, settings.port, timeout=5)
+        if settings.tls_key is None
+        else http.client.HTTPSConnection(
+            ip, settings.port, timeout=5, context=ssl._create_unverified_context()
+        )
+    )
+    try:
+        connection.request("GET", "/hub/login")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _failed(settings: HubSettings, what: str) -> HubFailed:
+    log = settings.hub / "logs" / "hub.log"
+    lines = log.read_text("utf-8", "replace").splitlines()[-200:] if log.exists() else []
+    reasons = [line for line in lines if "Error" in line.partition(":")[0] or line.startswith(("[C", "[E"))]
+    return HubFailed(what, plain(reasons[-1].strip(), 300) if reasons else "", f"All it said: {log}")
+
+
+def _end(hub: "subprocess.Popen[bytes] | None") -> None:
+    """End the hub in order: it ends the servers, and they their kernels. Then end what is left."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    if hub is not None and hub.poll() is None:
+        hub.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            hub.wait(_SECONDS_TO_STOP)
+    if not end_all(os.getpid()):
+        msg = "Some processes of the class could not be ended."
+        raise HubFailed(msg, "", "Look for them with: ps -ef")
+
+
+@contextmanager
+def _stopping() -> Iterator[None]:
+    """Let Ctrl+C, SIGTERM and the end of the terminal end the block."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise _Stopped
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)
+
+
+@contextmanager
+def _runtime_folder() -> Iterator[Path]:
+    """Give a folder for sockets, with a short path; removed in the end."""
+    own = tempfile.gettempdir()
+    place = own if len(own) <= _LONGEST_PLACE else "/tmp"
+    with tempfile.TemporaryDirectory(prefix="onnxlab-class-", dir=place, ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
+
+
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """Make sure that a class is served once at a time."""
+    with (folder / "hub" / "serving.lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            msg = f"The class in {folder} is being served already."
+            raise HubFailed(msg, "", "Stop that one first, with Ctrl+C where it runs.") from None
+        yield
+
+
+def _require_entrance(folder: Path) -> None:
+    """Make sure that other users than root can enter the folder; what is in it is closed to them."""
+    for above in (folder, *folder.parents):
+        if not above.stat().st_mode & stat.S_IXOTH:
+            msg = f"Learners run as users of their own here, and cannot enter {above}."
+            then = f"Give a folder elsewhere, as /srv/class; or run: chmod o+x {above}"
+            raise CannotServe(msg, "Their work would be out of their reach.", then)
+
+
+def _make_class(folder: Path) -> None:
+    """Make the class in a process of its own: it loads torch, which this one need not keep."""
+    done = subprocess.run(
+        [sys.executable, "-m", "onnxlab.cli", "class", "init", str(folder)], capture_output=True, text=True
+    )
+    if done.returncode:
+        what, _, rest = (done.stderr.strip() or done.stdout.strip()).partition("\n")
+        raise CannotServe(what, *rest.splitlines()[:2])
+
+
+def _notes(settings: HubSettings, *, own_users: bool) -> list[str]:
+    if own_users:
+        kept = ", kept in their folders by Landlock." if settings.landlock else "."
+        notes = [f"Learners run as users of their own{kept}"]
+    elif settings.landlock:
+        notes = ["Learners run as you; Landlock keeps them in their folders."]
+    else:
+        notes = ["Learners run as you, and can read and change each other's work and yours."]
+    lacking = landlock.lacking(landlock.abi())
+    if settings.landlock and lacking:
+        notes.append(f"This kernel's Landlock does not control {', '.join(lacking)}.")
+    return notes

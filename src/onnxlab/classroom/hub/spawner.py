@@ -1,0 +1,130 @@
+"""A learner's server: JupyterHub's own process spawner, with a command that confines before it serves."""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+from jupyterhub.spawner import LocalProcessSpawner
+
+from onnxlab.classroom.hub.accounts import Accounts
+from onnxlab.classroom.hub.address import free_port
+from onnxlab.classroom.hub.confinement import Confinement, system_places
+from onnxlab.classroom.hub.homes import make_home
+from onnxlab.classroom.hub.settings import INSTRUCTOR, HubSettings
+
+__all__ = ["ConfinedSpawner", "base_variables", "end_what_is_left"]
+
+_SERVER_SETTINGS = Path(__file__).parent / "server_settings"
+_PINS = Path(__file__).resolve().parents[4] / "requirements.txt"  # what `machine report` compares with
+_FIRST_PAGE = "/lab/tree/notebooks/00_start_here.ipynb"
+_KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
+
+
+class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not typed
+    """Starts `confined_server` as an account's server."""
+
+    accounts: Accounts
+    settings: HubSettings
+    ports: ClassVar[set[int]] = set()
+    """Those of all servers, also of those that are only just starting."""
+
+    async def start(self) -> tuple[str, int]:
+        """Start the server; return where it will listen."""
+        settings, name = self.settings, str(self.user.name)
+        account = self.accounts.ensure(name)
+        user = self.accounts.user(account)
+        sockets = settings.runtime / str(account.number)
+        await asyncio.to_thread(make_home, settings.learners, name, user)
+        await asyncio.to_thread(make_home, settings.runtime, sockets.name, user)
+        self.ip, self.port = "127.0.0.1", free_port(but=self.ports)
+        self.ports.add(self.port)
+        self.default_url = "/lab" if name == INSTRUCTOR else _FIRST_PAGE
+        confinement = settings.private / f"{name}.json"
+        confinement.write_text(confined_to(settings, name, user, sockets, self.port).as_json())
+        module = "onnxlab.classroom.hub.confined_server"
+        self.cmd = [sys.executable, "-m", module, str(confinement), str(settings.handed_out)]
+        self.args = [
+            f"--LabApp.app_settings_dir={_SERVER_SETTINGS / 'lab'}",
+            f"--ServerApp.root_dir={settings.learners / name}",
+        ]
+        log = os.open(
+            settings.hub / "logs" / f"server-{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
+        )
+        try:
+            self.popen_kwargs = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            address: tuple[str, int] = await super().start()
+        finally:
+            os.close(log)
+        return address
+
+    def make_preexec_fn(self, name: str) -> None:
+        """Let the command change the user itself: such users are in no list of the system."""
+
+    def user_env(self, env: dict[str, str]) -> dict[str, str]:
+        """Add the variables of an account's server to the hub's."""
+        settings, name = self.settings, str(self.user.name)
+        sockets = str(settings.runtime / str(self.accounts.ensure(name).number))
+        own = {
+            "HOME": str(settings.learners / name),
+            "USER": name,
+            "LOGNAME": name,
+            "SHELL": "/bin/bash",
+            # Such users are in no list of the system: the prompt would say "I have no name!".
+            "PROMPT_COMMAND": r"PS1=${PS1//\\u/$USER}",
+            "TMPDIR": sockets,
+            "JUPYTER_RUNTIME_DIR": sockets,
+            "JUPYTER_CONFIG_PATH": str(_SERVER_SETTINGS),
+            "JUPYTER_NO_CONFIG": "",
+            "ONNXLAB_STATE": str(settings.learners / name / ".onnxlab" / "progress.json"),
+        }
+        return env | base_variables() | own
+
+
+async def end_what_is_left(spawner: ConfinedSpawner) -> None:
+    """After a server's end, end what its notebooks started and what has left their sessions.
+
+    It is told by its user; where all learners are the hub's own user, it goes on until the class ends.
+    """
+    spawner.ports.discard(spawner.port)
+    user = spawner.accounts.user(spawner.accounts.ensure(str(spawner.user.name)))
+    if user is not None and await spawner.poll() is not None:  # not the processes of a server started since
+        await asyncio.to_thread(end_user, user)
+
+
+def confined_to(settings: HubSettings, name: str, user: int | None, sockets: Path, port: int) -> Confinement:
+    """Return what the processes of an account are kept to."""
+    return Confinement(
+        user=user,
+        home=str(settings.learners / name),
+        writable=(str(sockets),),
+        readable=(*system_places(), str(settings.handed_out), str(_PINS)),
+        bind=(port, 0),  # 0: any that is free, as a kernel does
+        connect=(settings.hub_port,),
+        memory=settings.memory,
+        processes=settings.processes,
+        landlock=settings.landlock,
+    )
+
+
+def base_variables() -> dict[str, str]:
+    """Return the variables that the hub and the servers have in common."""
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    programs = [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
+    threads = {f"{name}_NUM_THREADS": "2" for name in ("OMP", "OPENBLAS", "MKL")}
+    return kept | threads | {"PATH": os.pathsep.join(programs), "ORT_DISABLE_TELEMETRY": "1"}
+
+
+def end_user(user: int) -> None:
+    """End every process of a user, and remove what they left in /dev/shm, where it would take memory."""
+    # Everything that this user may signal, in one step, so that no fork escapes.
+    command = ["/bin/sh", "-c", "kill -KILL -1"]
+    subprocess.run(command, user=user, group=user, extra_groups=[], env={}, check=False)
+    with contextlib.suppress(OSError), os.scandir("/dev/shm") as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                if entry.stat(follow_symlinks=False).st_uid == user:
+                    Path(entry).unlink()

@@ -1,0 +1,85 @@
+"""The page of the room as a service of a JupyterHub: `python -m onnxlab.classroom.room.service CLASS_FOLDER`.
+
+The hub says by the variables JUPYTERHUB_* where to listen and how to ask it who somebody is. Whoever has the
+scope `access:services!service=<name>` sees the page: administrators, and whom the hub's configuration names.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated
+from tornado.httpserver import HTTPServer
+from tornado.web import Application, HTTPError, authenticated
+
+from onnxlab.classroom.course.folder import open_class
+from onnxlab.classroom.room.server import STATIC, LiveRoom, RoomHandler, room_routes
+from onnxlab.errors import OnnxLabError
+
+__all__ = ["main"]
+
+
+class HubRoomHandler(HubOAuthenticated, RoomHandler):  # type: ignore[misc]  # ships no types
+    """The page, for those whom the hub lets in."""
+
+    async def get(self, what: str) -> None:
+        """Answer, or send to the hub's sign-in.
+
+        The script and the style are the same for everybody, and a browser asks for a script in a way that the
+        hub does not take for the signed-in person's own.
+        """
+        if what == "state" and not self.current_user:
+            raise HTTPError(403)  # a page that asks every two seconds is not sent to the sign-in
+        answer = super().get(what) if what in STATIC else self._get_signed_in(what)
+        if answer is not None:  # sent to the hub's sign-in
+            await answer
+
+    @authenticated
+    async def _get_signed_in(self, what: str) -> None:
+        await super().get(what)
+
+    def page(self) -> bytes:
+        """Return the page with what its script has to show the hub with every question."""
+        empty, filled = b'name="xsrf" content=""', b'name="xsrf" content="%s"'
+        return super().page().replace(empty, filled % self.xsrf_token)
+
+
+async def _serve(folder: Path) -> None:
+    prefix = os.environ["JUPYTERHUB_SERVICE_PREFIX"]
+    address = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"])
+    live = LiveRoom(folder, open_class(folder).name)
+    routes: list[Any] = [(f"{prefix}oauth_callback", HubOAuthCallbackHandler)]
+    routes += room_routes(prefix, live, HubRoomHandler)
+    server = HTTPServer(Application(routes, cookie_secret=os.urandom(32), compress_response=True))
+    server.listen(address.port or 80, address.hostname or "127.0.0.1")
+    end = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(end.set))
+    await end.wait()
+    server.stop()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serve until the hub ends it; return the exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if len(given) != 1 or "JUPYTERHUB_SERVICE_URL" not in os.environ:
+        print(
+            "A JupyterHub starts this as a service, with the class's folder. Alone: onnxlab class room DIR",
+            file=sys.stderr,
+        )
+        return 2
+    try:
+        asyncio.run(_serve(Path(given[0])))
+    except OnnxLabError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""The commands `onnxlab author ...`: arguments and printing, nothing else."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from onnxlab.cli.tables import print_table
+
+__all__ = ["add_author"]
+
+
+def add_author(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the group of commands for who writes the course."""
+    author = rooms.add_parser("author", help="make and check the course's notebooks")
+    commands = author.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="run notebooks from top to bottom and save them clean")
+    run.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
+    run.add_argument(
+        "--timeout", type=int, default=600, metavar="SECONDS", help="for one cell (default: 600)"
+    )
+    run.set_defaults(command=_run)
+
+    check = commands.add_parser("check", help="report what keeps a notebook from being committed")
+    check.add_argument(
+        "notebooks",
+        nargs="*",
+        type=Path,
+        metavar="NOTEBOOK",
+        help="default: all of the course",
+    )
+    check.set_defaults(command=_check)
+
+    pin = commands.add_parser("pin", help="compile requirements*.txt from the ranges in pyproject.toml")
+    pin.add_argument("packages", nargs="*", metavar="PACKAGE", help="move this one: name, or name==version")
+    pin.set_defaults(command=_pin)
+
+    sync = commands.add_parser("sync", help="make labs/ from solutions/")
+    sync.add_argument("--check", action="store_true", help="change nothing; fail if something would change")
+    sync.set_defaults(command=_sync)
+
+
+def _sync(options: argparse.Namespace) -> int:
+    from onnxlab.authoring.lab_release import out_of_sync, sync
+
+    if not options.check:
+        for path in sync(Path.cwd()):
+            print(f"written: {path.parent.name}/{path.name}")
+        for line in out_of_sync(Path.cwd()):
+            print(f"left alone: {line}")
+        return 0
+    found = out_of_sync(Path.cwd())
+    for line in found:
+        print(line)
+    print("labs/ is in sync" if not found else "Run: onnxlab author sync")
+    return 1 if found else 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    from onnxlab.authoring.hygiene import check  # these import Jupyter: not needed for --help
+    from onnxlab.authoring.running import NotebookFailed, run
+
+    for path in options.notebooks:
+        print(path)
+        try:
+            changed = run(path, _print_progress, timeout=options.timeout)
+        except NotebookFailed as error:
+            if error.traceback:
+                print(error.traceback, file=sys.stderr)
+            raise
+        print(f"  {'saved' if changed else 'ran; the file is as it was'}")
+        for violation in check(path):
+            print(f"  to correct: {_where(violation.cell)}: {violation.rule}: {violation.detail}")
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    from onnxlab.authoring.hygiene import check
+    from onnxlab.authoring.notebooks import course_notebooks
+    from onnxlab.plain_text import many
+
+    paths = options.notebooks or course_notebooks(Path.cwd())
+    if not paths:
+        print("There are no notebooks here. Name some, or go to the course's folder.", file=sys.stderr)
+        return 2
+    found = [violation for path in paths for violation in check(path)]
+    rows = [(v.notebook.name, _where(v.cell), v.rule, v.detail) for v in found]
+    if rows:
+        print_table([("notebook", "cell", "rule", "found"), *rows])
+    print(f"{many(len(paths), 'notebook')} checked, {many(len(found), 'thing')} to correct")
+    return 1 if found else 0
+
+
+def _pin(options: argparse.Namespace) -> int:
+    from onnxlab.authoring.pins import compile_pins
+    from onnxlab.plain_text import many
+
+    changed = compile_pins(Path.cwd(), options.packages)
+    if changed:
+        rows = [(name, before or "-", after or "-") for name, (before, after) in changed.items()]
+        print_table([("package", "before", "after"), *rows])
+    print(f"{many(len(changed), 'pin')} changed")
+    return 0
+
+
+def _print_progress(number: int, total: int, line: str) -> None:
+    print(f"  [{number}/{total}] {line[:80]}", flush=True)
+
+
+def _where(cell: int | None) -> str:
+    return "notebook" if cell is None else f"cell {cell}"

@@ -1,0 +1,219 @@
+"""The commands `onnxlab class ...`: arguments and printing, nothing else."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from onnxlab.cli.wheelhouse import add_wheelhouse
+
+__all__ = ["add_class"]
+
+
+def add_class(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the group of commands for a class."""
+    group = rooms.add_parser("class", help="a class: hand out the labs, serve the course, watch, collect")
+    commands = group.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_init(commands)
+    _add_serve(commands)
+    _add_room(commands)
+    add_wheelhouse(commands)
+    _add_take(commands)
+    _add_feedback(commands)
+
+
+def _add_init(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    init = commands.add_parser(
+        "init",
+        help="make a course directory for nbgrader and the hub",
+        description="Make a course directory with the labs in it. On one that is there: add what is new, "
+        "and leave what you changed, what was handed in and the gradebook's marks as they are.",
+    )
+    init.add_argument(
+        "folder", type=Path, metavar="DIR", help="where; a new folder, a class, or your nbgrader course"
+    )
+    init.add_argument(
+        "--name", metavar="COURSE", help="the course's name for nbgrader (default: the folder's)"
+    )
+    init.set_defaults(command=_init)
+
+
+def _init(options: argparse.Namespace) -> int:
+    from onnxlab.classroom.course.folder import make_class
+    from onnxlab.labs.kit.exercise import labs
+    from onnxlab.plain_text import many
+
+    print("Making the assignments ...", flush=True)
+    made = make_class(options.folder, options.name)
+    for line in made.updated:
+        print(f"brought up to date: {line}")
+    for line in made.kept:
+        print(f"kept, since it is yours: {line}")
+    for problem in made.problems:
+        print(problem, file=sys.stderr)
+    exercises = sum(len(each.exercises) for each in labs())
+    print(
+        f"{'Made' if made.new else 'Looked through'} the class {made.folder.name!r} in {options.folder}: "
+        f"{len(labs())} labs, {exercises} exercises, {sum(each.points for each in labs())} points; "
+        f"{many(len(made.added), 'file')} added."
+    )
+    return 1 if made.problems else 0
+
+
+def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    serve = commands.add_parser(
+        "serve",
+        help="a JupyterHub for the room: sign-in, a JupyterLab for each learner",
+        description="Serve the course to a class with a JupyterHub on this machine, until Ctrl+C. Everybody "
+        "gets a folder of their own, which is kept. The class is made where there is none. Passwords are "
+        "drawn and shown, unless a file or ONNXLAB_ROOM_PASSWORD and ONNXLAB_INSTRUCTOR_PASSWORD give them.",
+    )
+    serve.add_argument("folder", type=Path, metavar="DIR", help="the class; a new folder makes a new class")
+    serve.add_argument(
+        "--port", type=int, default=8000, metavar="N", help="default: 8000; 0 finds a free one"
+    )
+    serve.add_argument("--ip", default="127.0.0.1", help="where to listen (default: this machine only)")
+    serve.add_argument("--tls-key", type=Path, metavar="FILE", help="a key, for addresses others can reach")
+    serve.add_argument("--tls-cert", type=Path, metavar="FILE", help="its certificate")
+    serve.add_argument(
+        "--no-tls", action="store_true", help="whoever is in the network can read passwords and work"
+    )
+    serve.add_argument("--password-file", type=Path, metavar="FILE", help="the room's password")
+    serve.add_argument("--instructor-password-file", type=Path, metavar="FILE", help="the instructor's")
+    serve.add_argument(
+        "--memory", type=int, default=2000, metavar="MB", help="for one process of a learner (2000)"
+    )
+    serve.add_argument("--processes", type=int, default=256, metavar="N", help="with threads; for one (256)")
+    serve.add_argument(
+        "--idle", type=int, default=60, metavar="MINUTES", help="then a server ends; 0: never (60)"
+    )
+    serve.add_argument(
+        "--isolation",
+        choices=["auto", "none"],
+        default="auto",
+        help="none: learners can read each other's work",
+    )
+    serve.set_defaults(command=_serve)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from onnxlab.classroom.hub.address import address
+    from onnxlab.classroom.hub.passwords import Passwords
+    from onnxlab.classroom.hub.serve import ServeOptions, require_parts, serve
+
+    if options.memory < 500 or options.processes < 64 or options.idle < 0:
+        print("--memory takes 500 or more, --processes 64 or more, --idle 0 or more.", file=sys.stderr)
+        return 2
+    apart = options.isolation != "none"
+    require_parts(apart=apart)
+    place = address(options.ip, options.port, options.tls_key, options.tls_cert, without_tls=options.no_tls)
+    asked = ServeOptions(
+        options.folder,
+        place,
+        options.password_file,
+        options.instructor_password_file,
+        options.idle,
+        options.memory,
+        options.processes,
+        apart=apart,
+    )
+
+    def show(passwords: Passwords, notes: list[str]) -> None:
+        for note in notes:
+            print(note)
+        if place.open_to_others and not place.tls_key:
+            print("No TLS: whoever is in this network can read passwords and work, and sign in as others.")
+        print(f"\n  learners:    {place.url}\n               room password  {passwords.room}")
+        print(f"  instructor:  name  instructor\n               password  {passwords.instructor}")
+        print("\nCtrl+C here ends it; the same command goes on with the same class.", flush=True)
+
+    print("Starting the hub ...", flush=True)
+    serve(asked, show)
+    print("The hub has ended. Everybody's work is kept.")
+    return 0
+
+
+def _add_room(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    room = commands.add_parser(
+        "room",
+        help="a live page: who has passed what, and where people are stuck",
+        description="Show, in a browser on this machine, who has passed which exercise and where people are "
+        "stuck, without names unless you ask for them. With a hub the same page is at /services/room/.",
+    )
+    room.add_argument("folder", type=Path, metavar="DIR", help="a class, or a folder of progress files")
+    room.add_argument("--port", type=int, default=0, metavar="N", help="where to listen (default: any)")
+    room.add_argument("--no-browser", action="store_true", help="say the address only")
+    room.set_defaults(command=_room)
+
+
+def _room(options: argparse.Namespace) -> int:
+    import webbrowser
+
+    from onnxlab.classroom.course.folder import CLASS_FILE, open_class
+    from onnxlab.classroom.room.server import serve_room
+
+    def ready(address: str) -> None:
+        print(f"The room is at {address}\nCtrl+C here ends it.", flush=True)
+        if not options.no_browser:
+            webbrowser.open(address)
+
+    named = (options.folder / CLASS_FILE).exists()
+    serve_room(options.folder, open_class(options.folder).name if named else "", options.port, ready)
+    return 0
+
+
+def _add_take(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    take = commands.add_parser(
+        "take",
+        help="collect every learner's labs as they are now",
+        description="Copy the labs out of every learner's home as they are now: into the class's submitted/, "
+        "where `onnxlab grade DIR --out RESULTS` and nbgrader look, or into another folder.",
+    )
+    take.add_argument("folder", type=Path, metavar="DIR", help="a class, or a folder of homes")
+    take.add_argument(
+        "into", type=Path, nargs="?", metavar="INTO", help="where to; older copies there are replaced"
+    )
+    take.set_defaults(command=_take)
+
+
+def _take(options: argparse.Namespace) -> int:
+    from onnxlab.classroom.hub.homes import HomesNotFound, take_labs
+    from onnxlab.plain_text import many, plain
+
+    taken = take_labs(options.folder, options.into)
+    if not taken.files:
+        first, *others = map(plain, taken.left or [""])
+        more = f"; and {many(len(others), 'other')}" if others else ""
+        msg = f"There are no learners' labs in {options.folder}."
+        then = "Name a class, or a folder of homes: <learner>/labs/lab04_asinh.ipynb"
+        raise HomesNotFound(msg, f"left: {first}{more}" if first else "", then)
+    for line in taken.left:
+        print(f"left: {plain(line)}", file=sys.stderr)
+    labs = sum(taken.files.values())
+    place = options.into or options.folder / "submitted"
+    learners = many(len(taken.files), "learner")
+    print(f"{many(labs, 'lab')} of {learners} {'is' if labs == 1 else 'are'} in {place}.")
+    return 0
+
+
+def _add_feedback(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    feedback = commands.add_parser(
+        "feedback",
+        help="put each learner's feedback page into their home",
+        description="Put each learner's page of a grading run into their home, as feedback/RESULTS.html.",
+    )
+    feedback.add_argument("folder", type=Path, metavar="DIR", help="a class, or a folder of homes")
+    feedback.add_argument(
+        "results", type=Path, metavar="RESULTS", help="what `onnxlab grade --out RESULTS` wrote"
+    )
+    feedback.set_defaults(command=_feedback)
+
+
+def _feedback(options: argparse.Namespace) -> int:
+    from onnxlab.classroom.hub.homes import give_feedback
+    from onnxlab.plain_text import many, plain
+
+    given = give_feedback(options.folder, options.results)
+    for line in given.left:
+        print(f"left: {plain(line)}", file=sys.stderr)
+    print(f"{many(len(given.files), 'learner')} will find feedback/{options.results.absolute().name}.html.")
+    return 1 if given.left or not given.files else 0

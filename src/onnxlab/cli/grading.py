@@ -1,0 +1,215 @@
+"""`onnxlab grade`: arguments and printing only."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onnxlab.grading.results import Ledger
+    from onnxlab.grading.run import Step
+    from onnxlab.grading.submissions import Intake
+    from onnxlab.sandbox.levels import Level
+
+__all__ = ["add_grade"]
+
+_AUTOMATIC, _NONE = "auto", "none"
+_SECONDS = (1, 86_400)  # a day
+_MEGABYTES = (100, 1_000_000)  # less than 100 MB ends every notebook that exports
+_UNCONFINED = "Nothing confines the notebooks: they can read, change and send whatever you can."
+_SLOW = (
+    "Each starts a Python of its own, which takes seconds. Linux has a sandbox and fast starts: a machine, a "
+    "virtual machine or a container; on Windows, WSL2."
+)
+
+
+def add_grade(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to a parser."""
+    grade = rooms.add_parser(
+        "grade",
+        help="grade a class's labs",
+        description="Grade notebooks of labs: each in a sandbox, its models judged elsewhere. "
+        "A run that was cut off goes on where it was; what was handed in again is graded again.",
+    )
+    grade.add_argument("submissions", type=Path, metavar="SUBMISSIONS", help="a notebook or a folder of them")
+    grade.add_argument("--out", type=Path, required=True, metavar="DIR", help="where results go")
+    grade.add_argument("--jobs", type=int, default=2, metavar="N", help="side by side (default: 2)")
+    grade.add_argument("--seed", type=int, metavar="N", help="repeat a run with its seed (default: drawn)")
+    grade.add_argument(
+        "--isolation",
+        choices=[_AUTOMATIC, "full", "landlock", _NONE],
+        default=_AUTOMATIC,
+        help="how submissions are confined; refuses to run with less (default: the most there is)",
+    )
+    grade.add_argument("--time", default="30", metavar="SECONDS", help="for one notebook (30)")
+    grade.add_argument("--memory", default="1500", metavar="MB", help="for one notebook (1500)")
+    grade.add_argument("--judges", type=Path, metavar="FILE", help="your own tests; see docs/instructor.md")
+    cluster = grade.add_argument_group("on a Dask cluster", "needs dask[distributed]; see docs/grading.md")
+    cluster.add_argument("--dask", metavar="ADDRESS", help="grade there and not here: tls://host:8786")
+    grade.add_argument(
+        "--gradebook",
+        action="store_true",
+        help="also write into nbgrader's gradebook; SUBMISSIONS is its course directory",
+    )
+    grade.set_defaults(command=_grade)
+
+
+def _grade(options: argparse.Namespace) -> int:
+    from onnxlab.grading.private_judges import NONE, read_judges
+    from onnxlab.grading.run import grade
+    from onnxlab.grading.submissions import find
+    from onnxlab.grading.worker.client import processes
+    from onnxlab.plain_text import plain
+    from onnxlab.sandbox.levels import Limits
+
+    if options.jobs < 1:
+        print("--jobs takes 1 or more.", file=sys.stderr)
+        return 2
+    wall = _within(options.time, *_SECONDS)
+    memory = _within(options.memory, *_MEGABYTES)
+    if wall is None or memory is None:
+        name, given, (least, most), what = (
+            ("--time", options.time, _SECONDS, "seconds")
+            if wall is None
+            else ("--memory", options.memory, _MEGABYTES, "MB")
+        )
+        print(f"{name} takes {least:,} to {most:,} {what}; it was given {given[:40]!r}.", file=sys.stderr)
+        return 2
+    intake = find(options.submissions)
+    if options.gradebook:
+        from onnxlab.classroom.course.gradebook import check_course
+
+        check_course(options.submissions)
+    for path, reason in intake.ignored:
+        print(f"not taken: {plain(str(path))}: {reason}")
+    if not intake.submissions:
+        print(f"There are no labs in {options.submissions}.", file=sys.stderr)
+        return 2
+    judges = read_judges(options.judges) if options.judges else NONE
+    limits = Limits(wall=wall, cpu=round(wall), memory=round(memory))
+    if not options.dask:
+        with processes() as pool:  # it starts while the rest is looked at
+            level = _level(options.isolation)
+            here = partial(grade, level=level, limits=limits, jobs=options.jobs, judges=judges, pool=pool)
+            return _into_folder(options, intake, level, judges.digest, here)
+    from onnxlab.grading.cluster import common_level, connected, grade_on
+
+    with connected(options.dask) as client:
+        level = None if options.isolation == _NONE else common_level(client, _named(options.isolation))
+        there = partial(grade_on, client, level=level, limits=limits, judges=judges)
+        return _into_folder(options, intake, level, judges.digest, there)
+
+
+def _into_folder(
+    options: argparse.Namespace,
+    intake: "Intake",
+    level: "Level | None",
+    judges: str,
+    grade: Callable[..., int],
+) -> int:
+    from onnxlab.grading.grades import count
+    from onnxlab.grading.marking import CRASHES
+    from onnxlab.grading.reports import write_reports
+    from onnxlab.grading.reports.summary import summary_text
+    from onnxlab.grading.results import Ledger, facts
+    from onnxlab.grading.worker.client import can_fork
+    from onnxlab.notebook.graph.html import model_image
+    from onnxlab.plain_text import many, plain
+
+    line = _Line()
+    run = facts(level or _NONE) | {"judges": judges}
+    with Ledger(options.out, run, options.seed) as ledger:
+        for note in ledger.notes:
+            print(note)
+        if level is None:
+            print(_UNCONFINED if can_fork() else f"{_UNCONFINED} {_SLOW}")
+        todo = sum(not ledger.done(each) for each in intake.submissions)
+        print(f"{many(len(intake.submissions), 'submission')}, {todo} to grade. Isolation: {level or _NONE}.")
+        grade(intake, ledger, told=line.show)
+        line.end()
+        failures = ledger.failures
+        standings = write_reports(ledger, model_image, ignored=intake.ignored)
+        print(summary_text(standings))
+        print(f"\nGrades: {options.out / 'grades.csv'}; feedback: {options.out / 'feedback'}")
+        print(count(ledger.rows(), failures).line())
+        for row in ledger.rows():
+            if str(row.outcome.get("message", "")).startswith(CRASHES):
+                print(f"{plain(row.student)}, {row.lab}, {row.exercise}: {plain(row.outcome['message'])}")
+        for (student, name), reason in failures.items():
+            print(f"not graded: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
+        booked = not options.gradebook or _into_gradebook(options, intake, ledger)
+    return 1 if failures or not booked else 0
+
+
+def _into_gradebook(options: argparse.Namespace, intake: "Intake", ledger: "Ledger") -> bool:
+    """Write into nbgrader's gradebook; return whether all of it is there."""
+    from onnxlab.classroom.course.gradebook import book
+    from onnxlab.grading.results import kept as graphs_of
+    from onnxlab.notebook.graph.html import model_image
+    from onnxlab.plain_text import many, plain
+
+    print("Writing into the gradebook ...", flush=True)
+    kept = partial(graphs_of, options.out)
+    found = book(options.submissions, intake.submissions, ledger.rows(), picture=model_image, kept=kept)
+    for student, name, reason in found.skipped:
+        print(f"not in the gradebook: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
+    print(f"In the gradebook: {found.submissions} of {many(len(intake.submissions), 'submission')}.")
+    return not found.skipped
+
+
+def _within(text: str, least: int, most: int) -> float | None:
+    """Return a number if it is between two others; None for others, and for `nan` and what is none.
+
+    Example:
+        >>> _within("2.5", 1, 9), _within("nan", 1, 9), _within("-3", 1, 9), _within("1e9", 1, 9)
+        (2.5, None, None, None)
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if least <= number <= most else None
+
+
+def _level(asked: str) -> "Level | None":
+    from onnxlab.sandbox.levels import NoIsolation, available, strongest
+
+    if asked == _NONE:
+        return None
+    best = strongest()
+    if (level := _named(asked)) is None:
+        return best
+    if reason := available()[level]:
+        msg = f"This machine has no isolation {asked!r}: {reason}."
+        then = f"Leave out --isolation for the most there is ({best}), or grade elsewhere."
+        raise NoIsolation(msg, "", then)
+    return level
+
+
+def _named(asked: str) -> "Level | None":
+    from onnxlab.sandbox.levels import Level
+
+    return None if asked == _AUTOMATIC else Level(asked)
+
+
+class _Line:
+    """A progress bar on a terminal; elsewhere a line for every tenth part."""
+
+    def __init__(self) -> None:
+        self._live = sys.stdout.isatty()
+        self._shown = -1
+
+    def show(self, step: "Step") -> None:
+        if self._live:
+            bar = "#" * (30 * step.done // step.total)
+            text = f"[{bar:<30}] {step.done}/{step.total}, {step.left:.0f} s left"
+            print(f"\r{text}\x1b[K", end="", flush=True)
+        elif (tenth := 10 * step.done // step.total) > self._shown:
+            self._shown = tenth
+            print(f"{step.done} of {step.total}, {step.left:.0f} s left", flush=True)
+
+    def end(self) -> None:
+        if self._live:
+            print()

@@ -1,1 +1,0 @@
-"""What is true of a model or an export, as plain data: no IPython, no printing."""

@@ -1,0 +1,153 @@
+"""What a student reads about their work, and the instructor's list of all students.
+
+A page is made from rows alone. The seed, the judges and other students' work are not in them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+from typing import TypeAlias
+
+from markupsafe import Markup
+
+from onnxlab.errors import OnnxLabError
+from onnxlab.files import write_atomically
+from onnxlab.grading import results
+from onnxlab.grading.reports.pages import COLOURS, rendered
+from onnxlab.grading.results import Graded
+from onnxlab.grading.submissions import safe_name
+from onnxlab.labs.kit.outcome import Evidence, Status
+
+__all__ = ["Picture", "exercise_section", "remembering", "student_page", "write_feedback"]
+
+Picture: TypeAlias = Callable[[bytes, Sequence[str]], str]
+"""Draws a model with some of it highlighted, as an `<img>` tag. May raise `OnnxLabError`."""
+
+_MARKS = {True: "\u2713", False: "\u2717", None: "\u2013"}
+_DRAWN = 64  # pictures that are kept for the next student: many make the same mistake
+
+
+def write_feedback(
+    folder: Path,
+    rows: Iterable[Graded],
+    picture: Picture,
+    *,
+    failures: Mapping[tuple[str, str], str] | None = None,
+    ignored: Iterable[tuple[Path, str]] = (),
+) -> int:
+    """Write `feedback/<student>.html` for each student, and `index.html` for the instructor.
+
+    Args:
+        folder: The output folder, with the folder of evidence in it.
+        rows: The rows that count, by student.
+        picture: Draws a model.
+        failures: What could not be graded, by student and lab; only the instructor reads why.
+        ignored: The files that were not taken, for the instructor.
+
+    Returns:
+        How many students have a page.
+    """
+    failures = failures or {}
+    draw = remembering(picture)
+    students: dict[str, dict[str, tuple[int, int]]] = {}
+    for student, group in groupby(rows, key=lambda row: row.student):
+        own = list(group)
+        pending = sorted(name for whose, name in failures if whose == student)
+        text = student_page(student, own, draw, lambda name: results.kept(folder, name), pending)
+        write_atomically(folder / "feedback" / f"{safe_name(student)}.html", text)
+        students[student] = {name: _sums(each) for name, each in _by_lab(own)}
+    index = rendered(
+        "index.html",
+        students=students,
+        files={student: safe_name(student) for student in students},
+        labs=sorted({name for marks in students.values() for name in marks}),
+        failures=[(f"{student}, {name}", why) for (student, name), why in sorted(failures.items())],
+        ignored=sorted(ignored),
+    )
+    write_atomically(folder / "index.html", index)
+    return len(students)
+
+
+def student_page(
+    student: str,
+    rows: Sequence[Graded],
+    picture: Picture,
+    kept: Callable[[str], Evidence | None],
+    pending: Sequence[str] = (),
+) -> str:
+    """Return one student's page.
+
+    Args:
+        student: The student.
+        rows: The student's rows, by lab.
+        picture: Draws a model.
+        kept: Reads the graphs of a file's name.
+        pending: Labs whose newest submission could not be graded yet.
+    """
+    labs = [
+        (name, _sums(own), own[0].submission_note, [exercise_section(row, picture, kept) for row in own])
+        for name, own in _by_lab(rows)
+    ]
+    return rendered("feedback.html", student=student, total=_sums(rows), labs=labs, pending=pending)
+
+
+def exercise_section(row: Graded, picture: Picture, kept: Callable[[str], Evidence | None]) -> Markup:
+    """Return what a page says about one exercise, as HTML to stand in it.
+
+    Args:
+        row: The row.
+        picture: Draws a model.
+        kept: Reads the graphs of a file's name.
+    """
+    outcome = row.outcome
+    findings = [each for each in outcome.get("findings") or [] if isinstance(each, dict)]
+    failed = next((each for each in findings if each.get("holds") is False), None)
+    difference = failed.get("difference") if failed else None
+    number, _, code = str(outcome.get("where") or "").partition(":")
+    status = Status(row.status) if row.status in list(Status) else Status.ERROR
+    section = rendered(
+        "exercise.html",
+        row=row,
+        outcome=outcome,
+        tone=COLOURS[status],
+        line=number,
+        code=code.strip(),
+        findings=[(_MARKS.get(each.get("holds"), ""), each.get("title", "")) for each in findings],
+        failed=failed,
+        difference=difference if isinstance(difference, dict) else None,
+        graphs=_graphs(kept(row.evidence) if row.evidence else None, picture),
+    )
+    return Markup(section)
+
+
+def _graphs(graphs: Evidence | None, picture: Picture) -> list[tuple[str, Markup]]:
+    if graphs is None:
+        return []
+    shown = [("Your model", graphs.model), ("What was expected", graphs.expected)]
+    # A picture is a tag that this package makes; names of nodes are inside of its data.
+    return [
+        (caption, Markup(picture(model, graphs.highlight))) for caption, model in shown if model is not None
+    ]
+
+
+def remembering(picture: Picture) -> Picture:
+    """Return a picture function that remembers, since many make the same mistake, and that never fails."""
+
+    @lru_cache(maxsize=_DRAWN)
+    def draw(model: bytes, highlight: tuple[str, ...]) -> str:
+        try:
+            return picture(model, highlight)
+        except OnnxLabError:
+            return '<p class="aside">This graph could not be drawn.</p>'
+
+    return lambda model, highlight: draw(model, tuple(highlight))
+
+
+def _by_lab(rows: Iterable[Graded]) -> list[tuple[str, list[Graded]]]:
+    return [(name, list(each)) for name, each in groupby(rows, key=lambda row: row.lab)]
+
+
+def _sums(rows: Sequence[Graded]) -> tuple[int, int]:
+    """Return the points of rows, and what is possible."""
+    return sum(row.points for row in rows), sum(row.possible for row in rows)

@@ -1,0 +1,289 @@
+"""Finding submissions in whatever an instructor has: nbgrader's tree, folders of students, single files.
+
+What is taken, below a root that is a folder (a course folder with `submitted/` stands for that folder):
+
+- `<student>/<assignment>/*.ipynb`: nbgrader's tree. The lab is the one named by the file, else by the folder.
+- `<student>/labNN_*.ipynb`: a folder for each student.
+- `<lab>/*.ipynb` and `*.ipynb`: single files. The student is what stands around the lab's name, without the
+  marks of copies: `ada_lab04_asinh (1).ipynb` is ada's. If nothing stands there, it is the folder's name, but
+  not if that is a lab's.
+
+A lab may be named in full (lab04_asinh) or by its number (lab04, lab4), in capitals or not. Of several
+files for one lab of one student, the one changed last is taken; of those changed in the same moment, the last
+by name. Nothing is taken that would have to be looked for: links are not followed, deeper folders not opened.
+"""
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from onnxlab.errors import OnnxLabError
+from onnxlab.grading.cells import LARGEST, TOO_LARGE, digest
+from onnxlab.labs.kit.exercise import LABS
+from onnxlab.plain_text import plain
+
+__all__ = ["Intake", "NoSubmissions", "Submission", "find", "safe_name"]
+
+_COPY = re.compile(r"(?:[ _-]*\(\d+\)|[ _-]+copy[ _-]?\d*)+$", re.IGNORECASE)
+_AGAIN = re.compile(r"-\d{1,2}$")  # how Canvas marks a later submission
+_AROUND = " \t_-.,+"
+_RESERVED = re.compile(r"con|prn|aux|nul|com\d|lpt\d")  # no file of Windows may be called so
+_SILENT = {".ipynb_checkpoints", "__MACOSX", ".git"}  # made by programs; no student puts work there
+
+
+@dataclass(frozen=True)
+class _LabName:
+    """A lab's name in another name.
+
+    Attributes:
+        lab: The lab.
+        name: The other name.
+        start: Where it begins there.
+        end: Where it ends.
+    """
+
+    lab: str
+    name: str
+    start: int
+    end: int
+
+    def in_file(self, path: Path) -> bool:
+        """Whether it stands in the file's own name."""
+        return self.name == path.name
+
+
+def _lab_in(name: str, labs: Sequence[str]) -> _LabName | None:
+    """Find the lab that a name holds, in full or as its number."""
+    for short in (False, True):
+        for lab in labs:
+            number = lab.partition("_")[0][3:]
+            pattern = rf"lab0*{int(number)}(?!\d)" if short and number.isdecimal() else re.escape(lab)
+            if match := re.search(rf"(?<![^\W_]){pattern}(?![^\W_])", name, re.IGNORECASE):
+                return _LabName(lab, name, match.start(), match.end())
+    return None
+
+
+def _lab_alone(name: str, labs: Sequence[str]) -> _LabName | None:
+    """Find the lab that a name is, with nothing around it."""
+    found = _lab_in(name, labs)
+    return found if found and (found.start, found.end) == (0, len(name)) else None
+
+
+def _around(stem: str, found: _LabName) -> str:
+    """Return what stands around a lab's name, without the marks of copies."""
+    before, after = stem[: found.start].strip(_AROUND), stem[found.end :]
+    after = _COPY.sub("", after)
+    if before:
+        after = _AGAIN.sub("", after)
+    return "_".join(each for each in (before, after.strip(_AROUND)) if each)
+
+
+def safe_name(student: str) -> str:
+    """Return a file name for a student: the name itself where that is plain, else one made from it.
+
+    Two students never get the same one, also where capitals do not count: a made name ends in a hyphen and a
+    hash of the student's, and a plain one has no hyphen.
+
+    Example:
+        >>> safe_name("ada"), safe_name("../Ada Lovelace")
+        ('ada', 'ada-lovelace-504198ca2b1e5af7')
+    """
+    if re.fullmatch(r"[a-z0-9_]{1,40}", student) and not _RESERVED.fullmatch(student):
+        return student
+    slug = re.sub(r"[^a-z0-9]+", "-", student.lower()).strip("-")[:40].strip("-")
+    digest = hashlib.sha256(student.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{slug or 'student'}-{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A notebook that may be a submission."""
+
+    student: str
+    lab: str
+    path: Path
+    age: int
+
+    @property
+    def rank(self) -> tuple[int, list[tuple[int, str]], bytes]:
+        """The later, the greater: by time of change, then by name with numbers as numbers."""
+        parts = re.split(r"(\d+)", self.path.stem)
+        natural = [(int(each) if each.isdecimal() and len(each) < 20 else -1, each) for each in parts]
+        return self.age, natural, os.fsencode(self.path)
+
+
+def _below(root: Path, labs: Sequence[str], ignored: list[tuple[Path, str]]) -> Iterator[_Candidate]:
+    """Find the candidates below a folder; what is none, and why, is added to `ignored`."""
+    for entry in _entries(root, ignored):
+        if not entry.is_dir(follow_symlinks=False):
+            yield from _single(Path(entry), root.absolute().name, labs, ignored)
+        elif _lab_alone(entry.name, labs):
+            yield from _in_lab_folder(Path(entry), labs, ignored)
+        else:
+            yield from _of_student(Path(entry), labs, ignored)
+
+
+def _in_lab_folder(
+    folder: Path, labs: Sequence[str], ignored: list[tuple[Path, str]]
+) -> Iterator[_Candidate]:
+    """Single files in a folder that has a lab's name."""
+    for entry in _entries(folder, ignored):
+        if entry.is_dir(follow_symlinks=False):
+            ignored.append((Path(entry), "The folder lies deeper than submissions do."))
+        else:
+            yield from _single(Path(entry), folder.name, labs, ignored)
+
+
+def _of_student(folder: Path, labs: Sequence[str], ignored: list[tuple[Path, str]]) -> Iterator[_Candidate]:
+    for entry in _entries(folder, ignored):
+        if not entry.is_dir(follow_symlinks=False):
+            yield from _candidate(Path(entry), folder.name, _lab_in(entry.name, labs), ignored)
+            continue
+        named_by_folder = _lab_in(entry.name, labs)
+        for inner in _entries(Path(entry), ignored):
+            if inner.is_dir(follow_symlinks=False):
+                ignored.append((Path(inner), "The folder lies deeper than submissions do."))
+            else:
+                found = _lab_in(inner.name, labs) or named_by_folder
+                yield from _candidate(Path(inner), folder.name, found, ignored)
+
+
+def _single(
+    path: Path, folder: str, labs: Sequence[str], ignored: list[tuple[Path, str]]
+) -> Iterator[_Candidate]:
+    """Find whether a single file is a candidate. `folder` is the name of the one that it lies in."""
+    found = _lab_in(path.name, labs)
+    by_folder = _lab_alone(folder, labs)
+    student = _around(path.stem, found) if found else path.stem.strip(_AROUND) if by_folder else ""
+    if not student and not by_folder:
+        student = folder
+    if not student and path.suffix.lower() == ".ipynb":
+        ignored.append((path, "Neither its name nor its folder says whose it is."))
+        return
+    yield from _candidate(path, student, found or by_folder, ignored)
+
+
+def _candidate(
+    path: Path, student: str, found: "_LabName | None", ignored: list[tuple[Path, str]]
+) -> Iterator[_Candidate]:
+    if path.suffix.lower() != ".ipynb":
+        if found and found.in_file(path):
+            ignored.append((path, "It is not a notebook (.ipynb)."))
+        return
+    if found is None:
+        ignored.append((path, "Neither its name nor its folder says which lab it is."))
+        return
+    try:
+        status = path.lstat()
+    except OSError as error:
+        ignored.append((path, f"It cannot be looked at: {error.strerror}."))
+        return
+    if not stat.S_ISREG(status.st_mode):
+        ignored.append((path, "It is not an ordinary file."))
+    elif status.st_size > LARGEST:
+        ignored.append((path, TOO_LARGE))
+    else:
+        yield _Candidate(student, found.lab, path, status.st_mtime_ns)
+
+
+def _entries(folder: Path, ignored: list[tuple[Path, str]]) -> list["os.DirEntry[str]"]:
+    """Return what a folder holds, by name, without links and hidden things."""
+    try:
+        with os.scandir(folder) as entries:
+            everything = sorted(entries, key=lambda entry: os.fsencode(entry.name))
+    except OSError as error:
+        ignored.append((folder, f"The folder cannot be read: {error.strerror}."))
+        return []
+    kept = []
+    for entry in everything:
+        if entry.name in _SILENT:
+            continue
+        if entry.is_symlink():
+            ignored.append((Path(entry), "It is a link; links are not followed."))
+        elif entry.name.startswith("."):
+            if entry.is_dir(follow_symlinks=False) or entry.name.lower().endswith(".ipynb"):
+                ignored.append((Path(entry), "It is hidden: its name begins with a dot."))
+        else:
+            kept.append(entry)
+    return kept
+
+
+class NoSubmissions(OnnxLabError):
+    """There is nothing to grade where submissions were said to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One notebook of one student.
+
+    Attributes:
+        student: The student's name: data, never a path.
+        lab: The lab's full name.
+        path: The notebook.
+        digest: What its content is: SHA-256 of the bytes; of "unreadable" and the reason if there are none.
+    """
+
+    student: str
+    lab: str
+    path: Path
+    digest: str
+
+
+@dataclass(frozen=True)
+class Intake:
+    """What was found.
+
+    Attributes:
+        submissions: What is graded, by student and lab.
+        ignored: What is not, with the reason, by path.
+    """
+
+    submissions: tuple[Submission, ...]
+    ignored: tuple[tuple[Path, str], ...]
+
+
+def find(root: Path, labs: Sequence[str] = LABS) -> Intake:
+    """Find the submissions in a file or below a folder.
+
+    Args:
+        root: A notebook, a folder of submissions, or nbgrader's course folder.
+        labs: The labs' full names.
+
+    Raises:
+        NoSubmissions: If the root does not exist, or is neither a file nor a folder.
+    """
+    ignored: list[tuple[Path, str]] = []
+    if os.path.isfile(root):  # noqa: PTH113 - never raises
+        if root.suffix.lower() != ".ipynb":
+            msg = f"{root} is not a notebook (.ipynb)."
+            raise NoSubmissions(msg)
+        candidates = list(_single(root, root.absolute().parent.name, labs, ignored))
+    elif os.path.isdir(root):  # noqa: PTH112 - never raises
+        inner = root / "submitted"
+        folder = inner if inner.is_dir() and not inner.is_symlink() else root
+        candidates = list(_below(folder, labs, ignored))
+    else:
+        there = os.path.lexists(root)
+        msg = f"{root} is neither a file nor a folder." if there else f"{root} is not there."
+        raise NoSubmissions(msg, "", "Name a notebook, a folder of notebooks or nbgrader's course folder.")
+    submissions = tuple(
+        Submission(each.student, each.lab, each.path, digest(each.path))
+        for each in _newest(candidates, ignored)
+    )
+    return Intake(submissions, tuple(sorted(ignored, key=lambda each: os.fsencode(each[0]))))
+
+
+def _newest(candidates: list[_Candidate], ignored: list[tuple[Path, str]]) -> list[_Candidate]:
+    best: dict[tuple[str, str], _Candidate] = {}
+    for each in sorted(candidates, key=lambda one: one.rank):
+        if older := best.get((each.student, each.lab)):
+            newer = plain(each.path.name, 100)
+            ignored.append((older.path, f"{newer} is a newer file for the same lab of the same student."))
+        best[each.student, each.lab] = each
+    return [
+        best[key] for key in sorted(best, key=lambda key: (key[0].encode("utf-8", "surrogatepass"), key[1]))
+    ]

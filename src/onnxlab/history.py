@@ -1,0 +1,217 @@
+"""What was recorded: old versions of torch with the course's snippets, and eight programs with its models.
+
+What torch 1.7.1 to 1.12.1 really did, as graphs and facts; what other programs did, as `back_ends`.
+
+Each version was run with the onnx and onnxruntime of its day (the fact `versions` names them); the
+recordings ship with the package. The exporter of those years is the one called TorchScript today.
+
+Graphs, asked for with `recorded_graph`:
+
+- `model_2_plain`, `_trace`, `_script` (also `_3_`, `_70_`): a convolution repeated 2, 3 or 70 times,
+  exported as a plain, a traced and a scripted module. Torch 1.7.1 could not export the scripted one. With
+  70, plain and traced are 70 Conv in every version and kept for 1.8.1 only.
+- `loop_nint_plain_int`, `_plain_tensor`, `_script_int`, `_script_tensor`: the trip count is an argument.
+- `if_trace`, `if_script`: a branch on the data.
+- `model_static`, `model_dynamic_0`, `model_dynamic_23` (axes as lists), `model_dynamic_0_dict`: dynamic
+  axes.
+- `no_names`, `noparams`, `kiai`: no names given, `export_params=False`, `keep_initializers_as_inputs=True`.
+- `num_int`, `num_float`, `num_tensor`: a number as the second input. `a`: the model whose `.item()` is
+  baked.
+- `isin`, `isin_tr`: `is_in_onnx_export`, and the same traced before the export.
+- `asinh_custom`: a custom Asinh. `bic11`, `bicsi`, `newinterp`: bicubic with a constant, `.item()`, input
+  scale.
+- `rshift_int32_o9`, `lshift_uint8_o11`, ...: a bit shift, its type and its opset.
+- `silu_9`, `silu_11`, `silu_None`: SiLU at an opset (None: the default).
+- `conv_bn`, `bn_conv`: folding of BatchNorm in eval mode; `_tr` in training mode, `_nf` without constant
+  folding, `_pe` with TrainingMode.PRESERVE in eval mode.
+- `mp9`, `mp11`: max pooling with indices.
+
+Facts, asked for with `recorded_fact`, have one of these shapes:
+
+- An export (`ch_loop_n2_script_with_example_outputs`, `ch_static`, `if_script`, `item`, `asinh_o9`,
+  `silu_o11`, `conv_bn_training_PRESERVE_train`, ...): `ok`, `warnings`, and either `graph` (`ir`, `opsets`,
+  `inputs`, `outputs`, `nodes`, `n_init`, `init`) or `error` (the class and the first lines).
+- `nine_cells`: "Input[i] on model_... .onnx" to "succeed (shape)" or "error class: text".
+- `shifts`: "rshift int32 opset9" to the nodes, torch's result and the runtime's.
+- `cmp`: largest absolute differences between torch and the runtime, by graph or comparison.
+- `opset_range`: opset to the opsets of the model, or the error. `default_opset` and `stable_opsets`: what
+  the exporter's source says (null where that version kept it elsewhere).
+- `versions`, `export_signature`, `symbolic_files`, `bicubic_lines`, `asinh_in_symbolic_files`: the
+  installation.
+- `item_consts`, `is_in_onnx_export_eff`, `maxpool_idx_o11_vals`, ...: measured values. `extra`: single
+  errors.
+
+`back_ends` has `measured` (year and month), `versions` (of torch and of every program) and `models`: by name,
+what the model `shows` and its `results`. A result has a `verdict`, "right", "wrong" or "refused", and what
+the program `says`: its message, or the numbers that are wrong; from ncnn also the `layers` of its converter.
+`python -m tools.back_ends` measures it again.
+
+Seven releases of ONNX Runtime, asked for with `recorded_runtime`, were given files that today's exporters
+write; tools/record_runtimes.py measures them again.
+"""
+
+import difflib
+import json
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any
+
+import onnx
+
+from onnxlab.errors import UnknownRecord
+from onnxlab.model.load import load
+
+__all__ = [
+    "RUNTIMES",
+    "VERSIONS",
+    "back_ends",
+    "keys",
+    "names",
+    "recorded_fact",
+    "recorded_graph",
+    "recorded_runtime",
+]
+
+VERSIONS = ("1.7.1", "1.8.1", "1.9.1", "1.10.2", "1.11.0", "1.12.1")
+"""The recorded torch versions, oldest first."""
+
+RUNTIMES = ("1.15.1", "1.17.3", "1.18.1", "1.20.1", "1.22.1", "1.23.2", "1.26.0")
+"""The recorded releases of ONNX Runtime, oldest first."""
+
+
+def names(version: str) -> list[str]:
+    """Return the names of the graphs recorded for a torch version.
+
+    Raises:
+        UnknownRecord: If that version was not recorded.
+
+    Example:
+        >>> [name for name in names("1.8.1") if name.startswith("model_2")]
+        ['model_2_plain', 'model_2_script', 'model_2_trace']
+    """
+    found = (entry.name for entry in _folder(version).iterdir())
+    return sorted(name.removesuffix(".onnx") for name in found if name.endswith(".onnx"))
+
+
+def recorded_graph(version: str, name: str) -> onnx.ModelProto:
+    """Return the model that a torch version wrote.
+
+    Args:
+        version: One of `VERSIONS`.
+        name: One of `names(version)`; this module's documentation says what they are.
+
+    Raises:
+        UnknownRecord: If there is no such version or graph.
+
+    Example:
+        >>> [node.op_type for node in recorded_graph("1.8.1", "model_2_script").graph.node]
+        ['Constant', 'Constant', 'Loop']
+    """
+    known = names(version)
+    if name not in known:
+        raise UnknownRecord(*_missing("graph", name, version, known))
+    return load((_folder(version) / f"{name}.onnx").read_bytes())
+
+
+def keys(version: str) -> list[str]:
+    """Return the keys of the facts recorded for a torch version.
+
+    Raises:
+        UnknownRecord: If that version was not recorded.
+
+    Example:
+        >>> "nine_cells" in keys("1.8.1")
+        True
+    """
+    return list(_facts(version))
+
+
+def recorded_fact(version: str, key: str) -> Any:  # noqa: ANN401 - JSON of any shape
+    """Return what was observed with a torch version, as plain data.
+
+    Args:
+        version: One of `VERSIONS`.
+        key: One of `keys(version)`; this module's documentation says what they are.
+
+    Raises:
+        UnknownRecord: If there is no such version or fact.
+
+    Example:
+        >>> recorded_fact("1.8.1", "nine_cells")["Input[0] on model_static.onnx"]
+        'succeed (1, 3, 8, 8)'
+        >>> recorded_fact("1.8.1", "nine_cell")
+        Traceback (most recent call last):
+        ...
+        onnxlab.errors.UnknownRecord: There is no recorded fact 'nine_cell' of torch 1.8.1.
+        Near it: nine_cells...
+        ...
+    """
+    facts = _facts(version)
+    if key not in facts:
+        raise UnknownRecord(*_missing("fact", key, version, facts))
+    return json.loads(facts[key])  # a fresh object: the caller may change it
+
+
+def back_ends() -> dict[str, Any]:
+    """Return what eight programs did with the course's models, as plain data.
+
+    A result is "right" when every output agrees with torch to 0.001, absolute and relative.
+
+    Example:
+        >>> record = back_ends()
+        >>> results = record["models"]["attention_1"]["results"]
+        >>> [program for program, result in results.items() if result["verdict"] == "right"]
+        ['ONNX Runtime', 'onnx.reference', 'OpenVINO', 'OpenCV']
+    """
+    text = files("onnxlab").joinpath("assets", "recorded", "back_ends.json").read_text(encoding="utf-8")
+    record: dict[str, Any] = json.loads(text)
+    return record
+
+
+def recorded_runtime(release: str) -> dict[str, Any]:
+    """Return what a release of ONNX Runtime made of files with newer and newer versions.
+
+    Args:
+        release: One of `RUNTIMES`.
+
+    Returns:
+        `newest_ir` and `newest_opset`: the newest that it loads. `ir_message` and `opset_message`: how it
+        refuses the next one. `files`: a file's name to "right", "wrong" or the error. `with_numpy_2`, for
+        releases before 1.19: "pip refuses", or the error of the import.
+
+    Raises:
+        UnknownRecord: If that release was not recorded.
+
+    Example:
+        >>> recorded_runtime("1.17.3")["newest_ir"], recorded_runtime("1.17.3")["newest_opset"]
+        (9, 20)
+    """
+    if release not in RUNTIMES:
+        msg = f"Nothing was recorded with ONNX Runtime {release}."
+        raise UnknownRecord(msg, then=f"The recorded releases are {', '.join(RUNTIMES)}.")
+    text = files("onnxlab").joinpath("assets", "recorded", "runtimes.json").read_text(encoding="utf-8")
+    facts: dict[str, Any] = json.loads(text)[release]
+    return facts
+
+
+@cache
+def _facts(version: str) -> dict[str, str]:
+    text = (_folder(version) / "facts.json").read_text(encoding="utf-8")
+    return {key: json.dumps(fact) for key, fact in json.loads(text).items()}
+
+
+def _folder(version: str) -> Traversable:
+    if version not in VERSIONS:
+        msg = f"Nothing was recorded with torch {version}."
+        raise UnknownRecord(msg, then=f"The recorded versions are {', '.join(VERSIONS)}.")
+    return files("onnxlab").joinpath("assets", "recorded", version)
+
+
+def _missing(kind: str, name: str, version: str, known: Iterable[str]) -> tuple[str, str, str]:
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    why = f"Near it: {', '.join(near)}." if near else ""
+    listing = "names" if kind == "graph" else "keys"
+    what = f"There is no recorded {kind} {name!r} of torch {version}."
+    return what, why, f'history.{listing}("{version}") lists what there is.'

@@ -1,0 +1,1 @@
+"""What every exercise stands on: its record, how it is produced, judged and shown, and what is kept."""

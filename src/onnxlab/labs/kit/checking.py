@@ -1,0 +1,132 @@
+"""One check of one exercise: the learner's part, then the judging part."""
+
+import tempfile
+import time
+import zlib
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from onnxlab.errors import UnknownExercise
+from onnxlab.labs.kit.case import Case, case_of
+from onnxlab.labs.kit.child_process import produce_apart
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.judging import beside
+from onnxlab.labs.kit.outcome import USABLE, Finding, Outcome, Status, Wrong
+from onnxlab.labs.kit.producing import Production
+from onnxlab.labs.kit.work import Work
+
+__all__ = ["check", "judge", "questions_seed", "refused", "unjudged"]
+
+
+def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
+    """Run both parts of a check, one after the other; the learner's code in a child process where it can.
+
+    Args:
+        exercise: The exercise.
+        answers: The learner's functions by name, all of `exercise.answers`.
+        seed: What questions and test inputs are drawn from.
+
+    Returns:
+        What came of it.
+
+    Raises:
+        UnknownExercise: If an answer is missing.
+
+    Example:
+        >>> from onnxlab.labs.kit.exercise import exercise
+        >>> found = check(exercise("asinh-symbolic")[1], {"asinh_symbolic": lambda g, x: g.op("Asinh", x)})
+        >>> found.status.value, found.points
+        ('passed', 2)
+    """
+    if missing := [name for name in exercise.answers if name not in answers]:
+        msg = f"{exercise.id} needs {', '.join(exercise.answers)}; {', '.join(missing)} was not given."
+        raise UnknownExercise(msg)
+    with tempfile.TemporaryDirectory(prefix="onnxlab-") as folder:
+        work = Work(Path(folder), questions_seed(exercise, seed))
+        production = refused(exercise, answers) or produce_apart(exercise, answers, work)
+        if production.status is not None:
+            return unjudged(exercise, production)
+        started = time.perf_counter()
+        findings = judge(exercise, work, seed)
+    status = Status.PASSED if all(finding.holds for finding in findings) else Status.INCORRECT
+    points = exercise.points if status is Status.PASSED else 0
+    seconds = production.seconds + time.perf_counter() - started
+    return Outcome(
+        exercise.id, status, points, exercise.points, findings, printed=production.printed, seconds=seconds
+    )
+
+
+def questions_seed(exercise: Exercise, seed: int) -> list[int]:
+    """Return the seed of the questions: the one thing about a run that the learner's process may know."""
+    return [seed, zlib.crc32(exercise.id.encode()), 0]
+
+
+def judge(exercise: Exercise, work: Work, seed: int) -> tuple[Finding, ...]:
+    """Judge what a learner's code made; that code is not needed, and is not run.
+
+    Args:
+        exercise: The exercise.
+        work: The folder it wrote to.
+        seed: What the test inputs are drawn from.
+    """
+    key = zlib.crc32(exercise.id.encode())
+    return tuple(
+        _finding(exercise, part, work, np.random.default_rng([seed, key, number]))
+        for number, part in enumerate(exercise.parts, 1)
+    )
+
+
+def unjudged(exercise: Exercise, production: Production) -> Outcome:
+    """Return the outcome of a production that left nothing to judge."""
+    assert production.status is not None
+    findings: tuple[Finding, ...] = ()
+    if (wrong := production.wrong) is not None:
+        # The answer itself was refused; nothing is known of the parts.
+        # Its case can be that of an exception behind it, which does not come along from another process.
+        first = replace(_refuted(USABLE, wrong), case=production.case)
+        findings = (first, *(Finding(part.title, None) for part in exercise.parts))
+    return Outcome(
+        exercise.id,
+        production.status,
+        0,
+        exercise.points,
+        findings,
+        "" if findings else production.message,
+        production.where,
+        production.printed,
+        production.seconds,
+        None if findings else production.case,
+    )
+
+
+def refused(exercise: Exercise, answers: Answers) -> Production | None:
+    """Return why answers cannot be called at all, if so."""
+    for name in exercise.answers:
+        if not callable(answers[name]):
+            kind = "None" if answers[name] is None else f"of type {type(answers[name]).__name__}"
+            wrong = Wrong(
+                f"{name} is {kind}; a function or class was expected.", "Give its name, without a call."
+            )
+            return Production(Status.INCORRECT, wrong=wrong)
+    return None
+
+
+def _finding(exercise: Exercise, part: Part, work: Work, random: np.random.Generator) -> Finding:
+    try:
+        with beside(partial(exercise.expected, work)) if exercise.expected else nullcontext():
+            part.judge(work, random)
+    except Wrong as wrong:
+        return _refuted(part.title, wrong)
+    return Finding(part.title, True)
+
+
+def _refuted(title: str, wrong: Wrong) -> Finding:
+    case = case_of(wrong)
+    if case is None and wrong.evidence is not None:
+        case = Case("", {"model": onnx.load_model_from_string(wrong.evidence.model)})
+    return Finding(title, False, wrong.message, wrong.look_at, wrong.difference, wrong.evidence, case)

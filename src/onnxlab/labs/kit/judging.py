@@ -1,0 +1,281 @@
+"""What most exercises ask of a model: that it is valid, and that its numbers are PyTorch's."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from onnx import numpy_helper, parser
+
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.outcome import Difference, Evidence, Wrong
+from onnxlab.model.distance import Array
+from onnxlab.runtime.parity import Counterexample, smallest_counterexample
+from onnxlab.runtime.refusals import short_reason
+from onnxlab.runtime.session import open_session
+
+__all__ = [
+    "LONGEST",
+    "UNLIKE",
+    "at_other_sizes",
+    "beside",
+    "difference",
+    "evidence",
+    "expected_model",
+    "require_numbers",
+    "require_valid",
+    "shown_whole",
+]
+
+LONGEST = 160
+"""Characters of one side of a counterexample."""
+
+_OF_SHAPES = r"ShapeInference|[Ss]hape|[Dd]imension"  # in an error of ONNX Runtime
+_WHOLE = 8  # elements of an input that is shown whole
+
+
+def expected_model(text: str, weights: Mapping[str, torch.Tensor] | None = None) -> bytes:
+    """Return a model written in ONNX's text form, to lay beside a learner's.
+
+    Args:
+        text: The model.
+        weights: Initializers that the text does not define.
+
+    Example:
+        >>> model = expected_model('''<ir_version: 8, opset_import: ["" : 9]>
+        ...     asinh (float[N] x) => (float[N] y) { y = Asinh(x) }''')
+        >>> onnx.load_from_string(model).graph.node[0].op_type
+        'Asinh'
+    """
+    model = parser.parse_model(text)
+    for name, values in (weights or {}).items():
+        model.graph.initializer.append(numpy_helper.from_array(values.detach().numpy(), name))
+    data: bytes = model.SerializeToString()
+    return data
+
+
+@contextmanager
+def beside(expected: Callable[[], bytes]) -> Iterator[None]:
+    """Lay a right model beside the learner's in what is found wrong inside, where there is none yet.
+
+    Args:
+        expected: Makes the right model; called only if something is wrong.
+
+    Example:
+        >>> try:
+        ...     with beside(lambda: b"a right one"):
+        ...         raise Wrong("There is no Loop.", evidence=Evidence(b"the learner's"))
+        ... except Wrong as wrong:
+        ...     wrong.evidence.expected
+        b'a right one'
+    """
+    try:
+        yield
+    except Wrong as wrong:
+        if wrong.evidence is not None and wrong.evidence.expected is None:
+            wrong.evidence = replace(wrong.evidence, expected=expected())
+        raise
+
+
+def evidence(model: onnx.ModelProto, expected: bytes | None = None, *highlight: str) -> Evidence:
+    """Return a learner's graph and the expected one."""
+    return Evidence(model.SerializeToString(), expected, highlight)
+
+
+def require_valid(model: onnx.ModelProto, expected: bytes | None = None) -> None:
+    """Require that the checker accepts a model, and that ONNX Runtime loads it.
+
+    Raises:
+        Wrong: With the reason in one line.
+    """
+    try:
+        onnx.checker.check_model(model)
+    except Exception as error:  # protobuf's errors as well as the checker's
+        msg = f"onnx.checker refuses the model: {short_reason(error)}"
+        operator, look = _operator_named(model, str(error)), ""
+        if operator is not None:
+            domain = {each.domain: each.version for each in model.opset_import}
+            look = f"What does `onnx.defs.get_schema({operator!r}, {domain.get('', 1)})` say?"
+        raise Wrong(msg, look, evidence=evidence(model, expected, *filter(None, [operator]))) from None
+    try:
+        open_session(model)
+    except Exception as error:  # the runtime raises many kinds
+        reason = short_reason(error)
+        msg = f"ONNX Runtime does not load the model: {reason}"
+        operator = _operator_named(model, reason)
+        raise Wrong(
+            msg, _load_look(reason), evidence=evidence(model, expected, *filter(None, [operator]))
+        ) from None
+
+
+def _operator_named(model: onnx.ModelProto, text: str) -> str | None:
+    """Return the operator of a model that an error speaks of, or None."""
+    nodes = [(node.op_type, node.name) for node in model.graph.node]
+    words = set(re.findall(r"[\w./]+", text))
+    named = [operator for operator, name in nodes if name and name in words]
+    return next(iter([*named, *(operator for operator, _ in nodes if operator in words)]), None)
+
+
+def _load_look(reason: str) -> str:
+    """Where to look, by the kind of reason for which a model does not load."""
+    if re.search(r"implementation|[Tt]ype", reason):
+        return "Which types does the runtime's kernel take? `atlas()` tells it for each operator."
+    if re.search(_OF_SHAPES, reason):
+        return "Which shape has each value on the way? `graph(model)` shows them."
+    if re.search(r"opset|IR version", reason):
+        return "Look at the opset and the IR version that the model is stamped with."
+    return ""
+
+
+def require_numbers(
+    reference: Callable[..., Any],
+    model: onnx.ModelProto,
+    inputs: object,
+    atol: float = 1e-5,
+    rtol: float = 1e-5,
+    *,
+    look_at: str | Mapping[str, str] = "",
+    expected: bytes | None = None,
+) -> None:
+    """Require that a model gives what PyTorch gives.
+
+    The kernels of PyTorch and of ONNX Runtime round differently, so that equal formulas differ in the last
+    digits of large values: a tolerance without `rtol` makes marks depend on the inputs that were drawn.
+
+    Args:
+        reference: What is right: a module or function of torch.
+        model: The model.
+        inputs: Sets of inputs, as for `facts.parity.compare`.
+        atol: How far apart equal values may be.
+        rtol: How much further, for each unit of PyTorch's magnitude; floating-point values only.
+        look_at: What to look at if the numbers differ; or what to look at by the kind of failure ("numbers",
+            "shape", "type", "outputs", "stop"). Kinds that are not named have a general text.
+        expected: A model to lay beside it.
+
+    Raises:
+        Wrong: With the smallest counterexample.
+    """
+    shown = evidence(model, expected)
+    looks = {"numbers": look_at} if isinstance(look_at, str) else look_at
+    try:
+        found = smallest_counterexample(reference, model, inputs, atol, rtol)
+    except Exception as error:  # a model that does not load, or whose inputs are others
+        reason = short_reason(error)
+        msg = f"The model cannot be run with these inputs: {reason}"
+        of_shapes = looks.get("stop") if re.search(_OF_SHAPES, reason) else None
+        look = of_shapes or "Compare the model's inputs with the function's arguments."
+        raise Wrong(msg, look, evidence=shown) from None
+    if found is None:
+        return
+    names = [value.name for value in model.graph.output]
+    with trying(model=model, inputs=found.inputs):
+        kind = "numbers" if found.torch is not None else _kind(found.reason)
+        msg, general = UNLIKE[kind]
+        look = looks.get(kind) or general
+        raise Wrong(msg, look, difference=difference(found, names), evidence=shown)
+
+
+UNLIKE = {
+    "numbers": ("The numbers are not PyTorch's.", ""),
+    "type": (
+        "The output's type is not PyTorch's.",
+        "Which element type has each value on the way to the output, and which node changes it?",
+    ),
+    "shape": (
+        "The output's shape is not PyTorch's.",
+        "Which shape has each value on the way? Is a size of the export's example fixed in one of them?",
+    ),
+    "outputs": (
+        "The number of outputs is not PyTorch's.",
+        "Compare the model's outputs with what is returned.",
+    ),
+    "stop": (
+        "ONNX Runtime stops while it runs the model.",
+        "Which node is it, and which shapes and types arrive there for this input?",
+    ),
+}
+"""What is wrong and where to look, by the kind of failure."""
+
+
+def at_other_sizes(look_at: str) -> dict[str, str]:
+    """Return where to look in a part that tries other sizes than the example's: a wrong shape counts."""
+    return dict.fromkeys(("numbers", "shape", "stop"), look_at)
+
+
+def _kind(reason: str) -> str:
+    """Which kind of failure it is where outputs cannot be compared element by element."""
+    if re.search(r"torch gives \w+, the runtime", reason):
+        return "type"
+    if "gives shape" in reason:
+        return "shape"
+    return "outputs" if " outputs, the runtime " in reason else "stop"
+
+
+def difference(found: Counterexample, names: Sequence[str] = ()) -> Difference:
+    """Put a counterexample into three short texts.
+
+    Small inputs are shown whole: what an element of the result depends on is not known here.
+
+    Args:
+        found: The counterexample.
+        names: The names of the outputs; without them only the element is named.
+
+    Example:
+        >>> found = Counterexample((np.array([2, -2]),), 0, (1,), -2, 0, (np.array(-2),), "")
+        >>> difference(found, ["y"])
+        Difference(given='[2, -2], from int64[2]; element 1 of y', expected='-2', got='0')
+    """
+    shapes = ", ".join(f"{array.dtype}{list(array.shape)}" for array in found.inputs)
+    whole = [shown_whole(array) for array in found.inputs]
+    if found.torch is None:
+        given = f"{', '.join(whole)}, from {shapes}" if whole and all(whole) else shapes
+        return Difference(given[:LONGEST], "the same outputs as PyTorch", found.reason[: 2 * LONGEST])
+    there = ", ".join(text or _short(part) for text, part in zip(whole, found.input_slice, strict=True))
+    sides = _number(found.torch), _number(found.runtime)
+    if sides[0] == sides[1]:  # they differ in a digit that is not shown
+        sides = str(found.torch), str(found.runtime)
+    place = _place(found, names)
+    return Difference(f"{there}, from {shapes}"[: LONGEST - len(place)] + place, *sides)
+
+
+def shown_whole(array: Array) -> str:
+    """All numbers of an array, or an empty text where they are too many to be read."""
+    if not 0 < array.size <= _WHOLE:
+        return ""
+    return _list(array.item() if array.size == 1 else array.tolist())
+
+
+def _list(values: object) -> str:
+    return f"[{', '.join(map(_list, values))}]" if isinstance(values, list) else _number(values)
+
+
+def _place(found: Counterexample, names: Sequence[str]) -> str:
+    """Which element of which output differs; nothing where there is only one."""
+    output = ""
+    if len(names) > found.output:
+        output = f" of {names[found.output]}"
+    elif found.output:
+        output = f" of output {found.output}"
+    single = all(array.size <= 1 for array in found.inputs) and len(names) < 2
+    if not found.index or single:
+        return f";{output.replace(' of ', ' ')}" if output and len(names) > 1 else ""
+    if len(found.index) == 1:
+        return f"; element {found.index[0]}{output}"
+    *front, row, column = found.index
+    before = f"[{', '.join(map(str, front))}], " if front else ""
+    return f"; {before}row {row}, column {column}{output}"
+
+
+def _short(part: object) -> str:
+    values = np.asarray(part)
+    return (
+        _number(values.item()) if values.ndim == 0 else np.array2string(values, threshold=8).replace("\n", "")
+    )
+
+
+def _number(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,193 @@
+"""What a learner has tried and passed, kept in one small file of their own.
+
+The file is for display only: nothing is graded from it. A damaged one is set aside, a missing one is empty.
+In a class, the instructor's page reads it too (`onnxlab class room`); a learner can ask to be left out there.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from filelock import FileLock
+
+from onnxlab.files import CannotWrite, write_atomically
+from onnxlab.labs.kit.exercise import Exercise, Lab, labs
+from onnxlab.labs.kit.outcome import Outcome, Status
+
+__all__ = [
+    "Standing",
+    "all_hints",
+    "is_private",
+    "next_hint",
+    "record",
+    "set_private",
+    "standings",
+    "state_file",
+]
+
+_State = dict[str, dict[str, Any]]
+
+_SHARING = "onnxlab"  # an entry beside the exercises: no exercise has this name
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a learner stands with one exercise.
+
+    Attributes:
+        lab: Its lab.
+        exercise: The exercise.
+        passed: Whether it was ever passed; it stays so.
+        attempts: How often it was checked with an answer in it.
+        last: How the last check ended; None if there was none.
+        hints: How many hints were given.
+    """
+
+    lab: Lab
+    exercise: Exercise
+    passed: bool
+    attempts: int
+    last: Status | None
+    hints: int
+
+    @property
+    def word(self) -> str:
+        """One of "passed", "tried" and "open"."""
+        return "passed" if self.passed else "tried" if self.attempts else "open"
+
+    @property
+    def points(self) -> int:
+        """The points so far."""
+        return self.exercise.points if self.passed else 0
+
+
+def state_file() -> Path:
+    """Return where the file is: in the user's folder for state, or where ONNXLAB_STATE says."""
+    given = os.environ.get("ONNXLAB_STATE")
+    return Path(given) if given else platformdirs.user_state_path("onnxlab") / "progress.json"
+
+
+def standings() -> tuple[list[Standing], str]:
+    """Return how the learner stands with every exercise, and a message if the file was damaged."""
+    state, message = _read(state_file())
+    return [_standing(state, one, each) for one in labs() for each in one.exercises], message
+
+
+def record(outcome: Outcome) -> str:
+    """Note a check's outcome; an exercise that was not attempted leaves no trace.
+
+    Of a failed check the title of the first part that does not hold is kept: a text of the exercise's own,
+    nothing that the learner wrote.
+
+    Returns:
+        A message if the file was damaged or cannot be written; the outcome itself does not depend on it.
+    """
+    if outcome.status is Status.NOT_ATTEMPTED:
+        return ""
+
+    def note(entry: dict[str, Any]) -> None:
+        now = int(time.time())
+        entry["attempts"] = _count(entry, "attempts") + 1
+        entry["last"] = str(outcome.status)
+        entry["first_at"] = _count(entry, "first_at") or now
+        entry["last_at"] = now
+        if outcome.passed and entry.get("passed") is not True:
+            entry["passed_at"] = now
+        entry["passed"] = entry.get("passed") is True or outcome.passed
+        failed = outcome.first_failure
+        entry["failing"] = failed.title if failed else ""
+
+    return _changed(outcome.exercise, note)[1]
+
+
+def set_private(private: bool) -> str:
+    """Say whether an instructor's page leaves this learner out.
+
+    Returns:
+        A message if that cannot be kept.
+    """
+    return _changed(_SHARING, lambda entry: entry.update(private=private))[1]
+
+
+def is_private() -> bool:
+    """Tell whether an instructor's page leaves this learner out."""
+    return _read(state_file())[0].get(_SHARING, {}).get("private") is True
+
+
+def next_hint(exercise: Exercise) -> tuple[int, str]:
+    """Return the number and text of the next hint; after the last one, the last one again."""
+    number = 0
+
+    def count(entry: dict[str, Any]) -> None:
+        nonlocal number
+        number = min(_count(entry, "hints") + 1, len(exercise.hints))
+        entry["hints"] = number
+
+    _changed(exercise.id, count)
+    number = number or 1  # where the state cannot be kept, every hint is the first
+    return number, exercise.hints[number - 1]
+
+
+def all_hints(exercise: Exercise) -> None:
+    """Note that a learner has seen as much as the last hint tells."""
+    _changed(exercise.id, lambda entry: entry.update(hints=len(exercise.hints)))
+
+
+def _changed(name: str, change: Callable[[dict[str, Any]], None]) -> tuple[_State, str]:
+    path = state_file()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_suffix(".lock"), timeout=5):  # two notebooks may be open at once
+            state, message = _read(path)
+            change(state.setdefault(name, {}))
+            write_atomically(path, json.dumps(state, indent=1), mode=0o600)
+            return state, message
+    except CannotWrite as error:
+        return {}, f"Progress is not kept: {error.what}"
+    except (OSError, TimeoutError) as error:  # a read-only or full disk must not keep a check from ending
+        return {}, f"Progress is not kept: {path} cannot be written ({error})."
+
+
+def _read(path: Path) -> tuple[_State, str]:
+    try:
+        state = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}, ""
+    except OSError as error:
+        return {}, f"{path} cannot be read ({error}); nothing is shown as done."
+    except (ValueError, RecursionError):
+        return {}, _set_aside(path)
+    if not isinstance(state, dict) or not all(isinstance(entry, dict) for entry in state.values()):
+        return {}, _set_aside(path)
+    return state, ""
+
+
+def _set_aside(path: Path) -> str:
+    for number in range(1, 1000):
+        aside = path.with_name(f"{path.stem}.damaged-{number}{path.suffix}")
+        if aside.exists():
+            continue
+        try:
+            path.replace(aside)
+        except OSError:
+            break
+        return f"The progress file was damaged. It is now {aside.name}; a new one begins. No work is lost."
+    return f"The progress file {path} is damaged and cannot be moved."
+
+
+def _standing(state: _State, one: Lab, each: Exercise) -> Standing:
+    entry = state.get(each.id, {})
+    last = entry.get("last")
+    known = Status(last) if last in list(Status) else None
+    passed = entry.get("passed") is True
+    return Standing(one, each, passed, _count(entry, "attempts"), known, _count(entry, "hints"))
+
+
+def _count(entry: dict[str, Any], key: str) -> int:
+    value = entry.get(key, 0)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0

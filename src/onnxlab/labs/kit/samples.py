@@ -1,0 +1,92 @@
+"""Test inputs: drawn from a seed, with the values at the edges among them."""
+
+import numpy as np
+import torch
+
+__all__ = ["every_size", "extremes", "floats", "integers", "normal", "pictures"]
+
+
+def floats(random: np.random.Generator, *shape: int, large: float = 1e30) -> torch.Tensor:
+    """Return float32 numbers of many sizes, edges included: zeros, infinities, not-a-number, the largest.
+
+    Args:
+        random: Where they are drawn from.
+        *shape: The shape; the edges fill as many elements as there are.
+        large: The largest finite magnitude.
+
+    Example:
+        >>> floats(np.random.default_rng(0), 3, 7).isnan().sum().item()
+        1
+    """
+    edges = np.array(
+        [0.0, -0.0, 1.0, -1.0, 1e-30, -1e-30, 1e4, -1e4, large, -large, np.inf, -np.inf, np.nan], np.float32
+    )
+    count = int(np.prod(shape))
+    drawn = random.normal(size=count) * 10.0 ** random.integers(-3, 4, size=count)
+    values = drawn.astype(np.float32)
+    places = random.permutation(count)[: len(edges)]
+    values[places] = edges[: len(places)]
+    return torch.from_numpy(values.reshape(shape))
+
+
+def integers(random: np.random.Generator, dtype: torch.dtype, count: int) -> torch.Tensor:
+    """Return whole numbers of a type, its edges included: smallest, largest, 0, 1, -1 and their neighbours.
+
+    Example:
+        >>> integers(np.random.default_rng(0), torch.int8, 20).min().item()
+        -128
+    """
+    limits = torch.iinfo(dtype)
+    edges = [limits.min, limits.max, 0, 1, limits.min + 1, limits.max - 1]
+    edges += [-1, -2, -5] if limits.min < 0 else [200, 128, 5]
+    drawn = random.integers(limits.min, limits.max, size=max(count - len(edges), 0), endpoint=True)
+    values = np.concatenate([np.array(edges[:count]), drawn])
+    return torch.tensor(random.permutation(values).tolist(), dtype=dtype)
+
+
+def pictures(random: np.random.Generator, *shape: int) -> torch.Tensor:
+    """Return float32 numbers between 0 and 1, as the pixels of pictures.
+
+    Example:
+        >>> tuple(pictures(np.random.default_rng(0), 1, 3, 4, 5).shape)
+        (1, 3, 4, 5)
+    """
+    return torch.from_numpy(random.random(shape, dtype=np.float32))
+
+
+def normal(random: np.random.Generator, *shape: int) -> torch.Tensor:
+    """Return float32 numbers around 0, most of them between -2 and 2.
+
+    Example:
+        >>> tuple(normal(np.random.default_rng(0), 2, 3).shape)
+        (2, 3)
+    """
+    return torch.from_numpy(random.normal(size=shape).astype(np.float32))
+
+
+def every_size(random: np.random.Generator, low: float, high: float) -> list[torch.Tensor]:
+    """Return single float32 numbers of both signs, of shape [1, 1], one for every two powers of ten.
+
+    Args:
+        random: Where they are drawn from.
+        low: The exponent of the smallest magnitude.
+        high: The exponent of the largest.
+
+    Example:
+        >>> len(every_size(np.random.default_rng(0), -4, 4))
+        4
+    """
+    exponents = np.arange(low, high, 2.0) + random.uniform(0, 2, int(np.ceil((high - low) / 2)))
+    values = random.choice([-1.0, 1.0], len(exponents)) * 10.0 ** np.minimum(exponents, high)
+    return [torch.tensor([[value]], dtype=torch.float32) for value in values]
+
+
+def extremes() -> list[torch.Tensor]:
+    """Return the float32 numbers where formulas break, of shape [1, 1]: tiny, huge, the largest; both signs.
+
+    Example:
+        >>> len(extremes())
+        6
+    """
+    sizes = (1e-8, 1e20, float(np.finfo(np.float32).max))
+    return [torch.tensor([[sign * size]]) for size in sizes for sign in (1.0, -1.0)]

@@ -1,0 +1,309 @@
+"""Exercise: a model for an older runtime, or a refusal; never other numbers."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import onnx
+from onnx import inliner, numpy_helper, parser, version_converter
+
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.comparing import opsets, require_same_interface, require_same_numbers, require_whole
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import require_type
+from onnxlab.labs.kit.judging import beside, evidence
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.work import Work
+from onnxlab.model.distance import Array
+from onnxlab.runtime.session import open_session
+
+__all__ = ["EXERCISE"]
+
+_FIRST_WITH_FUNCTIONS = 8  # the IR version that brought functions of a model's own
+
+
+@dataclass(frozen=True)
+class _Lowering:
+    number: int
+    where: str
+    model: onnx.ModelProto
+    newest_ir: int
+    newest_opset: int
+    x: Array
+    look_at: str
+    possible: bool
+
+    def tried(self) -> AbstractContextManager[None]:
+        """Name the case that is tried inside."""
+        return trying(
+            f"the case {self.where!r}",
+            model=self.model,
+            newest_ir=self.newest_ir,
+            newest_opset=self.newest_opset,
+            x=self.x,
+        )
+
+
+_RECENT = ((9, 19), (8, 17), (8, 15))  # limits of ONNX Runtime 1.15, 1.13 and 1.10
+_MISH = """ <domain: "acme", opset_import: ["" : %d]>
+Mish (x) => (y) { s = Softplus (x) t = Tanh (s) y = Mul (x, t) }"""
+_KEPT = "Was the version lower already? Then it stays: a conversion upwards can change numbers as well."
+_FUNCTION = (
+    "What is left of model.functions after the conversion? `onnx.inliner` writes a body in "
+    "place of each call."
+)
+
+# What it is about; opsets, in the file's order; IR version; limits to choose from; shape of x; the graph;
+# what to
+# look at; whether the converter does it.
+_KINDS = (
+    (
+        "Both versions are too new",
+        '"" : 20',
+        10,
+        _RECENT[1:],
+        (3,),
+        "(float[n, 3] x) => (float[n, 1] y) <int64[1] last = {1}> "
+        "{ h = MatMul (x, w) t = Tanh (h) y = ReduceMean (t, last) }",
+        "What did ReduceMean take for its axes before opset 18? A stamp alone changes no node.",
+        True,
+    ),
+    (
+        "Only the IR version is too new",
+        '"" : 15',
+        10,
+        _RECENT[:2],
+        (3,),
+        "(float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = Relu (h) }",
+        _KEPT,
+        True,
+    ),
+    (
+        "Only the opset is too new",
+        '"" : 20',
+        7,
+        _RECENT,
+        (3,),
+        "(float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = Sigmoid (h) }",
+        "Which of the two versions did the converter change?",
+        True,
+    ),
+    (
+        "Both versions are low enough; a Resize of opset 10",
+        '"" : 10',
+        5,
+        _RECENT,
+        (1, 3),
+        "(float[n, 1, 3] x) => (float[n, 1, 6] y) <float[3] by = {1, 1, 2}> "
+        '{ y = Resize <mode = "linear"> (x, by) }',
+        _KEPT,
+        True,
+    ),
+    (
+        "The first opset in the list is that of ai.onnx.ml",
+        '"ai.onnx.ml" : 3, "" : 20',
+        10,
+        _RECENT,
+        (3,),
+        "(float[n, 3] x) => (float[n, 3] y) "
+        "{ h = MatMul (x, w) y = ai.onnx.ml.Scaler <offset = [0.5, 0.25, 2.0], scale = [2.0, 3.0, 4.0]> "
+        "(h) }",
+        "model.opset_import is a list with one entry for each domain. Which entry is it that counts?",
+        True,
+    ),
+    (
+        "A function of the model's own",
+        '"" : 20, "acme" : 1',
+        10,
+        _RECENT,
+        (3,),
+        "(float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = acme.Mish (h) }" + _MISH % 20,
+        _FUNCTION,
+        True,
+    ),
+    (
+        "A function, for a runtime from before there were functions",
+        '"" : 14, "acme" : 1',
+        10,
+        ((7, 14),),
+        (3,),
+        "(float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = acme.Mish (h) }" + _MISH % 14,
+        _FUNCTION,
+        True,
+    ),
+    (
+        "A Gelu, which is new in opset 20",
+        '"" : 20',
+        10,
+        _RECENT,
+        (3,),
+        "(float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = Gelu (h) }",
+        "What does the converter raise here, and what was asked for?",
+        False,
+    ),
+    (
+        "A ReduceMean with an attribute of opset 18",
+        '"" : 18',
+        8,
+        _RECENT[1:],
+        (3,),
+        "(float[n, 3] x) => (float[n, 1] y) <int64[1] last = {1}> "
+        "{ y = ReduceMean <noop_with_empty_axes = 0> (x, last) }",
+        "Which check finds what the converter wrote here? Run it before you return.",
+        False,
+    ),
+    (
+        "A Softmax over axis 1 of three, for opset 12",
+        '"" : 13',
+        8,
+        ((7, 12),),
+        (4, 3),
+        "(float[n, 4, 3] x) => (float[n, 4, 3] y) { h = LeakyRelu (x) y = Softmax <axis = 1> (h) }",
+        "No check of the file finds this. What does x give before, and after?",
+        False,
+    ),
+)
+
+
+def _lowerings(random: np.random.Generator) -> Iterator[_Lowering]:
+    """Draw a model of each kind, its limits, and an input."""
+    for number, (where, imports, ir, limits, shape, graph, look_at, possible) in enumerate(_KINDS):
+        model = parser.parse_model(f"<ir_version: {ir}, opset_import: [{imports}]> net {graph}")
+        if "(x, w)" in graph:
+            weight = random.normal(size=(3, 3)).astype(np.float32)
+            model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+        newest_ir, newest_opset = limits[int(random.integers(len(limits)))]
+        x = random.normal(size=(2, *shape)).astype(np.float32)
+        yield _Lowering(number, where, model, newest_ir, newest_opset, x, look_at, possible)
+
+
+def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
+    """Lower each of the drawn models; where the converter cannot, note what was raised."""
+    ended: dict[int, str] = {}
+    for question in _lowerings(random):
+        given = onnx.ModelProto()
+        given.CopyFrom(question.model)
+        with question.tried():
+            try:
+                limits = question.newest_ir, question.newest_opset
+                lowered = answers["lower_for"](given, *limits, question.x.copy())
+            except NotImplementedError:
+                raise
+            except Exception as error:  # which one, the judge looks at
+                if question.possible:
+                    raise
+                ended[question.number] = (
+                    "ValueError" if isinstance(error, ValueError) else type(error).__name__
+                )
+                continue
+            require_type(lowered, onnx.ModelProto, "lower_for()")
+            work.write_model(f"lowered_{question.number}", lowered)
+            ended[question.number] = "returned"
+    work.write_json("ended", ended)
+
+
+def judge_limits(work: Work, random: np.random.Generator) -> None:
+    """Within the limits, valid, with the same inputs and outputs."""
+    for question in _lowerings(work.questions()):
+        if question.possible:
+            with question.tried(), beside(partial(_right, question)):
+                _require_lowered(work.model(f"lowered_{question.number}"), question)
+
+
+def judge_numbers(work: Work, random: np.random.Generator) -> None:
+    """What the model gave before, also for other sizes than that of x."""
+    for question in _lowerings(work.questions()):
+        if question.possible:
+            with question.tried(), beside(partial(_right, question)):
+                lowered = work.model(f"lowered_{question.number}")
+                _require_lowered(lowered, question)
+                _require_numbers(lowered, question, random)
+
+
+def judge_refusals(work: Work, random: np.random.Generator) -> None:
+    """What the converter cannot do, or does wrong, ends with a ValueError, or is mended."""
+    ended = work.json("ended")
+    for question in _lowerings(work.questions()):
+        if question.possible:
+            continue
+        got = ended.get(str(question.number)) if isinstance(ended, dict) else None
+        if got == "ValueError":
+            continue
+        with question.tried():
+            if got == "returned":
+                lowered = work.model(f"lowered_{question.number}")
+                _require_lowered(lowered, question)
+                _require_numbers(lowered, question, random)
+                continue
+            given = f"opset {max(opsets(question.model))}, for a runtime up to {question.newest_opset}"
+            difference = Difference(given, "ValueError, or a model with the same numbers", f"{got}"[:80])
+            msg = f"{question.where}: this has to end with a ValueError."
+            raise Wrong(msg, question.look_at, difference=difference)
+
+
+def _require_lowered(model: onnx.ModelProto, question: _Lowering) -> None:
+    for what, limit, got in (
+        ("IR version", question.newest_ir, model.ir_version),
+        ("opset", question.newest_opset, max(opsets(model), default=None)),
+    ):
+        if got is None or got > limit:
+            difference = Difference(f"a runtime that knows {what} {limit}", f"at most {limit}", str(got))
+            msg = f"{question.where}: the {what} of the result is {got}, and {limit} is the newest allowed."
+            look = "The converter never lowers the IR version: that number is yours to set."
+            raise Wrong(
+                msg,
+                look if what == "IR version" else question.look_at,
+                difference=difference,
+                evidence=evidence(model),
+            )
+    if model.functions and model.ir_version < _FIRST_WITH_FUNCTIONS:
+        msg = f"{question.where}: the result says IR version {model.ir_version} and has functions."
+        look = f"IR version {_FIRST_WITH_FUNCTIONS} brought functions; `onnx.inliner` does without."
+        raise Wrong(msg, look, evidence=evidence(model))
+    require_whole(model, question.where, question.look_at)
+    require_same_interface(model, question.model, question.where)
+
+
+def _require_numbers(model: onnx.ModelProto, question: _Lowering, random: np.random.Generator) -> None:
+    before = open_session(question.model)
+    for rows in (1, 2, int(random.integers(3, 9))):  # the first is small enough to be shown whole
+        feeds = {"x": random.normal(size=(rows, *question.x.shape[1:])).astype(np.float32)}
+        require_same_numbers(model, feeds, before.run(None, feeds), question.where, question.look_at)
+
+
+def _right(question: _Lowering) -> bytes:
+    """A right answer for what the converter can do."""
+    model = inliner.inline_local_functions(question.model)
+    if max(opsets(model)) > question.newest_opset:
+        model = version_converter.convert_version(model, question.newest_opset)
+    model.ir_version = min(model.ir_version, question.newest_ir)
+    data: bytes = model.SerializeToString()
+    return data
+
+
+EXERCISE = Exercise(
+    order=1,
+    id="lower-for",
+    title="Lower a model for an older runtime, or refuse",
+    points=4,
+    answers=("lower_for",),
+    produce=produce,
+    parts=(
+        Part("valid, and within the limits", judge_limits),
+        Part("the numbers are as before, at every size", judge_numbers),
+        Part("what cannot be lowered is refused", judge_refusals),
+    ),
+    hints=(
+        "Four steps: what is too new is converted, the IR version is set, the result is checked, and its "
+        "numbers are compared with those of the model that you were given.",
+        "`version_converter.convert_version(model, opset)` drops the functions of a model: call "
+        "`onnx.inliner.inline_local_functions(model)` before. The opset is that of the entry in opset_import "
+        'whose domain is "". `run(model, x)` before and after shows what no checker finds.',
+        "Keep `expected = run(model, x)`. Inline; convert only if the opset is greater than newest_opset; "
+        "`model.ir_version = min(model.ir_version, newest_ir)`; "
+        "`onnx.checker.check_model(model, full_check=True)`; compare `run(model, x)` with np.allclose. Put "
+        "all of it into `try`, and turn every exception into a ValueError.",
+    ),
+)

@@ -1,0 +1,223 @@
+"""Exercise: one file out of several, without its author's notes, with a stamp of its own."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import Message  # type: ignore[import-untyped]  # it has no types
+from onnx import numpy_helper, parser
+
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.comparing import opsets, require_same_interface, require_same_numbers, require_whole
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.judging import beside, evidence
+from onnxlab.labs.kit.outcome import RETURN, Difference, Wrong
+from onnxlab.labs.kit.work import Work
+from onnxlab.model.load import strip_origins
+from onnxlab.runtime.session import open_session
+
+__all__ = ["EXERCISE"]
+
+_NOTES = ("metadata_props", "doc_string")
+_HEAD = """<ir_version: 10, opset_import: ["" : 20, "acme" : 1]>
+net (float[n, 3] x) => (float[n, 3] y) {
+    h = MatMul (x, w)
+    k = Tanh (h)
+"""
+# What it is about, the rest of the graph, and whether every weight has a file of its own.
+_KINDS = (
+    ("All weights in one second file", "y = Add (k, b) }", False),
+    ("A file for each weight", "y = Add (k, b) }", True),
+    (
+        "An If whose branches have weights, and a function",
+        """total = ReduceSum <keepdims = 0> (k)
+        positive = Greater (total, zero)
+        y = If (positive) <
+            then_branch = a () => (float[n, 3] p) { p = Mul (k, b) },
+            else_branch = c () => (float[n, 3] q) {
+                v = Constant <value = float[3] {1, 2, 3}> ()
+                q = acme.Twice (k, v)
+            }>
+    }
+    <domain: "acme", opset_import: ["" : 20]> Twice (u, v) => (r) { d = Add (u, u) r = Mul (d, v) }""",
+        False,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class _Upload:
+    number: int
+    where: str
+    model: onnx.ModelProto
+    files: dict[str, bytes]
+    notes: dict[str, str]
+
+    def tried(self) -> AbstractContextManager[None]:
+        """Name the case that is tried inside."""
+        return trying(f"the case {self.where!r}", files=self.files, notes=self.notes)
+
+
+def _uploads(random: np.random.Generator) -> Iterator[_Upload]:
+    """Draw a model of each kind, full of notes, and the files that it is kept in."""
+    for number, (where, rest, apart) in enumerate(_KINDS):
+        model = parser.parse_model(_HEAD + rest)
+        for name, shape in (("w", (3, 3)), ("b", (3,)), ("zero", ())):
+            if name == "zero" and "zero" not in rest:
+                continue
+            values = random.normal(size=shape) if shape else np.zeros(())
+            model.graph.initializer.append(numpy_helper.from_array(values.astype(np.float32), name))
+        model = onnx.shape_inference.infer_shapes(model)
+        annotated = onnx.ModelProto()
+        annotated.CopyFrom(model)
+        author, place = (_word(random) for _ in "ab")
+        _annotate(annotated, f'File "/home/{author}/{place}/network.py", line 12, in forward')
+        notes = {"version": f"{random.integers(1, 9)}.{random.integers(0, 20)}", _word(random): _word(random)}
+        yield _Upload(number, where, model, _saved(annotated, apart), notes)
+
+
+def _word(random: np.random.Generator) -> str:
+    return "".join(map(str, random.choice(list("abcdefghkmnprstuvw"), 7)))
+
+
+def _annotate(message: Message, note: str) -> None:
+    """Write a note wherever the format has room for one, as exporters, tools and people do."""
+    for field, content in message.ListFields():
+        if field.message_type is not None and field.name not in _NOTES:
+            for part in content if field.is_repeated else [content]:
+                _annotate(part, note)
+    if "metadata_props" in message.DESCRIPTOR.fields_by_name:
+        message.metadata_props.add(key="pkg.torch.onnx.stack_trace", value=note)
+    if "doc_string" in message.DESCRIPTOR.fields_by_name:
+        message.doc_string = note
+
+
+def _saved(model: onnx.ModelProto, apart: bool) -> dict[str, bytes]:
+    """Return the files of a model whose weights lie outside, by name."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        onnx.save(
+            model,
+            folder / "net.onnx",
+            save_as_external_data=True,
+            all_tensors_to_one_file=not apart,
+            location=None if apart else "net.onnx.data",
+            size_threshold=0,
+            convert_attribute=True,
+        )
+        return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
+    """Ask for one file of each upload."""
+    for upload in _uploads(random):
+        with upload.tried():
+            data = answers["one_file"](dict(upload.files), dict(upload.notes))
+            if not isinstance(data, bytes):
+                msg = f"one_file() returned {type(data).__name__}; bytes were expected."
+                raise Wrong(msg, RETURN if data is None else "`model.SerializeToString()` gives them.")
+            work.write_file(f"one_{upload.number}", data)
+
+
+def judge_whole(work: Work, random: np.random.Generator) -> None:
+    """One file that opens anywhere and computes what the files did."""
+    for upload in _uploads(work.questions()):
+        with upload.tried(), beside(partial(_right, upload)):
+            model = work.model(f"one_{upload.number}")
+            require_whole(model, upload.where)
+            require_same_interface(model, upload.model, upload.where)
+            before = open_session(upload.model)
+            for rows in (1, 2, int(random.integers(3, 9))):  # the first is small enough to be shown whole
+                feeds = {"x": random.normal(size=(rows, 3)).astype(np.float32)}
+                look = "Which weights did you read, and from which of the files?"
+                require_same_numbers(model, feeds, before.run(None, feeds), upload.where, look)
+            for what, wanted, got in (
+                ("IR version", upload.model.ir_version, model.ir_version),
+                ("opset", max(opsets(upload.model)), max(opsets(model), default=None)),
+            ):
+                if wanted != got:
+                    msg = f"{upload.where}: the {what} was {wanted}, and is {got} now."
+                    raise Wrong(msg, "Nobody asked for another version.", evidence=evidence(model))
+
+
+def judge_notes(work: Work, random: np.random.Generator) -> None:
+    """Nothing of what was noted is left, anywhere."""
+    for upload in _uploads(work.questions()):
+        model = work.model(f"one_{upload.number}")
+        left = [place for place, text in _notes(model) if "/home/" in text]
+        if left:
+            note = next(text for _, text in _notes(model) if "/home/" in text)
+            difference = Difference(left[0], "no note", note[:120])
+            msg = f"{upload.where}: {len(left)} notes of the author are left."
+            look = "Notes can stand in every message of the format that has a metadata_props or a doc_string."
+            with upload.tried(), beside(partial(_right, upload)):
+                raise Wrong(msg, look, difference=difference, evidence=evidence(model))
+
+
+def judge_stamp(work: Work, random: np.random.Generator) -> None:
+    """What the runtime reads from the file is what was asked for."""
+    for upload in _uploads(work.questions()):
+        model = work.model(f"one_{upload.number}")
+        with upload.tried(), beside(partial(_right, upload)):
+            require_whole(model, upload.where)
+            got = {each.key: each.value for each in model.metadata_props}
+            if got != upload.notes:
+                difference = Difference("model.metadata_props", str(upload.notes), str(got)[:160])
+                msg = f"{upload.where}: the file does not say what it was to be stamped with."
+                look = "What came last: the stamp, or the clearing? `onnx.helper.set_model_props` stamps."
+                raise Wrong(msg, look, difference=difference, evidence=evidence(model))
+
+
+def _notes(message: Message, place: str = "model") -> Iterator[tuple[str, str]]:
+    """Find all texts of notes, and where they stand."""
+    for field, content in message.ListFields():
+        where = f"{place}.{field.name}"
+        if field.name == "doc_string":
+            yield where, content
+        elif field.name == "metadata_props":
+            yield from ((where, f"{each.key}: {each.value}") for each in content)
+        elif field.message_type is not None:
+            parts = content if field.is_repeated else [content]
+            for number, part in enumerate(parts):
+                yield from _notes(part, f"{where}[{number}]" if field.is_repeated else where)
+
+
+def _right(upload: _Upload) -> bytes:
+    """A right answer: the model as it was before it was annotated and written."""
+    model = onnx.ModelProto()
+    model.CopyFrom(upload.model)
+    strip_origins(model)
+    onnx.helper.set_model_props(model, upload.notes)
+    data: bytes = model.SerializeToString()
+    return data
+
+
+EXERCISE = Exercise(
+    order=2,
+    id="one-file",
+    title="Make one clean, stamped file",
+    points=5,
+    answers=("one_file",),
+    produce=produce,
+    parts=(
+        Part("one file, valid, with the numbers of the given ones", judge_whole),
+        Part("no note of its author is left", judge_notes),
+        Part("the stamp is in it, and nothing else", judge_stamp),
+    ),
+    hints=(
+        "Three jobs, in this order: read all files, clear the notes, stamp. "
+        "`ClearMetadataAndDocStringPass` clears most notes, not all of them.",
+        "Write the files into a `tempfile.TemporaryDirectory()` and `onnx.load` the model there: that reads "
+        "the weights, too. For the notes, walk through the whole message: `message.ListFields()` gives "
+        "pairs of a field and its content.",
+        "def clear(message): message.ClearField(name) for each of 'metadata_props' and 'doc_string' that is "
+        "in `message.DESCRIPTOR.fields_by_name`; then for field, content in message.ListFields(), if "
+        "`field.message_type` is not None, clear(content), or each part of it if `field.is_repeated`. "
+        "Then `onnx.helper.set_model_props(model, notes)` and `model.SerializeToString()`.",
+    ),
+)

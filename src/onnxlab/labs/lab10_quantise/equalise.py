@@ -1,0 +1,327 @@
+"""Exercise: cross-layer equalisation where it is legal, so that one huge channel leaves the others steps."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.comparing import (
+    require_no_new_operators,
+    require_same_interface,
+    require_same_numbers,
+    require_whole,
+)
+from onnxlab.labs.kit.drawing import Sketch
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import require_type
+from onnxlab.labs.kit.judging import beside, evidence
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.work import Work
+from onnxlab.labs.lab10_quantise.int8 import apart, in_int8
+from onnxlab.model.distance import Array
+from onnxlab.runtime.session import open_session
+
+__all__ = ["EXERCISE"]
+
+_CHANNELS = 4
+_ALLOWED = 0.2  # of the model's numbers; an equalised one loses 0.02 to 0.09, one that is not nearly all
+_THROUGH = ("Relu", "LeakyRelu")  # f(k * x) = k * f(x) for every k above 0
+
+
+@dataclass(frozen=True)
+class _Question:
+    number: int
+    where: str
+    model: onnx.ModelProto
+    huge: bool
+    look_at: str
+
+    def tried(self) -> AbstractContextManager[None]:
+        """Name the case that is tried inside."""
+        return trying(f"the case {self.where!r}", model=self.model)
+
+
+def _conv(s: Sketch, x: str, weight: Array, *, bias: bool = True, name: str = "", group: int = 1) -> str:
+    """Add a Conv, with a weight by its values or by the name of one that is there."""
+    name = name or s.weight(weight)
+    more = [s.weight(_filled(s, weight))] if bias else []
+    return s.add("Conv", x, name, *more, kernel_shape=[3, 3], pads=[1] * 4, group=group)
+
+
+def _filled(s: Sketch, weight: Array) -> Array:
+    """Draw a bias as large as the weights of its channel."""
+    bias: Array = 0.3 * s.normal(len(weight)) * np.abs(weight).max((1, 2, 3))
+    return bias
+
+
+def _weights(s: Sketch, count: int, *, group: int = 1) -> list[Array]:
+    """Draw the weights of a chain of Convs; between two of them one channel is huge."""
+    shape = (_CHANNELS, _CHANNELS, 3, 3)
+    weights = [s.normal(*shape) * np.sqrt(2 / (9 * _CHANNELS)) for _ in range(count)]
+    for first, second in pairwise(weights):
+        channel, factor = int(s.random.integers(_CHANNELS)), float(s.random.uniform(300, 3000))
+        first[channel] *= factor
+        second[:, channel] /= factor
+    if group > 1:  # of the last one: each output reads only the channels of its own group
+        last, width = weights[-1], _CHANNELS // group
+        weights[-1] = np.stack([row[o // width * width :][:width] for o, row in enumerate(last)])
+    return weights
+
+
+def _pair(s: Sketch, x: str, between: str = "Relu", bias: bool = True) -> list[str]:
+    first, second = _weights(s, 2)
+    return [_conv(s, s.add(between, _conv(s, x, first, bias=bias)), second)]
+
+
+def _chain(s: Sketch, x: str) -> list[str]:
+    value = x
+    for number, weight in enumerate(_weights(s, 3)):
+        value = _conv(s, s.add("Relu", value) if number else value, weight)
+    return [value]
+
+
+def _groups(s: Sketch, x: str) -> list[str]:
+    first, second = _weights(s, 2, group=2)
+    return [_conv(s, s.add("Relu", _conv(s, x, first)), second, group=2)]
+
+
+def _dead(s: Sketch, x: str) -> list[str]:
+    first, second = _weights(s, 2)
+    smallest = int(np.abs(first).max((1, 2, 3)).argmin())
+    first[smallest] = 0  # a channel that training has switched off; its bias is 0 as well
+    return [_conv(s, s.add("Relu", _conv(s, x, first)), second)]
+
+
+def _shared(s: Sketch, x: str) -> list[str]:
+    first, second = _weights(s, 2)
+    name = s.weight(first)
+    one = _conv(s, s.add("Relu", _conv(s, x, first, name=name)), second)
+    return [one, _conv(s, x, first, name=name, bias=False)]
+
+
+def _plain(s: Sketch, x: str) -> tuple[str, Array]:
+    """A Conv with nothing huge about it, and weights for the next."""
+    first, second = (0.3 * s.normal(_CHANNELS, _CHANNELS, 3, 3) for _ in "ab")
+    first[0] *= 3
+    return _conv(s, x, first), second
+
+
+def _sigmoid(s: Sketch, x: str) -> list[str]:
+    conv, second = _plain(s, x)
+    return [_conv(s, s.add("Sigmoid", conv), second)]
+
+
+def _read_twice(s: Sketch, x: str) -> list[str]:
+    conv, second = _plain(s, x)
+    value = s.add("Relu", conv)
+    return [s.add("Add", _conv(s, value, second), value)]
+
+
+def _also_an_output(s: Sketch, x: str) -> list[str]:
+    conv, second = _plain(s, x)
+    value = s.add("Relu", conv)
+    return [_conv(s, value, second), value]
+
+
+_READERS = "Who else reads the value between the two, and what would that reader get?"
+# What it is about, how it is drawn (names of the outputs), whether a channel is huge, what to look at.
+_KINDS: tuple[tuple[str, Callable[[Sketch, str], list[str]], bool, str], ...] = (
+    (
+        "Two Convs, a Relu between them",
+        _pair,
+        True,
+        "By what is each channel multiplied, and by what divided?",
+    ),
+    (
+        "Three Convs, a huge channel behind each of the first two",
+        _chain,
+        True,
+        "The Conv in the middle is the second of one pair and the first of the next.",
+    ),
+    (
+        "The first Conv has no bias",
+        partial(_pair, bias=False),
+        True,
+        "How many inputs has a Conv without a bias?",
+    ),
+    ("A LeakyRelu between them", partial(_pair, between="LeakyRelu"), True, "What is LeakyRelu of k * x?"),
+    (
+        "The second Conv has two groups",
+        _groups,
+        True,
+        "The second axis of its weights counts the channels of one group. Which group reads channel c?",
+    ),
+    (
+        "A channel whose weights are all zero",
+        _dead,
+        True,
+        "What is the largest weight of that channel, and its root?",
+    ),
+    (
+        "Another Conv reads the first one's weights",
+        _shared,
+        True,
+        "How many nodes read the initializer that you change?",
+    ),
+    ("A Sigmoid between them", _sigmoid, False, "Is sigmoid(k * x) the same as k * sigmoid(x)?"),
+    ("An Add reads the Relu as well", _read_twice, False, _READERS),
+    ("The Relu makes an output of the graph", _also_an_output, False, _READERS),
+)
+
+
+def _questions(random: np.random.Generator) -> list[_Question]:
+    """Draw a model of each kind."""
+    questions = []
+    for number, (where, draw, huge, look_at) in enumerate(_KINDS):
+        sketch, shape = Sketch(random), ("n", _CHANNELS, "h", "w")
+        x = sketch.name()
+        model = sketch.model({x: shape}, dict.fromkeys(draw(sketch, x), shape))
+        questions.append(_Question(number, where, model, huge, look_at))
+    return questions
+
+
+def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
+    """Equalise each of the drawn models."""
+    for question in _questions(random):
+        given = onnx.ModelProto()
+        given.CopyFrom(question.model)
+        with question.tried():
+            equal = answers["equalise"](given)
+            require_type(equal, onnx.ModelProto, "equalise()")
+            work.write_model(f"equal_{question.number}", equal)
+
+
+def judge_whole(work: Work, random: np.random.Generator) -> None:
+    """Valid, with the same inputs, outputs and nodes."""
+    for question in _questions(work.questions()):
+        with question.tried(), beside(partial(_equalised, question.model)):
+            _equal(work, question)
+
+
+def judge_float(work: Work, random: np.random.Generator) -> None:
+    """In float32 nothing has changed."""
+    for question in _questions(work.questions()):
+        before, name = open_session(question.model), question.model.graph.input[0].name
+        for sides in ((2, 1), (4, 5)):  # the first is small enough to be shown whole
+            feeds = {name: random.normal(size=(1, _CHANNELS, *sides)).astype(np.float32)}
+            with question.tried(), beside(partial(_equalised, question.model)):
+                equal, right = _equal(work, question), before.run(None, feeds)
+                require_same_numbers(equal, feeds, right, question.where, question.look_at)
+
+
+def judge_int8(work: Work, random: np.random.Generator) -> None:
+    """In 8 bits the numbers are nearly those of float32."""
+    for question in _questions(work.questions()):
+        if not question.huge:
+            continue
+        name = question.model.graph.input[0].name
+        measured, x = (random.normal(size=(12, _CHANNELS, 6, 6)).astype(np.float32) for _ in "ab")
+        right = open_session(question.model).run(None, {name: x})[0]
+        with question.tried(), beside(partial(_equalised, question.model)):
+            equal = _equal(work, question)
+            try:
+                got = in_int8(equal, {name: measured}, {name: x})[0]
+            except Exception as error:  # the runtime and its tool raise many kinds
+                msg = f"{question.where}: the result cannot be quantised: {str(error)[:200]}"
+                raise Wrong(msg, question.look_at, evidence=evidence(equal)) from None
+            if got.shape != right.shape:
+                msg = f"{question.where}: the result's output has another shape."
+                raise Wrong(msg, question.look_at, evidence=evidence(equal))
+            lost = apart(right, got)
+            if not lost <= _ALLOWED:
+                worst = tuple(map(int, np.unravel_index(np.abs(right - got).argmax(), right.shape)))
+                place = f"quantised, for x of shape {list(x.shape)}; output at {list(worst)}"
+                difference = Difference(place, f"{right[worst]:.4g}", f"{got[worst]:.4g}")
+                msg = (
+                    f"{question.where}: in 8 bits the numbers are off by {lost:.0%}; "
+                    f"at most {_ALLOWED:.0%} is allowed."
+                )
+                raise Wrong(msg, question.look_at, difference=difference, evidence=evidence(equal))
+
+
+def _equal(work: Work, question: _Question) -> onnx.ModelProto:
+    """Return a learner's model, if it is one with the nodes and the interface asked for."""
+    equal = work.model(f"equal_{question.number}")
+    require_whole(equal, question.where)
+    require_same_interface(equal, question.model, question.where)
+    require_no_new_operators(equal, question.model, question.where)
+    return equal
+
+
+def _equalised(model: onnx.ModelProto) -> bytes:
+    """A right answer: each channel's largest weights on both sides become equal."""
+    equal = onnx.ModelProto()
+    equal.CopyFrom(model)
+    graph = equal.graph
+    weights = {each.name: numpy_helper.to_array(each).astype(np.float64) for each in graph.initializer}
+    makers = {node.output[0]: node for node in graph.node}
+    read = [each.name for each in graph.output] + [name for node in graph.node for name in node.input]
+
+    def replace(node: onnx.NodeProto, place: int, values: Array) -> None:
+        node.input[place] = f"{node.output[0]}_equal_{place}"
+        weights[node.input[place]] = values
+
+    for second in [node for node in graph.node if node.op_type == "Conv"]:
+        between = makers.get(second.input[0], second)
+        first = makers.get(between.input[0], second)
+        single = read.count(second.input[0]) == read.count(between.input[0]) == 1
+        if between.op_type not in _THROUGH or first.op_type != "Conv" or not single:
+            continue
+        before, after = weights[first.input[1]], weights[second.input[1]]
+        groups = len(before) // after.shape[1]
+        by_group = after.reshape(groups, -1, *after.shape[1:])
+        largest = np.abs(before).max((1, 2, 3)), np.abs(by_group).max((1, 3, 4)).reshape(-1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.sqrt(largest[1] / largest[0])
+        factor[~np.isfinite(factor) | (factor == 0)] = 1
+        replace(first, 1, before * factor[:, None, None, None])
+        if len(first.input) > 2:
+            replace(first, 2, weights[first.input[2]] * factor)
+        replace(second, 1, (by_group / factor.reshape(groups, 1, -1, 1, 1)).reshape(after.shape))
+    used = {name for node in graph.node for name in node.input}
+    del graph.initializer[:]
+    graph.initializer.extend(
+        numpy_helper.from_array(values.astype(np.float32), name)
+        for name, values in weights.items()
+        if name in used
+    )
+    data: bytes = equal.SerializeToString()
+    return data
+
+
+EXERCISE = Exercise(
+    order=2,
+    id="equalise",
+    title="Equalise two layers, so that 8 bits are enough",
+    points=5,
+    answers=("equalise",),
+    produce=produce,
+    parts=(
+        Part("a valid model with the same inputs, outputs and nodes", judge_whole),
+        Part("in float32 the numbers are as before", judge_float),
+        Part("in 8 bits the numbers are nearly those of float32", judge_int8),
+    ),
+    hints=(
+        "relu(k * x) = k * relu(x) for k above 0: what one Conv multiplies, the next one can divide. It is "
+        "legal where "
+        "nobody else sees the values between the two.",
+        "For each channel c of the first Conv, with a the largest of its weights and b the largest weight "
+        "with which "
+        "the second reads it: the factor sqrt(b / a) makes both equal. Weights and bias of the first are "
+        "multiplied, "
+        "the second's weights for c divided. Where a or b is 0, the factor is 1. Give both Convs new "
+        "initializers.",
+        "For a second Conv with groups, `after.reshape(groups, -1, *after.shape[1:])` has the axes group, "
+        "output in "
+        "the group, input in the group, row, column; groups is `len(before) // after.shape[1]`. Its "
+        "largest by "
+        "channel: `np.abs(...).max((1, 3, 4)).reshape(-1)`; the factors for it: `factor.reshape(groups, 1, "
+        "-1, 1, 1)`.",
+    ),
+)

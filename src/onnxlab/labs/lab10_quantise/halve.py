@@ -1,0 +1,311 @@
+"""Exercise: a model in float16, but for the nodes that float16 breaks."""
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.comparing import require_same_interface, require_whole
+from onnxlab.labs.kit.drawing import Sketch
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import require_type
+from onnxlab.labs.kit.judging import beside, evidence, shown_whole
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.work import Work
+from onnxlab.model.distance import Array
+from onnxlab.model.nodes import walk
+from onnxlab.runtime.divergence import intermediates
+from onnxlab.runtime.session import open_session
+
+__all__ = ["EXERCISE"]
+
+_WIDTH = 4
+_FLOAT, _FLOAT16 = int(TensorProto.FLOAT), int(TensorProto.FLOAT16)
+_LARGEST, _SMALLEST = 65504.0, 6e-8  # what float16 holds
+_TOLERANCE = 0.03  # of the largest number; float16 itself loses less than 0.005 here
+
+
+@dataclass(frozen=True)
+class _Question:
+    number: int
+    where: str
+    model: onnx.ModelProto
+    x: Array
+    sizes: tuple[float, float, bool]
+    look_at: str
+
+    @property
+    def name(self) -> str:
+        """The model's input."""
+        name: str = self.model.graph.input[0].name
+        return name
+
+    def tried(self) -> AbstractContextManager[None]:
+        """Name the case that is tried inside."""
+        return trying(f"the case {self.where!r}", model=self.model, x=self.x)
+
+
+def _inputs(random: np.random.Generator, rows: int, low: float, high: float, signed: bool) -> Array:
+    x = random.uniform(low, high, size=(rows, _WIDTH))
+    return (x * random.choice([-1, 1], size=x.shape) if signed else x).astype(np.float32)
+
+
+def _matmul(s: Sketch, x: str, factor: float = 1.0) -> str:
+    return s.add("MatMul", x, s.weight(factor * 0.6 * s.normal(_WIDTH, _WIDTH)))
+
+
+def _harmless(s: Sketch, x: str) -> str:
+    return _matmul(s, s.add("Tanh", _matmul(s, x)))
+
+
+def _mean_of_squares(s: Sketch, x: str) -> str:
+    axis = s.weight(np.array([1]))
+    mean = s.add("ReduceMean", s.add("Mul", x, x), axis, keepdims=1)
+    return _matmul(s, s.add("Tanh", s.add("Div", x, s.add("Sqrt", mean))))
+
+
+def _large_input(s: Sketch, x: str) -> str:
+    return _matmul(s, s.add("Sin", s.add("Mul", x, s.weight(np.array(1e-5)))))
+
+
+def _sum_of_exp(s: Sketch, x: str) -> str:
+    axis = s.weight(np.array([1]))
+    total = s.add("ReduceSum", s.add("Exp", x), axis, keepdims=1)
+    return s.add("Sin", s.add("Sub", x, s.add("Log", total)))
+
+
+def _small_epsilon(s: Sketch, x: str) -> str:
+    positive = s.add("Relu", x)  # often 0
+    return _matmul(s, s.add("Div", positive, s.add("Add", positive, s.weight(np.array(1e-9)))))
+
+
+def _small_weights(s: Sketch, x: str) -> str:
+    small = _matmul(s, s.add("Tanh", x), 1e-9)
+    return _matmul(s, s.add("Cos", s.add("Mul", small, s.weight(np.array(1e9)))))
+
+
+# What it is about, how it is drawn, from where to where its inputs go and whether both signs are among
+# them, and
+# what to look at.
+_KINDS: tuple[tuple[str, Callable[[Sketch, str], str], tuple[float, float, bool], str], ...] = (
+    ("A mean of squares", _mean_of_squares, (400, 700, True), "How large are the squares, and their mean?"),
+    (
+        "Nothing that float16 breaks",
+        _harmless,
+        (0.5, 2, True),
+        "Which values does float16 not hold? Here there is none.",
+    ),
+    (
+        "Large inputs, made smaller by the first node",
+        _large_input,
+        (1e5, 2e5, True),
+        "How large is the input itself?",
+    ),
+    ("A sum of exponentials", _sum_of_exp, (12, 13.5, False), "How large is exp(12)?"),
+    (
+        "An epsilon of 1e-9",
+        _small_epsilon,
+        (0.5, 3, True),
+        "What is 1e-9 in float16, and what is left of a division by it? Look at constants, and at small "
+        "values.",
+    ),
+    (
+        "Weights of 1e-9",
+        _small_weights,
+        (0.5, 2, True),
+        "What becomes of these weights in float16? They are inputs of a node, too.",
+    ),
+)
+
+
+def _questions(random: np.random.Generator) -> list[_Question]:
+    """Draw a model of each kind, and an input for it."""
+    questions = []
+    for number, (where, draw, sizes, look_at) in enumerate(_KINDS):
+        sketch, shape = Sketch(random), ("n", _WIDTH)
+        x = sketch.name()
+        model = sketch.model({x: shape}, {draw(sketch, x): shape})
+        questions.append(_Question(number, where, model, _inputs(random, 8, *sizes), sizes, look_at))
+    return questions
+
+
+def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
+    """Halve each of the drawn models."""
+    for question in _questions(random):
+        given = onnx.ModelProto()
+        given.CopyFrom(question.model)
+        with question.tried():
+            half = answers["halve"](given, question.x.copy())
+            require_type(half, onnx.ModelProto, "halve()")
+            work.write_model(f"half_{question.number}", half)
+
+
+def judge_whole(work: Work, random: np.random.Generator) -> None:
+    """Valid, with the same inputs and outputs, in float32."""
+    for question in _questions(work.questions()):
+        with question.tried(), beside(partial(_right, question)):
+            _half(work, question)
+
+
+def judge_numbers(work: Work, random: np.random.Generator) -> None:
+    """Right where float16 is really computed: in onnx.reference, not in ONNX Runtime on a CPU."""
+    for question in _questions(work.questions()):
+        with question.tried(), beside(partial(_right, question)):
+            half = _half(work, question)
+            for rows in (2, 20):  # the first is small enough to be shown whole
+                _require_numbers(half, question, _inputs(random, rows, *question.sizes))
+
+
+def judge_halved(work: Work, random: np.random.Generator) -> None:
+    """No other node stays in float32."""
+    for question in _questions(work.questions()):
+        with question.tried(), beside(partial(_right, question)):
+            half = _half(work, question)
+            names = _broken(question)
+            allowed = Counter(node.op_type for node in question.model.graph.node if node.name in names)
+            needless = _in_float32(half) - allowed
+            if needless:
+                said = ", ".join(f"{count} x {name}" for name, count in needless.items())
+                expected = ", ".join(allowed) or "no node"
+                difference = Difference("nodes that compute in float32", expected, f"{said} more")
+                msg = f"{question.where}: {said} could compute in float16."
+                look = "Which of its inputs and outputs does float16 not hold?"
+                shown = evidence(half, None, *needless)
+                raise Wrong(msg, look, difference=difference, evidence=shown)
+
+
+def _half(work: Work, question: _Question) -> onnx.ModelProto:
+    """Return a learner's model, if it is one with the interface asked for."""
+    half = work.model(f"half_{question.number}")
+    require_whole(half, question.where, "Do all inputs of each node have one type? A Cast changes it.")
+    require_same_interface(half, question.model, question.where)
+    new = {node.op for node in walk(half)} - {node.op for node in walk(question.model)} - {"Cast"}
+    if new or half.functions:
+        msg = f"{question.where}: the result has nodes of another kind: {', '.join(new) or 'a function'}."
+        raise Wrong(msg, "A Cast is all that has to be added.", evidence=evidence(half, None, *new))
+    kinds = {value.type.tensor_type.elem_type for value in (*half.graph.input, *half.graph.output)}
+    if kinds != {_FLOAT}:
+        msg = f"{question.where}: an input or output is not float32 any more."
+        raise Wrong(msg, "Callers give and expect float32: cast inside.", evidence=evidence(half))
+    return half
+
+
+def _require_numbers(half: onnx.ModelProto, question: _Question, x: Array) -> None:
+    (right,) = open_session(question.model).run(None, {question.name: x})
+    try:
+        with np.errstate(all="ignore"):  # an overflow is what is looked for
+            got = np.asarray(next(iter(ReferenceEvaluator(half).run(None, {question.name: x}))))
+    except Exception as error:  # it raises many kinds
+        msg = f"{question.where}: onnx.reference does not run the result: {str(error)[:200]}"
+        raise Wrong(msg, question.look_at, evidence=evidence(half)) from None
+    given = f"x = {shown_whole(x)}" if shown_whole(x) else f"x of shape {list(x.shape)}"
+    if got.shape != right.shape:
+        difference = Difference(given, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
+    else:
+        near = np.abs(got - right) <= _TOLERANCE * (1 + np.abs(right).max())
+        if near.all():
+            return
+        place = tuple(map(int, np.argwhere(~near)[0]))
+        difference = Difference(f"{given}; at {list(place)}", f"{right[place]:.4g}", f"{got[place]:.4g}")
+    msg = f"{question.where}: where float16 is really computed, the numbers are wrong."
+    raise Wrong(msg, question.look_at, difference=difference, evidence=evidence(half))
+
+
+def _in_float32(model: onnx.ModelProto) -> Counter[str]:
+    """Count the nodes that do not compute in float16, by operator; a Cast computes nothing."""
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    other = {
+        value.name
+        for value in (*graph.value_info, *graph.output)
+        if value.type.tensor_type.elem_type != _FLOAT16
+    }
+    return Counter(node.op_type for node in graph.node if node.op_type != "Cast" and other & set(node.output))
+
+
+def _broken(question: _Question) -> set[str]:
+    """Name the nodes that read or make a number that float16 does not hold."""
+    graph = question.model.graph
+    values = {question.name: question.x, **intermediates(question.model, question.x)}
+    values |= {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+
+    def held(name: str) -> bool:
+        sizes = np.abs(values[name][values[name] != 0])
+        return bool(np.all((sizes <= _LARGEST) & (sizes >= _SMALLEST)))
+
+    return {node.name for node in graph.node if not all(map(held, (*node.input, *node.output)))}
+
+
+def _right(question: _Question) -> bytes:
+    """A right answer."""
+    data: bytes = _to_float16(question.model, _broken(question)).SerializeToString()
+    return data
+
+
+def _to_float16(model: onnx.ModelProto, keep: Collection[str]) -> onnx.ModelProto:
+    """Return a copy that computes in float16, but for the nodes named; its interface stays float32."""
+    half = onnx.ModelProto()
+    half.CopyFrom(model)
+    graph = half.graph
+    nodes, weights = list(graph.node), {each.name: each for each in graph.initializer}
+    kinds: dict[str, int] = dict.fromkeys((value.name for value in graph.input), _FLOAT)
+    outputs = {value.name for value in graph.output}
+    del graph.node[:], graph.initializer[:]
+
+    def in_type(name: str, kind: int) -> str:
+        if name not in weights and kinds[name] == kind:
+            return name
+        typed = f"{name}_as_{kind}"
+        if typed not in kinds and name in weights:
+            array = numpy_helper.to_array(weights[name])
+            if array.dtype == np.float32:
+                array = array.astype(helper.tensor_dtype_to_np_dtype(kind))
+            graph.initializer.append(numpy_helper.from_array(array, typed))
+        elif typed not in kinds:
+            graph.node.append(helper.make_node("Cast", [name], [typed], to=kind))
+        kinds[typed] = kind
+        return typed
+
+    for node in nodes:
+        kind = _FLOAT if node.name in keep else _FLOAT16
+        ends = [name for name in node.output if name in outputs and kind == _FLOAT16]
+        node.input[:] = [in_type(name, kind) for name in node.input]
+        node.output[:] = [f"{name}_half" if name in ends else name for name in node.output]
+        graph.node.append(node)
+        kinds |= dict.fromkeys(node.output, kind) | dict.fromkeys(ends, _FLOAT)
+        for name in ends:
+            graph.node.append(helper.make_node("Cast", [f"{name}_half"], [name], to=_FLOAT))
+    return half
+
+
+EXERCISE = Exercise(
+    order=3,
+    id="halve",
+    title="Compute in float16, but for what float16 breaks",
+    points=4,
+    answers=("halve",),
+    produce=produce,
+    parts=(
+        Part("a valid model with the same inputs and outputs", judge_whole),
+        Part("right where float16 is really computed", judge_numbers),
+        Part("only what float16 breaks stays in float32", judge_halved),
+    ),
+    hints=(
+        "The float32 model shows what float16 will break: make every value an output, run it with x, and "
+        "look for "
+        "numbers beyond 65504, or below 6e-8 and not 0.",
+        "A node breaks if one of its outputs or inputs breaks. Inputs are the model's own input and the "
+        "weights, too. "
+        "`to_float16(model, keep)` does the rest.",
+        "With `values` a dict of all arrays by name (x, the initializers, the outputs of all nodes) and "
+        "`held = lambda a: np.all((a == 0) | ((abs(a) <= 65504) & (abs(a) >= 6e-8)))`: keep the names of "
+        "the nodes "
+        "for which not all of `held(values[name])` for name in `[*node.input, *node.output]` are true.",
+    ),
+)

@@ -1,0 +1,226 @@
+"""Exercise: calibration with what a network really gets, behind a pipeline that prepares its pictures."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import onnx
+from onnx import parser
+from onnxruntime.quantization import CalibrationDataReader  # type: ignore[import-untyped]  # ships no types
+
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.drawing import Sketch
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import require_type
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.work import Work
+from onnxlab.labs.lab10_quantise.int8 import apart, in_int8
+from onnxlab.model.distance import Array
+from onnxlab.runtime.session import open_session
+
+__all__ = ["EXERCISE"]
+
+_MOST_BATCHES = 500
+_ALLOWED = 0.1  # of the network's numbers; a right calibration loses 0.02 to 0.06
+_PREPARE = """<ir_version: 10, opset_import: ["" : 20]>
+prepare (uint8[h, w, 3] photo) => (float[1, 3, h, w] ready)
+<int64[1] front = {0}, int64[3] backwards = {2, 1, 0}, float[3] mean = {%s}, float[3] spread = {%s}> {
+    f = Cast <to = 1> (photo)
+    %s
+    t = Transpose <perm = [2, 0, 1]> (d)
+    ready = Unsqueeze (t, front)
+}"""
+_CENTRED = "s = Sub (f, mean) d = Div (s, spread)"
+# What it is about, how the pixels are prepared, mean and spread of the three colours, and what to look at.
+_KINDS = (
+    (
+        "Pixels less their mean, by their spread",
+        _CENTRED,
+        ("110, 120, 130", "50, 45, 40"),
+        "Compare the smallest and the largest number of your batches with those that the pipeline makes.",
+    ),
+    (
+        "Pixels as they are, from 0 to 255",
+        _CENTRED,
+        ("0, 0, 0", "1, 1, 1"),
+        "The pipeline is another one here. Do your batches come from it?",
+    ),
+    (
+        "Blue before red",
+        "g = Gather <axis = 2> (f, backwards) s = Sub (g, mean) d = Div (s, spread)",
+        ("160, 100, 30", "30, 40, 30"),
+        "Which colour does the network get first, and which do your batches have there?",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class _Question:
+    number: int
+    where: str
+    pipeline: onnx.ModelProto
+    network: onnx.ModelProto
+    pictures: list[Array]
+    look_at: str
+
+    @property
+    def name(self) -> str:
+        """The network's input."""
+        name: str = self.network.graph.input[0].name
+        return name
+
+    def tried(self) -> AbstractContextManager[None]:
+        """Name the case that is tried inside."""
+        return trying(
+            f"the case {self.where!r}",
+            pipeline=self.pipeline,
+            network=self.network,
+            pictures=self.pictures,
+        )
+
+    def prepared(self, pictures: list[Array]) -> Array:
+        """Return what the network gets for some pictures, in one batch."""
+        session = open_session(self.pipeline)
+        return np.concatenate([session.run(None, {"photo": picture})[0] for picture in pictures])
+
+
+def _questions(random: np.random.Generator) -> Iterator[_Question]:
+    """Draw a pipeline, a network and a day's pictures of each kind."""
+    for number, (where, steps, numbers, look_at) in enumerate(_KINDS):
+        pipeline = parser.parse_model(_PREPARE % (*numbers, steps))
+        yield _Question(number, where, pipeline, _network(random), _pictures(random, 30), look_at)
+
+
+def _network(random: np.random.Generator) -> onnx.ModelProto:
+    """Draw three Convs, whose values keep their size from one to the next."""
+    sketch, channels = Sketch(random), (3, 8, 8, 4)
+    x = value = sketch.name()
+    for place, (before, after) in enumerate(pairwise(channels)):
+        weight = sketch.weight(sketch.normal(after, before, 3, 3) * np.sqrt(2 / (9 * before)))
+        bias = sketch.weight(0.1 * sketch.normal(after))
+        value = sketch.add("Relu", value) if place else value
+        value = sketch.add("Conv", value, weight, bias, kernel_shape=[3, 3], pads=[1] * 4)
+    return sketch.model({x: ("n", 3, "h", "w")}, {value: ("n", 4, "h", "w")})
+
+
+def _pictures(random: np.random.Generator, count: int) -> list[Array]:
+    """Draw a day's pictures: dark ones in the morning, bright ones behind them; more red than blue."""
+    light = np.sort(random.uniform(0.1, 1.0, size=count))
+    return [
+        (each * random.uniform([60, 30, 0], [255, 200, 70], size=(8, 8, 3))).astype(np.uint8)
+        for each in light
+    ]
+
+
+def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
+    """Read the learner's reader to its end, and keep what it gave."""
+    for question in _questions(random):
+        with question.tried():
+            models = []
+            for model in (question.pipeline, question.network):
+                models.append(onnx.ModelProto())  # a copy: an answer may change what it is given
+                models[-1].CopyFrom(model)
+            pictures = [picture.copy() for picture in question.pictures]
+            reader = answers["PipelineReader"](*models, pictures)
+            require_type(reader, CalibrationDataReader, "PipelineReader()")
+            names, arrays = _drained(reader)
+            work.write_json(f"names_{question.number}", names)
+            work.write_array(f"batches_{question.number}", arrays)
+
+
+def _drained(reader: CalibrationDataReader) -> tuple[list[str], Array]:
+    """Return the names in all batches, and all batches as one."""
+    names: set[str] = set()
+    arrays: list[Array] = []
+    for _ in range(_MOST_BATCHES):
+        batch = reader.get_next()
+        if batch is None:
+            break
+        require_type(batch, dict, "get_next()")
+        names |= {str(name) for name in batch}
+        arrays += [np.asarray(array) for array in batch.values()]
+    else:
+        msg = (
+            f"get_next() still gives batches after {_MOST_BATCHES}; quantize_static would never "
+            f"come to an end."
+        )
+        raise Wrong(msg, "At the end of the pictures, get_next() returns None.")
+    if not arrays:
+        msg = "The first get_next() returned None: there is nothing to calibrate with."
+        raise Wrong(msg, "quantize_static would say `No data is collected`.")
+    if len({(array.shape[1:], array.dtype) for array in arrays}) > 1 or not arrays[0].ndim:
+        msg = f"The batches are not of one kind: {arrays[0].dtype}{list(arrays[0].shape)} and others."
+        raise Wrong(msg, "Each batch has four axes, and the same type.")
+    return sorted(names), np.concatenate(arrays)
+
+
+def judge_batches(work: Work, random: np.random.Generator) -> None:
+    """Batches that the network takes."""
+    for question in _questions(work.questions()):
+        with question.tried():
+            _batch(work, question)
+
+
+def judge_numbers(work: Work, random: np.random.Generator) -> None:
+    """In 8 bits the network gives nearly what it gives in float32."""
+    for question in _questions(work.questions()):
+        with question.tried():
+            batch = _batch(work, question)
+            x = question.prepared(_pictures(random, 12))
+            (right,) = open_session(question.network).run(None, {question.name: x})
+            try:
+                (got,) = in_int8(question.network, {question.name: batch}, {question.name: x})
+            except Exception as error:  # the runtime and its tool raise many kinds
+                msg = f"{question.where}: quantize_static fails with these batches: {str(error)[:200]}"
+                raise Wrong(msg, question.look_at) from None
+            lost = apart(right, got)
+            if not lost <= _ALLOWED:
+                sides = [f"from {array.min():.3g} to {array.max():.3g}" for array in (x, batch)]
+                difference = Difference("what the network gets, and what your batches hold", *sides)
+                msg = (
+                    f"{question.where}: calibrated with your batches, the int8 network's numbers are off by "
+                    f"{lost:.0%}; at most {_ALLOWED:.0%} is allowed."
+                )
+                look = question.look_at
+                if abs(batch.min() - x.min()) < 0.1 and batch.max() < 0.8 * x.max():
+                    look = "The pictures are of a whole day. Which of them did you use?"
+                raise Wrong(msg, look, difference=difference)
+
+
+def _batch(work: Work, question: _Question) -> Array:
+    """Return a reader's batches as one, if the network takes it."""
+    names, batch = work.json(f"names_{question.number}"), work.array(f"batches_{question.number}")
+    if names != [question.name]:
+        difference = Difference("names in the batches", question.name, str(names)[:80])
+        msg = f"{question.where}: the batches are not named as the network's input."
+        raise Wrong(msg, "What is `network.graph.input[0].name`?", difference=difference)
+    wanted = "float32[n, 3, h, w]"
+    if batch.dtype != np.float32 or batch.ndim != 4 or batch.shape[1] != 3 or not batch.size:
+        difference = Difference("all batches together", wanted, f"{batch.dtype}{list(batch.shape)}")
+        msg = f"{question.where}: the network does not take such a batch."
+        raise Wrong(msg, "What does the pipeline give? Compare type and shape.", difference=difference)
+    return batch
+
+
+EXERCISE = Exercise(
+    order=1,
+    id="pipeline-reader",
+    title="Calibrate with what the network really gets",
+    points=4,
+    answers=("PipelineReader",),
+    produce=produce,
+    parts=(
+        Part("a reader whose batches the network takes", judge_batches),
+        Part("in 8 bits the numbers are nearly those of float32", judge_numbers),
+    ),
+    hints=(
+        "Nobody says how the pictures are prepared, and nobody has to: the pipeline is there. Run it.",
+        "`run(pipeline, picture)` gives a list with one array, which is a batch of one. get_next() returns "
+        "`{name: array}` with the name of the network's input, and None when there is no picture left.",
+        "In __init__: `self.name = network.graph.input[0].name` and "
+        "`self.batches = iter([run(pipeline, picture)[0] for picture in pictures])`. In get_next: "
+        "`batch = next(self.batches, None)`; return None if it is None, else `{self.name: batch}`.",
+    ),
+)

@@ -1,0 +1,179 @@
+"""What this machine has: packages, beside what the course was tested with, and a C++ compiler."""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+__all__ = ["PACKAGES", "Installed", "Toolchain", "advice", "cpp_toolchain", "environment", "pinned_versions"]
+
+PACKAGES = ("torch", "onnx", "onnxruntime", "onnxscript", "onnx-ir", "numpy", "netron")
+"""The packages whose versions decide what the course's cells print and show."""
+
+_PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;#\\]+)")
+
+
+@dataclass(frozen=True)
+class Installed:
+    """One package.
+
+    Attributes:
+        name: Its name.
+        installed: The installed version, or None.
+        tested: The version the course was tested with, or None where that is not known.
+    """
+
+    name: str
+    installed: str | None
+    tested: str | None
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether the two are the same release; None where the tested one is not known.
+
+        A build tag is no difference: 2.13.0+cpu is 2.13.0.
+        """
+        if self.tested is None:
+            return None
+        return self.installed is not None and _release(self.installed) == _release(self.tested)
+
+
+def environment(folder: Path | None = None) -> list[Installed]:
+    """Return the packages that decide the course's outputs.
+
+    Args:
+        folder: Where to look for requirements.txt; by default beside the package, then in the working
+            directory and the folders above it.
+
+    Example:
+        >>> [package.name for package in environment()][:3]
+        ['torch', 'onnx', 'onnxruntime']
+    """
+    tested = pinned_versions(folder)
+    return [Installed(name, _installed(name), tested.get(_key(name))) for name in PACKAGES]
+
+
+def advice(packages: Iterable[Installed]) -> str:
+    """Say in a sentence or two whether the outputs will be those of the course, and what to do if not.
+
+    Example:
+        >>> advice([Installed("torch", "2.13.0+cpu", "2.13.0")])
+        'The installed packages are those the course was tested with.'
+        >>> advice([Installed("torch", "2.15.0", "2.13.0")])
+        'torch is 2.15.0, tested was 2.13.0. Outputs may differ; to get the tested set, run: \
+pip install -r requirements.txt'
+    """
+    packages = list(packages)
+    if any(package.tested is None for package in packages):
+        unknown = ", ".join(package.name for package in packages if package.tested is None)
+        return (
+            f"The tested version of {unknown} is not known: no requirements.txt of the course names it. "
+            "Start in the folder of the course to compare."
+        )
+    different = [package for package in packages if not package.agrees]
+    if not different:
+        return "The installed packages are those the course was tested with."
+    listing = ", ".join(
+        f"{p.name} is {p.installed or 'not installed'}, tested was {p.tested}" for p in different
+    )
+    return f"{listing}. Outputs may differ; to get the tested set, run: pip install -r requirements.txt"
+
+
+def pinned_versions(folder: Path | None = None) -> dict[str, str]:
+    """Return the versions pinned in the course's requirements.txt, by package; empty if there is none.
+
+    Example:
+        >>> pinned_versions(Path("no such folder"))
+        {}
+    """
+    file = _requirements(folder)
+    if file is None:
+        return {}
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return {_key(found[1]): found[2] for line in lines if (found := _PIN.match(line.strip()))}
+
+
+def _requirements(folder: Path | None) -> Path | None:
+    if folder is not None:
+        candidates = [folder]
+    else:
+        package = Path(__file__).resolve().parents[2]  # the repository, when installed with pip install -e
+        here = Path.cwd()
+        candidates = [package, here, *here.parents]
+    for candidate in candidates:
+        file = candidate / "requirements.txt"
+        # Any project may have a requirements.txt; the course's stands beside its package.
+        if file.is_file() and (folder is not None or (candidate / "src" / "onnxlab").is_dir()):
+            return file
+    return None
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _release(text: str) -> str:
+    return text.partition("+")[0]
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """The programs that `torch.utils.cpp_extension` calls.
+
+    Attributes:
+        compiler: Path of the C++ compiler, or None.
+        ninja: Path of ninja, or None.
+    """
+
+    compiler: str | None
+    ninja: str | None
+
+    @property
+    def ready(self) -> bool:
+        """Whether an operator can be built."""
+        return self.compiler is not None and self.ninja is not None
+
+    @property
+    def missing(self) -> str:
+        """What is missing and how to get it; empty if nothing is.
+
+        Example:
+            >>> Toolchain(compiler="c++", ninja=None).missing
+            'ninja (pip install ninja)'
+        """
+        wanted = {
+            "a C++ compiler (g++, clang or Visual Studio's cl)": self.compiler,
+            "ninja (pip install ninja)": self.ninja,
+        }
+        return " and ".join(name for name, found in wanted.items() if found is None)
+
+    @property
+    def path(self) -> str:
+        """A search path on which the programs are found, for `os.environ["PATH"]`."""
+        folders = [str(Path(program).parent) for program in (self.compiler, self.ninja) if program]
+        known = os.environ.get("PATH", "").split(os.pathsep)
+        return os.pathsep.join([*known, *(folder for folder in folders if folder not in known)])
+
+
+def cpp_toolchain() -> Toolchain:
+    """Look for a compiler and for ninja; ninja also beside the running Python, where pip puts it.
+
+    Example:
+        >>> tools = cpp_toolchain()
+        >>> tools.ready == (tools.missing == "")
+        True
+    """
+    compiler = os.environ.get("CXX") or ("cl" if sys.platform == "win32" else "c++")
+    beside_python = os.pathsep.join([os.environ.get("PATH", ""), str(Path(sys.executable).parent)])
+    return Toolchain(shutil.which(compiler), shutil.which("ninja", path=beside_python))

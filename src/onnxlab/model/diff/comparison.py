@@ -1,0 +1,284 @@
+"""What differs between two models in structure and numbers; not what things are called."""
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, zip_longest
+from typing import TypeAlias
+
+import onnx
+
+from onnxlab.model.diff.changes import Change, NodeChange, feeder_changes, node_changes
+from onnxlab.model.diff.matching import Matching, match
+from onnxlab.model.diff.scope import Scope, Token
+from onnxlab.model.load import ModelLike, load
+from onnxlab.model.nodes import GraphNode, function_name, subgraphs
+from onnxlab.model.values import Value, declared
+
+__all__ = ["GraphDiff", "diff"]
+
+_Slots: TypeAlias = list[tuple[Value | None, Value | None]]
+"""Inputs, or outputs, of two models side by side; None where one model has no counterpart."""
+
+_LINES = 20  # of the text; a long list helps nobody
+
+
+@dataclass(frozen=True)
+class GraphDiff:
+    """How two models differ. It is false when they do not, whatever their nodes and values are called.
+
+    A removed or added node stands for all that is in its subgraphs.
+
+    Attributes:
+        removed: Nodes of the first model without a counterpart.
+        added: Nodes of the second model without a counterpart.
+        changed: Nodes with a counterpart that is not the same.
+        same: Pairs of paths of nodes that are the same.
+        inputs: Changes of the declared inputs.
+        outputs: Changes of the declared outputs, and of what feeds them.
+        opsets: Changes of the imported operator sets.
+        functions: Model-local functions that only one model has, or whose outputs are fed by something else.
+        renamed: Inputs and outputs that have another name.
+    """
+
+    removed: tuple[GraphNode, ...] = ()
+    added: tuple[GraphNode, ...] = ()
+    changed: tuple[NodeChange, ...] = ()
+    same: tuple[tuple[str, str], ...] = ()
+    inputs: tuple[Change, ...] = ()
+    outputs: tuple[Change, ...] = ()
+    opsets: tuple[Change, ...] = ()
+    functions: tuple[Change, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+
+    def __bool__(self) -> bool:
+        nodes = self.removed or self.added or self.changed
+        return bool(nodes or self.inputs or self.outputs or self.opsets or self.functions)
+
+    @property
+    def before(self) -> dict[str, str]:
+        """The first model's nodes by path: "same", "changed" or "removed"."""
+        return (
+            {path: "same" for path, _ in self.same}
+            | {change.before.path: "changed" for change in self.changed}
+            | {node.path: "removed" for node in self.removed}
+        )
+
+    @property
+    def after(self) -> dict[str, str]:
+        """The second model's nodes by path: "same", "changed" or "added"."""
+        return (
+            {path: "same" for _, path in self.same}
+            | {change.after.path: "changed" for change in self.changed}
+            | {node.path: "added" for node in self.added}
+        )
+
+    def __str__(self) -> str:
+        lines = [str(change) for change in self.opsets + self.inputs + self.outputs + self.functions]
+        lines += _runs("-", self.removed) + _runs("+", self.added)
+        lines += [str(change) for change in self.changed]
+        lines = lines or ["No difference."]
+        if self.renamed:
+            lines.append("renamed: " + ", ".join(f"{old} -> {new}" for old, new in self.renamed))
+        if len(lines) > _LINES:
+            lines[_LINES:] = [f"... and {len(lines) - _LINES} more"]
+        return "\n".join(lines)
+
+
+def _runs(sign: str, nodes: Sequence[GraphNode]) -> list[str]:
+    """One line a node, or one for four and more of one operator in a row."""
+    lines: list[str] = []
+    for _, run in groupby(nodes, key=lambda node: (node.op, node.scope)):
+        alike = list(run)
+        if len(alike) > 3:
+            lines.append(f"{sign} {len(alike)} x {alike[0].op}: {alike[0].label} ... {alike[-1].label}")
+        else:
+            lines += [f"{sign} {node}" for node in alike]
+    return lines
+
+
+def diff(a: ModelLike, b: ModelLike) -> GraphDiff:
+    """Say how two models differ.
+
+    Args:
+        a: The first model.
+        b: The second.
+
+    Returns:
+        The difference; false, and "No difference." as text, where there is none.
+
+    Example:
+        >>> from onnxlab.history import recorded_graph
+        >>> static = recorded_graph("1.8.1", "model_static")
+        >>> print(diff(static, recorded_graph("1.8.1", "model_dynamic_0_dict")))
+        input in float32[1, 3, 10, 10] -> float32[batch, 3, 10, 10]
+        output out float32[1, 3, 8, 8] -> float32[batch, 3, 8, 8]
+        >>> diff(static, static).before
+        {'0': 'same'}
+    """
+    first, second = load(a), load(b)
+    inputs = _slots(declared(first.graph.input), declared(second.graph.input))
+    outputs = _slots(declared(first.graph.output), declared(second.graph.output))
+    found = _Findings()
+    matching = found.compare(
+        _outermost(first).inner(first.graph, "", _numbered("input", (ours for ours, _ in inputs))),
+        _outermost(second).inner(second.graph, "", _numbered("input", (theirs for _, theirs in inputs))),
+    )
+    return GraphDiff(
+        functions=tuple(found.compare_functions(first, second)),
+        removed=tuple(found.removed),
+        added=tuple(found.added),
+        changed=tuple(found.changed),
+        same=tuple(found.same),
+        inputs=tuple(_type_changes("input", inputs)),
+        outputs=(*_type_changes("output", outputs), *_rewired(outputs, matching)),
+        opsets=tuple(_opset_changes(first, second)),
+        renamed=tuple((a.name, b.name) for a, b in inputs + outputs if a and b and a.name != b.name),
+    )
+
+
+def _rewired(outputs: _Slots, matching: Matching) -> Iterator[Change]:
+    for ours, theirs in outputs:
+        if ours and theirs:
+            yield from feeder_changes("output", theirs.name, ours.name, theirs.name, matching)
+
+
+# The graphs, those inside nodes and functions included
+
+
+class _Findings:
+    """What was found so far, in all the graphs of two models.
+
+    Attributes:
+        removed: Nodes of the first model without a counterpart.
+        added: Nodes of the second model without a counterpart.
+        changed: Nodes with a counterpart that is not the same.
+        same: Pairs of paths of nodes that are the same.
+    """
+
+    def __init__(self) -> None:
+        self.removed: list[GraphNode] = []
+        self.added: list[GraphNode] = []
+        self.changed: list[NodeChange] = []
+        self.same: list[tuple[str, str]] = []
+
+    def compare(self, a: Scope, b: Scope) -> Matching:
+        """Compare two scopes and the graphs inside their nodes."""
+        matching = match(a, b)
+        partners = {ours.path: theirs.path for ours, theirs in matching.pairs}
+        matched = set(partners.values())
+        self.removed += [node for node in a.nodes if node.path not in partners]
+        self.added += [node for node in b.nodes if node.path not in matched]
+        for ours, theirs in matching.pairs:
+            position = len(self.changed)  # a node is listed before the nodes inside it
+            changes = [
+                *node_changes(ours, theirs, matching),
+                *self._compare_subgraphs(ours, theirs, matching),
+            ]
+            if changes:
+                self.changed.insert(position, NodeChange(ours, theirs, tuple(changes)))
+            else:
+                self.same.append((ours.path, theirs.path))
+        return matching
+
+    def _compare_subgraphs(self, ours: GraphNode, theirs: GraphNode, outer: Matching) -> Iterator[Change]:
+        mine, other = dict(subgraphs(ours.proto)), dict(subgraphs(theirs.proto))
+        for label in sorted(mine.keys() ^ other.keys()):
+            yield _presence("subgraph", label, mine, other)
+        for label in sorted(mine.keys() & other.keys()):
+            a, b = mine[label], other[label]
+            key, before = f"{ours.path}/{label}", self._differences()
+            inner = self.compare(
+                outer.before.inner(a, key, _numbered(key, declared(a.input))),
+                outer.after.inner(b, f"{theirs.path}/{label}", _numbered(key, declared(b.input))),
+            )
+            yield from _outputs(label, [v.name for v in a.output], [v.name for v in b.output], inner)
+            if self._differences() != before:
+                yield Change("subgraph", label)
+
+    def compare_functions(self, first: onnx.ModelProto, second: onnx.ModelProto) -> Iterator[Change]:
+        """Compare the functions of one name, and yield what cannot be said of a node."""
+        mine, other = ({function_name(f): f for f in model.functions} for model in (first, second))
+        for name in sorted(mine.keys() ^ other.keys()):
+            yield _presence("function", name, mine, other)
+        for name in sorted(mine.keys() & other.keys()):
+            a, b = mine[name], other[name]
+            matching = self.compare(
+                _outermost(a).inner(a, name, {value: (name, i) for i, value in enumerate(a.input)}),
+                _outermost(b).inner(b, name, {value: (name, i) for i, value in enumerate(b.input)}),
+            )
+            yield from _outputs(f"of {name}", a.output, b.output, matching)
+
+    def _differences(self) -> int:
+        return len(self.removed) + len(self.added) + len(self.changed)
+
+
+def _outermost(owner: onnx.ModelProto | onnx.FunctionProto) -> Scope:
+    """Return the empty scope around the graph of a model or the nodes of a function."""
+    opsets = {opset.domain: opset.version for opset in owner.opset_import}
+    return Scope([], {}, opsets=opsets)
+
+
+def _numbered(kind: str, values: Iterable[Value | None]) -> dict[str, Token]:
+    """Name values by their places, so that two graphs agree on them whatever they are called."""
+    return {value.name: (kind, i) for i, value in enumerate(values) if value}
+
+
+def _presence(kind: str, name: str, before: Container[str], after: Container[str]) -> Change:
+    return Change(kind, name, "present" if name in before else None, "present" if name in after else None)
+
+
+def _outputs(label: str, ours: Sequence[str], theirs: Sequence[str], matching: Matching) -> Iterator[Change]:
+    for i, (mine, other) in enumerate(zip_longest(ours, theirs, fillvalue="")):
+        yield from feeder_changes("output", f"{label}[{i}]", mine, other, matching)
+
+
+# What is seen from outside: inputs, outputs, operator sets
+
+
+def _slots(ours: Sequence[Value], theirs: Sequence[Value]) -> _Slots:
+    """Pair inputs, or outputs: by name if the names are the same, else by position if there are as many.
+
+    Example:
+        >>> x, y = Value("x", "int64", ()), Value("y", "int64", ())
+        >>> [(a.name, b.name) for a, b in _slots([x, y], [y, x])]
+        [('x', 'x'), ('y', 'y')]
+        >>> len(_slots([x], [y])), len(_slots([x], [x, y]))
+        (1, 2)
+    """
+    names, others = {value.name for value in ours}, {value.name: value for value in theirs}
+    if names != others.keys() and len(ours) == len(theirs):
+        return list(zip(ours, theirs, strict=True))
+    by_name: _Slots = [(value, others.get(value.name)) for value in ours]
+    return by_name + [(None, value) for value in theirs if value.name not in names]
+
+
+def _type_changes(kind: str, pairs: _Slots) -> Iterator[Change]:
+    """Compare the types and shapes of inputs, or outputs.
+
+    Example:
+        >>> pairs = _slots([Value("x", "int64", (1,))], [Value("x", "int64", ("n",))])
+        >>> [str(change) for change in _type_changes("input", pairs)]
+        ['input x int64[1] -> int64[n]']
+    """
+    for ours, theirs in pairs:
+        before, after = (value.type if value else None for value in (ours, theirs))
+        if before != after:
+            name = theirs.name if theirs else ours.name if ours else ""
+            yield Change(kind, name, before, after)
+
+
+def _opset_changes(first: onnx.ModelProto, second: onnx.ModelProto) -> Iterator[Change]:
+    """Compare the operator sets that two models import.
+
+    Example:
+        >>> old, new = (onnx.ModelProto(opset_import=[onnx.helper.make_opsetid("", n)]) for n in (9, 20))
+        >>> [str(change) for change in _opset_changes(old, new)]
+        ['opset ai.onnx 9 -> 20']
+    """
+    mine, other = (
+        {opset.domain or "ai.onnx": str(opset.version) for opset in model.opset_import}
+        for model in (first, second)
+    )
+    for domain in sorted(mine.keys() | other.keys()):
+        if mine.get(domain) != other.get(domain):
+            yield Change("opset", domain, mine.get(domain), other.get(domain))

@@ -1,0 +1,211 @@
+"""Which node of one graph is which node of another, whatever the nodes and values are called.
+
+Four passes, each over the nodes the ones before left:
+
+1. nodes that compute the same from the same values, traced back to inputs and weights;
+2. nodes of one operator with one name; where the name ends in a number, an exporter may have counted it up,
+   and attributes and weight shapes must agree, too;
+3. nodes of one operator in the same order, those with equal attributes and weight shapes first;
+4. what stands in one place between matched neighbours and reads the same value: there the operator changed.
+"""
+
+from collections import ChainMap, defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+
+from onnxlab.model.diff.alignment import aligned
+from onnxlab.model.diff.scope import Scope, Token, constant_token, layered, plain_attributes
+from onnxlab.model.nodes import GraphNode, subgraphs
+
+__all__ = ["Matching", "match"]
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Which nodes of two scopes belong together, and which values thereby.
+
+    Attributes:
+        before: The first scope, with tokens for the values its nodes make, too.
+        after: The second scope, likewise; a token on both sides is one value.
+        pairs: Nodes of the first scope with their counterparts in the second, in the first one's order.
+    """
+
+    before: Scope
+    after: Scope
+    pairs: Sequence[tuple[GraphNode, GraphNode]]
+
+
+def match(a: Scope, b: Scope) -> Matching:
+    """Find the counterparts of a scope's nodes in another scope.
+
+    Example:
+        >>> import onnx
+        >>> from onnxlab.model.nodes import nodes_of
+        >>> relu, same = (onnx.helper.make_node("Relu", [name], ["out"]) for name in "xy")
+        >>> a, b = Scope(nodes_of([relu]), {"x": "input 0"}), Scope(nodes_of([same]), {"y": "input 0"})
+        >>> [(before.inputs, after.inputs) for before, after in match(a, b).pairs]
+        [(('x',), ('y',))]
+    """
+    return _Matcher(a, b).match()
+
+
+class _Matcher:
+    def __init__(self, a: Scope, b: Scope) -> None:
+        self._a, self._b = a, b
+        self._ids: dict[Token, int] = {}
+        self._traced_a, self._signature_a = self._trace(a)
+        self._traced_b, self._signature_b = self._trace(b)
+        self._partner: dict[str, GraphNode] = {}  # path in a -> node of b
+        self._taken: set[str] = set()  # paths in b
+        # Each value's token, first as traced, then equal also where nodes were paired in spite of it.
+        self._before, self._after = self._traced_a, self._traced_b
+
+    def match(self) -> Matching:
+        self._same_computation()
+        self._same_name()
+        self._same_order(lambda scope, node: (node.op, _kind(scope, node)))
+        self._same_order(lambda _, node: (node.op, _held_type(node)))
+        self._same_place()
+        before, after = replace(self._a, tokens=self._before), replace(self._b, tokens=self._after)
+        return Matching(before, after, self._pairs())
+
+    def _pairs(self) -> list[tuple[GraphNode, GraphNode]]:
+        return [(node, self._partner[node.path]) for node in self._a.nodes if node.path in self._partner]
+
+    # Tracing
+
+    def _trace(self, scope: Scope) -> tuple[ChainMap[str, Token], dict[str, int]]:
+        """Return each value's token and each node's signature, from inputs, weights and operators."""
+        tokens, signatures = layered(scope.tokens), {}
+        for node in scope.nodes:
+            signatures[node.path] = signature = self._sign(scope, node, tokens)
+            constant = constant_token(node)
+            for i, name in enumerate(node.outputs):
+                tokens[name] = constant or ("out", signature, i)
+        return tokens, signatures
+
+    def _sign(self, scope: Scope, node: GraphNode, tokens: Mapping[str, Token]) -> int:
+        read = tuple(tokens.get(name, ("unknown", name)) if name else None for name in node.inputs)
+        bodies = []
+        for label, graph in subgraphs(node.proto):
+            inputs = {
+                info.name: ("body input", node.path.count("/"), i) for i, info in enumerate(graph.input)
+            }
+            around = replace(scope, tokens=tokens)
+            inner, inside = self._trace(around.inner(graph, f"{node.path}/{label}", inputs))
+            outputs = tuple(inner.get(info.name) for info in graph.output)
+            bodies.append((label, outputs, tuple(sorted(inside.values()))))
+        attributes = frozenset(plain_attributes(node.proto, scope.opsets).items())
+        key = (node.op, len(node.outputs), read, attributes, tuple(bodies))
+        return self._ids.setdefault(key, len(self._ids))
+
+    def _retoken(self) -> None:
+        """Make the tokens equal for the outputs of nodes that were paired in spite of their tokens."""
+        self._before, self._after = self._traced_a.copy(), self._traced_b.copy()
+        for ours, theirs in self._pairs():
+            self._join(ours, theirs)
+
+    def _join(self, ours: GraphNode, theirs: GraphNode) -> list[str]:
+        """Do so for one pair; return the outputs of the second node that have a new token."""
+        joined = []
+        for i, (mine, other) in enumerate(zip(ours.outputs, theirs.outputs, strict=False)):
+            if self._before[mine] != self._after[other]:
+                self._before[mine] = self._after[other] = ("pair", ours.path, i)
+                joined.append(other)
+        return joined
+
+    # The passes
+
+    def _pair(self, ours: GraphNode, theirs: GraphNode) -> None:
+        self._partner[ours.path] = theirs
+        self._taken.add(theirs.path)
+
+    def _same_computation(self) -> None:
+        twins: dict[Token, deque[GraphNode]] = defaultdict(deque)  # by signature, and by signature and label
+        for node in self._b.nodes:
+            signature = self._signature_b[node.path]
+            twins[signature].append(node)
+            twins[signature, node.label].append(node)
+        for ours in self._a.nodes:
+            signature = self._signature_a[ours.path]
+            for queue in (twins[signature, ours.label], twins[signature]):
+                while queue and queue[0].path in self._taken:
+                    queue.popleft()
+                if queue:
+                    self._pair(ours, queue.popleft())
+                    break
+
+    def _same_name(self) -> None:
+        by_name = {(node.op, node.label): node for node in self._b.nodes if node.path not in self._taken}
+        for node in self._a.nodes:
+            found = by_name.get((node.op, node.label))
+            if found is None or found.path in self._taken or node.path in self._partner:
+                continue
+            if not node.label[-1:].isdigit() or _kind(self._a, node) == _kind(self._b, found):
+                self._pair(node, found)
+
+    def _same_order(self, key: Callable[[Scope, GraphNode], Token]) -> None:
+        for i, j in self._aligned(key):
+            ours, theirs = self._a.nodes[i], self._b.nodes[j]
+            if ours.path not in self._partner and theirs.path not in self._taken:
+                self._pair(ours, theirs)
+
+    def _same_place(self) -> None:
+        fixed = self._aligned(lambda scope, node: (scope is self._a, node.path))
+        self._retoken()
+        ends = [*fixed, (len(self._a.nodes), len(self._b.nodes))]
+        starts = [(0, 0), *((i + 1, j + 1) for i, j in fixed)]
+        for (i, j), (i_end, j_end) in zip(starts, ends, strict=True):
+            ours = [node for node in self._a.nodes[i:i_end] if node.path not in self._partner]
+            theirs = [node for node in self._b.nodes[j:j_end] if node.path not in self._taken]
+            if ours and theirs:
+                self._same_first_input(ours, theirs)
+
+    def _same_first_input(self, ours: Sequence[GraphNode], theirs: Sequence[GraphNode]) -> None:
+        """Pair each node with the first of the others that reads the same value."""
+        readers: dict[str, list[int]] = defaultdict(list)  # by the name of the first input
+        waiting: dict[Token, list[int]] = defaultdict(list)  # by its token; heaps, as pairing adds to them
+        for place, node in enumerate(theirs):
+            readers["".join(node.inputs[:1])].append(place)
+            waiting[_reads(node, self._after)].append(place)
+        for node in ours:
+            token = _reads(node, self._before)
+            places = waiting[token] if token is not None else []
+            while places:
+                found = theirs[heappop(places)]
+                if found.path not in self._taken and _reads(found, self._after) == token:
+                    self._pair(node, found)
+                    for name in self._join(node, found):
+                        for place in readers[name]:  # these read another value now
+                            heappush(waiting[self._after[name]], place)
+                    break
+
+    def _aligned(self, key: Callable[[Scope, GraphNode], Token]) -> list[tuple[int, int]]:
+        """Line up both sequences of nodes; matched nodes count as equal, the others by their key."""
+        known = {theirs.path: path for path, theirs in self._partner.items()}
+        ours = [
+            ("pair", node.path) if node.path in self._partner else ("key", key(self._a, node))
+            for node in self._a.nodes
+        ]
+        theirs = [
+            ("pair", known[node.path]) if node.path in known else ("key", key(self._b, node))
+            for node in self._b.nodes
+        ]
+        return aligned(ours, theirs)
+
+
+def _held_type(node: GraphNode) -> Token:
+    """The type and shape of a Constant; two constants of different types have nothing in common."""
+    constant = constant_token(node)
+    return constant[:3] if isinstance(constant, tuple) else None
+
+
+def _kind(scope: Scope, node: GraphNode) -> Token:
+    shapes = tuple(tuple(scope.weights[name].dims) for name in node.inputs if name in scope.weights)
+    labels = tuple(label for label, _ in subgraphs(node.proto))
+    return frozenset(plain_attributes(node.proto, scope.opsets).items()), shapes, labels
+
+
+def _reads(node: GraphNode, tokens: Mapping[str, Token]) -> Token:
+    return tokens.get(node.inputs[0]) if node.inputs else None

@@ -1,0 +1,140 @@
+"""What the values of a graph are, so that two graphs can be compared whatever their values are called."""
+
+import hashlib
+from collections import ChainMap
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import TypeAlias, TypeVar
+
+import onnx
+from onnx import numpy_helper
+
+from onnxlab.model.nodes import GraphNode, nodes_of
+
+__all__ = ["Body", "Scope", "Token", "constant_token", "layered", "plain_attributes", "tensor_token"]
+
+T = TypeVar("T")
+Token: TypeAlias = Hashable
+"""Stands for a value: two values with one token are the same value."""
+
+Body: TypeAlias = onnx.GraphProto | onnx.FunctionProto
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The nodes of one graph or function body, and what it has before the first of them runs.
+
+    Attributes:
+        nodes: Its own nodes, without those of subgraphs.
+        tokens: Inputs, weights, and values of the graphs around it.
+        weights: The tensors of this graph and of those around it, by name.
+        opsets: The operator set of each domain; it says what an attribute is that a node leaves out.
+    """
+
+    nodes: Sequence[GraphNode]
+    tokens: Mapping[str, Token]
+    weights: Mapping[str, onnx.TensorProto] = field(default_factory=dict)
+    opsets: Mapping[str, int] = field(default_factory=dict)
+
+    def token(self, name: str) -> Token:
+        """Return what a value is; None for an omitted one."""
+        return self.tokens.get(name, ("unknown", name)) if name else None
+
+    @cached_property
+    def makers(self) -> Mapping[str, tuple[GraphNode, int]]:
+        """The node that makes each value, and as which of its outputs."""
+        return {
+            name: (node, number)
+            for node in reversed(self.nodes)
+            for number, name in reversed(list(enumerate(node.outputs)))
+        }
+
+    def inner(self, body: Body, path: str, tokens: Mapping[str, Token]) -> "Scope":
+        """Return the scope of a body that stands in this one, given what its inputs are."""
+        # Layered, not copied: in a graph of a thousand Ifs, two thousand bodies see all its values.
+        known, weights = layered(self.tokens), layered(self.weights)
+        known.update(tokens)
+        if isinstance(body, onnx.GraphProto):
+            for tensor in body.initializer:
+                known[tensor.name], weights[tensor.name] = tensor_token(tensor), tensor
+            known.update({s.values.name: ("sparse", s.SerializeToString()) for s in body.sparse_initializer})
+        return Scope(nodes_of(body.node, path), known, weights, self.opsets)
+
+
+def layered(outer: Mapping[str, T]) -> ChainMap[str, T]:
+    """Return names that can be added to without touching, or copying, those of the graphs around."""
+    return outer.new_child() if isinstance(outer, ChainMap) else ChainMap({}, dict(outer))
+
+
+def tensor_token(tensor: onnx.TensorProto) -> Token:
+    """Return what a tensor is: its type, shape and content, not its name.
+
+    Example:
+        >>> a, b = (onnx.helper.make_tensor(name, 1, [2], [1.0, 2.0]) for name in "ab")
+        >>> tensor_token(a) == tensor_token(b)
+        True
+    """
+    array = numpy_helper.to_array(tensor)
+    content = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+    return "tensor", tensor.data_type, tuple(tensor.dims), hashlib.sha256(content).digest()
+
+
+def plain_attributes(node: onnx.NodeProto, opsets: Mapping[str, int]) -> dict[str, Token]:
+    """Return a node's attributes, other than graphs, in a form that can be compared.
+
+    An attribute with the value it has by default is left out: one exporter writes it, the other does not.
+
+    Example:
+        >>> pool = onnx.helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], ceil_mode=0)
+        >>> plain_attributes(pool, {"": 18}).keys()
+        dict_keys(['kernel_shape'])
+    """
+    found: dict[str, Token] = {}
+    defaults = _defaults(node.op_type, opsets.get(node.domain, 0), node.domain)
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.TENSOR:
+            found[attribute.name] = tensor_token(attribute.t)
+        elif attribute.type not in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
+            content = _content(attribute)
+            if defaults.get(attribute.name) != content:
+                found[attribute.name] = content
+    return found
+
+
+@cache
+def _defaults(op_type: str, opset: int, domain: str) -> dict[str, bytes]:
+    if not onnx.defs.has(op_type, opset, domain):
+        return {}
+    attributes = onnx.defs.get_schema(op_type, opset, domain).attributes
+    return {name: _content(attribute.default_value) for name, attribute in attributes.items()}
+
+
+def _content(attribute: onnx.AttributeProto) -> bytes:
+    bare = onnx.AttributeProto()
+    bare.CopyFrom(attribute)
+    bare.ClearField("doc_string")
+    content: bytes = bare.SerializeToString(deterministic=True)
+    return content
+
+
+def constant_token(node: GraphNode) -> Token | None:
+    """Return what a Constant node holds, the same as for an initializer; None for another node.
+
+    Example:
+        >>> [two] = nodes_of([onnx.helper.make_node("Constant", [], ["c"], value_float=2.0)])
+        >>> constant_token(two) == tensor_token(onnx.helper.make_tensor("two", 1, [], [2.0]))
+        True
+    """
+    if node.op != "Constant" or len(node.proto.attribute) != 1:
+        return None
+    attribute = node.proto.attribute[0]
+    if attribute.name == "value":
+        return tensor_token(attribute.t)
+    value = onnx.helper.get_attribute_value(attribute)
+    kinds = {"value_int": onnx.TensorProto.INT64, "value_float": onnx.TensorProto.FLOAT}
+    kind = kinds.get(attribute.name.removesuffix("s"))
+    if kind is None:
+        return None
+    dims = [len(value)] if attribute.name.endswith("s") else []
+    return tensor_token(onnx.helper.make_tensor("", kind, dims, value if dims else [value]))

@@ -1,0 +1,204 @@
+"""One door for every form in which a model can be handed over: a file, bytes, a proto, a fresh export.
+
+And what a model should not carry when it is handed on: the paths of the source files it came from.
+"""
+
+import os
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+import onnx
+from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # it has no types
+from onnx.external_data_helper import load_external_data_for_model, uses_external_data
+
+from onnxlab.errors import ModelNotReadable
+
+__all__ = ["HasModelProto", "HasProto", "ModelLike", "load", "path_of", "strip_origins"]
+
+
+class HasModelProto(Protocol):
+    """What `torch.onnx.ONNXProgram` offers; named by its shape so that torch need not be imported."""
+
+    @property
+    def model_proto(self) -> onnx.ModelProto: ...  # noqa: D102 - the class says it
+
+
+class HasProto(Protocol):
+    """What `onnxlab.exporters.export.Export` offers."""
+
+    @property
+    def proto(self) -> onnx.ModelProto: ...  # noqa: D102 - the class says it
+
+
+ModelLike: TypeAlias = str | PathLike[str] | bytes | onnx.ModelProto | HasModelProto | HasProto
+"""A path, the bytes of a file, a `ModelProto`, an `ONNXProgram`, or an `Export`."""
+
+
+def load(model: ModelLike) -> onnx.ModelProto:
+    """Return the model with all its weights in memory.
+
+    A `ModelProto` is returned as it is, not copied. Weights in a sidecar file are read only from the folder
+    of the model.
+
+    Args:
+        model: Any form of a model.
+
+    Returns:
+        The model, complete.
+
+    Raises:
+        ModelNotReadable: If there is no such file, it is not an ONNX model, or its weights are missing.
+
+    Example:
+        >>> from onnx.parser import parse_model
+        >>> head = '<ir_version: 8, opset_import: ["" : 18]>'
+        >>> relu = parse_model(head + "g (float[2] x) => (float[2] y) { y = Relu(x) }")
+        >>> load(relu.SerializeToString()).graph.node[0].op_type
+        'Relu'
+        >>> load(b"no model")
+        Traceback (most recent call last):
+        ...
+        onnxlab.errors.ModelNotReadable: The 8 bytes given are not an ONNX model.
+        ...
+    """
+    if isinstance(model, onnx.ModelProto):
+        return _complete(model, "The model")
+    if isinstance(model, bytes | bytearray | memoryview):
+        data = bytes(model)
+        return _complete(_parse(data, f"The {len(data):,} bytes given"), "The model")
+    if isinstance(model, str | PathLike):
+        return _load_file(path_of(model))
+    # Asked for by name: isinstance with a protocol would read the property, which may be costly, twice.
+    for name in ("proto", "model_proto"):
+        proto = getattr(model, name, None)
+        if isinstance(proto, onnx.ModelProto):
+            return proto
+    raise _no_model(model)
+
+
+def path_of(model: str | PathLike[str]) -> Path:
+    """Return the path that was given, also one of bytes.
+
+    Raises:
+        ModelNotReadable: The object says that it is a path, and is none.
+    """
+    try:
+        return Path(os.fsdecode(model))
+    except (TypeError, UnicodeError):
+        raise _no_model(model) from None
+
+
+def _no_model(given: object) -> ModelNotReadable:
+    msg = f"A model was expected, not a {_shown(type(given).__name__)}."
+    then = "Give a path, bytes, an onnx.ModelProto, or what torch.onnx.export returned."
+    return ModelNotReadable(msg, then=then)
+
+
+def _shown(name: object, most: int = 240) -> str:
+    """A name as a message can hold it: on one line, and of a length that somebody reads."""
+    text = str(name)
+    if len(text) > most:
+        text = f"{text[: most // 2]}…{text[-(most // 2) :]}"
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
+def _load_file(path: Path) -> onnx.ModelProto:
+    name = _shown(path)
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        msg = f"There is no file {name}."
+        near = ", ".join(_shown(each, 80) for each in sorted(p.name for p in path.parent.glob("*.onnx"))[:5])
+        why = f"Models in that folder: {near}." if near else ""
+        raise ModelNotReadable(msg, why, "Check the path, or run the cell that exports the model.") from None
+    except IsADirectoryError:
+        msg = f"{name} is a folder, not a model file."
+        raise ModelNotReadable(msg, then="Give the path of the .onnx file inside it.") from None
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        msg = f"{name} cannot be read."
+        why = (isinstance(error, OSError) and error.strerror) or str(error)
+        raise ModelNotReadable(msg, _shown(why)) from error
+    model = _parse(data, name)
+    try:
+        load_external_data_for_model(model, str(path.parent))
+    except (OSError, onnx.checker.ValidationError, ValueError) as error:
+        msg = f"{name} keeps its weights in another file, and that file cannot be used."
+        why = _shown(str(error).splitlines()[0])
+        then = "Keep the .onnx file and its .data file together in one folder, under their original names."
+        raise ModelNotReadable(msg, why, then) from error
+    return model
+
+
+def _parse(data: bytes, name: str) -> onnx.ModelProto:
+    if not data:
+        msg = f"{name} is empty." if not name.startswith("The ") else "No bytes were given."
+        raise ModelNotReadable(msg, then="Export the model again; a failed export may leave an empty file.")
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError:
+        readable = False
+    else:
+        # Many byte strings happen to parse as a message without known fields.
+        readable = model.ir_version > 0 and model.HasField("graph")
+    if not readable:
+        verb = "are" if name.startswith("The ") else "is"
+        msg = f"{name} {verb} not an ONNX model."
+        why = (
+            "It looks like text."
+            if _is_text(data[:512])
+            else "The file is damaged, cut off, or of another kind."
+        )
+        raise ModelNotReadable(msg, why, "Export the model again, or fetch the complete file.")
+    return model
+
+
+def _is_text(head: bytes) -> bool:
+    return all(byte >= 32 or byte in b"\t\n\r" for byte in head)
+
+
+def _complete(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    missing = next((tensor for tensor in _tensors(model.graph) if uses_external_data(tensor)), None)
+    if missing is not None:
+        msg = f"{name} keeps weights in another file, {_shown(missing.name)!r} for one."
+        why = "In memory there is no folder to look in."
+        raise ModelNotReadable(msg, why, "Give the path of the .onnx file instead.")
+    return model
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    for attribute in (attribute for node in graph.node for attribute in node.attribute):
+        yield attribute.t
+        yield from attribute.tensors
+        for inner in [attribute.g, *attribute.graphs]:
+            yield from _tensors(inner)
+
+
+def strip_origins(model: onnx.ModelProto) -> None:
+    """Remove, in place, what says where the model's source stood: all metadata, and the stacks of nodes.
+
+    Example:
+        >>> node = onnx.helper.make_node("Relu", ["x"], ["y"])
+        >>> node.metadata_props.add(key="pkg.torch.onnx.stack_trace", value="File ...").key
+        'pkg.torch.onnx.stack_trace'
+        >>> model = onnx.helper.make_model(onnx.helper.make_graph([node], "g", [], []))
+        >>> strip_origins(model)
+        >>> len(model.graph.node[0].metadata_props)
+        0
+    """
+    _strip(model)
+
+
+def _strip(message: Message) -> None:
+    # By the format's own description, so that no field of a newer ONNX is forgotten.
+    if "metadata_props" in message.DESCRIPTOR.fields_by_name:
+        message.ClearField("metadata_props")
+    if isinstance(message, onnx.NodeProto):
+        message.ClearField("doc_string")  # with verbose=True the TorchScript exporter writes the stack here
+    for field, content in message.ListFields():
+        if field.message_type is not None:
+            for part in content if field.is_repeated else [content]:
+                _strip(part)

@@ -1,1 +1,0 @@
-"""Ready-made networks with trained weights and data that several chapters share."""

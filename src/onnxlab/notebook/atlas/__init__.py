@@ -1,0 +1,1 @@
+"""The map of every operator of ATen through both exporters."""

@@ -1,0 +1,175 @@
+"""Failures and warnings that are the point of a cell: required, and shown in a line or two.
+
+What is shown is the same on every machine, so that it can be committed and compared.
+"""
+
+import io
+import logging
+import os
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
+
+from onnxlab.errors import ClaimBroken
+from onnxlab.notebook.plain_lines import plain_lines
+
+__all__ = ["expect_error", "expect_warning", "quiet_exporters"]
+
+# What both exporters say on every single call, whatever the model: category, start of the message, module.
+_NOISE: tuple[tuple[type[Warning], str, str], ...] = (
+    (
+        DeprecationWarning,
+        r"You are using the legacy TorchScript-based ONNX export",
+        r"",
+    ),  # module: the caller's
+    (
+        DeprecationWarning,
+        r"The feature will be removed\. Please remove usage of this function",
+        r"torch\.onnx\.",
+    ),
+    (DeprecationWarning, r"`torch\.jit\.\w+` is deprecated", r"torch\.jit\."),
+    (FutureWarning, r"`isinstance\(treespec, LeafSpec\)` is deprecated", r"(copyreg|copy|torch\.)"),
+)
+_TORCHVISION_LOGGER = "torch.onnx._internal.exporter._registration"
+
+
+def quiet_exporters() -> None:
+    """Hide what the exporters say on every call, and nothing else.
+
+    Hidden: the notices that TorchScript is deprecated, the log lines about a missing torchvision, and a
+    notice about a class that the torch.export exporter uses internally. A TracerWarning or a UserWarning
+    still shows.
+    """
+    for category, message, module in _NOISE:
+        warnings.filterwarnings("ignore", message, category, module)
+    logger = logging.getLogger(_TORCHVISION_LOGGER)
+    if _not_torchvision not in logger.filters:
+        logger.addFilter(_not_torchvision)
+
+
+@contextmanager
+def expect_error(error: type[BaseException], text: str, *, lines: int = 2) -> Iterator[None]:
+    """Require that the block fails in one certain way, and show how.
+
+    Args:
+        error: The class of the error, or of one of the errors that caused it.
+        text: Words that its message, or the message of one of its causes, must contain.
+        lines: How many lines of the message to print.
+
+    Raises:
+        ClaimBroken: The block did not fail, or it failed otherwise.
+
+    >>> with expect_error(ZeroDivisionError, "division by zero"):
+    ...     1 / 0
+    ZeroDivisionError: division by zero
+    """
+    try:
+        with _quiet_failure():
+            yield
+    except (KeyboardInterrupt, GeneratorExit):  # the learner pressed stop: never a result
+        raise
+    except BaseException as caught:
+        chain = _chain(caught)
+        if not any(isinstance(e, error) for e in chain):
+            msg = f"{error.__name__} was expected, but {type(caught).__name__} was raised."
+            raise ClaimBroken(msg, *plain_lines(caught, 1)) from caught
+        # An outer error often quotes its cause's text; the cause says it in the fewest words.
+        told = next((e for e in reversed(chain) if text in str(e)), None)
+        if told is None:
+            msg = f"{error.__name__} was raised, but its message does not contain {text!r}."
+            raise ClaimBroken(msg, *plain_lines(caught, 1)) from caught
+        if told is not caught:
+            print("\n".join(_headed(type(caught).__name__, plain_lines(caught, 1))))
+            print("\n".join(_headed(f"  caused by {type(told).__name__}", plain_lines(told, lines))))
+        else:
+            print("\n".join(_headed(type(caught).__name__, plain_lines(caught, lines))))
+    else:
+        msg = f"{error.__name__} was expected, but the cell ran without an error."
+        raise ClaimBroken(msg, "", "What this chapter says here is no longer true: please report it.")
+
+
+@contextmanager
+def expect_warning(category: type[Warning], text: str, *, lines: int = 1) -> Iterator[None]:
+    """Require that the block gives one certain warning, show it, and count the others in one line.
+
+    Args:
+        category: The class of the warning.
+        text: Words that its message must contain.
+        lines: How many lines of the message to print.
+
+    Raises:
+        ClaimBroken: The block did not give the warning.
+
+    >>> with expect_warning(UserWarning, "axis"):
+    ...     warnings.warn("axis 2 is ignored", UserWarning)
+    UserWarning: axis 2 is ignored
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        # Only the expected one is forced to show; the others come or stay away as they would for the learner.
+        warnings.filterwarnings("always", f"(?s:.*){re.escape(text)}", category)
+        yield
+    found = [w for w in caught if issubclass(w.category, category) and text in str(w.message)]
+    others = [w for w in caught if w not in found and not _is_noise(w)]
+    if not found:
+        seen = ", ".join(sorted({w.category.__name__ for w in others})) or "none"
+        msg = f"{category.__name__} with {text!r} was expected, but the cell did not give it."
+        raise ClaimBroken(msg, f"Warnings given instead: {seen}.")
+    head = found[0].category.__name__ + (f" ({len(found)} times)" if len(found) > 1 else "")
+    print("\n".join(_headed(head, plain_lines(found[0].message, lines))))
+    if others:
+        print(f"({len(others)} more {'warning' if len(others) == 1 else 'warnings'} not shown)")
+
+
+@contextmanager
+def _quiet_failure() -> Iterator[None]:
+    """Hide what a failing export or run writes besides its error: log lines and half-made graphs."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with _silent_descriptors(), redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.disable(before)
+
+
+@contextmanager
+def _silent_descriptors() -> Iterator[None]:
+    """Hide what C++ code writes: torch dumps its graph to stdout, ONNX Runtime logs to stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    copies = {descriptor: os.dup(descriptor) for descriptor in (1, 2)}
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for descriptor in copies:
+            os.dup2(nowhere, descriptor)
+        yield
+    finally:
+        for descriptor, copy in copies.items():
+            os.dup2(copy, descriptor)
+            os.close(copy)
+        os.close(nowhere)
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """An error and what caused it, outermost first."""
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+    return chain
+
+
+def _headed(head: str, rows: list[str]) -> list[str]:
+    return [f"{head}: {rows[0]}" if rows else head, *(f"  {row.strip()}" for row in rows[1:])]
+
+
+def _is_noise(warning: warnings.WarningMessage) -> bool:
+    text = str(warning.message)
+    return any(issubclass(warning.category, kind) and re.match(start, text) for kind, start, _ in _NOISE)
+
+
+def _not_torchvision(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith("torchvision is not installed")

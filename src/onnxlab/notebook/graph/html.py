@@ -1,0 +1,135 @@
+"""The HTML that a graph leaves in the saved notebook. Every word that comes from a model is escaped."""
+
+import base64
+from collections import Counter
+from collections.abc import Sequence
+from html import escape
+
+from onnxlab.notebook.graph.lean_model import LeanModel
+from onnxlab.notebook.graph.model_source import read_structure
+from onnxlab.notebook.graph.pane import Pane, make_pane
+from onnxlab.notebook.graph.static_picture import Picture
+
+__all__ = ["message_html", "model_image", "note_html", "operators", "pictures_html"]
+
+# While the live graph of the next output is there, the picture is not; where a notebook is opened without a
+# kernel, the next output has nothing but an error to show and is not there, either. JupyterLab and Notebook 7
+# share these class names. On a dark page the picture's light colours are turned round.
+_STYLE = (
+    "<style>\n"
+    ".jp-OutputArea-child:has(.onnxlab-still)"
+    ":has(+ .jp-OutputArea-child iframe.onnxlab-graph[data-status=ready]) {display: none}\n"
+    ".jp-OutputArea-child:has(.onnxlab-still)"
+    " + .jp-OutputArea-child > .jupyter-widgets:not(:has(*)) {display: none}\n"
+    "[data-jp-theme-light=false] .onnxlab-still img {filter: invert(0.86) hue-rotate(180deg)}\n"
+    "</style>"
+)
+_BESIDE = (
+    "margin: 0; align-self: center; min-width: 0; white-space: pre-wrap; line-height: 1.5; "
+    "font-family: monospace"
+)
+_BOX = "border-left: 4px solid {}; padding: 6px 12px; white-space: pre-wrap"
+# A higher picture is shrunk to this height, but not below this part of its size, where its words stop being
+# readable; what then does not fit is counted below it.
+_HEIGHT, _SMALLEST = 800, 0.6
+
+
+def pictures_html(
+    summary: str,
+    titles: Sequence[str],
+    panes: Sequence[Pane],
+    pictures: Sequence[Picture],
+    notes: Sequence[str] = (),
+    words: str = "",
+) -> str:
+    """Pictures as images, so that nothing in them can run or load anything.
+
+    Args:
+        summary: One line about all of them.
+        titles: What to write above each picture, if anything.
+        panes: The models.
+        pictures: The picture of each.
+        notes: What else there is to say.
+        words: The only model in words, to stand beside its picture.
+    """
+    figures = "".join(
+        f'<figure style="margin: 0">{_caption(title)}{_image(pane, picture)}</figure>'
+        for title, pane, picture in zip(titles or [""] * len(panes), panes, pictures, strict=True)
+    )
+    beside = f'<pre style="{_BESIDE}">{escape(words)}</pre>' if words else ""
+    box = f"display: flex; gap: 16px; max-height: {_HEIGHT + 8}px; overflow: auto"
+    hidden = [line for pane, picture in zip(panes, pictures, strict=True) if (line := _hidden(pane, picture))]
+    return _still(f' title="{escape(summary)}"', box, figures + beside, [*hidden, *notes])
+
+
+def note_html(summary: str, panes: Sequence[Pane], notes: Sequence[str] = ()) -> str:
+    """What stands in the file in place of a picture of a large graph."""
+    counts = "; ".join(operators(pane.flat) for pane in panes)
+    text = f"{summary}: {counts}. There is no still picture of a graph this large; run the cell to see it."
+    return _still("", _BOX.format("#888"), escape(text), notes)
+
+
+def message_html(text: str) -> str:
+    """A message in a graph's place."""
+    return f'<div class="onnxlab-message" style="{_BOX.format("#d22")}">{escape(text)}</div>'
+
+
+def operators(model: LeanModel, most: int = 12) -> str:
+    """The operators of a model with their numbers, the most frequent first."""
+    counts = Counter(node.op for node in model.nodes.values())
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    words = [f"{number} {name[:40]}" for name, number in ranked[:most]]
+    rest = len(ranked) - most
+    return ", ".join(words) + (f" and {rest} more operators" if rest > 0 else "")
+
+
+def model_image(model: bytes, highlight: Sequence[str] = ()) -> str:
+    """Draw a model as one image tag, in which nothing can run, for pages that are not notebooks.
+
+    Args:
+        model: The model.
+        highlight: Operators or names to highlight.
+
+    Returns:
+        An `<img>` tag; a line of text where the graph is too large for a picture.
+
+    Raises:
+        ModelNotReadable: If it is no model that can be drawn.
+    """
+    pane = make_pane(read_structure(model))
+    marks = pane.with_groups(pane.highlighted(list(highlight) or None))
+    picture = pane.picture(marks, grouped=True)
+    return f"<p>{escape(operators(pane.flat))}</p>" if picture is None else _image(pane, picture)
+
+
+def _image(pane: Pane, picture: Picture) -> str:
+    data = base64.b64encode(picture.svg.encode()).decode()
+    alt = escape(f"Graph of {pane.name}: {operators(pane.flat)}")
+    width = round(picture.width * _scale(picture))
+    return f'<img alt="{alt}" width="{width}" src="data:image/svg+xml;base64,{data}">'
+
+
+def _scale(picture: Picture) -> float:
+    return min(1.0, max(_SMALLEST, _HEIGHT / picture.height))
+
+
+def _hidden(pane: Pane, picture: Picture) -> str:
+    """How much of a picture is first out of sight, as a line to stand below it."""
+    below = sum(bottom * _scale(picture) > _HEIGHT for bottom in picture.bottoms)
+    if not below:
+        return ""
+    follow = "1 more node follows" if below == 1 else f"{below} more nodes follow"
+    return f"{follow} further down in the picture of {pane.name}: scroll inside it."
+
+
+def _caption(title: str) -> str:
+    return f"<figcaption>{escape(title)}</figcaption>" if title else ""
+
+
+def _still(attributes: str, style: str, content: str, notes: Sequence[str]) -> str:
+    box = f'<div class="onnxlab-still"{attributes} style="{style}">{content}</div>'
+    return (
+        _STYLE
+        + box
+        + "".join(f'<pre style="{_BOX.format("#e8590c")}">{escape(note)}</pre>' for note in notes)
+    )

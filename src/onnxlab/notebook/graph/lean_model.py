@@ -1,0 +1,199 @@
+"""A model without its weights: what travels to the page, and the way back to each weight.
+
+Drawing a graph needs names, shapes and attributes, not weights. The lean copy of a model keeps small tensors,
+points every big one at a numbered placeholder, and gives every node an identifier under which the page and
+Python speak of it. A 3 GB model becomes a few hundred bytes; a weight is read when somebody opens it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+import onnx
+from google.protobuf.message import Message  # type: ignore[import-untyped]  # protobuf has no types
+from onnx import FunctionProto, GraphProto, ModelProto, TensorProto
+
+from onnxlab.errors import ModelNotReadable
+from onnxlab.model.nodes import GraphNode, function_name, nodes_of, subgraphs
+
+__all__ = ["IDENTIFIER", "LeanModel", "Weight", "inside_folder", "lean_model"]
+
+# The metadata entry that carries a node's identifier through Netron's reader.
+IDENTIFIER = "onnxlab.id"
+# Tensors up to this many bytes travel with the model, so that constants are shown as numbers.
+_INLINE = 256
+# What a click on a weight fetches at most.
+_LARGEST_WEIGHT = 4 << 20
+
+_Body: TypeAlias = GraphProto | FunctionProto
+
+
+@dataclass(frozen=True)
+class Weight:
+    """The way to one tensor that did not travel: in the model itself, or in a file beside it."""
+
+    tensor: TensorProto = field(repr=False)
+    folder: Path | None = None
+
+    def read(self) -> bytes:
+        """The tensor's bytes, little-endian, as ONNX stores them.
+
+        Raises:
+            ModelNotReadable: The file is missing, too short, too large, or outside the model's folder.
+        """
+        if self.tensor.data_location != TensorProto.EXTERNAL:
+            return _within_limit(self.tensor.raw_data or onnx.numpy_helper.to_array(self.tensor).tobytes())
+        place = {entry.key: entry.value for entry in self.tensor.external_data}
+        path = inside_folder(self.folder, place.get("location", ""))
+        try:
+            offset, length = int(place.get("offset") or 0), int(place.get("length") or -1)
+            with path.open("rb") as file:
+                size = file.seek(0, 2)
+                length = size - offset if length < 0 else length
+                if offset < 0 or offset + length > size:
+                    msg = f"The weights file {path.name} has {size} bytes, fewer than the model says."
+                    raise ModelNotReadable(msg)
+                file.seek(offset)
+                return _within_limit(file.read(min(length, _LARGEST_WEIGHT + 1)))
+        except ValueError as error:
+            msg = "The model gives a place of a weight that is not a number."
+            raise ModelNotReadable(msg) from error
+        except OSError as error:
+            msg = f"The weights file {path.name} cannot be read: {error.strerror}."
+            raise ModelNotReadable(msg) from error
+
+
+@dataclass(frozen=True)
+class LeanModel:
+    """A model's graph, ready to be drawn.
+
+    Attributes:
+        data: The serialised lean copy.
+        nodes: Every node by its path, which is its identifier; those of inner graphs and functions included.
+        weights: What the placeholders in `data` stand for; placeholder "weight-3" is the fourth.
+        operators: Domain and operator of every node.
+        origin: The file format and the producer, in Netron's words.
+    """
+
+    data: bytes = field(repr=False)
+    nodes: dict[str, GraphNode] = field(repr=False)
+    weights: tuple[Weight, ...] = field(repr=False)
+    operators: frozenset[tuple[str, str]]
+    origin: dict[str, str] = field(default_factory=dict)
+
+    def weight(self, placeholder: str) -> Weight:
+        """The weight that a placeholder stands for.
+
+        Raises:
+            ModelNotReadable: There is no such placeholder.
+        """
+        number = placeholder.removeprefix("weight-")
+        if not (number.isascii() and number.isdigit() and int(number) < len(self.weights)):
+            msg = f"The model has no weight {placeholder[:80]!r}."
+            raise ModelNotReadable(msg)
+        return self.weights[int(number)]
+
+
+def lean_model(model: ModelProto, folder: Path | None = None) -> LeanModel:
+    """Make the lean copy of a model; the model itself stays as it is.
+
+    Args:
+        model: The model, with or without its external data loaded.
+        folder: Where its external data lies; without one, no file is ever read.
+    """
+    copy = ModelProto()
+    _copy_fields(model, copy, but="graph")
+    _copy_fields(model.graph, copy.graph, but="initializer")
+    copy.graph.initializer.extend(TensorProto() for _ in model.graph.initializer)
+    # Netron guesses a file's format from its content and takes some ONNX models for something else. A model
+    # that begins like this is always taken for ONNX; what it really says goes along in `origin`.
+    copy.ir_version, copy.producer_name, copy.producer_version = 10, "", ""
+    weights: list[Weight] = []
+    nodes: dict[str, GraphNode] = {}
+    for source, target, own in _bodies(model, copy):
+        if isinstance(source, GraphProto) and isinstance(target, GraphProto):
+            for a, b in zip(source.initializer, target.initializer, strict=True):
+                _slim(a, b, weights, folder)
+        for node, twin in zip(own, target.node, strict=True):
+            nodes[node.path] = node
+            twin.metadata_props.add(key=IDENTIFIER, value=node.path)
+            for left, right in zip(node.proto.attribute, twin.attribute, strict=True):
+                tensors = (
+                    [(left.t, right.t)]
+                    if left.HasField("t")
+                    else zip(left.tensors, right.tensors, strict=True)
+                )
+                for a, b in tensors:
+                    _slim(a, b, weights, folder)
+    operators = frozenset((node.proto.domain, node.proto.op_type) for node in nodes.values())
+    origin = {
+        "format": f"ONNX v{model.ir_version}",
+        "producer": f"{model.producer_name} {model.producer_version}".strip(),
+    }
+    return LeanModel(copy.SerializeToString(deterministic=True), nodes, tuple(weights), operators, origin)
+
+
+def _bodies(model: ModelProto, copy: ModelProto) -> Iterator[tuple[_Body, _Body, list[GraphNode]]]:
+    """Every graph and function of a model beside its copy, with its nodes."""
+    todo: list[tuple[str, _Body, _Body]] = [("", model.graph, copy.graph)]
+    todo += [(function_name(f), f, g) for f, g in zip(model.functions, copy.functions, strict=True)]
+    while todo:
+        scope, source, target = todo.pop(0)
+        own = nodes_of(source.node, scope)
+        yield source, target, own
+        for node, twin in zip(own, target.node, strict=True):
+            inner = zip(subgraphs(node.proto), subgraphs(twin), strict=True)
+            todo += [(f"{node.path}/{label}", graph, other) for (label, graph), (_, other) in inner]
+
+
+def _copy_fields(source: Message, target: Message, *, but: str) -> None:
+    """Copy all fields of a message except one, which may be too large to copy."""
+    for descriptor, value in source.ListFields():
+        if descriptor.name == but:
+            continue
+        if hasattr(value, "MergeFrom"):
+            getattr(target, descriptor.name).MergeFrom(value)
+        else:
+            setattr(target, descriptor.name, value)
+
+
+def _slim(source: TensorProto, target: TensorProto, weights: list[Weight], folder: Path | None) -> None:
+    """Fill a tensor's lean copy: whole where it is small, a placeholder otherwise."""
+    external = source.data_location == TensorProto.EXTERNAL
+    if not external and (source.ByteSize() <= _INLINE or source.data_type == TensorProto.STRING):
+        target.CopyFrom(source)
+        return
+    target.Clear()
+    target.name, target.data_type, target.doc_string = source.name, source.data_type, source.doc_string
+    target.dims.extend(source.dims)
+    target.data_location = TensorProto.EXTERNAL
+    target.external_data.add(key="location", value=f"weight-{len(weights)}")
+    weights.append(Weight(source, folder))
+
+
+def _within_limit(data: bytes) -> bytes:
+    if len(data) > _LARGEST_WEIGHT:
+        msg = f"The weight is larger than {_LARGEST_WEIGHT >> 20} MB, too large to show."
+        raise ModelNotReadable(msg)
+    return data
+
+
+def inside_folder(folder: Path | None, location: str) -> Path:
+    """The path of a weights file, where that is a file of the model's folder and not one reached from there.
+
+    Raises:
+        ModelNotReadable: There is no folder, or the location leads out of it.
+    """
+    if folder is None:
+        msg = "The model was given without its file, so its external weights cannot be found."
+        raise ModelNotReadable(msg, then="Pass the path of the model.")
+    root = folder.resolve()
+    try:
+        path = (root / location).resolve()
+    except (OSError, ValueError):  # ValueError: a null character
+        path = root
+    if not location or root not in path.parents:
+        msg = f"The model points outside its own folder for weights: {location[:80]!r}. Nothing was read."
+        raise ModelNotReadable(msg)
+    return path

@@ -1,0 +1,200 @@
+// Runs inside the sandboxed frame, after marks.js: starts Netron on one model.
+// The frame has an origin of its own and a policy that forbids every request; all it can do is talk to the
+// notebook's page (widget.js) by messages.
+
+const post = (message) => parent.postMessage(message, '*');
+
+// Netron writes documentation strings of a model as HTML. Whatever they say, only harmless elements get in.
+const restrictHtml = () => {
+  const elements = new Set(('a b blockquote br code dd div dl dt em h1 h2 h3 h4 h5 h6 i li ol p pre s span strong sub sup '
+    + 'table tbody td th thead tr tt ul svg use').split(' '));
+  const attributes = new Set(['class', 'title', 'style']);
+  const inner = Object.getOwnPropertyDescriptor(window.Element.prototype, 'innerHTML');
+  Object.defineProperty(window.Element.prototype, 'innerHTML', {
+    configurable: true,
+    get() { return inner.get.call(this); },
+    set(html) {
+      const template = document.createElement('template');
+      inner.set.call(template, html);
+      for (const element of template.content.querySelectorAll('*')) {
+        if (!elements.has(element.localName)) element.remove();
+        for (const { name, value } of [...element.attributes]) {
+          const link = name === 'href' && (element.localName === 'use' ? value.startsWith('#') : /^https:\/\//.test(value));
+          if (!attributes.has(name) && !link) element.removeAttribute(name);
+        }
+      }
+      this.replaceChildren(template.content);
+    },
+  });
+};
+
+// A link never moves the frame; the page opens it in a tab of its own.
+const keepInFrame = () => window.addEventListener('click', (event) => {
+  const link = event.target.closest?.('a[href]');
+  if (!link) return;
+  event.preventDefault();
+  if (link.protocol === 'https:') post({ kind: 'open', url: link.href });
+}, true);
+
+// A window whose animation frames come at once: browsers withhold them from frames that are out of sight,
+// and a graph below the fold would stay undrawn until somebody scrolls to it.
+const eagerWindow = () => new Proxy(window, {
+  get: (target, name) => {
+    if (name === 'requestAnimationFrame') return (next) => setTimeout(() => next(performance.now()), 0);
+    if (name === 'setTimeout') return (next, delay) => setTimeout(next, delay > 20 ? delay : 0);   // pauses for the eye
+    const value = Reflect.get(target, name, target);
+    return typeof value === 'function' && !value.prototype ? value.bind(target) : value;
+  },
+});
+
+const loadNetron = (code) => {
+  window.exports = {};
+  const script = document.createElement('script');
+  script.nonce = NONCE;
+  script.textContent = code;
+  document.head.append(script);
+  const base = requireModule('base');
+  requireModule('browser');
+  requireModule('view');
+  return { base, ...window.exports };
+};
+
+const waiting = new Map();
+const fetchWeight = (location) => new Promise((resolve, reject) => {
+  const request = waiting.size + Math.random();
+  waiting.set(request, { resolve, reject });
+  post({ kind: 'weight', request, location });
+});
+
+// Netron's own host asks for consent, contacts a location service and analytics, refuses builds older than
+// half a year, and fetches from a server. This one does none of it.
+const hostClass = (Host, { base, workers, operators, name }) => class extends Host {
+  constructor() {
+    const evaluate = window.eval;
+    super();
+    window.eval = evaluate;   // Netron disables it for everybody in the frame, browser tests included
+    this._window = eagerWindow();
+    Object.assign(this._environment, { type: 'Notebook', packaged: false, serial: !workers });
+  }
+  async view(view) { this._view = view; }
+  async start() {}
+  async require(id) { return requireModule(id); }
+  worker() { return workers; }
+  async asset(file) { return file === 'onnx-metadata.json' ? operators : '[]'; }
+  async fetch(file) { return new base.BinaryStream(await fetchWeight(file)); }
+  async export(file, blob) { post({ kind: 'save', name: `${name}.${file.split('.').pop()}`, blob }); }
+  async execute(command) { if (command === 'about') this._view.about(); }
+  exception() {}
+  event() {}
+  get() { return null; }
+  set() {}
+  delete() {}
+  openURL() {}
+};
+
+// Up to so many nodes, a layout takes less time than starting a worker.
+const SMALL = 120;
+
+let view = null;
+let marks = {};
+let nodes = [];
+const paint = () => view?.target && eachBox(view.target, (box) => paintBox(box, marks[box.value.onnxlabId]));
+
+const setTheme = (dark) => {
+  for (const sheet of document.styleSheets) {
+    for (const rule of sheet.cssRules) {
+      rule.onnxlabDark ??= /prefers-color-scheme/.test(rule.conditionText);
+      if (rule.onnxlabDark) rule.media.mediaText = dark ? 'all' : 'not all';
+    }
+  }
+  document.documentElement.style.colorScheme = dark ? 'dark' : 'light';
+};
+
+const select = (id) => {
+  const found = nodes.find(({ node, root }) => node.onnxlabId === id && root === view.model.modules[0]);
+  if (found) revealNode(view, found);
+  else view?.target?.clearSelection();
+};
+
+// A page may hide the cell of a graph (JupyterLab does with those out of sight). In a hidden frame every label has
+// the size 0, and a graph laid out by that is a heap: drawing waits until the frame is shown. Only a label that is
+// measured tells: the frame hears of its size in its own time. So does what watches it, hence the clock.
+const shown = (isShown) => new Promise((resolve) => {
+  const look = () => {
+    if (!isShown()) return;
+    window.removeEventListener('resize', look);
+    clearInterval(clock);
+    resolve();
+  };
+  const clock = setInterval(look, 250);
+  window.addEventListener('resize', look);
+  look();
+});
+
+const start = async ({ kit, model: bytes, operators, marks: given, dark, name, origin, size }) => {
+  restrictHtml();
+  keepInFrame();
+  setTheme(dark);
+  marks = given;
+  const isShown = useRuler();
+  await shown(isShown);
+  const workers = size > SMALL ? await layoutWorkers(kit.dagre) : null;
+  const { base, browser, view: netron } = loadNetron(kit.netron);
+  showValues(netron.Graph, () => marks);
+  linkInnerBodies(netron.Block);
+  const host = new (hostClass(browser.Host, { base, workers, operators, name }))();
+  view = new netron.View(host);
+  const show = view.show.bind(view);
+  view.show = (page) => { show(page); paint(); };
+  const showNode = view.showNodeProperties.bind(view);
+  view.showNodeProperties = (node, source) => {
+    if (node?.onnxlabId) post({ kind: 'selected', id: node.onnxlabId });
+    showNode(node, source);
+  };
+  const open = view._modelFactoryService.open.bind(view._modelFactoryService);
+  view._modelFactoryService.open = async (context) => {
+    const model = await open(context);
+    nodes = identifyNodes(model);
+    [model._format, model._producer] = [origin.format, origin.producer];   // see lean_model.py
+    return model;
+  };
+  // Netron focuses itself whenever it draws, which would take the caret away from the notebook's cell.
+  for (const id of ['target', 'open-file-button']) document.getElementById(id).focus = () => {};
+  await view.start();
+  useViewport(netron, view);
+  trimMenu(view._menu);
+  const context = new browser.Context(host, '', 'model.onnx', null, new base.BinaryStream(bytes));
+  await view.open(context);
+  view.show(null);
+  useSearch(nodes.filter(({ root }) => root === view.model.modules[0]), (found) => {
+    post({ kind: 'selected', id: found.node.onnxlabId });
+    revealNode(view, found);
+  });
+  if (unmeasured || !isShown()) {   // hidden while it was drawn
+    await shown(isShown);
+    post({ kind: 'again' });
+    return;
+  }
+  post({ kind: 'ready', nodes: view.target.nodes.size });
+};
+
+// What makes no sense inside a notebook: opening another file, reporting an issue with a link.
+const trimMenu = (menu) => {
+  const [file] = menu?.items || [];
+  if (file?.items?.[0]?.label === '&Open...') file.items.shift();
+  if (menu?.items?.at(-1)?.label === '&Help') menu.items.pop();
+};
+
+window.addEventListener('message', ({ source, data }) => {
+  if (source !== parent) return;
+  if (data.kind === 'start') start(data).catch((error) => post({ kind: 'failed', text: String(error?.message || error) }));
+  if (data.kind === 'marks') { marks = data.marks; paint(); }
+  if (data.kind === 'theme') setTheme(data.dark);
+  if (data.kind === 'select') select(data.id);
+  if (data.kind === 'weight') {
+    const { resolve, reject } = waiting.get(data.request) || {};
+    waiting.delete(data.request);
+    if (data.error) reject?.(new Error(data.error)); else resolve?.(data.bytes);
+  }
+});
+post({ kind: 'hello' });

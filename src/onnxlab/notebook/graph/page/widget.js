@@ -1,0 +1,199 @@
+// The notebook's side of a live graph: makes the sandboxed frame, hands it Netron and the model, passes
+// clicks on to Python and weights, colours and themes back. Loaded by anywidget; talks to graph_view.py.
+
+// Netron's files are asked for once per page and shared by all its graphs.
+const kits = (globalThis.onnxlabNetron ??= new Map());
+let requests = 0;
+
+// An answer has no time limit: while a notebook is run from top to bottom the kernel answers after its last
+// cell. What ends the wait is the kernel's end.
+const ask = (model, content) => new Promise((resolve, reject) => {
+  const request = `${Date.now()}-${requests++}`;
+  const endings = ['comm:close', 'comm_live_update', 'destroy'];
+  const finish = (settle, value) => {
+    model.off('msg:custom', answer);
+    endings.forEach((event) => model.off(event, gone));
+    settle(value);
+  };
+  const answer = (message, buffers) => {
+    if (message.request !== request) return;
+    if (message.error) finish(reject, new Error(message.error));
+    else finish(resolve, { message, buffers: buffers.map(copyOf) });
+  };
+  const gone = () => finish(reject, new Error('The kernel that made this graph has ended. Run the cell again.'));
+  model.on('msg:custom', answer);
+  endings.forEach((event) => model.on(event, gone));
+  model.send({ ...content, request });
+});
+const copyOf = (view) => new Uint8Array(view.buffer ?? view, view.byteOffset ?? 0, view.byteLength).slice();
+const unzip = async (bytes) => new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer());
+const textOf = (bytes) => new TextDecoder().decode(bytes);
+
+const netronKit = (model) => {
+  const key = model.get('_kit');
+  if (!kits.has(key)) {
+    const kit = ask(model, { kind: 'kit' }).then(({ buffers: [bytes] }) => unzip(bytes)).then((bytes) => JSON.parse(textOf(bytes)));
+    kits.set(key, kit);
+    kit.catch(() => kits.delete(key));
+  }
+  return kits.get(key);
+};
+
+// JupyterLab and Notebook, VS Code, Colab; elsewhere what the browser prefers.
+const isDark = () => {
+  const { body, documentElement: root } = document;
+  if (body.dataset.jpThemeLight) return body.dataset.jpThemeLight === 'false';
+  if (body.classList.contains('vscode-dark') || root.getAttribute('theme') === 'dark') return true;
+  if (body.classList.contains('vscode-light') || root.getAttribute('theme') === 'light') return false;
+  return matchMedia('(prefers-color-scheme: dark)').matches;
+};
+
+// A script runs in the frame only with this frame's own nonce, never as an attribute or element that a model's
+// text has smuggled in; and no request of any kind may leave the frame.
+const frameDocument = (kit) => {
+  const nonce = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16)).join('');
+  const policy = `default-src 'none'; script-src 'nonce-${nonce}'; worker-src blob:; style-src 'unsafe-inline'; `
+    + `img-src data: blob:; base-uri 'none'; form-action 'none'`;
+  const script = `const NONCE = '${nonce}';\n${kit.frame}`.replaceAll('</script', '<\\/script');
+  return `<!DOCTYPE html><html><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${policy}">
+<meta name="version" content="${kit.version}"><title>Netron</title><style>${kit.css}</style></head>
+<body class="welcome spinner">${kit.body}<script nonce="${nonce}">${script}</script></body></html>`;
+};
+
+// The frame, below its model's name where there are two.
+const makeFrame = (height, title) => {
+  const frame = document.createElement('iframe');
+  frame.className = 'onnxlab-graph';
+  frame.title = `Graph of ${title || 'the model'}`;
+  frame.setAttribute('sandbox', 'allow-scripts');
+  Object.assign(frame.style, {
+    width: '100%', height: `${height}px`, boxSizing: 'border-box', display: 'block',
+    border: '1px solid var(--jp-border-color2, #8884)', borderRadius: '4px',
+  });
+  return frame;
+};
+
+const textBox = (tag, className, colour) => (text) => {
+  const box = document.createElement(tag);
+  box.className = className;
+  box.textContent = text;
+  Object.assign(box.style, { flex: '1 1 0', padding: '6px 12px', borderLeft: `4px solid ${colour}`, whiteSpace: 'pre-wrap' });
+  return box;
+};
+const messageBox = textBox('div', 'onnxlab-message', '#d22');
+const noteBox = textBox('pre', 'onnxlab-note', '#e8590c');
+
+// A small graph in words, beside it.
+const wordsBox = (text) => {
+  const box = document.createElement('pre');
+  box.className = 'onnxlab-words';
+  box.textContent = text;
+  Object.assign(box.style, { flex: '0 1 auto', maxWidth: '48%', margin: '0 8px', alignSelf: 'center', whiteSpace: 'pre-wrap', lineHeight: 1.5, fontFamily: 'monospace' });
+  return box;
+};
+
+// Below the graph of a large model: groups or nodes.
+const groupButton = (counts, choose) => {
+  const button = document.createElement('button');
+  button.className = 'onnxlab-groups jp-mod-styled';
+  const label = (grouped) => { button.textContent = grouped ? 'Show every node' : `Show groups (${counts.filter(Boolean).join(' and ')})`; };
+  let grouped = true;
+  label(grouped);
+  button.addEventListener('click', () => { grouped = !grouped; label(grouped); choose(grouped); });
+  return button;
+};
+
+// One pane is one model in one frame.
+const showPane = (model, pane, row, kit, { select, grouped }) => {
+  const title = model.get('_titles')[pane];
+  const frame = makeFrame(model.get('_height'), title);
+  const column = document.createElement('figure');
+  Object.assign(column.style, { flex: '1 1 0', minWidth: 0, margin: 0 });
+  if (title) column.append(Object.assign(document.createElement('figcaption'), { textContent: title }));
+  column.append(frame);
+  row.append(column);
+  const send = (message) => frame.contentWindow?.postMessage(message, '*');
+  const fail = (error) => frame.replaceWith(messageBox(error.message));
+  const content = () => ask(model, { kind: 'model', pane, grouped: grouped() });
+  let asked = content();
+  asked.catch(() => {});
+  const handlers = {
+    // Also after the page has taken the frame out of the document and put it back, which empties it.
+    hello: async () => {
+      delete frame.dataset.status;
+      const { message, buffers: [bytes, operators] } = await (asked ?? content());
+      asked = null;
+      const start = { kind: 'start', kit: await kit, model: await unzip(bytes), operators: textOf(await unzip(operators)), ...message };
+      send({ ...start, marks: model.get('_marks')[pane], dark: isDark() });
+    },
+    again: () => load(),
+    ready: ({ nodes }) => { frame.dataset.nodes = nodes; frame.dataset.status = 'ready'; },
+    failed: ({ text }) => fail(new Error(`Netron cannot draw this graph: ${text}`)),
+    selected: ({ id }) => select(String(id), pane),
+    weight: async ({ request, location }) => {
+      try {
+        const { buffers: [bytes] } = await ask(model, { kind: 'weight', pane, location: String(location) });
+        send({ kind: 'weight', request, bytes });
+      } catch (error) { send({ kind: 'weight', request, error: error.message }); }
+    },
+    save: ({ name, blob }) => {
+      const link = document.createElement('a');
+      link.href = URL.createObjectURL(blob);
+      link.download = String(name);
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    },
+    open: ({ url }) => { if (/^https:\/\//.test(url)) window.open(url, '_blank', 'noopener,noreferrer'); },
+  };
+  const receive = ({ source, data }) => {
+    if (source === frame.contentWindow && Object.hasOwn(handlers, data?.kind)) Promise.resolve(handlers[data.kind](data)).catch(fail);
+  };
+  window.addEventListener('message', receive);
+  const load = () => kit.then((files) => { frame.srcdoc = frameDocument(files); }, fail);
+  load();
+  return { frame, send, load, close: () => { window.removeEventListener('message', receive); column.remove(); } };
+};
+
+const render = ({ model, el }) => {
+  const row = document.createElement('div');
+  Object.assign(row.style, { display: 'flex', gap: '4px', width: '100%' });
+  el.append(row);
+  const kit = netronKit(model);
+  const select = (id, from) => {
+    const pairs = Object.entries(model.get('_pairs'));
+    const partner = pairs.find((pair) => pair[from] === id)?.[1 - from];
+    if (panes.length > 1) panes[1 - from].send({ kind: 'select', id: partner ?? '' });
+    model.set('_selected', [from, id]);
+    model.save_changes();
+  };
+  let grouped = model.get('_groups').some((count) => count > 0);
+  if (grouped) {
+    el.append(groupButton(model.get('_groups'), (value) => { grouped = value; panes.forEach((pane) => pane.load()); }));
+  }
+  const notes = document.createElement('div');
+  el.append(notes);
+  const showNotes = () => notes.replaceChildren(...model.get('_notes').map(noteBox));
+  showNotes();
+  const panes = model.get('_marks').map((_, index) => showPane(model, index, row, kit, { select, grouped: () => grouped }));
+  if (model.get('_words')) row.append(wordsBox(model.get('_words')));
+  const all = (message) => panes.forEach((pane, index) => pane.send(message(index)));
+  const themed = new MutationObserver(() => all(() => ({ kind: 'theme', dark: isDark() })));
+  themed.observe(document.body, { attributes: true, attributeFilter: ['data-jp-theme-light', 'class'] });
+  const listeners = {
+    'change:_marks': () => all((index) => ({ kind: 'marks', marks: model.get('_marks')[index] })),
+    'change:_wanted': () => {
+      const [pane, id] = model.get('_wanted');
+      panes[pane].send({ kind: 'select', id });
+      select(id, pane);
+    },
+    'change:_notes': showNotes,
+  };
+  for (const [event, listener] of Object.entries(listeners)) model.on(event, listener);
+  return () => {
+    themed.disconnect();
+    for (const [event, listener] of Object.entries(listeners)) model.off(event, listener);
+    panes.forEach((pane) => pane.close());
+  };
+};
+
+export default { render };

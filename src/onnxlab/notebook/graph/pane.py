@@ -1,0 +1,140 @@
+"""One model of a view: its nodes, its groups if it is large, and its picture."""
+
+from dataclasses import dataclass, field
+
+from onnx import GraphProto
+
+from onnxlab.errors import ModelNotReadable
+from onnxlab.model.query import GraphNode
+from onnxlab.model.values import declared
+from onnxlab.notebook.graph.groups import GroupedModel, grouped_model
+from onnxlab.notebook.graph.lean_model import LeanModel, lean_model
+from onnxlab.notebook.graph.marks import Highlight, Marks, group_marks, highlight_marks, names_of
+from onnxlab.notebook.graph.model_source import ModelSource
+from onnxlab.notebook.graph.static_picture import Picture, PictureFailed, draw_picture
+
+__all__ = ["Pane", "make_pane"]
+
+# Above so many nodes, a model is first seen as its modules, where it says what they are.
+_GROUPS_FROM = 100
+# Larger graphs have no still picture: it would be neither readable nor small.
+_PICTURE_NODES = 60
+# Up to so many nodes, with those inside them, a graph stands beside the same in words.
+_WORDS_NODES = 12
+_NAME = 28  # characters of a name in words
+# Larger graphs would keep the browser busy for minutes, or exhaust it.
+_NODES, _BYTES = 30_000, 100_000_000
+
+
+@dataclass(frozen=True)
+class Pane:
+    """One model of a view.
+
+    Attributes:
+        name: What to call it.
+        nodes: The number of nodes of its main graph.
+        flat: The model, every node at its place.
+        groups: The model as groups of nodes, where there are any.
+        ends: The boxes of inputs and outputs that no node stands for: "input:x", "output:y".
+        words: A small model as lines of text, one for each input, node and output; empty for a larger one.
+    """
+
+    name: str
+    nodes: int
+    flat: LeanModel = field(repr=False)
+    groups: GroupedModel | None = field(default=None, repr=False)
+    ends: tuple[str, ...] = ()
+    words: str = field(default="", repr=False)
+
+    def __str__(self) -> str:
+        inner = len(self.flat.nodes) - self.nodes
+        count = f"{self.nodes:,} node{'' if self.nodes == 1 else 's'}"
+        return f"{self.name}, {count}{f' and {inner:,} inside them' if inner else ''}"
+
+    def model(self, *, grouped: bool) -> LeanModel:
+        """The model as it is shown."""
+        return self.groups.lean if grouped and self.groups else self.flat
+
+    def node(self, path: str) -> GraphNode | None:
+        """The node or group with this path."""
+        return self.model(grouped=True).nodes.get(path)
+
+    def highlighted(self, highlight: Highlight) -> Marks:
+        """Marks of the nodes, inputs and outputs that are named."""
+        return highlight_marks(self.flat.nodes, highlight, self.ends)
+
+    def names(self) -> set[str]:
+        """All names that can be highlighted."""
+        return names_of(self.flat.nodes) | {end.partition(":")[2] for end in self.ends}
+
+    def with_groups(self, marks: Marks) -> Marks:
+        """Marks of nodes, and those that groups get from the nodes inside them."""
+        return marks | group_marks(self.groups.members, marks) if self.groups else marks
+
+    def picture(self, marks: Marks, *, grouped: bool) -> Picture | None:
+        """A still picture, where the graph is small enough for one."""
+        model = self.model(grouped=grouped)
+        bodies = len(model.nodes) <= _PICTURE_NODES
+        top = self.groups.top if grouped and self.groups else self.nodes
+        if top > _PICTURE_NODES:
+            return None
+        try:
+            return draw_picture(model, marks, bodies=bodies)
+        except PictureFailed:
+            return None
+
+
+def make_pane(source: ModelSource, groups: bool | None = None) -> Pane:
+    """Prepare a model for a view.
+
+    Args:
+        source: The model.
+        groups: Whether to look for groups; by default in a large model, if they are far fewer than nodes.
+
+    Raises:
+        ModelNotReadable: The model is too large to be drawn.
+    """
+    flat = lean_model(source.model, source.folder)
+    nodes = len(source.model.graph.node)
+    wanted = nodes > _GROUPS_FROM if groups is None else groups
+    found = grouped_model(flat) if wanted else None
+    if found and groups is None and found.top > nodes / 2:
+        found = None
+    if (len(flat.nodes) > _NODES and not found) or len(flat.data) > _BYTES:
+        msg = f"The graph of {source.name} is too large to be drawn: {len(flat.nodes):,} nodes."
+        why = f"Up to {_NODES:,} nodes and {_BYTES // 1_000_000} MB without the weights can be drawn."
+        raise ModelNotReadable(msg, why, "Look at a part of it: onnx.utils.extract_model() cuts one out.")
+    words = "" if found or len(flat.nodes) > _WORDS_NODES else _words(source.model.graph, flat)
+    return Pane(source.name, nodes, flat, found, _ends(source.model.graph), words)
+
+
+def _ends(graph: GraphProto) -> tuple[str, ...]:
+    """The model's inputs, and those of its outputs that no node makes."""
+    weights = {tensor.name for tensor in graph.initializer}  # older models list them as inputs, too
+    made = {name for node in graph.node for name in node.output}
+    inputs = [f"input:{info.name}" for info in graph.input if info.name and info.name not in weights]
+    outputs = [f"output:{info.name}" for info in graph.output if info.name and info.name not in made]
+    return (*inputs, *outputs)
+
+
+def _words(graph: GraphProto, flat: LeanModel) -> str:
+    """The graph as text: what stands beside the picture of a small one."""
+    weights = {tensor.name for tensor in graph.initializer}
+    lines = [("input", str(one)) for one in declared(graph.input) if one.name not in weights]
+    for node in sorted(flat.nodes.values(), key=_place):
+        depth = (node.scope.count("/") + 2) // 2 if node.scope else 0  # "0/body" is one step inside
+        reads = ", ".join(_short(name) or "-" for name in node.inputs)  # "-" is an input that is left out
+        makes = ", ".join(_short(name) for name in node.outputs if name)
+        lines.append(("  " * depth + _short(node.op), f"{reads} -> {makes}".lstrip()))
+    lines += [("output", str(one)) for one in declared(graph.output)]
+    width = max(len(head) for head, _ in lines)
+    return "\n".join(f"{head.ljust(width)}  {text}" for head, text in lines)
+
+
+def _place(node: GraphNode) -> list[tuple[bool, int, str]]:
+    """Where a node stands in the text: inner nodes follow the one that carries them, functions come last."""
+    return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in node.path.split("/")]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME else name[: _NAME - 3] + "..."

@@ -1,0 +1,1 @@
+"""How the checks of the labs look in a notebook."""

@@ -1,0 +1,84 @@
+"""`progress()`: what is passed, tried and open in the labs."""
+
+import html
+import os
+
+import ipywidgets
+from IPython.core.getipython import get_ipython
+
+from onnxlab.labs.kit.exercise import labs
+from onnxlab.labs.kit.progress import Standing, is_private, set_private, standings
+from onnxlab.notebook.outputs import display_saved_and_live
+from onnxlab.notebook.tables import Table, table
+
+__all__ = ["progress", "progress_table", "shared"]
+
+# The saved table names the labs; the live one below it says how the learner stands, and takes its place.
+_STYLE = (
+    "<style>.jp-OutputArea-child:has(.onnxlab-progress-saved)"
+    ":has(+ .jp-OutputArea-child .onnxlab-progress-live) {display: none}</style>"
+)
+
+
+def progress(*, private: bool | None = None) -> None:
+    """Show, lab by lab, what is passed, tried and open, with points.
+
+    A saved notebook shows only the labs: how a learner stands is theirs.
+
+    Args:
+        private: In a class: True leaves you out of the instructor's live page, False shows you there again
+            (without your name, unless the instructor asks for it). It stays so.
+    """
+    told = set_private(private) if private is not None else ""
+    if get_ipython() is None:
+        shown, message = progress_table()
+        print("\n".join(filter(None, [told, message, repr(shown), shared(always=private is not None)])))
+        return
+    rows = [
+        {"lab": one.name, "about": one.title, "exercises": len(one.exercises), "points": one.points}
+        for one in labs()
+    ]
+    saved = table(rows, caption=f"{sum(one.points for one in labs())} points in {len(rows)} labs")
+    shown, message = progress_table()
+    notes = filter(None, [told, message, shared(always=private is not None)])
+    note = "".join(f"<p>{html.escape(text)}</p>" for text in notes)
+    live = ipywidgets.HTML(f'<div class="onnxlab-progress-live">{note}{shown._repr_html_()}</div>')
+    markup = f'{_STYLE}<div class="onnxlab-progress-saved">{saved._repr_html_()}</div>'
+    display_saved_and_live(markup, repr(saved), live)
+
+
+def progress_table() -> tuple[Table, str]:
+    """Return a row for each exercise, and a message if the file with the progress was damaged."""
+    found, message = standings()
+    total = sum(each.exercise.points for each in found)
+    have = sum(each.points for each in found)
+    passed = sum(each.passed for each in found)
+    caption = f"{have} of {total} points, {passed} of {len(found)} exercises passed"
+    return table([_row(each) for each in found], caption=caption, bad=("tried",)), message
+
+
+def shared(*, always: bool = False, terminal: bool = False) -> str:
+    """Return who else sees how the learner stands, and how to change that; nothing where nobody does.
+
+    Args:
+        always: Say it outside of a class too.
+        terminal: Name the command, not what to type in a cell.
+    """
+    if not always and "JUPYTERHUB_USER" not in os.environ:
+        return ""
+    if is_private():
+        how = "onnxlab progress --public" if terminal else "progress(private=False)"
+        return f"The instructor's page leaves you out. To be shown there again: {how}"
+    how = "onnxlab progress --private" if terminal else "progress(private=True)"
+    return f"The instructor's page shows how you stand. To be left out there: {how}"
+
+
+def _row(each: Standing) -> dict[str, object]:
+    return {
+        "lab": each.lab.name,
+        "exercise": each.exercise.id,
+        "state": each.word,
+        "last check": "" if each.last is None or each.passed else str(each.last),
+        "points": f"{each.points} of {each.exercise.points}",
+        "hints": f"{each.hints} of {len(each.exercise.hints)}" if each.hints else "",
+    }

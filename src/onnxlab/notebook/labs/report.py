@@ -1,0 +1,137 @@
+"""How a check's outcome reads: as HTML in a notebook and as text in a terminal."""
+
+import html
+import os
+import re
+
+from onnxlab.labs.kit.exercise import Exercise, Lab
+from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
+
+__all__ = ["message_box", "report_html", "report_text"]
+
+_MARKS = {True: "\u2713", False: "\u2717", None: "\u2013"}
+_COLOURS = {
+    Status.PASSED: "#2ea043",
+    Status.NOT_ATTEMPTED: "#888888",
+    Status.INCORRECT: "#da3633",
+    Status.ERROR: "#da3633",
+    Status.TIMED_OUT: "#da3633",
+}
+# Colours of text are the page's own, so that one style does for light and dark pages.
+_STYLE = (
+    "<style>\n"
+    ".onnxlab-report { border-left: 4px solid var(--tone); padding: 4px 14px; margin: 4px 0; }\n"
+    ".onnxlab-report p { margin: 4px 0; }\n"
+    ".onnxlab-report ul { list-style: none; margin: 4px 0; padding: 0; }\n"
+    ".onnxlab-report.onnxlab-report dl { display: grid; grid-template-columns: max-content auto;\n"
+    "  gap: 2px 14px; margin: 6px 0; }\n"
+    ".onnxlab-report.onnxlab-report :is(dt, dd) { float: none; width: auto; margin: 0;\n"
+    "  white-space: nowrap; }\n"
+    ".onnxlab-report.onnxlab-report :is(dd, pre) { font-family: monospace; white-space: pre-wrap;\n"
+    "  overflow-wrap: anywhere; }\n"
+    "</style>"
+)
+
+
+def report_html(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
+    """A check's outcome for a notebook. Every word that comes from an answer is escaped."""
+    parts = [f"<p><strong>{_markup(_headline(outcome))}</strong></p>"]
+    if outcome.message:
+        parts.append(f"<p>{_markup(outcome.message)}</p>")
+    if outcome.where:
+        parts.append(f"<p>In your code, {html.escape(outcome.where.partition(':')[0])}:</p>")
+        parts.append(f"<pre>{html.escape(outcome.where.partition(':')[2].strip())}</pre>")
+    if outcome.findings:
+        items = "".join(f"<li>{_MARKS[one.holds]} {_markup(one.title)}</li>" for one in outcome.findings)
+        parts.append(f"<ul>{items}</ul>")
+    if (failed := outcome.first_failure) is not None:
+        parts += _failed_html(failed)
+    parts += [f"<p>{_markup(line)}</p>" for line in _closing(lab, exercise, outcome)]
+    return _box(_COLOURS[outcome.status], "".join(parts))
+
+
+def report_text(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
+    """A check's outcome for a terminal.
+
+    Example:
+        >>> from onnxlab.labs.kit.exercise import exercise
+        >>> lab, record = exercise("asinh-symbolic")
+        >>> print(report_text(lab, record, Outcome(record.id, Status.NOT_ATTEMPTED, 0, 2)))
+        asinh-symbolic: not attempted, 0 of 2 points
+        Write asinh_symbolic above and run both cells.
+    """
+    lines = [_headline(outcome)]
+    if outcome.message:
+        lines.append(outcome.message)
+    if outcome.where:
+        lines.append(f"In your code, {outcome.where}")
+    lines += [f"  {_MARKS[one.holds]} {one.title}" for one in outcome.findings]
+    if (failed := outcome.first_failure) is not None:
+        lines.append(failed.message)
+        if failed.difference:
+            lines += [f"  {name:<13}{value}" for name, value in _rows(failed.difference)]
+        if failed.look_at:
+            lines.append(f"Look at: {failed.look_at}")
+    return "\n".join([*lines, *_closing(lab, exercise, outcome)])
+
+
+def message_box(text: str, tone: str = "#da3633") -> str:
+    """A message in a report's place."""
+    return _box(tone, "".join(f"<p>{_markup(line)}</p>" for line in text.splitlines()))
+
+
+def _headline(outcome: Outcome) -> str:
+    mark = _MARKS[None if outcome.status is Status.NOT_ATTEMPTED else outcome.passed]
+    plain = outcome.status is Status.NOT_ATTEMPTED
+    text = f"{outcome.exercise}: {outcome.status}, {outcome.points} of {outcome.possible} points"
+    return text if plain else f"{mark} {text}"
+
+
+def _failed_html(failed: Finding) -> list[str]:
+    parts = [f"<p>{_markup(failed.message)}</p>"]
+    if failed.difference:
+        rows = "".join(
+            f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in _rows(failed.difference)
+        )
+        parts.append(f"<dl>{rows}</dl>")
+    if failed.look_at:
+        parts.append(f"<p><em>Look at:</em> {_markup(failed.look_at)}</p>")
+    return parts
+
+
+def _rows(difference: Difference) -> list[tuple[str, str]]:
+    return [("for", difference.given), ("right is", difference.expected), ("yours gives", difference.got)]
+
+
+def _closing(lab: Lab, exercise: Exercise, outcome: Outcome) -> list[str]:
+    lines = []
+    if outcome.printed:
+        lines.append(
+            f"Your code printed {outcome.printed:,} characters while it was checked; they are not shown."
+        )
+    if outcome.status is Status.NOT_ATTEMPTED:
+        lines.append(f"Write {' and '.join(exercise.answers)} above and run both cells.")
+    elif outcome.passed:
+        # On a class's hub learners have no solutions.
+        compare = "" if "JUPYTERHUB_USER" in os.environ else f"Compare with solutions/{lab.name}.ipynb. "
+        lines.append(f"{compare}Checked for {exercise.holds_for}.")
+    else:
+        failed, call = outcome.first_failure, ", ".join([f'"{exercise.id}"', *exercise.answers])
+        if (case := outcome.failing_case) is not None:
+            names = " and ".join(case) or "its name"
+            again = f'`from onnxlab import case; case("{exercise.id}")`'
+            lines.append(f"{again} gives you this case to run again: {names}.")
+        if failed and failed.evidence and failed.evidence.expected:
+            lines.append(
+                f'`check({call}, show="right model")` lays a right model beside yours, as a last hint.'
+            )
+        lines.append(f'hint("{exercise.id}") gives the next of {len(exercise.hints)} hints.')
+    return lines
+
+
+def _box(tone: str, body: str) -> str:
+    return f'{_STYLE}<div class="onnxlab-report" style="--tone: {tone}">{body}</div>'
+
+
+def _markup(text: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))

@@ -1,0 +1,44 @@
+"""A cell's outputs in two forms: what stays in the saved notebook, and the live widget that takes its place.
+
+The first output is HTML and text, the same on every run. The second is the widget and nothing else: tools
+drop it from a committed notebook, and what is left is complete. Rules of CSS in the saved form hide it while
+the widget below it lives.
+"""
+
+from typing import Any
+
+from IPython.core.getipython import get_ipython
+from IPython.display import display
+
+__all__ = ["display_html", "display_saved_and_live", "display_widget"]
+
+_WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def display_html(markup: str, text: str) -> None:
+    """Show HTML in a notebook, text in a terminal."""
+    if get_ipython() is None:
+        print(text)
+    else:
+        display({"text/html": markup, "text/plain": text}, raw=True)
+
+
+def display_widget(widget: Any) -> None:  # noqa: ANN401 - ipywidgets and anywidget ship no types
+    """Show a widget in a running notebook, without a text of its own; show nothing elsewhere."""
+    bundle = widget._repr_mimebundle_() if get_ipython() is not None else None
+    # anywidget gives metadata, too: what Colab wants to know about a widget.
+    data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+    if _WIDGET_VIEW in data:
+        display({_WIDGET_VIEW: data[_WIDGET_VIEW]}, metadata=metadata, raw=True)
+
+
+def display_saved_and_live(markup: str, text: str, widget: Any) -> None:  # noqa: ANN401 - as above
+    """Show both forms.
+
+    Args:
+        markup: The saved form, with the rules that hide it while the widget is there.
+        text: The saved form in words.
+        widget: The live form.
+    """
+    display_html(markup, text)
+    display_widget(widget)

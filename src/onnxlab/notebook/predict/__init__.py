@@ -1,0 +1,1 @@
+"""Questions that a learner answers before running a cell."""

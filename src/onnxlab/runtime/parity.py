@@ -1,0 +1,328 @@
+"""The same inputs through eager PyTorch and ONNX Runtime: how far apart are the outputs?
+
+The simplest input for which they disagree is the counterexample to show.
+"""
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from onnxlab.model.distance import Array, difference, largest_difference, relative_difference
+from onnxlab.model.load import ModelLike
+from onnxlab.runtime.refusals import named_reason
+from onnxlab.runtime.session import arrays, feeds, open_session
+
+__all__ = [
+    "Counterexample",
+    "PairedRun",
+    "Parity",
+    "ParityRow",
+    "compare",
+    "paired_runs",
+    "run",
+    "smallest_counterexample",
+]
+
+
+@dataclass(frozen=True)
+class PairedRun:
+    """What came out on both sides.
+
+    Attributes:
+        inputs: The arrays that went in.
+        torch: The module's outputs.
+        runtime: ONNX Runtime's outputs; empty if it raised.
+        error: What ONNX Runtime raised, or an empty string.
+    """
+
+    inputs: tuple[Array, ...]
+    torch: tuple[Array, ...]
+    runtime: tuple[Array, ...]
+    error: str = ""
+
+    def problems(self) -> list[str]:
+        """Return what cannot be expressed as a difference of numbers."""
+        if self.error:
+            return [self.error]
+        if len(self.torch) != len(self.runtime):
+            return [f"torch gives {len(self.torch)} outputs, the runtime {len(self.runtime)}"]
+        found: list[str] = []
+        for i, (ours, theirs) in enumerate(zip(self.torch, self.runtime, strict=True)):
+            if ours.dtype != theirs.dtype:
+                found.append(f"output {i}: torch gives {ours.dtype}, the runtime {theirs.dtype}")
+            if ours.shape != theirs.shape:
+                found.append(f"output {i}: torch gives shape {ours.shape}, the runtime {theirs.shape}")
+        return found
+
+    def comparable(self) -> list[tuple[int, Array, Array]]:
+        """Return the outputs of equal shape: number, torch's values, the runtime's values."""
+        pairs = enumerate(zip(self.torch, self.runtime, strict=False))
+        return [(i, ours, theirs) for i, (ours, theirs) in pairs if ours.shape == theirs.shape]
+
+
+def paired_runs(module: Callable[..., Any], model: ModelLike, inputs: object) -> Iterator[PairedRun]:
+    """Run each set of inputs through a module and through ONNX Runtime.
+
+    Args:
+        module: The module, in the mode it is in; it is run without gradients on copies of the inputs.
+        model: The exported model.
+        inputs: Sets of inputs; each a tensor, a tuple of arguments, or a dict of keyword arguments. A tensor
+            or a dict alone counts as one set.
+
+    Yields:
+        The outputs of both sides, set by set.
+
+    Example:
+        >>> from onnxlab.history import recorded_graph
+        >>> [pair] = paired_runs(torch.neg, recorded_graph("1.8.1", "silu_9"), torch.zeros(3))
+        >>> pair.torch[0], pair.runtime[0]
+        (array([-0., -0., -0.], dtype=float32), array([0., 0., 0.], dtype=float32))
+    """
+    session = open_session(model)
+    many = isinstance(inputs, Iterable) and not isinstance(inputs, torch.Tensor | np.ndarray | Mapping)
+    for given in cast("Iterable[object]", inputs) if many else [inputs]:
+        keywords = dict(given) if isinstance(given, Mapping) else {}
+        positional = () if keywords else given if isinstance(given, tuple) else (given,)
+        with torch.no_grad():
+            result = module(*copy.deepcopy(positional), **copy.deepcopy(keywords))
+        fed = tuple(np.asarray(array) for array in arrays([positional, keywords]))
+        ours = tuple(np.asarray(array) for array in arrays(result))
+        try:
+            theirs = session.run(None, feeds(session, [positional, keywords], spare=True))
+        except Exception as error:  # the runtime raises plain Exception subclasses and RuntimeError
+            yield PairedRun(fed, ours, (), named_reason(error))
+        else:
+            yield PairedRun(fed, ours, tuple(np.asarray(array) for array in theirs))
+
+
+_CORNER = 3  # elements shown of an axis, where an output element has no single input element
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """One input for which the two sides disagree.
+
+    Attributes:
+        inputs: The arrays that went in.
+        output: The number of the output that differs.
+        index: The element of that output; empty where `reason` says that the outputs cannot be compared.
+        torch: The module's value there; None without an element.
+        runtime: ONNX Runtime's value there; None without an element.
+        input_slice: From each input, the element that belongs to the output element where shapes agree, and
+            otherwise a corner of the array.
+        reason: What is wrong, in a sentence.
+    """
+
+    inputs: tuple[Array, ...] = field(repr=False, compare=False)
+    output: int
+    index: tuple[int, ...]
+    torch: float | int | bool | None
+    runtime: float | int | bool | None
+    input_slice: tuple[Array, ...] = field(compare=False)
+    reason: str
+
+    def __str__(self) -> str:
+        shapes = ", ".join(f"{array.dtype}{list(array.shape)}" for array in self.inputs)
+        values = ", ".join(str(part.tolist()) for part in self.input_slice)
+        return f"{self.reason}\ninputs: {shapes}; there: {values}"
+
+
+def smallest_counterexample(
+    module: Callable[..., Any], model: ModelLike, inputs: object, atol: float = 1e-5, rtol: float = 0.0
+) -> Counterexample | None:
+    """Find, among sets of inputs, the simplest for which a module and its exported model disagree.
+
+    The simplest set has the fewest elements and, among equals, the smallest values. Of its wrong elements the
+    one with the smallest input is reported where inputs and outputs correspond, otherwise the worst one.
+
+    Args:
+        module: The module.
+        model: The exported model.
+        inputs: Sets of inputs, as for `compare`.
+        atol: How far apart equal values may be.
+        rtol: How much further, for each unit of PyTorch's magnitude. For floating-point values only: whole
+            numbers have no rounding.
+
+    Returns:
+        The counterexample, or None if every set agrees.
+
+    Example:
+        >>> import torch
+        >>> from onnxlab.history import recorded_graph
+        >>> shift = recorded_graph("1.8.1", "rshift_int32_o11")
+        >>> x, n = torch.tensor([8, 4, -5, -1, -9, 2], dtype=torch.int32), torch.ones(6, dtype=torch.int32)
+        >>> found = smallest_counterexample(torch.bitwise_right_shift, shift, [(x, n)])
+        >>> print(found)
+        output 0 at [3]: torch -1, runtime 0
+        inputs: int32[6], int32[6]; there: -1, 1
+    """
+    failing = [pair for pair in paired_runs(module, model, inputs) if _fails(pair, atol, rtol)]
+    return _describe(min(failing, key=_size), atol, rtol) if failing else None
+
+
+def _fails(pair: PairedRun, atol: float, rtol: float) -> bool:
+    return bool(pair.problems()) or any(
+        _apart(ours, theirs, atol, rtol).any() for _, ours, theirs in pair.comparable()
+    )
+
+
+def _apart(ours: Array, theirs: Array, atol: float, rtol: float) -> Array:
+    """Which elements are further apart than they may be."""
+    allowed: Array = np.full(ours.shape, atol)
+    if rtol and ours.dtype.kind == "f":
+        magnitude = np.abs(ours.astype(np.float64))
+        allowed += rtol * np.where(np.isfinite(magnitude), magnitude, 0.0)
+    wrong: Array = difference(ours, theirs) > allowed
+    return wrong
+
+
+def _size(pair: PairedRun) -> tuple[int, float]:
+    magnitudes = [float(np.abs(array.astype(np.float64)).max(initial=0.0)) for array in pair.inputs]
+    return sum(array.size for array in pair.inputs), np.nan_to_num(max(magnitudes, default=0.0), nan=np.inf)
+
+
+def _describe(pair: PairedRun, atol: float, rtol: float) -> Counterexample:
+    if problems := pair.problems():
+        return Counterexample(pair.inputs, 0, (), None, None, _at(pair.inputs, None, ()), "; ".join(problems))
+    for number, ours, theirs in pair.comparable():
+        wrong = _apart(ours, theirs, atol, rtol)
+        if wrong.any():
+            index = _clearest(pair.inputs, wrong, difference(ours, theirs))
+            mine, other = ours[index].item(), theirs[index].item()
+            reason = f"output {number} at {list(index)}: torch {_plain(mine)}, runtime {_plain(other)}"
+            there = _at(pair.inputs, ours.shape, index)
+            return Counterexample(pair.inputs, number, index, mine, other, there, reason)
+    raise AssertionError(pair)  # only failing pairs come here
+
+
+def _clearest(inputs: tuple[Array, ...], wrong: Array, apart: Array) -> tuple[int, ...]:
+    elementwise = [array for array in inputs if array.shape == wrong.shape]
+    rank = np.abs(elementwise[0][wrong].astype(np.float64)) if elementwise else -apart[wrong]
+    simplest = np.nan_to_num(rank, nan=np.inf).argmin()
+    return tuple(int(i) for i in np.argwhere(wrong)[simplest])
+
+
+def _at(
+    inputs: tuple[Array, ...], shape: tuple[int, ...] | None, index: tuple[int, ...]
+) -> tuple[Array, ...]:
+    return tuple(
+        array[index] if array.shape == shape else array[(slice(_CORNER),) * array.ndim] for array in inputs
+    )
+
+
+def _plain(value: float) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def run(model: ModelLike, *inputs: object, optimize: bool = True) -> list[Array]:
+    """Run a model in ONNX Runtime on the CPU.
+
+    Args:
+        model: The model.
+        *inputs: Tensors, arrays or numbers, one for each input in order; or one dict by input name.
+        optimize: Whether the runtime may rewrite the graph.
+
+    Returns:
+        The outputs.
+
+    Raises:
+        InputMismatch: If there are more or fewer arrays than inputs.
+
+    Example:
+        >>> from onnxlab.history import recorded_graph
+        >>> [output.shape for output in run(recorded_graph("1.8.1", "silu_9"), np.ones(3, np.float32))]
+        [(3,)]
+    """
+    session = open_session(model, optimize=optimize)
+    if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+        feed = {name: np.asarray(arrays(value)[0]) for name, value in inputs[0].items()}
+    else:
+        feed = feeds(session, inputs)
+    return list(session.run(None, feed))
+
+
+@dataclass(frozen=True)
+class ParityRow:
+    """How one set of inputs fared.
+
+    Attributes:
+        shapes: The shapes of the inputs.
+        max_abs: The largest absolute difference; infinite where one side is not a number and the other is.
+        max_rel: The largest difference relative to the larger of the two values, between 0 and 2.
+        problems: What cannot be expressed as a difference: another number of outputs, another type or shape,
+            or the error of the runtime.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    max_abs: float
+    max_rel: float
+    problems: tuple[str, ...] = ()
+
+    def ok(self, atol: float = 1e-5) -> bool:
+        """Whether the outputs are of the same kind and nowhere further apart than `atol`."""
+        return not self.problems and self.max_abs <= atol
+
+
+@dataclass(frozen=True)
+class Parity:
+    """How a model in ONNX Runtime compares with the module it came from.
+
+    Attributes:
+        rows: One for each set of inputs, in order.
+    """
+
+    rows: tuple[ParityRow, ...]
+
+    @property
+    def max_abs(self) -> float:
+        """The largest absolute difference over all inputs."""
+        return max((row.max_abs for row in self.rows), default=0.0)
+
+    @property
+    def max_rel(self) -> float:
+        """The largest relative difference over all inputs."""
+        return max((row.max_rel for row in self.rows), default=0.0)
+
+    def ok(self, atol: float = 1e-5) -> bool:
+        """Whether there were inputs, and every set of them gives the same outputs up to `atol`."""
+        return bool(self.rows) and all(row.ok(atol) for row in self.rows)
+
+
+def compare(module: Callable[..., Any], model: ModelLike, inputs: object) -> Parity:
+    """Run every set of inputs through the module and through ONNX Runtime.
+
+    Outputs may be a tensor or nested tuples, lists and dicts of tensors. Not-a-number equals itself.
+
+    Args:
+        module: The module, in the mode it is in; it is run without gradients on copies of the inputs.
+        model: The exported model.
+        inputs: Sets of inputs; each a tensor, a tuple of arguments, or a dict of keyword arguments. A tensor
+            or a dict alone counts as one set.
+
+    Returns:
+        The differences, set by set.
+
+    Example:
+        >>> import torch
+        >>> from onnxlab.history import recorded_graph
+        >>> silu = recorded_graph("1.8.1", "silu_9")
+        >>> parity = compare(torch.nn.SiLU(), silu, [torch.ones(3), torch.zeros(3)])
+        >>> len(parity.rows), parity.ok()
+        (2, True)
+        >>> compare(torch.nn.Sigmoid(), silu, torch.zeros(3)).max_abs
+        0.5
+    """
+    return Parity(tuple(_row(pair) for pair in paired_runs(module, model, inputs)))
+
+
+def _row(pair: PairedRun) -> ParityRow:
+    absolute, relative = 0.0, 0.0
+    for _, ours, theirs in pair.comparable():
+        absolute = max(absolute, largest_difference(ours, theirs))
+        relative = max(relative, float(relative_difference(ours, theirs).max(initial=0.0)))
+    shapes = tuple(array.shape for array in pair.inputs)
+    return ParityRow(shapes, absolute, relative, tuple(pair.problems()))

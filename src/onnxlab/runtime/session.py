@@ -1,0 +1,107 @@
+"""Models in ONNX Runtime on the CPU, fed with torch tensors, NumPy arrays or Python numbers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
+
+from onnxlab.errors import InputMismatch
+from onnxlab.model.distance import Array
+from onnxlab.model.load import ModelLike, load
+
+__all__ = ["arrays", "feeds", "open_session"]
+
+_NUMPY_TYPES = {
+    "tensor(float)": "float32",
+    "tensor(double)": "float64",
+    "tensor(float16)": "float16",
+    **{f"tensor({name})": name for name in ("int8", "int16", "int32", "int64")},
+    **{f"tensor({name})": name for name in ("uint8", "uint16", "uint32", "uint64", "bool")},
+}
+
+
+def open_session(model: ModelLike, *, optimize: bool = True) -> ort.InferenceSession:
+    """Create a session on the CPU that prints nothing.
+
+    Args:
+        model: The model.
+        optimize: Whether the runtime may rewrite the graph, as it does by default.
+
+    Example:
+        >>> from onnxlab.history import recorded_graph
+        >>> [value.name for value in open_session(recorded_graph("1.8.1", "model_static")).get_inputs()]
+        ['in']
+    """
+    options = ort.SessionOptions()
+    options.log_severity_level = 4  # what goes wrong is raised; the log would only say it twice
+    if not optimize:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return ort.InferenceSession(load(model).SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def arrays(value: object) -> list[Any]:
+    """Return the arrays inside nested tuples, lists and dicts, in order; None is left out.
+
+    Tensors become NumPy arrays. Python numbers stay as they are: their type depends on who reads them.
+
+    Example:
+        >>> arrays({"a": np.zeros(2), "b": [1, None]})
+        [array([0., 0.]), 1]
+    """
+    if value is None:
+        return []
+    if isinstance(value, Mapping):
+        return [leaf for item in value.values() for leaf in arrays(item)]
+    if isinstance(value, list | tuple):
+        return [leaf for item in value for leaf in arrays(item)]
+    if hasattr(value, "detach"):  # a torch tensor; torch itself is not needed here
+        return [value.detach().cpu().numpy()]
+    return [value]
+
+
+def feeds(
+    session: ort.InferenceSession, inputs: Sequence[object], *, spare: bool = False
+) -> dict[str, Array]:
+    """Give each input of a session one of the arrays, in order.
+
+    Args:
+        session: The session.
+        inputs: Tensors, arrays and numbers, possibly nested.
+        spare: Whether there may be more arrays than inputs, as after an export that made one a constant.
+            Then an array of the wrong type or rank is passed over.
+
+    Raises:
+        InputMismatch: If the arrays cannot be given to the inputs.
+
+    Example:
+        >>> from onnxlab.history import recorded_graph
+        >>> session = open_session(recorded_graph("1.8.1", "model_static"))
+        >>> {name: array.shape for name, array in feeds(session, [np.zeros((1, 3, 10, 10))]).items()}
+        {'in': (1, 3, 10, 10)}
+    """
+    wanted, given = session.get_inputs(), arrays(list(inputs))
+    exact = len(wanted) == len(given)
+    found: dict[str, Array] = {}
+    rest = iter(given)
+    for value in wanted:
+        # Without a spare array there is nothing to choose: what is wrong is for the runtime to say.
+        fitting = (array for array in rest if exact or _fits(array, value))
+        array = next(fitting, None)
+        if array is not None:
+            number = isinstance(array, bool | int | float)
+            found[value.name] = np.asarray(array, _NUMPY_TYPES.get(value.type) if number else None)
+    if len(found) < len(wanted) or (len(given) > len(wanted) and not spare):
+        names = ", ".join(value.name for value in wanted) or "none"
+        msg = f"The model has {len(wanted)} inputs ({names}); {len(given)} arrays were given."
+        raise InputMismatch(
+            msg, "An export may turn an argument into a constant.", "Give one array for each input, in order."
+        )
+    return found
+
+
+def _fits(array: object, value: Any) -> bool:  # noqa: ANN401 - the runtime's NodeArg has no type information
+    if isinstance(array, bool | int | float):
+        return not value.shape
+    as_array = np.asarray(array)
+    return _NUMPY_TYPES.get(value.type) == as_array.dtype.name and len(value.shape) == as_array.ndim

@@ -1,0 +1,1 @@
+"""Linux confinement of a process: namespaces, Landlock, seccomp-bpf, limits, and a watcher outside."""

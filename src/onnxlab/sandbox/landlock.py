@@ -1,0 +1,147 @@
+"""A Landlock ruleset: the files, ports and processes that this process and all it starts can still reach.
+
+See landlock(7). The rules cannot be taken back. What a kernel offers depends on its version; each adds to the
+one before:
+
+    ABI 1 (Linux 5.13)  files and folders; tracing of other processes
+    ABI 2 (Linux 5.19)  moving files between folders (before: always refused)
+    ABI 3 (Linux 6.2)   truncating files
+    ABI 4 (Linux 6.7)   TCP
+    ABI 5 (Linux 6.10)  control of devices
+    ABI 6 (Linux 6.12)  signals to processes outside, abstract Unix sockets
+"""
+
+import ctypes
+import os
+import stat
+import struct
+from collections.abc import Iterable, Sequence
+from enum import IntFlag
+from pathlib import Path
+
+from onnxlab.sandbox.libc import LINUX, checked, libc
+
+__all__ = ["Access", "abi", "confine", "lacking"]
+
+# landlock_create_ruleset, landlock_add_rule, landlock_restrict_self: the same numbers on every processor
+_SYS_CREATE, _SYS_ADD, _SYS_RESTRICT = 444, 445, 446
+_ASK_VERSION = 1
+_RULE_BELOW_PATH, _RULE_PORT = 1, 2
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_MAKE_CHARACTER_DEVICE, _MAKE_BLOCK_DEVICE = 1 << 6, 1 << 11
+_TRUNCATE, _CONTROL_DEVICE = 1 << 14, 1 << 15
+_FOR_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _CONTROL_DEVICE
+
+_RIGHTS = (0, 13, 14, 15, 15, 16)  # how many rights on files each ABI knows
+_TCP_BIND, _TCP_CONNECT = 1, 2
+_ABSTRACT_SOCKETS_AND_SIGNALS = 0b11  # LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET, LANDLOCK_SCOPE_SIGNAL
+_HARMLESS = {
+    "/dev/null": _READ_FILE | _WRITE_FILE | _TRUNCATE,
+    "/dev/zero": _READ_FILE,
+    "/dev/urandom": _READ_FILE,
+    "/proc/cpuinfo": _READ_FILE,  # PyTorch picks its routines by what the processor can do
+    "/proc/meminfo": _READ_FILE,
+    "/sys/devices/system/cpu": _READ_FILE | _READ_DIR,
+}
+
+
+class Access(IntFlag):
+    """What may be done with a place and all that is below it."""
+
+    LOOK_UP = _READ_FILE
+    """Read a file whose name is known; not list a folder."""
+    READ = _EXECUTE | _READ_FILE | _READ_DIR
+    DEVICE = _READ_FILE | _WRITE_FILE | _READ_DIR | _CONTROL_DEVICE
+    """Use the devices of a folder, as terminals are."""
+    WRITE = (1 << _RIGHTS[-1]) - 1 & ~(_MAKE_CHARACTER_DEVICE | _MAKE_BLOCK_DEVICE | _CONTROL_DEVICE)
+    """Everything but devices."""
+
+
+_SINCE = {3: "truncating files", 4: "TCP", 6: "signals to other processes and abstract Unix sockets"}
+
+
+def abi() -> int:
+    """Return the version of Landlock that this kernel has; 0 if none."""
+    if not LINUX:
+        return 0
+    return max(
+        0,
+        int(libc.syscall(ctypes.c_long(_SYS_CREATE), None, ctypes.c_size_t(0), ctypes.c_uint(_ASK_VERSION))),
+    )
+
+
+def lacking(version: int) -> tuple[str, ...]:
+    """Return what a version does not control.
+
+    Example:
+        >>> lacking(4)
+        ('signals to other processes and abstract Unix sockets',)
+    """
+    return tuple(what for since, what in _SINCE.items() if version < since)
+
+
+def confine(
+    places: Iterable[tuple[Path, Access]],
+    *,
+    bind: Sequence[int] = (),
+    connect: Sequence[int] = (),
+    apart: bool = True,
+) -> None:
+    """Restrict this process to a ruleset: what is said, and what is harmless, and nothing else.
+
+    The process must have given up new privileges before. A place that does not exist is left out.
+
+    Args:
+        places: Files and folders, and what may be done with them.
+        bind: The TCP ports that may be listened on.
+        connect: The TCP ports that may be connected to, of any machine.
+        apart: Whether signals and abstract sockets reach only processes that are confined together with this.
+
+    Raises:
+        OSError: If this kernel has no Landlock, or a place cannot be opened.
+    """
+    version = abi()
+    if version < 1:
+        raise OSError(0, "this kernel has no Landlock (Linux 5.13, switched on at boot)")
+    rights = (1 << _RIGHTS[min(version, len(_RIGHTS) - 1)]) - 1
+    # The kernel refuses rights that it does not know; and what a ruleset does not handle is allowed.
+    fields = [rights]
+    if version >= 4:
+        fields.append(_TCP_BIND | _TCP_CONNECT)
+    if version >= 6 and apart:
+        fields.append(_ABSTRACT_SOCKETS_AND_SIGNALS)
+    wanted = struct.pack(f"={len(fields)}Q", *fields)
+    rules = checked(
+        libc.syscall(ctypes.c_long(_SYS_CREATE), wanted, ctypes.c_size_t(len(wanted)), ctypes.c_uint(0))
+    )
+    try:
+        for place, access in places:
+            _allow(rules, place, access & rights)
+        for place_of_all, allowed in _HARMLESS.items():
+            _allow(rules, Path(place_of_all), allowed & rights)
+        for ports, access_to_port in ((bind, _TCP_BIND), (connect, _TCP_CONNECT)) if version >= 4 else ():
+            for port in ports:
+                _add(rules, _RULE_PORT, struct.pack("=QQ", access_to_port, port))
+        checked(libc.syscall(ctypes.c_long(_SYS_RESTRICT), ctypes.c_int(rules), ctypes.c_uint(0)))
+    finally:
+        os.close(rules)
+
+
+def _allow(rules: int, place: Path, allowed: int) -> None:
+    try:
+        opened = os.open(place, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        if not stat.S_ISDIR(os.fstat(opened).st_mode):
+            allowed &= _FOR_FILES  # the kernel refuses a rule with a folder's rights for a file
+        _add(rules, _RULE_BELOW_PATH, struct.pack("=Qi", allowed, opened))
+    finally:
+        os.close(opened)
+
+
+def _add(rules: int, kind: int, rule: bytes) -> None:
+    checked(
+        libc.syscall(ctypes.c_long(_SYS_ADD), ctypes.c_int(rules), ctypes.c_int(kind), rule, ctypes.c_uint(0))
+    )

@@ -1,0 +1,383 @@
+"""The room: progress files read as what they are, written by anybody; opt-out; counts; tables."""
+
+import csv
+import io
+import json
+import os
+import socket
+import subprocess
+import sys
+import urllib.request
+from contextlib import contextmanager
+from urllib.error import HTTPError
+
+import pytest
+
+from onnxlab.classroom.room.exercises import room_exercises
+from onnxlab.classroom.room.progress_files import LARGEST, NoRoom, ProgressFiles
+from onnxlab.classroom.room.view import Names, Room, RoomNames, Sharing, State, learners_csv, view_json
+from onnxlab.labs.kit import progress
+from onnxlab.labs.kit.exercise import labs
+from onnxlab.labs.kit.outcome import Finding, Outcome, Status
+from tests.support.learners import EXERCISES, failed, passed, people, progress_file, write
+
+NOW = 1_800_000_000
+ASINH = next(each for each in EXERCISES if each.id == "asinh-symbolic")
+links = pytest.mark.skipif(not hasattr(os, "symlink") or os.name == "nt", reason="needs links")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "learners").mkdir()
+    return tmp_path
+
+
+def look(folder, now=NOW):
+    return Room(folder, EXERCISES).look(now)
+
+
+def cell(folder, account="ada", name=ASINH.id, now=NOW):
+    (found,) = [each for each in look(folder, now).learners if each.account == account]
+    return found.cells.get(name)
+
+
+def sharing(folder, account="ada"):
+    room = Room(folder, EXERCISES)
+    room.look(NOW)
+    return room._learners[account].sharing
+
+
+def test_the_exercises_are_those_of_the_labs():
+    assert [each.id for each in EXERCISES] == [each.id for one in labs() for each in one.exercises]
+    assert room_exercises() == EXERCISES, "another process loads them, and says the same"
+
+
+def test_what_a_check_records_is_what_the_room_shows(folder, monkeypatch):
+    monkeypatch.setenv("ONNXLAB_STATE", str(progress_file(folder, "ada")))
+    held, fails = Finding(ASINH.parts[0], True), Finding(ASINH.parts[1], False, "secret")
+    for _ in range(3):
+        assert progress.record(Outcome(ASINH.id, Status.INCORRECT, 0, 4, (held, fails))) == ""
+    view = Room(folder, EXERCISES).look()
+    assert view.counts(ASINH.id)[State.STUCK] == 1
+    (place,) = view.stuck_places()
+    assert (place.exercise, place.failure, place.stuck, place.tried) == (ASINH.id, ASINH.parts[1], 1, 1)
+    assert "secret" not in progress_file(folder, "ada").read_text()
+    progress.record(Outcome(ASINH.id, Status.PASSED, 4, 4))
+    view = Room(folder, EXERCISES).look()
+    assert (view.counts(ASINH.id)[State.PASSED], view.stuck_places()) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("attempts", "first", "last", "state"),
+    [
+        (1, 60, 30, State.TRIED),
+        (3, 60, 30, State.STUCK),
+        (1, 700, 650, State.STUCK),
+        (9, 9000, 3700, State.TRIED),  # gone, or at something else
+    ],
+)
+def test_stuck_is_three_checks_or_ten_minutes_within_the_last_hour(folder, attempts, first, last, state):
+    write(folder, "ada", {ASINH.id: failed(ASINH, 0, attempts, NOW - first, NOW - last)})
+    assert cell(folder).state(NOW) is state
+
+
+def test_a_file_of_an_earlier_version_has_no_times(folder):
+    write(folder, "ada", {ASINH.id: {"attempts": 5, "last": "incorrect", "passed": False}})
+    found = cell(folder)
+    assert (found.state(NOW), found.failure) == (State.TRIED, "not right yet")
+
+
+@pytest.mark.parametrize(
+    ("last", "failure"), [("error", "the code raises an error"), ("timed out", "it takes too long")]
+)
+def test_an_error_and_a_time_limit_are_failures_too(folder, last, failure):
+    write(folder, "ada", {ASINH.id: failed(ASINH, 0, 1, NOW - 9, NOW - 9) | {"last": last, "failing": ""}})
+    assert cell(folder).failure == failure
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{",
+        b"[1]",
+        b'{"asinh-symbolic": 3}',
+        b"\xff\xfe",
+        b"\0" * 100,
+        b"[" * 60_000,
+        b'{"a": ' * 9_000,
+        b"1" * 60_000,
+        b" " * (LARGEST + 1),
+    ],
+    ids=["half", "list", "number", "not UTF-8", "zeros", "deep list", "deep object", "long", "large"],
+)
+def test_a_damaged_file_is_unknown_and_nothing_else_happens(folder, content):
+    write(folder, "grace", {ASINH.id: passed(NOW)})
+    write(folder, "ada", {}).write_bytes(content)
+    view = look(folder)
+    assert (view.unknown, [each.account for each in view.learners]) == (1, ["grace"])
+    assert progress_file(folder, "ada").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"attempts": "x", "last": [], "passed": "yes", "failing": {}, "first_at": "now", "last_at": None},
+        {"attempts": True, "first_at": -1, "last_at": 1e300},
+        {"attempts": -4, "last": "error"},
+        {"attempts": 2.5, "failing": ["a"]},
+        {},
+    ],
+)
+def test_odd_values_count_as_nothing(folder, entry):
+    write(folder, "ada", {ASINH.id: entry, "unknown": entry, "onnxlab": {"private": 1}})
+    assert sharing(folder) is Sharing.SHOWN
+    assert cell(folder) is None
+
+
+def test_no_word_of_the_learners_gets_to_the_page(folder):
+    evil = "<img src=x onerror=alert(1)>"
+    state = {
+        ASINH.id: {"attempts": 10**30, "last": evil, "failing": evil, "first_at": 10**15, "last_at": 10**15}
+    }
+    write(folder, "ada", state | {evil: {"attempts": 1, "failing": evil}})
+    room = Room(folder, EXERCISES)
+    text = json.dumps(view_json(room.look(NOW), room.names, Names.ACCOUNTS, rows=True))
+    assert "onerror" not in text
+    assert cell(folder).attempts == 9_999
+    assert cell(folder).last_at == NOW, "nobody has checked anything in the future"
+
+
+@links
+@pytest.mark.parametrize("what", ["file", "state folder", "learner", "device", "pipe", "folder"])
+def test_nothing_is_followed_or_waited_for(folder, tmp_path, what):
+    target = tmp_path / "elsewhere" / ".onnxlab"
+    target.mkdir(parents=True)
+    (target / "progress.json").write_text(json.dumps({ASINH.id: passed(NOW)}))
+    path = progress_file(folder, "ada")
+    if what == "learner":
+        path.parents[1].symlink_to(target.parent)
+        assert look(folder).learners == ()
+        return
+    path.parents[1].mkdir()
+    if what == "state folder":
+        path.parent.symlink_to(target)
+    else:
+        path.parent.mkdir()
+        make = {
+            "file": lambda: path.symlink_to(target / "progress.json"),
+            "device": lambda: path.symlink_to("/dev/zero"),
+            "pipe": lambda: os.mkfifo(path),
+            "folder": lambda: path.mkdir(),
+        }
+        make[what]()
+    assert sharing(folder) is Sharing.UNKNOWN
+
+
+@links
+def test_a_link_put_in_place_of_a_file_that_was_read_is_seen(folder, tmp_path):
+    room = Room(folder, EXERCISES)
+    path = write(folder, "ada", {ASINH.id: passed(NOW)})
+    assert room.look(NOW).counts(ASINH.id)[State.PASSED] == 1
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({each.id: passed(NOW) for each in EXERCISES}))
+    path.unlink()
+    path.symlink_to(other)
+    view = room.look(NOW)
+    assert (view.learners, view.unknown) == ((), 1)
+
+
+def test_a_learner_without_a_file_has_begun_nothing_and_the_instructor_is_none(folder):
+    (folder / "learners" / "ada").mkdir()
+    (folder / "learners" / ".hidden").mkdir()
+    write(folder, "instructor", {ASINH.id: passed(NOW)})
+    view = look(folder)
+    assert [(each.account, dict(each.cells)) for each in view.learners] == [("ada", {})]
+    assert view.counts(ASINH.id) == {State.OPEN: 1, State.TRIED: 0, State.STUCK: 0, State.PASSED: 0}
+
+
+def test_a_folder_of_files_is_a_room_too(tmp_path):
+    (tmp_path / "ada.json").write_text(json.dumps({ASINH.id: passed(NOW)}))
+    (tmp_path / "notes.txt").write_text("")
+    assert [each.account for each in look(tmp_path).learners] == ["ada"]
+
+
+def test_a_class_that_nobody_has_come_to_is_empty(tmp_path):
+    (tmp_path / "class.json").write_text("{}")
+    (tmp_path / "release").mkdir()
+    room = Room(tmp_path, EXERCISES)
+    assert room.look(NOW).learners == ()
+    write(tmp_path, "ada", {})
+    assert len(room.look(NOW).learners) == 1
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path):
+    with pytest.raises(NoRoom, match="There is no folder"):
+        Room(tmp_path / "no", EXERCISES)
+
+
+def test_private_takes_a_row_and_its_failures_away_at_once(folder, monkeypatch):
+    write(folder, "grace", {})
+    monkeypatch.setenv("ONNXLAB_STATE", str(progress_file(folder, "ada")))
+    part = Finding(ASINH.parts[0], False)
+    for _ in range(3):
+        progress.record(Outcome(ASINH.id, Status.INCORRECT, 0, 4, (part,)))
+    room = Room(folder, EXERCISES)
+    assert len(room.look().stuck_places()) == 1
+    progress.set_private(True)
+    view = room.look()
+    text = json.dumps(view_json(view, room.names, Names.ACCOUNTS, rows=True))
+    assert (view.private, view.stuck_places(), "ada" in text) == (1, [], False)
+    assert "ada" not in learners_csv(view, room.names, Names.ACCOUNTS)
+    assert view.counts(ASINH.id)[State.STUCK] == 0
+    progress.set_private(False)
+    assert len(room.look().stuck_places()) == 1
+
+
+def test_who_asked_not_to_be_shown_stays_so_without_the_file_that_says_it(folder):
+    (folder / "hub").mkdir()
+    path = write(folder, "ada", {ASINH.id: passed(NOW), "onnxlab": {"private": True}})
+    write(folder, "grace", {})
+    room = Room(folder, EXERCISES)
+    assert room.look(NOW).private == 1
+    for content in (b"{", b"", b"{}", None, json.dumps({ASINH.id: passed(NOW)}).encode()):
+        path.unlink(missing_ok=True)
+        if content is not None:
+            path.write_bytes(content)
+        for one in (room, Room(folder, EXERCISES)):  # and after the next start
+            view = one.look(NOW)
+            assert (view.private, view.unknown, [each.account for each in view.learners]) == (1, 0, ["grace"])
+    write(folder, "ada", {"onnxlab": {"private": False}})
+    assert len(Room(folder, EXERCISES).look(NOW).learners) == 2
+    write(folder, "ada", {})
+    assert len(Room(folder, EXERCISES).look(NOW).learners) == 2, "who asked to be shown again is shown"
+    (folder / "hub" / "not_shown.json").write_text("3")
+    assert len(Room(folder, EXERCISES).look(NOW).learners) == 2
+
+
+def test_most_stuck_first_with_how_many_and_for_how_long(folder):
+    first, second = EXERCISES[0], EXERCISES[1]
+    for number in range(3):
+        write(folder, f"a{number}", {first.id: failed(first, 1, 4, NOW - 600 * (number + 1), NOW)})
+    write(
+        folder,
+        "b0",
+        {first.id: failed(first, 1, 1, NOW - 30, NOW), second.id: failed(second, 0, 5, NOW - 60, NOW)},
+    )
+    view = look(folder)
+    places = [
+        (one.exercise, one.failure, one.stuck, one.tried, one.minutes(NOW)) for one in view.stuck_places()
+    ]
+    assert places == [(first.id, first.parts[1], 3, 4, 20), (second.id, second.parts[0], 1, 1, 1)]
+    assert view.stuck_places()[0].since == (NOW - 1800, NOW - 1200, NOW - 600)
+    assert view.counts(first.id) == {State.OPEN: 0, State.TRIED: 1, State.STUCK: 3, State.PASSED: 0}
+
+
+def test_no_names_unless_asked_and_no_rows_for_the_projector(folder):
+    people(folder, 130)
+    room = Room(folder, EXERCISES)
+    view = room.look()
+    found = view_json(view, room.names, Names.NUMBERS, rows=True)
+    assert "learner-0" not in json.dumps(found)
+    assert len({each["name"] for each in found["learners"]}) == len(view.learners)
+    assert "learner-0" in json.dumps(view_json(view, room.names, Names.ACCOUNTS, rows=True))
+    assert view_json(view, room.names, Names.ACCOUNTS, rows=False)["learners"] == []
+
+
+def test_numbers_stay_and_do_not_follow_the_alphabet():
+    accounts = [f"{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    room = RoomNames()
+    room.meet(accounts)
+    before = [room.number(each) for each in accounts]
+    assert sorted(before) == list(range(1, 27))
+    assert before != sorted(before)
+    room.meet(["0", *accounts])
+    assert ([room.number(each) for each in accounts], room.number("0")) == (before, 27)
+
+
+def test_only_what_changed_is_read_again(folder):
+    people(folder, 500)
+    files = ProgressFiles(folder)
+    assert len(files.changes()[0]) == 500
+    assert files.changes() == ([], [])
+    write(folder, "learner-007", {})
+    changed, gone = files.changes()
+    assert ([each.account for each in changed], gone) == (["learner-007"], [])
+
+
+def test_a_learner_who_is_gone_is_gone(folder):
+    path = write(folder, "ada", {})
+    room = Room(folder, EXERCISES)
+    assert len(room.look().learners) == 1
+    path.unlink()
+    path.parent.rmdir()
+    path.parents[1].rmdir()
+    assert room.look().learners == ()
+
+
+def test_csv_holds_what_is_shown_and_no_formula(folder):
+    for account in ("=HYPERLINK(1)", "@ada", " -grace", 'Ada, "x"'):
+        write(folder, account, {ASINH.id: failed(ASINH, 0, 3, NOW - 60, NOW)})
+    room = Room(folder, EXERCISES)
+    view = room.look(NOW)
+    rows = list(csv.DictReader(io.StringIO(learners_csv(view, room.names, Names.ACCOUNTS))))
+    assert sorted(row["learner"] for row in rows) == ["' -grace", "'=HYPERLINK(1)", "'@ada", 'Ada, "x"']
+    assert rows[0][ASINH.id] == "stuck"
+    assert rows[0]["asinh-symbolic checks"] == "3"
+    assert rows[0]["asinh-symbolic does not hold"] == ASINH.parts[0]
+    assert {
+        row["learner"] for row in csv.DictReader(io.StringIO(learners_csv(view, room.names, Names.NUMBERS)))
+    } == set("1234")
+
+
+@contextmanager
+def served(folder):
+    command = [sys.executable, "-m", "onnxlab.cli", "class", "room", str(folder), "--no-browser"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("The room is at http://127.0.0.1:"), line + process.stderr.read()
+        yield line.split()[-1]
+    finally:
+        process.terminate()
+        _, said = process.communicate(timeout=120)
+    assert (process.returncode, said) == (0, "")
+
+
+def ask(address):
+    with urllib.request.urlopen(address, timeout=120) as reply:
+        return reply.status, reply.read()
+
+
+@pytest.mark.slow
+def test_the_server_answers_only_below_its_secret_and_says_what_is_new(folder):
+    write(folder, "ada", {ASINH.id: passed(NOW)})
+    with served(folder) as address:
+        status, body = ask(address + "state")
+        found = json.loads(body)
+        assert (status, found["shown"], "ada" in body.decode()) == (200, 1, False)
+        assert ask(f"{address}state?seen={found['version']}")[0] == 204
+        assert b"ada" in ask(address + "learners.csv?names=accounts")[1]
+        for wrong in ("state?names=x", "room_server.py", "../state"):
+            with pytest.raises(HTTPError) as refused:
+                ask(address + wrong)
+            assert refused.value.code in (400, 404)
+        root = address[: address.index("/", 8) + 1]
+        for without in ("", "state", "room.js"):
+            with pytest.raises(HTTPError) as refused:
+                ask(root + without)
+            assert refused.value.code == 404
+
+
+def test_no_folder_and_no_port_are_messages(tmp_path, capsys):
+    from onnxlab.cli import main
+
+    assert main(["class", "room", str(tmp_path / "no")]) == 1
+    assert "There is no folder" in capsys.readouterr().err
+    assert main(["class", "room", str(tmp_path), "--no-browser", "--port", "99999"]) == 1
+    assert "99999 is not a port" in capsys.readouterr().err
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert main(["class", "room", str(tmp_path), "--no-browser", "--port", str(port)]) == 1
+    assert f"Port {port} cannot be used" in capsys.readouterr().err

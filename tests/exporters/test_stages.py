@@ -1,0 +1,64 @@
+"""A failure as data."""
+
+import pytest
+
+from onnxlab.exporters.stages import Stage, failure
+
+
+def raised(function):
+    try:
+        function()
+    except Exception as error:
+        return error
+    pytest.fail("nothing was raised")
+
+
+def test_causes_are_listed_from_the_outside_in():
+    def chained():
+        try:
+            try:
+                raise KeyError("innermost")
+            except KeyError as error:
+                raise ValueError("inner\nmore of it") from error
+        except ValueError:
+            raise RuntimeError("outer")  # noqa: B904 - the implicit chain is what is tested
+
+    found = failure(raised(chained))
+    assert (found.error, found.message) == ("RuntimeError", "outer")
+    assert found.causes == ("ValueError: inner", "KeyError: 'innermost'")
+
+
+def test_a_cause_that_was_hidden_stays_hidden():
+    def hidden():
+        try:
+            raise KeyError("detail")
+        except KeyError:
+            raise ValueError("told") from None
+
+    assert failure(raised(hidden)).causes == ()
+
+
+def test_a_chain_in_a_circle_ends():
+    one, two = ValueError("one"), ValueError("two")
+    one.__cause__, two.__cause__ = two, one
+    assert failure(one).causes == ("ValueError: two",)
+
+
+def test_colours_are_removed():
+    assert failure(ValueError("\x1b[96mstep 1/3\x1b[0m failed")).message == "step 1/3 failed"
+
+
+def test_what_is_not_the_exporters_is_capture():
+    assert failure(ValueError("bad argument")).stage is Stage.CAPTURE
+    assert failure(ValueError("bad argument"), Stage.RUN).stage is Stage.RUN
+
+
+def test_a_function_of_the_same_name_elsewhere_says_nothing():
+    def save():
+        raise OSError("disk full")
+
+    assert failure(raised(save)).stage is Stage.CAPTURE
+
+
+def test_an_empty_message_is_possible():
+    assert failure(ZeroDivisionError()).message == ""

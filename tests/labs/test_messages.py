@@ -1,0 +1,223 @@
+"""What the parts that every exercise shares say: the reason, the place, the case and where to look."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from onnx import parser
+
+from onnxlab.labs.kit.case import case_of, trying
+from onnxlab.labs.kit.checking import check
+from onnxlab.labs.kit.exercise import exercise
+from onnxlab.labs.kit.judging import require_numbers, require_valid
+from onnxlab.labs.kit.outcome import Status, Wrong
+from onnxlab.runtime.parity import paired_runs
+from onnxlab.runtime.refusals import short_reason
+from onnxlab.runtime.session import open_session
+
+_, ASINH = exercise("asinh-symbolic")
+_, TRANSLATION = exercise("asinh-translation")
+
+
+def model(body: str, signature: str = "float[n] x) => (float[m] y", opset: int = 11, ir: int = 8):
+    return parser.parse_model(
+        f'<ir_version: {ir}, opset_import: ["" : {opset}]> g ({signature}) {{ {body} }}'
+    )
+
+
+def zeros(*shape: int, kind: str = "float32") -> np.ndarray:
+    return np.zeros(shape, kind)
+
+
+RESIZE = """<ir_version: 8, opset_import: ["" : 11]>
+g (float[1,1,4,4] x) => (float[1,1,n,m] y) <float[0] r = {}, float[4] s = {1.0,1.0,2.0,2.0}>
+{ y = Resize <mode = "bicubic"> (x, r, s) }"""
+RESHAPE = """<ir_version: 8, opset_import: ["" : 11]>
+g (float[n] x) => (float[m, k] y) <int64[2] s = {2, 3}> { y = Reshape (x, s) }"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fed", "reason"),
+    [
+        (parser.parse_model(RESIZE), {}, "mode attribute is bicubic. It can only be nearest(default)"),
+        (
+            model('y = BitShift <direction = "left"> (x, x)', "uint8[4] x) => (uint8[4] y"),
+            {},
+            "Invalid direction value of 'left'. Valid values are 'LEFT' or 'RIGHT'.",
+        ),
+        (model("y = Relu (x)", opset=99), {}, "Opset 99 is not released; this runtime knows ai.onnx up to"),
+        (model("y = Relu (x)", ir=99), {}, "Unsupported model IR version: 99, max supported IR version:"),
+        (
+            parser.parse_model(RESHAPE),
+            {"x": zeros(4)},
+            "Reshape node: The input tensor cannot be reshaped to the requested shape. Input shape:{4}",
+        ),
+        (model("y = ASinh (x)"), {}, "ASinh node: No Op registered for ASinh with domain_version of 11"),
+        (
+            model("y = MatMul (x, z)", "float[n,3] x, float[k,m] z) => (float[n,m] y"),
+            {"x": zeros(2, 3), "z": zeros(2, 3)},
+            "MatMul node: MatMul dimension mismatch",
+        ),
+        (
+            model("y = Relu (x)", "float[3] x) => (float[3] y"),
+            {"x": zeros(4)},
+            "Got invalid dimensions for input: x for the following indices index: 0 Got: 4 Expected: 3",
+        ),
+    ],
+    ids=["bicubic", "left", "opset", "ir", "reshape", "no operator", "matmul", "dimensions"],
+)
+def test_the_reason_of_an_error_of_the_runtime_comes_first(wrong, fed, reason):
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - the runtime raises many kinds
+        open_session(wrong).run(None, fed)
+    assert short_reason(caught.value).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Error(s) in loading:\n\tMissing key(s): bias.", "Error(s) in loading: Missing key(s): bias."),
+        ("\nranges must be ints in argument 0:\n  File 'x', line 4\n", "ranges must be ints in argument 0"),
+        ("one\ntwo", "one"),
+        ("", "ValueError"),
+        ("\n \n", "ValueError"),
+        ("word " * 200, "word word"),
+        ("/src/a/b.h:12 void onnxruntime::f(std::function<void (int)>, int) const [with T = int] odd", "odd"),
+    ],
+)
+def test_the_reason_of_other_errors(text, reason):
+    assert short_reason(ValueError(text)).startswith(reason)
+    assert len(short_reason(ValueError(text))) <= 240
+
+
+def test_a_script_that_fails_says_what_was_raised():
+    @torch.jit.script
+    def reshaped(x):
+        return x.reshape(2, 3)
+
+    with pytest.raises(RuntimeError) as caught:
+        reshaped(torch.ones(4))
+    assert "shape '[2, 3]' is invalid for input of size 4" in short_reason(caught.value)
+
+
+class ReadOnce:
+    """An input that is an array the first time only, and then raises without a word."""
+
+    reads = 0
+
+    def __array__(self, dtype=None, copy=None):
+        self.reads += 1
+        if self.reads > 1:
+            raise RuntimeError
+        return zeros(2)
+
+
+def test_a_pair_whose_exception_has_no_text():
+    [pair] = paired_runs(lambda x: torch.ones(2), model("y = Neg (x)"), [ReadOnce()])
+    assert pair.error == "RuntimeError"
+
+
+def wrong_of(reference, made, inputs) -> Wrong:
+    with pytest.raises(Wrong) as caught:
+        require_numbers(reference, made, inputs, look_at="Add up the numbers.")
+    return caught.value
+
+
+def test_a_counterexample_that_is_not_element_by_element_shows_its_input_whole():
+    wrong = wrong_of(lambda x: x.mean() + x, model("y = Identity (x)"), torch.tensor([2.0, -1.0]))
+    assert wrong.difference.given.startswith("[2, -1], from float32[2]; element ")
+    assert wrong.difference.given.endswith(" of y")
+
+
+def test_a_counterexample_names_the_row_and_the_output():
+    made = model("y = Identity (x)\n z = Neg (x)", "float[n, m] x) => (float[n, m] y, float[n, m] z")
+    x = torch.zeros(4, 5)
+    x[2, 3] = 1.0
+    wrong = wrong_of(lambda x: (x, x), made, x)
+    assert wrong.difference.given == "1, from float32[4, 5]; row 2, column 3 of z"
+
+
+@pytest.mark.parametrize(
+    ("body", "signature", "message", "look"),
+    [
+        ("y = Cast <to = 11> (x)", "float[n] x) => (double[n] y", "The output's type is", "element type"),
+        ("y = Shape (x)", "float[n] x) => (int64[m] y", "The output's type is", "element type"),
+        ("y = ReduceSum <keepdims = 0> (x)", "float[n] x) => (float y", "The output's shape is", "shape"),
+        ("y = Neg (x)", "float[n] x) => (float[n] y", "The numbers are not", "Add up"),
+        (
+            "y = Neg (x)\n z = Neg (x)",
+            "float[n] x) => (float[n] y, float[n] z",
+            "number of outputs",
+            "returned",
+        ),
+        (
+            "y = Add (x, x)\n z = MatMul (y, y)",
+            "float[2] x) => (float z",
+            "stops while it runs",
+            "Which node",
+        ),
+    ],
+)
+def test_where_to_look_belongs_to_the_kind_of_failure(body, signature, message, look):
+    inputs = torch.ones(3) if "float[2]" not in signature else torch.ones(5)
+    wrong = wrong_of(torch.asinh, model(body, signature), inputs)
+    assert message in wrong.message
+    assert look in wrong.look_at
+
+
+def test_the_schema_is_named_with_the_opset_that_makes_it_true():
+    with pytest.raises(Wrong) as caught:
+        require_valid(model("y = BitShift (x, x)", "uint8[n] x) => (uint8[n] y"))
+    assert "onnx.defs.get_schema('BitShift', 11)" in caught.value.look_at
+    assert caught.value.evidence.highlight == ("BitShift",)
+
+
+def forgets(g, x):
+    g.op("Asinh", x)
+
+
+def translation_that_forgets(x):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("record", "answer"),
+    [(ASINH, forgets), (TRANSLATION, translation_that_forgets)],
+    ids=["rule", "translation"],
+)
+def test_a_forgotten_return_is_said(record, answer):
+    outcome = check(record, {record.answers[0]: answer})
+    assert outcome.status is Status.INCORRECT
+    failed = outcome.first_failure
+    assert f"{answer.__name__} returned None" in failed.message
+    assert "return" in failed.look_at
+
+
+def test_an_error_names_its_case():
+    def answer(g, x):
+        return g.oops()
+
+    outcome = check(ASINH, {"asinh_symbolic": answer})
+    assert outcome.message.endswith("This happened for the TorchScript export of asinh at opset 9.")
+    assert set(outcome.case) == {"module", "inputs"}
+
+
+def test_the_inner_of_two_cases_counts():
+    with pytest.raises(Wrong) as caught, trying("the outer", a=1), trying("the inner", b=2):
+        raise Wrong("no")
+    assert (case_of(caught.value).name, dict(case_of(caught.value))) == ("the inner", {"b": 2})
+
+
+def test_a_counterexample_can_be_run_again():
+    def answer(g, x):
+        return g.op("Atan", x)
+
+    case = check(ASINH, {"asinh_symbolic": answer}).failing_case
+    y = open_session(case["model"]).run(None, {"x": case["inputs"][0]})[0]
+    assert not np.allclose(y, np.arcsinh(case["inputs"][0]))
+
+
+def test_a_refused_model_is_a_case():
+    record = replace(ASINH, parts=ASINH.parts[:1])
+    outcome = check(record, {"asinh_symbolic": lambda g, x: g.op("ASinh", x)})
+    assert outcome.failing_case["model"].graph.node[0].op_type == "ASinh"

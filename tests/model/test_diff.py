@@ -1,0 +1,340 @@
+"""A diff sees structure and numbers, not names."""
+
+import copy
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from onnx.parser import parse_model
+
+from onnxlab.exporters.export import Exporter, export
+from onnxlab.history import VERSIONS, names, recorded_graph
+from onnxlab.model.diff import diff
+from onnxlab.model.nodes import subgraphs
+from onnxlab.model.query import walk
+
+HEAD = '<ir_version: 8, opset_import: ["" : 18]>'
+
+
+def model(body, inputs="float[2] x", outputs="float[2] y", head=HEAD):
+    return parse_model(f"{head} g ({inputs}) => ({outputs}) {{ {body} }}")
+
+
+def renamed(original, spell=lambda i: f"value_{i * 7 + 3}"):
+    """The same model, with other names for all its nodes and values."""
+    proto, known = copy.deepcopy(original), {}
+
+    def new(name):
+        return known.setdefault(name, spell(len(known))) if name else ""
+
+    def rename(graph):
+        for value in [*graph.input, *graph.output, *graph.value_info, *graph.initializer]:
+            value.name = new(value.name)
+        for node in graph.node:
+            node.name = f"node_{len(known)}"
+            node.input[:] = [new(name) for name in node.input]
+            node.output[:] = [new(name) for name in node.output]
+            for _, inner in subgraphs(node):
+                rename(inner)
+
+    rename(proto.graph)
+    return proto
+
+
+class Net(torch.nn.Module):
+    def __init__(self, activation=None, stride=1, sigmoid=False):
+        super().__init__()
+        torch.manual_seed(0)
+        self.a = torch.nn.Conv2d(3, 4, 3, stride=stride)
+        self.b = torch.nn.Conv2d(4, 4, 1)
+        self.activation = activation or torch.nn.ReLU()
+        self.sigmoid = sigmoid
+
+    def forward(self, x):
+        x = self.b(self.activation(self.a(x)))
+        return (torch.sigmoid(x) if self.sigmoid else x) * 2
+
+
+def exported(exporter=Exporter.TORCHSCRIPT, edit=None, names=None, **options):
+    net = Net(**options)
+    if edit:
+        edit(net)
+    return export(net, torch.rand(1, 3, 8, 8), exporter, run=False, **(names or {})).proto
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_recorded_graph_is_itself_under_any_name(version):
+    for name in names(version):
+        graph = recorded_graph(version, name)
+        for other in (graph, renamed(graph), renamed(graph, str)):
+            found = diff(graph, other)
+            assert not found, f"{name}: {found}"
+            assert found.before == {node.path: "same" for node in walk(graph)}
+            assert found.after == {node.path: "same" for node in walk(other)}
+        assert str(diff(graph, graph)) == "No difference."
+
+
+def test_renamed_inputs_and_outputs_are_told_apart_from_differences():
+    found = diff(model("y = Relu(x)"), model("out = Relu(in)", "float[2] in", "float[2] out"))
+    assert not found
+    assert found.renamed == (("x", "in"), ("y", "out"))
+    assert str(found) == "No difference.\nrenamed: x -> in, y -> out"
+
+
+def test_swapped_inputs_are_a_difference():
+    inputs = "float[2] a, float[2] b"
+    found = diff(model("y = Sub(a, b)", inputs), model("y = Sub(b, a)", inputs))
+    assert [str(change) for change in found.changed[0].changes] == ["input 0 a -> b", "input 1 b -> a"]
+
+
+def test_names_that_were_counted_up_do_not_mislead():
+    before = model("t1 = Relu(x) t2 = Neg(t1) y = Relu(t2)")
+    after = model("t1 = Abs(x) t2 = Relu(t1) t3 = Neg(t2) y = Relu(t3)")
+    found = diff(before, after)
+    assert [node.op for node in found.added] == ["Abs"]
+    assert found.removed == ()
+    assert [(change.before.path, change.after.path) for change in found.changed] == [("0", "1")]
+    assert str(found) == "+ Abs t1\n~ Relu t1: input 0 x -> Abs t1"
+
+
+@pytest.mark.parametrize("exporter", list(Exporter))
+def test_another_operator_in_one_place(exporter):
+    found = diff(exported(exporter), exported(exporter, activation=torch.nn.Tanh()))
+    assert [str(change) for change in found.changed[0].changes] == ["operator Relu -> Tanh"]
+    assert (len(found.changed), found.added, found.removed) == (1, (), ())
+
+
+def test_another_attribute():
+    found = diff(exported(), exported(stride=2))
+    assert [str(change) for change in found.changed[0].changes] == ["attribute strides [1, 1] -> [2, 2]"]
+    assert [str(change) for change in found.outputs] == [
+        f"output {found.outputs[0].name} float32[1, 4, 6, 6] -> float32[1, 4, 3, 3]"
+    ]
+
+
+def test_an_added_node_rewires_the_next():
+    found = diff(exported(), exported(sigmoid=True))
+    assert [node.op for node in found.added] == ["Sigmoid"]
+    assert [change.before.op for change in found.changed] == ["Mul"]
+    back = diff(exported(sigmoid=True), exported())
+    assert [node.op for node in back.removed] == ["Sigmoid"]
+    assert found.after[found.added[0].path] == "added"
+    assert back.before[back.removed[0].path] == "removed"
+
+
+@pytest.mark.parametrize("names", [{}, {"input_names": ["in"], "output_names": ["out"]}])
+def test_other_weights_are_measured(names):
+    def shift(net):
+        net.b.weight.data += 0.25
+
+    found = diff(exported(), exported(edit=shift, names=names))
+    [change] = found.changed
+    assert change.before.op == "Conv"
+    assert [(c.kind, c.name) for c in change.changes] == [("weight", "b.weight")]
+    assert change.changes[0].max_abs == pytest.approx(0.25)
+    assert len(found.same) == len(found.before) - 1
+
+
+def test_other_weights_under_other_names_are_measured():
+    def shift(net):
+        net.a.bias.data += 0.5
+
+    found = diff(exported(), renamed(exported(edit=shift)))
+    assert [[c.max_abs for c in change.changes] for change in found.changed] == [[pytest.approx(0.5)]]
+    assert (found.added, found.removed) == ((), ())
+
+
+def test_weights_of_another_shape_are_described():
+    def weighted(shape):
+        graph = model("y = Mul(x, w)")
+        graph.graph.initializer.append(numpy_helper.from_array(np.ones(shape, np.float32), "w"))
+        return graph
+
+    assert str(diff(weighted([2]), weighted([1]))) == "~ Mul y: weight w float32[2] -> float32[1]"
+
+
+def test_constants_are_measured_too():
+    def constant(value):
+        return model(f"c = Constant <value: tensor = float[2] {{1.0, {value}}}> () y = Mul(x, c)")
+
+    assert str(diff(constant(2.0), constant(5.0))) == "~ Constant c: attribute value differs by up to 3"
+
+
+def test_a_constant_node_and_an_initializer_of_one_content_are_one_value():
+    node = model("c = Constant <value: tensor = float[1] {2.0}> () y = Mul(x, c)")
+    initializer = model("y = Mul(x, c)")
+    initializer.graph.initializer.append(numpy_helper.from_array(np.array([2.0], np.float32), "c"))
+    assert str(diff(node, initializer)) == "- Constant c"
+
+
+def test_texts_among_the_weights_are_compared():
+    def text(value):
+        graph = model("y = Identity(w)", outputs="string[1] y")
+        graph.graph.initializer.append(helper.make_tensor("w", TensorProto.STRING, [1], [value]))
+        return graph
+
+    assert not diff(text(b"a"), text(b"a"))
+    assert str(diff(text(b"a"), text(b"b"))) == "~ Identity y: weight w differs"
+
+
+def test_an_attribute_that_says_the_default_says_nothing():
+    written = model("y = LeakyRelu <alpha = 0.01> (x)")
+    assert not diff(written, model("y = LeakyRelu (x)"))
+    assert diff(written, model("y = LeakyRelu <alpha = 0.02> (x)"))
+
+
+def test_a_default_belongs_to_an_opset():
+    # Softmax took axis 1 by default until opset 12, the last axis since 13.
+    old = '<ir_version: 8, opset_import: ["" : 11]>'
+    shapes = {"inputs": "float[2, 3, 4] x", "outputs": "float[2, 3, 4] y"}
+    one, last = (model(f"y = Softmax <axis = {axis}> (x)", **shapes, head=old) for axis in (1, -1))
+    unsaid = model("y = Softmax (x)", **shapes, head=old)
+    assert not diff(one, unsaid)
+    assert diff(last, unsaid)
+
+
+def test_what_an_exporter_writes_and_the_other_leaves_out_is_no_difference():
+    found = diff(exported(), exported(Exporter.TORCH_EXPORT))
+    assert found.changed == ()
+    assert {node.op for node in found.added + found.removed} <= {"Constant"}
+
+
+def test_opsets_and_types_are_compared():
+    newer = model("y = Relu(x)", "double[2] x", "double[2] y", HEAD.replace("18", "20"))
+    assert str(diff(model("y = Relu(x)"), newer)) == (
+        "opset ai.onnx 18 -> 20\ninput x float32[2] -> float64[2]\noutput y float32[2] -> float64[2]"
+    )
+
+
+def test_a_new_input_is_reported():
+    found = diff(model("y = Relu(x)"), model("y = Relu(x)", "float[2] x, int64 n"))
+    assert [str(change) for change in found.inputs] == ["input n nothing -> int64[]"]
+    assert len(found.same) == 1
+
+
+def test_an_output_fed_by_another_node_is_reported():
+    body = "a = Relu(x) b = Neg(x) {} = Identity({})"
+    found = diff(model(body.format("y", "a")), model(body.format("y", "b")))
+    assert "Relu a -> Neg b" in str(found)
+    swapped = diff(model("y = Relu(x) z = Neg(x)"), model("z = Relu(x) y = Neg(x)"))
+    assert [str(change) for change in swapped.outputs] == ["output y Relu y -> Neg y"]
+
+
+def test_an_omitted_and_a_missing_input_are_one():
+    omitted = model("y = Clip(x)")
+    omitted.graph.node[0].input.extend(["", ""])
+    assert not diff(model("y = Clip(x)"), omitted)
+    assert diff(model("y = Clip(x)"), model("y = Clip(x, m)", "float[2] x, float m"))
+
+
+LOOP = """
+y = Loop (trips, go, x) <body = b (int64 i, bool on, float[2] v) => (bool on_out, float[2] out) {{
+    on_out = Identity(on)
+    out = {}(v, {})
+}}>
+"""
+LOOP_INPUTS = "float[2] x, float[2] z, int64 trips, bool go"
+
+
+def test_differences_inside_a_body_are_found():
+    found = diff(model(LOOP.format("Add", "x"), LOOP_INPUTS), model(LOOP.format("Mul", "x"), LOOP_INPUTS))
+    assert str(found) == "~ Loop y: subgraph body differs\n~ Add out in 0/body: operator Add -> Mul"
+    assert found.before == {"0": "changed", "0/body/0": "same", "0/body/1": "changed"}
+
+
+def test_a_body_that_reads_another_outer_value_differs():
+    found = diff(model(LOOP.format("Add", "x"), LOOP_INPUTS), model(LOOP.format("Add", "z"), LOOP_INPUTS))
+    assert "~ Add out in 0/body: input 1 x -> z" in str(found)
+
+
+def test_a_body_whose_outputs_change_places_differs():
+    body = (
+        "y = Loop (t, g, x, x) <body = b (int64 i, bool on, float[2] v, float[2] w) => (bool o, {}) {{ {} }}>"
+    )
+    nodes = "o = Identity(on) p = Neg(v) q = Abs(w)"
+    inputs = "float[2] x, int64 t, bool g"
+    first, second = (
+        model(body.format(order, nodes), inputs)
+        for order in ("float[2] p, float[2] q", "float[2] q, float[2] p")
+    )
+    assert "output body[1] Neg p -> Abs q" in str(diff(first, second))
+
+
+def test_functions_are_compared():
+    def using(body, domain="mine"):
+        return parse_model(
+            f'<ir_version: 8, opset_import: ["" : 18, "{domain}" : 1]>'
+            f"g (float[2] x) => (float[2] y) {{ y = {domain}.f (x) }}"
+            f'<domain: "{domain}", opset_import: ["" : 18]> f (v) => (r) {{ {body} }}'
+        )
+
+    assert not diff(using("r = Relu(v)"), using("r = Relu(v)"))
+    assert str(diff(using("r = Relu(v)"), using("r = Abs(v)"))) == "~ Relu r in mine::f: operator Relu -> Abs"
+    assert "output of mine::f[0]" in str(
+        diff(using("a = Neg(v) r = Relu(a)"), using("r = Neg(v) a = Relu(r)"))
+    )
+    other = diff(using("r = Relu(v)"), using("r = Relu(v)", "yours"))
+    assert [str(change) for change in other.functions] == [
+        "function mine::f present -> nothing",
+        "function yours::f nothing -> present",
+    ]
+
+
+def test_duplicates_are_paired_one_by_one():
+    once = model("a = Relu(x) y = Add(a, a)")
+    twice = model("a = Relu(x) b = Relu(x) y = Add(a, b)")
+    assert str(diff(once, twice)) == "+ Relu b"
+
+
+def test_sparse_weights_are_values_as_well():
+    def sparse(value):
+        graph = model("y = Add(x, w)")
+        values = helper.make_tensor("w", TensorProto.FLOAT, [1], [value])
+        indices = helper.make_tensor("i", TensorProto.INT64, [1], [0])
+        graph.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2]))
+        return graph
+
+    assert not diff(sparse(1.0), sparse(1.0))
+    assert diff(sparse(1.0), sparse(2.0))
+
+
+def test_a_graph_out_of_order_does_not_stop_the_diff():
+    shuffled = model("b = Relu(x) y = Neg(b)")
+    nodes = [copy.deepcopy(node) for node in shuffled.graph.node]
+    del shuffled.graph.node[:]
+    shuffled.graph.node.extend(nodes[::-1])
+    assert not diff(shuffled, shuffled)
+    assert {node.op for node in diff(model("y = Abs(x)"), shuffled).added} <= {"Relu", "Neg"}
+
+
+def test_empty_models_do_not_differ():
+    empty = helper.make_model(helper.make_graph([], "g", [], []))
+    assert not diff(empty, empty)
+    assert diff(empty, model("y = Relu(x)")).added[0].op == "Relu"
+
+
+def test_long_differences_stay_readable():
+    plain, script = (recorded_graph("1.8.1", f"model_70_{kind}") for kind in ("plain", "script"))
+    text = str(diff(plain, script))
+    assert "- 70 x Conv: Conv_0 ... Conv_69" in text
+    ops = " ".join(f"v{i + 1} = {'Neg' if i % 2 else 'Abs'}(v{i})" for i in range(60)).replace("v0)", "x)")
+    lines = str(diff(model("y = Relu(x)"), model(f"{ops} y = Relu(x)"))).splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "... and 40 more"
+
+
+def test_a_large_graph_takes_no_ages():
+    body = " ".join(f"v{i + 1} = Relu(v{i})" for i in range(1500)).replace("Relu(v0)", "Relu(x)")
+    big = model(f"{body} y = Neg(v1500)")
+    changed = copy.deepcopy(big)
+    changed.graph.node[700].op_type = "Tanh"
+    assert str(diff(big, changed)) == "~ Relu v701: operator Relu -> Tanh"
+
+
+def test_the_models_are_not_changed():
+    one, two = model("y = Relu(x)"), model("y = Abs(x)")
+    before = onnx.ModelProto.FromString(one.SerializeToString())
+    diff(one, two)
+    assert one == before

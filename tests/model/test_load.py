@@ -1,0 +1,139 @@
+"""Every form of a model, and every way in which a file can be no model."""
+
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper
+from onnx.parser import parse_model
+
+from onnxlab.errors import ExportFailed, ModelNotReadable
+from onnxlab.exporters.export import Exporter, export
+from onnxlab.exporters.silence import silenced
+from onnxlab.model.load import load
+
+RELU = parse_model('<ir_version: 8, opset_import: ["" : 18]> g (float[2] x) => (float[2] y) { y = Relu(x) }')
+
+
+def with_weights_outside(folder, location="weights.bin"):
+    model = onnx.ModelProto()
+    model.CopyFrom(RELU)
+    weight = model.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=[2])
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value=location)
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    return folder / "model.onnx"
+
+
+def test_every_form_of_a_model_is_taken(tmp_path):
+    file = tmp_path / "relu.onnx"
+    onnx.save(RELU, file)
+    assert load(RELU) is RELU
+    for form in (file, str(file), file.read_bytes(), bytearray(file.read_bytes())):
+        assert load(form) == RELU
+
+
+def test_a_fresh_export_is_taken():
+    result = export(torch.nn.ReLU(), torch.ones(2), Exporter.TORCHSCRIPT)
+    assert load(result).graph.node[0].op_type == "Relu"
+
+
+def test_an_onnx_program_is_taken():
+    with silenced():
+        program = torch.onnx.export(torch.nn.ReLU(), (torch.ones(2),), dynamo=True, verbose=False)
+    assert load(program).graph.node[0].op_type == "Relu"
+
+
+def test_a_failed_export_says_why():
+    result = export(torch.nn.ReLU(), torch.ones(2), Exporter.TORCHSCRIPT, opset_version=99)
+    with pytest.raises(ExportFailed, match="Unsupported onnx_opset_version: 99"):
+        load(result)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"import torch\n", "is not an ONNX model.\nIt looks like text"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "It looks like text"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(40), "is not an ONNX model.\nThe file is damaged"),
+        (RELU.SerializeToString()[:-20], "is not an ONNX model"),
+        (TensorProto(name="x", dims=[2]).SerializeToString(), "is not an ONNX model"),
+    ],
+    ids=["empty", "program", "pointer", "picture", "cut", "tensor"],
+)
+def test_what_is_no_model_is_refused(tmp_path, content, message):
+    file = tmp_path / "model.onnx"
+    file.write_bytes(content)
+    with pytest.raises(ModelNotReadable, match=message) as caught:
+        load(file)
+    assert "model.onnx" in str(caught.value)
+    assert len(str(caught.value).splitlines()) <= 3
+
+
+def test_a_missing_file_names_the_models_beside_it(tmp_path):
+    onnx.save(RELU, tmp_path / "relu.onnx")
+    with pytest.raises(ModelNotReadable, match=r"no file .*rely.onnx.\nModels in that folder: relu.onnx"):
+        load(tmp_path / "rely.onnx")
+
+
+def test_a_folder_is_refused(tmp_path):
+    with pytest.raises(ModelNotReadable, match="is a folder"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("path", ["model\0.onnx", "x" * 5000])
+def test_an_impossible_path_is_refused(path):
+    with pytest.raises(ModelNotReadable, match="cannot be read"):
+        load(path)
+
+
+@pytest.mark.parametrize("thing", [None, 3, RELU.graph])
+def test_another_object_is_refused(thing):
+    with pytest.raises(ModelNotReadable, match=f"not a {type(thing).__name__}"):
+        load(thing)
+
+
+def test_weights_beside_the_model_are_read(tmp_path):
+    file = with_weights_outside(tmp_path)
+    (tmp_path / "weights.bin").write_bytes(bytes([0, 0, 128, 63] * 2))
+    assert onnx.numpy_helper.to_array(load(file).graph.initializer[0]).tolist() == [1.0, 1.0]
+
+
+def test_missing_weights_are_named(tmp_path):
+    with pytest.raises(ModelNotReadable, match="keeps its weights in another file") as caught:
+        load(with_weights_outside(tmp_path))
+    assert "weights.bin" in str(caught.value)
+
+
+@pytest.mark.parametrize("location", ["../secret.bin", "{folder}/secret.bin", "inner/../../secret.bin"])
+def test_weights_outside_the_models_folder_are_not_read(tmp_path, location):
+    secret = tmp_path / "secret.bin"
+    secret.write_bytes(bytes(8))
+    folder = tmp_path / "models"
+    (folder / "inner").mkdir(parents=True)
+    with pytest.raises(ModelNotReadable, match="cannot be used"):
+        load(with_weights_outside(folder, location.format(folder=tmp_path)))
+
+
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
+    (tmp_path / "secret.bin").write_bytes(bytes(8))
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / "weights.bin").symlink_to(tmp_path / "secret.bin")
+    with pytest.raises(ModelNotReadable, match="cannot be used"):
+        load(with_weights_outside(folder))
+
+
+def test_in_memory_there_is_no_place_to_look_for_weights(tmp_path):
+    data = with_weights_outside(tmp_path).read_bytes()
+    for form in (data, onnx.load_model_from_string(data)):
+        with pytest.raises(ModelNotReadable, match="'w' for one"):
+            load(form)
+
+
+def test_weights_of_a_subgraph_count_too():
+    tensor = TensorProto(name="t", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
+    body = helper.make_graph([helper.make_node("Constant", [], ["c"], value=tensor)], "body", [], [])
+    node = helper.make_node("If", ["x"], ["y"], then_branch=body, else_branch=body)
+    with pytest.raises(ModelNotReadable, match="'t' for one"):
+        load(helper.make_model(helper.make_graph([node], "g", [], [])))

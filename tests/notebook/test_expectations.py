@@ -1,0 +1,220 @@
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from onnxlab.errors import ClaimBroken
+from onnxlab.notebook.expectations import expect_error, expect_warning, quiet_exporters
+from onnxlab.notebook.plain_lines import plain_lines
+
+LOGGER = "torch.onnx._internal.exporter._registration"
+
+
+def test_the_required_error_is_printed_and_swallowed(capsys):
+    with expect_error(RuntimeError, "shapes", lines=1):
+        torch.ones(2, 3) @ torch.ones(2, 3)
+    assert capsys.readouterr().out == (
+        "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)\n"
+    )
+
+
+def test_a_second_line_is_indented(capsys):
+    with expect_error(ValueError, "second"):
+        raise ValueError("first\n\n   second\nthird")
+    assert capsys.readouterr().out == "ValueError: first\n  second\n"
+
+
+def test_a_cause_counts_and_both_are_shown(capsys):
+    with expect_error(KeyError, "weight", lines=1):
+        try:
+            {}["weight"]
+        except KeyError as cause:
+            raise RuntimeError("Failed to export.\nNext steps: ...") from cause
+    assert capsys.readouterr().out == "RuntimeError: Failed to export.\n  caused by KeyError: 'weight'\n"
+
+
+def test_the_error_that_was_asked_for_is_told_although_the_outer_one_quotes_it(capsys):
+    with expect_error(KeyError, "weight", lines=1):
+        try:
+            {}["weight"]
+        except KeyError as cause:
+            raise RuntimeError("Failed to export.\n'weight'") from cause
+    assert capsys.readouterr().out == "RuntimeError: Failed to export.\n  caused by KeyError: 'weight'\n"
+
+
+def test_what_a_failing_block_dumps_to_stderr_is_hidden_and_only_there(capsys, caplog):
+    with expect_error(ValueError, "bad"):
+        print("def forward(...): half a graph", file=sys.stderr)
+        logging.getLogger("anything").error("a log line")
+        raise ValueError("bad")
+    assert capsys.readouterr().err == ""
+    assert not caplog.records
+    logging.getLogger("anything").error("afterwards")
+    assert "afterwards" in caplog.text
+
+
+def test_what_c_code_writes_is_hidden_and_only_there(capfd, tmp_path):
+    model = torch.nn.Conv2d(3, 3, 3)
+    options = {"dynamo": False, "input_names": ["in"], "dynamic_axes": {"in": {4: "depth"}}}
+    with expect_error(RuntimeError, "no more than the shape dimension"):
+        torch.onnx.export(model, (torch.ones(1, 3, 8, 8),), tmp_path / "m.onnx", **options)
+    os.write(1, b"afterwards")
+    told = capfd.readouterr()
+    assert told.out.startswith("RuntimeError: Dynamic shape axis")
+    assert told.out.endswith("for depth\nafterwards")
+    assert told.err == ""
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (TypeError("no shapes"), "TypeError was raised"),
+        (ValueError("other words"), "does not contain 'shapes'"),
+    ],
+)
+def test_anything_else_breaks_the_claim(raised, told):
+    with pytest.raises(ClaimBroken, match=told), expect_error(ValueError, "shapes"):
+        raise raised
+
+
+def test_a_block_that_does_not_fail_breaks_the_claim():
+    with pytest.raises(ClaimBroken, match="ran without an error"), expect_error(ValueError, "shapes"):
+        torch.ones(2)
+
+
+def test_stopping_the_cell_is_never_an_answer():
+    with pytest.raises(KeyboardInterrupt), expect_error(BaseException, ""):
+        raise KeyboardInterrupt
+
+
+def test_the_required_warning_is_printed_and_others_are_counted(capsys):
+    with expect_warning(UserWarning, "axis 2"):
+        for _ in range(2):
+            warnings.warn("axis 2 is ignored\nsecond line", UserWarning, stacklevel=1)
+        warnings.warn("something else", RuntimeWarning, stacklevel=1)
+    assert capsys.readouterr().out == (
+        "UserWarning (2 times): axis 2 is ignored\n(1 more warning not shown)\n"
+    )
+
+
+def test_a_missing_warning_breaks_the_claim():
+    with pytest.raises(ClaimBroken, match="instead: RuntimeWarning"), expect_warning(UserWarning, "axis"):
+        warnings.warn("axis", RuntimeWarning, stacklevel=1)
+
+
+def test_an_error_in_the_block_is_not_hidden_by_the_missing_warning():
+    with pytest.raises(ZeroDivisionError), expect_warning(UserWarning, "axis"):
+        1 / 0  # noqa: B018
+
+
+def test_the_exporters_own_noise_is_not_counted(capsys, tmp_path):
+    with expect_warning(torch.jit.TracerWarning, "Python integer"):
+        torch.onnx.export(_Int(), (torch.ones(2, 3),), tmp_path / "m.onnx", dynamo=False)
+    assert (
+        capsys.readouterr()
+        .out.splitlines()[0]
+        .startswith("TracerWarning: Converting a tensor to a Python integer")
+    )
+
+
+def test_what_differs_between_machines_is_removed():
+    folder = Path(tempfile.gettempdir()) / "tmpabc123" / "deep"
+    text = (
+        f"\x1b[96mstep\x1b[0m <Graph object at 0x7f12ab34> in {folder / 'm.onnx'}, node /conv/Conv, "
+        f"{torch.__file__}:3, {Path.home() / 'x' / 'y.py'}, /onnxruntime_src/core/tensor.cc:46 "
+    )
+    assert plain_lines(text, 1) == [
+        "step <Graph object> in .../m.onnx, node /conv/Conv, .../__init__.py:3, .../y.py, .../tensor.cc:46"
+    ]
+
+
+def test_cells_have_a_number_of_their_kernel_that_is_removed():
+    assert plain_lines("at /tmp/ipykernel_4711/123456.py:3", 1) == ["at <cell>:3"]
+
+
+def test_links_survive():
+    link = "see https://docs.pytorch.org/docs/stable/onnx.html"
+    assert plain_lines(link, 1) == [link]
+
+
+def test_long_lines_are_shortened_and_blank_ones_skipped():
+    assert plain_lines("\n" + "x" * 500 + "\n\nsecond\nthird", 2) == ["x" * 157 + "...", "second"]
+
+
+def test_no_line_announces_steps_that_are_not_shown(capsys):
+    with expect_error(KeyError, "weight", lines=1):
+        try:
+            {}["weight"]
+        except KeyError as cause:
+            raise RuntimeError("This is step 1/3. Next steps:\n- Try again") from cause
+    assert capsys.readouterr().out == "RuntimeError: This is step 1/3.\n  caused by KeyError: 'weight'\n"
+    assert plain_lines("No.\nNext steps:\n- Try again", 2) == ["No."]
+    assert plain_lines("No. Next steps:\n- Try again", 2) == ["No. Next steps:", "- Try again"]
+
+
+NOISY = """
+import warnings, sys, tempfile
+{quiet}
+import torch
+{late}
+class Int(torch.nn.Module):
+    def forward(self, x):
+        return x * int(x.shape[0])
+folder = tempfile.mkdtemp()
+for dynamo in (True, False):
+    torch.onnx.export(Int(), (torch.ones(2, 3),), folder + "/m.onnx", dynamo=dynamo, verbose=False)
+torch.jit.trace(torch.nn.ReLU(), torch.ones(2))
+warnings.warn("mine", UserWarning)
+"""
+QUIET = "from onnxlab.notebook.expectations import quiet_exporters; quiet_exporters()"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["quiet", "late"])
+def test_in_a_fresh_process_only_the_noise_is_hidden(when):
+    program = NOISY.format(**{"quiet": "", "late": "", when: QUIET})
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stderr
+    assert "TracerWarning: Converting a tensor to a Python integer" in told
+    assert "UserWarning: mine" in told
+    for noise in ("torchvision", "LeafSpec", "DeprecationWarning", "legacy TorchScript"):
+        assert noise not in told
+    assert len(told.splitlines()) <= 5
+
+
+@pytest.mark.slow
+def test_without_it_the_noise_is_really_there():
+    program = NOISY.format(quiet="", late="")
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stderr
+    for noise in ("torchvision is not installed", "LeafSpec", "legacy TorchScript-based ONNX export"):
+        assert noise in told
+
+
+def test_asking_twice_changes_nothing():
+    logger = logging.getLogger(LOGGER)
+    with warnings.catch_warnings():
+        quiet_exporters()
+        before = len(warnings.filters), len(logger.filters)
+        quiet_exporters()
+        assert (len(warnings.filters), len(logger.filters)) == before
+
+
+def test_other_lines_of_the_same_logger_still_show(caplog):
+    quiet_exporters()
+    logger = logging.getLogger(LOGGER)
+    with caplog.at_level(logging.WARNING, LOGGER):
+        logger.warning("torchvision is not installed. Skipping torchvision::nms")
+        logger.warning("something new")
+    assert [r.getMessage() for r in caplog.records] in ([], ["something new"])
+    assert logger.filter(logging.makeLogRecord({"msg": "something new"}))
+    assert not logger.filter(logging.makeLogRecord({"msg": "torchvision is not installed. Skipping x"}))
+
+
+class _Int(torch.nn.Module):
+    def forward(self, x):
+        return x * int(x.shape[0])

@@ -1,0 +1,136 @@
+"""The model without its weights, and the way back to them."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from onnxlab.errors import ModelNotReadable
+from onnxlab.notebook.graph.lean_model import IDENTIFIER, lean_model
+from tests.support.graph_models import WEIGHT, chain, loop
+
+
+def test_the_model_itself_stays_as_it_is():
+    model = chain()
+    before = model.SerializeToString()
+    lean_model(model)
+    assert model.SerializeToString() == before
+
+
+def test_every_node_has_its_path_as_identifier():
+    lean = lean_model(loop())
+    copy = ModelProto.FromString(lean.data)
+    body = copy.graph.node[0].attribute[0].g
+    carried = [node.metadata_props[-1].value for node in [*copy.graph.node, *body.node]]
+    assert carried == ["0", "1", "0/body/0", "0/body/1"]
+    assert {path: node.op for path, node in lean.nodes.items()}["0/body/1/else_branch/0"] == "Add"
+
+
+def test_an_identifier_that_a_model_brings_is_overruled():
+    model = chain()
+    model.graph.node[0].metadata_props.add(key=IDENTIFIER, value="3")
+    entries = ModelProto.FromString(lean_model(model).data).graph.node[0].metadata_props
+    assert [entry.value for entry in entries] == ["3", "0"]  # the page takes the last
+
+
+def test_large_weights_stay_behind_and_small_ones_travel():
+    model = chain()
+    large = np.arange(10_000, dtype=np.float32)
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(large, "w1"))
+    lean = lean_model(model)
+    assert len(lean.data) < 2_000
+    copy = {tensor.name: tensor for tensor in ModelProto.FromString(lean.data).graph.initializer}
+    assert copy["w1"].data_location == TensorProto.EXTERNAL
+    assert copy["w2"].raw_data == WEIGHT
+    placeholder = copy["w1"].external_data[0].value
+    assert np.array_equal(np.frombuffer(lean.weight(placeholder).read(), np.float32), large)
+
+
+def test_constants_inside_bodies_stay_behind():
+    model = loop()
+    body = model.graph.node[0].attribute[0].g
+    value = numpy_helper.from_array(np.ones(5000, np.float32))
+    body.node.append(helper.make_node("Constant", [], ["unused"], value=value))
+    lean = lean_model(model)
+    assert len(lean.data) < 2_000
+    assert len(lean.weights) == 1
+
+
+@pytest.fixture
+def external(tmp_path):
+    path = tmp_path / "folder" / "model.onnx"
+    path.parent.mkdir()
+    onnx.save(chain(), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    return path
+
+
+def read_first(path):
+    model = onnx.load(path, load_external_data=False)
+    return lean_model(model, path.parent).weight("weight-0").read()
+
+
+def rewrite(path, **entries):
+    """Change what the first tensor says about its place."""
+    model = onnx.load(path, load_external_data=False)
+    for entry in model.graph.initializer[0].external_data:
+        entry.value = entries.get(entry.key, entry.value)
+    onnx.save(model, path)
+
+
+def test_external_weights_are_read_when_asked_for(external):
+    assert read_first(external) == WEIGHT
+
+
+@pytest.mark.parametrize(
+    "location", ["../secret", "/etc/passwd", "", ".", "a/../../secret", "nested/../../secret"]
+)
+def test_nothing_outside_the_folder_is_read(external, location):
+    (external.parent.parent / "secret").write_bytes(b"secret" * 100)
+    rewrite(external, location=location)
+    with pytest.raises(ModelNotReadable, match="outside its own folder"):
+        read_first(external)
+
+
+def test_a_link_out_of_the_folder_is_not_followed(external):
+    secret = external.parent.parent / "secret"
+    secret.write_bytes(b"secret" * 100)
+    (external.parent / "weights.bin").unlink()
+    (external.parent / "weights.bin").symlink_to(secret)
+    with pytest.raises(ModelNotReadable, match="outside its own folder"):
+        read_first(external)
+
+
+@pytest.mark.parametrize(
+    ("entries", "says"),
+    [
+        ({"offset": "a"}, "not a number"),
+        ({"offset": "-5"}, "fewer than the model says"),
+        ({"length": "99999999"}, "fewer than the model says"),
+        ({"location": "other.bin"}, "cannot be read"),
+        ({"location": "nul\0byte"}, "outside its own folder"),
+    ],
+)
+def test_places_that_make_no_sense(external, entries, says):
+    rewrite(external, **entries)
+    with pytest.raises(ModelNotReadable, match=says):
+        read_first(external)
+
+
+def test_a_weight_too_large_to_show_is_refused(external):
+    with (external.parent / "weights.bin").open("r+b") as file:
+        file.truncate(1 << 30)
+    rewrite(external, offset="0", length=str(1 << 30))
+    with pytest.raises(ModelNotReadable, match="too large to show"):
+        read_first(external)
+
+
+def test_without_a_folder_no_file_is_read(external):
+    model = onnx.load(external, load_external_data=False)
+    with pytest.raises(ModelNotReadable, match="given without its file"):
+        lean_model(model).weight("weight-0").read()
+
+
+@pytest.mark.parametrize("placeholder", ["weight-9", "weight-", "weight-\u0661", "x", "../x", "weight-0/.."])
+def test_placeholders_that_do_not_exist(placeholder):
+    with pytest.raises(ModelNotReadable, match="has no weight"):
+        lean_model(chain()).weight(placeholder)

@@ -1,0 +1,57 @@
+"""Models that nobody here wrote: onnx's own, and those of other packages where they are installed."""
+
+import importlib.util
+import warnings
+from pathlib import Path
+
+import onnx
+import onnx.backend.test
+import pytest
+
+from onnxlab import graph
+from onnxlab.notebook.graph.static_picture import draw_picture
+
+SHIPPED = Path(onnx.backend.test.__file__).parent / "data"
+KINDS = sorted(folder.name for folder in SHIPPED.iterdir() if folder.is_dir() and any(folder.rglob("*.onnx")))
+
+
+def panes(model):
+    """The panes of a graph; fails where there is a message instead."""
+    view = graph(model)
+    assert repr(view).startswith("Graph("), view
+    return view._panes
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_onnx_ships_models_that_all_open(kind):
+    for path in sorted((SHIPPED / kind).rglob("*.onnx")):
+        (pane,) = panes(path)
+        if pane.nodes <= 120:
+            picture = draw_picture(pane.flat)
+            assert picture.svg.count("graph-node") >= 1, path
+
+
+@pytest.mark.slow
+def test_onnx_generates_models_of_every_operator_that_all_open():
+    from onnx.backend.test.case.node import collect_testcases
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        models = {case.name: case.model for case in collect_testcases(None) if case.model is not None}
+    assert len(models) > 1500
+    for name, model in models.items():
+        (pane,) = panes(model)
+        if pane.nodes <= 60:
+            assert draw_picture(pane.flat).height > 0, name
+
+
+@pytest.mark.parametrize("package", ["magika", "silero_vad"])
+def test_models_of_other_packages_open(package):
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        pytest.skip(f"{package} is not installed")
+    paths = sorted(Path(spec.origin).parent.rglob("*.onnx"))
+    assert paths
+    for path in paths:
+        (pane,) = panes(path)
+        assert draw_picture(pane.flat, bodies=False).height > 0

@@ -1,0 +1,180 @@
+"""What a learner sees of a check, in a notebook and in a terminal."""
+
+import html
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from onnxlab.errors import NotPassed, UnknownExercise
+from onnxlab.labs.kit import checking
+from onnxlab.labs.kit.exercise import exercise
+from onnxlab.labs.kit.outcome import Outcome, Status
+from onnxlab.notebook.labs import checks as lab_checks
+from onnxlab.notebook.labs.checks import case, check, hint, require
+from onnxlab.notebook.labs.progress import progress, progress_table
+from onnxlab.notebook.labs.report import report_html, report_text
+from onnxlab.runtime.session import open_session
+
+LAB, ASINH = exercise("asinh-symbolic")
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "progress.json"))
+
+
+def right(g, x):
+    return g.op("Asinh", x)
+
+
+def wrong(g, x):
+    return g.op("Atan", x)
+
+
+def raising(g, x):
+    return g.oops("<script>alert(1)</script>")
+
+
+def untouched(g, x):
+    raise NotImplementedError
+
+
+def outcome_of(answer):
+    return checking.check(ASINH, {"asinh_symbolic": answer})
+
+
+@pytest.mark.parametrize("answer", [right, wrong, raising, untouched])
+def test_html_says_what_the_text_says(answer):
+    outcome = outcome_of(answer)
+    plain = html.unescape(
+        re.sub(r"<style>.*?</style>|<[^>]+>", " ", report_html(LAB, ASINH, outcome), flags=re.S)
+    )
+    words = set(re.findall(r"[\w.]+", plain))
+    text = report_text(LAB, ASINH, outcome)
+    assert set(re.findall(r"[\w.]+", text)) <= words
+
+
+def test_html_escapes_what_comes_from_the_answer():
+    markup = report_html(LAB, ASINH, outcome_of(raising))
+    assert "<script>" not in markup
+    assert "&lt;script&gt;" in markup
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    views = []
+    monkeypatch.setattr(lab_checks, "display", views.append)
+    return views
+
+
+def test_failed_check_shows_the_learners_own_graph_alone(shown, capsys):
+    check("asinh-symbolic", wrong)
+    assert [repr(view) for view in shown] == ["Graph(yours, 1 node)"]
+    assert 'check("asinh-symbolic", asinh_symbolic, show="right model")' in capsys.readouterr().out
+
+
+def test_a_right_model_is_shown_on_request_and_counts_as_the_last_hint(shown, capsys):
+    check("asinh-symbolic", wrong, show="right model")
+    assert [repr(view) for view in shown] == ["Graph(yours, 1 node | right, 1 node)"]
+    hint("asinh-symbolic")
+    assert "Hint 3 of 3" in capsys.readouterr().out
+
+
+def test_an_unknown_thing_to_show_is_a_message(shown, capsys):
+    check("asinh-symbolic", wrong, show="solution")
+    assert 'write show="right model"' in capsys.readouterr().out
+    assert shown == []
+
+
+def test_the_failing_case_can_be_run_again(capsys):
+    with pytest.raises(UnknownExercise, match="Run check"):
+        case("asinh-translation")
+    check("asinh-symbolic", wrong)
+    assert 'from onnxlab import case; case("asinh-symbolic")' in capsys.readouterr().out
+    failing = case("asinh-symbolic")
+    [y] = open_session(failing["model"]).run(None, {"x": failing["inputs"][0]})
+    assert abs(y - np.arcsinh(failing["inputs"][0])).max() > 1e-5
+    assert "inputs: (float32" in repr(failing)
+    check("asinh-symbolic", right)
+    with pytest.raises(UnknownExercise):
+        case("asinh-symbolic")
+    with pytest.raises(UnknownExercise, match="Did you mean"):
+        case("asinh")
+
+
+def test_progress_follows_checks_and_hints(capsys):
+    check("asinh-symbolic", wrong)
+    hint("asinh-symbolic")
+    row = next(row for row in progress_table()[0].rows if row[1] == "asinh-symbolic")
+    assert row[2:] == ("tried", "incorrect", "0 of 2", "1 of 3")
+    check("asinh-symbolic", right)
+    capsys.readouterr()
+    progress()
+    assert re.search(r"asinh-symbolic +passed +2 of 2 +1 of 3", capsys.readouterr().out)
+
+
+def test_progress_says_who_sees_it_in_a_class_only(capsys, monkeypatch):
+    monkeypatch.delenv("JUPYTERHUB_USER", raising=False)
+    progress()
+    assert "instructor" not in capsys.readouterr().out
+    monkeypatch.setenv("JUPYTERHUB_USER", "ada")
+    progress()
+    assert "shows how you stand" in capsys.readouterr().out
+    progress(private=True)
+    progress()
+    assert capsys.readouterr().out.count("leaves you out") == 2
+    monkeypatch.delenv("JUPYTERHUB_USER")
+    progress(private=False)
+    assert "shows how you stand" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("call", [check, hint])
+def test_unknown_exercise_is_a_message_not_a_traceback(call, capsys):
+    call("asinh")
+    assert "'asinh-symbolic'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("answers", [(), (right, right)])
+def test_wrong_number_of_answers_is_a_message(answers, capsys):
+    check("asinh-symbolic", *answers)
+    assert 'Call check("asinh-symbolic", asinh_symbolic).' in capsys.readouterr().out
+
+
+def test_hidden_test_raises_unless_passed():
+    require("asinh-symbolic", right)
+    for answer in (wrong, raising, untouched):
+        with pytest.raises(NotPassed, match="0 of 2 points"):
+            require("asinh-symbolic", answer)
+    with pytest.raises(UnknownExercise):
+        require("asinh-symbolic")
+
+
+def test_hidden_test_draws_a_new_seed_each_time(monkeypatch):
+    seeds = []
+    real = checking.check
+    monkeypatch.setattr(checking, "check", lambda *a: seeds.append(a[2]) or real(*a))
+    require("asinh-symbolic", right)
+    require("asinh-symbolic", right)
+    monkeypatch.setenv("ONNXLAB_SEED", "17")
+    require("asinh-symbolic", right)
+    assert len(set(seeds)) == 3
+    assert seeds[2] == 17
+
+
+def test_a_check_leaves_torch_as_it_was():
+    before = torch.get_rng_state()
+    check("asinh-symbolic", wrong)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("user", ["", "ada"])
+def test_solutions_are_named_only_where_they_are(monkeypatch, user):
+    monkeypatch.delenv("JUPYTERHUB_USER", raising=False)
+    if user:
+        monkeypatch.setenv("JUPYTERHUB_USER", user)
+    lab, one = exercise("asinh-symbolic")
+    said = report_text(lab, one, Outcome(one.id, Status.PASSED, 4, 4))
+    assert ("Compare with solutions/" in said) is not bool(user)
+    assert "Checked for torch" in said

@@ -1,0 +1,139 @@
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from onnxlab.errors import ClaimBroken
+from onnxlab.notebook.predict.prediction import predict, predict_grid
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+ROWS, COLUMNS, CHOICES = ["static", "dynamic"], ["batch of 1", "batch of 2"], ["runs", "fails"]
+ANSWERS = {
+    ("static", "batch of 1"): "runs",
+    ("static", "batch of 2"): "fails",
+    ("dynamic", "batch of 1"): "runs",
+    ("dynamic", "batch of 2"): "runs",
+}
+
+
+TWICE = """
+guess, grid = predict("What?", ["a", "b"]), predict_grid(["r"], ["c"], ["x", "y"])
+guess.reveal("b")
+grid.reveal({("r", "c"): "y"})
+"""
+CELLS = [
+    "from onnxlab import predict, predict_grid",
+    "guess = predict('What?', ['a', 'b'])",
+    "predict('What?', ['a', 'b'])",
+    "again = predict('What?', ['a', 'b'])\nagain",
+    "guess",
+    TWICE,
+    TWICE,
+]
+
+
+@pytest.fixture(scope="module")
+def shown():
+    """The cells' outputs in a real kernel: for each cell a list of mime bundles."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in CELLS])
+    limits = {"startup_timeout": 180, "iopub_timeout": 60}
+    NotebookClient(notebook, kernel_name="python3", store_widget_state=False, **limits).execute()
+    return [[output["data"] for output in cell.outputs] for cell in notebook.cells]
+
+
+def test_a_question_is_two_outputs_and_only_the_second_is_a_widget(shown):
+    assert [sorted(data) for data in shown[1]] == [["text/html", "text/plain"], [VIEW]]
+    assert shown[1][0]["text/plain"] == "Predict: What?\n  - a\n  - b"
+
+
+def test_as_the_last_expression_it_is_shown_once(shown):
+    assert [len(outputs) for outputs in shown[1:4]] == [2, 2, 2]
+
+
+def test_asked_for_in_another_cell_it_is_shown_again(shown):
+    assert shown[4][0] == shown[1][0]
+    assert shown[4][1][VIEW]["model_id"] == shown[1][1][VIEW]["model_id"]
+
+
+def test_saved_forms_are_the_same_on_every_run(shown):
+    first, second = ([data for data in outputs if VIEW not in data] for outputs in shown[5:7])
+    assert first == second
+    assert len(first) == 4
+    assert first[2]["text/plain"] == "Answer: b"
+
+
+def test_without_a_click_the_answer_is_shown(capsys):
+    guess = predict("How often?", [1, 3])
+    assert guess.chosen is None
+    guess.reveal(3)
+    assert capsys.readouterr().out.endswith("\nAnswer: 3\n")
+    assert guess._widget.actual == "3"
+
+
+@pytest.mark.parametrize(
+    ("clicked", "told"), [("1", "You said: 1. It is: 3"), ("3", "You said: 3. That is right.")]
+)
+def test_with_a_click_it_says_what_was_said_and_what_is(capsys, clicked, told):
+    guess = predict("How often?", [1, 3])
+    guess._widget.chosen = clicked
+    guess.reveal(3)
+    assert capsys.readouterr().out.rstrip().endswith(told)
+
+
+def test_an_answer_that_is_no_option_breaks_the_claim():
+    guess = predict("How often?", [1, 3])
+    with pytest.raises(ClaimBroken, match=r"'2'.*none of the options: 1, 3"):
+        guess.reveal(2)
+    assert guess._widget.actual == ""
+
+
+@pytest.mark.parametrize("options", [[], ["a"], ["a", "a"]])
+def test_a_question_needs_something_to_choose_from(options):
+    with pytest.raises(ValueError, match="different options"):
+        predict("What?", options)
+
+
+def test_what_is_written_is_escaped():
+    saved = predict("<b>?", ["<i>", "x"]).saved()
+    assert "&lt;b&gt;?" in saved
+    assert "&lt;i&gt;" in saved
+    assert "<b>" not in saved
+
+
+def test_the_grid_without_predictions_has_no_score(capsys):
+    grid = predict_grid(ROWS, COLUMNS, CHOICES)
+    capsys.readouterr()
+    grid.reveal(ANSWERS)
+    assert capsys.readouterr().out.splitlines() == [
+        "         batch of 1  batch of 2",
+        "static   runs        fails",
+        "dynamic  runs        runs",
+    ]
+
+
+def test_the_grid_counts_only_what_was_predicted(capsys):
+    grid = predict_grid(ROWS, COLUMNS, CHOICES)
+    grid._widget.chosen = [["runs", "runs"], ["", "runs"]]
+    assert grid.chosen == {
+        ("static", "batch of 1"): "runs",
+        ("static", "batch of 2"): "runs",
+        ("dynamic", "batch of 2"): "runs",
+    }
+    capsys.readouterr()
+    grid.reveal(ANSWERS)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split("  ")[-1] == "\u2717 fails (you said runs)"
+    assert lines[-1] == "2 of 3 predictions right."
+
+
+@pytest.mark.parametrize(
+    "answers", [{}, {**ANSWERS, ("static", "batch of 2"): "explodes"}, dict(list(ANSWERS.items())[1:])]
+)
+def test_a_grid_needs_an_answer_for_every_cell(answers):
+    with pytest.raises(ClaimBroken, match="not one of: runs, fails"):
+        predict_grid(ROWS, COLUMNS, CHOICES).reveal(answers)
+
+
+@pytest.mark.parametrize("parts", [([], COLUMNS, CHOICES), (ROWS, [], CHOICES), (ROWS, COLUMNS, ["x", "x"])])
+def test_an_empty_grid_is_refused(parts):
+    with pytest.raises(ValueError, match="needs rows, columns"):
+        predict_grid(*parts)

@@ -1,0 +1,256 @@
+"""How far apart torch and the runtime are, over all kinds of inputs and outputs."""
+
+import numpy as np
+import pytest
+import torch
+from onnx.parser import parse_model
+
+from onnxlab.errors import InputMismatch
+from onnxlab.exporters.export import Exporter, export
+from onnxlab.history import recorded_graph
+from onnxlab.model.distance import difference, relative_difference
+from onnxlab.runtime.parity import compare, run, smallest_counterexample
+
+LEGACY = Exporter.TORCHSCRIPT
+
+
+def model(body, inputs="float[n] x", outputs="float[n] y"):
+    head = '<ir_version: 8, opset_import: ["" : 18]>'
+    return parse_model(f"{head} g ({inputs}) => ({outputs}) {{ {body} }}")
+
+
+RELU = model("y = Relu(x)")
+
+
+class Several(torch.nn.Module):
+    def forward(self, x):
+        return {"a": x * 2, "b": [x.int(), (x > 0, x.double())], "none": None}
+
+
+def test_nested_outputs_of_every_type_are_compared():
+    inputs = [torch.tensor([-1.5, 0.0, 2.5]), torch.tensor([3.0, 4.0, 5.0])]
+    exported = export(Several(), inputs[0], LEGACY)
+    parity = compare(Several(), exported, inputs)
+    assert parity.ok(), parity
+    assert [row.shapes for row in parity.rows] == [((3,),), ((3,),)]
+    assert (parity.max_abs, parity.max_rel) == (0.0, 0.0)
+
+
+def test_each_set_of_inputs_has_a_row():
+    parity = compare(torch.abs, RELU, [torch.ones(2), torch.tensor([-1.0, -3.0, 2.0]), torch.zeros(0)])
+    assert [row.max_abs for row in parity.rows] == [0.0, 3.0, 0.0]
+    assert [row.ok() for row in parity.rows] == [True, False, True]
+    assert parity.max_abs == 3.0
+    assert parity.rows[1].max_rel == 1.0
+    assert not parity.ok()
+    assert parity.ok(atol=3.0)
+
+
+def test_nothing_compared_is_nothing_proven():
+    assert not compare(torch.relu, RELU, []).ok()
+
+
+@pytest.mark.parametrize("alone", [torch.ones(2), np.ones(2, np.float32)])
+def test_one_array_is_one_set(alone):
+    parity = compare(lambda x: torch.relu(torch.as_tensor(x)), RELU, alone)
+    assert [row.shapes for row in parity.rows] == [((2,),)]
+
+
+def test_arguments_may_be_tuples_and_dicts():
+    subtract = model("y = Sub(a, b)", "float[n] a, float[n] b")
+    a, b = torch.tensor([3.0]), torch.tensor([1.0])
+    parity = compare(lambda a, b: a - b, subtract, [(a, b), {"a": a, "b": b}])
+    assert parity.ok()
+    assert compare(lambda a, b: a - b, subtract, {"a": a, "b": b}).ok()
+
+
+def test_numbers_take_the_type_the_model_wants():
+    power = model("y = Pow(x, p)", "float[n] x, int64 p")
+    assert compare(lambda x, p: x**p, power, [(torch.tensor([2.0, 3.0]), 3)]).ok(1e-4)
+    assert run(power, np.array([2.0], np.float32), 3)[0].tolist() == [8.0]
+
+
+def test_a_value_that_is_no_number_equals_itself_only():
+    sqrt = model("y = Sqrt(x)")
+    assert compare(torch.sqrt, sqrt, torch.tensor([-1.0, 4.0, torch.inf])).ok()
+    parity = compare(lambda x: torch.sqrt(x).nan_to_num(7.0), sqrt, torch.tensor([-1.0, 4.0]))
+    assert parity.max_abs == np.inf
+    assert parity.max_rel == 2.0
+
+
+def test_another_type_is_a_problem_though_the_values_agree():
+    parity = compare(lambda x: torch.relu(x).double(), RELU, torch.ones(2))
+    assert parity.max_abs == 0.0
+    assert parity.rows[0].problems == ("output 0: torch gives float64, the runtime float32",)
+    assert not parity.ok()
+
+
+def test_another_shape_is_a_problem():
+    parity = compare(lambda x: torch.relu(x)[None], RELU, torch.ones(2))
+    assert parity.rows[0].problems == ("output 0: torch gives shape (1, 2), the runtime (2,)",)
+
+
+def test_another_number_of_outputs_is_a_problem():
+    parity = compare(lambda x: (torch.relu(x), x), RELU, torch.ones(2))
+    assert parity.rows[0].problems == ("torch gives 2 outputs, the runtime 1",)
+
+
+def test_a_refusing_runtime_is_a_problem_of_that_set_only():
+    fixed = model("y = Relu(x)", "float[2] x", "float[2] y")
+    parity = compare(torch.relu, fixed, [torch.ones(3), torch.ones(2)])
+    assert "Got invalid dimensions for input: x" in parity.rows[0].problems[0]
+    assert parity.rows[1].ok()
+    assert not parity.ok()
+
+
+def test_a_dropped_input_is_not_fed():
+    class Scaled(torch.nn.Module):
+        def forward(self, x, scale):
+            return x * scale.item()
+
+    exported = export(Scaled(), (torch.ones(3), torch.tensor(2.0)), LEGACY)
+    parity = compare(Scaled(), exported, [(torch.ones(3), torch.tensor(factor)) for factor in (2.0, 5.0)])
+    assert [row.max_abs for row in parity.rows] == [0.0, 3.0]
+
+
+def test_inputs_and_module_are_left_alone():
+    class InPlace(torch.nn.Module):
+        def forward(self, x):
+            return x.relu_()
+
+    x = torch.tensor([-1.0, 2.0], requires_grad=True)
+    module = InPlace().train()
+    assert compare(module, RELU, [x]).ok()
+    assert x.tolist() == [-1.0, 2.0]
+    assert module.training
+    assert torch.is_grad_enabled()
+
+
+def test_the_modules_own_error_comes_through():
+    def broken(x):
+        msg = "my mistake"
+        raise ValueError(msg)
+
+    with pytest.raises(ValueError, match="my mistake"):
+        compare(broken, RELU, torch.ones(2))
+
+
+def test_run_takes_positions_or_names():
+    subtract = model("y = Sub(a, b)", "float[n] a, float[n] b")
+    a, b = torch.tensor([3.0]), np.array([1.0], np.float32)
+    assert run(subtract, a, b)[0].tolist() == [2.0]
+    assert run(subtract, {"b": b, "a": a})[0].tolist() == [2.0]
+    assert run(subtract, [a, b], optimize=False)[0].tolist() == [2.0]
+
+
+@pytest.mark.parametrize("inputs", [(), (np.ones(2, np.float32),) * 2])
+def test_run_wants_one_array_for_each_input(inputs):
+    with pytest.raises(InputMismatch, match=rf"has 1 inputs \(x\); {len(inputs)} arrays were given"):
+        run(RELU, *inputs)
+
+
+def test_optimisation_can_be_switched_off():
+    # Unoptimised, the runtime runs both Casts; optimised, it may drop them, as the result shows.
+    casts = model("h = Cast <to = 10> (x) y = Cast <to = 1> (h)")
+    x = np.array([1.0001], np.float32)
+    assert run(casts, x, optimize=False)[0][0] == np.float32(np.float16(1.0001))
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int64", "uint64", "bool", "float16", "float64"])
+def test_differences_of_every_type(kind):
+    ours, theirs = np.array([1, 0, 1], kind), np.array([1, 1, 0], kind)
+    assert difference(ours, theirs).tolist() == [0.0, 1.0, 1.0]
+    assert relative_difference(ours, theirs).tolist() == [0.0, 1.0, 1.0]
+
+
+def test_neighbouring_large_integers_are_apart():
+    ours, theirs = np.array([2**62, 2**62]), np.array([2**62 + 1, 2**62])
+    assert difference(ours, theirs).tolist() == [1.0, 0.0]
+    extremes = np.array([np.iinfo(np.int64).min]), np.array([np.iinfo(np.int64).max])
+    assert difference(*extremes)[0] == pytest.approx(2.0**64)
+
+
+def test_infinities_of_one_sign_agree():
+    values = np.array([np.inf, -np.inf, np.inf, np.nan]), np.array([np.inf, np.inf, 1.0, 0.0])
+    assert difference(*values).tolist() == [0.0, np.inf, np.inf, np.inf]
+    assert relative_difference(*values).tolist() == [0.0, 2.0, 2.0, 2.0]
+
+
+def test_the_smallest_failing_input_is_reported():
+    inputs = [
+        torch.arange(-4.0, 4.0),
+        torch.tensor([-7.0, -2.0, 5.0]),
+        torch.tensor([-70.0, 2.0, 1.0]),
+        torch.ones(1),
+    ]
+    found = smallest_counterexample(torch.abs, RELU, inputs)
+    assert found.inputs[0].tolist() == [-7.0, -2.0, 5.0]
+    assert (found.output, found.index) == (0, (1,))
+    assert (found.torch, found.runtime) == (2.0, 0.0)
+    assert found.input_slice[0].tolist() == -2.0
+    assert str(found) == "output 0 at [1]: torch 2, runtime 0\ninputs: float32[3]; there: -2.0"
+
+
+def test_there_is_no_counterexample_where_all_agree():
+    assert smallest_counterexample(torch.relu, RELU, [torch.randn(5), torch.zeros(0)]) is None
+    assert smallest_counterexample(torch.abs, RELU, torch.tensor([-1.0]), atol=1.0) is None
+
+
+def test_large_floating_point_values_may_differ_in_their_last_digits_if_asked_for():
+    inputs = torch.tensor([-1000.0, 0.5])
+    almost = lambda x: torch.relu(-x * 1.000001)  # noqa: E731 - a module in a line
+    negated = model("z = Neg(x) y = Relu(z)", "float[n] x", "float[n] y")
+    found = smallest_counterexample(almost, negated, inputs)
+    assert (found.index, found.runtime) == ((0,), 1000.0)
+    assert smallest_counterexample(almost, negated, inputs, rtol=1e-5) is None
+    assert smallest_counterexample(almost, negated, inputs, rtol=1e-7) is not None
+    # Neither a whole number nor an infinity has a last digit that may differ.
+    far = torch.tensor([2**40], dtype=torch.int64)
+    same = model("y = Identity(x)", "int64[n] x", "int64[n] y")
+    assert smallest_counterexample(lambda x: x + 1, same, far, rtol=1e-5) is not None
+    unlike = lambda x: torch.full_like(x, torch.inf)  # noqa: E731 - a module in a line
+    assert smallest_counterexample(unlike, RELU, torch.ones(1), rtol=1e-5) is not None
+
+
+def test_where_shapes_differ_the_worst_element_and_a_corner_are_shown():
+    total = model("y = ReduceSum <keepdims = 0> (x, axes)", "float[a,b] x, int64[1] axes", "float[a] y")
+    x = torch.arange(20.0).reshape(4, 5)
+    found = smallest_counterexample(
+        lambda x, axes: x.sum(1) + torch.tensor([0, 3.0, 1.0, 0]), total, [(x, torch.tensor([1]))]
+    )
+    assert (found.index, found.torch - found.runtime) == ((1,), 3.0)
+    assert found.input_slice[0].shape == (3, 3)
+
+
+def test_a_single_number_may_be_the_counterexample():
+    found = smallest_counterexample(
+        lambda x: x + 1, model("y = Relu(x)", "float x", "float y"), torch.tensor(2.0)
+    )
+    assert (found.index, found.torch, found.runtime) == ((), 3.0, 2.0)
+
+
+def test_an_input_that_is_no_number_may_be_the_counterexample():
+    found = smallest_counterexample(lambda x: x.nan_to_num(0.0), RELU, torch.tensor([1.0, torch.nan]))
+    assert found.index == (1,)
+    assert np.isnan(found.runtime)
+
+
+def test_what_cannot_be_compared_is_a_counterexample_too():
+    found = smallest_counterexample(lambda x: torch.relu(x).double(), RELU, torch.ones(2))
+    assert found.reason == "output 0: torch gives float64, the runtime float32"
+    assert (found.index, found.torch, found.runtime) == ((), None, None)
+
+
+def test_booleans_are_shown_as_such():
+    greater = model("y = Greater(x, z)", "float[n] x, float[n] z", "bool[n] y")
+    found = smallest_counterexample(torch.ge, greater, [(torch.ones(1), torch.ones(1))])
+    assert (found.torch, found.runtime) == (True, False)
+    assert "torch True, runtime False" in str(found)
+
+
+def test_the_recorded_shift_is_wrong_for_negative_numbers():
+    shift = recorded_graph("1.12.1", "rshift_int32_o9")
+    x, n = torch.tensor([8, -5, -1, 7, 9, -3], dtype=torch.int32), torch.ones(6, dtype=torch.int32)
+    found = smallest_counterexample(torch.bitwise_right_shift, shift, [(x, n)])
+    assert [part.item() for part in found.input_slice] == [-1, 1]
+    assert (found.torch, found.runtime) == (-1, 0)

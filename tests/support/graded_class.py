@@ -1,0 +1,66 @@
+"""A made-up class, for tests of what is kept and shown: outcomes of every kind, hostile names and texts."""
+
+import base64
+import hashlib
+from pathlib import Path
+
+from onnxlab.grading.submissions import Submission
+from onnxlab.labs.kit.exercise import exercises_of
+from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
+
+LAB = "lab04_asinh"
+EXERCISES = exercises_of(LAB)
+SCRIPT = "<script>alert(1)</script>"
+HOSTILE = [
+    "=HYPERLINK(1)",
+    "<b>eve</b>",
+    "../../etc/passwd",
+    "\u202eada",
+    'a\nb,c"d',
+    "\x1b[2J",
+    "\udc80",
+    "x" * 200,
+]
+
+
+def submission(student: str, version: int = 0, lab: str = LAB) -> Submission:
+    digest = hashlib.sha256(f"{student!r} {version}".encode()).hexdigest()
+    return Submission(student, lab, Path("gone.ipynb"), digest)
+
+
+def outcomes(kind: int = 0) -> list[Outcome]:
+    """One outcome for each exercise of a lab; which, depends on a number."""
+    return [outcome(each, kind + place) for place, each in enumerate(EXERCISES)]
+
+
+def outcome(each, kind: int) -> Outcome:
+    parts = [part.title for part in each.parts]
+    wrong = Finding(
+        parts[0],
+        False,
+        f"The largest difference is 0.{kind}, `atol` is 1e-5; {SCRIPT}",
+        f"the node `Log` {SCRIPT}",
+        Difference(f"x = {kind}{SCRIPT}", "1.5", "\x1b[31mnan"),
+    )
+    rest = tuple(Finding(title, None) for title in parts[1:])
+    made = [
+        Outcome(each.id, Status.PASSED, each.points, each.points, tuple(Finding(one, True) for one in parts)),
+        Outcome(each.id, Status.INCORRECT, 0, each.points, (wrong, *rest)),
+        Outcome(
+            each.id,
+            Status.ERROR,
+            0,
+            each.points,
+            message=f"NameError: {SCRIPT}\x1b[2J\u202e",
+            where=f'line 3: return "{SCRIPT}"',
+            printed=12345,
+        ),
+        Outcome(each.id, Status.TIMED_OUT, 0, each.points, message="Not ready after 20 seconds, and left."),
+        Outcome(each.id, Status.NOT_ATTEMPTED, 0, each.points),
+    ]
+    return made[kind % len(made)]
+
+
+def evidence(expected: bool = True) -> dict:
+    model = base64.b64encode(b"a model").decode()
+    return {"model": model, "expected": model if expected else None, "highlight": [f"Log{SCRIPT}"]}

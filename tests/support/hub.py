@@ -1,0 +1,223 @@
+"""A class's hub as the tests use it, and learners who sign in and run cells as a browser would."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from onnxlab.sandbox.process_tree import descendants
+from onnxlab.sandbox.users import become
+
+ROOT = Path(__file__).parents[2]
+ROOM_PASSWORD, INSTRUCTOR_PASSWORD = "seven-green-kites", "the-instructor-only-knows"
+PIN = "2468"
+_PYTHON = [Path(sys.base_prefix), Path(sys.prefix)]
+
+
+@dataclass(frozen=True)
+class Hub:
+    """A hub that runs.
+
+    Attributes:
+        url: Its address, ending with a slash.
+        folder: The class folder.
+        process: The command.
+    """
+
+    url: str
+    folder: Path
+    process: "subprocess.Popen[str]"
+
+
+def finish(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run it to its end in a thread of its own: a browser test in the same process keeps a loop running."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
+
+
+@contextmanager
+def hub(folder: Path, *options: str, user: int | None = None, seconds: float = 240.0) -> Iterator[Hub]:
+    """Serve a class for the length of a block, as somebody else if root is asked to; end it by its id."""
+    variables = os.environ | {
+        "ONNXLAB_ROOM_PASSWORD": ROOM_PASSWORD,
+        "ONNXLAB_INSTRUCTOR_PASSWORD": INSTRUCTOR_PASSWORD,
+    }
+    command = [sys.executable, "-m", "onnxlab.cli", "class", "serve", str(folder), "--port", "0", *options]
+    said = folder.with_name(f"{folder.name}.said")
+    with said.open("w") as out:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=variables | ({} if user is None else {"HOME": str(folder.parent), "USER": "teacher"}),
+            stdout=out,
+            stderr=out,
+            text=True,
+            preexec_fn=None if user is None else lambda: become(user, _PYTHON, handed_down=True),
+        )
+    try:
+        until = time.monotonic() + seconds
+        while not (found := re.search(r"learners: +(\S+)", said.read_text())):
+            assert process.poll() is None, said.read_text()
+            assert time.monotonic() < until, said.read_text() + logs(folder)
+            time.sleep(0.2)
+        yield Hub(found[1], folder, process)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.wait(180)
+
+
+def logs(folder: Path) -> str:
+    """Return the end of what the hub and the servers said."""
+    return "".join(f"\n== {each.name}\n{each.read_text()[-3000:]}" for each in folder.glob("hub/logs/*.log"))
+
+
+def below(process: int) -> list[int]:
+    """Return the processes below one, and what it is itself."""
+    return [process, *(each.id for each in descendants(process))]
+
+
+@dataclass
+class Seat:
+    """Somebody at a browser, without the browser."""
+
+    hub: Hub
+    name: str
+    pin: str = PIN
+    password: str = ROOM_PASSWORD
+    kernel: str = ""
+    _session: Any = None
+    _socket: Any = None
+    timings: dict[str, float] = field(default_factory=dict)
+
+    async def __aenter__(self) -> "Seat":
+        # A browser's own words: the hub asks for the XSRF token as it does of one.
+        headers = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Site": "same-origin"}
+        timeout = aiohttp.ClientTimeout(total=180)
+        self._session = aiohttp.ClientSession(
+            headers=headers, timeout=timeout, cookie_jar=aiohttp.CookieJar(unsafe=True)
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._socket is not None:
+            await self._socket.close()
+        await self._session.close()
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """Get a page below the hub's address."""
+        async with self._session.get(self.hub.url + path) as reply:
+            return reply.status, await reply.text()
+
+    async def sign_in(self) -> tuple[int, str]:
+        """Fill in the form; return the status and the text of what comes then, without going on."""
+        _, page = await self.get("hub/login")
+        token = re.search(r'name="_xsrf" value="([^"]+)"', page)
+        assert token, page
+        form = {"_xsrf": token[1], "username": self.name, "password": self.password, "pin": self.pin}
+        async with self._session.post(self.hub.url + "hub/login", data=form, allow_redirects=False) as reply:
+            return reply.status, await reply.text()
+
+    async def start_server(self, seconds: float = 180.0) -> None:
+        """Do what the hub's page does: ask for a server, wait, sign in to it."""
+        start = time.monotonic()
+        await self.get("hub/spawn")
+        until = start + seconds
+        while True:
+            status, page = await self.get(f"user/{self.name}/api/status")
+            if status == 200 and page.startswith("{"):
+                break
+            assert time.monotonic() < until, f"{self.name}: {status} {page[:300]} {logs(self.hub.folder)}"
+            await asyncio.sleep(0.5)
+            await self.get(f"user/{self.name}/lab")
+        self.timings["server"] = time.monotonic() - start
+
+    def _token(self) -> dict[str, str]:
+        from yarl import URL
+
+        cookies = self._session.cookie_jar.filter_cookies(URL(f"{self.hub.url}user/{self.name}/"))
+        return {"X-XSRFToken": cookies["_xsrf"].value, "Sec-Fetch-Mode": "cors"} if "_xsrf" in cookies else {}
+
+    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Ask the own server's API something."""
+        url = f"{self.hub.url}user/{self.name}/{path}"
+        async with self._session.request(method, url, json=body, headers=self._token()) as reply:
+            text = await reply.text()
+            assert reply.status < 300, f"{self.name}: {method} {path}: {reply.status} {text[:500]}"
+            return json.loads(text) if text else None
+
+    async def stop_server(self) -> None:
+        """Do what the hub's page does: ask for the own server's end."""
+        from yarl import URL
+
+        cookies = self._session.cookie_jar.filter_cookies(URL(f"{self.hub.url}hub/"))
+        headers = {"X-XSRFToken": cookies["_xsrf"].value, "Sec-Fetch-Mode": "cors"}
+        url = f"{self.hub.url}hub/api/users/{self.name}/server"
+        async with self._session.delete(url, headers=headers) as reply:
+            assert reply.status in (202, 204), await reply.text()
+
+    async def open_kernel(self) -> None:
+        """Start a kernel and connect to it."""
+        start = time.monotonic()
+        self.kernel = (await self.ask("POST", "api/kernels", {"name": "python3"}))["id"]
+        await self.connect()
+        self.timings["kernel"] = time.monotonic() - start
+
+    async def connect(self) -> None:
+        """Connect to the kernel."""
+        url = f"{self.hub.url}user/{self.name}/api/kernels/{self.kernel}/channels"
+        headers = {"Origin": self.hub.url.rstrip("/"), "Sec-Fetch-Mode": "websocket"}
+        self._socket = await self._session.ws_connect(url, headers=headers, max_msg_size=0)
+
+    async def run(self, code: str, seconds: float = 120.0) -> str:
+        """Run a cell; return what it printed, or the error."""
+        message = {
+            "header": {
+                "msg_id": uuid.uuid4().hex,
+                "msg_type": "execute_request",
+                "username": self.name,
+                "session": uuid.uuid4().hex,
+                "date": "",
+                "version": "5.3",
+            },
+            "parent_header": {},
+            "metadata": {},
+            "content": {"code": code, "silent": False, "allow_stdin": False, "stop_on_error": False},
+            "channel": "shell",
+        }
+        await self._socket.send_str(json.dumps(message))
+        return await asyncio.wait_for(self._result(message["header"]["msg_id"]), seconds)  # type: ignore[index]
+
+    async def _result(self, asked: str) -> str:
+        text = ""
+        while True:
+            raw = await self._socket.receive()
+            assert raw.type == aiohttp.WSMsgType.TEXT, f"{self.name}: {raw}; so far {text[-500:]}"
+            message = json.loads(raw.data)
+            state = message["content"].get("execution_state")
+            if state in ("restarting", "dead"):
+                return text + "(kernel died)"
+            if message.get("parent_header", {}).get("msg_id") != asked:
+                continue
+            content = message["content"]
+            if message["msg_type"] == "stream":
+                text += content["text"]
+            elif message["msg_type"] in ("execute_result", "display_data"):
+                text += content["data"].get("text/plain", "") + "\n"
+            elif message["msg_type"] == "error":
+                text += f"{content['ename']}: {content['evalue']}\n"
+            elif message["msg_type"] == "status" and content["execution_state"] == "idle":
+                return text

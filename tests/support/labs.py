@@ -1,0 +1,44 @@
+"""What a lab's contract is made of: right answers and wrong ones, with what a learner must be told."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from onnxlab.labs.kit.exercise import LABS
+from onnxlab.labs.kit.outcome import Status
+
+__all__ = ["Contract", "WrongAnswer", "contracts"]
+
+
+@dataclass(frozen=True)
+class WrongAnswer:
+    """An answer that must not pass.
+
+    Attributes:
+        name: What is wrong with it, for the test's name.
+        functions: The learner's functions in the order of `Exercise.answers`.
+        says: A piece of the text the learner reads: message, look_at, counterexample or the place.
+        status: How it must be rated.
+    """
+
+    name: str
+    functions: tuple[Callable[..., Any], ...]
+    says: str
+    status: Status = Status.INCORRECT
+
+
+@dataclass(frozen=True)
+class Contract:
+    """The answers tried for one exercise: two or more right ones, four or more wrong ones."""
+
+    right: tuple[tuple[Callable[..., Any], ...], ...]
+    wrong: tuple[WrongAnswer, ...] = field(default=())
+
+
+def contracts() -> dict[str, Contract]:
+    """All contracts by exercise, from `tests/labs/answers_labNN.py`."""
+    found: dict[str, Contract] = {}
+    for name in LABS:
+        found |= importlib.import_module(f"tests.labs.answers_{name.partition('_')[0]}").CONTRACTS
+    return found

@@ -1,0 +1,175 @@
+"""The recordings are complete, clean and say what the course says about them."""
+
+import itertools
+import json
+import re
+from pathlib import Path
+
+import onnx
+import pytest
+
+import onnxlab
+from onnxlab.errors import UnknownRecord
+from onnxlab.history import (
+    RUNTIMES,
+    VERSIONS,
+    back_ends,
+    keys,
+    names,
+    recorded_fact,
+    recorded_graph,
+    recorded_runtime,
+)
+from onnxlab.model.query import dims, load, op_types, outline
+from onnxlab.runtime.parity import run
+from onnxlab.runtime.session import open_session
+
+FOLDER = Path(onnxlab.__file__).parent / "assets" / "recorded"
+ABSOLUTE = re.compile(
+    rb"(?<![\w.:])/(?:home|root|work|tmp|usr|opt|mnt|var|Users)/|[A-Za-z]:\\\\?(?:Users|Windows)"
+)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_recorded_graph_is_valid(version):
+    assert names(version)
+    for name in names(version):
+        model = recorded_graph(version, name)
+        assert model.producer_name == "pytorch", name
+        assert version.startswith(model.producer_version), name
+        assert load(FOLDER / version / f"{name}.onnx") == model
+
+
+# Div takes no uint8, and 1.7.1 compared a float with an int64: the runtimes of the time refused these, too.
+UINT8 = {"lshift_uint8_o9", "rshift_uint8_o9"}
+REFUSED = {"1.7.1": UINT8 | {"if_script"}, "1.8.1": UINT8}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_todays_runtime_takes_the_recorded_graphs(version):
+    refused = set()
+    for name in names(version):
+        try:
+            open_session(recorded_graph(version, name))
+        except Exception:  # the runtime has several classes
+            refused.add(name)
+    assert refused == REFUSED.get(version, set())
+
+
+def test_no_shipped_file_knows_a_machine():
+    files = [path for path in FOLDER.rglob("*") if path.is_file()]
+    assert len(files) > 250
+    for file in files:
+        content = file.read_bytes()
+        assert not ABSOLUTE.search(content), file
+        assert b"site-packages" not in content, file
+
+
+def test_the_check_for_paths_finds_one():
+    for path in (b'"/home/me/x.py"', b"(/root/.cache)", rb"C:\Users\me", b"File /usr/lib/python3"):
+        assert ABSOLUTE.search(path)
+
+
+def test_the_recordings_are_small():
+    assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) < 500_000
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_facts_are_those_of_that_version(version):
+    assert recorded_fact(version, "versions")["torch"].startswith(version)
+    assert len(keys(version)) > 70
+    for key in keys(version):
+        json.dumps(recorded_fact(version, key))
+
+
+def test_a_fact_may_be_changed_by_whoever_asked():
+    recorded_fact("1.8.1", "nine_cells").clear()
+    assert len(recorded_fact("1.8.1", "nine_cells")) == 9
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_recorded_exports_agree_with_recorded_graphs(version):
+    for key, name in {"ch_static": "model_static", "no_names": "no_names", "if_trace": "if_trace"}.items():
+        fact = recorded_fact(version, key)
+        assert fact["ok"]
+        assert fact["graph"]["nodes"] == op_types(recorded_graph(version, name))
+
+
+def test_the_loop_was_there_until_1_9():
+    assert "model_2_script" not in names("1.7.1")
+    assert outline(recorded_graph("1.8.1", "model_2_script"))[-1] == "Loop{body: Conv, Cast}"
+    assert outline(recorded_graph("1.9.1", "model_2_script"))[-1] == "Loop{body: Conv, Identity}"
+    for version in VERSIONS[3:]:
+        assert op_types(recorded_graph(version, "model_2_script")) == ["Conv", "Conv"]
+
+
+def test_axes_became_dynamic():
+    assert dims(recorded_graph("1.8.1", "model_dynamic_23"), "in")[:2] == (1, 3)
+    assert all(isinstance(axis, str) for axis in dims(recorded_graph("1.8.1", "model_dynamic_23"), "in")[2:])
+
+
+def test_a_recorded_graph_still_runs():
+    import numpy as np
+
+    [out] = run(recorded_graph("1.8.1", "loop_nint_script_tensor"), np.zeros((1, 3, 10, 10), np.float32), 2)
+    assert out.shape == (1, 3, 10, 10)
+
+
+def test_a_body_of_a_function_is_refused_by_six_of_eight_programs():
+    models = back_ends()["models"]
+    taken = {
+        name: [p for p, result in models[name]["results"].items() if result["verdict"] == "right"]
+        for name in ("function", "function_if", "function_inlined")
+    }
+    assert taken["function"] == taken["function_if"] == ["ONNX Runtime", "onnx.reference"]
+    assert len(taken["function_inlined"]) == 7
+
+
+def test_an_unknown_version_names_the_known_ones():
+    for ask in (
+        lambda: names("1.6.0"),
+        lambda: recorded_graph("../1.8.1", "a"),
+        lambda: recorded_fact("", "item"),
+    ):
+        with pytest.raises(UnknownRecord, match=r"Nothing was recorded with torch .*\n.*1\.7\.1, 1\.8\.1"):
+            ask()
+
+
+def test_an_unknown_name_names_near_ones():
+    with pytest.raises(
+        UnknownRecord, match=r"no recorded graph 'model_2_scrip' .*\nNear it: model_2_script.*\n.*names\("
+    ):
+        recorded_graph("1.8.1", "model_2_scrip")
+    with pytest.raises(UnknownRecord, match=r"no recorded fact 'asinh' .*\nNear it: .*asinh.*\n.*keys\("):
+        recorded_fact("1.8.1", "asinh")
+    with pytest.raises(UnknownRecord, match="no recorded graph"):
+        recorded_graph("1.8.1", "../1.9.1/a")
+
+
+def test_graphs_carry_no_doc_strings():
+    for version in VERSIONS:
+        for name in names(version):
+            model = recorded_graph(version, name)
+            texts = [
+                model.doc_string,
+                model.graph.doc_string,
+                *(node.doc_string for node in model.graph.node),
+            ]
+            assert not any(texts)
+            assert isinstance(model, onnx.ModelProto)
+
+
+def test_a_runtime_that_was_not_recorded_names_those_that_were():
+    with pytest.raises(UnknownRecord, match=r"ONNX Runtime 1\.14\.0\.\n.*1\.15\.1"):
+        recorded_runtime("1.14.0")
+
+
+def test_a_newer_runtime_loads_all_that_an_older_one_loads():
+    facts = [recorded_runtime(release) for release in RUNTIMES]
+    assert [fact["version"] for fact in facts] == list(RUNTIMES)
+    for key in ("newest_ir", "newest_opset"):
+        assert [fact[key] for fact in facts] == sorted(fact[key] for fact in facts)
+    for older, newer in itertools.pairwise(facts):
+        assert older["files"].keys() == newer["files"].keys()
+        right = {name for name, outcome in older["files"].items() if outcome == "right"}
+        assert right <= {name for name, outcome in newer["files"].items() if outcome == "right"}

@@ -1,0 +1,65 @@
+"""The Dockerfile and the values for a cluster, as far as that can be seen without a builder of images."""
+
+import json
+import re
+import subprocess
+import tomllib
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.specifiers import SpecifierSet
+
+from onnxlab.authoring.pins import parse_pins
+
+ROOT = Path(__file__).parents[1]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+VALUES = yaml.safe_load((ROOT / "docs" / "kubernetes.yaml").read_text())
+COPIED = [name for line in re.findall(r"^COPY (.+) \S+$", DOCKERFILE, re.MULTILINE) for name in line.split()]
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_what_the_image_copies_is_there_and_is_sent_to_the_builder(name):
+    rules = (ROOT / ".dockerignore").read_text().splitlines()
+    assert subprocess.check_output(["git", "ls-files", name], cwd=ROOT)
+    assert f"!{name}" in rules
+    assert not [rule for rule in rules[rules.index("*") + 1 :] if rule[0] != "!" and fnmatch(name, rule)]
+
+
+def test_no_solution_is_sent_to_the_builder():
+    sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert sent == set(COPIED)
+    assert not sent & {"solutions", "tests", ".git"}
+
+
+def test_the_images_python_is_one_that_the_course_supports():
+    (python,) = re.findall(r"^FROM python:([\d.]+)-", DOCKERFILE, re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert python in SpecifierSet(project["requires-python"])
+
+
+def test_the_small_torch_is_the_pinned_one():
+    (command,) = re.findall(r"\$\((grep [^)]*)\)", DOCKERFILE)
+    found = subprocess.check_output(["sh", "-c", command], cwd=ROOT, text=True)
+    assert found == f"torch=={parse_pins((ROOT / 'requirements.txt').read_text())['torch']}\n"
+
+
+def test_jupyterlab_asks_nobody_for_news_in_the_image():
+    written = "".join(re.findall(r"'(\{.*?|[^'%]*\}\})'", DOCKERFILE))
+    assert json.loads(written)["LabApp"]["news_url"] is None
+
+
+def test_the_values_name_the_image_and_the_home_of_the_dockerfile():
+    singleuser = VALUES["singleuser"]
+    assert singleuser["uid"] == int(re.findall(r"^USER (\d+)$", DOCKERFILE, re.MULTILINE)[0])
+    assert singleuser["storage"]["homeMountPath"] in DOCKERFILE
+    assert (ROOT / singleuser["defaultUrl"].removeprefix("/lab/tree/")).exists()
+    assert singleuser["lifecycleHooks"]["postStart"]["exec"]["command"][-1].startswith("cp -rn /opt/onnxlab/")
+
+
+def test_the_dev_container_builds_the_same_image():
+    folder = ROOT / ".devcontainer"
+    build = json.loads((folder / "devcontainer.json").read_text())["build"]
+    assert (folder / build["dockerfile"]).resolve() == ROOT / "Dockerfile"
+    assert (folder / build["context"]).resolve() == ROOT

@@ -1,0 +1,1 @@
+"""What makes shipped data and measures the project; not part of the package."""
