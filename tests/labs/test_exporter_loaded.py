@@ -17,7 +17,7 @@ from tests.support.labs import contracts
 
 CONTRACTS = contracts()
 
-# ReLU's own export, once all is imported, takes about 1 s of the processor: most of it, the translations.
+# ReLU's own export, once all is imported, takes less than half the time of loading: most of it, the translations.
 _FRESH = """
 import os, sys, time
 from dataclasses import replace
@@ -32,23 +32,22 @@ def threads():
     return len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 0
 
 def produce(answers, work, random):
-    before, started = set(sys.modules), time.thread_time()
+    before = set(sys.modules)
     exported(work, "relu", torch.nn.ReLU(), torch.ones(2), Exporter.TORCH_EXPORT)
     work.write_json("imported", sorted(set(sys.modules) - before))
-    work.write_json("seconds", time.thread_time() - started)
 
 def judge(work, random):
     assert len(work.json("imported")) < 5, work.json("imported")
-    print(work.json("seconds"))
 
 symbolic, translation = exercise("asinh-symbolic")[1], exercise("asinh-translation")[1]
 load_exporter(symbolic)
 assert "torch._dynamo" not in sys.modules
 before, started = threads(), time.thread_time()
 load_exporter(translation)
-print(time.thread_time() - started)
+loading = time.thread_time() - started
 assert threads() == before  # what has threads does not fork well
-record = replace(translation, produce=produce, parts=(Part("loaded", judge),), time_limit=float(sys.argv[1]))
+limit = 0.75 * loading  # less than loading takes, on a machine of any speed
+record = replace(translation, produce=produce, parts=(Part("loaded", judge),), time_limit=limit)
 outcome = check(record, {"asinh_translation": len})
 assert outcome.passed, outcome
 """
@@ -56,13 +55,8 @@ assert outcome.passed, outcome
 
 @pytest.mark.slow
 def test_the_import_is_no_part_of_the_limit():
-    limit = 2.5
-    done = subprocess.run(
-        [sys.executable, "-c", _FRESH, str(limit)], capture_output=True, text=True, timeout=300
-    )
+    done = subprocess.run([sys.executable, "-c", _FRESH], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
-    loading, exporting_again = map(float, done.stdout.split())
-    assert exporting_again < limit < loading
 
 
 @pytest.mark.parametrize("named", CONTRACTS)
