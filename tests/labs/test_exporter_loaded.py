@@ -17,7 +17,7 @@ from tests.support.labs import contracts
 
 CONTRACTS = contracts()
 
-# ReLU's own export, once all is imported, takes less than half the time of loading: most of it, the translations.
+# Once all is imported, ReLU's own export takes less than half as long as the loading did.
 _FRESH = """
 import os, sys, time
 from dataclasses import replace
