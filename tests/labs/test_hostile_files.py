@@ -78,7 +78,8 @@ def produced(request, tmp_path_factory):
 def test_judge_survives_any_file(produced, kind):
     """Every content stands in one of the files, and every file is missing once.
 
-    Each judgement goes over all files of the exercise, so each content in each file would take twenty minutes.
+    Each judgement goes over all files of the exercise, so each content in each file would take
+    twenty minutes.
     """
     record, folder = produced
     work = Work(folder, questions_seed(record, 0))
