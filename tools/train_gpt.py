@@ -55,7 +55,7 @@ def train(steps: int = STEPS, of: int = STEPS, seed: int = 0) -> GPT:
 
 
 def mistakes(network: GPT) -> dict[str, int]:
-    """Count for each poem the bytes below its title that the network gets wrong, when those before are right."""
+    """Count the bytes of each poem, below its title, that the network gets wrong after right ones."""
     counts = {}
     for poem in poems().split("\n\n\n"):
         title, newline, _ = poem.partition("\n")
