@@ -16,14 +16,26 @@ from onnxlab.gpt import GPT, cache, load_trained, poems
 __all__ = ["main", "mistakes", "train"]
 
 STEPS = 500
-WINDOWS, WINDOW = 2, 1024
-"""Pieces of text in a step, and tokens in a piece: longer than the longest poem."""
 LEARNING_RATE = 4e-3
+NO_TARGET = -100  # what cross_entropy leaves out
 
 
-def tokens_of(text: str) -> Tensor:
-    """Give a text's bytes, whole numbers (length,)."""
-    return torch.tensor(list(text.encode()))
+def beginnings() -> list[list[str]]:
+    """Give the texts to learn, those of about one length together: the long poem, and the others.
+
+    The short poems are learned twice, with and without their title, so that they can be begun in both ways.
+    """
+    titled = [poem + "\n\n\n" for poem in poems().split("\n\n\n")[:-1]]
+    bare = [poem.split("\n\n", 1)[1] for poem in titled[1:]]
+    return [titled[:1], titled[1:] + bare]
+
+
+def batch(texts: list[str]) -> tuple[Tensor, Tensor]:
+    """Give the tokens of texts and what follows each of them, both (texts, length)."""
+    pieces = [torch.tensor(list(text.encode())) for text in texts]
+    tokens = nn.utils.rnn.pad_sequence([piece[:-1] for piece in pieces], batch_first=True)
+    following = [piece[1:] for piece in pieces]
+    return tokens, nn.utils.rnn.pad_sequence(following, batch_first=True, padding_value=NO_TARGET)
 
 
 def train(steps: int = STEPS, of: int = STEPS, seed: int = 0) -> GPT:
@@ -32,21 +44,21 @@ def train(steps: int = STEPS, of: int = STEPS, seed: int = 0) -> GPT:
     Args:
         steps: How many steps to make.
         of: How many steps the schedule of the learning rate has.
-        seed: For the first weights and the choice of the windows.
+        seed: For the first weights.
     """
     torch.manual_seed(seed)
     network = GPT().train()
     optimizer = torch.optim.AdamW(network.parameters(), LEARNING_RATE, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, of)
-    text = tokens_of(poems())
-    ring = torch.cat([text, text])  # after the last poem the first begins again
+    batches = [batch(texts) for texts in beginnings()]
     for step in range(steps):
-        starts = torch.randint(len(text), (WINDOWS,)).tolist()
-        pieces = torch.stack([ring[start : start + WINDOW + 1] for start in starts])
-        scores, _ = network(pieces[:, :-1], cache(WINDOWS))
-        loss = nn.functional.cross_entropy(scores.flatten(0, 1), pieces[:, 1:].flatten())
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]  # torch's own
+        for tokens, following in batches:
+            scores, _ = network(tokens, cache(len(tokens)))
+            loss = nn.functional.cross_entropy(
+                scores.flatten(0, 1), following.flatten(), ignore_index=NO_TARGET
+            )
+            loss.backward()  # type: ignore[no-untyped-call]  # torch's own
         optimizer.step()
         schedule.step()
         if step % 50 == 49:
@@ -57,16 +69,13 @@ def train(steps: int = STEPS, of: int = STEPS, seed: int = 0) -> GPT:
 def mistakes(network: GPT) -> dict[str, int]:
     """Count the bytes of each poem, below its title, that the network gets wrong after right ones."""
     counts = {}
-    for poem in poems().split("\n\n\n"):
-        title, newline, _ = poem.partition("\n")
-        if not newline:
-            continue  # after the last poem
-        text = tokens_of(poem + "\n\n\n")
+    for poem in poems().split("\n\n\n")[:-1]:
+        title = poem.partition("\n")[0]
+        tokens, following = batch([poem + "\n\n\n"])
         with torch.inference_mode():
-            scores, _ = network(text[None], cache())
-        begin = len(title)  # the title's newline is given, too
-        wrong = scores[0, begin:-1].argmax(-1) != text[begin + 1 :]
-        counts[title] = int(wrong.sum())
+            scores, _ = network(tokens, cache())
+        below = slice(len(title), None)  # from the line break after the title on
+        counts[title] = int((scores[0, below].argmax(-1) != following[0, below]).sum())
     return counts
 
 
