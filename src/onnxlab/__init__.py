@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
-    from onnxlab import digits, history, machine, operators, runtime, super_resolution
+    from onnxlab import digits, gpt, history, machine, operators, runtime, super_resolution
     from onnxlab.exporters import symbolics
     from onnxlab.exporters.export import Exporter, export
     from onnxlab.exporters.silence import silenced
     from onnxlab.model.query import dims, op_types, outline, summary
     from onnxlab.notebook.atlas.view import atlas
+    from onnxlab.notebook.completion import completion
     from onnxlab.notebook.expectations import expect_error, expect_warning, quiet_exporters
     from onnxlab.notebook.graph.view import graph
     from onnxlab.notebook.labs.checks import case, check, hint, require
@@ -36,11 +37,13 @@ __all__ = [
     "case",
     "check",
     "compare",
+    "completion",
     "digits",
     "dims",
     "expect_error",
     "expect_warning",
     "export",
+    "gpt",
     "graph",
     "hint",
     "history",
@@ -68,6 +71,7 @@ __all__ = [
 _HOME = {
     # shown in a notebook
     "atlas": "notebook.atlas.view",
+    "completion": "notebook.completion",
     "expect_error": "notebook.expectations",
     "expect_warning": "notebook.expectations",
     "graph": "notebook.graph.view",
@@ -97,6 +101,7 @@ _HOME = {
 # What is rarely asked for is an attribute of one of these modules.
 _MODULES = {
     "digits": "digits",
+    "gpt": "gpt",
     "history": "history",
     "machine": "machine",
     "operators": "operators",

@@ -8,11 +8,9 @@ from importlib.resources import as_file, files
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from onnxlab.errors import ModelNotReadable
+from onnxlab.weights import with_weights
 
 __all__ = ["MEAN", "STD", "DigitsNet", "Pictures", "load_trained", "normalised", "pictures", "split"]
 
@@ -68,15 +66,7 @@ def load_trained() -> DigitsNet:
         >>> load_trained()(torch.zeros(2, 1, 8, 8)).shape
         torch.Size([2, 10])
     """
-    network = DigitsNet()
-    try:
-        with as_file(_WEIGHTS) as path:
-            network.load_state_dict(load_file(path))
-    except (OSError, RuntimeError, SafetensorError) as error:
-        what = f"The trained weights {_WEIGHTS.name} cannot be loaded."
-        reason = str(error).splitlines()[0]
-        raise ModelNotReadable(what, reason, "Install ONNX Lab again; the weights come with it.") from error
-    return network.eval()
+    return with_weights(DigitsNet(), _WEIGHTS)
 
 
 def pictures() -> Pictures:

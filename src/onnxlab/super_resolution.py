@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from onnxlab.errors import ModelNotReadable, OnnxLabError
+from onnxlab.errors import OnnxLabError
+from onnxlab.weights import with_weights
 
 __all__ = [
     "UPSCALE_FACTOR",
@@ -73,15 +72,7 @@ def load_trained() -> SuperResolutionNet:
         >>> load_trained()(torch.rand(1, 1, 10, 20)).shape
         torch.Size([1, 1, 30, 60])
     """
-    network = SuperResolutionNet(UPSCALE_FACTOR)
-    try:
-        with as_file(_WEIGHTS) as path:
-            network.load_state_dict(load_file(path))
-    except (OSError, RuntimeError, SafetensorError) as error:
-        what = f"The trained weights {_WEIGHTS.name} cannot be loaded."
-        reason = str(error).splitlines()[0]
-        raise ModelNotReadable(what, reason, "Install ONNX Lab again; the weights come with it.") from error
-    return network.eval()
+    return with_weights(SuperResolutionNet(UPSCALE_FACTOR), _WEIGHTS)
 
 
 def photograph() -> Picture:

@@ -10,7 +10,7 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-__all__ = ["display_html", "display_saved_and_live", "display_widget"]
+__all__ = ["display_html", "display_saved_and_live", "display_widget", "saved_steps_aside"]
 
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -42,3 +42,18 @@ def display_saved_and_live(markup: str, text: str, widget: Any) -> None:  # noqa
     """
     display_html(markup, text)
     display_widget(widget)
+
+
+def saved_steps_aside(name: str) -> str:
+    """Give the rules of CSS that hide a saved form while its live form stands below it.
+
+    They also hide the empty place of a live form that has no kernel.
+
+    Args:
+        name: The class of both forms, which have the class `saved` or `live` besides.
+    """
+    return f"""
+.jp-OutputArea-child:has(.{name}.saved):has(+ .jp-OutputArea-child .{name}.live)
+  {{ display: none; }}
+.jp-OutputArea-child:has(.{name}.saved) + .jp-OutputArea-child > .jupyter-widgets:not(:has(*))
+  {{ display: none; }}"""

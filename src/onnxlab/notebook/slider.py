@@ -7,18 +7,13 @@ from functools import cache
 
 import ipywidgets
 
-from onnxlab.notebook.outputs import display_saved_and_live
+from onnxlab.notebook.outputs import display_saved_and_live, saved_steps_aside
 
 __all__ = ["slider"]
 
-# The saved form steps aside while the slider lives below it; without a kernel, the reverse.
-_STYLE = """<style>
-.onnxlab-slider { display: flex; flex-wrap: wrap; gap: 8px 24px; align-items: flex-start; }
-.onnxlab-slider p { flex-basis: 100%; margin: 4px 0; }
-.jp-OutputArea-child:has(.onnxlab-slider.saved):has(+ .jp-OutputArea-child .onnxlab-slider.live)
-  { display: none; }
-.jp-OutputArea-child:has(.onnxlab-slider.saved) + .jp-OutputArea-child > .jupyter-widgets:not(:has(*))
-  { display: none; }
+_STYLE = f"""<style>
+.onnxlab-slider {{ display: flex; flex-wrap: wrap; gap: 8px 24px; align-items: flex-start; }}
+.onnxlab-slider p {{ flex-basis: 100%; margin: 4px 0; }}{saved_steps_aside("onnxlab-slider")}
 </style>"""
 
 

@@ -1,0 +1,35 @@
+"""Trained weights that come with the course."""
+
+from importlib.resources import as_file
+from importlib.resources.abc import Traversable
+from typing import TypeVar
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
+
+from onnxlab.errors import ModelNotReadable
+
+__all__ = ["with_weights"]
+
+Network = TypeVar("Network", bound=nn.Module)
+
+
+def with_weights(network: Network, weights: Traversable) -> Network:
+    """Give a network the weights of a safetensors file, and put it into inference mode.
+
+    Args:
+        network: A new network; it is changed and returned.
+        weights: The file, with one tensor for each parameter and buffer.
+
+    Raises:
+        ModelNotReadable: The file is missing or damaged, or belongs to another network.
+    """
+    try:
+        with as_file(weights) as path:
+            network.load_state_dict(load_file(path))
+    except (OSError, RuntimeError, SafetensorError) as error:
+        what = f"The trained weights {weights.name} cannot be loaded."
+        reason = str(error).splitlines()[0]
+        raise ModelNotReadable(what, reason, "Install ONNX Lab again; the weights come with it.") from error
+    return network.eval()

@@ -1,0 +1,85 @@
+"""The text box of chapter 17: what is typed is continued, and the saved notebook keeps the first answer."""
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from onnxlab.notebook import completion as module
+from onnxlab.notebook.completion import completion
+from tests.support.small_decoder import decoder
+
+
+@pytest.fixture
+def live(monkeypatch):
+    """The saved HTML and text, and the live widget's two parts, which do not wait between tokens."""
+    shown = {}
+    monkeypatch.setattr(module, "PAUSE", 0)
+    monkeypatch.setattr(
+        module,
+        "display_saved_and_live",
+        lambda markup, text, widget: shown.update(saved=markup, text=text, parts=widget.children),
+    )
+    return shown
+
+
+def test_the_saved_form_has_the_end_of_the_text_and_the_shape_of_the_cache(live):
+    completion({"one": decoder()}, "ab", 4)
+    assert live["text"] == "one:\nab<ab<\n(last step: 1 token in; cache: 1 x (1, 2, 5, 3))"
+    assert "<pre><b>ab</b>&lt;ab&lt;</pre>" in live["saved"]
+    assert "With a running kernel" in live["saved"]
+
+
+def test_what_is_typed_is_continued_token_by_token(live):
+    completion({"one": decoder()}, "ab", 4)
+    box, view = live["parts"]
+    seen = []
+    view.observe(lambda change: seen.append(change["new"]), "value")
+    box.value = "bb<a"
+    assert len(seen) == 4
+    for step, (text, shape) in enumerate(zip(["b", "b&lt;", "b&lt;a", "b&lt;ab"], range(4, 8), strict=True)):
+        assert f"<pre><b>bb&lt;a</b>{text}</pre>" in seen[step]
+        assert f"(1, 2, {shape}, 3)" in seen[step]
+    assert "last step: 4 tokens in" in seen[0]
+    assert "With a running kernel" not in view.value
+
+
+def test_a_refusal_stands_beside_what_others_write(live):
+    completion({"fixed": decoder(past="7"), "good": decoder()}, "ab", 2)
+    fixed, good = live["text"].split("\n\n")
+    assert fixed.startswith("fixed:\nab\n(refused: ")
+    assert "cache" in fixed
+    assert good.startswith("good:\nab<a\n")
+    box, view = live["parts"]
+    box.value = "a"
+    assert "refused: " in view.value
+    assert "<b>a</b>b&lt;" in view.value
+
+
+def test_an_empty_prompt_says_what_to_do(live):
+    completion({"one": decoder()}, "ab", 2)
+    box, view = live["parts"]
+    box.value = ""
+    assert "type at least one character" in view.value
+
+
+def test_bytes_that_are_no_text_are_shown_as_such(live):
+    completion({"one": decoder()}, "\u00e9", 1)
+    assert "\u00e9" in live["text"]
+
+
+def test_a_notebook_saves_it_and_a_typed_text_is_answered():
+    code = """
+import gc, ipywidgets
+from onnxlab import completion
+from tests.support.small_decoder import decoder
+completion({"one": decoder()}, "ab", 3)
+[box] = [w for w in gc.get_objects() if isinstance(w, ipywidgets.Text)]
+box.value = "b"
+"""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    client = NotebookClient(notebook, kernel_name="python3", startup_timeout=180, iopub_timeout=60)
+    client.execute()
+    saved, _ = notebook.cells[0].outputs
+    assert saved.data["text/plain"].startswith("one:\nab<ab\n")
+    [view] = [s["value"] for s in client.widget_state.values() if "onnxlab-completion" in str(s.get("value"))]
+    assert "<b>b</b>&lt;ab" in view
