@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
-    from onnxlab import digits, history, machine, operators, runtime, super_resolution
+    from onnxlab import detection, digits, history, machine, operators, runtime, super_resolution
     from onnxlab.exporters import symbolics
     from onnxlab.exporters.export import Exporter, export
     from onnxlab.exporters.silence import silenced
@@ -36,6 +36,7 @@ __all__ = [
     "case",
     "check",
     "compare",
+    "detection",
     "digits",
     "dims",
     "expect_error",
@@ -96,6 +97,7 @@ _HOME = {
 }
 # What is rarely asked for is an attribute of one of these modules.
 _MODULES = {
+    "detection": "detection",
     "digits": "digits",
     "history": "history",
     "machine": "machine",
