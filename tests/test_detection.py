@@ -36,7 +36,8 @@ def test_seven_shapes_find_no_room():
 def test_a_box_is_the_smallest_around_its_shape(seed):
     """The pixels that differ from the picture without the shape reach its four sides, and no further."""
     drawn = scene(seed, 240, 320, 1)
-    empty = np.median(drawn.picture.reshape(-1, 3).astype(int), axis=0)  # the background takes most of a picture
+    # The background takes most of the picture.
+    empty = np.median(drawn.picture.reshape(-1, 3).astype(int), axis=0)
     left, top, right, bottom = drawn.boxes[0]
     changed = np.abs(drawn.picture.astype(int) - empty).max(2) > 65
     rows, columns = changed.any(1).nonzero()[0], changed.any(0).nonzero()[0]
