@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
-    from onnxlab import digits, gpt, history, machine, operators, runtime, super_resolution
+    from onnxlab import detection, digits, gpt, history, machine, operators, runtime, super_resolution
     from onnxlab.exporters import symbolics
     from onnxlab.exporters.export import Exporter, export
     from onnxlab.exporters.silence import silenced
@@ -38,6 +38,7 @@ __all__ = [
     "check",
     "compare",
     "completion",
+    "detection",
     "digits",
     "dims",
     "expect_error",
@@ -100,6 +101,7 @@ _HOME = {
 }
 # What is rarely asked for is an attribute of one of these modules.
 _MODULES = {
+    "detection": "detection",
     "digits": "digits",
     "gpt": "gpt",
     "history": "history",

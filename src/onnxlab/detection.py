@@ -1,0 +1,214 @@
+"""A small detector of drawn shapes, its trained weights, and pictures to train it and to judge it with.
+
+A box is (left, top, right, bottom) in pixels, measured from the upper left corner of a picture. The first
+pixel reaches from 0 to 1, and its middle is at 0.5.
+"""
+
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from onnxlab.errors import ModelNotReadable, OnnxLabError
+
+__all__ = ["SHAPES", "SIDE", "STRIDE", "DetectorNet", "Scene", "box_iou", "load_trained", "prepared", "scene"]
+
+SHAPES = ("ellipse", "rectangle", "triangle")
+SIDE = 96
+"""Height and width of what the network sees, in pixels."""
+STRIDE = 8
+"""One candidate stands for a square of 8 by 8 of these pixels: 144 in all."""
+
+MOST_SHAPES = 6
+_WEIGHTS = files("onnxlab") / "assets" / "detector" / "detector.safetensors"
+
+Box = NDArray[np.float64]
+"""Left, top, right, bottom."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A drawn picture, and what is in it.
+
+    Attributes:
+        picture: RGB, of type uint8 and shape (height, width, 3).
+        boxes: The smallest box around each shape, of shape (count, 4).
+        shapes: Which of `SHAPES` each one is, of shape (count,).
+    """
+
+    picture: NDArray[np.uint8]
+    boxes: NDArray[np.float32]
+    shapes: NDArray[np.int64]
+
+
+def scene(seed: int, height: int = 240, width: int = 320, count: int | None = None) -> Scene:
+    """Draw ellipses, rectangles and triangles on a shaded background.
+
+    Args:
+        seed: The same seed, size and count give the same picture.
+        height: Of the picture, in pixels.
+        width: Of the picture, in pixels.
+        count: How many shapes, from 0 to 6; by default 0 to 4, at random.
+
+    Raises:
+        OnnxLabError: More shapes are asked for than find room.
+
+    Example:
+        >>> drawn = scene(1, count=2)
+        >>> drawn.picture.shape, drawn.boxes.shape, drawn.shapes.shape
+        ((240, 320, 3), (2, 4), (2,))
+    """
+    random = np.random.default_rng(seed)
+    if count is None:
+        count = int(random.integers(0, 5))
+    if not 0 <= count <= MOST_SHAPES:
+        what = f"scene(count={count}) asks for a number of shapes that is not from 0 to {MOST_SHAPES}."
+        raise OnnxLabError(what, "Each shape takes up to a fifth of the picture.", "Ask for fewer shapes.")
+    colour = random.uniform(40, 215, 3)
+    picture = _background(colour, height, width, random)
+    boxes, shapes = _places(count, height, width, random), random.integers(0, len(SHAPES), count)
+    for box, shape in zip(boxes, shapes, strict=True):
+        _paint(picture, box, SHAPES[shape], _other_colour(colour, random))
+    picture += random.integers(-8, 9, picture.shape)  # the noise of a camera
+    return Scene(picture.clip(0, 255).round().astype(np.uint8), boxes.astype(np.float32), shapes)
+
+
+def _background(
+    colour: NDArray[np.float64], height: int, width: int, random: np.random.Generator
+) -> NDArray[np.float64]:
+    """Give a colour that becomes lighter towards one side."""
+    down, right = random.uniform(-40, 40, 2)
+    light = down * np.linspace(-0.5, 0.5, height)[:, None] + right * np.linspace(-0.5, 0.5, width)
+    return light[..., None] + colour
+
+
+def _other_colour(colour: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
+    while True:
+        other = random.uniform(0, 255, 3)
+        if np.abs(other - colour).max() > 90:
+            return other
+
+
+def _places(count: int, height: int, width: int, random: np.random.Generator) -> Box:
+    """Give boxes that hardly overlap. One that does is thrown away; after 100 tries all are drawn anew."""
+    size = np.array([width, height])
+    chosen: list[Box] = []
+    tries = 0
+    while len(chosen) < count:
+        extent = random.uniform(0.14, 0.42, 2) * size
+        corner = random.uniform(0, 1, 2) * (size - extent)
+        box = np.concatenate([corner, corner + extent])
+        if all(box_iou(torch.from_numpy(box), torch.from_numpy(other)) < 0.05 for other in chosen):
+            chosen.append(box)
+        tries += 1
+        if tries % 100 == 0:
+            chosen.clear()
+    return np.array(chosen).reshape(-1, 4)
+
+
+def _paint(picture: NDArray[np.float64], box: Box, shape: str, colour: NDArray[np.float64]) -> None:
+    """Paint a shape that touches all four sides of its box, with an edge as soft as one pixel."""
+    left, top, right, bottom = box
+    rows = slice(max(int(top) - 1, 0), int(bottom) + 2)
+    columns = slice(max(int(left) - 1, 0), int(right) + 2)
+    part = picture[rows, columns]
+    a, b = (right - left) / 2, (bottom - top) / 2
+    # From the middle of the box to the middle of each pixel, as a share of the way to the box's sides.
+    u = (np.arange(part.shape[1]) + columns.start + 0.5 - (left + right) / 2) / a
+    v = (np.arange(part.shape[0])[:, None] + rows.start + 0.5 - (top + bottom) / 2) / b
+    # How many pixels outside of the shape; negative inside.
+    if shape == "ellipse":
+        outside = (np.hypot(u, v) - 1) * min(a, b)
+    elif shape == "rectangle":
+        outside = np.maximum((np.abs(u) - 1) * a, (np.abs(v) - 1) * b)
+    else:  # a triangle with its tip at the top
+        slanted = (np.abs(u) - (v + 1) / 2) / np.hypot(1 / a, 0.5 / b)
+        outside = np.maximum(slanted, (v - 1) * b)
+    covered = (0.5 - outside).clip(0, 1)[..., None]
+    part += covered * (colour - part)
+
+
+def prepared(picture: NDArray[np.uint8]) -> Tensor:
+    """Turn a picture (height, width, 3) into what the network expects: floats from 0 to 1, (1, 3, 96, 96).
+
+    The pixels' middles are aligned (`align_corners=False`), so that boxes are scaled like the picture.
+
+    Example:
+        >>> prepared(np.full((40, 60, 3), 255, dtype=np.uint8)).max()
+        tensor(1.)
+    """
+    x = torch.from_numpy(picture).permute(2, 0, 1)[None].float() / 255
+    return nn.functional.interpolate(x, (SIDE, SIDE), mode="bilinear", align_corners=False)
+
+
+class DetectorNet(nn.Module):
+    """Five times Conv, BatchNorm, ReLU, down to 12 by 12 cells; each cell proposes a box and scores it.
+
+    A cell says how far the four sides of a box are from its own middle, and for each kind of shape how
+    sure it is. Several cells propose the same shape: this is what non-maximum suppression is for.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for channels, wider, stride in ((3, 16, 2), (16, 32, 2), (32, 48, 2), (48, 48, 1), (48, 48, 1)):
+            conv = nn.Conv2d(channels, wider, 3, stride, padding=1, bias=False)
+            layers += [conv, nn.BatchNorm2d(wider), nn.ReLU()]
+        self.body = nn.Sequential(*layers)
+        self.head = nn.Conv2d(48, 4 + len(SHAPES), 1)
+        middles = torch.arange(STRIDE / 2, SIDE, STRIDE)
+        y, x = torch.meshgrid(middles, middles, indexing="ij")
+        self.centres: Tensor
+        self.register_buffer("centres", torch.stack([x.flatten(), y.flatten()]), persistent=False)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Propose boxes for pictures (batch, 3, 96, 96) with values from 0 to 1.
+
+        Returns:
+            Boxes of shape (batch, 144, 4), in pixels of `x`; scores from 0 to 1, of shape (batch, 3, 144).
+        """
+        proposed = self.head(self.body(x)).flatten(2).sigmoid()
+        distances = proposed[:, :4] * (SIDE / 2)
+        corners = [self.centres - distances[:, :2], self.centres + distances[:, 2:]]
+        return torch.cat(corners, 1).transpose(1, 2), proposed[:, 4:]
+
+
+def load_trained() -> DetectorNet:
+    """Give the network with the course's trained weights, in inference mode.
+
+    Example:
+        >>> boxes, scores = load_trained()(torch.zeros(1, 3, 96, 96))
+        >>> boxes.shape, scores.shape
+        (torch.Size([1, 144, 4]), torch.Size([1, 3, 144]))
+    """
+    network = DetectorNet()
+    try:
+        with as_file(_WEIGHTS) as path:
+            network.load_state_dict(load_file(path))
+    except (OSError, RuntimeError, SafetensorError) as error:
+        what = f"The trained weights {_WEIGHTS.name} cannot be loaded."
+        reason = str(error).splitlines()[0]
+        raise ModelNotReadable(what, reason, "Install ONNX Lab again; the weights come with it.") from error
+    return network.eval()
+
+
+def box_iou(one: Tensor, other: Tensor) -> Tensor:
+    """Give the overlap of boxes: the area that both cover, divided by the area that either covers.
+
+    Args:
+        one: Boxes, of shape (..., 4).
+        other: Boxes; the shapes are broadcast.
+
+    Example:
+        >>> box_iou(torch.tensor([0.0, 0, 2, 1]), torch.tensor([[0.0, 0, 1, 1], [5, 5, 6, 6]]))
+        tensor([0.5000, 0.0000])
+    """
+    shared = torch.minimum(one[..., 2:], other[..., 2:]) - torch.maximum(one[..., :2], other[..., :2])
+    both = shared.clamp(min=0).prod(-1)
+    areas = [(boxes[..., 2:] - boxes[..., :2]).prod(-1) for boxes in (one, other)]
+    return both / (areas[0] + areas[1] - both)

@@ -1,0 +1,154 @@
+"""Train the small detector of drawn shapes and write its weights.
+
+Run `python -m tools.train_detector`. The pictures are drawn: nothing is needed and nothing is downloaded.
+docs/weights.md keeps the figures of the shipped file.
+"""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from onnxlab.detection import SHAPES, SIDE, DetectorNet, Scene, box_iou, load_trained, prepared, scene
+
+__all__ = ["Batch", "Quality", "batch", "loss", "main", "quality", "train", "training_scenes"]
+
+PICTURES = 4000
+EPOCHS = 10
+BATCH_SIZE = 32
+LEARNING_RATE = 4e-3
+FIRST_SEED = 100_000
+"""Of the training pictures. Chapters, labs and tests draw theirs with smaller seeds."""
+
+
+class Batch(NamedTuple):
+    """Pictures as the network sees them, and what it should say.
+
+    Attributes:
+        x: Pictures, (count, 3, 96, 96).
+        boxes: The box that each cell should propose, (count, 144, 4); zeros where there is none.
+        scores: 1 for the shape that a cell should propose, else 0, (count, 3, 144).
+    """
+
+    x: Tensor
+    boxes: Tensor
+    scores: Tensor
+
+
+def training_scenes(count: int = PICTURES) -> list[Scene]:
+    """Draw pictures of many sizes, each side from 96 to 320 pixels."""
+    random = np.random.default_rng(0)
+    sizes = random.integers(SIDE, 321, (count, 2)).tolist()
+    return [scene(FIRST_SEED + number, height, width) for number, (height, width) in enumerate(sizes)]
+
+
+def batch(scenes: list[Scene], centres: Tensor) -> Batch:
+    """Prepare pictures, and give the shapes to the cells that should propose them.
+
+    These are the cells whose middle is in the inner quarter of a box, and the one next to the middle of it.
+
+    Args:
+        scenes: What was drawn.
+        centres: The middles of the cells, (2, 144).
+    """
+    boxes, scores = torch.zeros(len(scenes), 144, 4), torch.zeros(len(scenes), len(SHAPES), 144)
+    for number, drawn in enumerate(scenes):
+        height, width = drawn.picture.shape[:2]
+        scale = torch.tensor([SIDE / width, SIDE / height]).repeat(2)
+        true = torch.from_numpy(drawn.boxes) * scale
+        for box, shape in zip(true, drawn.shapes.tolist(), strict=True):
+            away = (centres.T - (box[:2] + box[2:]) / 2).abs()
+            chosen = (away < (box[2:] - box[:2]) / 4).all(1)
+            chosen[away.square().sum(1).argmin()] = True
+            boxes[number, chosen] = box
+            scores[number, shape, chosen] = 1
+    return Batch(torch.cat([prepared(drawn.picture) for drawn in scenes]), boxes, scores)
+
+
+def loss(network: DetectorNet, given: Batch) -> Tensor:
+    """Give the cross-entropy of all scores and 1 - IoU of the boxes that matter, for each of these."""
+    boxes, scores = network(given.x)
+    matters = given.scores.any(1)
+    unsure = nn.functional.binary_cross_entropy(scores, given.scores, reduction="sum")
+    apart = (1 - box_iou(boxes[matters], given.boxes[matters])).sum()
+    return (unsure + 2 * apart) / matters.sum().clamp(min=1)
+
+
+def train(scenes: list[Scene], epochs: int = EPOCHS, seed: int = 0) -> DetectorNet:
+    """Train a new network; the same pictures, seed and machine give the same weights, on one thread."""
+    torch.manual_seed(seed)
+    network = DetectorNet().train()
+    known = batch(scenes, network.centres)
+    optimizer = torch.optim.Adam(network.parameters(), LEARNING_RATE)
+    steps = epochs * -(-len(scenes) // BATCH_SIZE)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=steps)
+    for _ in range(epochs):
+        for chosen in torch.split(torch.randperm(len(scenes)), BATCH_SIZE):
+            optimizer.zero_grad()
+            loss(network, Batch(*(part[chosen] for part in known))).backward()  # type: ignore[no-untyped-call]  # torch's own
+            optimizer.step()
+            schedule.step()
+    return network.eval()
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How good a detector is, without non-maximum suppression.
+
+    Attributes:
+        found: The share of shapes for which a box of that shape has a score above 0.5 and an IoU above 0.5.
+        right: The share of boxes with a score above 0.5 that overlap a shape of their kind so much.
+        overlap: The mean IoU of the surest box of each shape that was found.
+    """
+
+    found: float
+    right: float
+    overlap: float
+
+
+def quality(network: DetectorNet, seeds: range = range(300)) -> Quality:
+    """Measure a network on pictures of 240 by 320 pixels that it never saw."""
+    found: list[bool] = []
+    right: list[bool] = []
+    overlaps: list[float] = []
+    for seed in seeds:
+        drawn = scene(seed)
+        with torch.inference_mode():
+            (boxes,), (scores,) = network(prepared(drawn.picture))
+        height, width = drawn.picture.shape[:2]
+        boxes = boxes * torch.tensor([width, height]).repeat(2) / SIDE
+        shapes, cells = (scores > 0.5).nonzero(as_tuple=True)
+        true, kinds = torch.from_numpy(drawn.boxes), torch.from_numpy(drawn.shapes)
+        overlap = box_iou(boxes[cells][:, None], true) * (shapes[:, None] == kinds)
+        right += (overlap > 0.5).any(1).tolist()
+        for mine in overlap.T:
+            hits = mine > 0.5
+            found.append(bool(hits.any()))
+            if hits.any():
+                overlaps.append(float(mine[hits][scores[shapes, cells][hits].argmax()]))
+    return Quality(float(np.mean(found)), float(np.mean(right)), float(np.mean(overlaps)))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Write the weights, or say how good the shipped ones are."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=Path("detector.safetensors"), help="file to write")
+    parser.add_argument("--evaluate", action="store_true", help="measure the shipped weights")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)  # quicker for so small a network, and the same weights on any number of cores
+    if options.evaluate:
+        network = load_trained()
+    else:
+        network = train(training_scenes())
+        save_file(network.state_dict(), options.output)
+    reached = quality(network)
+    print(f"found {reached.found:.1%}, right {reached.right:.1%}, mean IoU {reached.overlap:.3f}")
+
+
+if __name__ == "__main__":
+    main()
