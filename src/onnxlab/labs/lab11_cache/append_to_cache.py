@@ -22,6 +22,7 @@ from onnxlab.labs.lab11_cache.decoder import LONGEST, VOCABULARY
 from onnxlab.labs.lab11_cache.reading import LOOKS, Reading, readings, require_names, require_read
 from onnxlab.model.distance import Array
 from onnxlab.model.nodes import walk
+from onnxlab.runtime.divergence import expose
 from onnxlab.runtime.session import open_session
 
 __all__ = ["EXERCISE"]
@@ -32,6 +33,7 @@ _PLACES = "The new tokens do not begin at place 0: how many tokens does the cach
 _LOOKS = {
     **LOOKS,
     "first": "Nothing is cached here, and still a token must not see the next one.",
+    "stop": "Compare the inputs of the node named with onnx.defs.get_schema('Attention', 23), their sizes as well.",
     "several": "Which of the keys may the first of these tokens see? What does Attention do with is_causal "
     "where it gets the cache itself?",
 }
@@ -182,11 +184,9 @@ def _cached(work: Work, question: _Question) -> onnx.ModelProto:
 
 def _whole(question: _Question, reading: Reading) -> dict[str, Array]:
     """Return the logits of a whole text from the model without a cache, and the keys and values in it."""
-    shown = onnx.ModelProto()
-    shown.CopyFrom(question.model)
-    parts = [name for node in shown.graph.node if node.op_type == "Attention" for name in node.input[1:3]]
-    shown.graph.output.extend(onnx.ValueInfoProto(name=name) for name in parts)
-    logits, *arrays = open_session(shown).run(None, {question.ids: reading.ids})
+    nodes = question.model.graph.node
+    parts = [name for node in nodes if node.op_type == "Attention" for name in node.input[1:3]]
+    logits, *arrays = open_session(expose(question.model, parts)).run(None, {question.ids: reading.ids})
     if not question.kind.four:  # [batch, tokens, heads * size]
         arrays = [
             array.reshape(*array.shape[:2], question.kind.heads[1], _SIZE).transpose(0, 2, 1, 3)
@@ -205,7 +205,8 @@ def _right(question: _Question) -> bytes:
     for i, node in enumerate(attentions):
         node.input.extend(["", f"past.{i}.key", f"past.{i}.value"])
         node.output.extend([f"present.{i}.key", f"present.{i}.value"])
-        for names, values, length in ((node.input[4:], graph.input, "past"), (node.output[1:], graph.output, "all")):
+        ends = (node.input[4:], graph.input, "past"), (node.output[1:], graph.output, "all")
+        for names, values, length in ends:
             shape = ["batch", question.kind.heads[1], length, _SIZE]
             values.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in names)
     del graph.node[:]
@@ -237,11 +238,11 @@ EXERCISE = Exercise(
         "`Attention` can do it by itself: look at the optional inputs and outputs in "
         "`onnx.defs.get_schema('Attention', 23)`. Then ask what else in the graph depends on the number of "
         "tokens before.",
-        "Inputs 4 and 5 of an `Attention` are the past key and value, its outputs 1 and 2 the present ones; input "
-        "3, the mask, stays empty. The places come out of the one `Range`: add the length of a past key.",
+        "Inputs 4 and 5 of an `Attention` are the past key and value, its outputs 1 and 2 the present ones; "
+        "input 3, the mask, stays empty. The places come out of the one `Range`: add the length of a past key.",
         "For the i-th node: `node.input.extend(['', f'past.{i}.key', f'past.{i}.value'])` and "
         "`node.output.extend([f'present.{i}.key', f'present.{i}.value'])`, each also in graph.input or "
-        "graph.output, by `helper.make_tensor_value_info`. Behind the Range, a `Shape` of `past.0.key` with start=2 "
-        "and end=3, and an `Add`.",
+        "graph.output, by `helper.make_tensor_value_info`. Behind the Range, a `Shape` of `past.0.key` with "
+        "start=2 and end=3, and an `Add`.",
     ),
 )

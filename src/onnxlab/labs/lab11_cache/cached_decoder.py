@@ -1,10 +1,10 @@
 """Exercise: a decoder that reads behind a cache, exported at an example that hides what was frozen."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
+import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter
@@ -16,7 +16,14 @@ from onnxlab.labs.kit.judging_graph import require_dynamic, require_exported
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab11_cache.decoder import VOCABULARY, Decoder, drawn, right_model
-from onnxlab.labs.lab11_cache.reading import LOOKS, Reading, readings, require_names, require_piece, require_read
+from onnxlab.labs.lab11_cache.reading import (
+    LOOKS,
+    Reading,
+    readings,
+    require_names,
+    require_piece,
+    require_read,
+)
 from onnxlab.model.distance import Array
 
 __all__ = ["EXERCISE"]
@@ -60,9 +67,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         ids = torch.from_numpy(random.integers(VOCABULARY, size=(batch, new)))
         names = {"input_names": _INPUTS, "output_names": _OUTPUTS}
         args = ids, key, value
-        exported_or_stopped(
-            work, exporter.name.lower(), module, args, exporter, **names, **_MARKS[exporter]
-        )
+        exported_or_stopped(work, exporter.name.lower(), module, args, exporter, **names, **_MARKS[exporter])
 
 
 def _read(work: Work, number: int, module: torch.nn.Module, reading: Reading) -> None:
@@ -120,23 +125,28 @@ def _right(decoder: Decoder, reading: Reading) -> dict[str, Array]:
 
 def _judge_graph(exporter: Exporter) -> Judge:
     def judge(work: Work, random: np.random.Generator) -> None:
-        model = require_exported(work, exporter.name.lower())
-        look = "An argument that is never read is left out of the graph."
-        require_names(model, _INPUTS, _OUTPUTS, f"The {exporter} export", look)
-        require_valid(model)
-        require_dynamic(model, _AXES)
+        require_dynamic(_model(work, exporter), _AXES)
 
     return judge
 
 
+def _model(work: Work, exporter: Exporter) -> onnx.ModelProto:
+    """Return an export, if it is one that can be driven."""
+    model = require_exported(work, exporter.name.lower())
+    look = "An argument that is never read is left out of the graph."
+    require_names(model, _INPUTS, _OUTPUTS, f"The {exporter} export", look)
+    require_valid(model)
+    return model
+
+
 def _judge_numbers(exporter: Exporter) -> Judge:
-    batch, new, past = _EXAMPLES[exporter]
-    plural = "s" if new > 1 else ""
-    frozen = f"The example had {new} token{plural} and a cache of {past}. Which constant of the graph has that size?"
-    looks = {**LOOKS, "first": frozen, "one": frozen, "several": frozen, "stop": frozen}
+    _, new, past = _EXAMPLES[exporter]
+    example = f"{new} token{'s' if new > 1 else ''} and a cache of {past}"
+    frozen = f"The example had {example}. Which constant of the graph has that size?"
+    looks = {**LOOKS, **dict.fromkeys(("first", "one", "several", "stop"), frozen)}
 
     def judge(work: Work, random: np.random.Generator) -> None:
-        model, decoder = require_exported(work, exporter.name.lower()), _decoder(work.questions())
+        model, decoder = _model(work, exporter), _decoder(work.questions())
         for reading in readings(random):
             with trying(f"the {exporter} export: {reading.where.lower()}", model=model, ids=reading.ids):
                 right = _right(decoder, reading)
@@ -173,8 +183,8 @@ EXERCISE = Exercise(
         ),
     ),
     hints=(
-        "Two things depend on how much is cached: the places of the new tokens, and what each may see. Compute "
-        "both from the shapes of `ids` and `past_key`, with operators on tensors.",
+        "Two things depend on how much is cached: the places of the new tokens, and what each of them may "
+        "see. Compute both from the shapes of `ids` and `past_key`, with operators on tensors.",
         "With `before = past_key.shape[2]` and `new = ids.shape[1]`, the new tokens have the places "
         "`torch.arange(before, before + new)`. A token sees a key if the key's place is not greater than its "
         "own: that is a mask of `new` rows and `before + new` columns. `is_causal=True` is another one.",

@@ -1,4 +1,4 @@
-"""Small decoders with drawn weights: one that has no cache, one step of one that has, and right models of both."""
+"""Small decoders with drawn weights, one without a cache and one step of one with it; right models of both."""
 
 import math
 from collections.abc import Sequence
@@ -64,18 +64,17 @@ class Step(nn.Module):
         self, ids: torch.Tensor, past: Pairs
     ) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
         """Return the logits of the new tokens, the keys of all layers, and the values of all layers."""
-        batch, new = ids.shape
-        before = past[0][0].shape[2]
+        before, new = past[0][0].shape[2], ids.shape[1]
         places = torch.arange(before, before + new)
         mask = torch.arange(before + new) <= places[:, None]
         x, keys, values = self.token(ids) + self.position(places), [], []
         for layer, (key, value) in zip(self.layers, past, strict=True):
-            parts = layer(x).reshape(batch, new, 3, self.heads, self.size).permute(2, 0, 3, 1, 4)
+            parts = layer(x).reshape(*x.shape[:2], 3, self.heads, self.size).permute(2, 0, 3, 1, 4)
             query, new_key, new_value = parts.unbind(0)
             keys.append(torch.cat([key, new_key], 2))
             values.append(torch.cat([value, new_value], 2))
             y = scaled_dot_product_attention(query, keys[-1], values[-1], attn_mask=mask)
-            x = x + y.transpose(1, 2).flatten(2)
+            x = x + y.transpose(1, 2).reshape(x.shape)
         return self.head(x), keys, values
 
 

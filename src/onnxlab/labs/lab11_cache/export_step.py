@@ -12,6 +12,7 @@ import torch
 from onnxlab.labs.kit.case import trying
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.judging import beside, evidence, require_valid
+from onnxlab.labs.kit.judging_graph import require_input_read
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab11_cache.decoder import Step, drawn, right_model
@@ -30,7 +31,8 @@ _LOOKS = {
     "one": _LOOK_AT_NAMES,
     "several": _LOOK_AT_NAMES,
     "cache": _LOOK_AT_NAMES,
-    "stop": "At which sizes did you export? A size of 1 can be kept as a constant; look at the labels of the outputs.",
+    "stop": "At which sizes did you export? A size of 1 can be kept as a constant: look at the labels of the "
+    "outputs.",
 }
 
 
@@ -59,18 +61,33 @@ def judge_names(work: Work, random: np.random.Generator) -> None:
     """Valid, with the names that the runner asks for."""
     step = _step(work.questions())
     with trying("the step", step=step), beside(partial(_right_model, step)):
-        model = work.model("step")
-        inputs, outputs = ["ids", *_pairs(step, "past")], ["logits", *_pairs(step, "present")]
-        look = "Which names does the runner put together? It has a pair for each layer, counted from 0."
-        require_names(model, inputs, outputs, "The file", look)
-        require_valid(model)
+        _model(work, step)
+
+
+def _model(work: Work, step: Step) -> onnx.ModelProto:
+    """Return the learner's file, if it is valid and has the runner's names."""
+    model = work.model("step")
+    inputs, outputs = ["ids", *_pairs(step, "past")], ["logits", *_pairs(step, "present")]
+    look = "Which names does the runner put together? It has a pair for each layer, counted from 0."
+    require_names(model, inputs, outputs, "The file", look)
+    require_valid(model)
+    for name in inputs:
+        try:
+            require_input_read(model, name)
+        except Wrong as wrong:
+            # torch.export takes one tensor in several places for one input, and leaves the others unread.
+            wrong.look_at = (
+                "One tensor in several places of the example is one input: make a tensor for each."
+            )
+            raise
+    return model
 
 
 def judge_axes(work: Work, random: np.random.Generator) -> None:
     """Dynamic where the runner has other sizes, fixed where it reads the size."""
     step = _step(work.questions())
     with trying("the step", step=step), beside(partial(_right_model, step)):
-        model = work.model("step")
+        model = _model(work, step)
         for name in _pairs(step, "past"):
             _require_shape(model, name, [None, step.heads, None, step.size])
         _require_shape(model, "ids", [None, None])
@@ -94,7 +111,9 @@ def _require_shape(model: onnx.ModelProto, name: str, wanted: list[int | None]) 
             raise Wrong(msg, "Look at the argument that names the dynamic axes.", evidence=shown)
         if size is not None and label != size:
             difference = Difference(f"axis {axis} of {name}", str(size), str(label))
-            msg = f"Axis {axis} of {name} is {label!r}; the runner reads {size} there, to make an empty cache."
+            msg = (
+                f"Axis {axis} of {name} is {label!r}; the runner needs {size} there, to make an empty cache."
+            )
             look = "Only what changes from run to run has to be dynamic."
             raise Wrong(msg, look, difference=difference, evidence=shown)
 
@@ -104,10 +123,7 @@ def judge_reading(work: Work, random: np.random.Generator) -> None:
     step = _step(work.questions())
     caches = dict(zip(_pairs(step, "past"), _pairs(step, "present"), strict=True))
     with trying("the step", step=step), beside(partial(_right_model, step)):
-        model = work.model("step")
-        inputs, outputs = ["ids", *caches], ["logits", *caches.values()]
-        require_names(model, inputs, outputs, "The file", _LOOK_AT_NAMES)
-        require_valid(model)
+        model = _model(work, step)
         for reading in readings(random):
             with trying(reading.where.lower(), step=step, ids=reading.ids):
                 require_read(model, reading, _right(step, reading), caches, _LOOKS, where="The file")
@@ -140,13 +156,13 @@ EXERCISE = Exercise(
         Part("driven by its names, it reads every text right", judge_reading),
     ),
     hints=(
-        "The example is `(ids, past)`, with a list of pairs for `past`. Names are given to the tensors in it, in "
-        "order. Look at the order in which `forward` takes them, and at the order in which it returns them.",
-        "Inputs: `ids`, then for each layer key and value. Outputs: `logits`, then the keys of all layers, then "
-        "the values of all layers. Batch and tokens are dynamic: axes 0 and 1 of `ids`, 0 and 2 of a cache.",
-        "`past = [(torch.zeros(2, step.heads, 4, step.size),) * 2 for _ in step.layers]`, "
+        "The example is `(ids, past)`, with a list of pairs for `past`. Names are given to the tensors in it, "
+        "in order. Look at the order in which `forward` takes them, and at that in which it returns them.",
+        "Inputs: `ids`, then for each layer key and value. Outputs: `logits`, then the keys of all layers, "
+        "then the values of all layers. Dynamic are axes 0 and 1 of `ids`, 0 and 2 of a cache.",
+        "`past = [tuple(torch.zeros(2, step.heads, 4, step.size) for _ in 'kv') for _ in step.layers]`, "
         "`input_names=['ids'] + [f'past.{i}.{part}' for i in range(n) for part in ('key', 'value')]`, "
-        "`output_names=['logits'] + [f'present.{i}.{part}' for part in ('key', 'value') for i in range(n)]`, and "
-        "`dynamic_axes` with `dynamo=False`, by the names of the inputs.",
+        "`output_names=['logits'] + [f'present.{i}.{part}' for part in ('key', 'value') for i in range(n)]`, "
+        "and `dynamic_axes` with `dynamo=False`, by the names of the inputs.",
     ),
 )

@@ -23,7 +23,7 @@ LOOKS = {
     "one": "Which place does the new token have? It may see all of the cache, and itself.",
     "several": "The first of the new tokens sees the cache and itself, the last one sees all. "
     "Write this mask down for the sizes shown: a row for each new token.",
-    "cache": "What comes out is the cache that came in, and behind it what is new, on the axis of the tokens.",
+    "cache": "What comes out is the cache that came in, and behind it what is new, along the tokens.",
     "stop": "Is a size of the example a constant in this graph? The runtime names the node.",
 }
 """Where to look, by the kind of piece whose numbers are wrong, and by what else can be wrong."""
@@ -142,7 +142,8 @@ def require_piece(
     for name, whole in right.items():
         is_cache = name in caches.values()
         expected = whole[:, :, :end] if is_cache else whole[:, begin:end]
-        look = looks["cache" if is_cache else "first" if not begin else "one" if end - begin == 1 else "several"]
+        kind = "first" if not begin else "one" if end - begin == 1 else "several"
+        look = looks["cache" if is_cache else kind]
         given, actual = f"{reading.given(begin, end)}; {name}", got[name]
         if actual.dtype != expected.dtype or actual.shape != expected.shape:
             sides = [f"{array.dtype}{list(array.shape)}" for array in (expected, actual)]

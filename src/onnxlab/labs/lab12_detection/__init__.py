@@ -1,4 +1,4 @@
-"""Lab 12: what stands before and behind a detector, inside the file: from a picture of any size to boxes on it."""
+"""Lab 12: what stands before and behind a detector, inside the file: from any picture to boxes on it."""
 
 from onnxlab.labs.kit.exercise import Lab
 

@@ -60,7 +60,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
                 result = module(boxes.clone(), scores.clone())
                 require_type(result, (tuple, list), "forward(boxes, scores)")
                 if len(result) != 2:
-                    msg = f"forward(boxes, scores) returned {len(result)} values; boxes and scores were expected."
+                    msg = f"forward(boxes, scores) returned {len(result)} values; two were expected."
                     raise Wrong(msg, "Return the boxes first, then their scores.")
                 for name, tensor in zip(_NAMES["output_names"], result, strict=True):
                     work.write_array(f"torch_{count}_{name}", tensor)
@@ -132,8 +132,8 @@ def _judge_enough(exporter: Exporter) -> Judge:
 
 def _judge_fewer(exporter: Exporter) -> Judge:
     look = (
-        f"Which number does the graph take for k? Here it was {{k}}, and the example had {_EXAMPLE} candidates, more "
-        "than k: what Python decided then is decided for good."
+        f"Which number does the graph take for k? Here k is {{k}}, and the example had {_EXAMPLE} candidates: "
+        "what Python decided then is decided for good."
     )
     return _judge_counts(exporter, look, lambda k, many: (k, k - 1, 2, 1))
 
@@ -173,10 +173,10 @@ EXERCISE = Exercise(
         ),
     ),
     hints=(
-        "`min(k, len(scores))` is a number of the example in one exporter. Is there a way that never asks how many "
-        "candidates there are?",
-        "A slice may reach beyond the end: `x[:k]` has all rows of x where there are fewer than k, in Python, in "
-        "PyTorch and in ONNX.",
+        "`min(k, len(scores))` is a number of the example in one exporter. Is there a way that never asks how "
+        "many candidates there are?",
+        "A slice may reach beyond the end: `x[:k]` has all rows of x where there are fewer than k, in Python, "
+        "in PyTorch and in ONNX.",
         "`order = scores.argsort(descending=True)[:self.k]`, then `return boxes[order], scores[order]`.",
     ),
     expected=lambda work: expected_model(_EXPECTED % _k(work.questions())),

@@ -1,7 +1,7 @@
 """Exercise: a picture of any size onto the canvas of a network, and the boxes back onto the picture."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,7 +28,8 @@ __all__ = ["EXERCISE"]
 _GREY = 0.5
 
 _BEFORE = """<ir_version: 10, opset_import: ["" : 20]>
-before (float[3, h, w] picture) => (float[1, 3, side, side] canvas, float[2] ratio, float[2] corner, float[2] limit)
+before (float[3, h, w] picture)
+  => (float[1, 3, side, side] canvas, float[2] ratio, float[2] corner, float[2] limit)
 <int64[1] side = {%d}, int64[1] one = {1}, int64[1] two = {2}, int64[1] front = {0}, int64[2] axes = {2, 3},
  float grey = {0.5}>
 {
@@ -179,8 +180,10 @@ def _odd_sizes(side: int, random: np.random.Generator) -> list[tuple[int, int]]:
     """Return odd height and width: a wide, a tall and a square one; then more, with whatever is drawn."""
     low, high = (2 * random.integers((2, side), (side // 2, 2 * side)) + 1).tolist()
     same = 2 * int(random.integers(2, side)) + 1
+    half = 4 * int(random.integers(1, side // 4)) + 1  # half a row is left: half / 2 ends with .5
     drawn = random.integers(2, 5 * side, size=(6, 2)).tolist()
-    return [(low, high), (high, low), (same, same), *((height, width) for height, width in drawn)]
+    sizes = [(low, high), (high, low), (same, same), (half, 2 * side), *map(tuple, drawn)]
+    return [(height, width) for height, width in sizes]
 
 
 def _thin_sizes(side: int, random: np.random.Generator) -> list[tuple[int, int]]:
@@ -214,12 +217,10 @@ def _require_boxes(
     except Wrong as wrong:
         wrong.message = wrong.message.replace("of the model it was made from", "of the boxes on the picture")
         for mistake, look in _MISTAKES:
-            try:
+            with suppress(Wrong):
                 require_same_numbers(model, feeds, [question.boxes(picture, **mistake)], where, look)
-            except Wrong:
-                continue
-            wrong.look_at = look
-            break
+                wrong.look_at = look
+                break
         raise
 
 
@@ -263,8 +264,8 @@ EXERCISE = Exercise(
             "right for odd sizes",
             _judge_sizes(
                 _odd_sizes,
-                "Compute new height and width for the size shown by hand. Does Resize get them as sizes, and each "
-                "axis by itself?",
+                "Compute new height and width for the size shown by hand. Does Resize get them as sizes, and "
+                "each axis by itself?",
             ),
         ),
         Part(
@@ -274,14 +275,14 @@ EXERCISE = Exercise(
     ),
     hints=(
         "Three models: one from the picture to the canvas, the network, one from its boxes to those on the "
-        "picture. What the first one knows of the picture (its size, where it begins) goes to the last one, too.",
+        "picture. What the first knows of the picture (its size, where it begins) goes to the last one, too.",
         "`Shape` with start=1 gives height and width, `ReduceMax` the longer one. Integers divide as // does. "
         "`Resize` takes [new height, new width] as its fourth input if it has the attribute axes; `Pad` takes "
-        "[top, left, bottom, right] and the same axes. `onnx.compose.merge_models(a, b, [(output, input)])` keeps "
-        "the outputs of a that b does not read.",
+        "[top, left, bottom, right] and the same axes. `onnx.compose.merge_models(a, b, [(output, input)])` "
+        "keeps the outputs of a that b does not read.",
         "With `old` (height, width): `new = Max(Div(old * 2 * side + longer, longer * 2), 1)`, "
         "`first = Div(side - new, 2)`, `last = side - new - first`, pads `Concat(first, last)`. Back: "
-        "`(box - first) * old / new` in float, clipped by Max and Min, each of them gathered with [1, 0, 1, 0], "
-        "as a box begins with x.",
+        "`(box - first) * old / new` in float, clipped by Max and Min; all of these gathered with "
+        "[1, 0, 1, 0], as a box begins with x.",
     ),
 )

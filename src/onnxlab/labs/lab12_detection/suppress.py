@@ -1,8 +1,8 @@
 """Exercise: non-maximum suppression inside the file, also where nothing is left of it."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -27,8 +27,8 @@ _OUTPUTS = ["boxes", "scores", "classes"]
 
 _AFTER = """<ir_version: 10, opset_import: ["" : 20]>
 after (float[n, 4] found, float[n, c] sure) => (float[k, 4] boxes, float[k] scores, int64[k] classes)
-<int64[1] most = {%d}, float[1] iou = {%.9g}, float[1] least = {%.9g}, int64[1] front = {0}, int64 second = {1},
- int64 third = {2}, float half = {0.5}, int64[2] parts = {2, 2}, int64[2] pair = {1, 2}>
+<int64[1] most = {%d}, float[1] iou = {%.9g}, float[1] least = {%.9g}, int64[1] front = {0},
+ int64 second = {1}, int64 third = {2}, float half = {0.5}, int64[2] parts = {2, 2}, int64[2] pair = {1, 2}>
 {
     candidates = Unsqueeze (found, front)
     by_class = Transpose (sure)
@@ -101,16 +101,16 @@ class _Scene:
     where: str
     objects: int
     each: int  # candidates of one object
-    low: bool  # all scores are below every threshold
     look_at: str
     together: bool = False  # every class at the same places
+    low: bool = False  # all scores are below every threshold
 
     def raw(self, question: _Question, random: np.random.Generator) -> Array:
         """Draw the rows that the detector gets, until no threshold is near."""
         while True:
             count = self.objects * self.each
             # Objects stand on a line, far enough apart; candidates of one are moved and stretched a little.
-            centres = np.repeat(np.arange(self.objects) * 4.0, self.each)[:, None] + [[0.0, 3.0]]
+            centres = np.repeat(np.arange(self.objects) * 2.0, self.each)[:, None] + [[0.0, 3.0]]
             sizes = np.full((count, 2), 1.5)
             boxes = np.concatenate([centres, sizes], 1)
             boxes *= random.uniform(0.97, 1.03, size=boxes.shape)
@@ -120,7 +120,9 @@ class _Scene:
                 own = random.integers(question.classes, size=count)
                 for row, one in enumerate(own):
                     better = slice(None) if self.together else one
-                    logits[row, better] = random.uniform(0, 4, size=logits[row, better].shape)
+                    # Where an object is found several times, some candidates are below the threshold.
+                    least = -1.5 if self.each > 1 else 0.5
+                    logits[row, better] = random.uniform(least, 4, size=logits[row, better].shape)
             raw = np.concatenate([boxes, logits], 1).astype(np.float32)
             raw = raw[random.permutation(count)]
             if not _near(question, *question.found(raw)):
@@ -154,11 +156,11 @@ def _overlaps(corners: Array) -> Array:
     return overlaps
 
 
-def _suppressed(question: _Question, raw: Array) -> list[Array]:
-    """Return what is right: boxes, scores and classes, class by class and best first."""
+def _suppressed(question: _Question, raw: Array, read: Callable[[Array], Array] = _corners) -> list[Array]:
+    """Return what is left with a question's thresholds: boxes, scores and classes, class by class, best first."""
     boxes, scores = question.found(raw)
     corners = _corners(boxes)
-    overlaps = _overlaps(corners)
+    overlaps = _overlaps(read(boxes))
     rows: list[tuple[int, int]] = []
     for one in range(question.classes):
         kept: list[int] = []
@@ -189,28 +191,57 @@ def judge_whole(work: Work, random: np.random.Generator) -> None:
             _model(work, question)
 
 
+def _swapped(question: _Question, raw: Array) -> list[Array]:
+    return _suppressed(replace(question, iou=question.least, least=question.iou), raw)
+
+
+def _ordered(boxes: Array) -> Array:
+    """Take what is given for two corners, in any order, as the operator does."""
+    corners: Array = np.concatenate(
+        [np.fmin(boxes[:, :2], boxes[:, 2:]), np.fmax(boxes[:, :2], boxes[:, 2:])], 1
+    )
+    return corners
+
+
+_FORMAT = "In which form does your NonMaxSuppression take its boxes, and in which does it get them?"
+# What a wrong answer gives, and where its author should look.
+_MISTAKES: tuple[tuple[Callable[[_Question, Array], list[Array]], str], ...] = (
+    (
+        lambda question, raw: _suppressed(replace(question, most=0), raw),
+        "Nothing is left at all. What is the third input if it is left out?",
+    ),
+    (
+        lambda question, raw: _suppressed(replace(question, most=10**6), raw),
+        "How many boxes of each class may be returned?",
+    ),
+    (
+        lambda question, raw: _suppressed(replace(question, iou=0.0), raw),
+        "Which overlap is allowed? What is the fourth input if it is left out?",
+    ),
+    (
+        lambda question, raw: _suppressed(replace(question, least=-1.0), raw),
+        "Which scores count? What is the fifth input if it is left out?",
+    ),
+    (_swapped, "Which threshold is for scores, and which for overlaps?"),
+    (lambda question, raw: _suppressed(question, raw, _ordered), _FORMAT),
+    (lambda question, raw: _suppressed(question, raw, lambda boxes: _corners(_corners(boxes))), _FORMAT),
+)
 _CROWD = "For a box that is missing, or too much, compute its overlap with the better ones of its class."
+_CLASSES = "A box is only dropped for a better one of the same class."
 _SCENES = {
     "many": (
-        _Scene("One object, found once", 1, 1, False, "One box is left. Which axes does a Squeeze drop then?"),
-        _Scene("Two objects apart, found once each", 2, 1, False, "Nothing overlaps here. Which thresholds count?"),
-        _Scene("One object, found four times", 1, 4, False, _CROWD),
-        _Scene("Three objects, found three times each", 3, 3, False, _CROWD),
-        _Scene(
-            "All classes at the same places",
-            2,
-            2,
-            False,
-            "A box is only dropped for a better one of the same class.",
-            together=True,
-        ),
-        _Scene(
-            "More objects than may be returned", 9, 1, False, "How many boxes of each class may be returned?"
-        ),
+        _Scene("One object, found once", 1, 1, "One box is left. Which axes does a Squeeze drop then?"),
+        _Scene("Two objects apart, found once each", 2, 1, "Nothing overlaps here. Which thresholds count?"),
+        _Scene("One object, found four times", 1, 4, _CROWD),
+        _Scene("Five objects, found three times each", 5, 3, _CROWD),
+        _Scene("All classes at the same places", 2, 2, _CLASSES, together=True),
+        _Scene("Many objects of each class", 9, 1, "How many boxes of each class may be returned?", True),
     ),
     "none": (
-        _Scene("Candidates, all of them below the threshold", 3, 2, True, "Nothing is left: shapes begin with 0."),
-        _Scene("No candidate at all", 0, 1, True, "n is 0. Which of your nodes does not take an empty axis?"),
+        _Scene(
+            "Only candidates below the threshold", 3, 2, "Nothing is left: shapes begin with 0.", low=True
+        ),
+        _Scene("No candidate at all", 0, 1, "n is 0. Which of your nodes does not take an empty axis?"),
     ),
 }
 
@@ -237,6 +268,11 @@ def _require_suppressed(
         require_same_numbers(model, feeds, _suppressed(question, raw), where, look_at)
     except Wrong as wrong:
         wrong.message = wrong.message.replace("of the model it was made from", "of the boxes that are left")
+        for mistake, look in _MISTAKES:
+            with suppress(Wrong):
+                require_same_numbers(model, feeds, mistake(question, raw), where, look)
+                wrong.look_at = look
+                break
         raise
 
 
@@ -272,12 +308,12 @@ EXERCISE = Exercise(
         Part("right where nothing is left", _judge_scenes(_SCENES["none"])),
     ),
     hints=(
-        "`NonMaxSuppression` has three optional inputs; look what each of them is if it is left out. Its output has "
-        "a row for each box that is left: batch, class, place.",
+        "`NonMaxSuppression` has three optional inputs; look what each of them is if it is left out. Its "
+        "output has a row for each box that is left: batch, class, place.",
         "It wants boxes [1, n, 4] and scores [1, classes, n]. The attribute center_point_box says how a box is "
-        "written. `Gather` with a scalar index drops an axis of any size, also of size 0 or 1.",
+        "written. `Gather` with a scalar index takes one column, and leaves no axis for it.",
         "`chosen = NonMaxSuppression <center_point_box = 1> (boxes, scores, most, iou, least)`; with axis=1, "
-        "`Gather(chosen, 1)` is the classes and `Gather(chosen, 2)` the places. `Gather(boxes, places)` are the "
-        "boxes, from which half the size is subtracted, and added; `GatherND` takes scores by class and place.",
+        "`Gather(chosen, 1)` is the classes and `Gather(chosen, 2)` the places. `Gather(boxes, places)` are "
+        "the boxes; half their size goes off their centres, and on. `GatherND` takes scores by class and place.",
     ),
 )
