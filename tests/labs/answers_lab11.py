@@ -55,8 +55,11 @@ def both_parts(logits, key, value, before):
     return logits, key, value
 
 
+RIGHT_MASK = masked(causal)
+
+
 def caching(
-    attend=masked(causal),
+    attend=RIGHT_MASK,
     places=behind_the_cache,
     join=lambda past, new: torch.cat([past, new], 2),
     give=both_parts,
@@ -180,8 +183,8 @@ class Flat(torch.nn.Module):
         self.step = step
 
     def forward(self, ids, *past):
-        logits, keys, values = self.step(ids, list(zip(past[1::2], past[::2])))
-        return (*(each for pair in zip(keys, values) for each in pair), logits)
+        logits, keys, values = self.step(ids, list(zip(past[1::2], past[::2], strict=True)))
+        return (*(each for pair in zip(keys, values, strict=True) for each in pair), logits)
 
 
 def flat(step, file):
@@ -271,7 +274,9 @@ def appending(
             )
             if present:
                 node.output[1:] = [f"{name}_new" for name in presents]
-                nodes.extend(helper.make_node(present, [a], [b]) for a, b in zip(pasts, presents))
+                nodes.extend(
+                    helper.make_node(present, [a], [b]) for a, b in zip(pasts, presents, strict=True)
+                )
         del graph.node[:]
         for node in nodes:
             if node.op_type == "Range" and moved:
@@ -443,11 +448,6 @@ CONTRACTS = {
             WrongAnswer("axes of the first layer only", (exporting(only=2),), "of past.1.key is fixed"),
             WrongAnswer("every axis dynamic", (exporting(more=True),), "to make an empty cache"),
             WrongAnswer("int32", (exporting(kind=torch.int32),), "takes int32"),
-            WrongAnswer(
-                "one token at the export",
-                (by_torch_export((1, 1, 4)),),
-                "A size of 1 can be kept as a constant",
-            ),
             WrongAnswer("one tensor for the whole cache", (by_torch_export(apart=False),), "One tensor"),
             WrongAnswer("no cache", (without_past,), "the inputs of the model"),
             WrongAnswer("no example for the cache", (without_example,), "TypeError", Status.ERROR),

@@ -33,7 +33,7 @@ _PLACES = "The new tokens do not begin at place 0: how many tokens does the cach
 _LOOKS = {
     **LOOKS,
     "first": "Nothing is cached here, and still a token must not see the next one.",
-    "stop": "Compare the inputs of the node named with onnx.defs.get_schema('Attention', 23), their sizes as well.",
+    "stop": "What does onnx.defs.get_schema('Attention', 23) say of the inputs of this node, and their sizes?",
     "several": "Which of the keys may the first of these tokens see? What does Attention do with is_causal "
     "where it gets the cache itself?",
 }
@@ -239,7 +239,7 @@ EXERCISE = Exercise(
         "`onnx.defs.get_schema('Attention', 23)`. Then ask what else in the graph depends on the number of "
         "tokens before.",
         "Inputs 4 and 5 of an `Attention` are the past key and value, its outputs 1 and 2 the present ones; "
-        "input 3, the mask, stays empty. The places come out of the one `Range`: add the length of a past key.",
+        "input 3, the mask, stays empty. The places come out of the `Range`: add the length of a past key.",
         "For the i-th node: `node.input.extend(['', f'past.{i}.key', f'past.{i}.value'])` and "
         "`node.output.extend([f'present.{i}.key', f'present.{i}.value'])`, each also in graph.input or "
         "graph.output, by `helper.make_tensor_value_info`. Behind the Range, a `Shape` of `past.0.key` with "

@@ -1,4 +1,4 @@
-"""Small decoders with drawn weights, one without a cache and one step of one with it; right models of both."""
+"""Small decoders with drawn weights, one without a cache, one step of one with it; right models of both."""
 
 import math
 from collections.abc import Sequence

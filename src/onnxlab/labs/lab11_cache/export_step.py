@@ -156,7 +156,7 @@ EXERCISE = Exercise(
         Part("driven by its names, it reads every text right", judge_reading),
     ),
     hints=(
-        "The example is `(ids, past)`, with a list of pairs for `past`. Names are given to the tensors in it, "
+        "The example is `(ids, past)`, with a list of pairs for `past`. Names are given to its tensors "
         "in order. Look at the order in which `forward` takes them, and at that in which it returns them.",
         "Inputs: `ids`, then for each layer key and value. Outputs: `logits`, then the keys of all layers, "
         "then the values of all layers. Dynamic are axes 0 and 1 of `ids`, 0 and 2 of a cache.",

@@ -132,7 +132,7 @@ def _judge_enough(exporter: Exporter) -> Judge:
 
 def _judge_fewer(exporter: Exporter) -> Judge:
     look = (
-        f"Which number does the graph take for k? Here k is {{k}}, and the example had {_EXAMPLE} candidates: "
+        f"Which number does the graph take for k? Here k is {{k}}, the example had {_EXAMPLE} candidates: "
         "what Python decided then is decided for good."
     )
     return _judge_counts(exporter, look, lambda k, many: (k, k - 1, 2, 1))
@@ -173,9 +173,9 @@ EXERCISE = Exercise(
         ),
     ),
     hints=(
-        "`min(k, len(scores))` is a number of the example in one exporter. Is there a way that never asks how "
-        "many candidates there are?",
-        "A slice may reach beyond the end: `x[:k]` has all rows of x where there are fewer than k, in Python, "
+        "`min(k, len(scores))` is a number of the example in one exporter. Is there a way that never asks "
+        "how many candidates there are?",
+        "A slice may reach beyond the end: `x[:k]` has all rows of x if there are fewer than k, in Python, "
         "in PyTorch and in ONNX.",
         "`order = scores.argsort(descending=True)[:self.k]`, then `return boxes[order], scores[order]`.",
     ),

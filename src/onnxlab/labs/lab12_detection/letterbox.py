@@ -276,10 +276,10 @@ EXERCISE = Exercise(
     hints=(
         "Three models: one from the picture to the canvas, the network, one from its boxes to those on the "
         "picture. What the first knows of the picture (its size, where it begins) goes to the last one, too.",
-        "`Shape` with start=1 gives height and width, `ReduceMax` the longer one. Integers divide as // does. "
-        "`Resize` takes [new height, new width] as its fourth input if it has the attribute axes; `Pad` takes "
-        "[top, left, bottom, right] and the same axes. `onnx.compose.merge_models(a, b, [(output, input)])` "
-        "keeps the outputs of a that b does not read.",
+        "`Shape` with start=1 gives height and width, `ReduceMax` the longer one. Integers divide as by //. "
+        "`Resize` takes [new height, new width] as its fourth input where it has the attribute axes; `Pad` "
+        "takes [top, left, bottom, right] and the same axes. `merge_models(a, b, [(output, input)])` of "
+        "`onnx.compose` keeps the outputs of a that b does not read.",
         "With `old` (height, width): `new = Max(Div(old * 2 * side + longer, longer * 2), 1)`, "
         "`first = Div(side - new, 2)`, `last = side - new - first`, pads `Concat(first, last)`. Back: "
         "`(box - first) * old / new` in float, clipped by Max and Min; all of these gathered with "

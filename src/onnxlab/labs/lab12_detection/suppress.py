@@ -157,7 +157,7 @@ def _overlaps(corners: Array) -> Array:
 
 
 def _suppressed(question: _Question, raw: Array, read: Callable[[Array], Array] = _corners) -> list[Array]:
-    """Return what is left with a question's thresholds: boxes, scores and classes, class by class, best first."""
+    """Return what is left with these thresholds: boxes, scores and classes, class by class, best first."""
     boxes, scores = question.found(raw)
     corners = _corners(boxes)
     overlaps = _overlaps(read(boxes))
@@ -310,10 +310,10 @@ EXERCISE = Exercise(
     hints=(
         "`NonMaxSuppression` has three optional inputs; look what each of them is if it is left out. Its "
         "output has a row for each box that is left: batch, class, place.",
-        "It wants boxes [1, n, 4] and scores [1, classes, n]. The attribute center_point_box says how a box is "
-        "written. `Gather` with a scalar index takes one column, and leaves no axis for it.",
+        "It wants boxes [1, n, 4] and scores [1, classes, n]. The attribute center_point_box says how a box "
+        "is written. `Gather` with a scalar index takes one column, and leaves no axis for it.",
         "`chosen = NonMaxSuppression <center_point_box = 1> (boxes, scores, most, iou, least)`; with axis=1, "
         "`Gather(chosen, 1)` is the classes and `Gather(chosen, 2)` the places. `Gather(boxes, places)` are "
-        "the boxes; half their size goes off their centres, and on. `GatherND` takes scores by class and place.",
+        "the boxes: half their size goes off their centres, and on. `GatherND` takes scores by class, place.",
     ),
 )
