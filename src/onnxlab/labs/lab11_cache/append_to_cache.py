@@ -33,7 +33,7 @@ _PLACES = "The new tokens do not begin at place 0: how many tokens does the cach
 _LOOKS = {
     **LOOKS,
     "first": "Nothing is cached here, and still a token must not see the next one.",
-    "stop": "What does onnx.defs.get_schema('Attention', 23) say of the inputs of this node, and their sizes?",
+    "stop": "What does onnx.defs.get_schema('Attention', 23) say of this node's inputs, and of their sizes?",
     "several": "Which of the keys may the first of these tokens see? What does Attention do with is_causal "
     "where it gets the cache itself?",
 }
@@ -207,7 +207,7 @@ def _right(question: _Question) -> bytes:
         node.output.extend([f"present.{i}.key", f"present.{i}.value"])
         ends = (node.input[4:], graph.input, "past"), (node.output[1:], graph.output, "all")
         for names, values, length in ends:
-            shape = ["batch", question.kind.heads[1], length, _SIZE]
+            shape: list[str | int | None] = ["batch", question.kind.heads[1], length, _SIZE]
             values.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in names)
     del graph.node[:]
     for node in nodes:
