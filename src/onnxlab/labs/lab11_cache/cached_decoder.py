@@ -73,8 +73,8 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 def _read(work: Work, number: int, module: torch.nn.Module, reading: Reading) -> None:
     """Read a text as a caller does, who gives back the cache that came out; keep what came out."""
     batch = len(reading.ids)
-    cache = [torch.zeros(batch, _HEADS, 0, _SIZE) for _ in _PASTS]
-    for place, (begin, end) in enumerate(reading.pieces()):
+    cache, logits = [torch.zeros(batch, _HEADS, 0, _SIZE) for _ in _PASTS], []
+    for begin, end in reading.pieces():
         ids = torch.from_numpy(reading.ids[:, begin:end])
         given = reading.given(begin, end)
         with trying(given, ids=ids, past_key=cache[0], past_value=cache[1]):
@@ -85,14 +85,21 @@ def _read(work: Work, number: int, module: torch.nn.Module, reading: Reading) ->
                 raise Wrong(msg, "The caller gives the cache back with the next tokens: it needs both parts.")
             for name, tensor in zip(_OUTPUTS, result, strict=True):
                 require_type(tensor, torch.Tensor, f"forward(), as {name},")
-                work.write_array(f"torch_{number}_{place}_{name}", tensor)
-            cache = list(result[1:])
-            wanted = [batch, _HEADS, end, _SIZE]
-            for name, tensor in zip(_PRESENTS, cache, strict=True):
+                cached = [batch, _HEADS, end, _SIZE]
+                wanted = cached if name in _PRESENTS else [batch, end - begin, VOCABULARY]
                 if list(tensor.shape) != wanted:  # said here: the next piece would only stop somewhere
                     difference = Difference(f"{given}; {name}", str(wanted), str(list(tensor.shape)))
                     msg = f"In PyTorch, {name} has another shape than it should."
-                    raise Wrong(msg, LOOKS["cache"], difference=difference)
+                    look = (
+                        LOOKS["cache"]
+                        if name in _PRESENTS
+                        else "There are logits for each of the new tokens."
+                    )
+                    raise Wrong(msg, look, difference=difference)
+            logits.append(result[0])
+            cache = list(result[1:])
+    for name, tensor in zip(_OUTPUTS, (torch.cat(logits, 1), *cache), strict=True):
+        work.write_array(f"torch_{number}_{name}", tensor)
 
 
 def judge_torch(work: Work, random: np.random.Generator) -> None:
@@ -100,13 +107,18 @@ def judge_torch(work: Work, random: np.random.Generator) -> None:
     questions = work.questions()
     decoder = _decoder(questions)
     for number, reading in enumerate(readings(questions)):
-        right = _right(decoder, reading)
-        for place, (begin, end) in enumerate(reading.pieces()):
+        right, where = _right(decoder, reading), f"In PyTorch, {reading.where.lower()}"
+        whole = {name: work.array(f"torch_{number}_{name}") for name in _OUTPUTS}
+        for name, array in whole.items():
+            if array.shape != right[name].shape:
+                msg = f"{where}: {name} is {list(array.shape)}; {list(right[name].shape)} was expected."
+                raise Wrong(msg, LOOKS["cache"])
+        for begin, end in reading.pieces():
             pasts = {past: right[present][:, :, :begin] for past, present in _CACHES.items()}
             ids = reading.ids[:, begin:end]
             with trying(reading.given(begin, end), ids=torch.from_numpy(ids), **_tensors(pasts)):
-                got = {name: work.array(f"torch_{number}_{place}_{name}") for name in _OUTPUTS}
-                where = f"In PyTorch, {reading.where.lower()}"
+                got = {name: array[:, :, :end] for name, array in whole.items()}
+                got["logits"] = whole["logits"][:, begin:end]
                 require_piece(got, reading, (begin, end), right, _CACHES, where=where)
 
 

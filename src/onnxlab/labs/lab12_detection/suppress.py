@@ -77,7 +77,7 @@ def _questions(random: np.random.Generator) -> Iterator[_Question]:
     """Draw two detectors, and thresholds."""
     for number, classes in enumerate((1, int(random.integers(2, 5)))):
         detector = _detector(Sketch(random), classes)
-        iou, least = random.uniform((0.35, 0.2), (0.55, 0.4)).astype(np.float32).tolist()
+        iou, least = random.uniform((0.45, 0.15), (0.6, 0.3)).astype(np.float32).tolist()
         yield _Question(number, detector, classes, iou, least, int(random.integers(2, 5)))
 
 
@@ -121,8 +121,8 @@ class _Scene:
                 for row, one in enumerate(own):
                     better = slice(None) if self.together else one
                     # Where an object is found several times, some candidates are below the threshold.
-                    least = -1.5 if self.each > 1 else 0.5
-                    logits[row, better] = random.uniform(least, 4, size=logits[row, better].shape)
+                    least, most = (-2, 3) if self.each > 1 else (0.5, 4)
+                    logits[row, better] = random.uniform(least, most, size=logits[row, better].shape)
             raw = np.concatenate([boxes, logits], 1).astype(np.float32)
             raw = raw[random.permutation(count)]
             if not _near(question, *question.found(raw)):
@@ -233,7 +233,7 @@ _SCENES = {
         _Scene("One object, found once", 1, 1, "One box is left. Which axes does a Squeeze drop then?"),
         _Scene("Two objects apart, found once each", 2, 1, "Nothing overlaps here. Which thresholds count?"),
         _Scene("One object, found four times", 1, 4, _CROWD),
-        _Scene("Five objects, found three times each", 5, 3, _CROWD),
+        _Scene("Six objects, found three times each", 6, 3, _CROWD),
         _Scene("All classes at the same places", 2, 2, _CLASSES, together=True),
         _Scene("Many objects of each class", 9, 1, "How many boxes of each class may be returned?", True),
     ),
