@@ -1,0 +1,248 @@
+"""Exercise: the graph of a decoder without a cache becomes one that appends to a cache."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.comparing import require_whole
+from onnxlab.labs.kit.drawing import Sketch
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import require_type
+from onnxlab.labs.kit.judging import beside, evidence, require_valid
+from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.work import Work
+from onnxlab.labs.lab11_cache.decoder import LONGEST, VOCABULARY
+from onnxlab.labs.lab11_cache.reading import LOOKS, Reading, readings, require_names, require_read
+from onnxlab.model.distance import Array
+from onnxlab.model.nodes import walk
+from onnxlab.runtime.divergence import expose
+from onnxlab.runtime.session import open_session
+
+__all__ = ["EXERCISE"]
+
+_WIDTH, _SIZE = 8, 4
+_WORK = ("Attention", "MatMul", "Gemm", "Tanh", "Softmax", "Einsum", "If", "Loop", "Scan")  # what computes
+_PLACES = "The new tokens do not begin at place 0: how many tokens does the cache stand for?"
+_LOOKS = {
+    **LOOKS,
+    "first": "Nothing is cached here, and still a token must not see the next one.",
+    "stop": "What does onnx.defs.get_schema('Attention', 23) say of this node's inputs, and of their sizes?",
+    "several": "Which of the keys may the first of these tokens see? What does Attention do with is_causal "
+    "where it gets the cache itself?",
+}
+
+
+@dataclass(frozen=True)
+class _Kind:
+    where: str
+    layers: int
+    heads: tuple[int, int]  # of queries, and of keys and values
+    places: bool
+    four: bool  # axes of what Attention reads
+
+
+_KINDS = (
+    _Kind("One layer that knows no places", 1, (2, 2), places=False, four=False),
+    _Kind("Two layers and a Range for the places", 2, (2, 2), places=True, four=False),
+    _Kind("Three layers with fewer heads for keys than for queries", 3, (4, 2), places=True, four=False),
+    _Kind("Two layers whose Attention reads four axes", 2, (2, 1), places=True, four=True),
+)
+
+
+@dataclass(frozen=True)
+class _Question:
+    number: int
+    kind: _Kind
+    model: onnx.ModelProto
+
+    @property
+    def ids(self) -> str:
+        """The input for the tokens."""
+        name: str = self.model.graph.input[0].name
+        return name
+
+    @property
+    def logits(self) -> str:
+        """The output."""
+        name: str = self.model.graph.output[0].name
+        return name
+
+    @property
+    def caches(self) -> dict[str, str]:
+        """The outputs that hold the caches, by the inputs that take them."""
+        parts = [f"{i}.{part}" for i in range(self.kind.layers) for part in ("key", "value")]
+        return {f"past.{part}": f"present.{part}" for part in parts}
+
+    def tried(self) -> AbstractContextManager[None]:
+        """Name the case that is tried inside."""
+        return trying(f"the case {self.kind.where!r}", model=self.model)
+
+
+def _questions(random: np.random.Generator) -> Iterator[_Question]:
+    """Draw a decoder of each kind."""
+    for number, kind in enumerate(_KINDS):
+        yield _Question(number, kind, _decoder(Sketch(random), kind))
+
+
+def _decoder(s: Sketch, kind: _Kind) -> onnx.ModelProto:
+    """Draw a decoder that reads a whole text."""
+    ids = s.name()
+    x = s.add("Gather", s.weight(s.normal(VOCABULARY, _WIDTH)), ids)
+    if kind.places:
+        count = s.add("Squeeze", s.add("Shape", ids, start=1, end=2))
+        places = s.add("Range", s.weight(np.array(0)), count, s.weight(np.array(1)))
+        x = s.add("Add", x, s.add("Gather", s.weight(s.normal(LONGEST, _WIDTH)), places))
+    queries, keys = kind.heads
+    for _ in range(kind.layers):
+        parts = [
+            s.add("MatMul", x, s.weight(s.normal(_WIDTH, heads * _SIZE) / np.sqrt(_WIDTH)))
+            for heads in (queries, keys, keys)
+        ]
+        if kind.four:
+            for place, heads in enumerate((queries, keys, keys)):
+                split = s.add("Reshape", parts[place], s.weight(np.array([0, 0, heads, _SIZE])))
+                parts[place] = s.add("Transpose", split, perm=[0, 2, 1, 3])
+            y = s.add("Transpose", s.add("Attention", *parts, is_causal=1), perm=[0, 2, 1, 3])
+            y = s.add("Reshape", y, s.weight(np.array([0, 0, queries * _SIZE])))
+        else:
+            y = s.add("Attention", *parts, is_causal=1, q_num_heads=queries, kv_num_heads=keys)
+        y = s.add("MatMul", y, s.weight(s.normal(queries * _SIZE, _WIDTH) / np.sqrt(_WIDTH)))
+        x = s.add("Add", x, s.add("Tanh", y))
+    logits = s.add("MatMul", x, s.weight(s.normal(_WIDTH, VOCABULARY)))
+    model = s.model({ids: ("batch", "tokens")}, {logits: ("batch", "tokens", VOCABULARY)}, opset=23)
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.INT64
+    return model
+
+
+def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
+    """Let each of the drawn decoders be rewritten."""
+    for question in _questions(random):
+        given = onnx.ModelProto()
+        given.CopyFrom(question.model)
+        with question.tried():
+            model = answers["append_to_cache"](given)
+            require_type(model, onnx.ModelProto, "append_to_cache()")
+            work.write_model(f"cached_{question.number}", model)
+
+
+def judge_graph(work: Work, random: np.random.Generator) -> None:
+    """Valid, with a cache for each layer, and nothing that is computed twice."""
+    for question in _questions(work.questions()):
+        with question.tried(), beside(partial(_right, question)):
+            _cached(work, question)
+
+
+def judge_first(work: Work, random: np.random.Generator) -> None:
+    """Behind an empty cache it is the model that it was made from."""
+    _judge_readings(work, random, first=True)
+
+
+def judge_all(work: Work, random: np.random.Generator) -> None:
+    """Behind any cache it gives what that model gives for the whole text."""
+    _judge_readings(work, random, first=False)
+
+
+def _judge_readings(work: Work, random: np.random.Generator, *, first: bool) -> None:
+    for question in _questions(work.questions()):
+        looks = {**_LOOKS, "one": _PLACES if question.kind.places else LOOKS["one"]}
+        with question.tried(), beside(partial(_right, question)):
+            model = _cached(work, question)
+            for reading in readings(random):
+                if first != (len(reading.sizes) == 1):
+                    continue
+                name = f"{question.kind.where!r}: {reading.where.lower()}"
+                with trying(name, model=question.model, ids=reading.ids):
+                    right = _whole(question, reading)
+                    where, ids = question.kind.where, question.ids
+                    require_read(model, reading, right, question.caches, looks, ids=ids, where=where)
+
+
+def _cached(work: Work, question: _Question) -> onnx.ModelProto:
+    """Return a learner's model, if it is one that can be driven."""
+    model, where = work.model(f"cached_{question.number}"), question.kind.where
+    inputs, outputs = [question.ids, *question.caches], [question.logits, *question.caches.values()]
+    look = "Each Attention gets a cache of its own, counted from 0 in the order of the nodes."
+    require_names(model, inputs, outputs, where, look)
+    require_whole(model, where, "Which inputs and outputs does onnx.defs.get_schema('Attention', 23) list?")
+    require_valid(model)
+    before, after = (Counter(node.op for node in walk(each)) for each in (question.model, model))
+    more = {name: after[name] - before[name] for name in _WORK if after[name] > before[name]}
+    if more or model.functions:
+        said = ", ".join(f"{count} x {name}" for name, count in more.items()) or "a function"
+        msg = f"{where}: the result computes more than before: {said}."
+        look = "The layers stay as they are: what is cached is not computed again."
+        raise Wrong(msg, look, evidence=evidence(model, None, *more))
+    return model
+
+
+def _whole(question: _Question, reading: Reading) -> dict[str, Array]:
+    """Return the logits of a whole text from the model without a cache, and the keys and values in it."""
+    nodes = question.model.graph.node
+    parts = [name for node in nodes if node.op_type == "Attention" for name in node.input[1:3]]
+    logits, *arrays = open_session(expose(question.model, parts)).run(None, {question.ids: reading.ids})
+    if not question.kind.four:  # [batch, tokens, heads * size]
+        arrays = [
+            array.reshape(*array.shape[:2], question.kind.heads[1], _SIZE).transpose(0, 2, 1, 3)
+            for array in arrays
+        ]
+    return {question.logits: logits, **dict(zip(question.caches.values(), arrays, strict=True))}
+
+
+def _right(question: _Question) -> bytes:
+    """A right answer."""
+    model = onnx.ModelProto()
+    model.CopyFrom(question.model)
+    graph = model.graph
+    nodes = list(graph.node)
+    attentions = [node for node in nodes if node.op_type == "Attention"]
+    for i, node in enumerate(attentions):
+        node.input.extend(["", f"past.{i}.key", f"past.{i}.value"])
+        node.output.extend([f"present.{i}.key", f"present.{i}.value"])
+        ends = (node.input[4:], graph.input, "past"), (node.output[1:], graph.output, "all")
+        for names, values, length in ends:
+            shape: list[str | int | None] = ["batch", question.kind.heads[1], length, _SIZE]
+            values.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in names)
+    del graph.node[:]
+    for node in nodes:
+        if node.op_type == "Range":
+            (places,) = node.output
+            node.output[0] = "new_places"
+            length = helper.make_node("Shape", ["past.0.key"], ["cached"], start=2, end=3)
+            graph.node.extend([node, length, helper.make_node("Add", ["new_places", "cached"], [places])])
+        else:
+            graph.node.append(node)
+    data: bytes = model.SerializeToString()
+    return data
+
+
+EXERCISE = Exercise(
+    order=3,
+    id="append-to-cache",
+    title="Rewrite a graph so that it appends to a cache",
+    points=5,
+    answers=("append_to_cache",),
+    produce=produce,
+    parts=(
+        Part("a cache for each layer, and nothing computed twice", judge_graph),
+        Part("behind an empty cache: the numbers of the given model", judge_first),
+        Part("behind any cache: the numbers of the given model", judge_all),
+    ),
+    hints=(
+        "`Attention` can do it by itself: look at the optional inputs and outputs in "
+        "`onnx.defs.get_schema('Attention', 23)`. Then ask what else in the graph depends on the number of "
+        "tokens before.",
+        "Inputs 4 and 5 of an `Attention` are the past key and value, its outputs 1 and 2 the present ones; "
+        "input 3, the mask, stays empty. The places come out of the `Range`: add the length of a past key.",
+        "For the i-th node: `node.input.extend(['', f'past.{i}.key', f'past.{i}.value'])` and "
+        "`node.output.extend([f'present.{i}.key', f'present.{i}.value'])`, each also in graph.input or "
+        "graph.output, by `helper.make_tensor_value_info`. Behind the Range, a `Shape` of `past.0.key` with "
+        "start=2 and end=3, and an `Add`.",
+    ),
+)

@@ -1,0 +1,156 @@
+"""Small decoders with drawn weights, one without a cache, one step of one with it; right models of both."""
+
+import math
+from collections.abc import Sequence
+from typing import TypeAlias, cast
+
+import numpy as np
+import onnx
+import torch
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from onnxlab.labs.kit.judging import expected_model
+
+__all__ = ["LONGEST", "VOCABULARY", "Decoder", "Pairs", "Step", "drawn", "right_model"]
+
+VOCABULARY = 20
+LONGEST = 64
+"""Tokens of the longest text that a decoder has places for."""
+
+Pairs: TypeAlias = Sequence[tuple[torch.Tensor, torch.Tensor]]
+"""Keys and values, layer by layer; each [batch, heads, tokens, size]."""
+
+
+class Decoder(nn.Module):
+    """One layer of attention that reads a whole text at once, without a cache."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token, self.position = nn.Embedding(VOCABULARY, 16), nn.Embedding(LONGEST, 16)
+        self.query, self.key, self.value = nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(16, 16)
+        self.head = nn.Linear(16, VOCABULARY)
+
+    def heads(self, x: torch.Tensor) -> torch.Tensor:
+        """Turn [batch, tokens, 16] into two heads: [batch, 2, tokens, 8]."""
+        return x.reshape(*x.shape[:2], 2, 8).transpose(1, 2)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """Return the logits of all tokens, [batch, tokens, 20], for their ids, [batch, tokens]."""
+        x = self.token(ids) + self.position(torch.arange(ids.shape[1]))
+        query, key, value = self.heads(self.query(x)), self.heads(self.key(x)), self.heads(self.value(x))
+        y = scaled_dot_product_attention(query, key, value, is_causal=True)
+        logits: torch.Tensor = self.head(x + y.transpose(1, 2).flatten(2))
+        return logits
+
+
+class Step(nn.Module):
+    """One step of a decoder with a cache: reads new tokens behind those that the cache stands for.
+
+    Args:
+        layers: How many layers of attention.
+        heads: Heads of each; a head has four numbers.
+    """
+
+    def __init__(self, layers: int, heads: int) -> None:
+        super().__init__()
+        self.heads, self.size = heads, 4
+        width = heads * self.size
+        self.token, self.position = nn.Embedding(VOCABULARY, width), nn.Embedding(LONGEST, width)
+        self.layers = nn.ModuleList(nn.Linear(width, 3 * width) for _ in range(layers))
+        self.head = nn.Linear(width, VOCABULARY)
+
+    def forward(
+        self, ids: torch.Tensor, past: Pairs
+    ) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
+        """Return the logits of the new tokens, the keys of all layers, and the values of all layers."""
+        before, new = past[0][0].shape[2], ids.shape[1]
+        places = torch.arange(before, before + new)
+        mask = torch.arange(before + new) <= places[:, None]
+        x, keys, values = self.token(ids) + self.position(places), [], []
+        for layer, (key, value) in zip(self.layers, past, strict=True):
+            parts = layer(x).reshape(*x.shape[:2], 3, self.heads, self.size).permute(2, 0, 3, 1, 4)
+            query, new_key, new_value = parts.unbind(0)
+            keys.append(torch.cat([key, new_key], 2))
+            values.append(torch.cat([value, new_value], 2))
+            y = scaled_dot_product_attention(query, keys[-1], values[-1], attn_mask=mask)
+            x = x + y.transpose(1, 2).reshape(x.shape)
+        return self.head(x), keys, values
+
+
+def drawn(random: np.random.Generator, module: nn.Module) -> nn.Module:
+    """Give a module weights that are drawn anew: embeddings around 1, others so that sums keep their size."""
+    with torch.no_grad():
+        for name, weights in module.named_parameters():
+            embeds = name.startswith(("token", "position"))
+            size = 1.0 if embeds else 1.0 / math.sqrt(weights.shape[-1])
+            weights.copy_(torch.from_numpy(size * random.normal(size=tuple(weights.shape))))
+    return module.eval()
+
+
+def right_model(module: Decoder | Step, pasts: Sequence[str], presents: Sequence[str]) -> bytes:
+    """Return a model of one step, with one `Attention` of opset 23 for each layer.
+
+    Args:
+        module: Whose weights it has.
+        pasts: The names of the inputs: for each layer, keys and values.
+        presents: The names of the outputs, in the same order.
+    """
+    if isinstance(module, Step):
+        layers = [[*layer.weight.chunk(3), *layer.bias.chunk(3)] for layer in _linears(module.layers)]
+        heads, size = module.heads, module.size
+    else:
+        parts = module.query, module.key, module.value
+        layers = [[part.weight for part in parts] + [part.bias for part in parts]]
+        heads, size = 2, 8
+    weights = {"token": module.token.weight, "position": module.position.weight}
+    weights |= {"head": module.head.weight.T, "bias": module.head.bias}
+    lines = []
+    for i, tensors in enumerate(layers):
+        for part, weight, bias in zip("qkv", tensors[:3], tensors[3:], strict=True):
+            weights |= {f"weight_{part}{i}": weight.T, f"bias_{part}{i}": bias}
+            lines.append(f"m_{part}{i} = MatMul (x{i}, weight_{part}{i})")
+            lines.append(f"{part}{i} = Add (m_{part}{i}, bias_{part}{i})")
+        made = f"y{i}, present_{2 * i}, present_{2 * i + 1}"
+        options = f"<is_causal = 1, q_num_heads = {heads}, kv_num_heads = {heads}>"
+        lines.append(f"{made} = Attention {options} (q{i}, k{i}, v{i}, , past_{2 * i}, past_{2 * i + 1})")
+        lines.append(f"x{i + 1} = Add (x{i}, y{i})")
+    count = range(len(pasts))
+    inputs = "".join(f", float[batch, {heads}, past, {size}] past_{i}" for i in count)
+    outputs = "".join(f", float[batch, {heads}, all, {size}] present_{i}" for i in count)
+    body = "\n    ".join(lines)
+    text = f"""<ir_version: 10, opset_import: ["" : 23]>
+step (int64[batch, new] ids{inputs}) => (float[batch, new, {VOCABULARY}] logits{outputs})
+<int64 one = {{1}}> {{
+    before = Shape <start = 2, end = 3> (past_0)
+    count = Shape <start = 1, end = 2> (ids)
+    end = Add (before, count)
+    first = Squeeze (before)
+    last = Squeeze (end)
+    places = Range (first, last, one)
+    tokens = Gather (token, ids)
+    positions = Gather (position, places)
+    x0 = Add (tokens, positions)
+    {body}
+    m = MatMul (x{len(layers)}, head)
+    logits = Add (m, bias)
+}}"""
+    # The text form has no dots in names.
+    names = {f"past_{i}": name for i, name in enumerate(pasts)}
+    names |= {f"present_{i}": name for i, name in enumerate(presents)}
+    return _renamed(expected_model(text, {name: each.contiguous() for name, each in weights.items()}), names)
+
+
+def _linears(layers: nn.ModuleList) -> list[nn.Linear]:
+    return [cast("nn.Linear", layer) for layer in layers]
+
+
+def _renamed(model: bytes, names: dict[str, str]) -> bytes:
+    proto = onnx.load_model_from_string(model)
+    for node in proto.graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+    for value in (*proto.graph.input, *proto.graph.output):
+        value.name = names.get(value.name, value.name)
+    data: bytes = proto.SerializeToString()
+    return data

@@ -1,0 +1,288 @@
+"""Exercise: a picture of any size onto the canvas of a network, and the boxes back onto the picture."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from onnx import compose, parser
+from torch.nn.functional import interpolate
+
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.comparing import require_interface, require_same_numbers, require_whole
+from onnxlab.labs.kit.drawing import Sketch
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import require_type
+from onnxlab.labs.kit.judging import beside, require_valid
+from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.work import Work
+from onnxlab.model.distance import Array
+from onnxlab.runtime.session import open_session
+
+__all__ = ["EXERCISE"]
+
+_GREY = 0.5
+
+_BEFORE = """<ir_version: 10, opset_import: ["" : 20]>
+before (float[3, h, w] picture)
+  => (float[1, 3, side, side] canvas, float[2] ratio, float[2] corner, float[2] limit)
+<int64[1] side = {%d}, int64[1] one = {1}, int64[1] two = {2}, int64[1] front = {0}, int64[2] axes = {2, 3},
+ float grey = {0.5}>
+{
+    old = Shape <start = 1> (picture)
+    longer = ReduceMax (old)
+    twice = Mul (old, two)
+    wanted = Mul (twice, side)
+    above = Add (wanted, longer)
+    below = Mul (longer, two)
+    rounded = Div (above, below)
+    new = Max (rounded, one)
+    batch = Unsqueeze (picture, front)
+    resized = Resize <axes = [2, 3], mode = "linear"> (batch, , , new)
+    rest = Sub (side, new)
+    first = Div (rest, two)
+    last = Sub (rest, first)
+    pads = Concat <axis = 0> (first, last)
+    canvas = Pad (resized, pads, grey, axes)
+    limit = Cast <to = 1> (old)
+    size = Cast <to = 1> (new)
+    ratio = Div (limit, size)
+    corner = Cast <to = 1> (first)
+}"""
+_AFTER = """<ir_version: 10, opset_import: ["" : 20]>
+after (float[n, 4] found, float[2] by, float[2] start, float[2] most) => (float[n, 4] boxes)
+<int64[4] xyxy = {1, 0, 1, 0}, float zero = {0.0}>
+{
+    starts = Gather (start, xyxy)
+    factors = Gather (by, xyxy)
+    limits = Gather (most, xyxy)
+    moved = Sub (found, starts)
+    scaled = Mul (moved, factors)
+    inside = Max (scaled, zero)
+    boxes = Min (inside, limits)
+}"""
+
+
+@dataclass(frozen=True)
+class _Question:
+    number: int
+    where: str
+    network: onnx.ModelProto
+    side: int
+
+    def tried(self) -> AbstractContextManager[None]:
+        """Name the case that is tried inside."""
+        return trying(self.where.lower(), network=self.network)
+
+    def boxes(self, picture: Array, **mistake: Any) -> Array:  # noqa: ANN401 - as _canvas and _back take them
+        """Return what is right for a picture, or what a mistake makes of it."""
+        placed = {key: mistake.pop(key) for key in ("up", "larger_first") if key in mistake}
+        canvas, new, corner = _canvas(picture, self.side, **placed)
+        name = self.network.graph.input[0].name
+        (found,) = open_session(self.network).run(None, {name: canvas})
+        return _back(np.asarray(found), picture.shape[1:], new, corner, **mistake)
+
+
+def _canvas(
+    picture: Array, side: int, *, up: bool = True, larger_first: bool = False
+) -> tuple[Array, tuple[int, ...], tuple[int, ...]]:
+    """Return the canvas, the picture's height and width on it, and the corner where it begins."""
+    longer = max(picture.shape[1:])
+    new = tuple(max(1, (2 * old * side + up * longer) // (2 * longer)) for old in picture.shape[1:])
+    corner = tuple((side - size + larger_first) // 2 for size in new)
+    canvas = np.full((1, 3, side, side), _GREY, np.float32)
+    resized = interpolate(torch.from_numpy(picture)[None], size=new, mode="bilinear", align_corners=False)
+    top, left = corner
+    canvas[:, :, top : top + new[0], left : left + new[1]] = resized.numpy()
+    return canvas, new, corner
+
+
+def _back(
+    found: Array,
+    old: tuple[int, ...],
+    new: tuple[int, ...],
+    corner: tuple[int, ...],
+    *,
+    own_ratio: bool = True,
+    clipped: bool = True,
+    moved: bool = True,
+) -> Array:
+    """Return boxes of a canvas as boxes of the picture."""
+    order = [1, 0, 1, 0]  # x, y, x, y out of height, width
+    ratio = np.divide(old, new) if own_ratio else np.full(2, max(old) / max(new))
+    boxes = (found.astype(np.float64) - np.array(corner)[order] * moved) * ratio[order]
+    boxes = boxes.clip(0, np.array(old)[order]) if clipped else boxes
+    result: Array = boxes.astype(np.float32)
+    return result
+
+
+# What a wrong answer gives, and where its author should look.
+_MISTAKES: tuple[tuple[dict[str, bool], str], ...] = (
+    ({"own_ratio": False}, "Rounding gives height and width a ratio of their own. Which one takes x back?"),
+    ({"clipped": False}, "These boxes reach beyond the picture: none may."),
+    ({"moved": False}, "The picture does not begin at the corner of the canvas."),
+    ({"up": False}, "How is the shorter side rounded?"),
+    ({"larger_first": True}, "An odd number of rows or columns is left over. How many of them come first?"),
+)
+
+
+def _questions(random: np.random.Generator) -> Iterator[_Question]:
+    """Draw two networks, for canvases of different sizes."""
+    for number, where in enumerate(("A network", "Another network")):
+        side = int(random.integers(8, 13)) + 8 * number
+        yield _Question(number, f"{where} for {side} x {side}", _network(Sketch(random), side), side)
+
+
+def _network(s: Sketch, side: int) -> onnx.ModelProto:
+    """Draw a network whose boxes depend on every pixel of the canvas."""
+    count, pixels = int(s.random.integers(3, 8)), 3 * side * side
+    x = s.name()
+    flat = s.add("Reshape", x, s.weight(np.array([1, pixels])))
+    corners = []
+    for largest in (side, side / 3):
+        weight = s.weight(s.normal(pixels, 2 * count) * 2 / np.sqrt(pixels))
+        numbers = s.add("Reshape", s.add("MatMul", flat, weight), s.weight(np.array([count, 2])))
+        corners.append(s.add("Mul", s.add("Sigmoid", numbers), s.weight(np.array(float(largest)))))
+    boxes = s.add("Concat", s.add("Sub", *corners), s.add("Add", *corners), axis=1)
+    return s.model({x: (1, 3, side, side)}, {boxes: (count, 4)})
+
+
+def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
+    """Let each of the drawn networks be surrounded."""
+    for question in _questions(random):
+        given = onnx.ModelProto()
+        given.CopyFrom(question.network)
+        with question.tried():
+            model = answers["letterbox"](given)
+            require_type(model, onnx.ModelProto, "letterbox()")
+            work.write_model(f"boxes_{question.number}", model)
+
+
+def judge_whole(work: Work, random: np.random.Generator) -> None:
+    """Valid, from a picture to boxes."""
+    for question in _questions(work.questions()):
+        with question.tried(), beside(partial(_right, question)):
+            _model(work, question)
+
+
+def _sizes_that_divide(side: int, random: np.random.Generator) -> list[tuple[int, int]]:
+    """Return height and width of pictures for which nothing has to be rounded, and no half is left."""
+    even = 2 * int(random.integers(1, side // 4 + 1))
+    shorter = side - even
+    return [(side, side), (side, shorter), (shorter, side), (2 * shorter, 2 * side), (3 * side, 3 * shorter)]
+
+
+def _odd_sizes(side: int, random: np.random.Generator) -> list[tuple[int, int]]:
+    """Return odd height and width: a wide, a tall and a square one; then more, with whatever is drawn."""
+    low, high = (2 * random.integers((2, side), (side // 2, 2 * side)) + 1).tolist()
+    same = 2 * int(random.integers(2, side)) + 1
+    half = 4 * int(random.integers(1, side // 4)) + 1  # half a row is left: half / 2 ends with .5
+    drawn = random.integers(2, 5 * side, size=(6, 2)).tolist()
+    sizes = [(low, high), (high, low), (same, same), (half, 2 * side), *map(tuple, drawn)]
+    return [(height, width) for height, width in sizes]
+
+
+def _thin_sizes(side: int, random: np.random.Generator) -> list[tuple[int, int]]:
+    """Return pictures whose shorter side would round to nothing, and the smallest there is."""
+    long = int(random.integers(3 * side, 6 * side))
+    return [(1, long), (long, 1), (1, 1)]
+
+
+def _judge_sizes(
+    sizes: Callable[[int, np.random.Generator], list[tuple[int, int]]], look_at: str
+) -> Callable[[Work, np.random.Generator], None]:
+    def judge(work: Work, random: np.random.Generator) -> None:
+        for question in _questions(work.questions()):
+            with question.tried(), beside(partial(_right, question)):
+                model = _model(work, question)
+                for height, width in sizes(question.side, random):
+                    picture = random.random((3, height, width), dtype=np.float32)
+                    where = f"{question.where}, a picture of height {height} and width {width}"
+                    with trying(where.lower(), network=question.network, picture=picture):
+                        _require_boxes(model, question, picture, where, look_at)
+
+    return judge
+
+
+def _require_boxes(
+    model: onnx.ModelProto, question: _Question, picture: Array, where: str, look_at: str
+) -> None:
+    feeds = {"picture": picture}
+    try:
+        require_same_numbers(model, feeds, [question.boxes(picture)], where, look_at)
+    except Wrong as wrong:
+        wrong.message = wrong.message.replace("of the model it was made from", "of the boxes on the picture")
+        for mistake, look in _MISTAKES:
+            with suppress(Wrong):
+                require_same_numbers(model, feeds, [question.boxes(picture, **mistake)], where, look)
+                wrong.look_at = look
+                break
+        raise
+
+
+def _model(work: Work, question: _Question) -> onnx.ModelProto:
+    """Return a learner's model, if it is whole and has the interface asked for."""
+    model = work.model(f"boxes_{question.number}")
+    require_interface(model, ["picture"], ["boxes"], question.where)
+    require_whole(model, question.where)
+    require_valid(model)
+    return model
+
+
+def _right(question: _Question) -> bytes:
+    """A right answer."""
+    graph = question.network.graph
+    before, after = parser.parse_model(_BEFORE % question.side), parser.parse_model(_AFTER)
+    front = compose.merge_models(before, question.network, [("canvas", graph.input[0].name)])
+    joined = [(graph.output[0].name, "found"), ("ratio", "by"), ("corner", "start"), ("limit", "most")]
+    data: bytes = compose.merge_models(front, after, joined).SerializeToString()
+    return data
+
+
+EXERCISE = Exercise(
+    order=1,
+    id="letterbox",
+    title="Put a picture of any size into a square, and the boxes back onto it",
+    points=5,
+    answers=("letterbox",),
+    produce=produce,
+    parts=(
+        Part("a valid model from a picture to boxes", judge_whole),
+        Part(
+            "right where every division comes out",
+            _judge_sizes(
+                _sizes_that_divide,
+                "Go through it by hand for the size shown: new height and width, rows and columns before, "
+                "what Resize and Pad make, which numbers of a box belong to x.",
+            ),
+        ),
+        Part(
+            "right for odd sizes",
+            _judge_sizes(
+                _odd_sizes,
+                "Compute new height and width for the size shown by hand. Does Resize get them as sizes, and "
+                "each axis by itself?",
+            ),
+        ),
+        Part(
+            "right for pictures of one row, one column, one pixel",
+            _judge_sizes(_thin_sizes, "To what does the shorter side round here? At least one row stays."),
+        ),
+    ),
+    hints=(
+        "Three models: one from the picture to the canvas, the network, one from its boxes to those on the "
+        "picture. What the first knows of the picture (its size, where it begins) goes to the last one, too.",
+        "`Shape` with start=1 gives height and width, `ReduceMax` the longer one. Integers divide as by //. "
+        "`Resize` takes [new height, new width] as its fourth input where it has the attribute axes; `Pad` "
+        "takes [top, left, bottom, right] and the same axes. `merge_models(a, b, [(output, input)])` of "
+        "`onnx.compose` keeps the outputs of a that b does not read.",
+        "With `old` (height, width): `new = Max(Div(old * 2 * side + longer, longer * 2), 1)`, "
+        "`first = Div(side - new, 2)`, `last = side - new - first`, pads `Concat(first, last)`. Back: "
+        "`(box - first) * old / new` in float, clipped by Max and Min; all of these gathered with "
+        "[1, 0, 1, 0], as a box begins with x.",
+    ),
+)

@@ -1,0 +1,319 @@
+"""Exercise: non-maximum suppression inside the file, also where nothing is left of it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import onnx
+from onnx import compose, parser
+
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.comparing import require_interface, require_same_numbers, require_whole
+from onnxlab.labs.kit.drawing import Sketch
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import require_type
+from onnxlab.labs.kit.judging import beside, require_valid
+from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.work import Work
+from onnxlab.model.distance import Array
+from onnxlab.runtime.session import open_session
+
+__all__ = ["EXERCISE"]
+
+_MARGIN = 1e-3  # no overlap and no score is nearer to its threshold: rounding decides nothing
+_OUTPUTS = ["boxes", "scores", "classes"]
+
+_AFTER = """<ir_version: 10, opset_import: ["" : 20]>
+after (float[n, 4] found, float[n, c] sure) => (float[k, 4] boxes, float[k] scores, int64[k] classes)
+<int64[1] most = {%d}, float[1] iou = {%.9g}, float[1] least = {%.9g}, int64[1] front = {0},
+ int64 second = {1}, int64 third = {2}, float half = {0.5}, int64[2] parts = {2, 2}, int64[2] pair = {1, 2}>
+{
+    candidates = Unsqueeze (found, front)
+    by_class = Transpose (sure)
+    certain = Unsqueeze (by_class, front)
+    chosen = NonMaxSuppression <center_point_box = 1> (candidates, certain, most, iou, least)
+    classes = Gather <axis = 1> (chosen, second)
+    places = Gather <axis = 1> (chosen, third)
+    kept = Gather (found, places)
+    middle, size = Split <axis = 1> (kept, parts)
+    reach = Mul (size, half)
+    low = Sub (middle, reach)
+    high = Add (middle, reach)
+    boxes = Concat <axis = 1> (low, high)
+    where = Gather <axis = 1> (chosen, pair)
+    scores = GatherND (by_class, where)
+}"""
+
+
+@dataclass(frozen=True)
+class _Question:
+    number: int
+    detector: onnx.ModelProto
+    classes: int
+    iou: float
+    least: float
+    most: int
+
+    @property
+    def where(self) -> str:
+        """Which of the drawn detectors it is."""
+        return f"A detector of {self.classes} classes"
+
+    def tried(self) -> AbstractContextManager[None]:
+        """Name the case that is tried inside."""
+        return trying(
+            self.where.lower(), detector=self.detector, iou=self.iou, least=self.least, most=self.most
+        )
+
+    def found(self, raw: Array) -> tuple[Array, Array]:
+        """Return boxes and scores of the detector."""
+        boxes, scores = open_session(self.detector).run(None, {self.detector.graph.input[0].name: raw})
+        return np.asarray(boxes), np.asarray(scores)
+
+
+def _questions(random: np.random.Generator) -> Iterator[_Question]:
+    """Draw two detectors, and thresholds."""
+    for number, classes in enumerate((1, int(random.integers(2, 5)))):
+        detector = _detector(Sketch(random), classes)
+        iou, least = random.uniform((0.45, 0.15), (0.6, 0.3)).astype(np.float32).tolist()
+        yield _Question(number, detector, classes, iou, least, int(random.integers(2, 5)))
+
+
+def _detector(s: Sketch, classes: int) -> onnx.ModelProto:
+    """Draw the end of a detector: rows of numbers become boxes (centre, size) and scores."""
+    x = s.name()
+    numbers, logits = s.split("Split", x, s.weight(np.array([4, classes])), results=2, axis=1)
+    boxes = s.add("Mul", numbers, s.weight(np.full(4, _scale(s))))
+    scores = s.add("Sigmoid", logits)
+    return s.model({x: ("n", 4 + classes)}, {boxes: ("n", 4), scores: ("n", classes)})
+
+
+def _scale(s: Sketch) -> float:
+    return float(s.random.uniform(5, 20))
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """What is in a picture: objects, each found by several candidates."""
+
+    where: str
+    objects: int
+    each: int  # candidates of one object
+    look_at: str
+    together: bool = False  # every class at the same places
+    low: bool = False  # all scores are below every threshold
+
+    def raw(self, question: _Question, random: np.random.Generator) -> Array:
+        """Draw the rows that the detector gets, until no threshold is near."""
+        while True:
+            count = self.objects * self.each
+            # Objects stand on a line, far enough apart; candidates of one are moved and stretched a little.
+            centres = np.repeat(np.arange(self.objects) * 2.0, self.each)[:, None] + [[0.0, 3.0]]
+            sizes = np.full((count, 2), 1.5)
+            boxes = np.concatenate([centres, sizes], 1)
+            boxes *= random.uniform(0.97, 1.03, size=boxes.shape)
+            boxes[:, :2] += random.uniform(-0.4, 0.4, size=(count, 2)) * (self.each > 1)
+            logits = random.uniform(-4, -2, size=(count, question.classes))
+            if not self.low:
+                own = random.integers(question.classes, size=count)
+                for row, one in enumerate(own):
+                    better = slice(None) if self.together else one
+                    # Where an object is found several times, some candidates are below the threshold.
+                    least, most = (-2, 3) if self.each > 1 else (0.5, 4)
+                    logits[row, better] = random.uniform(least, most, size=logits[row, better].shape)
+            raw = np.concatenate([boxes, logits], 1).astype(np.float32)
+            raw = raw[random.permutation(count)]
+            if not _near(question, *question.found(raw)):
+                return raw
+
+
+def _near(question: _Question, boxes: Array, scores: Array) -> bool:
+    """Whether rounding could decide: an overlap or a score at its threshold, or two scores alike."""
+    overlaps = _overlaps(_corners(boxes))
+    ordered = np.sort(scores, axis=0)
+    return bool(
+        (np.abs(overlaps - question.iou) < _MARGIN).any()
+        or (np.abs(scores - question.least) < _MARGIN).any()
+        or (np.diff(ordered, axis=0) < _MARGIN / 100).any()
+    )
+
+
+def _corners(boxes: Array) -> Array:
+    middle, reach = boxes[:, :2], boxes[:, 2:] / 2
+    corners: Array = np.concatenate([middle - reach, middle + reach], 1)
+    return corners
+
+
+def _overlaps(corners: Array) -> Array:
+    """Return the intersection over the union, for each pair of boxes."""
+    low = np.maximum(corners[:, None, :2], corners[None, :, :2])
+    high = np.minimum(corners[:, None, 2:], corners[None, :, 2:])
+    both = (high - low).clip(0).prod(-1)
+    area = (corners[:, 2:] - corners[:, :2]).prod(-1)
+    overlaps: Array = both / (area[:, None] + area[None, :] - both)
+    return overlaps
+
+
+def _suppressed(question: _Question, raw: Array, read: Callable[[Array], Array] = _corners) -> list[Array]:
+    """Return what is left with these thresholds: boxes, scores and classes, class by class, best first."""
+    boxes, scores = question.found(raw)
+    corners = _corners(boxes)
+    overlaps = _overlaps(read(boxes))
+    rows: list[tuple[int, int]] = []
+    for one in range(question.classes):
+        kept: list[int] = []
+        for place in np.argsort(-scores[:, one], kind="stable").tolist():
+            good = scores[place, one] > question.least and len(kept) < question.most
+            if good and not any(overlaps[place, other] > question.iou for other in kept):
+                kept.append(place)
+        rows += [(place, one) for place in kept]
+    places, classes = np.array(rows, np.int64).reshape(-1, 2).T
+    return [corners[places], scores[places, classes], classes]
+
+
+def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
+    """Let each of the drawn detectors be finished."""
+    for question in _questions(random):
+        given = onnx.ModelProto()
+        given.CopyFrom(question.detector)
+        with question.tried():
+            model = answers["suppress"](given, question.iou, question.least, question.most)
+            require_type(model, onnx.ModelProto, "suppress()")
+            work.write_model(f"suppressed_{question.number}", model)
+
+
+def judge_whole(work: Work, random: np.random.Generator) -> None:
+    """Valid, with the outputs asked for."""
+    for question in _questions(work.questions()):
+        with question.tried(), beside(partial(_right, question)):
+            _model(work, question)
+
+
+def _swapped(question: _Question, raw: Array) -> list[Array]:
+    return _suppressed(replace(question, iou=question.least, least=question.iou), raw)
+
+
+def _ordered(boxes: Array) -> Array:
+    """Take what is given for two corners, in any order, as the operator does."""
+    corners: Array = np.concatenate(
+        [np.fmin(boxes[:, :2], boxes[:, 2:]), np.fmax(boxes[:, :2], boxes[:, 2:])], 1
+    )
+    return corners
+
+
+_FORMAT = "In which form does your NonMaxSuppression take its boxes, and in which does it get them?"
+# What a wrong answer gives, and where its author should look.
+_MISTAKES: tuple[tuple[Callable[[_Question, Array], list[Array]], str], ...] = (
+    (
+        lambda question, raw: _suppressed(replace(question, most=0), raw),
+        "Nothing is left at all. What is the third input if it is left out?",
+    ),
+    (
+        lambda question, raw: _suppressed(replace(question, most=10**6), raw),
+        "How many boxes of each class may be returned?",
+    ),
+    (
+        lambda question, raw: _suppressed(replace(question, iou=0.0), raw),
+        "Which overlap is allowed? What is the fourth input if it is left out?",
+    ),
+    (
+        lambda question, raw: _suppressed(replace(question, least=-1.0), raw),
+        "Which scores count? What is the fifth input if it is left out?",
+    ),
+    (_swapped, "Which threshold is for scores, and which for overlaps?"),
+    (lambda question, raw: _suppressed(question, raw, _ordered), _FORMAT),
+    (lambda question, raw: _suppressed(question, raw, lambda boxes: _corners(_corners(boxes))), _FORMAT),
+)
+_CROWD = "For a box that is missing, or too much, compute its overlap with the better ones of its class."
+_CLASSES = "A box is only dropped for a better one of the same class."
+_SCENES = {
+    "many": (
+        _Scene("One object, found once", 1, 1, "One box is left. Which axes does a Squeeze drop then?"),
+        _Scene("Two objects apart, found once each", 2, 1, "Nothing overlaps here. Which thresholds count?"),
+        _Scene("One object, found four times", 1, 4, _CROWD),
+        _Scene("Six objects, found three times each", 6, 3, _CROWD),
+        _Scene("All classes at the same places", 2, 2, _CLASSES, together=True),
+        _Scene("Many objects of each class", 9, 1, "How many boxes of each class may be returned?", True),
+    ),
+    "none": (
+        _Scene(
+            "Only candidates below the threshold", 3, 2, "Nothing is left: shapes begin with 0.", low=True
+        ),
+        _Scene("No candidate at all", 0, 1, "n is 0. Which of your nodes does not take an empty axis?"),
+    ),
+}
+
+
+def _judge_scenes(scenes: tuple[_Scene, ...]) -> Callable[[Work, np.random.Generator], None]:
+    def judge(work: Work, random: np.random.Generator) -> None:
+        for question in _questions(work.questions()):
+            with question.tried(), beside(partial(_right, question)):
+                model = _model(work, question)
+                for scene in scenes:
+                    raw = scene.raw(question, random)
+                    where = f"{question.where}. {scene.where}"
+                    with trying(where, detector=question.detector, x=raw):
+                        _require_suppressed(model, question, raw, where, scene.look_at)
+
+    return judge
+
+
+def _require_suppressed(
+    model: onnx.ModelProto, question: _Question, raw: Array, where: str, look_at: str
+) -> None:
+    feeds = {question.detector.graph.input[0].name: raw}
+    try:
+        require_same_numbers(model, feeds, _suppressed(question, raw), where, look_at)
+    except Wrong as wrong:
+        wrong.message = wrong.message.replace("of the model it was made from", "of the boxes that are left")
+        for mistake, look in _MISTAKES:
+            with suppress(Wrong):
+                require_same_numbers(model, feeds, mistake(question, raw), where, look)
+                wrong.look_at = look
+                break
+        raise
+
+
+def _model(work: Work, question: _Question) -> onnx.ModelProto:
+    """Return a learner's model, if it is whole and has the interface asked for."""
+    model = work.model(f"suppressed_{question.number}")
+    require_interface(model, [question.detector.graph.input[0].name], _OUTPUTS, question.where)
+    look = "Which shapes and types does onnx.defs.get_schema('NonMaxSuppression') ask for?"
+    require_whole(model, question.where, look)
+    require_valid(model)
+    return model
+
+
+def _right(question: _Question) -> bytes:
+    """A right answer."""
+    after = parser.parse_model(_AFTER % (question.most, question.iou, question.least))
+    boxes, scores = (value.name for value in question.detector.graph.output)
+    joined = compose.merge_models(question.detector, after, [(boxes, "found"), (scores, "sure")])
+    data: bytes = joined.SerializeToString()
+    return data
+
+
+EXERCISE = Exercise(
+    order=3,
+    id="suppress",
+    title="Put non-maximum suppression into the file",
+    points=4,
+    answers=("suppress",),
+    produce=produce,
+    parts=(
+        Part("a valid model with boxes, scores and classes", judge_whole),
+        Part("right where boxes are left", _judge_scenes(_SCENES["many"])),
+        Part("right where nothing is left", _judge_scenes(_SCENES["none"])),
+    ),
+    hints=(
+        "`NonMaxSuppression` has three optional inputs; look what each of them is if it is left out. Its "
+        "output has a row for each box that is left: batch, class, place.",
+        "It wants boxes [1, n, 4] and scores [1, classes, n]. The attribute center_point_box says how a box "
+        "is written. `Gather` with a scalar index takes one column, and leaves no axis for it.",
+        "`chosen = NonMaxSuppression <center_point_box = 1> (boxes, scores, most, iou, least)`; with axis=1, "
+        "`Gather(chosen, 1)` is the classes and `Gather(chosen, 2)` the places. `Gather(boxes, places)` are "
+        "the boxes: half their size goes off their centres, and on. `GatherND` takes scores by class, place.",
+    ),
+)

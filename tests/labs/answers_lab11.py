@@ -1,0 +1,491 @@
+"""Right and wrong answers for lab 11."""
+
+import numpy as np
+import torch
+from onnx import TensorProto, helper
+from torch.nn.functional import scaled_dot_product_attention
+
+from onnxlab.labs.kit.outcome import Status
+from tests.support.labs import Contract, WrongAnswer
+
+
+def behind_the_cache(before, new):
+    return torch.arange(before, before + new)
+
+
+def counted(before, new):
+    return torch.ones(new, dtype=torch.int64).cumsum(0) - 1 + before
+
+
+def causal(before, new):
+    return torch.arange(before + new) <= torch.arange(before, before + new)[:, None]
+
+
+def in_two_parts(before, new):
+    return torch.cat([torch.ones(new, before), torch.ones(new, new).tril()], 1) == 1
+
+
+def by_numpy(before, new):
+    return torch.from_numpy(np.tril(np.ones((int(new), int(before + new)), bool), int(before)))
+
+
+def masked(mask):
+    def attend(query, key, value, before, new):
+        return scaled_dot_product_attention(query, key, value, attn_mask=mask(before, new))
+
+    return attend
+
+
+def by_hand(query, key, value, before, new):
+    scores = query @ key.transpose(2, 3) / 8**0.5
+    return scores.masked_fill(~causal(before, new), -torch.inf).softmax(-1) @ value
+
+
+def is_causal(query, key, value, before, new):
+    return scaled_dot_product_attention(query, key, value, is_causal=True)
+
+
+def branching(query, key, value, before, new):
+    if before == 0:
+        return scaled_dot_product_attention(query, key, value, is_causal=True)
+    return masked(causal)(query, key, value, before, new)
+
+
+def both_parts(logits, key, value, before):
+    return logits, key, value
+
+
+RIGHT_MASK = masked(causal)
+
+
+def caching(
+    attend=RIGHT_MASK,
+    places=behind_the_cache,
+    join=lambda past, new: torch.cat([past, new], 2),
+    give=both_parts,
+    join_value=None,
+):
+    """Return a CachedDecoder; with all defaults it is right."""
+
+    class CachedDecoder(torch.nn.Module):
+        def __init__(self, decoder):
+            super().__init__()
+            self.d = decoder
+
+        def forward(self, ids, past_key, past_value):
+            d, before, new = self.d, past_key.shape[2], ids.shape[1]
+            x = d.token(ids) + d.position(places(before, new))
+            key = join(past_key, d.heads(d.key(x)))
+            value = (join_value or join)(past_value, d.heads(d.value(x)))
+            y = attend(d.heads(d.query(x)), key, value, before, new)
+            return give(d.head(x + y.transpose(1, 2).flatten(2)), key, value, before)
+
+    return CachedDecoder
+
+
+class OneByOne(torch.nn.Module):
+    """Right, but for sizes: adds up the tokens one by one, as many as the example had."""
+
+    def __init__(self, decoder):
+        super().__init__()
+        self.step = caching()(decoder)
+
+    def forward(self, ids, past_key, past_value):
+        logits = []
+        for i in range(ids.shape[1]):
+            made, past_key, past_value = self.step(ids[:, i : i + 1], past_key, past_value)
+            logits.append(made)
+        return torch.cat(logits, 1), past_key, past_value
+
+
+def names(step, kind, *, pairs=True, first=0, between="."):
+    numbers, parts = range(len(step.layers)), ("key", "value")
+    order = [(i, part) for i in numbers for part in parts]
+    if not pairs:
+        order = [(i, part) for part in parts for i in numbers]
+    return [f"{kind}{between}{i + first}{between}{part}" for i, part in order]
+
+
+def exporting(
+    *,
+    sizes=(2, 3, 4),
+    pairs_in=True,
+    pairs_out=False,
+    first=0,
+    between=".",
+    axes=True,
+    kind=torch.int64,
+    only=None,
+    batch=True,
+    new=True,
+    length=True,
+    more=False,
+    outputs=True,
+):
+    """Return an export_step that uses the TorchScript exporter; with all defaults it is right."""
+
+    def export_step(step, file):
+        pasts = names(step, "past", pairs=pairs_in, first=first, between=between)
+        presents = names(step, "present", pairs=pairs_out, first=first, between=between)
+        rows, tokens, cached = sizes
+        free = {"ids": {0: "rows"} if batch else {}}
+        if new:
+            free["ids"][1] = "tokens"
+        for name in pasts[: only or len(pasts)]:
+            free[name] = {0: "rows"} if batch else {}
+            if length:
+                free[name][2] = "cached"
+            if more:
+                free[name] |= {1: "heads", 3: "size"}
+        cache = torch.zeros(rows, step.heads, cached, step.size)
+        torch.onnx.export(
+            step,
+            (torch.zeros(rows, tokens, dtype=kind), [(cache, cache)] * len(step.layers)),
+            file,
+            input_names=["ids", *pasts],
+            output_names=["logits", *presents] if outputs else ["logits"],
+            dynamic_axes=free if axes else {},
+            dynamo=False,
+        )
+
+    return export_step
+
+
+def by_torch_export(sizes=(2, 3, 4), apart=True):
+    """Return an export_step that uses the other exporter; right at sizes that are not 0 or 1, and with a tensor
+    for each input."""
+
+    def export_step(step, file):
+        rows, tokens, cached = sizes
+        cache, free = torch.zeros(rows, step.heads, cached, step.size), {0: "batch", 2: "past"}
+        past = [(cache, cache)] * len(step.layers)
+        if apart:
+            past = [(key.clone(), value.clone()) for key, value in past]
+        torch.onnx.export(
+            step,
+            (torch.zeros(rows, tokens, dtype=torch.int64), past),
+            file,
+            input_names=["ids", *names(step, "past")],
+            output_names=["logits", *names(step, "present", pairs=False)],
+            dynamic_shapes={"ids": {0: "batch", 1: "new"}, "past": [(free, free)] * len(step.layers)},
+            dynamo=True,
+            verbose=False,
+        )
+
+    return export_step
+
+
+class Flat(torch.nn.Module):
+    """A step whose cache comes flat, values before keys, and is returned pair by pair."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.step = step
+
+    def forward(self, ids, *past):
+        logits, keys, values = self.step(ids, list(zip(past[1::2], past[::2], strict=True)))
+        return (*(each for pair in zip(keys, values, strict=True) for each in pair), logits)
+
+
+def flat(step, file):
+    pasts = [f"past.{i}.{part}" for i in range(len(step.layers)) for part in ("value", "key")]
+    cache = torch.zeros(1, step.heads, 2, step.size)
+    torch.onnx.export(
+        Flat(step),
+        (torch.zeros(1, 4, dtype=torch.int64), *[cache] * len(pasts)),
+        file,
+        input_names=["ids", *pasts],
+        output_names=[*names(step, "present"), "logits"],
+        dynamic_axes={"ids": {0: "b", 1: "n"}} | {name: {0: "b", 2: f"{name}_length"} for name in pasts},
+        dynamo=False,
+    )
+
+
+def without_past(step, file):
+    cache = torch.zeros(2, step.heads, 0, step.size)
+
+    class Prefill(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.step = step
+
+        def forward(self, ids):
+            return self.step(ids, [(cache, cache)] * len(self.step.layers))[0]
+
+    free = {"ids": {0: "batch", 1: "new"}}
+    example = torch.zeros(2, 3, dtype=torch.int64)
+    names = {"input_names": ["ids"], "output_names": ["logits"]}
+    torch.onnx.export(Prefill(), (example,), file, dynamic_axes=free, dynamo=False, **names)
+
+
+def without_example(step, file):
+    torch.onnx.export(step, (torch.zeros(2, 3, dtype=torch.int64),), file, dynamo=False)
+
+
+def value_info(name, *shape):
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+def appending(
+    *,
+    blank=True,
+    order=("key", "value"),
+    reverse=False,
+    only=None,
+    causal=True,
+    length=("past.0.key", 2),
+    after=True,
+    moved=True,
+    axis="past",
+    twice=False,
+    present=None,
+    read=True,
+    logits=None,
+):
+    """Return an append_to_cache; with all defaults it is right, and moves the ends of the Range."""
+
+    def append_to_cache(model):
+        graph = model.graph
+        nodes = list(graph.node)
+        layers = [node for node in nodes if node.op_type == "Attention"]
+        if twice:
+            for node in layers:
+                idle = type(node)()
+                idle.CopyFrom(node)
+                idle.name, idle.output[0] = node.name + "_idle", node.output[0] + "_idle"
+                nodes.insert(nodes.index(node), idle)
+        for i, node in enumerate(reversed(layers) if reverse else layers):
+            number = i if only is None else only
+            pasts = [f"past.{number}.{part}" for part in order]
+            presents = [f"present.{i}.{part}" for part in order]
+            if read:
+                node.input.extend([*([""] if blank else []), *pasts])
+            else:
+                node.input.extend(["", "", ""])
+            node.output.extend(presents)
+            if not causal:
+                for attribute in node.attribute:
+                    attribute.i = 0 if attribute.name == "is_causal" else attribute.i
+            graph.input.extend(
+                value_info(f"past.{i}.{part}", "b", "h", axis, "s") for part in ("key", "value")
+            )
+            graph.output.extend(
+                value_info(f"present.{i}.{part}", "b", "h", "all", "s") for part in ("key", "value")
+            )
+            if present:
+                node.output[1:] = [f"{name}_new" for name in presents]
+                nodes.extend(
+                    helper.make_node(present, [a], [b]) for a, b in zip(pasts, presents, strict=True)
+                )
+        del graph.node[:]
+        for node in nodes:
+            if node.op_type == "Range" and moved:
+                name, start = length
+                one = helper.make_node("Shape", [name], ["cached"], start=start, end=start + 1)
+                flat = helper.make_node("Squeeze", ["cached"], ["cached_length"])
+                ends = [
+                    helper.make_node("Add", [node.input[k], "cached_length"], [f"end_{k}"]) for k in range(2)
+                ]
+                node.input[0], node.input[1] = "end_0", "end_1"
+                graph.node.extend([one, flat, *ends])
+            graph.node.append(node)
+        if logits:
+            name = graph.output[0].name
+            graph.output[0].name = logits
+            graph.node.append(helper.make_node("Identity", [name], [logits]))
+        return model
+
+    return append_to_cache
+
+
+def with_a_mask(model):
+    """A mask of its own instead of is_causal, and the places added behind the Range."""
+    graph, (ids,) = model.graph, [value.name for value in model.graph.input]
+    nodes = list(graph.node)
+    number = helper.make_node("Constant", [], ["one_number"], value_int=1)
+    zero = helper.make_node("Constant", [], ["zero_number"], value_int=0)
+    down = helper.make_node("Constant", [], ["down"], value_ints=[1])
+    made = [
+        number,
+        zero,
+        down,
+        helper.make_node("Shape", [ids], ["new_length"], start=1, end=2),
+        helper.make_node("Shape", ["past.0.value"], ["cached"], start=2, end=3),
+        helper.make_node("Add", ["new_length", "cached"], ["all_length"]),
+        helper.make_node("Squeeze", ["cached"], ["first"]),
+        helper.make_node("Squeeze", ["all_length"], ["last"]),
+        helper.make_node("Range", ["first", "last", "one_number"], ["rows"]),
+        helper.make_node("Range", ["zero_number", "last", "one_number"], ["columns"]),
+        helper.make_node("Unsqueeze", ["rows", "down"], ["rows_down"]),
+        helper.make_node("LessOrEqual", ["columns", "rows_down"], ["may_see"]),
+    ]
+    count = 0
+    for node in nodes:
+        if node.op_type == "Range":
+            places, node.output[0] = node.output[0], "from_zero"
+            made += [node, helper.make_node("Add", ["cached", "from_zero"], [places])]
+            continue
+        if node.op_type == "Attention":
+            kept = [attribute for attribute in node.attribute if attribute.name != "is_causal"]
+            del node.attribute[:]
+            node.attribute.extend(kept)
+            node.input.extend(["may_see", f"past.{count}.key", f"past.{count}.value"])
+            node.output.extend([f"present.{count}.key", f"present.{count}.value"])
+            graph.input.extend(value_info(name, "b", "h", "p", "s") for name in node.input[4:])
+            graph.output.extend(value_info(name, "b", "h", "t", "s") for name in node.output[1:])
+            count += 1
+        made.append(node)
+    del graph.node[:]
+    graph.node.extend(made)
+    return model
+
+
+_ONE_BEHIND = "It may see all of the cache, and itself."
+_FROZEN = "The example had 1 token and a cache of 0"
+_WHICH = "Which tensor does each name stand for"
+
+CONTRACTS = {
+    "cached-decoder": Contract(
+        right=((caching(),), (caching(by_hand),), (caching(masked(in_two_parts), counted),)),
+        wrong=(
+            WrongAnswer("is_causal behind a cache", (caching(is_causal),), _ONE_BEHIND),
+            WrongAnswer(
+                "places from 0",
+                (caching(places=lambda before, new: torch.arange(new)),),
+                "In PyTorch, some tokens",
+            ),
+            WrongAnswer(
+                "no mask",
+                (caching(lambda q, k, v, *_: scaled_dot_product_attention(q, k, v)),),
+                "Which tokens may each of the new tokens see",
+            ),
+            WrongAnswer(
+                "not even itself",
+                (caching(masked(lambda p, n: torch.arange(p + n) < torch.arange(p, p + n)[:, None])),),
+                "In PyTorch, the whole text at once",
+            ),
+            WrongAnswer(
+                "the cache only up to four tokens back",
+                (caching(masked(lambda p, n: causal(p, n) & ~causal(p, n).roll(-4, 1))),),
+                "In PyTorch",
+            ),
+            WrongAnswer(
+                "a mask of the example's size",
+                (caching(masked(lambda p, n: causal(int(p), int(n)))),),
+                _FROZEN,
+            ),
+            WrongAnswer("a mask by NumPy", (caching(masked(by_numpy)),), _FROZEN),
+            WrongAnswer(
+                "places of the example",
+                (caching(places=lambda p, n: torch.arange(int(p), int(p + n))),),
+                _FROZEN,
+            ),
+            WrongAnswer("a branch for the empty cache", (caching(branching),), _FROZEN),
+            WrongAnswer("a loop over the tokens", (OneByOne,), _FROZEN),
+            WrongAnswer(
+                "new keys before the old ones",
+                (caching(join=lambda past, new: torch.cat([new, past], 2)),),
+                "behind it what is new",
+            ),
+            WrongAnswer(
+                "only what is new is returned",
+                (caching(give=lambda y, k, v, before: (y, k[:, :, before:], v[:, :, before:])),),
+                "present_key has another shape",
+            ),
+            WrongAnswer(
+                "the cache is not read",
+                (caching(lambda q, k, v, *_: is_causal(q, k, v, 0, 0), join=lambda past, new: new),),
+                "present_key has another shape",
+            ),
+            WrongAnswer(
+                "values are not appended",
+                (caching(join_value=lambda past, new: new),),
+                "RuntimeError",
+                Status.ERROR,
+            ),
+            WrongAnswer(
+                "keys and values exchanged",
+                (caching(give=lambda y, k, v, before: (y, v, k)),),
+                "present_key holds other numbers",
+            ),
+            WrongAnswer(
+                "logits of the last token",
+                (caching(give=lambda y, k, v, before: (y[:, -1:], k, v)),),
+                "logits has another shape",
+            ),
+            WrongAnswer(
+                "numbers of zero",
+                (caching(give=lambda y, k, v, before: (y * 0, k, v)),),
+                "logits has other numbers than without a cache",
+            ),
+            WrongAnswer("logits only", (caching(give=lambda y, *_: y),), "a tuple or list was expected"),
+            WrongAnswer(
+                "the cache as one", (caching(give=lambda y, k, v, p: (y, (k, v))),), "returned 2 values"
+            ),
+            WrongAnswer(
+                "a function", (lambda decoder: lambda ids, key, value: None,), "a Module was expected"
+            ),
+        ),
+    ),
+    "export-step": Contract(
+        right=((exporting(),), (by_torch_export(),), (flat,), (exporting(sizes=(1, 1, 4)),)),
+        wrong=(
+            WrongAnswer("outputs pair after pair", (exporting(pairs_out=True),), _WHICH),
+            WrongAnswer("inputs keys first", (exporting(pairs_in=False),), _WHICH),
+            WrongAnswer("underscores", (exporting(between="_"),), "past_0_key"),
+            WrongAnswer("layers from 1", (exporting(first=1),), "Which names does the runner put together"),
+            WrongAnswer(
+                "only the logits have a name", (exporting(outputs=False),), "the outputs of the model"
+            ),
+            WrongAnswer("no dynamic axis", (exporting(axes=False),), "Axis 0 of past.0.key is fixed"),
+            WrongAnswer(
+                "the batch of the example", (exporting(batch=False),), "Axis 0 of past.0.key is fixed"
+            ),
+            WrongAnswer("the new tokens of the example", (exporting(new=False),), "Axis 1 of ids is fixed"),
+            WrongAnswer(
+                "the cache of the example", (exporting(length=False),), "Axis 2 of past.0.key is fixed"
+            ),
+            WrongAnswer("axes of the first layer only", (exporting(only=2),), "of past.1.key is fixed"),
+            WrongAnswer("every axis dynamic", (exporting(more=True),), "to make an empty cache"),
+            WrongAnswer("int32", (exporting(kind=torch.int32),), "takes int32"),
+            WrongAnswer("one tensor for the whole cache", (by_torch_export(apart=False),), "One tensor"),
+            WrongAnswer("no cache", (without_past,), "the inputs of the model"),
+            WrongAnswer("no example for the cache", (without_example,), "TypeError", Status.ERROR),
+            WrongAnswer("no file", (lambda step, file: None,), "wrote no file"),
+        ),
+    ),
+    "append-to-cache": Contract(
+        right=((appending(),), (with_a_mask,)),
+        wrong=(
+            WrongAnswer(
+                "nothing is done", (lambda model: model,), "the inputs of the model have other names"
+            ),
+            WrongAnswer(
+                "places from 0", (appending(moved=False),), "how many tokens does the cache stand for"
+            ),
+            WrongAnswer("the key as mask", (appending(blank=False),), "get_schema('Attention', 23)"),
+            WrongAnswer("no mask", (appending(causal=False),), "must not see the next one"),
+            WrongAnswer("values and keys", (appending(order=("value", "key")),), "holds other numbers"),
+            WrongAnswer("layers from the last", (appending(reverse=True),), "Two layers"),
+            WrongAnswer("one cache for all layers", (appending(only=0),), "Two layers"),
+            WrongAnswer(
+                "places behind all tokens", (appending(length=("present.0.key", 2)),), "refuses the result"
+            ),
+            WrongAnswer(
+                "the number of heads", (appending(length=("past.0.key", 1)),), "Two layers and a Range"
+            ),
+            WrongAnswer("a cache of four", (appending(axis=4),), "ONNX Runtime stops"),
+            WrongAnswer(
+                "an Attention too many", (appending(twice=True),), "computes more than before: 1 x Attention"
+            ),
+            WrongAnswer("the cache never grows", (appending(present="Identity"),), "another shape or type"),
+            WrongAnswer(
+                "the cache is not read", (appending(read=False),), "has other numbers than without a cache"
+            ),
+            WrongAnswer(
+                "another name", (appending(logits="logits"),), "the outputs of the model have other names"
+            ),
+            WrongAnswer("no model", (lambda model: None,), "a ModelProto was expected"),
+        ),
+    ),
+}

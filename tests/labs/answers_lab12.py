@@ -1,0 +1,579 @@
+"""Right and wrong answers for lab 12."""
+
+import torch
+from onnx import compose, helper, parser
+
+from onnxlab.labs.kit.outcome import Status
+from tests.support.labs import Contract, WrongAnswer
+
+HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
+FRONT = (
+    HEAD
+    + """front (float[3, h, w] picture) => (float[1, 3, s, s] canvas, float[2] ratio, float[2] corner, float[2] limit)
+<float[1] side = {%d}, int64[1] whole = {%d}, float half = {0.5}, float one = {1.0}, int64[1] two = {2},
+ int64[1] zero = {0}, int64[2] axes = {2, 3}, float grey = {0.5}> {
+    size = Shape <start = 1> (picture)
+    limit = Cast <to = 1> (size)
+    longer = ReduceMax (limit)
+    exact = Mul (limit, side)
+    part = Div (exact, longer)
+    above = Add (part, half)
+    down = Floor (above)
+    real = Max (down, one)
+    new = Cast <to = 7> (real)
+    batch = Unsqueeze (picture, zero)
+    resized = Resize <mode = "linear", axes = [2, 3]> (batch, , , new)
+    rest = Sub (whole, new)
+    first = Div (rest, two)
+    last = Sub (rest, first)
+    pads = Concat <axis = 0> (first, last)
+    canvas = Pad (resized, pads, grey, axes)
+    ratio = Div (limit, real)
+    corner = Cast <to = 1> (first)
+}"""
+)
+BACK = (
+    HEAD
+    + """back (float[n, 4] found, float[2] by, float[2] start, float[2] most) => (float[n, 4] boxes)
+<int64[4] xyxy = {1, 0, 1, 0}, float nothing = {0.0}> {
+    starts = Gather (start, xyxy)
+    factors = Gather (by, xyxy)
+    limits = Gather (most, xyxy)
+    moved = Sub (found, starts)
+    scaled = Mul (moved, factors)
+    inside = Max (scaled, nothing)
+    boxes = Min (inside, limits)
+}"""
+)
+JOINED = {"ratio": "by", "corner": "start", "limit": "most"}
+
+
+def boxing(*changes, side=None, output=None):
+    """Return a letterbox whose text is changed; without changes it is right."""
+
+    def letterbox(network):
+        x, found = network.graph.input[0], network.graph.output[0].name
+        size = side or x.type.tensor_type.shape.dim[2].dim_value
+        texts = [FRONT % (size, size), BACK]
+        for old, new in changes:
+            assert any(old in text for text in texts), old
+            texts = [text.replace(old, new) for text in texts]
+        front, back = map(parser.parse_model, texts)
+        model = compose.merge_models(front, network, [("canvas", x.name)])
+        model = compose.merge_models(model, back, [(found, "found"), *JOINED.items()])
+        if output:
+            model.graph.output[0].name = output
+            model.graph.node[-1].output[0] = output
+        return model
+
+    return letterbox
+
+
+def by_hand(network):
+    """Rows and columns of grey joined to the picture; one graph, written behind and before the network's nodes."""
+    graph = network.graph
+    x, found = graph.input[0], graph.output[0].name
+    side = x.type.tensor_type.shape.dim[3].dim_value
+    one = parser.parse_model(
+        HEAD
+        + f"""one (float[3, h, w] picture) => (float[n, 4] boxes)
+    <int64[1] side = {{{side}}}, int64[1] one = {{1}}, int64[1] two = {{2}}, int64[1] three = {{3}},
+     int64[1] zero = {{0}}, int64[2] parts = {{1, 1}}, float grey = {{0.5}}, float nothing = {{0.0}}> {{
+        old = Shape <start = 1> (picture)
+        h, w = Split <axis = 0> (old, parts)
+        longer = Max (h, w)
+        doubled = Mul (old, two)
+        wanted = Mul (doubled, side)
+        above = Add (wanted, longer)
+        below = Mul (longer, two)
+        divided = Div (above, below)
+        new = Max (divided, one)
+        batch = Unsqueeze (picture, zero)
+        front = Concat <axis = 0> (one, three)
+        sizes = Concat <axis = 0> (front, new)
+        resized = Resize <mode = "linear"> (batch, , , sizes)
+        new_h, new_w = Split <axis = 0> (new, parts)
+        rest = Sub (side, new)
+        before = Div (rest, two)
+        behind = Sub (rest, before)
+        top, left = Split <axis = 0> (before, parts)
+        bottom, right = Split <axis = 0> (behind, parts)
+        shape_t = Concat <axis = 0> (front, top, new_w)
+        shape_b = Concat <axis = 0> (front, bottom, new_w)
+        above_it = Expand (grey, shape_t)
+        below_it = Expand (grey, shape_b)
+        tall = Concat <axis = 2> (above_it, resized, below_it)
+        shape_l = Concat <axis = 0> (front, side, left)
+        shape_r = Concat <axis = 0> (front, side, right)
+        left_of_it = Expand (grey, shape_l)
+        right_of_it = Expand (grey, shape_r)
+        {x.name} = Concat <axis = 3> (left_of_it, tall, right_of_it)
+        x1, y1, x2, y2 = Split <axis = 1, num_outputs = 4> ({found})
+        xs = Concat <axis = 1> (x1, x2)
+        ys = Concat <axis = 1> (y1, y2)
+        left_f = Cast <to = 1> (left)
+        top_f = Cast <to = 1> (top)
+        w_f = Cast <to = 1> (w)
+        h_f = Cast <to = 1> (h)
+        nw_f = Cast <to = 1> (new_w)
+        nh_f = Cast <to = 1> (new_h)
+        xs_moved = Sub (xs, left_f)
+        ys_moved = Sub (ys, top_f)
+        xs_more = Mul (xs_moved, w_f)
+        ys_more = Mul (ys_moved, h_f)
+        xs_back = Div (xs_more, nw_f)
+        ys_back = Div (ys_more, nh_f)
+        w_one = Squeeze (w_f)
+        h_one = Squeeze (h_f)
+        xs_in = Clip (xs_back, nothing, w_one)
+        ys_in = Clip (ys_back, nothing, h_one)
+        a1, a2 = Split <axis = 1, num_outputs = 2> (xs_in)
+        b1, b2 = Split <axis = 1, num_outputs = 2> (ys_in)
+        boxes = Concat <axis = 1> (a1, b1, a2, b2)
+    }}"""
+    )
+    nodes = list(one.graph.node)
+    place = next(i for i, node in enumerate(nodes) if x.name in node.output) + 1
+    nodes[place:place] = graph.node
+    del one.graph.node[:]
+    one.graph.node.extend(nodes)
+    one.graph.initializer.extend(graph.initializer)
+    return one
+
+
+_BY_ITSELF = 'Resize <mode = "linear", axes = [2, 3]> (batch, , , new)'
+
+BEHIND = (
+    HEAD
+    + """behind (float[n, 4] found, float[n, c] sure) => (float[k, 4] boxes, float[k] scores, int64[k] classes)
+<int64[1] most = {%d}, float[1] iou = {%.9g}, float[1] least = {%.9g}, int64[1] zero = {0}, int64 column_1 = {1},
+ int64 column_2 = {2}, float two = {2.0}, int64[1] flat = {-1}> {
+    cx, cy, bw, bh = Split <axis = 1, num_outputs = 4> (found)
+    rx = Div (bw, two)
+    ry = Div (bh, two)
+    x1 = Sub (cx, rx)
+    y1 = Sub (cy, ry)
+    x2 = Add (cx, rx)
+    y2 = Add (cy, ry)
+    corners = Concat <axis = 1> (x1, y1, x2, y2)
+    candidates = Unsqueeze (corners, zero)
+    by_class = Transpose <perm = [1, 0]> (sure)
+    certain = Unsqueeze (by_class, zero)
+    chosen = NonMaxSuppression (candidates, certain, most, iou, least)
+    classes = Gather <axis = 1> (chosen, column_1)
+    places = Gather <axis = 1> (chosen, column_2)
+    boxes = Gather <axis = 0> (corners, places)
+    count = Shape <start = 1, end = 2> (sure)
+    rows = Mul (places, count)
+    index = Add (rows, classes)
+    all_scores = Reshape (sure, flat)
+    scores = Gather <axis = 0> (all_scores, index)
+}"""
+)
+COLUMN = "Gather <axis = 1> (chosen, column_2)"
+ONE_AT_LEAST = """left = Gather <axis = 0> (corners, places)
+    none = Constant <value = float[1, 4] {0, 0, 0, 0}> ()
+    padded = Concat <axis = 0> (left, none)
+    there = Shape <start = 0, end = 1> (chosen)
+    single = Constant <value_ints = [1]> ()
+    many = Max (there, single)
+    boxes = Slice (padded, zero, many)"""
+
+
+def behind(*changes, swap=False, outputs=None):
+    """Return a suppress whose text is changed; without changes it is right."""
+
+    def suppress(detector, iou, least, most):
+        text = BEHIND % ((most, least, iou) if swap else (most, iou, least))
+        for old, new in changes:
+            assert old in text, old
+            text = text.replace(old, new)
+        first, second = (value.name for value in detector.graph.output)
+        pairs = [(first, "found"), (second, "sure")]
+        return compose.merge_models(detector, parser.parse_model(text), pairs, outputs=outputs)
+
+    return suppress
+
+
+def with_nodes(detector, iou, least, most):
+    """Node by node behind the detector, with columns split and squeezed."""
+    graph, make = detector.graph, helper.make_node
+    found, sure = (value.name for value in graph.output)
+    constants = {
+        "most": ("value_ints", [most]),
+        "iou": ("value_floats", [iou]),
+        "least": ("value_floats", [least]),
+        "front": ("value_ints", [0]),
+        "second": ("value_ints", [1]),
+        "half": ("value_float", 0.5),
+    }
+    graph.node.extend(
+        make("Constant", [], [f"c.{name}"], **{kind: value}) for name, (kind, value) in constants.items()
+    )
+    graph.node.extend(
+        [
+            make("Unsqueeze", [found, "c.front"], ["n.boxes"]),
+            make("Transpose", [sure], ["n.turned"], perm=[1, 0]),
+            make("Unsqueeze", ["n.turned", "c.front"], ["n.scores"]),
+            make(
+                "NonMaxSuppression",
+                ["n.boxes", "n.scores", "c.most", "c.iou", "c.least"],
+                ["n.rows"],
+                center_point_box=1,
+            ),
+            make("Split", ["n.rows"], ["n.batch", "n.class", "n.place"], axis=1, num_outputs=3),
+            make("Squeeze", ["n.class", "c.second"], ["classes"]),
+            make("Squeeze", ["n.place", "c.second"], ["n.places"]),
+            make("Concat", ["n.place", "n.class"], ["n.pairs"], axis=1),
+            make("GatherND", [sure, "n.pairs"], ["scores"]),
+            make("Gather", [found, "n.places"], ["n.kept"]),
+            make("Split", ["n.kept"], ["n.centre", "n.size"], axis=1, num_outputs=2),
+            make("Mul", ["n.size", "c.half"], ["n.reach"]),
+            make("Sub", ["n.centre", "n.reach"], ["n.low"]),
+            make("Add", ["n.centre", "n.reach"], ["n.high"]),
+            make("Concat", ["n.low", "n.high"], ["boxes"], axis=1),
+        ]
+    )
+    del graph.output[:]
+    graph.output.extend(
+        [
+            helper.make_tensor_value_info("boxes", 1, ["k", 4]),
+            helper.make_tensor_value_info("scores", 1, ["k"]),
+            helper.make_tensor_value_info("classes", 7, ["k"]),
+        ]
+    )
+    return detector
+
+
+def picking(pick, give=lambda boxes, scores, order: (boxes[order], scores[order])):
+    """Return a BestCandidates that picks the places by a function of the scores and k."""
+
+    class BestCandidates(torch.nn.Module):
+        def __init__(self, k):
+            super().__init__()
+            self.k = k
+
+        def forward(self, boxes, scores):
+            return give(boxes, scores, pick(scores, self.k))
+
+    return BestCandidates
+
+
+def sliced(scores, k):
+    return scores.sort(descending=True).indices[:k]
+
+
+def masked_out(scores, k):
+    """As many as there are: ranks, and those below k."""
+    order = scores.argsort(descending=True)
+    return order[torch.arange(scores.shape[0]) < k]
+
+
+def smallest(scores, k):
+    return scores.topk(min(k, scores.shape[0])).indices
+
+
+def branched(scores, k):
+    if scores.shape[0] < k:
+        return scores.argsort(descending=True)
+    return scores.topk(k).indices
+
+
+class AlwaysK(torch.nn.Module):
+    """Fills up with zeros."""
+
+    def __init__(self, k):
+        super().__init__()
+        self.k = k
+
+    def forward(self, boxes, scores):
+        order = scores.argsort(descending=True)
+        boxes, scores = (
+            torch.cat([boxes[order], torch.zeros(self.k, 4)]),
+            torch.cat([scores[order], torch.zeros(self.k)]),
+        )
+        return boxes[: self.k], scores[: self.k]
+
+
+def by_numpy(scores, k):
+    return torch.from_numpy((-scores.detach().numpy()).argsort()[:k].copy())
+
+
+_BY_HAND = "Go through it by hand"
+_FEWER = "what Python decided then is decided for good"
+
+CONTRACTS = {
+    "letterbox": Contract(
+        right=((boxing(),), (by_hand,)),
+        wrong=(
+            WrongAnswer(
+                "stretched",
+                (boxing(("part = Div (exact, longer)", "part = Div (exact, limit)")),),
+                "the numbers are not",
+            ),
+            WrongAnswer(
+                "one ratio for both axes",
+                (
+                    boxing(
+                        (
+                            "ratio = Div (limit, real)",
+                            "lm = Div (longer, side)  ratio = Concat <axis = 0> (lm, lm)",
+                        )
+                    ),
+                ),
+                "a ratio of their own",
+            ),
+            WrongAnswer(
+                "rounded down",
+                (boxing(("Add (part, half)", "Identity (part)")),),
+                "How is the shorter side rounded",
+            ),
+            WrongAnswer(
+                "rounded up", (boxing(("Floor (above)", "Ceil (part)")),), "Compute new height and width"
+            ),
+            WrongAnswer(
+                "halves to even",
+                (boxing(("Floor (above)", "Round (part)")),),
+                "How is the shorter side rounded",
+            ),
+            WrongAnswer(
+                "the larger half first",
+                (
+                    boxing(
+                        ("last = Sub (rest, first)", "last = Div (rest, two)"),
+                        ("first = Div (rest, two)", "l2 = Div (rest, two) first = Sub (rest, l2)"),
+                    ),
+                ),
+                "How many of them come first",
+            ),
+            WrongAnswer(
+                "at the corner",
+                (boxing(("first = Div (rest, two)", "first = Sub (rest, rest)")),),
+                _BY_HAND,
+            ),
+            WrongAnswer(
+                "not moved back",
+                (boxing(("Sub (found, starts)", "Identity (found)")),),
+                "does not begin at the corner",
+            ),
+            WrongAnswer(
+                "not clipped", (boxing(("Min (inside, limits)", "Identity (scaled)")),), "beyond the picture"
+            ),
+            WrongAnswer(
+                "clipped at 0 only", (boxing(("Min (inside, limits)", "Identity (inside)")),), _BY_HAND
+            ),
+            WrongAnswer("height for x", (boxing(("{1, 0, 1, 0}", "{0, 1, 0, 1}")),), _BY_HAND),
+            WrongAnswer(
+                "divided before it is moved",
+                (
+                    boxing(
+                        ("Sub (found, starts)", "Mul (found, factors)"),
+                        ("Mul (moved, factors)", "Sub (moved, starts)"),
+                    ),
+                ),
+                _BY_HAND,
+            ),
+            WrongAnswer("black around it", (boxing(("grey = {0.5}", "grey = {0.0}")),), _BY_HAND),
+            WrongAnswer("nearest", (boxing(('"linear"', '"nearest"')),), _BY_HAND),
+            WrongAnswer(
+                "corners aligned",
+                (
+                    boxing(
+                        (
+                            'mode = "linear"',
+                            'mode = "linear", coordinate_transformation_mode = "align_corners"',
+                        )
+                    ),
+                ),
+                _BY_HAND,
+            ),
+            WrongAnswer(
+                "one scale for Resize",
+                (
+                    boxing(
+                        (_BY_ITSELF, 'Resize <mode = "linear", axes = [2, 3]> (batch, , scales)'),
+                        (
+                            "resized =",
+                            "s1 = Div (side, longer) scales = Concat <axis = 0> (s1, s1) resized =",
+                        ),
+                    ),
+                ),
+                "Compute new height and width",
+            ),
+            WrongAnswer(
+                "no row is left", (boxing(("Max (down, one)", "Identity (down)")),), "At least one row stays"
+            ),
+            WrongAnswer("a side of 16", (boxing(side=16),), "A network"),
+            WrongAnswer(
+                "another name", (boxing(output="found_boxes"),), "the outputs of the model are others"
+            ),
+            WrongAnswer(
+                "the network alone", (lambda network: network,), "the inputs of the model are others"
+            ),
+            WrongAnswer("no model", (lambda network: None,), "a ModelProto was expected"),
+            WrongAnswer(
+                "an exception", (lambda network: network.graph.inputs,), "AttributeError", Status.ERROR
+            ),
+        ),
+    ),
+    "best-candidates": Contract(
+        right=((picking(sliced),), (picking(masked_out),)),
+        wrong=(
+            WrongAnswer(
+                "topk of k", (picking(lambda s, k: s.topk(k).indices),), "RuntimeError", Status.ERROR
+            ),
+            WrongAnswer("min in Python", (picking(smallest),), _FEWER),
+            WrongAnswer("a branch", (picking(branched),), _FEWER),
+            WrongAnswer("always k rows", (AlwaysK,), "another shape or type"),
+            WrongAnswer("the worst", (picking(lambda s, k: s.argsort()[:k]),), "best_boxes are others"),
+            WrongAnswer("the best last", (picking(lambda s, k: s.argsort()[-k:]),), "best_boxes are others"),
+            WrongAnswer(
+                "all of them", (picking(lambda s, k: s.argsort(descending=True)),), "another shape or type"
+            ),
+            WrongAnswer(
+                "the first boxes",
+                (picking(sliced, lambda boxes, scores, order: (boxes[: len(order)], scores[order])),),
+                "best_boxes are others",
+            ),
+            WrongAnswer(
+                "scores first",
+                (picking(sliced, lambda boxes, scores, order: (scores[order], boxes[order])),),
+                "best_boxes has another shape",
+            ),
+            WrongAnswer(
+                "scores as a column",
+                (picking(sliced, lambda boxes, scores, order: (boxes[order], scores[order, None])),),
+                "best_scores has another shape",
+            ),
+            WrongAnswer(
+                "positive ones", (picking(lambda s, k: sliced(s, k)[s[sliced(s, k)] > 0]),), "another shape"
+            ),
+            WrongAnswer("by NumPy", (picking(by_numpy),), "Are k rows left, the best first"),
+            WrongAnswer("three of them", (picking(lambda s, k: sliced(s, 3)),), "another shape or type"),
+            WrongAnswer(
+                "boxes only",
+                (picking(sliced, lambda boxes, scores, order: boxes[order]),),
+                "a tuple or list was expected",
+            ),
+            WrongAnswer("a function", (lambda k: lambda boxes, scores: None,), "a Module was expected"),
+        ),
+    ),
+    "suppress": Contract(
+        right=((behind(),), (with_nodes,)),
+        wrong=(
+            WrongAnswer("defaults", (behind((", most, iou, least)", ")")),), "Nothing is left at all"),
+            WrongAnswer(
+                "no limit of the overlap",
+                (behind((", most, iou, least)", ", most, , least)")),),
+                "Which overlap is allowed",
+            ),
+            WrongAnswer(
+                "no limit of the score",
+                (behind((", most, iou, least)", ", most, iou)")),),
+                "Only candidates below",
+            ),
+            WrongAnswer("thresholds exchanged", (behind(swap=True),), "Which threshold is for scores"),
+            WrongAnswer(
+                "a hundred boxes", (behind(("most = {", "most = {10")),), "How many boxes of each class"
+            ),
+            WrongAnswer(
+                "centres taken for corners",
+                (behind(("Unsqueeze (corners, zero)", "Unsqueeze (found, zero)")),),
+                "In which form",
+            ),
+            WrongAnswer(
+                "corners taken for centres",
+                (behind(("NonMaxSuppression (", "NonMaxSuppression <center_point_box = 1> (")),),
+                "In which form",
+            ),
+            WrongAnswer(
+                "boxes as they came",
+                (behind(("Gather <axis = 0> (corners", "Gather <axis = 0> (found")),),
+                "One object, found once",
+            ),
+            WrongAnswer(
+                "Squeeze without axes",
+                (
+                    behind(
+                        ("places = " + COLUMN, "s2 = Slice (chosen, c2, c3, c1) places = Squeeze (s2)"),
+                        (
+                            "int64[1] flat",
+                            "int64[1] c1 = {1}, int64[1] c2 = {2}, int64[1] c3 = {3}, int64[1] flat",
+                        ),
+                    ),
+                ),
+                "Which axes does a Squeeze drop",
+            ),
+            WrongAnswer(
+                "all classes as one",
+                (
+                    behind(
+                        (
+                            "certain = Unsqueeze (by_class, zero)",
+                            "top = ReduceMax <keepdims = 1> (by_class, zero) certain = Unsqueeze (top, zero)",
+                        ),
+                        (
+                            "classes = Gather <axis = 1> (chosen, column_1)",
+                            "cls = ArgMax <axis = 1, keepdims = 0> (sure) places0 = Gather <axis = 1> (chosen, column_2) classes = Gather (cls, places0)",
+                        ),
+                    ),
+                ),
+                "A detector of",
+            ),
+            WrongAnswer(
+                "scores of the first class",
+                (behind(("Add (rows, classes)", "Identity (rows)")),),
+                "A detector of",
+            ),
+            WrongAnswer(
+                "scores not turned",
+                (behind(("by_class = Transpose <perm = [1, 0]> (sure)", "by_class = Identity (sure)")),),
+                "A detector of",
+            ),
+            WrongAnswer(
+                "classes for places",
+                (behind((COLUMN, "Gather <axis = 1> (chosen, column_1)")),),
+                "A detector of",
+            ),
+            WrongAnswer(
+                "the best of all, by TopK",
+                (
+                    behind(
+                        (
+                            "scores = Gather <axis = 0> (all_scores, index)",
+                            "sc = Gather <axis = 0> (all_scores, index) scores, order = TopK (sc, most)",
+                        ),
+                        (
+                            "boxes = Gather <axis = 0> (corners, places)",
+                            "boxes = Gather <axis = 0> (corners, places)",
+                        ),
+                    ),
+                ),
+                "One object, found once",
+            ),
+            WrongAnswer(
+                "one row at least",
+                (behind(("boxes = Gather <axis = 0> (corners, places)", ONE_AT_LEAST)),),
+                "shapes begin with 0",
+            ),
+            WrongAnswer(
+                "int32",
+                (
+                    behind(
+                        ("int64[k] classes)", "int32[k] classes)"),
+                        (
+                            "classes = Gather <axis = 1> (chosen, column_1)",
+                            "cl = Gather <axis = 1> (chosen, column_1) classes = Cast <to = 6> (cl)",
+                        ),
+                        ("Add (rows, classes)", "Add (rows, cl)"),
+                    ),
+                ),
+                "Which element type",
+            ),
+            WrongAnswer(
+                "the detector alone", (lambda detector, *_: detector,), "the outputs of the model are others"
+            ),
+            WrongAnswer("no model", (lambda *_: None,), "a ModelProto was expected"),
+        ),
+    ),
+}
