@@ -1,0 +1,1 @@
+"""The course in another language: catalogues of what there is to translate, and the notebooks made from them."""

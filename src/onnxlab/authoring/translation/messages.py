@@ -1,0 +1,116 @@
+"""The package's words for learners, found in its source without being marked there.
+
+An f-string is a pattern with gaps. What is shown is finished English; `onnxlab.notebook.language` finds the
+pattern that it was made from.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from onnxlab.authoring.translation.templates import GAP, own_words, templates
+
+__all__ = ["messages"]
+
+PLACES = (
+    "labs",
+    "notebook",
+    "model",
+    "runtime",
+    "exporters",
+    "operators",
+    "machine.py",
+    "history.py",
+    "cli/learner.py",
+    "authoring/lab_check.py",
+    "authoring/lab_release.py",
+    "authoring/notebooks.py",
+)
+"""Where a learner's words stand. Grading, the classroom and the authors' tools speak English."""
+
+# The arguments that a learner reads, by what they are given to.
+_CALLS: dict[str, tuple[int | str, ...]] = {
+    "Lab": (1, "title"),
+    "of": (1, "title"),  # Lab.of
+    "Exercise": ("title", "hints"),
+    "Part": (0, "title"),
+    "Wrong": (0, 1, "message", "look_at"),
+    "Difference": (0, 1, 2, "given", "expected", "got"),
+    "Finding": (0, "title", "message", "look_at"),
+    "Case": (0,),
+    "said": (0,),
+    "print": (0,),
+    "table": ("caption",),
+}
+_ERROR = (0, 1, 2, "what", "why", "then")
+_MESSAGE = {"msg", "why", "then", "message", "text", "look", "look_at", "hint", "what", "title", "caption"}
+_SENTENCE = re.compile(r"\S+( \S+){3,}[.?!:]", re.DOTALL)
+_IN_SCRIPT = re.compile(r"""\bsaid\(\s*(["'])(.+?)\1""")
+
+
+def messages(package: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield what a learner may read: the pattern, what it is (title, part, hint, message), and the file.
+
+    Args:
+        package: The folder of the package `onnxlab`.
+    """
+    for place in PLACES:
+        path = package / place
+        for source in [path] if path.is_file() else sorted(path.rglob("*.py")):
+            where = source.relative_to(package).as_posix()
+            for text, kind in _in_module(ast.parse(source.read_text("utf-8"))):
+                if own_words(text) and "<" not in text:
+                    yield text, kind, where
+        for script in sorted(path.rglob("*.js")) if path.is_dir() else ():
+            for found in _IN_SCRIPT.finditer(script.read_text("utf-8")):
+                yield found[2], "message", script.relative_to(package).as_posix()
+
+
+def _in_module(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(tree):  # docstrings, those of attributes too, are for developers
+        if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)):
+            node.body = [one for one in node.body if not _is_docstring(one)] or [ast.Pass()]
+    parts = {id(part) for node in ast.walk(tree) if isinstance(node, (ast.JoinedStr, ast.BinOp)) for part in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(getattr(target, "id", "") in _MESSAGE for target in targets):
+                yield from ((text, "message") for text in templates(node.value))
+        elif isinstance(node, ast.Call):
+            yield from _given(node)
+        elif isinstance(node, (ast.Constant, ast.JoinedStr, ast.BinOp)) and (
+            id(node) not in parts or isinstance(node, ast.JoinedStr)
+        ):
+            yield from ((text, "message") for text in templates(node) if _SENTENCE.fullmatch(text))
+
+
+def _given(call: ast.Call) -> Iterator[tuple[str, str]]:
+    name = getattr(call.func, "id", getattr(call.func, "attr", ""))
+    is_error = name.endswith("Error") or name in _OWN_ERRORS
+    given = {**dict(enumerate(call.args)), **{word.arg: word.value for word in call.keywords}}
+    for key in _ERROR if is_error else _CALLS.get(name, ()):
+        if key in given:
+            kind = "hint" if key == "hints" else {"Part": "part", "Exercise": "title"}.get(name, "message")
+            yield from ((text, kind) for text in templates(given[key]))
+
+
+_OWN_ERRORS = {
+    "ClaimBroken",
+    "ExportFailed",
+    "InputMismatch",
+    "LabNotInSync",
+    "ModelNotReadable",
+    "NotPassed",
+    "NotebookUnreadable",
+    "UnknownExercise",
+    "UnknownRecord",
+    "UnknownValue",
+    "CannotWrite",
+}
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    )
