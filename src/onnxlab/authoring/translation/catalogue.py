@@ -10,8 +10,8 @@ import polib
 
 from onnxlab.authoring.translation.messages import messages
 from onnxlab.authoring.translation.shown import shown_texts
-from onnxlab.authoring.translation.templates import GAP
 from onnxlab.authoring.translation.units import units
+from onnxlab.notebook.language import GAP
 
 __all__ = ["GAPS", "Source", "merged", "message_sources", "notebook_sources", "open_catalogue", "shown_sources"]
 

@@ -29,7 +29,9 @@ def catalogues(root: Path, language: str) -> Iterator[tuple[Path, polib.POFile]]
     labs = [(path.stem, read(path)) for path in sorted((root / "labs").glob("*.ipynb"))]
     sources: dict[str, list[Source]] = {name: list(notebook_sources(one)) for name, one in [*chapters, *labs]}
     sources["shown"] = list(shown_sources(chapters))
-    sources["messages"] = list(message_sources(root / "src" / "onnxlab"))
+    shown = {source.text for source in sources["shown"]}  # one text, one translation
+    package = message_sources(root / "src" / "onnxlab")
+    sources["messages"] = [source for source in package if source.text not in shown]
     for name, texts in sources.items():
         path = root / "translations" / language / f"{name}.po"
         yield path, merged(open_catalogue(path), texts, language)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import polib
 
-from onnxlab.authoring.translation.templates import GAP
 from onnxlab.authoring.translation.units import MARKDOWN
+from onnxlab.notebook.language import GAP
 
 __all__ = ["Glossary", "faults"]
 

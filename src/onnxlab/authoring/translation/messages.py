@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from onnxlab.authoring.translation.templates import GAP, own_words, templates
+from onnxlab.authoring.translation.templates import templates
+from onnxlab.notebook.language import AROUND, letters
 
 __all__ = ["messages"]
 
@@ -39,6 +40,7 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     "Difference": (0, 1, 2, "given", "expected", "got"),
     "Finding": (0, "title", "message", "look_at"),
     "Case": (0,),
+    "Link": (1,),  # a link of the operator atlas
     "said": (0,),
     "print": (0,),
     "table": ("caption",),
@@ -46,6 +48,22 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
 _ERROR = (0, 1, 2, "what", "why", "then")
 _MESSAGE = {"msg", "why", "then", "message", "text", "look", "look_at", "hint", "what", "title", "caption"}
 _SENTENCE = re.compile(r"\S+( \S+){3,}[.?!:]", re.DOTALL)
+# What differs between two models is put together of words at run time; so are the state of an exercise and its legend.
+_COMPOSED = (
+    *(f"{kind} {{name}} {{before}} -> {{after}}" for kind in ("attribute", "input", "output", "opset", "subgraph", "function")),
+    *(f"{kind} {{name}} differs" for kind in ("attribute", "subgraph", "weight")),
+    *(f"{kind} {{name}} differs by up to {{number}}" for kind in ("attribute", "weight")),
+    "operator {before} -> {after}",
+    "weight {name} {before} -> {after}",
+    "renamed: {pairs}",
+    "removed (red)",
+    "added (green)",
+    "changed (orange)",
+    "passed",
+    "tried",
+    "open",
+)
+_WORDS = ("labs", "exporters")  # whose enumerations are words that a learner reads: an outcome, a stage
 _IN_SCRIPT = re.compile(r"""\bsaid\(\s*(["'])(.+?)\1""")
 
 
@@ -55,25 +73,29 @@ def messages(package: Path) -> Iterator[tuple[str, str, str]]:
     Args:
         package: The folder of the package `onnxlab`.
     """
+    yield from ((text, "message", "put together at run time") for text in _COMPOSED)
     for place in PLACES:
         path = package / place
         for source in [path] if path.is_file() else sorted(path.rglob("*.py")):
             where = source.relative_to(package).as_posix()
-            for text, kind in _in_module(ast.parse(source.read_text("utf-8"))):
-                if own_words(text) and "<" not in text:
-                    yield text, kind, where
+            for text, kind in _in_module(ast.parse(source.read_text("utf-8")), words=place in _WORDS):
+                if letters(text) and "<" not in text:
+                    yield text.strip(AROUND), kind, where
         for script in sorted(path.rglob("*.js")) if path.is_dir() else ():
             for found in _IN_SCRIPT.finditer(script.read_text("utf-8")):
-                yield found[2], "message", script.relative_to(package).as_posix()
+                yield found[2].strip(AROUND), "message", script.relative_to(package).as_posix()
 
 
-def _in_module(tree: ast.Module) -> Iterator[tuple[str, str]]:
+def _in_module(tree: ast.Module, *, words: bool) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):  # docstrings, those of attributes too, are for developers
         if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)):
             node.body = [one for one in node.body if not _is_docstring(one)] or [ast.Pass()]
     parts = {id(part) for node in ast.walk(tree) if isinstance(node, (ast.JoinedStr, ast.BinOp)) for part in ast.walk(node)}
     for node in ast.walk(tree):
-        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+        if words and isinstance(node, ast.ClassDef) and "StrEnum" in map(ast.unparse, node.bases):
+            values = (one.value for one in node.body if isinstance(one, ast.Assign))
+            yield from ((text, "message") for value in values for text in templates(value))
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if any(getattr(target, "id", "") in _MESSAGE for target in targets):
                 yield from ((text, "message") for text in templates(node.value))

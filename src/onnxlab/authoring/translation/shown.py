@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from onnxlab.authoring.translation.templates import own_words, regular, template, templates
+from onnxlab.authoring.translation.templates import template, templates
+from onnxlab.notebook.language import letters, regular
 
 __all__ = ["shown_texts"]
 
@@ -56,17 +57,17 @@ def _strings(notebook: dict[str, Any]) -> tuple[set[str], list[tuple[re.Pattern[
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 literals.add(node.value)
-            elif isinstance(node, ast.JoinedStr) and (text := template(node)) and own_words(text):
+            elif isinstance(node, ast.JoinedStr) and (text := template(node)) and letters(text):
                 patterns[text] = regular(text)
             elif isinstance(node, ast.keyword) and node.arg and isinstance(node.value, ast.Constant):
                 literals.add(node.arg)  # dict(input="x"): a heading
-    ranked = sorted(patterns.items(), key=lambda pair: -own_words(pair[0]))
+    ranked = sorted(patterns.items(), key=lambda pair: -letters(pair[0]))
     return literals, [(pattern, text) for text, pattern in ranked]
 
 
 def _known(text: str, literals: set[str], patterns: list[tuple[re.Pattern[str], str]]) -> Iterator[str]:
     if text in literals:
-        if own_words(text) and not _CODE.search(re.sub(r"`[^`]*`", "", text)) and not _NAME.fullmatch(text):
+        if letters(text) and not _CODE.search(re.sub(r"`[^`]*`", "", text)) and not _NAME.fullmatch(text):
             yield text
         return
     for pattern, found in patterns:

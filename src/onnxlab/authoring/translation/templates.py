@@ -5,12 +5,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-__all__ = ["GAP", "own_words", "regular", "template", "templates"]
+from onnxlab.notebook.language import GAP
 
-GAP = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")
-"""A gap in a pattern. A text without gaps is written as it is; in one with gaps, other braces are doubled."""
-
-_WORD = re.compile(r"[A-Za-z][a-z]{2,}")
+__all__ = ["template", "templates"]
 
 
 def template(node: ast.expr) -> str | None:
@@ -40,19 +37,6 @@ def template(node: ast.expr) -> str | None:
     return found if found is None or GAP.search(found) else found.replace("{{", "{").replace("}}", "}")
 
 
-def regular(pattern: str) -> re.Pattern[str]:
-    """Return the regular expression that a text made from a pattern matches; a group for each gap.
-
-    >>> regular("{n} node{s}").fullmatch("1 node").groups()
-    ('1', '')
-    """
-    parts = GAP.split(pattern)
-    for i in range(0, len(parts), 2):
-        parts[i] = re.escape(parts[i].replace("{{", "{").replace("}}", "}"))
-    parts[1::2] = ["(.*?)"] * (len(parts) // 2)
-    return re.compile("".join(parts), re.DOTALL)
-
-
 def templates(node: ast.expr) -> Iterator[str]:
     """Yield the patterns of an expression: both arms of `a if b else c`, each element of a list."""
     found = template(node)
@@ -64,12 +48,3 @@ def templates(node: ast.expr) -> Iterator[str]:
         yield from (text for value in node.values for text in templates(value))
     elif isinstance(node, (ast.Tuple, ast.List)):
         yield from (text for element in node.elts for text in templates(element))
-
-
-def own_words(pattern: str) -> int:
-    """Return how many letters of words a pattern has outside its gaps and its code.
-
-    >>> own_words("{what} is `not` there: {why}"), own_words("{kind} {name}")
-    (5, 0)
-    """
-    return sum(map(len, _WORD.findall(re.sub(r"`[^`]*`|\{\w+\}", " ", pattern))))

@@ -1,0 +1,142 @@
+"""The language in which the course speaks to a learner.
+
+Everything below the notebook speaks English. Where a text is shown, the finished English is looked up here: as it
+stands, or as one made from a pattern such as "{name} is missing.", whose gaps are looked up in turn. What is not
+found is shown in English.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from onnxlab.errors import OnnxLabError
+
+__all__ = ["AROUND", "GAP", "LANGUAGES", "Speech", "letters", "regular", "said", "script_words", "speak", "surroundings"]
+
+LANGUAGES = ("en", "zh")
+"""English, and the languages the course is translated to."""
+
+GAP = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")
+"""A gap in a pattern. A text without gaps is written as it is; in one with gaps, other braces are doubled."""
+
+AROUND = " \n\u2713\u2717~"
+"""Marks and white space that may stand around a text when it is looked up."""
+
+_FOLDER = Path(__file__).parents[1] / "assets" / "languages"
+_WORD = re.compile(r"[A-Za-z][a-z]+")
+_FEW = 12  # letters: a pattern with fewer words of its own could be taken for half of the texts there are
+_DEEPEST = 3
+
+
+def speak(language: str) -> None:
+    """Choose the language of what ONNX Lab shows from here on, in this notebook.
+
+    Args:
+        language: "en" or "zh".
+
+    Raises:
+        OnnxLabError: The course does not speak it.
+    """
+    global _speech
+    _speech = _known(language)
+
+
+def said(text: str) -> str:
+    """Return what is shown for an English text: its translation, where there is one.
+
+    >>> said("Answer: 1")
+    'Answer: 1'
+    """
+    return _speech(text)
+
+
+def script_words() -> dict[str, str]:
+    """Return the translations of the words in the widgets' scripts."""
+    return dict(_speech.scripts)
+
+
+def surroundings() -> str:
+    """Return the language that `course.py --language` asked for; English where it did not."""
+    given = os.environ.get("ONNXLAB_LANGUAGE", "en")
+    return given if given in LANGUAGES else "en"
+
+
+class Speech:
+    """Translations of texts and patterns.
+
+    Args:
+        texts: English texts, as they stand.
+        patterns: English patterns with gaps.
+        scripts: Texts and patterns of the widgets' scripts.
+    """
+
+    def __init__(
+        self, texts: Mapping[str, str], patterns: Mapping[str, str], scripts: Mapping[str, str] | None = None
+    ) -> None:
+        self.texts, self.scripts = texts, dict(scripts or {})
+        # The one that says most itself comes first: "error: no rule" is found before "error: {reason}".
+        ranked = sorted(patterns, key=lambda pattern: -letters(pattern))
+        self._patterns = [(regular(one), GAP.findall(one), patterns[one]) for one in ranked]
+        self._told: dict[str, str] = {}
+
+    def __call__(self, text: str) -> str:
+        """Return the translation of a text; the text where there is none."""
+        if text not in self._told:
+            self._told[text] = self._find(text, _DEEPEST)
+        return self._told[text]
+
+    def _find(self, text: str, depth: int) -> str:
+        bare = text.strip(AROUND)
+        before, _, after = text.partition(bare) if bare else (text, "", "")
+        if bare in self.texts:
+            return before + self.texts[bare] + after
+        for pattern, gaps, translation in self._patterns if depth else ():
+            if match := pattern.fullmatch(bare):
+                found = (self._find(gap, depth - 1) for gap in match.groups())
+                return before + translation.format(**dict(zip(gaps, found, strict=True))) + after
+        for between in ("\n", "; "):
+            if between in bare:
+                return between.join(self._find(part, depth) for part in text.split(between))
+        head, colon, rest = text.partition(": ")
+        found = self._find(rest, depth) if colon else rest
+        return text if found == rest else self._find(head, depth) + colon + found
+
+
+def letters(pattern: str) -> int:
+    """Return how many letters of words a pattern has outside its gaps and its code.
+
+    >>> letters("{what} is `not` there: {why}"), letters("{kind} {name}")
+    (7, 0)
+    """
+    return sum(map(len, _WORD.findall(re.sub(r"`[^`]*`|\{\w+\}", " ", pattern))))
+
+
+def regular(pattern: str) -> re.Pattern[str]:
+    """Return the regular expression that a text made from a pattern matches; a group for each gap.
+
+    >>> regular("{n} node{s}").fullmatch("1 node").groups()
+    ('1', '')
+    """
+    parts = GAP.split(pattern)
+    # "{n} nodes" is no sentence that happens to end with "nodes".
+    gap = r"(.*?)" if letters(pattern) >= _FEW or letters(parts[0]) else r"(\S*?)"
+    for i in range(0, len(parts), 2):
+        parts[i] = re.escape(parts[i].replace("{{", "{").replace("}}", "}"))
+    parts[1::2] = [gap] * (len(parts) // 2)
+    return re.compile("".join(parts), re.DOTALL)
+
+
+@cache
+def _known(language: str) -> Speech:
+    if language == "en":
+        return Speech({}, {})
+    if language not in LANGUAGES:
+        msg = f"ONNX Lab does not speak {language!r}."
+        raise OnnxLabError(msg, "", f"Its languages are {', '.join(LANGUAGES)}.")
+    return Speech(**json.loads((_FOLDER / f"{language}.json").read_text("utf-8")))
+
+
+_speech = _known("en")
