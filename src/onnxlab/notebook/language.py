@@ -8,16 +8,17 @@ found is shown in English.
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
 
-__all__ = ["AROUND", "GAP", "LANGUAGES", "Speech", "letters", "regular", "said", "script_words", "speak", "surroundings"]
+__all__ = ["AROUND", "GAP", "LANGUAGES", "Speech", "letters", "regular", "said", "script_words", "speak", "speaking", "surroundings"]
 
-LANGUAGES = ("en", "zh")
-"""English, and the languages the course is translated to."""
+LANGUAGES = {"en": "English", "zh": "\u4e2d\u6587"}
+"""English, and the languages the course is translated to, with what each calls itself."""
 
 GAP = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")
 """A gap in a pattern. A text without gaps is written as it is; in one with gaps, other braces are doubled."""
@@ -42,6 +43,17 @@ def speak(language: str) -> None:
     """
     global _speech
     _speech = _known(language)
+
+
+@contextmanager
+def speaking(speech: "Speech") -> Iterator[None]:
+    """Let `said` use these translations for as long as a block runs."""
+    global _speech
+    before, _speech = _speech, speech
+    try:
+        yield
+    finally:
+        _speech = before
 
 
 def said(text: str) -> str:
@@ -89,17 +101,22 @@ class Speech:
         return self._told[text]
 
     def _find(self, text: str, depth: int) -> str:
+        if "\n" in text:
+            return "\n".join(self._find(line, depth) for line in text.split("\n"))
         bare = text.strip(AROUND)
         before, _, after = text.partition(bare) if bare else (text, "", "")
         if bare in self.texts:
             return before + self.texts[bare] + after
         for pattern, gaps, translation in self._patterns if depth else ():
             if match := pattern.fullmatch(bare):
-                found = (self._find(gap, depth - 1) for gap in match.groups())
-                return before + translation.format(**dict(zip(gaps, found, strict=True))) + after
-        for between in ("\n", "; "):
-            if between in bare:
-                return between.join(self._find(part, depth) for part in text.split(between))
+                # A gap called "name" holds a name from a model, which may look like a word.
+                filled = {
+                    gap: text if gap == "name" else self._find(text, depth - 1)
+                    for gap, text in zip(gaps, match.groups(), strict=True)
+                }
+                return before + translation.format(**filled) + after
+        if "; " in bare:
+            return "; ".join(self._find(part, depth) for part in text.split("; "))
         head, colon, rest = text.partition(": ")
         found = self._find(rest, depth) if colon else rest
         return text if found == rest else self._find(head, depth) + colon + found

@@ -13,6 +13,8 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
+from onnxlab.notebook.language import LANGUAGES
+
 __all__ = ["MARKDOWN", "Kind", "Unit", "has_words", "units"]
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -97,7 +99,8 @@ def _in_markdown(source: str) -> Iterator[Unit]:
             reached = begin
             for line in lines:
                 reached = source.index(line, reached) + len(line)
-            if has_words("".join(child.content for child in token.children or () if child.type == "text")):
+            visible = "".join(child.content for child in token.children or () if child.type == "text")
+            if has_words(visible) and visible not in LANGUAGES.values():  # the link to the other edition
                 yield Unit(begin, reached, " ".join(lines), Kind.TEXT)
 
 
