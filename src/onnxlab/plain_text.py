@@ -48,7 +48,9 @@ def aligned(rows: Sequence[Sequence[str]], heading: int = 0) -> list[str]:
     """
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
     lines = [
-        "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
+        "  ".join(
+            cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
         for row in rows
     ]
     if heading:

@@ -39,8 +39,9 @@ def add_author(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     sync.add_argument("--check", action="store_true", help="change nothing; fail if something would change")
     sync.set_defaults(command=_sync)
 
-
-    translate = commands.add_parser("translate", help="make the course in another language from translations/")
+    translate = commands.add_parser(
+        "translate", help="make the course in another language from translations/"
+    )
     translate.add_argument(
         "--check", action="store_true", help="change nothing; say what is missing, fuzzy, obsolete or stale"
     )

@@ -1,8 +1,8 @@
 """The language in which the course speaks to a learner.
 
-Everything below the notebook speaks English. Where a text is shown, the finished English is looked up here: as it
-stands, or as one made from a pattern such as "{name} is missing.", whose gaps are looked up in turn. What is not
-found is shown in English.
+Everything below the notebook speaks English. Where a text is shown, the finished English is looked up here:
+as it stands, or as one made from a pattern such as "{name} is missing.", whose gaps are looked up in turn.
+What is not found is shown in English.
 """
 
 import json
@@ -15,7 +15,19 @@ from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
 
-__all__ = ["AROUND", "GAP", "LANGUAGES", "Speech", "letters", "regular", "said", "script_words", "speak", "speaking", "surroundings"]
+__all__ = [
+    "AROUND",
+    "GAP",
+    "LANGUAGES",
+    "Speech",
+    "letters",
+    "regular",
+    "said",
+    "script_words",
+    "speak",
+    "speaking",
+    "surroundings",
+]
 
 LANGUAGES = {"en": "English", "zh": "\u4e2d\u6587"}
 """English, and the languages the course is translated to, with what each calls itself."""
@@ -111,8 +123,8 @@ class Speech:
             if match := pattern.fullmatch(bare):
                 # A gap called "name" holds a name from a model, which may look like a word.
                 filled = {
-                    gap: text if gap == "name" else self._find(text, depth - 1)
-                    for gap, text in zip(gaps, match.groups(), strict=True)
+                    gap: value if gap == "name" else self._find(value, depth - 1)
+                    for gap, value in zip(gaps, match.groups(), strict=True)
                 }
                 return before + translation.format(**filled) + after
         if "; " in bare:

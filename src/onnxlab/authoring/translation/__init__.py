@@ -1,1 +1,1 @@
-"""The course in another language: catalogues of what there is to translate, and the notebooks made from them."""
+"""The course in another language: catalogues of its texts, and the notebooks that are made from them."""

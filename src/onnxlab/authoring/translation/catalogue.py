@@ -1,4 +1,4 @@
-"""Catalogues: a .po file for each notebook, one for the words in tables and options, one for the package's."""
+"""Catalogues: a .po file for each notebook, one for words in tables and options, one for the package's."""
 
 import difflib
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,15 @@ from onnxlab.authoring.translation.shown import shown_texts
 from onnxlab.authoring.translation.units import units
 from onnxlab.notebook.language import GAP
 
-__all__ = ["GAPS", "Source", "merged", "message_sources", "notebook_sources", "open_catalogue", "shown_sources"]
+__all__ = [
+    "GAPS",
+    "Source",
+    "merged",
+    "message_sources",
+    "notebook_sources",
+    "open_catalogue",
+    "shown_sources",
+]
 
 GAPS = "python-brace-format"
 """The flag of an entry whose text has gaps."""
@@ -66,8 +74,8 @@ def open_catalogue(path: Path) -> polib.POFile:
 def merged(old: polib.POFile, sources: Iterable[Source], language: str) -> polib.POFile:
     """Return a catalogue of the sources with the translations of an older one.
 
-    Texts are matched, not places: a text that moved keeps its translation. A changed one keeps it, too, and is
-    marked fuzzy; the translation of one that is gone becomes obsolete.
+    Texts are matched, not places: a text that moved keeps its translation. A changed one keeps it, too, and
+    is marked fuzzy; the translation of one that is gone becomes obsolete.
     """
     new = polib.POFile(wrapwidth=0)
     new.metadata = {
@@ -103,5 +111,7 @@ def merged(old: polib.POFile, sources: Iterable[Source], language: str) -> polib
             entry.msgstr, entry.previous_msgid = known.msgstr, known.msgid
             entry.flags = [*entry.flags, "fuzzy"]
     for known in gone.values():
-        new.append(polib.POEntry(msgid=known.msgid, msgstr=known.msgstr, comment=known.comment, obsolete=True))
+        new.append(
+            polib.POEntry(msgid=known.msgid, msgstr=known.msgstr, comment=known.comment, obsolete=True)
+        )
     return new

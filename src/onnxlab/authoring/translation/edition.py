@@ -1,7 +1,6 @@
 """The whole of the course in another language: every catalogue, and every file that is made from them."""
 
 import json
-import os.path
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -38,7 +37,9 @@ class Edition:
     def __init__(self, root: Path, language: str) -> None:
         self._root, self._language = root, language
         self._folder = root / "translations" / language
-        places = [path for folder in ("notebooks", "labs") for path in sorted((root / folder).glob("*.ipynb"))]
+        places = [
+            path for folder in ("notebooks", "labs") for path in sorted((root / folder).glob("*.ipynb"))
+        ]
         self._pages = {PurePosixPath(path.parent.name, path.name): read(path) for path in places}
         self._messages = list(message_sources(root / _PACKAGE))
         self.catalogues = {name: self._merged(name, texts) for name, texts in self._sources().items()}
@@ -54,9 +55,11 @@ class Edition:
             path = self._folder / f"{name}.po"
             if self._wrote(path, str(catalogue)):
                 changed.append(path)
-        if self._wrote(self._words_path(), self._words()):
-            changed.append(self._words_path())
-        for path, notebook in self._notebooks():
+        made = dict(self._notebooks())
+        for path, text in self._assets(made):
+            if self._wrote(path, text):
+                changed.append(path)
+        for path, notebook in made.items():
             path.parent.mkdir(exist_ok=True)
             if not (path.exists() and _worked_in(path)) and write(notebook, path):
                 changed.append(path)
@@ -85,9 +88,10 @@ class Edition:
         known = {entry.msgid for name in self.catalogues for entry in self._stored(name)}
         if any(entry.msgid not in known for one in self.catalogues.values() for entry in one):
             yield self._folder
-        if not self._words_path().exists() or self._words_path().read_text("utf-8") != self._words():
-            yield self._words_path()
         expected = dict(self._notebooks())
+        for path, text in self._assets(expected):
+            if not path.exists() or path.read_text("utf-8") != text:
+                yield path
         for path, notebook in expected.items():
             if not path.exists() or read(path) != notebook:
                 yield path
@@ -110,12 +114,11 @@ class Edition:
         return merged(self._stored(name), texts, self._language)
 
     def _notebooks(self) -> Iterator[tuple[Path, Notebook]]:
-        package = json.loads(self._words())
+        package = self._words()
 
         def exists(path: str) -> bool:
-            folder, name = os.path.split(path)
-            english = PurePosixPath(os.path.dirname(folder), name)
-            return english in self._pages or (self._root / path).is_file()
+            wanted = PurePosixPath(path)
+            return wanted.parent.parent / wanted.name in self._pages or (self._root / path).is_file()
 
         for path, page in self._pages.items():
             words = _translations(self.catalogues[path.stem])
@@ -124,20 +127,29 @@ class Edition:
                 made = generated(page, path, words, self._language, exists)
             yield self._root / path.parent / self._language / path.name, nbformat.from_dict(made)
 
-    def _words_path(self) -> Path:
-        return self._root / _PACKAGE / "assets" / "languages" / f"{self._language}.json"
+    def _assets(self, made: Mapping[Path, Notebook]) -> Iterator[tuple[Path, str]]:
+        """What the package has to know: its words, and for `onnxlab reset` the cells of the labs."""
+        labs: dict[str, dict[str, str]] = {}
+        for path, notebook in made.items():
+            english = self._pages.get(PurePosixPath("labs", path.name), {"cells": []})
+            pairs = zip(notebook["cells"], english["cells"], strict=False)
+            cells = {one["id"]: one["source"] for one, other in pairs if one["source"] != other["source"]}
+            if cells:
+                labs[path.stem] = cells
+        folder = self._root / _PACKAGE / "assets" / "languages"
+        yield folder / f"{self._language}.json", _json(self._words())
+        yield folder / f"{self._language}_labs.json", _json(labs)
 
-    def _words(self) -> str:
+    def _words(self) -> dict[str, dict[str, str]]:
         """What `onnxlab.notebook.language` reads."""
         found = _translations(self.catalogues["messages"]) | _translations(self.catalogues["shown"])
         gaps = {text for text in found if GAP.search(text)}
         scripts = {source.text for source in self._messages if source.place.endswith(".js")}
-        words = {
+        return {
             "texts": {text: found[text] for text in found if text not in gaps},
             "patterns": {text: found[text] for text in found if text in gaps},
             "scripts": {text: found[text] for text in found if text in scripts},
         }
-        return json.dumps(words, ensure_ascii=False, indent=0, sort_keys=True) + "\n"
 
     def _wrote(self, path: Path, text: str) -> bool:
         if path.exists() and path.read_text("utf-8") == text:
@@ -150,6 +162,10 @@ class Edition:
 def _translations(catalogue: polib.POFile) -> Mapping[str, str]:
     """The translations that may be used: not those that are fuzzy."""
     return {entry.msgid: entry.msgstr for entry in catalogue.translated_entries()}
+
+
+def _json(words: object) -> str:
+    return json.dumps(words, ensure_ascii=False, indent=0, sort_keys=True) + "\n"
 
 
 def _states(entry: polib.POEntry) -> list[str]:

@@ -7,12 +7,10 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
-from typing import Any
 
 from onnxlab.authoring.notebooks import Notebook
 from onnxlab.authoring.translation.outputs import retell
 from onnxlab.authoring.translation.units import Kind, Unit, units
-
 from onnxlab.notebook.language import LANGUAGES
 
 __all__ = ["generated", "other_language"]
@@ -32,7 +30,11 @@ def other_language(path: PurePosixPath, language: str) -> str:
 
 
 def generated(
-    notebook: Notebook, path: PurePosixPath, words: Mapping[str, str], language: str, exists: Callable[[str], bool]
+    notebook: Notebook,
+    path: PurePosixPath,
+    words: Mapping[str, str],
+    language: str,
+    exists: Callable[[str], bool],
 ) -> Notebook:
     """Return a notebook in another language; what has no translation stays English.
 

@@ -66,7 +66,9 @@ def _faults(english: str, translation: str, kind: str, glossary: Glossary) -> It
         if len(english.split("\n")) != len(translation.split("\n")):
             yield "another number of lines"
         return
-    if ("\n" in translation) > ("\n" in english) or translation != translation.strip(" ") and english == english.strip(" "):
+    if ("\n" in translation) > ("\n" in english) or (
+        translation != translation.strip(" ") and english == english.strip(" ")
+    ):
         yield "a line break, or white space around it"
     before, after = _parts(english, kind), _parts(translation, kind)
     for what in before:
@@ -90,7 +92,9 @@ def _faults(english: str, translation: str, kind: str, glossary: Glossary) -> It
 
 def _parts(text: str, kind: str) -> dict[str, Counter[str]]:
     """What has to be in both, by its kind."""
-    found: dict[str, Counter[str]] = {what: Counter() for what in ("code", "links", "emphasis", "gaps", "numbers")}
+    found: dict[str, Counter[str]] = {
+        what: Counter() for what in ("code", "links", "emphasis", "gaps", "numbers")
+    }
     if kind in _MARKDOWN:
         for token in MARKDOWN.parseInline(text)[0].children or ():
             if token.type == "code_inline":

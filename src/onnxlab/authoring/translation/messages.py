@@ -48,9 +48,12 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
 _ERROR = (0, 1, 2, "what", "why", "then")
 _MESSAGE = {"msg", "why", "then", "message", "text", "look", "look_at", "hint", "what", "title", "caption"}
 _SENTENCE = re.compile(r"\S+( \S+){3,}[.?!:]", re.DOTALL)
-# What differs between two models is put together of words at run time; so are the state of an exercise and its legend.
+# Put together of words at run time: what differs between two models, and the state of an exercise.
 _COMPOSED = (
-    *(f"{kind} {{name}} {{before}} -> {{after}}" for kind in ("attribute", "input", "output", "opset", "subgraph", "function")),
+    *(
+        f"{kind} {{name}} {{before}} -> {{after}}"
+        for kind in ("attribute", "input", "output", "opset", "subgraph", "function")
+    ),
     *(f"{kind} {{name}} differs" for kind in ("attribute", "subgraph", "weight")),
     *(f"{kind} {{name}} differs by up to {{number}}" for kind in ("attribute", "weight")),
     "operator {before} -> {after}",
@@ -90,7 +93,12 @@ def _in_module(tree: ast.Module, *, words: bool) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):  # docstrings, those of attributes too, are for developers
         if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)):
             node.body = [one for one in node.body if not _is_docstring(one)] or [ast.Pass()]
-    parts = {id(part) for node in ast.walk(tree) if isinstance(node, (ast.JoinedStr, ast.BinOp)) for part in ast.walk(node)}
+    parts = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.JoinedStr, ast.BinOp))
+        for part in ast.walk(node)
+    }
     for node in ast.walk(tree):
         if words and isinstance(node, ast.ClassDef) and "StrEnum" in map(ast.unparse, node.bases):
             values = (one.value for one in node.body if isinstance(one, ast.Assign))
@@ -134,5 +142,7 @@ _OWN_ERRORS = {
 
 def _is_docstring(node: ast.stmt) -> bool:
     return (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
     )

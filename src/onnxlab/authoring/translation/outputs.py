@@ -14,7 +14,9 @@ from onnxlab.plain_text import aligned
 __all__ = ["retell"]
 
 _OURS = re.compile(r'class="onnxlab-(?!message)')
-_TEXT = re.compile(r"(<(p|li|th|td|em|caption|figcaption|pre)\b[^>]*>)((?:(?!</?(?!/?code>)\w).)*)(</\2>)", re.DOTALL)
+_TEXT = re.compile(
+    r"(<(p|li|th|td|em|caption|figcaption|pre)\b[^>]*>)((?:(?!</?(?!/?code>)\w).)*)(</\2>)", re.DOTALL
+)
 _ATTRIBUTE = re.compile(r'(<(?:img|div class="onnxlab-still")[^>]* ?(?:alt|title)=")([^"]*)(")')
 _TABLE = re.compile(r'<table class="onnxlab-table">(.*?)</table>', re.DOTALL)
 _GRID = re.compile(r"<table><thead>(.*?)</table>", re.DOTALL)
@@ -56,7 +58,11 @@ def _retold(found: re.Match[str]) -> str:
         return start + html.escape(_words(html.unescape(inner))) + end
     text = html.unescape(re.sub(r"</?code>", "`", inner))
     shown = html.escape(said(text), quote=tag != "em")
-    return start + re.sub(r"`([^`]+)`", r"<code>\1</code>", shown) + end if "<code>" in inner else start + shown + end
+    return (
+        start + re.sub(r"`([^`]+)`", r"<code>\1</code>", shown) + end
+        if "<code>" in inner
+        else start + shown + end
+    )
 
 
 def _named(found: re.Match[str]) -> str:
@@ -81,7 +87,9 @@ def _graph(summary: str) -> str:
 def _words(text: str) -> str:
     """A small graph in words: its inputs, nodes and outputs."""
     rows = [re.split(r"(?<=\S)  +", line, maxsplit=1) for line in text.split("\n")]
-    return "\n".join(aligned([[said(row[0]) if row[0] in ("input", "output") else row[0], *row[1:]] for row in rows]))
+    return "\n".join(
+        aligned([[said(row[0]) if row[0] in ("input", "output") else row[0], *row[1:]] for row in rows])
+    )
 
 
 def _table(inner: str) -> str:
@@ -99,5 +107,3 @@ def _grid(text: str, inner: str) -> str:
 
 def _plain(markup: str) -> str:
     return html.unescape(re.sub(r"</?code>", "`", markup))
-
-

@@ -76,4 +76,3 @@ def _known(text: str, literals: set[str], patterns: list[tuple[re.Pattern[str], 
             for gap in match.groups():
                 yield from _known(gap, literals, patterns)
             return
-

@@ -57,11 +57,11 @@ class Unit:
 
 
 def units(cell: dict[str, Any]) -> list[Unit]:
-    """Return the units of a notebook's cell, in the order of its source.
+    r"""Return the units of a notebook's cell, in the order of its source.
 
-    >>> [unit.text for unit in units({"cell_type": "markdown", "source": "# A title\\n\\nTwo\\nlines. `x`"})]
+    >>> [unit.text for unit in units({"cell_type": "markdown", "source": "# A title\n\nTwo\nlines. `x`"})]
     ['A title', 'Two lines. `x`']
-    >>> [unit.text for unit in units({"cell_type": "code", "source": "x = 1  # the first\\ny = 2"})]
+    >>> [unit.text for unit in units({"cell_type": "code", "source": "x = 1  # the first\ny = 2"})]
     ['the first']
     """
     source = cell["source"]
@@ -126,9 +126,7 @@ def _in_code(source: str) -> Iterator[Unit]:
     yield from _comments(source)
 
 
-def _constant(
-    node: ast.expr, kind: Kind, place: Callable[[ast.expr], tuple[int, int]]
-) -> Iterator[Unit]:
+def _constant(node: ast.expr, kind: Kind, place: Callable[[ast.expr], tuple[int, int]]) -> Iterator[Unit]:
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and has_words(node.value):
         yield Unit(*place(node), node.value, kind)
 

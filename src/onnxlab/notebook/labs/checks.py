@@ -12,8 +12,8 @@ from onnxlab.labs.kit import checking, progress
 from onnxlab.labs.kit.exercise import Exercise, exercise
 from onnxlab.labs.kit.outcome import Outcome
 from onnxlab.notebook.graph.view import graph
-from onnxlab.notebook.language import said
 from onnxlab.notebook.labs.report import message_box, report_html, report_text
+from onnxlab.notebook.language import said
 from onnxlab.notebook.outputs import display_html
 
 __all__ = ["case", "check", "hint", "require"]

@@ -45,7 +45,9 @@ def report_html(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
         parts.append(f"<p>{html.escape(where)}</p>")
         parts.append(f"<pre>{html.escape(outcome.where.partition(':')[2].strip())}</pre>")
     if outcome.findings:
-        items = "".join(f"<li>{_MARKS[one.holds]} {_markup(said(one.title))}</li>" for one in outcome.findings)
+        items = "".join(
+            f"<li>{_MARKS[one.holds]} {_markup(said(one.title))}</li>" for one in outcome.findings
+        )
         parts.append(f"<ul>{items}</ul>")
     if (failed := outcome.first_failure) is not None:
         parts += _failed_html(failed)

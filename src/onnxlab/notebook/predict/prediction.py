@@ -196,7 +196,11 @@ class PredictionGrid(SavedAndLive):
         right = self._labels[actual]
         if told is None:
             return right
-        return f"\u2713 {right}" if told == actual else "\u2717 " + said(f"{right} (you said {self._labels[told]})")
+        return (
+            f"\u2713 {right}"
+            if told == actual
+            else "\u2717 " + said(f"{right} (you said {self._labels[told]})")
+        )
 
     def _keys(self) -> list[Key]:
         return [(row, column) for row in self.rows for column in self.columns]
