@@ -4,13 +4,13 @@ import sys
 from collections.abc import Sequence
 
 from starter import checks, jupyter, packages
-from starter.console import Stop, step
+from starter.console import Stop, show_line, step
 from starter.environment import Environment, course_environment, locale_language
 
 __all__ = ["chosen_language", "prepare", "run"]
 
 LANGUAGES = ("en", "zh")
-OFFER = "\u672c\u8bfe\u7a0b\u6709\u4e2d\u6587\u7248\uff1apython3 course.py --language zh"  # "There is a Chinese edition"
+OFFER = "A Chinese edition, \u4e2d\u6587\u7248: python3 course.py --language zh"
 
 HELP = """\
 usage: python3 course.py [start] [--language zh] [JupyterLab options]
@@ -83,7 +83,7 @@ def chosen_language(options: Sequence[str]) -> tuple[str, list[str]]:
             break
     else:
         if locale_language() == "zh":
-            print(OFFER, flush=True)
+            show_line(OFFER)
         return "en", rest
     if language not in LANGUAGES:
         what = (

@@ -26,6 +26,7 @@ __all__ = [
     "script_words",
     "speak",
     "speaking",
+    "speech",
     "surroundings",
 ]
 
@@ -54,14 +55,14 @@ def speak(language: str) -> None:
         OnnxLabError: The course does not speak it.
     """
     global _speech
-    _speech = _known(language)
+    _speech = speech(language)
 
 
 @contextmanager
-def speaking(speech: "Speech") -> Iterator[None]:
+def speaking(words: "Speech") -> Iterator[None]:
     """Let `said` use these translations for as long as a block runs."""
     global _speech
-    before, _speech = _speech, speech
+    before, _speech = _speech, words
     try:
         yield
     finally:
@@ -100,7 +101,7 @@ class Speech:
     def __init__(
         self, texts: Mapping[str, str], patterns: Mapping[str, str], scripts: Mapping[str, str] | None = None
     ) -> None:
-        self.texts, self.scripts = texts, dict(scripts or {})
+        self.texts, self.patterns, self.scripts = texts, patterns, dict(scripts or {})
         # The one that says most itself comes first: "error: no rule" is found before "error: {reason}".
         ranked = sorted(patterns, key=lambda pattern: -letters(pattern))
         self._patterns = [(regular(one), GAP.findall(one), patterns[one]) for one in ranked]
@@ -159,7 +160,12 @@ def regular(pattern: str) -> re.Pattern[str]:
 
 
 @cache
-def _known(language: str) -> Speech:
+def speech(language: str) -> Speech:
+    """Return the translations of a language; none for English.
+
+    Raises:
+        OnnxLabError: The course does not speak it.
+    """
     if language == "en":
         return Speech({}, {})
     if language not in LANGUAGES:
@@ -168,4 +174,4 @@ def _known(language: str) -> Speech:
     return Speech(**json.loads((_FOLDER / f"{language}.json").read_text("utf-8")))
 
 
-_speech = _known("en")
+_speech = speech("en")
