@@ -20,6 +20,7 @@ __all__ = [
     "GAP",
     "LANGUAGES",
     "Speech",
+    "is_pattern",
     "letters",
     "regular",
     "said",
@@ -38,6 +39,8 @@ GAP = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")
 
 AROUND = " \n\u2713\u2717~"
 """Marks and white space that may stand around a text when it is looked up."""
+
+_PATTERN = re.compile(rf"{GAP.pattern}|\{{\{{\w+\}}\}}")
 
 _FOLDER = Path(__file__).parents[1] / "assets" / "languages"
 _WORD = re.compile(r"[A-Za-z][a-z]+")
@@ -133,6 +136,15 @@ class Speech:
         head, colon, rest = text.partition(": ")
         found = self._find(rest, depth) if colon else rest
         return text if found == rest else self._find(head, depth) + colon + found
+
+
+def is_pattern(text: str) -> bool:
+    """Tell whether a text of a catalogue is a pattern: it has gaps, or braces that only look like one.
+
+    >>> is_pattern("{n} nodes"), is_pattern("f'{{n}}'"), is_pattern("{1, 2}")
+    (True, True, False)
+    """
+    return bool(_PATTERN.search(text))
 
 
 def letters(pattern: str) -> int:

@@ -11,7 +11,7 @@ import polib
 from onnxlab.authoring.translation.messages import messages
 from onnxlab.authoring.translation.shown import shown_texts
 from onnxlab.authoring.translation.units import units
-from onnxlab.notebook.language import GAP
+from onnxlab.notebook.language import is_pattern
 
 __all__ = [
     "GAPS",
@@ -57,13 +57,13 @@ def shown_sources(notebooks: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[S
     """Yield what tables and options of the notebooks show; each comes with its name."""
     for name, notebook in notebooks:
         for cell, text in shown_texts(notebook):
-            yield Source(text, "shown", f"{name}#{cell}", bool(GAP.search(text)))
+            yield Source(text, "shown", f"{name}#{cell}", is_pattern(text))
 
 
 def message_sources(package: Path) -> Iterator[Source]:
     """Yield the package's words for learners."""
     for text, kind, place in messages(package):
-        yield Source(text, kind, place, bool(GAP.search(text)))
+        yield Source(text, kind, place, is_pattern(text))
 
 
 def open_catalogue(path: Path) -> polib.POFile:

@@ -20,7 +20,7 @@ from onnxlab.authoring.translation.catalogue import (
 from onnxlab.authoring.translation.generate import generated, other_language
 from onnxlab.authoring.translation.lint import Glossary, faults
 from onnxlab.files import write_atomically
-from onnxlab.notebook.language import GAP, Speech, speaking
+from onnxlab.notebook.language import Speech, is_pattern, speaking
 
 __all__ = ["Edition"]
 
@@ -143,7 +143,7 @@ class Edition:
     def _words(self) -> dict[str, dict[str, str]]:
         """What `onnxlab.notebook.language` reads."""
         found = _translations(self.catalogues["messages"]) | _translations(self.catalogues["shown"])
-        gaps = {text for text in found if GAP.search(text)}
+        gaps = {text for text in found if is_pattern(text)}
         scripts = {source.text for source in self._messages if source.place.endswith(".js")}
         return {
             "texts": {text: found[text] for text in found if text not in gaps},

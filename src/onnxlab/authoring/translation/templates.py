@@ -13,6 +13,8 @@ __all__ = ["template", "templates"]
 def template(node: ast.expr) -> str | None:
     """Return a text of the source as a pattern; None if it is not one text.
 
+    Braces of a text without gaps stay as they are, unless they look like a gap.
+
     >>> template(ast.parse('f"{len(names)} of {total} " + "names"', mode="eval").body)
     '{len_names} of {total} names'
     """
@@ -34,7 +36,10 @@ def template(node: ast.expr) -> str | None:
         return None
 
     found = written(node)
-    return found if found is None or GAP.search(found) else found.replace("{{", "{").replace("}}", "}")
+    if found is None or GAP.search(found):
+        return found
+    text = found.replace("{{", "{").replace("}}", "}")
+    return found if GAP.search(text) else text
 
 
 def templates(node: ast.expr) -> Iterator[str]:
