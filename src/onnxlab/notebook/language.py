@@ -134,8 +134,7 @@ class Speech:
         if "; " in bare:
             return "; ".join(self._find(part, depth) for part in text.split("; "))
         head, colon, rest = text.partition(": ")
-        found = self._find(rest, depth) if colon else rest
-        return text if found == rest else self._find(head, depth) + colon + found
+        return self._find(head, depth) + colon + self._find(rest, depth) if colon else text
 
 
 def is_pattern(text: str) -> bool:

@@ -1,7 +1,7 @@
 """Catalogues: a .po file for each notebook, one for words in tables and options, one for the package's."""
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,10 +53,12 @@ def notebook_sources(notebook: dict[str, Any]) -> Iterator[Source]:
             yield Source(unit.text, unit.kind, cell["id"])
 
 
-def shown_sources(notebooks: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[Source]:
-    """Yield what tables and options of the notebooks show; each comes with its name."""
+def shown_sources(
+    notebooks: Iterable[tuple[str, dict[str, Any]]], recorded: Collection[str]
+) -> Iterator[Source]:
+    """Yield what tables and options of the notebooks show, each given with its name."""
     for name, notebook in notebooks:
-        for cell, text in shown_texts(notebook):
+        for cell, text in shown_texts(notebook, recorded):
             yield Source(text, "shown", f"{name}#{cell}", is_pattern(text))
 
 

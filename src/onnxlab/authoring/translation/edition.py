@@ -102,7 +102,9 @@ class Edition:
     def _sources(self) -> dict[str, list[Source]]:
         found = {path.stem: list(notebook_sources(page)) for path, page in self._pages.items()}
         chapters = ((path.stem, page) for path, page in self._pages.items() if path.parts[0] == "notebooks")
-        found["shown"] = list(shown_sources(chapters))
+        recorded = self._root / _PACKAGE / "assets" / "recorded" / "back_ends.json"
+        models = json.loads(recorded.read_text("utf-8"))["models"].values()
+        found["shown"] = list(shown_sources(chapters, [model["shows"] for model in models]))
         shown = {source.text for source in found["shown"]}  # one text, one translation
         found["messages"] = [source for source in self._messages if source.text not in shown]
         return found

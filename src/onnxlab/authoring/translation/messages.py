@@ -59,6 +59,7 @@ _COMPOSED = (
     "operator {before} -> {after}",
     "weight {name} {before} -> {after}",
     "renamed: {pairs}",
+    "... and {number} more",
     "removed (red)",
     "added (green)",
     "changed (orange)",
@@ -81,7 +82,9 @@ def messages(package: Path) -> Iterator[tuple[str, str, str]]:
         path = package / place
         for source in [path] if path.is_file() else sorted(path.rglob("*.py")):
             where = source.relative_to(package).as_posix()
-            for text, kind in _in_module(ast.parse(source.read_text("utf-8")), words=place in _WORDS):
+            for text, kind in _in_module(
+                ast.parse(source.read_text("utf-8")), words=place in _WORDS, returned=place == "operators"
+            ):
                 if letters(text) and "<" not in text:
                     yield text.strip(AROUND), kind, where
         for script in sorted(path.rglob("*.js")) if path.is_dir() else ():
@@ -89,7 +92,7 @@ def messages(package: Path) -> Iterator[tuple[str, str, str]]:
                 yield found[2].strip(AROUND), "message", script.relative_to(package).as_posix()
 
 
-def _in_module(tree: ast.Module, *, words: bool) -> Iterator[tuple[str, str]]:
+def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):  # docstrings, those of attributes too, are for developers
         if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)):
             node.body = [one for one in node.body if not _is_docstring(one)] or [ast.Pass()]
@@ -107,6 +110,8 @@ def _in_module(tree: ast.Module, *, words: bool) -> Iterator[tuple[str, str]]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if any(getattr(target, "id", "") in _MESSAGE for target in targets):
                 yield from ((text, "message") for text in templates(node.value))
+        elif returned and isinstance(node, ast.Return) and node.value is not None:
+            yield from ((text, "message") for text in templates(node.value))
         elif isinstance(node, ast.Call):
             yield from _given(node)
         elif isinstance(node, (ast.Constant, ast.JoinedStr, ast.BinOp)) and (
