@@ -107,7 +107,7 @@ class Speech:
         self.texts, self.patterns, self.scripts = texts, patterns, dict(scripts or {})
         # The one that says most itself comes first: "error: no rule" is found before "error: {reason}".
         ranked = sorted(patterns, key=lambda pattern: -letters(pattern))
-        self._patterns = [(regular(one), GAP.findall(one), patterns[one]) for one in ranked]
+        self._patterns = [(_longest(one), regular(one), GAP.findall(one), patterns[one]) for one in ranked]
         self._told: dict[str, str] = {}
 
     def __call__(self, text: str) -> str:
@@ -123,8 +123,8 @@ class Speech:
         before, _, after = text.partition(bare) if bare else (text, "", "")
         if bare in self.texts:
             return before + self.texts[bare] + after
-        for pattern, gaps, translation in self._patterns if depth else ():
-            if match := pattern.fullmatch(bare):
+        for piece, pattern, gaps, translation in self._patterns if depth else ():
+            if piece in bare and (match := pattern.fullmatch(bare)):
                 # A gap called "name" holds a name from a model, which may look like a word.
                 filled = {
                     gap: value if gap == "name" else self._find(value, depth - 1)
@@ -168,6 +168,12 @@ def regular(pattern: str) -> re.Pattern[str]:
         parts[i] = re.escape(parts[i].replace("{{", "{").replace("}}", "}"))
     parts[1::2] = [gap] * (len(parts) // 2)
     return re.compile("".join(parts), re.DOTALL)
+
+
+def _longest(pattern: str) -> str:
+    """The longest piece between the gaps of a pattern: to look for it is quicker than to match."""
+    pieces = GAP.split(pattern)[::2]
+    return max(pieces, key=len).replace("{{", "{").replace("}}", "}")
 
 
 @cache

@@ -60,6 +60,7 @@ _COMPOSED = (
     "weight {name} {before} -> {after}",
     "renamed: {pairs}",
     "... and {number} more",
+    "? unknown",
     "removed (red)",
     "added (green)",
     "changed (orange)",
