@@ -106,7 +106,7 @@ class Speech:
     ) -> None:
         self.texts, self.patterns, self.scripts = texts, patterns, dict(scripts or {})
         # The one that says most itself comes first: "error: no rule" is found before "error: {reason}".
-        ranked = sorted(patterns, key=lambda pattern: -letters(pattern))
+        ranked = sorted(patterns, key=lambda one: (letters(one), len(GAP.sub("", one))), reverse=True)
         self._patterns = [(_longest(one), regular(one), GAP.findall(one), patterns[one]) for one in ranked]
         self._told: dict[str, str] = {}
 

@@ -21,6 +21,8 @@ _ATTRIBUTE = re.compile(r'(<(?:img|div class="onnxlab-still")[^>]* ?(?:alt|title
 _TABLE = re.compile(r'<table class="onnxlab-table">(.*?)</table>', re.DOTALL)
 _GRID = re.compile(r"<table><thead>(.*?)</table>", re.DOTALL)
 _CELL = re.compile(r"<(?:th|td)\b[^>]*>(.*?)</(?:th|td)>", re.DOTALL)
+_LEGEND = re.compile(r"(?:(?:removed|added|changed) \(\w+\)(?:, )?)+:")
+_HINT = re.compile(r"(Predict: )?Each cell: (.*)\?")
 _GRAPH = re.compile(r"Graph\((.*)\)")
 _EXPECTED = re.compile(r"^(  caused by \w+|\w+ \(\d+ times\)|\(\d+ more warnings? not shown\))", re.MULTILINE)
 
@@ -57,12 +59,11 @@ def _retold(found: re.Match[str]) -> str:
     if tag == "pre" and "align-self" in start:
         return start + html.escape(_words(html.unescape(inner))) + end
     text = html.unescape(re.sub(r"</?code>", "`", inner))
-    shown = html.escape(said(text), quote=tag != "em")
-    return (
-        start + re.sub(r"`([^`]+)`", r"<code>\1</code>", shown) + end
-        if "<code>" in inner
-        else start + shown + end
-    )
+    shown = "\n".join(map(_line, text.split("\n"))) if tag in ("p", "pre") else said(text)
+    shown = html.escape(shown, quote=tag != "em")
+    if "<code>" in inner:
+        shown = re.sub(r"`([^`]+)`", r"<code>\1</code>", shown)
+    return start + shown + end
 
 
 def _named(found: re.Match[str]) -> str:
@@ -74,6 +75,12 @@ def _line(line: str) -> str:
     """A line of an output in plain text."""
     if found := _GRAPH.fullmatch(line):
         return f"Graph({' | '.join(map(_graph, found[1].split(' | ')))})"
+    if _LEGEND.fullmatch(line):
+        return f"{', '.join(map(said, line[:-1].split(', ')))}:"
+    if found := _HINT.fullmatch(line):
+        choices = said(" or ").join(map(said, found[2].split(" or ")))
+        hint = said(f"Each cell: {choices}?")
+        return said(f"Predict: {hint}") if found[1] else hint
     if line.startswith("  - "):
         return f"  - {said(line[4:])}"
     return said(line)
@@ -101,7 +108,7 @@ def _table(inner: str) -> str:
 def _grid(text: str, inner: str) -> str:
     rows = [[_plain(cell) for cell in _CELL.findall(row)] for row in inner.split("<tr>")[1:]]
     first = text.split("\n")[0]
-    head = [said(first)] if first.startswith("Predict: ") else []
+    head = [_line(first)] if first.startswith("Predict: ") else []
     return "\n".join([*head, *aligned(rows)])
 
 
