@@ -161,7 +161,7 @@ class Edition:
         return True
 
 
-def _translations(catalogue: polib.POFile) -> Mapping[str, str]:
+def _translations(catalogue: polib.POFile) -> dict[str, str]:
     """The translations that may be used: not those that are fuzzy."""
     return {entry.msgid: entry.msgstr for entry in catalogue.translated_entries()}
 

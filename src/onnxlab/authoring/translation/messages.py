@@ -124,7 +124,8 @@ def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tup
 def _given(call: ast.Call) -> Iterator[tuple[str, str]]:
     name = getattr(call.func, "id", getattr(call.func, "attr", ""))
     is_error = name.endswith("Error") or name in _OWN_ERRORS
-    given = {**dict(enumerate(call.args)), **{word.arg: word.value for word in call.keywords}}
+    given: dict[int | str | None, ast.expr] = dict(enumerate(call.args))
+    given |= {word.arg: word.value for word in call.keywords}
     for key in _ERROR if is_error else _CALLS.get(name, ()):
         if key in given:
             kind = "hint" if key == "hints" else {"Part": "part", "Exercise": "title"}.get(name, "message")

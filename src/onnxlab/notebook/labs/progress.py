@@ -33,8 +33,8 @@ def progress(*, private: bool | None = None) -> None:
     told = set_private(private) if private is not None else ""
     if get_ipython() is None:
         shown, message = progress_table()
-        notes = (said(told), said(message), repr(shown), shared(always=private is not None))
-        print("\n".join(filter(None, notes)))
+        lines = (said(told), said(message), repr(shown), shared(always=private is not None))
+        print("\n".join(filter(None, lines)))
         return
     rows = [
         {
