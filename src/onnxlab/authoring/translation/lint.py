@@ -16,6 +16,8 @@ __all__ = ["Glossary", "faults"]
 _CJK = r"\u3400-\u9fff"
 _HALF_WIDTH = re.compile(rf"[{_CJK}][,;:?!()]|[,;:?!()][{_CJK}]|[{_CJK}]\.(?!\w)")
 _CLOSE = re.compile(rf"[{_CJK}][A-Za-z0-9]|[A-Za-z0-9%][{_CJK}]")
+_PLAIN_WORD = re.compile(r"(?<![\w.`])[a-z]{2,}(?![\w.`(])")
+_NAMES = 3  # so many words in small letters may be names, which stay as they are
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _MARKDOWN = ("text",)
 _MARKED = ("shown", "message", "title", "part", "hint", "caption")  # where only `code` is markup
@@ -78,7 +80,14 @@ def _faults(english: str, translation: str, kind: str, glossary: Glossary) -> It
             lost = (before[what] - after[what]) | (after[what] - before[what])
         if lost:
             yield f"{what} differ: {', '.join(map(str, lost))}"
+    if unknown := set(GAP.findall(translation)) - set(GAP.findall(english)):
+        yield f"unknown gaps: {', '.join(unknown)}"
     if translation == english:
+        if (
+            kind in ("text", "message", "hint")
+            and len(_PLAIN_WORD.findall(GAP.sub("", _without_code(english)))) > _NAMES
+        ):
+            yield "still English"
         return
     plain = "".join(_visible(translation, kind))
     outside = re.sub(r"`[^`]*`", "`", _without_code(translation))

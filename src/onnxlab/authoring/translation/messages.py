@@ -86,7 +86,7 @@ def messages(package: Path) -> Iterator[tuple[str, str, str]]:
             for text, kind in _in_module(
                 ast.parse(source.read_text("utf-8")), words=place in _WORDS, returned=place == "operators"
             ):
-                if letters(text) and "<" not in text:
+                if letters(text) and not re.search(r"<|\\\w", text):  # markup, a regular expression
                     yield text.strip(AROUND), kind, where
         for script in sorted(path.rglob("*.js")) if path.is_dir() else ():
             for found in _IN_SCRIPT.finditer(script.read_text("utf-8")):
