@@ -44,9 +44,26 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     "said": (0,),
     "print": (0,),
     "table": ("caption",),
+    "declared": (1, "hints"),
+    "valid": (0,),
+    "numbers": (0,),
 }
+_KINDS = {"Part": "part", "valid": "part", "numbers": "part", "Exercise": "title", "declared": "title"}
 _ERROR = (0, 1, 2, "what", "why", "then")
-_MESSAGE = {"msg", "why", "then", "message", "text", "look", "look_at", "hint", "what", "title", "caption"}
+_MESSAGE = {
+    "msg",
+    "reason",
+    "why",
+    "then",
+    "message",
+    "text",
+    "look",
+    "look_at",
+    "hint",
+    "what",
+    "title",
+    "caption",
+}
 _SENTENCE = re.compile(r"\S+( \S+){3,}[.?!:]", re.DOTALL)
 # Put together of words at run time: what differs between two models, and the state of an exercise.
 _COMPOSED = (
@@ -61,6 +78,7 @@ _COMPOSED = (
     "renamed: {pairs}",
     "... and {number} more",
     "? unknown",
+    "line {number}: {name}",
     "removed (red)",
     "added (green)",
     "changed (orange)",
@@ -86,7 +104,9 @@ def messages(package: Path) -> Iterator[tuple[str, str, str]]:
             for text, kind in _in_module(
                 ast.parse(source.read_text("utf-8")), words=place in _WORDS, returned=place == "operators"
             ):
-                if letters(text) and not re.search(r"<|\\\w", text):  # markup, a regular expression
+                if letters(text) and not re.search(
+                    r"</?[a-z]+[ >]|\\\w", text
+                ):  # markup, a regular expression
                     yield text.strip(AROUND), kind, where
         for script in sorted(path.rglob("*.js")) if path.is_dir() else ():
             for found in _IN_SCRIPT.finditer(script.read_text("utf-8")):
@@ -109,12 +129,16 @@ def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tup
             yield from ((text, "message") for value in values for text in templates(value))
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any(getattr(target, "id", "") in _MESSAGE for target in targets):
+            names = [getattr(target, "id", getattr(target, "attr", "")) for target in targets]
+            if _MESSAGE & set(names):
                 yield from ((text, "message") for text in templates(node.value))
         elif returned and isinstance(node, ast.Return) and node.value is not None:
             yield from ((text, "message") for text in templates(node.value))
         elif isinstance(node, ast.Call):
             yield from _given(node)
+        elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and isinstance(node.elts[1], ast.Name):
+            # A part's title beside its judge, where one list serves both exporters.
+            yield from ((text, "part") for text in templates(node.elts[0]) if " " in text)
         elif isinstance(node, (ast.Constant, ast.JoinedStr, ast.BinOp)) and (
             id(node) not in parts or isinstance(node, ast.JoinedStr)
         ):
@@ -128,7 +152,7 @@ def _given(call: ast.Call) -> Iterator[tuple[str, str]]:
     given |= {word.arg: word.value for word in call.keywords}
     for key in _ERROR if is_error else _CALLS.get(name, ()):
         if key in given:
-            kind = "hint" if key == "hints" else {"Part": "part", "Exercise": "title"}.get(name, "message")
+            kind = "hint" if key == "hints" else _KINDS.get(name, "message")
             yield from ((text, kind) for text in templates(given[key]))
 
 

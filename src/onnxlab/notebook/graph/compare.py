@@ -52,4 +52,4 @@ def _pairs(found: GraphDiff) -> dict[str, str]:
 def _text(found: GraphDiff) -> str:
     colours = [("removed", "red"), ("added", "green"), ("changed", "orange")]
     legend = [said(f"{kind} ({colour})") for kind, colour in colours if getattr(found, kind)]
-    return "\n".join([*([", ".join(legend) + ":"] if legend else []), said(str(found))])
+    return "\n".join([*([", ".join(legend) + ":"] if legend else []), *map(said, str(found).split("\n"))])
