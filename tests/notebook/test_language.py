@@ -6,6 +6,7 @@ import pytest
 
 import onnxlab
 from onnxlab.errors import OnnxLabError
+from onnxlab.labs.kit.exercise import labs
 from onnxlab.notebook.language import LANGUAGES, Speech, said, speak, speaking, speech
 from onnxlab.notebook.predict.prediction import Prediction
 from onnxlab.notebook.tables import table
@@ -102,3 +103,13 @@ def test_no_pattern_of_the_catalogue_takes_the_place_of_another():
         if words(text) != expected and text not in words.texts:
             wrong.append((pattern, words(text)))
     assert wrong == []
+
+
+def test_every_title_part_and_hint_of_the_labs_is_there_in_chinese():
+    texts = [lab.title for lab in labs()]
+    for lab in labs():
+        for each in lab.exercises:
+            texts += [each.title, *each.hints, *(part.title for part in each.parts)]
+    words = speech("zh")
+    english = [text for text in texts if not CHINESE.search(words(text))]
+    assert not [text for text in english if not re.fullmatch(r"`[^`]+`", text)]  # a hint may be code alone
