@@ -84,7 +84,7 @@ function render({ model, el }) {
       button.tabIndex = r === stop[0] && c === stop[1] ? 0 : -1;
     }));
     const total = rows.length * columns.length;
-    if (!actual.length) hint.textContent = said("Click a cell until it says what you expect ({choices}). {filled} of {total} filled in.", { choices: choices.join(said(" or ")), filled, total });
+    if (!actual.length) hint.textContent = said("Click a cell until it says what you expect ({choices}). {filled} of {total} filled in.", { choices: choices.join(` ${said("or")} `), filled, total });
     else hint.textContent = filled ? said("{hits} of {filled} predictions right.", { hits, filled }) : said("These are the answers.");
   }
 

@@ -100,7 +100,7 @@ const wordsBox = (text) => {
 const groupButton = (counts, choose, said) => {
   const button = document.createElement('button');
   button.className = 'onnxlab-groups jp-mod-styled';
-  const label = (grouped) => { button.textContent = grouped ? said('Show every node') : said('Show groups ({counts})', { counts: counts.filter(Boolean).join(', ') }); };
+  const label = (grouped) => { button.textContent = grouped ? said('Show every node') : said('Show groups ({counts})', { counts: counts.filter(Boolean).join(` ${said('and')} `) }); };
   let grouped = true;
   label(grouped);
   button.addEventListener('click', () => { grouped = !grouped; label(grouped); choose(grouped); });
