@@ -42,6 +42,7 @@ AROUND = " \n\u2713\u2717~"
 
 _PATTERN = re.compile(rf"{GAP.pattern}|\{{\{{\w+\}}\}}")
 
+_SENTENCE_END = re.compile(r"(?<=[.?!]) +")
 _FOLDER = Path(__file__).parents[1] / "assets" / "languages"
 _WORD = re.compile(r"[A-Za-z][a-z]+")
 _FEW = 12  # letters: a pattern with fewer words of its own could be taken for half of the texts there are
@@ -133,6 +134,11 @@ class Speech:
                 return before + translation.format(**filled) + after
         if "; " in bare:
             return "; ".join(self._find(part, depth) for part in text.split("; "))
+        for end in _SENTENCE_END.finditer(text):
+            first, rest = text[: end.start()], text[end.end() :]
+            told = self._find(first, 0), self._find(rest, depth)
+            if told[0] != first and told[1] != rest:
+                return "".join(told)
         head, colon, rest = text.partition(": ")
         return self._find(head, depth) + colon + self._find(rest, depth) if colon else text
 

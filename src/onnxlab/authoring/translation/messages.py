@@ -51,6 +51,7 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
 _KINDS = {"Part": "part", "valid": "part", "numbers": "part", "Exercise": "title", "declared": "title"}
 _ERROR = (0, 1, 2, "what", "why", "then")
 _MESSAGE = {
+    "where",
     "msg",
     "reason",
     "why",

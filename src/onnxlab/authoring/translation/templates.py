@@ -49,6 +49,8 @@ def templates(node: ast.expr) -> Iterator[str]:
         yield found
     elif isinstance(node, ast.IfExp):
         yield from (*templates(node.body), *templates(node.orelse))
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):  # a sentence, and a name for another
+        yield from (*templates(node.left), *templates(node.right))
     elif isinstance(node, ast.BoolOp):
         yield from (text for value in node.values for text in templates(value))
     elif isinstance(node, (ast.Tuple, ast.List)):
