@@ -28,6 +28,12 @@ STATIC = (
     ("types", ("-m", "mypy")),
     ("imports", ("-c", "from importlinter.cli import lint_imports_command as run; run()")),
 )
+# The code of every translated notebook is that of the English one, which a test compares; these run as well.
+TRANSLATED = (
+    "notebooks/zh/02_trace_and_script.ipynb",
+    "notebooks/zh/07_operator_support.ipynb",
+    "labs/zh/lab05_bitshift.ipynb",
+)
 NOTEBOOKS = ("notebooks", ("-m", "onnxlab.cli", "author", "check"))
 
 
@@ -45,7 +51,7 @@ def pytest_arguments(options: Sequence[str], *, fast: bool) -> list[str]:
         arguments += ["-m", "not slow and not browser"]
     else:
         arguments += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=600"]
-        places += ["notebooks", "labs", "solutions"]
+        places += ["notebooks", "labs", "solutions", *TRANSLATED]
     if not any(re.match(r"-n|--numprocesses", option) for option in options):
         arguments += ["-n", "auto", "--dist", "loadscope"]
     named = any(option[0] != "-" and (ROOT / option.split("::")[0]).exists() for option in options if option)

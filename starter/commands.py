@@ -4,18 +4,22 @@ import sys
 from collections.abc import Sequence
 
 from starter import checks, jupyter, packages
-from starter.console import Stop, step
-from starter.environment import Environment, course_environment
+from starter.console import Stop, show_line, step
+from starter.environment import Environment, course_environment, locale_language
 
-__all__ = ["prepare", "run"]
+__all__ = ["chosen_language", "prepare", "run"]
+
+LANGUAGES = ("en", "zh")
+OFFER = "A Chinese edition, \u4e2d\u6587\u7248: python3 course.py --language zh"
 
 HELP = """\
-usage: python3 course.py [start] [JupyterLab options]
+usage: python3 course.py [start] [--language zh] [JupyterLab options]
        python3 course.py test [--fast] [pytest arguments]
        python3 course.py class FOLDER [options of `onnxlab class serve`]
 
 start  Make .venv and install what is missing (the first time takes some minutes), then open JupyterLab on
        notebooks/00_start_here.ipynb. Options go to JupyterLab: --no-browser, --port 9000, --ip, ...
+       --language zh opens the Chinese edition.
 test   Check the code and the notebooks and run every test. --fast leaves out notebooks, browser, slow tests.
 class  For an instructor: serve the course to a room from this machine; FOLDER keeps the class.
 
@@ -33,10 +37,11 @@ def run(arguments: Sequence[str]) -> int:
             print(HELP, end="")
             return 0
         if name == "start":
+            language, options = chosen_language(options)
             jupyter.require_free_port(options)  # before minutes of installing
             environment = prepare("course")
             step(4, "JupyterLab, which says below where it is. Ctrl+C here ends it.")
-            return jupyter.run(jupyter.command(environment, options), environment)
+            return jupyter.run(jupyter.command(environment, options, language), environment, language)
         if name == "test":
             environment = prepare("test")
             fast = "--fast" in options
@@ -59,6 +64,33 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("\nStopped. The same command goes on where this one was.", file=sys.stderr)
         return 130
+
+
+def chosen_language(options: Sequence[str]) -> tuple[str, list[str]]:
+    """Take `--language` out of the options; where it is not there, say once that there is a Chinese edition.
+
+    Returns:
+        The language, and the options that are left.
+
+    Raises:
+        Stop: The course is not there in this language.
+    """
+    rest, language = list(options), ""
+    for place, option in enumerate(options):
+        if option == "--language" or option.startswith("--language="):
+            language = option.partition("=")[2] or "".join(options[place + 1 : place + 2])
+            del rest[place : place + (1 if "=" in option else 2)]
+            break
+    else:
+        if locale_language() == "zh":
+            show_line(OFFER)
+        return "en", rest
+    if language not in LANGUAGES:
+        what = (
+            f"The course is not there in {language[:40]!r}." if language else "--language names no language."
+        )
+        raise Stop(what, f"Its languages are {' and '.join(LANGUAGES)}.", "Say: --language zh", code=2)
+    return language, rest
 
 
 def prepare(name: str) -> Environment:

@@ -2,7 +2,7 @@
 
 import sys
 
-__all__ = ["Stop", "show", "step"]
+__all__ = ["Stop", "show", "show_line", "step"]
 
 
 class Stop(Exception):
@@ -16,6 +16,12 @@ class Stop(Exception):
 def step(number: int, text: str) -> None:
     """Say which of the four steps comes now."""
     print(f"[{number}/4] {text}", flush=True)
+
+
+def show_line(text: str) -> None:
+    """Print a line; what the terminal has no sign for becomes a question mark."""
+    encoding = sys.stdout.encoding or "ascii"
+    print(text.encode(encoding, "replace").decode(encoding), flush=True)
 
 
 def show(text: str) -> None:

@@ -1,7 +1,9 @@
 """The virtual environment .venv: whether it works, making it, and the stamp of what is installed in it."""
 
 import hashlib
+import locale
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -10,7 +12,7 @@ from pathlib import Path
 
 from starter.console import Stop
 
-__all__ = ["ROOT", "Environment", "child_variables", "course_environment"]
+__all__ = ["ROOT", "Environment", "child_variables", "course_environment", "locale_language"]
 
 ROOT = Path(__file__).resolve().parents[1]
 """The repository."""
@@ -97,14 +99,32 @@ def course_environment() -> Environment:
     return Environment(folder, folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
 
 
-def child_variables(environment: Environment) -> dict[str, str]:
+def locale_language() -> str:
+    """Return the language that a person's system speaks, as "zh"; "" where it does not say."""
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        if given := os.environ.get(name):
+            return re.split(r"[_.@-]", given)[0].lower()
+    try:
+        spoken = locale.getlocale()[0] or ""  # Windows has no such variables: "Chinese (Simplified)_China"
+    except ValueError:
+        return ""
+    return "zh" if spoken.lower().startswith(("zh", "chinese")) else ""
+
+
+def child_variables(environment: Environment, language: str = "en") -> dict[str, str]:
     """Return the environment variables of everything that the starter starts.
 
     Nothing reports home, nothing of another Python leaks in, and programs of the environment are found first.
+
+    Args:
+        environment: Where it runs.
+        language: What the course's commands speak in its terminals.
     """
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"}
     variables["PATH"] = os.pathsep.join([str(environment.python.parent), variables.get("PATH", "")])
     variables["ORT_DISABLE_TELEMETRY"] = "1"
+    if language != "en":
+        variables["ONNXLAB_LANGUAGE"] = language
     # The kernel of this environment, not one of the same name that a person registered elsewhere.
     variables["JUPYTER_PREFER_ENV_PATH"] = "1"
     variables["PIP_USER"] = "0"  # a person's pip.conf may say user = true, which fails in an environment

@@ -26,9 +26,11 @@ _OURS = {
 _ALIASES = {"root_dir": ("--notebook-dir",), "log_level": ("--log-level", "--debug"), "answer_yes": ("-y",)}
 
 
-def command(environment: Environment, options: Sequence[str]) -> list[str]:
+def command(environment: Environment, options: Sequence[str], language: str = "en") -> list[str]:
     """Return the command line that starts JupyterLab with a person's own options."""
     ours = dict(_OURS)
+    if language != "en":
+        ours["LabApp.default_url"] = f"/lab/tree/notebooks/{language}/00_start_here.ipynb"
     if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in options:
         ours["ServerApp.allow_root"] = "True"  # a container; JupyterLab listens to this machine only
     if _given("port", options):
@@ -68,9 +70,9 @@ def _given(name: str, options: Sequence[str]) -> str:
     return found[-1] if found else ""
 
 
-def run(arguments: list[str], environment: Environment) -> int:
+def run(arguments: list[str], environment: Environment, language: str = "en") -> int:
     """Let a program take the place of this one, so that it hears of Ctrl+C itself; return its exit code."""
     os.chdir(ROOT)
     if os.name != "nt":  # which has no exec
-        os.execve(arguments[0], arguments, child_variables(environment))
-    return subprocess.run(arguments, env=child_variables(environment)).returncode
+        os.execve(arguments[0], arguments, child_variables(environment, language))
+    return subprocess.run(arguments, env=child_variables(environment, language)).returncode

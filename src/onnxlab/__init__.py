@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from onnxlab.notebook.graph.view import graph
     from onnxlab.notebook.labs.checks import case, check, hint, require
     from onnxlab.notebook.labs.progress import progress
+    from onnxlab.notebook.language import speak
     from onnxlab.notebook.live_note import live_note
     from onnxlab.notebook.predict.prediction import predict, predict_grid
     from onnxlab.notebook.slider import slider
@@ -62,6 +63,7 @@ __all__ = [
     "runtime",
     "silenced",
     "slider",
+    "speak",
     "summary",
     "super_resolution",
     "symbolics",
@@ -81,6 +83,7 @@ _HOME = {
     "predict_grid": "notebook.predict.prediction",
     "quiet_exporters": "notebook.expectations",
     "slider": "notebook.slider",
+    "speak": "notebook.language",
     "table": "notebook.tables",
     # labs
     "case": "notebook.labs.checks",

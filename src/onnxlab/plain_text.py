@@ -1,8 +1,9 @@
 """Text fit to be shown: of others, no control characters, turned text or formulas, not too long; numbers."""
 
 import unicodedata
+from collections.abc import Sequence
 
-__all__ = ["guarded", "many", "plain"]
+__all__ = ["aligned", "guarded", "many", "plain"]
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _FORMULA = tuple("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
@@ -32,6 +33,33 @@ def plain(text: object, most: int = 2000, *, lines: bool = False) -> str:
         else "\ufffd"
         for character in cut
     )
+
+
+def aligned(rows: Sequence[Sequence[str]], heading: int = 0) -> list[str]:
+    """Return the lines of a table in columns, where a Chinese character takes the room of two letters.
+
+    Args:
+        rows: The cells.
+        heading: After how many rows a line is drawn; after none, none is.
+
+    Example:
+        >>> aligned([["模型", "a"], ["model", "b"]])
+        ['模型   a', 'model  b']
+    """
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(
+            cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+    if heading:
+        lines.insert(heading, "  ".join("-" * width for width in widths))
+    return lines
+
+
+def _width(text: str) -> int:
+    return len(text) + sum(unicodedata.east_asian_width(character) in "WF" for character in text)
 
 
 def guarded(cell: str) -> str:

@@ -1,5 +1,6 @@
 """`onnxlab check`, `progress` and `reset` as typed in a terminal."""
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from onnxlab import cli
 from onnxlab.authoring.lab_check import lab_of
 from onnxlab.authoring.notebooks import read, write
 from onnxlab.errors import UnknownExercise
+from onnxlab.notebook.language import speak
 
 ROOT = Path(__file__).parents[2]
 
@@ -129,6 +131,26 @@ def test_reset_from_inside_the_course(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "labs" / "lab04_asinh.ipynb").read_bytes() == (
         ROOT / "labs" / "lab04_asinh.ipynb"
     ).read_bytes()
+
+
+def test_reset_of_a_chinese_lab_gives_it_as_it_was_handed_out_and_says_so_in_chinese(
+    tmp_path, monkeypatch, capsys
+):
+    for folder in ("solutions", "notebooks"):
+        (tmp_path / folder).mkdir()
+    shutil.copy(ROOT / "solutions" / "lab04_asinh.ipynb", tmp_path / "solutions")
+    monkeypatch.chdir(tmp_path)
+    made, handed_out = (folder / "labs" / "zh" / "lab04_asinh.ipynb" for folder in (tmp_path, ROOT))
+    assert cli.main(["reset", "lab04", "--language", "zh"]) == 0
+    assert made.read_bytes() == handed_out.read_bytes()
+    type_answer(made, "return {'mine'}")
+    assert cli.main(["reset", "lab04", "--language", "zh"]) == 0
+    said = capsys.readouterr().out
+    speak("en")
+    assert made.read_bytes() == handed_out.read_bytes()
+    assert "labs/zh/lab04_asinh.before-reset-1.ipynb" in said
+    assert "untouched" not in said
+    assert re.search("[\u4e00-\u9fff]", said)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The contract of every exercise: right answers pass, wrong ones fail with a message of their own."""
 
+import re
 from pathlib import Path
 
 import onnx
@@ -11,12 +12,14 @@ from onnxlab.labs.kit.exercise import LABS, Exercise, exercise, lab, labs
 from onnxlab.labs.kit.outcome import Outcome, Status
 from onnxlab.labs.kit.producing import produce
 from onnxlab.labs.kit.work import Work
+from onnxlab.notebook.language import speech
 from onnxlab.runtime.session import open_session
 from tests.support.labs import WrongAnswer, contracts
 
 pytestmark = pytest.mark.slow  # some hundred exports
 
 CONTRACTS = contracts()
+CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 RIGHT = [(named, number) for named, contract in CONTRACTS.items() for number in range(len(contract.right))]
 WRONG = [
@@ -103,6 +106,14 @@ def told(outcome: Outcome) -> str:
     return "\n".join(texts)
 
 
+def spoken(outcome: Outcome) -> list[str]:
+    """What the course itself says to a learner: no numbers, and nothing of the learner's code."""
+    texts = [outcome.message]
+    for finding in outcome.findings:
+        texts += [finding.title, finding.message, finding.look_at]
+    return [text for text in texts if text]
+
+
 def test_every_exercise_has_a_contract_and_no_other():
     assert set(CONTRACTS) == {each.id for one in labs() for each in one.exercises}
 
@@ -144,6 +155,8 @@ def test_wrong_answer_fails_with_its_message(named, answer: WrongAnswer):
         assert outcome.failing_case, told(outcome)
         if answer.status is Status.ERROR:
             assert f"This happened for {outcome.failing_case.name}." in outcome.message
+    stays_english = [text for text in spoken(outcome) if not CHINESE.search(speech("zh")(text))]
+    assert not stays_english  # the catalogue does not know it
     for finding in outcome.findings:
         if finding.evidence and (named, finding.title) not in NONE_EXPECTED:
             require_loads(finding.evidence.expected)

@@ -3,9 +3,11 @@ from pathlib import Path
 
 import pytest
 
+from onnxlab.notebook.language import LANGUAGES as SPOKEN
 from starter import jupyter
+from starter.commands import LANGUAGES, chosen_language
 from starter.console import Stop
-from starter.environment import Environment
+from starter.environment import Environment, child_variables
 
 HERE = Environment(Path(sys.prefix), Path(sys.executable), ours=False)
 
@@ -20,6 +22,46 @@ def test_what_a_person_says_is_not_said_a_second_time(option):
     command = jupyter.command(HERE, [option])
     assert not any("root_dir" in part for part in command if part != option)
     assert any("news_url=None" in part for part in command)
+
+
+def test_a_language_opens_its_first_chapter_and_is_told_to_the_terminals():
+    assert any("notebooks/00_start" in part for part in jupyter.command(HERE, []))
+    assert any("notebooks/zh/00_start" in part for part in jupyter.command(HERE, [], "zh"))
+    assert child_variables(HERE, "zh")["ONNXLAB_LANGUAGE"] == "zh"
+    assert "ONNXLAB_LANGUAGE" not in child_variables(HERE)
+
+
+@pytest.mark.parametrize("options", [["--language", "zh"], ["--language=zh"]])
+def test_a_language_is_no_option_of_jupyterlab(options):
+    assert chosen_language(["--no-browser", *options, "--port=1"]) == ("zh", ["--no-browser", "--port=1"])
+
+
+@pytest.mark.parametrize("options", [["--language", "fr"], ["--language"], ["--language="]])
+def test_a_language_that_is_not_there_is_said_in_three_lines(options):
+    with pytest.raises(Stop, match="anguage") as stop:
+        chosen_language(options)
+    assert len(str(stop.value).splitlines()) == 3
+
+
+@pytest.mark.parametrize("spoken", ["zh_CN.UTF-8", "zh_TW", "zh"])
+def test_a_chinese_system_is_offered_the_chinese_edition_in_one_line(spoken, monkeypatch, capsys):
+    monkeypatch.setenv("LC_ALL", spoken)
+    assert chosen_language([]) == ("en", [])
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "python3 course.py --language zh" in line
+    assert chosen_language(["--language", "en"]) == ("en", [])  # who has chosen is not asked
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("spoken", ["en_US.UTF-8", "C", "de_DE"])
+def test_another_system_is_offered_nothing(spoken, monkeypatch, capsys):
+    monkeypatch.setenv("LC_ALL", spoken)
+    assert chosen_language(["--no-browser"]) == ("en", ["--no-browser"])
+    assert capsys.readouterr().out == ""
+
+
+def test_the_languages_of_the_starter_are_those_of_the_course():
+    assert tuple(LANGUAGES) == tuple(SPOKEN)
 
 
 def test_a_port_that_was_asked_for_is_the_one_or_none():

@@ -5,6 +5,7 @@ out is what `nbgrader generate_assignment` would make of the source; a test comp
 """
 
 import copy
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,11 +21,13 @@ __all__ = [
     "UNTOUCHED",
     "LabNotInSync",
     "course_root",
+    "in_language",
     "out_of_sync",
     "release",
     "reset",
     "stamp",
     "sync",
+    "untouched_words",
 ]
 
 UNTOUCHED = Path(".onnxlab", "untouched")
@@ -181,12 +184,13 @@ def _worked_in(notebook: Notebook) -> bool:
     return any(cell.get("outputs") or cell.get("execution_count") for cell in notebook["cells"])
 
 
-def reset(name: str, root: Path) -> tuple[Path, Path | None]:
+def reset(name: str, root: Path, language: str = "en") -> tuple[Path, Path | None]:
     """Put the untouched lab in its place.
 
     Args:
         name: The lab, as "lab05" or "lab05_bitshift".
         root: The course's folder.
+        language: Which edition's.
 
     Returns:
         The lab, and the copy of the work; None if there was nothing to keep.
@@ -198,7 +202,9 @@ def reset(name: str, root: Path) -> tuple[Path, Path | None]:
     full = lab(name).name
     untouched = _untouched(full, root)
     path = root / "labs" / f"{full}.ipynb"
-    path.parent.mkdir(exist_ok=True)
+    if language != "en":
+        untouched, path = in_language(untouched, full, language), path.parent / language / path.name
+    path.parent.mkdir(exist_ok=True, parents=True)
     kept = None
     if path.exists():
         kept = next(new for number in range(1, 10_000) if not (new := _copy(path, number)).exists())
@@ -227,6 +233,20 @@ def _untouched(full: str, root: Path) -> Notebook:
         return read(copy)
     msg = f"{solution.name} is not in {root.name}/solutions, and the lab is made from it."
     raise LabNotInSync(msg, "", "Run this in the course's folder, or take the file from git again.")
+
+
+def in_language(lab: Notebook, name: str, language: str) -> Notebook:
+    """Return an untouched lab in another language: its cells say what `onnxlab author translate` noted."""
+    cells = json.loads(untouched_words(language).read_text("utf-8")).get(name, {})
+    result = copy.deepcopy(lab)
+    for cell in result["cells"]:
+        cell["source"] = cells.get(cell["id"], cell["source"])
+    return result
+
+
+def untouched_words(language: str) -> Path:
+    """Return the file that has the labs' cells in another language."""
+    return Path(__file__).parents[1] / "assets" / "languages" / f"{language}_labs.json"
 
 
 def _copy(path: Path, number: int) -> Path:

@@ -11,6 +11,7 @@ import nbformat
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import write_atomically
+from onnxlab.notebook.language import LANGUAGES
 
 __all__ = [
     "Kind",
@@ -49,10 +50,11 @@ class Kind(StrEnum):
 
         >>> Kind.of(Path("labs/lab01_first_export.ipynb"))
         <Kind.LAB: 'lab'>
-        >>> Kind.of(Path("notebooks/00_start_here.ipynb")).has_outputs
+        >>> Kind.of(Path("notebooks/zh/00_start_here.ipynb")).has_outputs
         True
         """
-        folder = path.absolute().parent.name
+        *_, above, folder = path.absolute().parent.parts
+        folder = above if folder in LANGUAGES else folder
         return {"labs": cls.LAB, "solutions": cls.SOLUTION}.get(folder, cls.CHAPTER)
 
 

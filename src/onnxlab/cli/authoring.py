@@ -39,6 +39,35 @@ def add_author(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     sync.add_argument("--check", action="store_true", help="change nothing; fail if something would change")
     sync.set_defaults(command=_sync)
 
+    translate = commands.add_parser(
+        "translate", help="make the course in another language from translations/"
+    )
+    translate.add_argument(
+        "--check", action="store_true", help="change nothing; say what is missing, fuzzy, obsolete or stale"
+    )
+    translate.add_argument("--prune", action="store_true", help="drop translations of texts that are gone")
+    translate.set_defaults(command=_translate)
+
+
+def _translate(options: argparse.Namespace) -> int:
+    from onnxlab.authoring.translation.edition import Edition
+    from onnxlab.notebook.language import LANGUAGES
+    from onnxlab.plain_text import many
+
+    found = []
+    for language in [one for one in LANGUAGES if one != "en"]:
+        edition = Edition(Path.cwd(), language)
+        if options.prune:
+            edition.prune()
+        if not options.check:
+            for path in edition.update():
+                print(f"written: {path.relative_to(Path.cwd())}")
+        found += list(edition.complaints())
+    for line in found:
+        print(line)
+    print(f"{many(len(found), 'thing')} to translate or correct")
+    return 1 if found else 0
+
 
 def _sync(options: argparse.Namespace) -> int:
     from onnxlab.authoring.lab_release import out_of_sync, sync

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from onnxlab.cli.tables import print_table
+from onnxlab.notebook.language import LANGUAGES, said, speak, surroundings
 
 __all__ = ["add_learner_commands"]
 
@@ -23,6 +24,7 @@ def add_learner_commands(rooms: "argparse._SubParsersAction[argparse.ArgumentPar
     progress.set_defaults(command=_progress)
     reset = rooms.add_parser("reset", help="the untouched lab again; the work is kept as a copy")
     reset.add_argument("labs", nargs="+", metavar="LAB", help="as lab05")
+    reset.add_argument("--language", choices=LANGUAGES, default=surroundings(), help="which edition's labs")
     reset.set_defaults(command=_reset)
 
 
@@ -31,21 +33,27 @@ def _check(options: argparse.Namespace) -> int:
     from onnxlab.labs.kit.exercise import exercise
     from onnxlab.notebook.labs.report import report_text
 
+    speak(surroundings())
     for path in options.notebooks:
         read_lab(path)  # what cannot be checked is said before anything runs
     every = True
     for path in options.notebooks:
-        print(f"{path}: running it ...", flush=True)
+        folder = path.absolute().parent.name
+        speak(folder if folder in LANGUAGES else surroundings())
+        print(said(f"{path}: running it ..."), flush=True)
         outcomes = check_notebook(path)
         for outcome in outcomes:
             if outcome.first_failure or outcome.message:
                 print(f"\n{report_text(*exercise(outcome.exercise), outcome)}")
         rows = [
-            (o.exercise, str(o.status), f"{o.points} of {o.possible}", f"{o.seconds:.1f}") for o in outcomes
+            (o.exercise, said(o.status), said(f"{o.points} of {o.possible}"), f"{o.seconds:.1f}")
+            for o in outcomes
         ]
         print()
-        print_table([("exercise", "outcome", "points", "seconds"), *rows])
-        print(f"{sum(o.points for o in outcomes)} of {sum(o.possible for o in outcomes)} points\n")
+        heading = (said("exercise"), said("outcome"), said("points"), said("seconds"))
+        print_table([heading, *rows])
+        have, possible = sum(o.points for o in outcomes), sum(o.possible for o in outcomes)
+        print(said(f"{have} of {possible} points") + "\n")
         every = every and all(outcome.passed for outcome in outcomes)
     return 0 if every else 1
 
@@ -54,21 +62,26 @@ def _progress(options: argparse.Namespace) -> int:
     from onnxlab.labs.kit.progress import set_private
     from onnxlab.notebook.labs.progress import progress_table, shared
 
+    speak(surroundings())
     asked = options.private or options.public
     told = set_private(options.private) if asked else ""
     shown, message = progress_table()
     for line in filter(None, [told, message]):
-        print(line, file=sys.stderr)
+        print(said(line), file=sys.stderr)
     print(shown)
-    if said := shared(always=asked, terminal=True):
-        print(said)
+    if sharing := shared(always=asked, terminal=True):
+        print(sharing)
     return 1 if told else 0
 
 
 def _reset(options: argparse.Namespace) -> int:
     from onnxlab.authoring.lab_release import course_root, reset
 
+    speak(options.language)
+    root = course_root(Path.cwd())
     for name in options.labs:
-        path, kept = reset(name, course_root(Path.cwd()))
-        print(f"labs/{path.name} is untouched again.", f"Your work is in labs/{kept.name}." if kept else "")
+        path, kept = reset(name, root, options.language)
+        print(said(f"{path.relative_to(root).as_posix()} is untouched again."), end=" " if kept else "\n")
+        if kept:
+            print(said(f"Your work is in {kept.relative_to(root).as_posix()}."))
     return 0

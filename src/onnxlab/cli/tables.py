@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from onnxlab.plain_text import aligned
+
 __all__ = ["print_table"]
 
 
 def print_table(rows: Sequence[Sequence[str]]) -> None:
     """Print rows of cells, the columns aligned."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+    print("\n".join(aligned(rows)))

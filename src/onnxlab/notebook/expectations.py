@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 
 from onnxlab.errors import ClaimBroken
+from onnxlab.notebook.language import said
 from onnxlab.notebook.plain_lines import plain_lines
 
 __all__ = ["expect_error", "expect_warning", "quiet_exporters"]
@@ -82,7 +83,7 @@ def expect_error(error: type[BaseException], text: str, *, lines: int = 2) -> It
             raise ClaimBroken(msg, *plain_lines(caught, 1)) from caught
         if told is not caught:
             print("\n".join(_headed(type(caught).__name__, plain_lines(caught, 1))))
-            print("\n".join(_headed(f"  caused by {type(told).__name__}", plain_lines(told, lines))))
+            print("\n".join(_headed(said(f"  caused by {type(told).__name__}"), plain_lines(told, lines))))
         else:
             print("\n".join(_headed(type(caught).__name__, plain_lines(caught, lines))))
     else:
@@ -116,10 +117,11 @@ def expect_warning(category: type[Warning], text: str, *, lines: int = 1) -> Ite
         seen = ", ".join(sorted({w.category.__name__ for w in others})) or "none"
         msg = f"{category.__name__} with {text!r} was expected, but the cell did not give it."
         raise ClaimBroken(msg, f"Warnings given instead: {seen}.")
-    head = found[0].category.__name__ + (f" ({len(found)} times)" if len(found) > 1 else "")
+    name = found[0].category.__name__
+    head = said(f"{name} ({len(found)} times)") if len(found) > 1 else name
     print("\n".join(_headed(head, plain_lines(found[0].message, lines))))
     if others:
-        print(f"({len(others)} more {'warning' if len(others) == 1 else 'warnings'} not shown)")
+        print(said(f"({len(others)} more {'warning' if len(others) == 1 else 'warnings'} not shown)"))
 
 
 @contextmanager

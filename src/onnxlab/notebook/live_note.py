@@ -8,6 +8,7 @@ import html
 import ipywidgets
 from IPython.core.getipython import get_ipython
 
+from onnxlab.notebook.language import said
 from onnxlab.notebook.outputs import display_widget
 
 __all__ = ["live_note"]
@@ -25,4 +26,5 @@ def live_note(text: str) -> None:
     if get_ipython() is None:
         print(text)
         return
-    display_widget(ipywidgets.HTML(f"<em>On this machine: {html.escape(text)}</em>"))
+    note = said(f"On this machine: {said(text)}")
+    display_widget(ipywidgets.HTML(f"<em>{html.escape(note)}</em>"))

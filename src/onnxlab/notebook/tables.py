@@ -6,6 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from onnxlab.notebook.language import said
+from onnxlab.plain_text import aligned
+
 __all__ = ["BAD", "GOOD", "Table", "table"]
 
 GOOD = ("ok", "right", "true", "passed", "\u2713")
@@ -55,16 +58,14 @@ class Table:
         return ""
 
     def __repr__(self) -> str:
-        lines = [cells for row in (self.columns, *self.rows) for cells in _lines(row)]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(self.columns))]
-        text = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines]
-        rule = "  ".join("-" * w for w in widths)
-        heading = len(_lines(self.columns))
-        return "\n".join([self.caption] * bool(self.caption) + text[:heading] + [rule] + text[heading:])
+        columns, *rows = [[said(cell) for cell in row] for row in (self.columns, *self.rows)]
+        lines = [line for row in (columns, *rows) for line in _lines(row)]
+        text = aligned(lines, heading=len(_lines(columns)))
+        return "\n".join([said(self.caption)] * bool(self.caption) + text)
 
     def _repr_html_(self) -> str:
-        caption = f"<caption>{_markup(self.caption)}</caption>" if self.caption else ""
-        head = "".join(f'<th scope="col">{_markup(c)}</th>' for c in self.columns)
+        caption = f"<caption>{_markup(said(self.caption))}</caption>" if self.caption else ""
+        head = "".join(f'<th scope="col">{_markup(said(c))}</th>' for c in self.columns)
         body = "".join(f"<tr>{''.join(map(self._cell, row))}</tr>\n" for row in self.rows)
         return (
             f'{_STYLE}<table class="onnxlab-table">{caption}<thead><tr>{head}</tr></thead>'
@@ -73,7 +74,8 @@ class Table:
 
     def _cell(self, text: str) -> str:
         tone = self.tone(text)
-        return f'<td class="{tone}">{_markup(text)}</td>' if tone else f"<td>{_markup(text)}</td>"
+        shown = _markup(said(text))
+        return f'<td class="{tone}">{shown}</td>' if tone else f"<td>{shown}</td>"
 
 
 def table(

@@ -210,6 +210,6 @@ def require_type(value: object, kind: type | tuple[type, ...], what: str) -> Non
     kinds = kind if isinstance(kind, tuple) else (kind,)
     names = " or ".join(each.__name__ for each in kinds)
     article = "an" if names[:1].lower() in "aeiou" else "a"
-    got = "None" if value is None else f"{type(value).__name__} ({str(value)[:60]})"
+    got = "None" if value is None else f"{type(value).__name__} ({' '.join(str(value).split())[:60]})"
     msg = f"{what} returned {got}; {article} {names} was expected."
     raise Wrong(msg, RETURN if value is None else "")

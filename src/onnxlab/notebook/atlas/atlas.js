@@ -2,7 +2,10 @@
 
 const SHOWN = 80; // rows drawn at a time; more are a matter of a better search
 const TONES = { "\u2713": "good", "\u2717": "bad", "~": "some", "?": "" };
-const MISSING = { "": "anything or nothing", none: "nothing", operator: "the operator", rule: "the rule", schema: "the schema", kernel: "the kernel", unknown: "not known" };
+const absent = (said) => ({
+  "": said("anything or nothing"), none: said("nothing"), operator: said("the operator"), rule: said("the rule"),
+  schema: said("the schema"), kernel: said("the kernel"), unknown: said("not known"),
+});
 
 function part(tag, className, text) {
   const node = document.createElement(tag);
@@ -29,18 +32,19 @@ function choice(options, value) {
 }
 
 // The four links of one operator and exporter at an opset, as cells: [mark, text].
-function cells(atlas, spans, opset, element) {
+function cells(atlas, spans, opset, element, said) {
   let span = spans[0];
   for (const next of spans) if (next[0] <= opset) span = next;
   const found = span.slice(1, 5).map((number, index) => {
     const [mark, text, lacks] = atlas.links[number];
     const without = index === 3 && element in lacks ? atlas.texts[lacks[element]] : "";
-    return without ? ["\u2717", `no kernel for ${element}: ${without}`] : [mark, atlas.texts[text]];
+    return without ? ["\u2717", said("no kernel for {element}: {without}", { element, without })] : [mark, atlas.texts[text]];
   });
   const first = found.findIndex(([mark]) => mark === "\u2717");
   const unknown = found.some(([mark]) => mark === "?");
   const missing = first >= 0 ? ["operator", "rule", "schema", "kernel"][first] : unknown ? "unknown" : "none";
-  const last = first >= 0 ? ["\u2717", missing] : unknown ? ["?", "unknown"] : ["\u2713", "none"];
+  const words = { operator: said("operator"), rule: said("rule"), schema: said("schema"), kernel: said("kernel"), unknown: said("unknown"), none: said("none") };
+  const last = [first >= 0 ? "\u2717" : unknown ? "?" : "\u2713", words[missing]];
   return { cells: [...found, last], missing, writes: atlas.texts[span[5]] };
 }
 
@@ -49,7 +53,12 @@ function rank(name, search) {
   return name === search ? 0 : name.startsWith(search) ? 1 : name.includes(search) ? 2 : 3;
 }
 
+// A text in the language of the notebook, its gaps filled.
+const speech = (model) => (text, gaps = {}) =>
+  (model.get("words")[text] ?? text).replace(/\{(\w+)\}/g, (_, name) => gaps[name]);
+
 function render({ model, el }) {
+  const said = speech(model);
   const atlas = JSON.parse(model.get("atlas"));
   const box = part("div", "onnxlab-atlas live");
   const search = part("input");
@@ -61,16 +70,16 @@ function render({ model, el }) {
   [slider.min, slider.max] = atlas.opsets;
   slider.value = model.get("opset");
   const opset = part("output", "", slider.value);
-  const both = Object.fromEntries([["both", "both"], ...atlas.exporters.map((name) => [name, name])]);
+  const both = Object.fromEntries([["both", said("both")], ...atlas.exporters.map((name) => [name, name])]);
   const exporter = choice(both, model.get("exporter"));
-  const missing = choice(MISSING, model.get("missing"));
-  const types = Object.fromEntries([["", "any"], ...atlas.elements.map((name) => [name, name])]);
+  const missing = choice(absent(said), model.get("missing"));
+  const types = Object.fromEntries([["", said("any")], ...atlas.elements.map((name) => [name, name])]);
   const element = choice(types, model.get("element"));
-  const opsetLabel = labelled("Opset", slider);
+  const opsetLabel = labelled(said("Opset"), slider);
   opsetLabel.append(opset);
   const controls = part("div", "controls");
-  controls.append(labelled("Search", search), opsetLabel, labelled("Exporter", exporter));
-  controls.append(labelled("Missing", missing), labelled("Element type", element));
+  controls.append(labelled(said("Search"), search), opsetLabel, labelled(said("Exporter"), exporter));
+  controls.append(labelled(said("Missing"), missing), labelled(said("Element type"), element));
   const count = part("p", "count");
   count.setAttribute("aria-live", "polite");
   const list = part("div", "list");
@@ -83,7 +92,7 @@ function render({ model, el }) {
     for (const [name, ...byExporter] of atlas.operators) {
       byExporter.forEach((spans, index) => {
         if (exporter.value !== "both" && exporter.value !== atlas.exporters[index]) return;
-        const row = cells(atlas, spans, Number(slider.value), element.value);
+        const row = cells(atlas, spans, Number(slider.value), element.value, said);
         const rated = rank(name.toLowerCase(), wanted);
         const written = wanted && row.writes.toLowerCase().split(", ").some((each) => each === wanted);
         if (rated === 3 && !written) return;
@@ -99,11 +108,13 @@ function render({ model, el }) {
   function draw() {
     opset.textContent = slider.value;
     const rows = matches();
-    const more = rows.length > SHOWN ? `, the first ${SHOWN} are shown` : "";
-    count.textContent = `${rows.length} rows of ${atlas.operators.length} operators${more}`;
+    const numbers = { rows: rows.length, operators: atlas.operators.length, shown: SHOWN };
+    count.textContent = rows.length > SHOWN
+      ? said("{rows} rows of {operators} operators, the first {shown} are shown", numbers)
+      : said("{rows} rows of {operators} operators", numbers);
     const table = part("table");
     const head = part("tr");
-    for (const name of ["operator", "exporter", ...atlas.columns]) head.append(part("th", "", name));
+    for (const name of [said("operator"), said("exporter"), ...atlas.columns]) head.append(part("th", "", name));
     const top = part("thead");
     top.append(head);
     const body = part("tbody");
@@ -111,7 +122,7 @@ function render({ model, el }) {
       const line = part("tr");
       line.append(part("td", "", row.name), part("td", "", row.exporter));
       for (const [mark, text] of row.cells) line.append(part("td", TONES[mark], `${mark} ${text}`));
-      if (row.writes) line.title = `The rule's source names: ${row.writes}`;
+      if (row.writes) line.title = said("The rule's source names: {names}", { names: row.writes });
       body.append(line);
     }
     table.append(top, body);

@@ -8,6 +8,7 @@ from typing import Any
 import onnx
 
 from onnxlab.exporters.export import Exporter
+from onnxlab.notebook.language import said
 from onnxlab.operators.schemas import ELEMENT_TYPES
 from onnxlab.operators.support import Link, State, Support, known_operators, support
 
@@ -43,15 +44,31 @@ def marked(found: Support, element: str = "") -> dict[str, str]:
     return {**cells, "missing": f"\u2717 {missing}" if missing else nothing}
 
 
-@functools.cache
 def packed() -> str:
-    """Return the whole atlas as JSON; seconds at the first call.
+    """Return the whole atlas as JSON, in the language of the notebook; seconds at the first call.
 
     Every operator has for each exporter a list of [from which opset, links], and an entry only where the
     links change.
     """
+    texts, links, operators = _numbered()
+    return json.dumps(
+        {
+            "opsets": [OPSETS[0], OPSETS[-1]],
+            "exporters": [exporter.value for exporter in Exporter],
+            "columns": [said(name) for name in LINKS],
+            "elements": ELEMENT_TYPES,
+            "texts": [said(text) for text in texts.values],
+            "links": [[_MARKS[state], text, dict(lacks)] for state, text, lacks in links.values],
+            "operators": operators,
+        },
+        separators=(",", ":"),
+    )
+
+
+@functools.cache
+def _numbered() -> tuple["_Numbered", "_Numbered", list[list[Any]]]:
     texts, links = _Numbered(), _Numbered()
-    operators = []
+    operators: list[list[Any]] = []
     for name in known_operators():
         by_exporter = []
         for exporter in Exporter:
@@ -67,18 +84,7 @@ def packed() -> str:
                     spans.append([opset, *here])
             by_exporter.append(spans)
         operators.append([name.removeprefix("aten::"), *by_exporter])
-    return json.dumps(
-        {
-            "opsets": [OPSETS[0], OPSETS[-1]],
-            "exporters": [exporter.value for exporter in Exporter],
-            "columns": LINKS,
-            "elements": ELEMENT_TYPES,
-            "texts": texts.values,
-            "links": [[_MARKS[state], text, dict(lacks)] for state, text, lacks in links.values],
-            "operators": operators,
-        },
-        separators=(",", ":"),
-    )
+    return texts, links, operators
 
 
 def _row(link: Link, texts: "_Numbered") -> Hashable:

@@ -7,6 +7,7 @@ from onnxlab.errors import ModelNotReadable
 from onnxlab.model.diff import GraphDiff, diff
 from onnxlab.model.load import ModelLike
 from onnxlab.notebook.graph.marks import Marks
+from onnxlab.notebook.language import said
 
 __all__ = ["Comparison", "compare"]
 
@@ -36,7 +37,7 @@ def compare(first: ModelLike, second: ModelLike) -> Comparison:
     try:
         found = diff(first, second)
     except ModelNotReadable as error:
-        return Comparison(({}, {}), {}, f"The models were not compared. {error}")
+        return Comparison(({}, {}), {}, f"{said('The models were not compared.')} {said(str(error))}")
     return Comparison((_marks(found.before), _marks(found.after)), _pairs(found), _text(found))
 
 
@@ -50,5 +51,5 @@ def _pairs(found: GraphDiff) -> dict[str, str]:
 
 def _text(found: GraphDiff) -> str:
     colours = [("removed", "red"), ("added", "green"), ("changed", "orange")]
-    legend = [f"{kind} ({colour})" for kind, colour in colours if getattr(found, kind)]
-    return "\n".join([*([", ".join(legend) + ":"] if legend else []), str(found)])
+    legend = [said(f"{kind} ({colour})") for kind, colour in colours if getattr(found, kind)]
+    return "\n".join([*([", ".join(legend) + ":"] if legend else []), *map(said, str(found).split("\n"))])

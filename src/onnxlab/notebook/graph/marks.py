@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.model.query import GraphNode
+from onnxlab.notebook.language import said
 
 __all__ = [
     "Highlight",
@@ -131,7 +132,11 @@ def unknown_names(known: Collection[str], names: Iterable[str]) -> list[str]:
     for name in names:
         if name not in known:
             near = ", ".join(difflib.get_close_matches(name, sorted(known), 3))
-            notes.append(f"Nothing in the graph is called {name!r}{f'; near: {near}' if near else ''}.")
+            notes.append(
+                said(f"Nothing in the graph is called {name!r}; near: {near}.")
+                if near
+                else said(f"Nothing in the graph is called {name!r}.")
+            )
     return notes
 
 

@@ -12,6 +12,8 @@ from onnxlab.notebook.graph.lean_model import LeanModel, lean_model
 from onnxlab.notebook.graph.marks import Highlight, Marks, group_marks, highlight_marks, names_of
 from onnxlab.notebook.graph.model_source import ModelSource
 from onnxlab.notebook.graph.static_picture import Picture, PictureFailed, draw_picture
+from onnxlab.notebook.language import said
+from onnxlab.plain_text import aligned
 
 __all__ = ["Pane", "make_pane"]
 
@@ -49,7 +51,7 @@ class Pane:
     def __str__(self) -> str:
         inner = len(self.flat.nodes) - self.nodes
         count = f"{self.nodes:,} node{'' if self.nodes == 1 else 's'}"
-        return f"{self.name}, {count}{f' and {inner:,} inside them' if inner else ''}"
+        return f"{self.name}, {said(f'{count} and {inner:,} inside them') if inner else said(count)}"
 
     def model(self, *, grouped: bool) -> LeanModel:
         """The model as it is shown."""
@@ -120,15 +122,14 @@ def _ends(graph: GraphProto) -> tuple[str, ...]:
 def _words(graph: GraphProto, flat: LeanModel) -> str:
     """The graph as text: what stands beside the picture of a small one."""
     weights = {tensor.name for tensor in graph.initializer}
-    lines = [("input", str(one)) for one in declared(graph.input) if one.name not in weights]
+    lines = [(said("input"), str(one)) for one in declared(graph.input) if one.name not in weights]
     for node in sorted(flat.nodes.values(), key=_place):
         depth = (node.scope.count("/") + 2) // 2 if node.scope else 0  # "0/body" is one step inside
         reads = ", ".join(_short(name) or "-" for name in node.inputs)  # "-" is an input that is left out
         makes = ", ".join(_short(name) for name in node.outputs if name)
         lines.append(("  " * depth + _short(node.op), f"{reads} -> {makes}".lstrip()))
-    lines += [("output", str(one)) for one in declared(graph.output)]
-    width = max(len(head) for head, _ in lines)
-    return "\n".join(f"{head.ljust(width)}  {text}" for head, text in lines)
+    lines += [(said("output"), str(one)) for one in declared(graph.output)]
+    return "\n".join(aligned(lines))
 
 
 def _place(node: GraphNode) -> list[tuple[bool, int, str]]:

@@ -11,6 +11,7 @@ from onnxlab.notebook.graph.marks import Highlight, Values
 from onnxlab.notebook.graph.model_source import read_structure
 from onnxlab.notebook.graph.pane import make_pane
 from onnxlab.notebook.graph.widget import GraphView
+from onnxlab.notebook.language import said
 
 __all__ = ["GraphMessage", "graph"]
 
@@ -21,7 +22,7 @@ class GraphMessage:
     selected = None
 
     def __init__(self, error: OnnxLabError) -> None:
-        self._text = str(error)
+        self._text = said(str(error))
 
     def __repr__(self) -> str:
         return self._text
@@ -62,6 +63,7 @@ def graph(
         sources = [read_structure(one) for one in ([model] if other is None else [model, other])]
         named = zip(sources, names, strict=False)
         sources = [replace(source, name=name) for source, name in named] + sources[len(names) :]
+        sources = [replace(source, name=said(source.name)) for source in sources]
         panes = [make_pane(source, groups) for source in sources]
         comparison = None if other is None else compare(model, other)
         return GraphView(
@@ -70,7 +72,7 @@ def graph(
             values=values,
             height=height,
             comparison=comparison,
-            notes=[note for source in sources for note in source.notes],
+            notes=[said(note) for source in sources for note in source.notes],
         )
     except OnnxLabError as error:
         return GraphMessage(error)

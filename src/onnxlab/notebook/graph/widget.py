@@ -24,6 +24,7 @@ from onnxlab.notebook.graph.marks import (
     value_marks,
 )
 from onnxlab.notebook.graph.pane import Pane
+from onnxlab.notebook.language import said, script_words
 from onnxlab.notebook.outputs import display_saved_and_live
 
 __all__ = ["GraphView"]
@@ -48,6 +49,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
     _titles = traitlets.List().tag(sync=True)
     _notes = traitlets.List().tag(sync=True)
     _words = traitlets.Unicode().tag(sync=True)
+    _said = traitlets.Dict().tag(sync=True)
     _marks = traitlets.List().tag(sync=True)
     _selected = traitlets.List().tag(sync=True)
     _wanted = traitlets.List().tag(sync=True)
@@ -79,6 +81,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
             _pairs=comparison.pairs if comparison else {},
             _notes=self._all_notes(),
             _words=self._panes[0].words if len(self._panes) == 1 else "",
+            _said=script_words(),
             _marks=all_marks,
             _groups=[pane.groups.top if pane.groups else 0 for pane in self._panes],
         )
@@ -183,7 +186,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
             }
             buffers = questions[message["kind"]](pane)
         except OnnxLabError as error:
-            answer["error"] = str(error)
+            answer["error"] = said(str(error))
         except (KeyError, IndexError, TypeError) as error:
             answer["error"] = f"The page asked for something unknown: {error!r}"
         self.send(answer, buffers)

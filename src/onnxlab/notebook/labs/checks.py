@@ -13,6 +13,7 @@ from onnxlab.labs.kit.exercise import Exercise, exercise
 from onnxlab.labs.kit.outcome import Outcome
 from onnxlab.notebook.graph.view import graph
 from onnxlab.notebook.labs.report import message_box, report_html, report_text
+from onnxlab.notebook.language import said
 from onnxlab.notebook.outputs import display_html
 
 __all__ = ["case", "check", "hint", "require"]
@@ -44,11 +45,12 @@ def check(name: str, *answers: Callable[..., Any], show: Literal["", "right mode
             raise UnknownExercise(msg, "", 'Leave show out, or write show="right model".')
         outcome = _outcome(record, answers, seed=0)
     except OnnxLabError as error:
-        display_html(message_box(str(error)), str(error))
+        refused = said(str(error))
+        display_html(message_box(refused), refused)
         return
     display_html(report_html(lab, record, outcome), report_text(lab, record, outcome))
     _show_graphs(record, outcome, right=bool(show))
-    if message := progress.record(outcome):
+    if message := said(progress.record(outcome)):
         display_html(message_box(message), message)
 
 
@@ -88,11 +90,12 @@ def hint(name: str) -> None:
     try:
         _, record = exercise(name)
     except OnnxLabError as error:
-        display_html(message_box(str(error)), str(error))
+        refused = said(str(error))
+        display_html(message_box(refused), refused)
         return
     number, text = progress.next_hint(record)
-    said = f"Hint {number} of {len(record.hints)}: {text}"
-    display_html(message_box(said, "#d29922"), said)
+    told = said(f"Hint {number} of {len(record.hints)}: {text}")
+    display_html(message_box(told, "#d29922"), told)
 
 
 def require(name: str, *answers: Callable[..., Any]) -> None:
@@ -134,5 +137,5 @@ def _show_graphs(record: Exercise, outcome: Outcome, *, right: bool) -> None:
     expected = shown.expected if right else None
     if expected is not None:
         progress.all_hints(record)
-    names = ("yours", "right")[: 1 if expected is None else 2]
+    names = (said("yours"), said("right"))[: 1 if expected is None else 2]
     display(graph(shown.model, expected, highlight=shown.highlight or None, names=names))

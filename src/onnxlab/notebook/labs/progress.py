@@ -8,6 +8,7 @@ from IPython.core.getipython import get_ipython
 
 from onnxlab.labs.kit.exercise import labs
 from onnxlab.labs.kit.progress import Standing, is_private, set_private, standings
+from onnxlab.notebook.language import said
 from onnxlab.notebook.outputs import display_saved_and_live
 from onnxlab.notebook.tables import Table, table
 
@@ -32,15 +33,21 @@ def progress(*, private: bool | None = None) -> None:
     told = set_private(private) if private is not None else ""
     if get_ipython() is None:
         shown, message = progress_table()
-        print("\n".join(filter(None, [told, message, repr(shown), shared(always=private is not None)])))
+        lines = (said(told), said(message), repr(shown), shared(always=private is not None))
+        print("\n".join(filter(None, lines)))
         return
     rows = [
-        {"lab": one.name, "about": one.title, "exercises": len(one.exercises), "points": one.points}
+        {
+            said("lab"): one.name,
+            said("about"): one.title,
+            said("exercises"): len(one.exercises),
+            said("points"): one.points,
+        }
         for one in labs()
     ]
     saved = table(rows, caption=f"{sum(one.points for one in labs())} points in {len(rows)} labs")
     shown, message = progress_table()
-    notes = filter(None, [told, message, shared(always=private is not None)])
+    notes = filter(None, [said(told), said(message), shared(always=private is not None)])
     note = "".join(f"<p>{html.escape(text)}</p>" for text in notes)
     live = ipywidgets.HTML(f'<div class="onnxlab-progress-live">{note}{shown._repr_html_()}</div>')
     markup = f'{_STYLE}<div class="onnxlab-progress-saved">{saved._repr_html_()}</div>'
@@ -68,17 +75,17 @@ def shared(*, always: bool = False, terminal: bool = False) -> str:
         return ""
     if is_private():
         how = "onnxlab progress --public" if terminal else "progress(private=False)"
-        return f"The instructor's page leaves you out. To be shown there again: {how}"
+        return said(f"The instructor's page leaves you out. To be shown there again: {how}")
     how = "onnxlab progress --private" if terminal else "progress(private=True)"
-    return f"The instructor's page shows how you stand. To be left out there: {how}"
+    return said(f"The instructor's page shows how you stand. To be left out there: {how}")
 
 
 def _row(each: Standing) -> dict[str, object]:
     return {
-        "lab": each.lab.name,
-        "exercise": each.exercise.id,
-        "state": each.word,
-        "last check": "" if each.last is None or each.passed else str(each.last),
-        "points": f"{each.points} of {each.exercise.points}",
-        "hints": f"{each.hints} of {len(each.exercise.hints)}" if each.hints else "",
+        said("lab"): each.lab.name,
+        said("exercise"): each.exercise.id,
+        said("state"): each.word,
+        said("last check"): "" if each.last is None or each.passed else str(each.last),
+        said("points"): said(f"{each.points} of {each.exercise.points}"),
+        said("hints"): said(f"{each.hints} of {len(each.exercise.hints)}") if each.hints else "",
     }

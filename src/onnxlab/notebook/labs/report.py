@@ -6,6 +6,8 @@ import re
 
 from onnxlab.labs.kit.exercise import Exercise, Lab
 from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
+from onnxlab.notebook.language import said
+from onnxlab.plain_text import aligned
 
 __all__ = ["message_box", "report_html", "report_text"]
 
@@ -37,12 +39,15 @@ def report_html(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
     """A check's outcome for a notebook. Every word that comes from an answer is escaped."""
     parts = [f"<p><strong>{_markup(_headline(outcome))}</strong></p>"]
     if outcome.message:
-        parts.append(f"<p>{_markup(outcome.message)}</p>")
+        parts.append(f"<p>{_markup(said(outcome.message))}</p>")
     if outcome.where:
-        parts.append(f"<p>In your code, {html.escape(outcome.where.partition(':')[0])}:</p>")
+        where = said(f"In your code, {outcome.where.partition(':')[0]}:")
+        parts.append(f"<p>{html.escape(where)}</p>")
         parts.append(f"<pre>{html.escape(outcome.where.partition(':')[2].strip())}</pre>")
     if outcome.findings:
-        items = "".join(f"<li>{_MARKS[one.holds]} {_markup(one.title)}</li>" for one in outcome.findings)
+        items = "".join(
+            f"<li>{_MARKS[one.holds]} {_markup(said(one.title))}</li>" for one in outcome.findings
+        )
         parts.append(f"<ul>{items}</ul>")
     if (failed := outcome.first_failure) is not None:
         parts += _failed_html(failed)
@@ -62,16 +67,16 @@ def report_text(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
     """
     lines = [_headline(outcome)]
     if outcome.message:
-        lines.append(outcome.message)
+        lines.append(said(outcome.message))
     if outcome.where:
-        lines.append(f"In your code, {outcome.where}")
-    lines += [f"  {_MARKS[one.holds]} {one.title}" for one in outcome.findings]
+        lines.append(said(f"In your code, {outcome.where}"))
+    lines += [f"  {_MARKS[one.holds]} {said(one.title)}" for one in outcome.findings]
     if (failed := outcome.first_failure) is not None:
-        lines.append(failed.message)
+        lines.append(said(failed.message))
         if failed.difference:
-            lines += [f"  {name:<13}{value}" for name, value in _rows(failed.difference)]
+            lines += [f"  {line}" for line in aligned(_rows(failed.difference))]
         if failed.look_at:
-            lines.append(f"Look at: {failed.look_at}")
+            lines.append(f"{said('Look at:')} {said(failed.look_at)}")
     return "\n".join([*lines, *_closing(lab, exercise, outcome)])
 
 
@@ -83,49 +88,52 @@ def message_box(text: str, tone: str = "#da3633") -> str:
 def _headline(outcome: Outcome) -> str:
     mark = _MARKS[None if outcome.status is Status.NOT_ATTEMPTED else outcome.passed]
     plain = outcome.status is Status.NOT_ATTEMPTED
-    text = f"{outcome.exercise}: {outcome.status}, {outcome.points} of {outcome.possible} points"
+    text = said(f"{outcome.exercise}: {outcome.status}, {outcome.points} of {outcome.possible} points")
     return text if plain else f"{mark} {text}"
 
 
 def _failed_html(failed: Finding) -> list[str]:
-    parts = [f"<p>{_markup(failed.message)}</p>"]
+    parts = [f"<p>{_markup(said(failed.message))}</p>"]
     if failed.difference:
         rows = "".join(
             f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in _rows(failed.difference)
         )
         parts.append(f"<dl>{rows}</dl>")
     if failed.look_at:
-        parts.append(f"<p><em>Look at:</em> {_markup(failed.look_at)}</p>")
+        parts.append(f"<p><em>{said('Look at:')}</em> {_markup(said(failed.look_at))}</p>")
     return parts
 
 
 def _rows(difference: Difference) -> list[tuple[str, str]]:
-    return [("for", difference.given), ("right is", difference.expected), ("yours gives", difference.got)]
+    told = {"for": difference.given, "right is": difference.expected, "yours gives": difference.got}
+    return [(said(name), said(value)) for name, value in told.items()]
 
 
 def _closing(lab: Lab, exercise: Exercise, outcome: Outcome) -> list[str]:
     lines = []
     if outcome.printed:
         lines.append(
-            f"Your code printed {outcome.printed:,} characters while it was checked; they are not shown."
+            said(
+                f"Your code printed {outcome.printed:,} characters while it was checked; they are not shown."
+            )
         )
     if outcome.status is Status.NOT_ATTEMPTED:
-        lines.append(f"Write {' and '.join(exercise.answers)} above and run both cells.")
+        names = said(" and ").join(exercise.answers)
+        lines.append(said(f"Write {names} above and run both cells."))
     elif outcome.passed:
         # On a class's hub learners have no solutions.
-        compare = "" if "JUPYTERHUB_USER" in os.environ else f"Compare with solutions/{lab.name}.ipynb. "
-        lines.append(f"{compare}Checked for {exercise.holds_for}.")
+        compare = [] if "JUPYTERHUB_USER" in os.environ else [f"Compare with solutions/{lab.name}.ipynb."]
+        lines.append(" ".join(map(said, [*compare, f"Checked for {exercise.holds_for}."])))
     else:
         failed, call = outcome.first_failure, ", ".join([f'"{exercise.id}"', *exercise.answers])
         if (case := outcome.failing_case) is not None:
-            names = " and ".join(case) or "its name"
+            names = said(" and ").join(case) or said("its name")
             again = f'`from onnxlab import case; case("{exercise.id}")`'
-            lines.append(f"{again} gives you this case to run again: {names}.")
+            lines.append(said(f"{again} gives you this case to run again: {names}."))
         if failed and failed.evidence and failed.evidence.expected:
-            lines.append(
-                f'`check({call}, show="right model")` lays a right model beside yours, as a last hint.'
-            )
-        lines.append(f'hint("{exercise.id}") gives the next of {len(exercise.hints)} hints.')
+            shown = f'`check({call}, show="right model")`'
+            lines.append(said(f"{shown} lays a right model beside yours, as a last hint."))
+        lines.append(said(f'hint("{exercise.id}") gives the next of {len(exercise.hints)} hints.'))
     return lines
 
 

@@ -13,7 +13,12 @@ function heading(text, scope) {
   return node;
 }
 
+// A text in the language of the notebook, its gaps filled.
+const speech = (model) => (text, gaps = {}) =>
+  (model.get("words")[text] ?? text).replace(/\{(\w+)\}/g, (_, name) => gaps[name]);
+
 function render({ model, el }) {
+  const said = speech(model);
   const rows = model.get("rows");
   const columns = model.get("columns");
   const choices = model.get("choices");
@@ -66,20 +71,21 @@ function render({ model, el }) {
     let filled = 0;
     let hits = 0;
     cells.forEach((line, r) => line.forEach((button, c) => {
-      const said = chosen[r][c];
+      const told = chosen[r][c];
       const is = actual.length ? actual[r][c] : "";
-      const hit = said && said === is;
-      filled += said ? 1 : 0;
+      const hit = told && told === is;
+      filled += told ? 1 : 0;
       hits += hit ? 1 : 0;
-      button.textContent = !is ? said || "?" : !said ? is : hit ? `${is}  \u2713` : `${said}  \u2717  ${is}`;
-      button.className = is && said ? (hit ? "good" : "bad") : said ? "chosen" : "";
-      button.setAttribute("aria-label", `${rows[r]}, ${columns[c]}: ${!is ? said || "no prediction" : said ? `you said ${said}, it is ${is}` : is}`);
+      button.textContent = !is ? told || "?" : !told ? is : hit ? `${is}  \u2713` : `${told}  \u2717  ${is}`;
+      button.className = is && told ? (hit ? "good" : "bad") : told ? "chosen" : "";
+      const state = !is ? told || said("no prediction") : told ? said("you said {told}, it is {is}", { told, is }) : is;
+      button.setAttribute("aria-label", `${rows[r]}, ${columns[c]}: ${state}`);
       button.setAttribute("aria-disabled", String(Boolean(is)));
       button.tabIndex = r === stop[0] && c === stop[1] ? 0 : -1;
     }));
     const total = rows.length * columns.length;
-    if (!actual.length) hint.textContent = `Click a cell until it says what you expect (${choices.join(" or ")}). ${filled} of ${total} filled in.`;
-    else hint.textContent = filled ? `${hits} of ${filled} predictions right.` : "These are the answers.";
+    if (!actual.length) hint.textContent = said("Click a cell until it says what you expect ({choices}). {filled} of {total} filled in.", { choices: choices.join(` ${said("or")} `), filled, total });
+    else hint.textContent = filled ? said("{hits} of {filled} predictions right.", { hits, filled }) : said("These are the answers.");
   }
 
   model.on("change:chosen", update);

@@ -7,8 +7,10 @@ from pathlib import Path
 import traitlets
 
 from onnxlab.errors import ClaimBroken
+from onnxlab.notebook.language import said
 from onnxlab.notebook.outputs import display_html
 from onnxlab.notebook.predict.widget import PredictionWidget, SavedAndLive, boxed
+from onnxlab.plain_text import aligned
 
 __all__ = ["Prediction", "PredictionGrid", "predict", "predict_grid"]
 
@@ -35,13 +37,14 @@ class Prediction(SavedAndLive):
         if len(self.options) < 2 or len(set(self.options)) < len(self.options):
             msg = "A prediction needs two or more different options."
             raise ValueError(msg)
-        self._widget = _ChoiceWidget(question=question, options=list(self.options))
+        self._labels = {option: said(option) for option in self.options}
+        self._widget = _ChoiceWidget(question=said(question), options=list(self._labels.values()))
         self.show()
 
     @property
     def chosen(self) -> str | None:
         """What the learner clicked, if anything."""
-        return self._widget.latest or None
+        return next((option for option, label in self._labels.items() if label == self._widget.latest), None)
 
     def reveal(self, actual: object) -> None:
         """Show the answer beside the prediction, and mark it in the question.
@@ -57,22 +60,23 @@ class Prediction(SavedAndLive):
             msg = f"The answer is {answer!r}, which is none of the options: {', '.join(self.options)}."
             raise ClaimBroken(msg)
         self._widget.settle()
-        self._widget.actual = answer
+        self._widget.actual = right = self._labels[answer]
         if self.chosen is None:
-            text, tone = f"Answer: {answer}", ""
+            text, tone = said(f"Answer: {right}"), ""
         elif self.chosen == answer:
-            text, tone = f"\u2713 You said: {answer}. That is right.", "good"
+            text, tone = said(f"\u2713 You said: {right}. That is right."), "good"
         else:
-            text, tone = f"\u2717 You said: {self.chosen}. It is: {answer}", "bad"
+            text, tone = said(f"\u2717 You said: {self._labels[self.chosen]}. It is: {right}"), "bad"
         display_html(boxed(f'<p class="question {tone}">{html.escape(text)}</p>', "answer"), text)
 
     def saved(self) -> str:
         """The question and its options as HTML."""
-        options = "".join(f"<li>{html.escape(option)}</li>" for option in self.options)
-        return boxed(f'<p class="question">{html.escape(self.question)}</p><ul>{options}</ul>', "saved")
+        options = "".join(f"<li>{html.escape(label)}</li>" for label in self._labels.values())
+        return boxed(f'<p class="question">{html.escape(said(self.question))}</p><ul>{options}</ul>', "saved")
 
     def __repr__(self) -> str:
-        return "\n".join([f"Predict: {self.question}", *(f"  - {option}" for option in self.options)])
+        question = said(self.question)
+        return "\n".join([said(f"Predict: {question}"), *(f"  - {label}" for label in self._labels.values())])
 
 
 def predict(question: str, options: Sequence[object]) -> Prediction:
@@ -126,11 +130,12 @@ class PredictionGrid(SavedAndLive):
         if not self.rows or not self.columns or len(set(self.choices)) < 2:
             msg = "A prediction grid needs rows, columns, and two or more different choices."
             raise ValueError(msg)
+        self._labels = {text: said(text) for text in (*self.rows, *self.columns, *self.choices)}
         self._widget = _GridWidget(
-            question=question,
-            rows=list(self.rows),
-            columns=list(self.columns),
-            choices=list(self.choices),
+            question=said(question),
+            rows=self._labelled(self.rows),
+            columns=self._labelled(self.columns),
+            choices=self._labelled(self.choices),
             chosen=[[""] * len(self.columns) for _ in self.rows],
         )
         self.show()
@@ -138,8 +143,9 @@ class PredictionGrid(SavedAndLive):
     @property
     def chosen(self) -> dict[Key, str]:
         """What the learner filled in: only the cells with a prediction."""
+        choices = {self._labels[choice]: choice for choice in self.choices}
         filled = zip(self._keys(), (cell for line in self._widget.latest for cell in line), strict=True)
-        return {key: cell for key, cell in filled if cell}
+        return {key: choices[cell] for key, cell in filled if cell}
 
     def reveal(self, actual: Mapping[Key, str]) -> None:
         """Show the answers, coloured by right and wrong, and the score if anything was predicted.
@@ -151,32 +157,50 @@ class PredictionGrid(SavedAndLive):
             ClaimBroken: A cell is missing, or its answer is none of the choices.
         """
         for row, column in self._keys():
-            told = actual.get((row, column))
-            if told not in self.choices:
-                msg = (
-                    f"The answer for {row!r}, {column!r} is {told!r}, not one of: {', '.join(self.choices)}."
-                )
+            answer = actual.get((row, column))
+            if answer not in self.choices:
+                known = ", ".join(self.choices)
+                msg = f"The answer for {row!r}, {column!r} is {answer!r}, not one of: {known}."
                 raise ClaimBroken(msg)
         self._widget.settle()
-        self._widget.actual = [[actual[row, column] for column in self.columns] for row in self.rows]
-        said = self.chosen
-        hits = sum(actual[key] == choice for key, choice in said.items())
-        score = f"{hits} of {len(said)} predictions right." if said else ""
-        marks = {key: _mark(actual[key], said.get(key)) for key in self._keys()}
-        tones = {key: "good" if choice == actual[key] else "bad" for key, choice in said.items()}
+        self._widget.actual = [
+            self._labelled([actual[row, column] for column in self.columns]) for row in self.rows
+        ]
+        told = self.chosen
+        hits = sum(actual[key] == choice for key, choice in told.items())
+        score = said(f"{hits} of {len(told)} predictions right.") if told else ""
+        marks = {key: self._mark(actual[key], told.get(key)) for key in self._keys()}
+        tones = {key: "good" if choice == actual[key] else "bad" for key, choice in told.items()}
         body = self._grid(marks, tones) + (f'<p class="score">{score}</p>' if score else "")
         text = self._text(marks) + (f"\n{score}" if score else "")
         display_html(boxed(body, "answer"), text)
 
     def saved(self) -> str:
         """The empty grid as HTML."""
-        title = f'<p class="question">{html.escape(self.question)}</p>' if self.question else ""
-        hint = f'<p class="hint">Each cell: {html.escape(" or ".join(self.choices))}?</p>'
+        title = f'<p class="question">{html.escape(said(self.question))}</p>' if self.question else ""
+        hint = f'<p class="hint">{html.escape(self._hint())}</p>'
         return boxed(title + self._grid({}, {}) + hint, "saved")
 
     def __repr__(self) -> str:
-        question = self.question or f"Each cell: {' or '.join(self.choices)}?"
-        return f"Predict: {question}\n{self._text({})}"
+        question = said(self.question) if self.question else self._hint()
+        return said(f"Predict: {question}") + f"\n{self._text({})}"
+
+    def _hint(self) -> str:
+        choices = said(" or ").join(self._labelled(self.choices))
+        return said(f"Each cell: {choices}?")
+
+    def _labelled(self, texts: Sequence[str]) -> list[str]:
+        return [self._labels[text] for text in texts]
+
+    def _mark(self, actual: str, told: str | None) -> str:
+        right = self._labels[actual]
+        if told is None:
+            return right
+        return (
+            f"\u2713 {right}"
+            if told == actual
+            else "\u2717 " + said(f"{right} (you said {self._labels[told]})")
+        )
 
     def _keys(self) -> list[Key]:
         return [(row, column) for row in self.rows for column in self.columns]
@@ -186,21 +210,20 @@ class PredictionGrid(SavedAndLive):
             kind = f"answer {tones[key]}" if key in tones else "answer"
             return f'<td class="{kind}">{html.escape(marks.get(key, "?"))}</td>'
 
-        head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in self.columns)
+        columns = self._labelled(self.columns)
+        head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in columns)
         lines = "".join(
-            f'<tr><th scope="row">{html.escape(row)}</th>{"".join(cell((row, c)) for c in self.columns)}</tr>'
+            f'<tr><th scope="row">{html.escape(self._labels[row])}</th>'
+            f"{''.join(cell((row, column)) for column in self.columns)}</tr>"
             for row in self.rows
         )
         return f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{lines}</tbody></table>"
 
     def _text(self, marks: Mapping[Key, str]) -> str:
-        lines = [["", *self.columns]]
-        lines += [[row, *(marks.get((row, column), "?") for column in self.columns)] for row in self.rows]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-            for line in lines
-        )
+        lines = [["", *self._labelled(self.columns)]]
+        for row in self.rows:
+            lines.append([self._labels[row], *(marks.get((row, column), "?") for column in self.columns)])
+        return "\n".join(aligned(lines))
 
 
 def predict_grid(
@@ -226,9 +249,3 @@ def predict_grid(
     static  runs        fails
     """
     return PredictionGrid(rows, columns, choices, question)
-
-
-def _mark(actual: str, said: str | None) -> str:
-    if said is None:
-        return actual
-    return f"\u2713 {actual}" if said == actual else f"\u2717 {actual} (you said {said})"

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import anywidget
+import traitlets
 from IPython.core.getipython import get_ipython
 
+from onnxlab.notebook.language import script_words
 from onnxlab.notebook.outputs import display_saved_and_live
 
 __all__ = ["PredictionWidget", "SavedAndLive", "boxed"]
@@ -24,10 +26,11 @@ class PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget 
     """The base of the clickable forms; each adds its script and its state."""
 
     _css = _HERE / "predict.css"
+    words = traitlets.Dict().tag(sync=True)
     chosen: Any
 
     def __init__(self, **state: object) -> None:
-        super().__init__(**state)
+        super().__init__(words=script_words(), **state)
         self._told: Any = None
         self._heard = 0
         self.on_msg(self._on_click)

@@ -131,7 +131,7 @@ const shown = (isShown) => new Promise((resolve) => {
   look();
 });
 
-const start = async ({ kit, model: bytes, operators, marks: given, dark, name, origin, size }) => {
+const start = async ({ kit, model: bytes, operators, marks: given, dark, name, origin, size, find }) => {
   restrictHtml();
   keepInFrame();
   setTheme(dark);
@@ -166,7 +166,7 @@ const start = async ({ kit, model: bytes, operators, marks: given, dark, name, o
   const context = new browser.Context(host, '', 'model.onnx', null, new base.BinaryStream(bytes));
   await view.open(context);
   view.show(null);
-  useSearch(nodes.filter(({ root }) => root === view.model.modules[0]), (found) => {
+  useSearch(nodes.filter(({ root }) => root === view.model.modules[0]), find, (found) => {
     post({ kind: 'selected', id: found.node.onnxlabId });
     revealNode(view, found);
   });

@@ -16,10 +16,10 @@ const revealNode = async (view, found) => {
   if (place) view.target.scrollTo(place.select([found.node]));
 };
 
-const useSearch = (nodes, choose) => {
+const useSearch = (nodes, find, choose) => {
   const box = document.createElement('div');
   box.id = 'onnxlab-search';
-  const field = Object.assign(document.createElement('input'), { type: 'text', placeholder: 'Find operator or name', spellcheck: false });
+  const field = Object.assign(document.createElement('input'), { type: 'text', placeholder: find, spellcheck: false });
   const list = document.createElement('ol');
   box.append(field, list);
   document.body.append(box);

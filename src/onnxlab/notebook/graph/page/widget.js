@@ -1,6 +1,10 @@
 // The notebook's side of a live graph: makes the sandboxed frame, hands it Netron and the model, passes
 // clicks on to Python and weights, colours and themes back. Loaded by anywidget; talks to graph_view.py.
 
+// A text in the language of the notebook, its gaps filled.
+const speech = (model, words) => (text, gaps = {}) =>
+  (model.get(words)[text] ?? text).replace(/\{(\w+)\}/g, (_, name) => gaps[name]);
+
 // Netron's files are asked for once per page and shared by all its graphs.
 const kits = (globalThis.onnxlabNetron ??= new Map());
 let requests = 0;
@@ -20,7 +24,7 @@ const ask = (model, content) => new Promise((resolve, reject) => {
     if (message.error) finish(reject, new Error(message.error));
     else finish(resolve, { message, buffers: buffers.map(copyOf) });
   };
-  const gone = () => finish(reject, new Error('The kernel that made this graph has ended. Run the cell again.'));
+  const gone = () => finish(reject, new Error(speech(model, '_said')('The kernel that made this graph has ended. Run the cell again.')));
   model.on('msg:custom', answer);
   endings.forEach((event) => model.on(event, gone));
   model.send({ ...content, request });
@@ -61,10 +65,10 @@ const frameDocument = (kit) => {
 };
 
 // The frame, below its model's name where there are two.
-const makeFrame = (height, title) => {
+const makeFrame = (height, title, said) => {
   const frame = document.createElement('iframe');
   frame.className = 'onnxlab-graph';
-  frame.title = `Graph of ${title || 'the model'}`;
+  frame.title = title ? said('Graph of {name}', { name: title }) : said('Graph of the model');
   frame.setAttribute('sandbox', 'allow-scripts');
   Object.assign(frame.style, {
     width: '100%', height: `${height}px`, boxSizing: 'border-box', display: 'block',
@@ -93,10 +97,10 @@ const wordsBox = (text) => {
 };
 
 // Below the graph of a large model: groups or nodes.
-const groupButton = (counts, choose) => {
+const groupButton = (counts, choose, said) => {
   const button = document.createElement('button');
   button.className = 'onnxlab-groups jp-mod-styled';
-  const label = (grouped) => { button.textContent = grouped ? 'Show every node' : `Show groups (${counts.filter(Boolean).join(' and ')})`; };
+  const label = (grouped) => { button.textContent = grouped ? said('Show every node') : said('Show groups ({counts})', { counts: counts.filter(Boolean).join(` ${said('and')} `) }); };
   let grouped = true;
   label(grouped);
   button.addEventListener('click', () => { grouped = !grouped; label(grouped); choose(grouped); });
@@ -106,7 +110,8 @@ const groupButton = (counts, choose) => {
 // One pane is one model in one frame.
 const showPane = (model, pane, row, kit, { select, grouped }) => {
   const title = model.get('_titles')[pane];
-  const frame = makeFrame(model.get('_height'), title);
+  const said = speech(model, '_said');
+  const frame = makeFrame(model.get('_height'), title, said);
   const column = document.createElement('figure');
   Object.assign(column.style, { flex: '1 1 0', minWidth: 0, margin: 0 });
   if (title) column.append(Object.assign(document.createElement('figcaption'), { textContent: title }));
@@ -123,12 +128,12 @@ const showPane = (model, pane, row, kit, { select, grouped }) => {
       delete frame.dataset.status;
       const { message, buffers: [bytes, operators] } = await (asked ?? content());
       asked = null;
-      const start = { kind: 'start', kit: await kit, model: await unzip(bytes), operators: textOf(await unzip(operators)), ...message };
+      const start = { kind: 'start', kit: await kit, model: await unzip(bytes), operators: textOf(await unzip(operators)), find: said('Find operator or name'), ...message };
       send({ ...start, marks: model.get('_marks')[pane], dark: isDark() });
     },
     again: () => load(),
     ready: ({ nodes }) => { frame.dataset.nodes = nodes; frame.dataset.status = 'ready'; },
-    failed: ({ text }) => fail(new Error(`Netron cannot draw this graph: ${text}`)),
+    failed: ({ text }) => fail(new Error(said('Netron cannot draw this graph: {text}', { text }))),
     selected: ({ id }) => select(String(id), pane),
     weight: async ({ request, location }) => {
       try {
@@ -168,7 +173,8 @@ const render = ({ model, el }) => {
   };
   let grouped = model.get('_groups').some((count) => count > 0);
   if (grouped) {
-    el.append(groupButton(model.get('_groups'), (value) => { grouped = value; panes.forEach((pane) => pane.load()); }));
+    const choose = (value) => { grouped = value; panes.forEach((pane) => pane.load()); };
+    el.append(groupButton(model.get('_groups'), choose, speech(model, '_said')));
   }
   const notes = document.createElement('div');
   el.append(notes);

@@ -1,0 +1,187 @@
+"""The whole of the course in another language: every catalogue, and every file that is made from them."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+import nbformat
+import polib
+
+from onnxlab.authoring.notebooks import Notebook, read, write
+from onnxlab.authoring.translation.catalogue import (
+    Source,
+    merged,
+    message_sources,
+    notebook_sources,
+    open_catalogue,
+    shown_sources,
+)
+from onnxlab.authoring.translation.generate import generated, other_language
+from onnxlab.authoring.translation.lint import Glossary, faults
+from onnxlab.files import write_atomically
+from onnxlab.notebook.language import Speech, is_pattern, speaking
+
+__all__ = ["Edition"]
+
+_PACKAGE = Path("src", "onnxlab")
+
+
+class Edition:
+    """The course in one language, below a repository's root.
+
+    Attributes:
+        catalogues: Each catalogue by its name, merged with the texts of today.
+    """
+
+    def __init__(self, root: Path, language: str) -> None:
+        self._root, self._language = root, language
+        self._folder = root / "translations" / language
+        places = [
+            path for folder in ("notebooks", "labs") for path in sorted((root / folder).glob("*.ipynb"))
+        ]
+        self._pages = {PurePosixPath(path.parent.name, path.name): read(path) for path in places}
+        self._messages = list(message_sources(root / _PACKAGE))
+        self.catalogues = {name: self._merged(name, texts) for name, texts in self._sources().items()}
+
+    def update(self) -> list[Path]:
+        """Merge the catalogues, and make what is made from them; a lab somebody has worked in is left alone.
+
+        Returns:
+            The files that changed.
+        """
+        changed = []
+        for name, catalogue in self.catalogues.items():
+            path = self._folder / f"{name}.po"
+            if self._wrote(path, str(catalogue)):
+                changed.append(path)
+        made = dict(self._notebooks())
+        for path, text in self._assets(made):
+            if self._wrote(path, text):
+                changed.append(path)
+        for path, notebook in made.items():
+            path.parent.mkdir(exist_ok=True)
+            if not (path.exists() and _worked_in(path)) and write(notebook, path):
+                changed.append(path)
+        return changed
+
+    def prune(self) -> None:
+        """Drop the translations of texts that are gone."""
+        for catalogue in self.catalogues.values():
+            for entry in catalogue.obsolete_entries():
+                catalogue.remove(entry)
+
+    def complaints(self) -> Iterator[str]:
+        """Yield what is missing, fuzzy, obsolete, badly written or not up to date, a line each."""
+        glossary = Glossary(self._folder / "glossary.md")
+        for name, catalogue in self.catalogues.items():
+            for entry in catalogue:
+                states = _states(entry) or [f"{fault}" for fault in faults(entry, glossary)]
+                where = f"{name}.po" + f" ({entry.occurrences[0][0]})" * bool(entry.occurrences)
+                yield from (f"{where}: {state}: {_short(entry.msgid)}" for state in states)
+        for path, notebook in self._pages.items():
+            if other_language(path, self._language) not in notebook["cells"][0]["source"]:
+                yield f"{path}: no link {other_language(path, self._language)} below its title"
+        yield from (f"{path.relative_to(self._root)}: not up to date" for path in self._stale())
+
+    def _stale(self) -> Iterator[Path]:
+        known = {entry.msgid for name in self.catalogues for entry in self._stored(name)}
+        if any(entry.msgid not in known for one in self.catalogues.values() for entry in one):
+            yield self._folder
+        expected = dict(self._notebooks())
+        for path, text in self._assets(expected):
+            if not path.exists() or path.read_text("utf-8") != text:
+                yield path
+        for path, notebook in expected.items():
+            if not path.exists() or read(path) != notebook:
+                yield path
+        for folder in ("notebooks", "labs"):
+            made = sorted((self._root / folder / self._language).glob("*.ipynb"))
+            yield from (path for path in made if path not in expected)
+
+    def _sources(self) -> dict[str, list[Source]]:
+        found = {path.stem: list(notebook_sources(page)) for path, page in self._pages.items()}
+        chapters = ((path.stem, page) for path, page in self._pages.items() if path.parts[0] == "notebooks")
+        recorded = self._root / _PACKAGE / "assets" / "recorded" / "back_ends.json"
+        models = json.loads(recorded.read_text("utf-8"))["models"].values()
+        found["shown"] = list(shown_sources(chapters, [model["shows"] for model in models]))
+        shown = {source.text for source in found["shown"]}  # one text, one translation
+        found["messages"] = [source for source in self._messages if source.text not in shown]
+        return found
+
+    def _stored(self, name: str) -> polib.POFile:
+        return open_catalogue(self._folder / f"{name}.po")
+
+    def _merged(self, name: str, texts: list[Source]) -> polib.POFile:
+        return merged(self._stored(name), texts, self._language)
+
+    def _notebooks(self) -> Iterator[tuple[Path, Notebook]]:
+        package = self._words()
+
+        def exists(path: str) -> bool:
+            wanted = PurePosixPath(path)
+            return wanted.parent.parent / wanted.name in self._pages or (self._root / path).is_file()
+
+        for path, page in self._pages.items():
+            words = _translations(self.catalogues[path.stem])
+            # What a cell is given in its code, it shows translated.
+            with speaking(Speech({**package["texts"], **words}, package["patterns"])):
+                made = generated(page, path, words, self._language, exists)
+            yield self._root / path.parent / self._language / path.name, nbformat.from_dict(made)
+
+    def _assets(self, made: Mapping[Path, Notebook]) -> Iterator[tuple[Path, str]]:
+        """What the package has to know: its words, and for `onnxlab reset` the cells of the labs."""
+        labs: dict[str, dict[str, str]] = {}
+        for path, notebook in made.items():
+            english = self._pages.get(PurePosixPath("labs", path.name), {"cells": []})
+            pairs = zip(notebook["cells"], english["cells"], strict=False)
+            cells = {one["id"]: one["source"] for one, other in pairs if one["source"] != other["source"]}
+            if cells:
+                labs[path.stem] = cells
+        folder = self._root / _PACKAGE / "assets" / "languages"
+        yield folder / f"{self._language}.json", _json(self._words())
+        yield folder / f"{self._language}_labs.json", _json(labs)
+
+    def _words(self) -> dict[str, dict[str, str]]:
+        """What `onnxlab.notebook.language` reads."""
+        found = _translations(self.catalogues["messages"]) | _translations(self.catalogues["shown"])
+        gaps = {text for text in found if is_pattern(text)}
+        scripts = {source.text for source in self._messages if source.place.endswith(".js")}
+        return {
+            "texts": {text: found[text] for text in found if text not in gaps},
+            "patterns": {text: found[text] for text in found if text in gaps},
+            "scripts": {text: found[text] for text in found if text in scripts},
+        }
+
+    def _wrote(self, path: Path, text: str) -> bool:
+        if path.exists() and path.read_text("utf-8") == text:
+            return False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text, mode=0o644)
+        return True
+
+
+def _translations(catalogue: polib.POFile) -> dict[str, str]:
+    """The translations that may be used: not those that are fuzzy."""
+    return {entry.msgid: entry.msgstr for entry in catalogue.translated_entries()}
+
+
+def _json(words: object) -> str:
+    return json.dumps(words, ensure_ascii=False, indent=0, sort_keys=True) + "\n"
+
+
+def _states(entry: polib.POEntry) -> list[str]:
+    if entry.obsolete:
+        return ["obsolete"]
+    if not entry.msgstr:
+        return ["missing"]
+    return ["fuzzy"] if entry.fuzzy else []
+
+
+def _worked_in(path: Path) -> bool:
+    is_lab = path.parent.parent.name == "labs"
+    return is_lab and any(cell.get("outputs") or cell.get("execution_count") for cell in read(path)["cells"])
+
+
+def _short(text: str) -> str:
+    return re.sub(r"\s+", " ", text)[:70]

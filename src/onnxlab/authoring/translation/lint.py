@@ -1,0 +1,134 @@
+"""What a translation must keep, and how it is written: rules over one entry of a catalogue."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polib
+
+from onnxlab.authoring.translation.units import MARKDOWN
+from onnxlab.notebook.language import GAP
+
+__all__ = ["Glossary", "faults"]
+
+_CJK = r"\u3400-\u9fff"
+_HALF_WIDTH = re.compile(rf"[{_CJK}][,;:?!()]|[,;:?!()][{_CJK}]|[{_CJK}]\.(?!\w)")
+_CLOSE = re.compile(rf"[{_CJK}][A-Za-z0-9]|[A-Za-z0-9%][{_CJK}]")
+_PLAIN_WORD = re.compile(r"(?<![\w.`])[a-z]{2,}(?![\w.`(])")
+_NAMES = 3  # so many words in small letters may be names, which stay as they are
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_MARKDOWN = ("text",)
+_MARKED = ("shown", "message", "title", "part", "hint", "caption")  # where only `code` is markup
+_ENDING = re.compile(r"s\d*$|s_.*|.*_else.*")  # a gap for the ending of an English word
+
+
+@dataclass(frozen=True)
+class _Row:
+    english: re.Pattern[str]
+    chinese: tuple[str, ...]
+
+
+class Glossary:
+    """The table of `glossary.md`: which words a translation takes, and which it never does."""
+
+    def __init__(self, path: Path) -> None:
+        self._rows: list[_Row] = []
+        self._never: list[str] = []
+        for line in path.read_text("utf-8").splitlines():
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            if not line.startswith("|") or len(cells) < 4 or cells[0] in ("English", "---"):
+                continue
+            english, chinese, never = (tuple(filter(None, cell.split(", "))) for cell in cells[:3])
+            self._never += never
+            if cells[3] == "✓":
+                words = "|".join(map(re.escape, english))
+                pattern = re.compile(rf"\b(?:{words})(?:s|ed|d|ing)?\b", re.IGNORECASE)
+                self._rows.append(_Row(pattern, (*chinese, *english)))
+
+    def faults(self, english: str, translation: str) -> Iterator[str]:
+        """Yield the words that a translation should have taken, and those that it should not."""
+        for row in self._rows:
+            found = row.english.search(english)
+            if found and not any(word.lower() in translation.lower() for word in (*row.chinese, found[0])):
+                yield f"{found[0]!r} without {' or '.join(row.chinese[:2])}"
+        yield from (f"the word {word}" for word in self._never if word in translation)
+
+
+def faults(entry: polib.POEntry, glossary: Glossary) -> list[str]:
+    """Return what is wrong with a translation; nothing where there is none yet."""
+    if not entry.msgstr:
+        return []
+    return list(_faults(entry.msgid, entry.msgstr, entry.comment, glossary))
+
+
+def _faults(english: str, translation: str, kind: str, glossary: Glossary) -> Iterator[str]:
+    if kind == "drawing":
+        if len(english.split("\n")) != len(translation.split("\n")):
+            yield "another number of lines"
+        return
+    if ("\n" in translation) > ("\n" in english) or (
+        translation != translation.strip(" ") and english == english.strip(" ")
+    ):
+        yield "a line break, or white space around it"
+    before, after = _parts(english, kind), _parts(translation, kind)
+    for what in before:
+        if what == "numbers":
+            lost = before[what] - after[what]
+        else:
+            lost = (before[what] - after[what]) | (after[what] - before[what])
+        if lost:
+            yield f"{what} differ: {', '.join(map(str, lost))}"
+    if unknown := set(GAP.findall(translation)) - set(GAP.findall(english)):
+        yield f"unknown gaps: {', '.join(unknown)}"
+    if translation == english:
+        if (
+            kind in ("text", "message", "hint")
+            and len(_PLAIN_WORD.findall(GAP.sub("", _without_code(english)))) > _NAMES
+        ):
+            yield "still English"
+        return
+    plain = "".join(_visible(translation, kind))
+    outside = re.sub(r"`[^`]*`", "`", _without_code(translation))
+    for what, pattern in (("half-width punctuation", _HALF_WIDTH), ("no space", _CLOSE)):
+        if found := pattern.search(outside if what[0] == "h" else plain):
+            yield f"{what}: {found[0]}"
+    if "您" in translation:
+        yield "the word 您"
+    yield from glossary.faults(_without_code(english), translation)
+
+
+def _parts(text: str, kind: str) -> dict[str, Counter[str]]:
+    """What has to be in both, by its kind."""
+    found: dict[str, Counter[str]] = {
+        what: Counter() for what in ("code", "links", "emphasis", "gaps", "numbers")
+    }
+    if kind in _MARKDOWN:
+        for token in MARKDOWN.parseInline(text)[0].children or ():
+            if token.type == "code_inline":
+                found["code"][token.content] += 1
+            elif token.type == "link_open":
+                found["links"][str(token.attrs["href"])] += 1
+            elif token.type in ("strong_open", "em_open"):
+                found["emphasis"][token.type.removesuffix("_open")] += 1
+    elif kind in _MARKED:
+        found["code"] = Counter(re.findall(r"`[^`]+`", text))
+        found["gaps"] = Counter(name for name in GAP.findall(text) if not _ENDING.fullmatch(name))
+    outside = _without_code(GAP.sub("", text))
+    found["numbers"] = Counter(_NUMBER.findall(re.sub(r"\]\([^)]*\)", "]", outside)))
+    return found
+
+
+def _visible(text: str, kind: str) -> Iterator[str]:
+    """The words as they stand beside each other on the page."""
+    if kind not in _MARKDOWN:
+        yield GAP.sub("", text.replace("`", ""))
+        return
+    for token in MARKDOWN.parseInline(text)[0].children or ():
+        if token.type in ("text", "code_inline"):
+            yield token.content
+
+
+def _without_code(text: str) -> str:
+    return re.sub(r"`[^`]*`", "` `", text)

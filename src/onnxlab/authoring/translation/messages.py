@@ -1,0 +1,180 @@
+"""The package's words for learners, found in its source without being marked there.
+
+An f-string is a pattern with gaps. What is shown is finished English; `onnxlab.notebook.language` finds the
+pattern that it was made from.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from onnxlab.authoring.translation.templates import templates
+from onnxlab.notebook.language import AROUND, letters
+
+__all__ = ["messages"]
+
+PLACES = (
+    "labs",
+    "notebook",
+    "model",
+    "runtime",
+    "exporters",
+    "operators",
+    "machine.py",
+    "history.py",
+    "cli/learner.py",
+    "authoring/lab_check.py",
+    "authoring/lab_release.py",
+    "authoring/notebooks.py",
+)
+"""Where a learner's words stand. Grading, the classroom and the authors' tools speak English."""
+
+# The arguments that a learner reads, by what they are given to.
+_CALLS: dict[str, tuple[int | str, ...]] = {
+    "Lab": (1, "title"),
+    "of": (1, "title"),  # Lab.of
+    "Exercise": ("title", "hints"),
+    "Part": (0, "title"),
+    "Wrong": (0, 1, "message", "look_at"),
+    "Difference": (0, 1, 2, "given", "expected", "got"),
+    "Finding": (0, "title", "message", "look_at"),
+    "Case": (0,),
+    "Link": (1,),  # a link of the operator atlas
+    "said": (0,),
+    "print": (0,),
+    "table": ("caption",),
+    "declared": (1, "hints"),
+    "valid": (0,),
+    "numbers": (0,),
+}
+_KINDS = {"Part": "part", "valid": "part", "numbers": "part", "Exercise": "title", "declared": "title"}
+_ERROR = (0, 1, 2, "what", "why", "then")
+_MESSAGE = {
+    "where",
+    "msg",
+    "reason",
+    "why",
+    "then",
+    "message",
+    "text",
+    "look",
+    "look_at",
+    "hint",
+    "what",
+    "title",
+    "caption",
+}
+_SENTENCE = re.compile(r"\S+( \S+){3,}[.?!:]", re.DOTALL)
+# Put together of words at run time: what differs between two models, and the state of an exercise.
+_COMPOSED = (
+    *(
+        f"{kind} {{name}} {{before}} -> {{after}}"
+        for kind in ("attribute", "input", "output", "opset", "subgraph", "function")
+    ),
+    *(f"{kind} {{name}} differs" for kind in ("attribute", "subgraph", "weight")),
+    *(f"{kind} {{name}} differs by up to {{number}}" for kind in ("attribute", "weight")),
+    "operator {before} -> {after}",
+    "weight {name} {before} -> {after}",
+    "renamed: {pairs}",
+    "... and {number} more",
+    "? unknown",
+    "line {number}: {name}",
+    "removed (red)",
+    "added (green)",
+    "changed (orange)",
+    "passed",
+    "tried",
+    "open",
+)
+_WORDS = ("labs", "exporters")  # whose enumerations are words that a learner reads: an outcome, a stage
+_IN_SCRIPT = re.compile(r"""\bsaid\(\s*(["'])(.+?)\1""")
+
+
+def messages(package: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield what a learner may read: the pattern, what it is (title, part, hint, message), and the file.
+
+    Args:
+        package: The folder of the package `onnxlab`.
+    """
+    yield from ((text, "message", "put together at run time") for text in _COMPOSED)
+    for place in PLACES:
+        path = package / place
+        for source in [path] if path.is_file() else sorted(path.rglob("*.py")):
+            where = source.relative_to(package).as_posix()
+            for text, kind in _in_module(
+                ast.parse(source.read_text("utf-8")), words=place in _WORDS, returned=place == "operators"
+            ):
+                if letters(text) and not re.search(
+                    r"</?[a-z]+[ >]|\\\w", text
+                ):  # markup, a regular expression
+                    yield text.strip(AROUND), kind, where
+        for script in sorted(path.rglob("*.js")) if path.is_dir() else ():
+            for found in _IN_SCRIPT.finditer(script.read_text("utf-8")):
+                yield found[2].strip(AROUND), "message", script.relative_to(package).as_posix()
+
+
+def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(tree):  # docstrings, those of attributes too, are for developers
+        if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)):
+            node.body = [one for one in node.body if not _is_docstring(one)] or [ast.Pass()]
+    parts = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.JoinedStr, ast.BinOp))
+        for part in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if words and isinstance(node, ast.ClassDef) and "StrEnum" in map(ast.unparse, node.bases):
+            values = (one.value for one in node.body if isinstance(one, ast.Assign))
+            yield from ((text, "message") for value in values for text in templates(value))
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [getattr(target, "id", getattr(target, "attr", "")) for target in targets]
+            if _MESSAGE & set(names):
+                yield from ((text, "message") for text in templates(node.value))
+        elif returned and isinstance(node, ast.Return) and node.value is not None:
+            yield from ((text, "message") for text in templates(node.value))
+        elif isinstance(node, ast.Call):
+            yield from _given(node)
+        elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and isinstance(node.elts[1], ast.Name):
+            # A part's title beside its judge, where one list serves both exporters.
+            yield from ((text, "part") for text in templates(node.elts[0]) if " " in text)
+        elif isinstance(node, (ast.Constant, ast.JoinedStr, ast.BinOp)) and (
+            id(node) not in parts or isinstance(node, ast.JoinedStr)
+        ):
+            yield from ((text, "message") for text in templates(node) if _SENTENCE.fullmatch(text))
+
+
+def _given(call: ast.Call) -> Iterator[tuple[str, str]]:
+    name = getattr(call.func, "id", getattr(call.func, "attr", ""))
+    is_error = name.endswith("Error") or name in _OWN_ERRORS
+    given: dict[int | str | None, ast.expr] = dict(enumerate(call.args))
+    given |= {word.arg: word.value for word in call.keywords}
+    for key in _ERROR if is_error else _CALLS.get(name, ()):
+        if key in given:
+            kind = "hint" if key == "hints" else _KINDS.get(name, "message")
+            yield from ((text, kind) for text in templates(given[key]))
+
+
+_OWN_ERRORS = {
+    "ClaimBroken",
+    "ExportFailed",
+    "InputMismatch",
+    "LabNotInSync",
+    "ModelNotReadable",
+    "NotPassed",
+    "NotebookUnreadable",
+    "UnknownExercise",
+    "UnknownRecord",
+    "UnknownValue",
+    "CannotWrite",
+}
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )

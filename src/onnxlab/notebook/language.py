@@ -1,0 +1,200 @@
+"""The language in which the course speaks to a learner.
+
+Everything below the notebook speaks English. Where a text is shown, the finished English is looked up here:
+as it stands, or as one made from a pattern such as "{name} is missing.", whose gaps are looked up in turn.
+What is not found is shown in English.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from onnxlab.errors import OnnxLabError
+
+__all__ = [
+    "AROUND",
+    "GAP",
+    "LANGUAGES",
+    "Speech",
+    "is_pattern",
+    "letters",
+    "regular",
+    "said",
+    "script_words",
+    "speak",
+    "speaking",
+    "speech",
+    "surroundings",
+]
+
+LANGUAGES = {"en": "English", "zh": "\u4e2d\u6587"}
+"""English, and the languages the course is translated to, with what each calls itself."""
+
+GAP = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")
+"""A gap in a pattern. A text without gaps is written as it is; in one with gaps, other braces are doubled."""
+
+AROUND = " \n\u2713\u2717~"
+"""Marks and white space that may stand around a text when it is looked up."""
+
+_PATTERN = re.compile(rf"{GAP.pattern}|\{{\{{\w+\}}\}}")
+
+_SENTENCE_END = re.compile(r"(?<=[.?!]) +")
+_FOLDER = Path(__file__).parents[1] / "assets" / "languages"
+_WORD = re.compile(r"[A-Za-z][a-z]+")
+_FEW = 12  # letters: a pattern with fewer words of its own could be taken for half of the texts there are
+_DEEPEST = 3
+
+
+def speak(language: str) -> None:
+    """Choose the language of what ONNX Lab shows from here on, in this notebook.
+
+    Args:
+        language: "en" or "zh".
+
+    Raises:
+        OnnxLabError: The course does not speak it.
+    """
+    global _speech
+    _speech = speech(language)
+
+
+@contextmanager
+def speaking(words: "Speech") -> Iterator[None]:
+    """Let `said` use these translations for as long as a block runs."""
+    global _speech
+    before, _speech = _speech, words
+    try:
+        yield
+    finally:
+        _speech = before
+
+
+def said(text: str) -> str:
+    """Return what is shown for an English text: its translation, where there is one.
+
+    >>> said("Answer: 1")
+    'Answer: 1'
+    """
+    return _speech(text)
+
+
+def script_words() -> dict[str, str]:
+    """Return the translations of the words in the widgets' scripts."""
+    return dict(_speech.scripts)
+
+
+def surroundings() -> str:
+    """Return the language that `course.py --language` asked for; English where it did not."""
+    given = os.environ.get("ONNXLAB_LANGUAGE", "en")
+    return given if given in LANGUAGES else "en"
+
+
+class Speech:
+    """Translations of texts and patterns.
+
+    Args:
+        texts: English texts, as they stand.
+        patterns: English patterns with gaps.
+        scripts: Texts and patterns of the widgets' scripts.
+    """
+
+    def __init__(
+        self, texts: Mapping[str, str], patterns: Mapping[str, str], scripts: Mapping[str, str] | None = None
+    ) -> None:
+        self.texts, self.patterns, self.scripts = texts, patterns, dict(scripts or {})
+        # The one that says most itself comes first: "error: no rule" is found before "error: {reason}".
+        ranked = sorted(patterns, key=lambda one: (letters(one), len(GAP.sub("", one))), reverse=True)
+        self._patterns = [(_longest(one), regular(one), GAP.findall(one), patterns[one]) for one in ranked]
+        self._told: dict[str, str] = {}
+
+    def __call__(self, text: str) -> str:
+        """Return the translation of a text; the text where there is none."""
+        if text not in self._told:
+            self._told[text] = self._find(text, _DEEPEST)
+        return self._told[text]
+
+    def _find(self, text: str, depth: int) -> str:
+        if "\n" in text:
+            return "\n".join(self._find(line, depth) for line in text.split("\n"))
+        bare = text.strip(AROUND)
+        before, _, after = text.partition(bare) if bare else (text, "", "")
+        if bare in self.texts:
+            return before + self.texts[bare] + after
+        for piece, pattern, gaps, translation in self._patterns if depth else ():
+            if piece in bare and (match := pattern.fullmatch(bare)):
+                # A gap called "name" holds a name from a model, which may look like a word.
+                filled = {
+                    gap: value if gap == "name" else self._find(value, depth - 1)
+                    for gap, value in zip(gaps, match.groups(), strict=True)
+                }
+                return before + translation.format(**filled) + after
+        if "; " in bare:
+            return "; ".join(self._find(part, depth) for part in text.split("; "))
+        for end in _SENTENCE_END.finditer(text):
+            first, rest = text[: end.start()], text[end.end() :]
+            told = self._find(first, 0), self._find(rest, depth)
+            if told[0] != first and told[1] != rest:
+                return "".join(told)
+        head, colon, rest = text.partition(": ")
+        return self._find(head, depth) + colon + self._find(rest, depth) if colon else text
+
+
+def is_pattern(text: str) -> bool:
+    """Tell whether a text of a catalogue is a pattern: it has gaps, or braces that only look like one.
+
+    >>> is_pattern("{n} nodes"), is_pattern("f'{{n}}'"), is_pattern("{1, 2}")
+    (True, True, False)
+    """
+    return bool(_PATTERN.search(text))
+
+
+def letters(pattern: str) -> int:
+    """Return how many letters of words a pattern has outside its gaps and its code.
+
+    >>> letters("{what} is `not` there: {why}"), letters("{kind} {name}")
+    (7, 0)
+    """
+    return sum(map(len, _WORD.findall(re.sub(r"`[^`]*`|\{\w+\}", " ", pattern))))
+
+
+def regular(pattern: str) -> re.Pattern[str]:
+    """Return the regular expression that a text made from a pattern matches; a group for each gap.
+
+    >>> regular("{n} node{s}").fullmatch("1 node").groups()
+    ('1', '')
+    """
+    parts = GAP.split(pattern)
+    # "{n} nodes" is no sentence that happens to end with "nodes".
+    gap = r"(.*?)" if letters(pattern) >= _FEW or letters(parts[0]) else r"(\S*?)"
+    for i in range(0, len(parts), 2):
+        parts[i] = re.escape(parts[i].replace("{{", "{").replace("}}", "}"))
+    parts[1::2] = [gap] * (len(parts) // 2)
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def _longest(pattern: str) -> str:
+    """The longest piece between the gaps of a pattern: to look for it is quicker than to match."""
+    pieces = GAP.split(pattern)[::2]
+    return max(pieces, key=len).replace("{{", "{").replace("}}", "}")
+
+
+@cache
+def speech(language: str) -> Speech:
+    """Return the translations of a language; none for English.
+
+    Raises:
+        OnnxLabError: The course does not speak it.
+    """
+    if language == "en":
+        return Speech({}, {})
+    if language not in LANGUAGES:
+        msg = f"ONNX Lab does not speak {language!r}."
+        raise OnnxLabError(msg, "", f"Its languages are {', '.join(LANGUAGES)}.")
+    return Speech(**json.loads((_FOLDER / f"{language}.json").read_text("utf-8")))
+
+
+_speech = speech("en")

@@ -1,0 +1,323 @@
+"""A translated notebook is made from the English one and a catalogue, and a check says what is missing."""
+
+import copy
+import re
+import subprocess
+import sys
+from pathlib import Path, PurePosixPath
+
+import nbformat
+import polib
+import pytest
+
+from onnxlab.authoring.notebooks import read, write
+from onnxlab.authoring.running import execute
+from onnxlab.authoring.translation.catalogue import merged, notebook_sources
+from onnxlab.authoring.translation.edition import Edition
+from onnxlab.authoring.translation.generate import generated
+from onnxlab.authoring.translation.lint import Glossary, faults
+from onnxlab.authoring.translation.templates import template, templates
+from onnxlab.authoring.translation.units import Kind, units
+from onnxlab.notebook.language import Speech, speaking, speech
+from tests.support.translated import code_without_words
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "labs").glob("*.ipynb")])
+GLOSSARY = Glossary(ROOT / "translations" / "zh" / "glossary.md")
+
+
+def markdown(text: str) -> dict:
+    return {"cell_type": "markdown", "source": text, "metadata": {}, "id": f"m{abs(hash(text)) % 10**6}"}
+
+
+def code(text: str, *outputs: dict) -> dict:
+    cell = {"cell_type": "code", "source": text, "metadata": {}, "id": f"c{abs(hash(text)) % 10**6}"}
+    return {**cell, "outputs": list(outputs), "execution_count": 1}
+
+
+def notebook(*cells: dict) -> dict:
+    return nbformat.from_dict({"cells": list(cells), "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def translated(cells: list[dict], words: dict[str, str], path: str = "notebooks/01_a.ipynb") -> list[dict]:
+    made = generated(notebook(*cells), PurePosixPath(path), words, "zh", lambda name: "zh" in name)
+    return made["cells"]
+
+
+# ---------------------------------------------------------------- the committed edition
+
+
+def test_nothing_is_missing_fuzzy_obsolete_badly_written_or_stale():
+    assert list(Edition(ROOT, "zh").complaints()) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_a_translated_notebook_has_the_code_and_the_cells_of_the_english_one(page):
+    english, chinese = read(page)["cells"], read(page.parent / "zh" / page.name)["cells"]
+    assert [cell["id"] for cell in chinese] == [cell["id"] for cell in english]
+    assert [cell["metadata"] for cell in chinese] == [cell["metadata"] for cell in english]
+    for ours, theirs in zip(english, chinese, strict=True):
+        assert ours["cell_type"] == theirs["cell_type"]
+        if ours["cell_type"] == "code":
+            assert code_without_words(theirs["source"]) == code_without_words(ours["source"])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_every_link_of_a_translated_notebook_leads_to_a_file(page):
+    made = page.parent / "zh" / page.name
+    text = "\n".join(cell["source"] for cell in read(made)["cells"] if cell["cell_type"] == "markdown")
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", re.sub(r"`[^`]*`", "", text))
+    assert not [link for link in links if "://" not in link and not (made.parent / link).exists()]
+    assert f"../{page.name}" in links  # the same page in English
+
+
+# ---------------------------------------------------------------- catalogues
+
+
+BEFORE = (
+    markdown("# A title"),
+    markdown("The exporter writes one node for each operator."),
+    markdown("Look at the graph."),
+)
+
+
+def catalogue(*cells: dict, old: polib.POFile | None = None) -> polib.POFile:
+    return merged(old or polib.POFile(), notebook_sources(notebook(*cells)), "zh")
+
+
+@pytest.fixture
+def full() -> polib.POFile:
+    made = catalogue(*BEFORE)
+    for entry in made:
+        entry.msgstr = f"\u8bd1{entry.msgid}"
+    return made
+
+
+def state(made: polib.POFile) -> tuple[int, int, int]:
+    return len(made.fuzzy_entries()), len(made.untranslated_entries()), len(made.obsolete_entries())
+
+
+def test_a_changed_word_makes_one_entry_fuzzy_and_keeps_what_it_was(full):
+    made = catalogue(
+        BEFORE[0], markdown("The exporter writes two nodes for each operator."), BEFORE[2], old=full
+    )
+    assert state(made) == (1, 0, 0)
+    (entry,) = made.fuzzy_entries()
+    assert entry.previous_msgid == "The exporter writes one node for each operator."
+    assert entry.msgstr == f"\u8bd1{entry.previous_msgid}"
+
+
+def test_a_new_cell_is_missing(full):
+    made = catalogue(*BEFORE, markdown("Quite another sentence, on quantisation and on speed."), old=full)
+    assert state(made) == (0, 1, 0)
+
+
+def test_a_removed_cell_is_obsolete_until_it_comes_back(full):
+    gone = catalogue(*BEFORE[:2], old=full)
+    assert state(gone) == (0, 0, 1)
+    assert state(catalogue(*BEFORE, old=gone)) == (0, 0, 0)
+
+
+def test_a_moved_cell_costs_nothing(full):
+    made = catalogue(BEFORE[2], BEFORE[0], BEFORE[1], old=full)
+    assert state(made) == (0, 0, 0)
+    assert made[0].msgid == "Look at the graph."
+
+
+def test_a_fuzzy_translation_is_not_used_and_the_check_says_so(full):
+    made = catalogue(BEFORE[0], markdown("The exporter writes two nodes for each operator."), old=full)
+    assert {entry.msgid for entry in made.translated_entries()} == {"A title"}
+
+
+def test_a_catalogue_survives_being_written_and_read(full, tmp_path):
+    changed = catalogue(*BEFORE[:2], markdown("Look at this graph!"), old=full)
+    path = tmp_path / "a.po"
+    changed.save(str(path))
+    again = merged(polib.pofile(str(path)), notebook_sources(notebook(*BEFORE)), "zh")
+    assert state(again) == (1, 0, 0)
+
+
+# ---------------------------------------------------------------- what there is to translate
+
+
+def test_markdown_is_taken_apart_into_its_paragraphs_items_and_cells():
+    table = "| a word | `code` |\n|---|---|\n| one | 2 |"
+    source = f"## A heading\n\nA paragraph\nof two lines.\n\n- an item\n\n{table}"
+    found = units(markdown(source))
+    assert [unit.text for unit in found] == [
+        "A heading",
+        "A paragraph of two lines.",
+        "an item",
+        "a word",
+        "one",
+    ]
+
+
+def test_the_summary_of_a_folded_answer_counts():
+    (summary, text) = units(markdown("<details><summary>An answer</summary>\n\nYes.\n\n</details>"))
+    assert (summary.text, text.text) == ("An answer", "Yes.")
+
+
+def test_of_code_only_comments_docstrings_and_what_is_given_to_questions_and_tables():
+    source = (
+        'def f():\n    """What it does."""\n\n\n'
+        "# a comment that\n# goes on\n"
+        'guess = predict("What?", ["one", "two"])  # noqa\n'
+        'table(rows, caption="A caption", good=["fine"])\nprint("not this")'
+    )
+    assert [(unit.kind, unit.text) for unit in units(code(source))] == [
+        (Kind.DOCSTRING, "What it does."),
+        (Kind.COMMENT, "a comment that goes on"),
+        (Kind.QUESTION, "What?"),
+        (Kind.CAPTION, "A caption"),
+    ]
+
+
+def test_an_f_string_is_a_pattern_with_named_gaps():
+    import ast
+
+    def pattern(source: str) -> list[str]:
+        return list(templates(ast.parse(source, mode="eval").body))
+
+    assert pattern("f'{len(names):,} names in {where}'") == ["{len_names} names in {where}"]
+    assert pattern("'a' if x else f'b {{1}} {c}'") == ["a", "b {{1}} {c}"]
+    assert template(ast.parse("'{not a gap}'", mode="eval").body) == "{not a gap}"
+    assert pattern("3") == []
+
+
+# ---------------------------------------------------------------- what is made of it
+
+
+def test_what_is_translated_takes_its_place_and_the_rest_stays():
+    cells = [
+        markdown("# A title\n\nSome *words*, and `code`."),
+        code('x = 1  # a comment\nguess = predict("What \\"is\\" it?", ["a", "b"])'),
+    ]
+    words = {
+        "A title": "\u6807\u9898",
+        "a comment": "\u6ce8\u91ca",
+        'What "is" it?': "\u201c\u662f\u201d\u4ec0\u4e48\uff1f",
+    }
+    first, second = translated(cells, words)
+    assert first["source"] == "# \u6807\u9898\n\nSome *words*, and `code`."
+    assert second["source"] == (
+        'import onnxlab\n\nonnxlab.speak("zh")\n\n'
+        "x = 1  # \u6ce8\u91ca\n"
+        'guess = predict("\u201c\u662f\u201d\u4ec0\u4e48\uff1f", ["a", "b"])'
+    )
+    assert [first["id"], second["id"]] == [cells[0]["id"], cells[1]["id"]]
+
+
+def test_links_lead_where_they_led_and_to_translated_pages():
+    text = (
+        "[a](02_b.ipynb) [b](../docs/coverage.md) [c](../labs/lab01_x.ipynb#top) [d](https://onnx.ai) "
+        "[\u4e2d\u6587](../notebooks/zh/01_a.ipynb)"
+    )
+
+    def exists(name: str) -> bool:
+        return name in ("notebooks/zh/02_b.ipynb", "labs/zh/lab01_x.ipynb", "notebooks/zh/01_a.ipynb")
+
+    made = generated(notebook(markdown(text)), PurePosixPath("notebooks/01_a.ipynb"), {}, "zh", exists)
+    assert made["cells"][0]["source"] == (
+        "[a](02_b.ipynb) [b](../../docs/coverage.md) [c](../../labs/zh/lab01_x.ipynb#top) "
+        "[d](https://onnx.ai) [English](../01_a.ipynb)"
+    )
+
+
+CHAPTER = (
+    markdown("# A chapter"),
+    code(
+        "from onnxlab import expect_error, expect_warning, graph, predict, predict_grid, table\nimport onnx"
+    ),
+    code('guess = predict("Does it pass?", ["yes", "no"])'),
+    code(
+        'rows = [{"model": "static", "answer": "right"}, {"model": "x`y`", "answer": "wrong: 3"}]\n'
+        'table(rows, caption="A caption")'
+    ),
+    code('guess.reveal("yes")\ngrid = predict_grid(["static"], ["answer"], ["right", "wrong"])'),
+    code('grid.reveal({("static", "answer"): "wrong"})'),
+    code(
+        'with expect_error(KeyError, "inner"):\n    try:\n        {}["inner"]\n'
+        '    except KeyError as error:\n        raise ValueError("outer") from error'
+    ),
+    code(
+        "head = '<ir_version: 8, opset_import: [\"\": %d]> g (float[n] x) => (float[n] y) { y = %s (x) }'\n"
+        "model, other = (onnx.parser.parse_model(head % one) for one in ((9, 'Relu'), (20, 'Abs')))\n"
+        'graph(model, other, names=["static", "dynamic"])'
+    ),
+    code("graph(model, highlight=['nowhere'])"),
+)
+WORDS = {
+    "Does it pass?": "\u80fd\u901a\u8fc7\u5417\uff1f",
+    "A caption": "\u6807\u9898",
+    "from": "\u4ece",
+}
+
+
+def nbval(path: Path) -> subprocess.CompletedProcess[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--nbval",
+        "--nbval-current-env",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+    ]
+    return subprocess.run([*command, str(path)], cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_a_translated_notebook_shows_what_its_outputs_say_and_only_in_its_language(tmp_path):
+    folder = tmp_path / "notebooks" / "zh"
+    folder.mkdir(parents=True)
+    english = execute(notebook(*copy.deepcopy(CHAPTER)), tmp_path / "notebooks" / "a.ipynb")
+    package = speech("zh")
+    with speaking(Speech({**package.texts, **WORDS}, package.patterns)):
+        made = generated(english, PurePosixPath("notebooks/a.ipynb"), WORDS, "zh", lambda _: False)
+    write(made, folder / "a.ipynb")
+    outputs = str([cell.get("outputs") for cell in made["cells"]])
+    for word in ("yes", "Answer", "caused by", "nodes", "removed", "Nothing in the graph"):
+        assert word not in re.sub(r"<style>.*?</style>|src=\S+", "", outputs), word
+    done = nbval(folder / "a.ipynb")
+    assert done.returncode == 0, done.stdout
+    made["cells"][1]["source"] = made["cells"][1]["source"].replace('onnxlab.speak("zh")', "")
+    write(made, folder / "a.ipynb")
+    done = nbval(folder / "a.ipynb")
+    assert done.returncode == 1
+    assert len(re.findall(r"^FAILED", done.stdout, re.MULTILINE)) >= 6  # every cell that shows something
+
+
+# ---------------------------------------------------------------- how it is written
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese", "fault"),
+    [
+        ("**Look.** Two nodes.", "**\u770b\u4e00\u770b**\u3002\u4e24\u4e2a\u8282\u70b9\u3002", ""),
+        ("**Look.** Two nodes.", "**\u770b\u4e00\u770b\u3002**\u4e24\u4e2a\u8282\u70b9\u3002", "emphasis"),
+        ("`Loop` runs 3 times.", "`Loop` \u8fd0\u884c 3 \u6b21\u3002", ""),
+        ("`Loop` runs 3 times.", "\u5faa\u73af\u8fd0\u884c 3 \u6b21\u3002", "code"),
+        ("`Loop` runs 3 times.", "`Loop` \u8fd0\u884c\u4e09\u6b21\u3002", "numbers"),
+        ("See [this](a.md).", "\u89c1[\u8fd9\u91cc](b.md)\u3002", "links"),
+        ("It is so.", "\u662f\u8fd9\u6837,\u771f\u7684\u3002", "half-width"),
+        ("It is torch.", "\u8fd9\u662ftorch\u3002", "no space"),
+        ("An operator.", "\u4e00\u4e2a\u8fd0\u7b97\u7b26\u3002", "\u8fd0\u7b97\u7b26"),
+        ("A tensor.", "\u4e00\u4e2a\u6570\u7ec4\u3002", "tensor"),
+        ("You see it.", "\u60a8\u770b\u5230\u4e86\u3002", "\u60a8"),
+    ],
+)
+def test_what_a_translation_loses_or_writes_badly_is_said(english, chinese, fault):
+    found = faults(polib.POEntry(msgid=english, msgstr=chinese, comment="text"), GLOSSARY)
+    assert bool(found) == bool(fault)
+    assert fault in "; ".join(found)
+
+
+def test_the_gaps_of_a_pattern_are_kept_but_not_english_endings():
+    def found(chinese: str) -> list[str]:
+        entry = polib.POEntry(msgid="{name} has {n} node{s}.", msgstr=chinese, comment="message")
+        return faults(entry, GLOSSARY)
+
+    assert not found("{name} \u6709 {n} \u4e2a\u8282\u70b9\u3002")
+    assert "gaps" in found("{nme} \u6709 {n} \u4e2a\u8282\u70b9\u3002")[0]

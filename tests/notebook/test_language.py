@@ -1,0 +1,115 @@
+"""Finished English is looked up where it is shown: as it stands, and as one made from a pattern."""
+
+import re
+
+import pytest
+
+import onnxlab
+from onnxlab.errors import OnnxLabError
+from onnxlab.labs.kit.exercise import labs
+from onnxlab.notebook.language import LANGUAGES, Speech, said, speak, speaking, speech
+from onnxlab.notebook.predict.prediction import Prediction
+from onnxlab.notebook.tables import table
+from onnxlab.plain_text import aligned
+
+CHINESE = re.compile(r"[\u4e00-\u9fff]")
+SPEECH = Speech(
+    {"right": "\u6b63\u786e", "no file": "\u6ca1\u6709\u6587\u4ef6", "What?": "\u4ec0\u4e48\uff1f"},
+    {
+        "error: {reason}": "\u51fa\u9519\uff1a{reason}",
+        "{n} node{s}": "{n} \u4e2a\u8282\u70b9",
+        "{where}: the model has {n} inputs.": "{where}\uff1a\u6a21\u578b\u6709 {n} \u4e2a\u8f93\u5165\u3002",
+        "input {name} is missing": "\u7f3a\u5c11\u8f93\u5165 {name}",
+        "Answer: {right}": "\u7b54\u6848\uff1a{right}",
+    },
+)
+
+
+@pytest.fixture(autouse=True)
+def english_again():
+    yield
+    speak("en")
+
+
+def test_without_a_language_everything_is_as_it_stands():
+    assert said("Answer: 1") == "Answer: 1"
+
+
+@pytest.mark.parametrize(
+    ("english", "shown"),
+    [
+        ("right", "\u6b63\u786e"),
+        ("\u2713 right", "\u2713 \u6b63\u786e"),  # a mark stands before it
+        ("error: no file", "\u51fa\u9519\uff1a\u6ca1\u6709\u6587\u4ef6"),  # the gap is looked up, too
+        ("error: rank 3", "\u51fa\u9519\uff1arank 3"),
+        ("1 node", "1 \u4e2a\u8282\u70b9"),
+        ("2 nodes", "2 \u4e2a\u8282\u70b9"),
+        ("look at all the nodes", "look at all the nodes"),  # no number of nodes
+        (
+            "batch of 1: the model has 2 inputs.",
+            "batch of 1\uff1a\u6a21\u578b\u6709 2 \u4e2a\u8f93\u5165\u3002",
+        ),
+        ("input right is missing", "\u7f3a\u5c11\u8f93\u5165 right"),  # a name is a name
+        ("right\nnot known\n2 nodes", "\u6b63\u786e\nnot known\n2 \u4e2a\u8282\u70b9"),
+        ("~ Conv c: input x is missing; right", "~ Conv c: \u7f3a\u5c11\u8f93\u5165 x; \u6b63\u786e"),
+        ("", ""),
+    ],
+)
+def test_a_text_is_found_as_it_stands_by_its_pattern_or_in_parts(english, shown):
+    assert SPEECH(english) == shown
+
+
+def test_the_pattern_that_says_most_itself_comes_first():
+    words = Speech({}, {"error: {x}": "1 {x}", "error: no rule for {x}": "2 {x}"})
+    assert words("error: no rule for Conv") == "2 Conv"
+
+
+def test_a_prediction_shows_labels_and_keeps_the_options_of_the_code():
+    with speaking(SPEECH):
+        guess = Prediction("What?", ["right", "3"])
+        assert guess.options == ("right", "3")
+        assert repr(guess).splitlines()[1:] == ["  - \u6b63\u786e", "  - 3"]
+        guess._widget.chosen = "\u6b63\u786e"
+        assert guess.chosen == "right"
+        guess.reveal("right")
+        assert guess._widget.actual == "\u6b63\u786e"
+
+
+def test_a_table_is_coloured_by_what_the_code_says_and_aligned_by_what_is_shown():
+    with speaking(SPEECH):
+        shown = table([{"a": "right", "b": 1}, {"a": "x", "b": 2}])
+        assert '<td class="good">\u6b63\u786e</td>' in shown._repr_html_()
+        assert repr(shown).splitlines() == ["a     b", "----  -", "\u6b63\u786e  1", "x     2"]
+
+
+def test_a_line_under_the_heading_is_as_wide_as_the_columns():
+    assert aligned([["a", "bb"], ["ccc", "d"]], heading=1) == ["a    bb", "---  --", "ccc  d"]
+
+
+def test_chinese_is_there_and_nothing_else_is():
+    onnxlab.speak("zh")
+    assert CHINESE.search(said("Answer: 1"))
+    with pytest.raises(OnnxLabError, match="does not speak 'fr'"):
+        onnxlab.speak("fr")
+    assert list(LANGUAGES) == ["en", "zh"]
+
+
+def test_no_pattern_of_the_catalogue_takes_the_place_of_another():
+    words = speech("zh")
+    wrong = []
+    for pattern, translation in words.patterns.items():
+        text = re.sub(r"(?<!\{)\{\w+\}(?!\})", "7", pattern).replace("{{", "{").replace("}}", "}")
+        expected = re.sub(r"(?<!\{)\{\w+\}(?!\})", "7", translation).replace("{{", "{").replace("}}", "}")
+        if words(text) != expected and text not in words.texts:
+            wrong.append((pattern, words(text)))
+    assert wrong == []
+
+
+def test_every_title_part_and_hint_of_the_labs_is_there_in_chinese():
+    texts = [lab.title for lab in labs()]
+    for lab in labs():
+        for each in lab.exercises:
+            texts += [each.title, *each.hints, *(part.title for part in each.parts)]
+    words = speech("zh")
+    english = [text for text in texts if not CHINESE.search(words(text))]
+    assert not [text for text in english if not re.fullmatch(r"`[^`]+`", text)]  # a hint may be code alone
