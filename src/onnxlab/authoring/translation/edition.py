@@ -77,7 +77,7 @@ class Edition:
         for name, catalogue in self.catalogues.items():
             for entry in catalogue:
                 states = _states(entry) or [f"{fault}" for fault in faults(entry, glossary)]
-                where = f"{name}.po" + f" ({entry.occurrences[0][0]})" * bool(entry.occurrences)
+                where = f"{name}.po ({entry.occurrences[0][0]})" if entry.occurrences else f"{name}.po"
                 yield from (f"{where}: {state}: {_short(entry.msgid)}" for state in states)
         for path, notebook in self._pages.items():
             if other_language(path, self._language) not in notebook["cells"][0]["source"]:
