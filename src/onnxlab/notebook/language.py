@@ -169,7 +169,8 @@ def regular(pattern: str) -> re.Pattern[str]:
     """
     parts = GAP.split(pattern)
     # "{n} nodes" is no sentence that happens to end with "nodes".
-    gap = r"(.*?)" if letters(pattern) >= _FEW or letters(parts[0]) else r"(\S*?)"
+    certain = letters(pattern) >= _FEW or letters(parts[0]) or ": " in "".join(parts[::2])
+    gap = r"(.*?)" if certain else r"(\S*?)"
     for i in range(0, len(parts), 2):
         parts[i] = re.escape(parts[i].replace("{{", "{").replace("}}", "}"))
     parts[1::2] = [gap] * (len(parts) // 2)

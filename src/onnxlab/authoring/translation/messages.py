@@ -45,6 +45,7 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     "print": (0,),
     "table": ("caption",),
     "declared": (1, "hints"),
+    "_require_marker": (4,),
     "valid": (0,),
     "numbers": (0,),
 }
