@@ -79,7 +79,7 @@ box.value = "b"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     client = NotebookClient(notebook, kernel_name="python3", startup_timeout=180, iopub_timeout=60)
     client.execute()
-    saved, _ = notebook.cells[0].outputs
+    saved = next(out for out in notebook.cells[0].outputs if "text/html" in out.get("data", {}))
     assert saved.data["text/plain"].startswith("one:\nab<ab\n")
     [view] = [s["value"] for s in client.widget_state.values() if "onnxlab-completion" in str(s.get("value"))]
     assert "<b>b</b>&lt;ab" in view

@@ -5,7 +5,7 @@ from tools import train_gpt
 
 
 def test_training_begins_the_same_every_time_and_learns(capsys):
-    first, second = (train_gpt.train(steps=4) for _ in range(2))
+    first, second = (train_gpt.train(steps=15, of=15) for _ in range(2))
     for name, weight in first.state_dict().items():
         torch.testing.assert_close(weight, second.state_dict()[name], rtol=0, atol=0)
     untrained = train_gpt.mistakes(train_gpt.train(steps=0))
