@@ -38,9 +38,9 @@ def test_no_picture_is_both_trained_on_and_measured():
 
 def test_the_documented_quality_is_that_of_the_shipped_weights(request):
     reached = train_detector.quality(load_trained())
-    assert reached.found > 0.97
-    assert reached.right > 0.97
-    assert reached.overlap > 0.85
+    assert reached.found > 0.95
+    assert reached.right > 0.98
+    assert reached.overlap > 0.87
     text = (request.config.rootpath / "docs" / "weights.md").read_text(encoding="utf-8")
     figures = re.search(r"([\d.]+) % of the shapes.*?([\d.]+) % of the boxes.*?IoU ([\d.]+)", text)
     found, right, overlap = figures.groups()
