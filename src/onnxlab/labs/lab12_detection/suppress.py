@@ -268,11 +268,12 @@ def _require_suppressed(
         require_same_numbers(model, feeds, _suppressed(question, raw), where, look_at)
     except Wrong as wrong:
         wrong.message = wrong.message.replace("of the model it was made from", "of the boxes that are left")
+        looks = []  # of all mistakes that give the same: a small scene does not tell them apart
         for mistake, look in _MISTAKES:
             with suppress(Wrong):
                 require_same_numbers(model, feeds, mistake(question, raw), where, look)
-                wrong.look_at = look
-                break
+                looks.append(look)
+        wrong.look_at = " Or: ".join(dict.fromkeys(looks)) or wrong.look_at
         raise
 
 
