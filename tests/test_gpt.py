@@ -1,3 +1,4 @@
+import onnxruntime
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -90,3 +91,21 @@ def test_damaged_weights_are_named_in_the_error(tmp_path, monkeypatch):
     monkeypatch.setattr(gpt, "_WEIGHTS", path)
     with pytest.raises(ModelNotReadable, match=r"gpt\.safetensors"):
         gpt.load_trained()
+
+
+@pytest.mark.slow
+def test_an_example_of_one_text_with_several_tokens_freezes_no_axis(tmp_path):
+    network, file = gpt.load_trained(), tmp_path / "one.onnx"
+    past = {0: "batch", 2: "past"}
+    axes = {"tokens": {0: "batch", 1: "new"}, "past": [(past, past), (past, past)]}
+    example = (torch.randint(0, 256, (1, 5)), gpt.cache(1, 4))
+    torch.onnx.export(network, example, file, dynamic_shapes=axes, external_data=False, verbose=False)
+    opened = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    assert all(isinstance(value.shape[0], str) for value in opened.get_outputs())
+    for batch, count, length in ((3, 5, 4), (2, 1, 12), (1, 7, 0)):
+        tokens, cache = torch.randint(0, 256, (batch, count)), gpt.cache(batch, length)
+        leaves = [tokens, *(leaf for pair in cache for leaf in pair)]
+        names = [value.name for value in opened.get_inputs()]
+        scores = opened.run(None, dict(zip(names, (leaf.numpy() for leaf in leaves), strict=True)))[0]
+        with torch.inference_mode():
+            torch.testing.assert_close(torch.from_numpy(scores), network(tokens, cache)[0], rtol=0, atol=1e-3)
