@@ -84,7 +84,8 @@ def _background(
     """Give a colour that becomes lighter towards one side."""
     down, right = random.uniform(-40, 40, 2)
     light = down * np.linspace(-0.5, 0.5, height)[:, None] + right * np.linspace(-0.5, 0.5, width)
-    return light[..., None] + colour
+    shaded: NDArray[np.float64] = light[..., None] + colour
+    return shaded
 
 
 def _other_colour(colour: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ def few_scenes():
 
 def test_training_begins_the_same_every_time_and_learns(few_scenes):
     known = few_scenes[:128]
-    first, second = (train_detector.train(known, epochs=4) for _ in range(2))
+    first, second = (train_detector.train(known, epochs=12) for _ in range(2))
     for name, weight in first.state_dict().items():
         torch.testing.assert_close(weight, second.state_dict()[name], rtol=0, atol=0)
     unseen = train_detector.batch(few_scenes[128:], first.centres)
