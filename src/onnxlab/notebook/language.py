@@ -31,8 +31,9 @@ __all__ = [
     "surroundings",
 ]
 
-LANGUAGES = {"en": "English", "zh": "\u4e2d\u6587"}
-"""English, and the languages the course is translated to, with what each calls itself."""
+LANGUAGES = {"en": "English", "zh": "Chinese \u00b7 \u4e2d\u6587"}
+"""English, and the languages the course is translated to, in English and with what each calls itself: a
+computer may have no font for the latter."""
 
 GAP = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")
 """A gap in a pattern. A text without gaps is written as it is; in one with gaps, other braces are doubled."""

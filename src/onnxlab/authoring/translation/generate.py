@@ -24,7 +24,7 @@ def other_language(path: PurePosixPath, language: str) -> str:
     It is the same in a lab and in the solution that the lab is made from.
 
     >>> other_language(PurePosixPath("labs/lab05_bitshift.ipynb"), "zh")
-    '[\u4e2d\u6587](../labs/zh/lab05_bitshift.ipynb)'
+    '[Chinese \u00b7 \u4e2d\u6587](../labs/zh/lab05_bitshift.ipynb)'
     """
     return f"[{LANGUAGES[language]}](../{path.parent}/{language}/{path.name})"
 

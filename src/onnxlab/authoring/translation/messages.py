@@ -77,6 +77,7 @@ _COMPOSED = (
     *(f"{kind} {{name}} differs by up to {{number}}" for kind in ("attribute", "weight")),
     "operator {before} -> {after}",
     "weight {name} {before} -> {after}",
+    "No difference.",
     "renamed: {pairs}",
     "... and {number} more",
     "? unknown",
