@@ -24,6 +24,8 @@ _CELL = re.compile(r"<(?:th|td)\b[^>]*>(.*?)</(?:th|td)>", re.DOTALL)
 _LEGEND = re.compile(r"(?:(?:removed|added|changed) \(\w+\)(?:, )?)+:")
 _HINT = re.compile(r"(Predict: )?Each cell: (.*)\?")
 _GRAPH = re.compile(r"Graph\((.*)\)")
+_MORE = re.compile(r" and \d+ more operators$")
+_NUMBERED = re.compile(r"(.+)( \(\d+\))")  # two models of one name, side by side
 _EXPECTED = re.compile(r"^(  caused by \w+|\w+ \(\d+ times\)|\(\d+ more warnings? not shown\))", re.MULTILINE)
 
 
@@ -59,6 +61,8 @@ def _retold(found: re.Match[str]) -> str:
     if tag == "pre" and "align-self" in start:
         return start + html.escape(_words(html.unescape(inner))) + end
     text = html.unescape(re.sub(r"</?code>", "`", inner))
+    if tag == "figcaption" and (numbered := _NUMBERED.fullmatch(text)):
+        return f"{start}{html.escape(said(numbered[1]))}{numbered[2]}{end}"
     shown = "\n".join(map(_line, text.split("\n"))) if tag in ("p", "pre") else said(text)
     shown = html.escape(shown, quote=tag != "em")
     if "<code>" in inner:
@@ -68,7 +72,8 @@ def _retold(found: re.Match[str]) -> str:
 
 def _named(found: re.Match[str]) -> str:
     """A graph's summary or the description of its picture."""
-    return found[1] + html.escape(_line(html.unescape(found[2]))) + found[3]
+    text = _MORE.sub(lambda more: said(more[0]), html.unescape(found[2]))
+    return found[1] + html.escape(_line(text)) + found[3]
 
 
 def _line(line: str) -> str:
@@ -81,6 +86,8 @@ def _line(line: str) -> str:
         choices = said(" or ").join(map(said, found[2].split(" or ")))
         hint = said(f"Each cell: {choices}?")
         return said(f"Predict: {hint}") if found[1] else hint
+    if line.startswith("Answer: "):  # the right option has been looked up by itself
+        return said(f"Answer: {said(line.removeprefix('Answer: '))}")
     if line.startswith("  - "):
         return f"  - {said(line[4:])}"
     return said(line)
