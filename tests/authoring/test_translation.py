@@ -211,7 +211,7 @@ def test_what_is_translated_takes_its_place_and_the_rest_stays():
 def test_links_lead_where_they_led_and_to_translated_pages():
     text = (
         "[a](02_b.ipynb) [b](../docs/coverage.md) [c](../labs/lab01_x.ipynb#top) [d](https://onnx.ai) "
-        "[\u4e2d\u6587](../notebooks/zh/01_a.ipynb)"
+        "[Chinese \u00b7 \u4e2d\u6587](../notebooks/zh/01_a.ipynb)"
     )
 
     def exists(name: str) -> bool:
@@ -246,6 +246,15 @@ CHAPTER = (
         'graph(model, other, names=["static", "dynamic"])'
     ),
     code("graph(model, highlight=['nowhere'])"),
+    code('loads = predict("Does it load?", ["runs", "is refused"])'),
+    code('loads.reveal("is refused")'),
+    code("graph(model, other)"),
+    code(
+        "names = 'Relu Abs Neg Exp Log Sqrt Sin Cos Tan Floor Ceil Sign Erf Tanh'.split()\n"
+        "nodes = ' '.join(f'x{i + 1} = {name} (x{i})' for i, name in enumerate(names))\n"
+        "head = '<ir_version: 8, opset_import: [\"\": 18]> g (float[n] x0) => (float[n] x14)'\n"
+        "graph(onnx.parser.parse_model(head + ' { ' + nodes + ' }'))"
+    ),
 )
 WORDS = {
     "Does it pass?": "\u80fd\u901a\u8fc7\u5417\uff1f",
@@ -278,7 +287,7 @@ def test_a_translated_notebook_shows_what_its_outputs_say_and_only_in_its_langua
         made = generated(english, PurePosixPath("notebooks/a.ipynb"), WORDS, "zh", lambda _: False)
     write(made, folder / "a.ipynb")
     outputs = str([cell.get("outputs") for cell in made["cells"]])
-    for word in ("yes", "Answer", "caused by", "nodes", "removed", "Nothing in the graph"):
+    for word in ("yes", "Answer", "caused by", "nodes", "removed", "Nothing in the graph", "more operators"):
         assert word not in re.sub(r"<style>.*?</style>|src=\S+", "", outputs), word
     done = nbval(folder / "a.ipynb")
     assert done.returncode == 0, done.stdout
