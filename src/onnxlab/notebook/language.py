@@ -133,6 +133,9 @@ class Speech:
                     for gap, value in zip(gaps, match.groups(), strict=True)
                 }
                 return before + translation.format(**filled) + after
+        head, colon, rest = text.partition(": ")
+        if colon and " " not in head and (told_rest := self._find(rest, depth)) != rest:
+            return f"{self._find(head, depth)}{colon}{told_rest}"  # "uint8: a sentence; and more of it"
         if "; " in bare:
             return "; ".join(self._find(part, depth) for part in text.split("; "))
         for end in _SENTENCE_END.finditer(text):
@@ -140,7 +143,6 @@ class Speech:
             told = self._find(first, 0), self._find(rest, depth)
             if told[0] != first and told[1] != rest:
                 return "".join(told)
-        head, colon, rest = text.partition(": ")
         return self._find(head, depth) + colon + self._find(rest, depth) if colon else text
 
 

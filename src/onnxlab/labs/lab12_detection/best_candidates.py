@@ -114,33 +114,39 @@ def _judge_graph(exporter: Exporter) -> Judge:
     return judge
 
 
-def _judge_counts(exporter: Exporter, look_at: str, counts: Callable[[int, int], tuple[int, ...]]) -> Judge:
+def _judge_counts(
+    exporter: Exporter, look_at: Callable[[int], str], counts: Callable[[int, int], tuple[int, ...]]
+) -> Judge:
     def judge(work: Work, random: np.random.Generator) -> None:
         model, k = require_exported(work, exporter.name.lower()), _k(work.questions())
         many = int(random.integers(_EXAMPLE, 500))
         inputs = [_candidates(random, count) for count in counts(k, many)]
-        look = look_at.format(k=k)
+        look = look_at(k)
         require_numbers(_best(k), model, inputs, look_at={**at_other_sizes(look), "outputs": look})
 
     return judge
 
 
 def _judge_enough(exporter: Exporter) -> Judge:
-    look = "Are k rows left, the best first, with the boxes that belong to them? Here k is {k}."
-    return _judge_counts(exporter, look, lambda k, many: (_EXAMPLE, k + 1, many))
+    def look_at(k: int) -> str:
+        return f"Are k rows left, the best first, with the boxes that belong to them? Here k is {k}."
+
+    return _judge_counts(exporter, look_at, lambda k, many: (_EXAMPLE, k + 1, many))
 
 
 def _judge_fewer(exporter: Exporter) -> Judge:
-    look = (
-        f"Which number does the graph take for k? Here k is {{k}}, the example had {_EXAMPLE} candidates: "
-        "what Python decided then is decided for good."
-    )
-    return _judge_counts(exporter, look, lambda k, many: (k, k - 1, 2, 1))
+    def look_at(k: int) -> str:
+        return (
+            f"Which number does the graph take for k? Here k is {k}, the example had {_EXAMPLE} candidates: "
+            "what Python decided then is decided for good."
+        )
+
+    return _judge_counts(exporter, look_at, lambda k, many: (k, k - 1, 2, 1))
 
 
 def _judge_none(exporter: Exporter) -> Judge:
     look = "What do the operators of your graph make of an axis of size 0?"
-    return _judge_counts(exporter, look, lambda k, many: (0,))
+    return _judge_counts(exporter, lambda _: look, lambda k, many: (0,))
 
 
 def _with_case(exporter: Exporter, judge: Judge) -> Judge:
