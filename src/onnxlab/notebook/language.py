@@ -139,9 +139,9 @@ class Speech:
         if "; " in bare:
             return "; ".join(self._find(part, depth) for part in text.split("; "))
         for end in _SENTENCE_END.finditer(text):
-            first, rest = text[: end.start()], text[end.end() :]
-            told = self._find(first, 0), self._find(rest, depth)
-            if told[0] != first and told[1] != rest:
+            first, others = text[: end.start()], text[end.end() :]
+            told = self._find(first, 0), self._find(others, depth)
+            if told[0] != first and told[1] != others:
                 return "".join(told)
         return self._find(head, depth) + colon + self._find(rest, depth) if colon else text
 
