@@ -3,12 +3,13 @@
 import sys
 from collections.abc import Sequence
 
-from starter import checks, jupyter, packages
+from starter import checks, jupyter, packages, website
 from starter.console import Stop, show_line, step
 from starter.environment import Environment, course_environment, locale_language
 
 __all__ = ["chosen_language", "prepare", "run"]
 
+COMMANDS = ("start", "test", "class", "site")
 LANGUAGES = ("en", "zh")
 OFFER = "A Chinese edition, \u4e2d\u6587\u7248: python3 course.py --language zh"
 
@@ -16,14 +17,16 @@ HELP = """\
 usage: python3 course.py [start] [--language zh] [JupyterLab options]
        python3 course.py test [--fast] [pytest arguments]
        python3 course.py class FOLDER [options of `onnxlab class serve`]
+       python3 course.py site [--build FOLDER] [--port N] [--repository OWNER/NAME] [--address URL]
 
 start  Make .venv and install what is missing (the first time takes some minutes), then open JupyterLab on
        notebooks/00_start_here.ipynb. Options go to JupyterLab: --no-browser, --port 9000, --ip, ...
        --language zh opens the Chinese edition.
 test   Check the code and the notebooks and run every test. --fast leaves out notebooks, browser, slow tests.
 class  For an instructor: serve the course to a room from this machine; FOLDER keeps the class.
+site   Build the web site, in an environment of its own, and show it to this machine; --build only builds it.
 
-Nothing is installed or registered outside .venv. To begin again, remove that folder.
+Nothing is installed or registered outside .venv and .venv-site. To begin again, remove these folders.
 """
 
 
@@ -33,7 +36,7 @@ def run(arguments: Sequence[str]) -> int:
     if options and not options[0].startswith("-"):
         name = options.pop(0)
     try:
-        if name == "help" or (name in ("start", "test", "class") and options[:1] in (["-h"], ["--help"])):
+        if name == "help" or (name in COMMANDS and options[:1] in (["-h"], ["--help"])):
             print(HELP, end="")
             return 0
         if name == "start":
@@ -56,8 +59,10 @@ def run(arguments: Sequence[str]) -> int:
             step(4, "The class")
             command = [str(environment.python), "-m", "onnxlab.cli", "class", "serve", *options]
             return jupyter.run(command, environment)
+        if name == "site":
+            return website.run(options, lambda: prepare("site", ".venv-site"))
         what = f"course.py has no command {name!r}."
-        raise Stop(what, "It has start, test and class.", "See: python3 course.py --help", code=2)
+        raise Stop(what, f"It has {', '.join(COMMANDS)}.", "See: python3 course.py --help", code=2)
     except Stop as stop:
         print(stop, file=sys.stderr)
         return stop.code
@@ -93,19 +98,19 @@ def chosen_language(options: Sequence[str]) -> tuple[str, list[str]]:
     return language, rest
 
 
-def prepare(name: str) -> Environment:
+def prepare(name: str, folder: str = ".venv") -> Environment:
     """Bring the environment to the state that a command needs, and say each step."""
     step(1, f"Python {'.'.join(map(str, sys.version_info[:3]))}: suitable")
-    environment = course_environment()
+    environment = course_environment(folder)
     if not environment.ours:
         step(2, f"Environment: {environment.folder}, as it is")
         step(3, "Packages: as they are")
         return environment
     works = environment.works()
     there = environment.folder.exists()
-    step(2, f"Environment .venv: {'there' if works else 'making it anew' if there else 'making it'}")
+    step(2, f"Environment {folder}: {'there' if works else 'making it anew' if there else 'making it'}")
     if not works:
-        packages.require_space(environment.folder.parent, 3)
+        packages.require_space(environment.folder.parent, 0.5 if name == "site" else 3)
         environment.make()
     step(3, "Packages (the first time this takes some minutes)")
     print(f"      {packages.install(environment, name)}", flush=True)

@@ -1,4 +1,4 @@
-"""The virtual environment .venv: whether it works, making it, and the stamp of what is installed in it."""
+"""The virtual environments: whether one works, making it, and the stamp of what is installed in it."""
 
 import hashlib
 import locale
@@ -91,11 +91,11 @@ class Environment:
         (self.folder / "onnxlab-installed.txt").write_text(text, encoding="utf-8")
 
 
-def course_environment() -> Environment:
+def course_environment(name: str = ".venv") -> Environment:
     """Return .venv, or with ONNXLAB_ENVIRONMENT=current what runs this, in which nothing is installed."""
     if os.environ.get("ONNXLAB_ENVIRONMENT") == "current":
         return Environment(Path(sys.prefix), Path(sys.executable), ours=False)
-    folder = ROOT / ".venv"
+    folder = ROOT / name
     return Environment(folder, folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
 
 

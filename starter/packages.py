@@ -18,11 +18,12 @@ from starter.environment import ROOT, Environment, child_variables
 __all__ = ["SETS", "install", "require_space"]
 
 SETS = {
-    "course": "requirements.txt",
-    "classroom": "requirements-classroom.txt",
-    "test": "requirements-test.txt",
+    "course": ("requirements.txt",),
+    "classroom": ("requirements.txt", "requirements-classroom.txt"),
+    "test": ("requirements.txt", "requirements-classroom.txt", "requirements-test.txt"),
+    "site": ("requirements-site.txt",),
 }
-"""What each command needs; each file holds all of the one before."""
+"""What each command needs: the last file is installed, and holds all of those before it."""
 
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 """PyTorch's own index of CPU builds: on Linux the ordinary one gives several gigabytes of CUDA."""
@@ -43,7 +44,7 @@ def install(environment: Environment, name: str) -> str:
     Raises:
         Stop: The disk is too full, or pip failed.
     """
-    file = SETS[name]
+    file = SETS[name][-1]
     if environment.digest(file) in environment.stamp:
         return "nothing to install"
     environment.set_stamp([])  # an install that is cut off is not trusted, and goes on at the next start
@@ -54,12 +55,12 @@ def install(environment: Environment, name: str) -> str:
         else:  # pip writes it last: files may be missing, though pip would take the package for installed
             shutil.rmtree(metadata, ignore_errors=True)
     has_torch = "torch" in whole
-    require_space(environment.folder.parent, 0.5 if has_torch else 3)
+    text = (ROOT / file).read_text(encoding="utf-8")
+    torch = re.findall(r"^torch==[\w.]+", text, re.MULTILINE)
+    require_space(environment.folder.parent, 3 if torch and not has_torch else 0.5)
     log = environment.folder / "onnxlab-install.log"
     wheels = ROOT / "wheelhouse"
     offline = ["--no-index", "--find-links", str(wheels)] if any(wheels.glob("*.whl")) else []
-    text = (ROOT / file).read_text(encoding="utf-8")
-    torch = re.findall(r"^torch==[\w.]+", text, re.MULTILINE)
     if torch and not has_torch and not offline and wants_cpu_torch(environment):
         options = ["--no-deps", "--index-url", CPU_INDEX, "--retries", "0", "--timeout", "10"]
         if _pip(environment, [*options, *torch], log)[0]:
@@ -67,7 +68,7 @@ def install(environment: Environment, name: str) -> str:
     code, said = _pip(environment, [*offline, "-r", file], log, text.count("=="))
     if code:
         raise failure(said, log, offline=bool(offline))
-    environment.set_stamp(list(SETS.values())[: list(SETS.values()).index(file) + 1])
+    environment.set_stamp(SETS[name])
     return "installed from the folder wheelhouse" if offline else "installed"
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
 
-__all__ = ["FILES", "PinsNotCompiled", "compile_pins", "parse_pins"]
+__all__ = ["FILES", "SITE", "PinsNotCompiled", "compile_pins", "parse_pins"]
 
 FILES = {
     "requirements-test.txt": "-e .[backends,classroom,test]",
@@ -20,6 +20,9 @@ FILES = {
     "requirements.txt": "-e .",
 }
 """Each file, with what it installs; the largest first."""
+
+SITE = "requirements-site.txt"
+"""What the web site is built with: the dependency group `site`. The course itself is not installed for it."""
 
 
 class PinsNotCompiled(OnnxLabError):
@@ -55,11 +58,12 @@ def compile_pins(root: Path, move: Sequence[str] = ()) -> dict[str, tuple[str | 
     largest = root / next(iter(FILES))
     before = _pins(largest)
     options = [part for package in move for part in ("--upgrade-package", package)]
-    for name, wanted in FILES.items():
+    for name, wanted in {**FILES, SITE: ""}.items():
         if root / name != largest:
             # uv prefers what an output file has already: the smaller sets take the versions of the largest.
             shutil.copyfile(largest, root / name)
-        command = [uv, "pip", "compile", "-", "--quiet", "--output-file", name, *options]
+        source = ["-"] if wanted else ["--group", "site"]
+        command = [uv, "pip", "compile", *source, "--quiet", "--output-file", name, *options]
         done = subprocess.run(command, input=wanted, cwd=root, capture_output=True, text=True)
         if done.returncode:
             msg = "No set of versions fits the ranges in pyproject.toml."

@@ -5,6 +5,7 @@ drop it from a committed notebook, and what is left is complete. Rules of CSS in
 the widget below it lives.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from IPython.core.getipython import get_ipython
@@ -15,12 +16,12 @@ __all__ = ["display_html", "display_saved_and_live", "display_widget", "saved_st
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
-def display_html(markup: str, text: str) -> None:
-    """Show HTML in a notebook, text in a terminal."""
+def display_html(markup: str, text: str, data: Mapping[str, Any] | None = None) -> None:
+    """Show HTML in a notebook, text in a terminal; in the saved notebook, keep data beside them."""
     if get_ipython() is None:
         print(text)
     else:
-        display({"text/html": markup, "text/plain": text}, raw=True)
+        display({"text/html": markup, "text/plain": text, **(data or {})}, raw=True)
 
 
 def display_widget(widget: Any) -> None:  # noqa: ANN401 - ipywidgets and anywidget ship no types
@@ -32,15 +33,21 @@ def display_widget(widget: Any) -> None:  # noqa: ANN401 - ipywidgets and anywid
         display({_WIDGET_VIEW: data[_WIDGET_VIEW]}, metadata=metadata, raw=True)
 
 
-def display_saved_and_live(markup: str, text: str, widget: Any) -> None:  # noqa: ANN401 - as above
+def display_saved_and_live(
+    markup: str,
+    text: str,
+    widget: Any,  # noqa: ANN401 - as above
+    data: Mapping[str, Any] | None = None,
+) -> None:
     """Show both forms.
 
     Args:
         markup: The saved form, with the rules that hide it while the widget is there.
         text: The saved form in words.
         widget: The live form.
+        data: What else the saved notebook keeps, by MIME type.
     """
-    display_html(markup, text)
+    display_html(markup, text, data)
     display_widget(widget)
 
 

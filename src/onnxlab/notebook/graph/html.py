@@ -60,7 +60,7 @@ def pictures_html(
     beside = f'<pre style="{_BESIDE}">{escape(words)}</pre>' if words else ""
     box = f"display: flex; gap: 16px; max-height: {_HEIGHT + 8}px; overflow: auto"
     hidden = [line for pane, picture in zip(panes, pictures, strict=True) if (line := _hidden(pane, picture))]
-    return _still(f' title="{escape(summary)}"', box, figures + beside, [*hidden, *notes])
+    return _still(f' title="{escape(summary)}"', box, figures + beside, notes, hidden)
 
 
 def note_html(summary: str, panes: Sequence[Pane], notes: Sequence[str] = ()) -> str:
@@ -127,10 +127,13 @@ def _caption(title: str) -> str:
     return f"<figcaption>{escape(title)}</figcaption>" if title else ""
 
 
-def _still(attributes: str, style: str, content: str, notes: Sequence[str]) -> str:
-    box = f'<div class="onnxlab-still"{attributes} style="{style}">{content}</div>'
-    return (
-        _STYLE
-        + box
-        + "".join(f'<pre style="{_BOX.format("#e8590c")}">{escape(note)}</pre>' for note in notes)
+def _still(
+    attributes: str, style: str, content: str, notes: Sequence[str], hidden: Sequence[str] = ()
+) -> str:
+    """A picture, or what stands in its place, and lines below it; those about the picture have a class."""
+    kinds = [*(' class="onnxlab-hidden"' for _ in hidden), *("" for _ in notes)]
+    below = "".join(
+        f'<pre{kind} style="{_BOX.format("#e8590c")}">{escape(line)}</pre>'
+        for kind, line in zip(kinds, [*hidden, *notes], strict=True)
     )
+    return f'{_STYLE}<div class="onnxlab-still"{attributes} style="{style}">{content}</div>{below}'

@@ -24,6 +24,7 @@ from onnxlab.notebook.graph.marks import (
     value_marks,
 )
 from onnxlab.notebook.graph.pane import Pane
+from onnxlab.notebook.graph.structure import saved_structure
 from onnxlab.notebook.language import said, script_words
 from onnxlab.notebook.outputs import display_saved_and_live
 
@@ -138,7 +139,8 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
     def _ipython_display_(self) -> None:
         """Two outputs: the picture, which stays in the file, and the live graph, which hides the picture."""
         text = "\n".join([repr(self), *self._notes])
-        display_saved_and_live(self._saved(self._words), text, self)
+        structure = saved_structure(self._panes, self._marks, self._pairs, self._height)
+        display_saved_and_live(self._saved(self._words), text, self, structure)
 
     def _repr_html_(self) -> str:
         """The picture without words beside it, for whatever shows a graph inside of something else."""

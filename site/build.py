@@ -1,0 +1,362 @@
+"""Build the web site: every chapter and lab in both languages, each graph alive, from the saved notebooks.
+
+    python site/build.py OUT [--repository OWNER/NAME] [--address URL]
+
+`python3 course.py site` calls this in an environment of its own (requirements-site.txt).
+"""
+
+import argparse
+import base64
+import gzip
+import html
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from pages import (
+    ATLAS,
+    GUIDES,
+    LANGUAGES,
+    STRUCTURE,
+    Page,
+    Site,
+    hints,
+    live_form,
+    saved_outputs,
+)
+
+from onnxlab.notebook.graph import netron_files
+from onnxlab.notebook.language import speech
+
+ROOT = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parent
+WIDGETS = {
+    "graph": "graph/page/widget.js",
+    "choice": "predict/choice.js",
+    "grid": "predict/grid.js",
+    "atlas": "atlas/atlas.js",
+}
+"""The widgets' scripts in src/onnxlab/notebook, as they are."""
+
+UNUSED = (
+    "*.map",
+    "fontawesome.js",
+    "searchtools.js",
+    "searchindex.js",
+    "language_data.js",
+    "*-stemmer.js",
+    "objects.inv",
+    ".buildinfo",
+    "webpack-macros.html",
+    "sbt-webpack-macros.html",
+)
+"""What Sphinx and the theme write and no page needs."""
+
+TRACKS = (("00", "03"), ("04", "06"), ("07", "09"), ("10", "16"), ("17", "19"))
+"""The first and the last chapter of each track; their names stand in words.json."""
+
+
+class SiteNotBuilt(Exception):
+    """Something that ends the build, in words for whoever builds."""
+
+
+def build(out: Path, repository: str, address: str) -> None:
+    """Build the whole site into a folder that is new, empty, or an older build.
+
+    Raises:
+        SiteNotBuilt: The folder holds something else, Sphinx or Pagefind failed, or a link leads nowhere.
+    """
+    marker = out / ".onnxlab-site"
+    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not marker.exists())):
+        msg = (
+            f"{out} is there and is not an older build of the site.\nIt is left alone.\nName another folder."
+        )
+        raise SiteNotBuilt(msg)
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    marker.touch()
+    words = json.loads((HERE / "words.json").read_text("utf-8"))
+    exercises = hints(ROOT / "src" / "onnxlab")
+    with tempfile.TemporaryDirectory() as folder, step("pages"):
+        work = Path(folder)
+        sites = [
+            Site(ROOT, language, words[language], repository, speech(language), exercises)
+            for language in LANGUAGES
+        ]
+        for site in sites:
+            write_sources(site, work / site.language)
+        with ThreadPoolExecutor() as pool:
+            list(
+                pool.map(lambda site: run_sphinx(site, work / site.language, out, repository, address), sites)
+            )
+        for site in sites:
+            for page in site.pages():  # what is downloaded is the notebook itself, not the source of its page
+                shutil.copy(site.path(page.name), out / site.language / "_sources" / f"{page.name}.ipynb")
+    for file in ("index.html", "404.html"):
+        text = (HERE / "page" / file).read_text("utf-8")
+        (out / file).write_text(text.replace("{base}", base_path(address)), "utf-8")
+    (out / ".nojekyll").touch()
+    if address:
+        write_sitemap(out, address)
+    with step("search"):
+        run([sys.executable, "-m", "pagefind", "--site", str(out), "--glob", "{en,zh}/**/*.html"], "Pagefind")
+    with step("links"):
+        broken = list(broken_links(out))
+    if broken:
+        msg = "\n".join(["These links of the built pages lead nowhere:", *broken[:20]])
+        raise SiteNotBuilt(msg)
+
+
+class step:  # noqa: N801  # reads like a function: with step("pages")
+    """Say what is done and how long it took."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._began = name, time.monotonic()
+        print(f"      {name} ...", flush=True)
+
+    def __enter__(self) -> None:
+        """Nothing to do: it has been said."""
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        """Say how long it took, unless it failed."""
+        if kind is None:
+            print(f"      {self._name}: {time.monotonic() - self._began:.1f} s", flush=True)
+
+
+def write_sources(site: Site, folder: Path) -> None:
+    """Write what Sphinx reads for one language."""
+    pages = site.pages()
+    about: dict[str, dict[str, str]] = {ATLAS: {"other": f"{ATLAS}.html"}}
+    for page in pages:
+        path = folder / f"{page.name}.ipynb"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(site.notebook(page.name), ensure_ascii=False), "utf-8")
+        about[page.name] = {
+            "other": f"{page.name}.html",
+            "description": re.sub(r"[`*]", "", page.question),
+            "notebook": f"{page.name}.ipynb",
+        }
+    if site.language == "en":
+        for name in GUIDES:
+            path = folder / "docs" / f"{name}.md"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(site.guide(name), "utf-8")
+    atlas = (
+        "---\nhtml_theme.sidebar_secondary.remove: true\n---\n",
+        f"# {site.words['atlas']}\n\n{site.words['atlas_text']}\n\n",
+        f'<div class="onnxlab-whole-atlas"><p>{site.words["atlas_script"]}</p></div>\n',
+    )
+    (folder / f"{ATLAS}.md").write_text("".join(atlas), "utf-8")
+    (folder / "index.md").write_text(first_page(site, pages), "utf-8")
+    (folder / "pages.json").write_text(json.dumps(about), "utf-8")
+    write_static(site, folder / "_static")
+
+
+def first_page(site: Site, pages: list[Page]) -> str:
+    """Return the source of the first page: what the course is, a live graph, all chapters and labs."""
+    text = (HERE / f"first_page.{site.language}.md").read_text("utf-8")
+    chapters = [page for page in pages if page.name.startswith("notebooks/")]
+    labs = [page for page in pages if page.name.startswith("labs/")]
+    groups = [
+        (name, [page for page in chapters if first <= Path(page.name).name[:2] <= last])
+        for name, (first, last) in zip(site.words["tracks"], TRACKS, strict=True)
+    ]
+    left = len(chapters) - sum(len(members) for _, members in groups)
+    if left:
+        msg = f"{left} chapters belong to no track.\nA track is a range of them.\nSee site/build.py."
+        raise SiteNotBuilt(msg)
+    groups.append((site.words["labs"], labs))
+    parts = [text.replace("{graph}", first_graph(site))]
+    for name, members in groups:
+        cards = "".join(card(site, page) for page in members)
+        parts.append(f'## {name}\n\n<ul class="onnxlab-cards">{cards}</ul>\n')
+    guides = [f"docs/{name}" for name in GUIDES] if site.language == "en" else []
+    more = [ATLAS, *guides]
+    for name, names in [*((n, [p.name for p in m]) for n, m in groups), (site.words["more"], more)]:
+        parts.append("\n".join(["```{toctree}", ":hidden:", f":caption: {name}", *names, "```", ""]))
+    return "\n".join(parts)
+
+
+def card(site: Site, page: Page) -> str:
+    """Return a chapter or lab as an item of a list."""
+    minutes = f"<small>{page.minutes} {site.words['minutes']}</small>" if page.minutes else ""
+    question = html.escape(re.sub(r"[`*]", "", page.question))
+    title = f"<strong>{html.escape(page.title)}</strong>"
+    return f'<li><a href="{page.name}.html">{title}{question} {minutes}</a></li>'
+
+
+def first_graph(site: Site) -> str:
+    """Return a saved graph with a Loop in it: the one that the first page begins with."""
+    for output in saved_outputs(site.path("notebooks/02_trace_and_script")):
+        panes = output.get(STRUCTURE, {}).get("panes", [])
+        if len(panes) == 1 and ["", "Loop"] in panes[0]["operators"]:
+            return live_form(output)
+    msg = "Chapter 02 shows no graph with a Loop.\nThe first page begins with it.\nSee site/build.py."
+    raise SiteNotBuilt(msg)
+
+
+def write_static(site: Site, folder: Path) -> None:
+    """Write scripts and styles. Data comes in scripts, too: those load from a disk."""
+    folder.mkdir(parents=True)
+    source = ROOT / "src" / "onnxlab" / "notebook"
+    bodies = []
+    for name, file in WIDGETS.items():
+        body = (source / file).read_text("utf-8").replace("export default {", "return {")
+        bodies.append(f"{name}: (() => {{\n{body}\n}})(),")
+    live = (HERE / "page" / "live.js").read_text("utf-8")
+    script = "(() => {\nconst widgets = {\n" + "\n".join(bodies) + "\n};\n" + live + "})();\n"
+    (folder / "live.js").write_text(script, "utf-8")
+    search = (HERE / "page" / "search.js").read_text("utf-8")
+    (folder / "search.js").write_text("(() => {\n" + search + "})();\n", "utf-8")
+    spoken = json.loads((ROOT / "src/onnxlab/assets/languages/zh.json").read_text("utf-8"))["scripts"]
+    words = {**(spoken if site.language == "zh" else {}), **site.words.get("page", {})}
+    (folder / "words.js").write_text(
+        f"globalThis.onnxlabWords = {json.dumps(words, ensure_ascii=False)};\n", "utf-8"
+    )
+    sheets = [(source / "predict/predict.css"), (source / "atlas/atlas.css"), HERE / "page" / "site.css"]
+    (folder / "site.css").write_text("\n".join(sheet.read_text("utf-8") for sheet in sheets), "utf-8")
+    table = gzip.compress(netron_files.operator_table(operators()).encode(), 9, mtime=0)
+    kit = {
+        "kit": base64.b64encode(netron_files.bundle().data).decode(),
+        "operators": base64.b64encode(table).decode(),
+    }
+    write_data(folder / "netron.js", kit)
+    atlas = json.loads((HERE / "atlas.json").read_text("utf-8"))
+    atlas |= {name: [site.said(text) for text in atlas[name]] for name in ("columns", "texts")}
+    write_data(folder / "atlas.js", atlas)
+
+
+def write_data(path: Path, content: Mapping[str, Any]) -> None:
+    """Write data as a script that keeps it under the file's name."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    path.write_text(f"(globalThis.onnxlabData ??= {{}})[{json.dumps(path.name)}] = {text};\n", "utf-8")
+
+
+def operators() -> set[tuple[str, str]]:
+    """Return the operators of all saved graphs: the site has one table of their texts."""
+    return {
+        (domain, name)
+        for path in (ROOT / "notebooks").glob("*.ipynb")
+        for output in saved_outputs(path)
+        for pane in output.get(STRUCTURE, {}).get("panes", ())
+        for domain, name in pane["operators"]
+    }
+
+
+def run_sphinx(site: Site, source: Path, out: Path, repository: str, address: str) -> None:
+    """Let Sphinx build one language; every warning is an error."""
+    variables = {
+        "ONNXLAB_SITE": str(HERE),
+        "ONNXLAB_SITE_SOURCE": str(source),
+        "ONNXLAB_SITE_LANGUAGE": site.language,
+        "ONNXLAB_SITE_REPOSITORY": repository,
+        "ONNXLAB_SITE_ADDRESS": address,
+    }
+    built = source.parent / "built" / site.language
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "-c", str(HERE)]
+    command += ["-d", str(source.with_name(f"{site.language}.doctrees")), str(source), str(built)]
+    run(command, f"Sphinx ({site.language})", cwd=source, variables=variables)
+    slim(built)
+    shutil.move(built, out / site.language)
+
+
+def slim(folder: Path) -> None:
+    """Take out what no page needs: Sphinx's own search, and 1.5 MB of icons as a script beside their font."""
+    for path in [path for pattern in UNUSED for path in folder.rglob(pattern)]:
+        path.unlink()
+    for page in folder.rglob("*.html"):
+        text = page.read_text("utf-8")
+        page.write_text(re.sub(r"<script[^>]*/fontawesome\.js[^>]*></script>", "", text), "utf-8")
+
+
+def run(
+    command: list[str], name: str, cwd: Path | None = None, variables: Mapping[str, str] | None = None
+) -> None:
+    """Run a program quietly; raise SiteNotBuilt with what it said if it fails."""
+    done = subprocess.run(
+        command, cwd=cwd, env={**os.environ, **(variables or {})}, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip())[-3000:]
+        msg = f"{name} failed. It said:\n{said}"
+        raise SiteNotBuilt(msg)
+
+
+def base_path(address: str) -> str:
+    """Return the path of the site's root, for the 404 page, which a server shows at any depth.
+
+    >>> base_path("https://example.org/onnx-lab/"), base_path("")
+    ('/onnx-lab/', '/')
+    """
+    return re.sub(r"^https?://[^/]+", "", address) or "/"
+
+
+def write_sitemap(out: Path, address: str) -> None:
+    """List the pages for search engines."""
+    names = sorted(
+        path.relative_to(out).as_posix() for folder in LANGUAGES for path in (out / folder).rglob("*.html")
+    )
+    urls = "".join(f"<url><loc>{html.escape(address + name)}</loc></url>" for name in names)
+    (out / "sitemap.xml").write_text(
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{urls}</urlset>\n',
+        "utf-8",
+    )
+
+
+def broken_links(out: Path) -> Iterator[str]:
+    """Yield the links of the pages to files or places in pages that are not there."""
+    pages = [path for path in sorted(out.rglob("*.html")) if "_static" not in path.parts]
+    texts = {path: path.read_text("utf-8") for path in pages}
+    texts = {
+        path: re.sub(r"<script\b.*?</script>", "", text, flags=re.DOTALL) for path, text in texts.items()
+    }
+    places = {path: set(re.findall(r'\sid="([^"]+)"', text)) for path, text in texts.items()}
+    for path, text in texts.items():
+        if path.name == "404.html":  # its links begin at the root of the address
+            continue
+        for link in sorted(set(re.findall(r'\s(?:href|src)="([^"]+)"', text))):
+            target, _, anchor = html.unescape(link).partition("#")
+            if re.match(r"[a-z]+:|//", target):
+                continue
+            file = (path.parent / target.partition("?")[0]).resolve() if target else path
+            file = file / "index.html" if file.is_dir() else file
+            if not file.exists() or (
+                anchor and file.suffix == ".html" and anchor not in places.get(file, set())
+            ):
+                yield f"{path.relative_to(out)}: {link}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Build what the command line says; return the exit code."""
+    parser = argparse.ArgumentParser(prog="course.py site --build", description="Build the web site.")
+    parser.add_argument("out", type=Path, help="the folder to build into")
+    parser.add_argument("--repository", default=os.environ.get("GITHUB_REPOSITORY", ""), metavar="OWNER/NAME")
+    parser.add_argument(
+        "--address", default="", metavar="URL", help="where the site will be, with a / at its end"
+    )
+    given = parser.parse_args(arguments)
+    address = given.address
+    if not address and "/" in given.repository:
+        owner, name = given.repository.split("/", 1)
+        address = f"https://{owner.lower()}.github.io/{name}/"
+    try:
+        build(given.out.resolve(), given.repository, address)
+    except SiteNotBuilt as error:
+        print(error, file=sys.stderr)
+        return 1
+    size = sum(path.stat().st_size for path in given.out.rglob("*") if path.is_file())
+    print(f"      {given.out}: {size / 1e6:.1f} MB", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""Sphinx's settings, for one language; build.py says which in the environment."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+SITE = Path(os.environ["ONNXLAB_SITE"])
+FOLDER = os.environ["ONNXLAB_SITE_LANGUAGE"]
+REPOSITORY = os.environ.get("ONNXLAB_SITE_REPOSITORY", "")
+ADDRESS = os.environ.get("ONNXLAB_SITE_ADDRESS", "")
+OTHER = {"en": "zh", "zh": "en"}[FOLDER]
+WORDS = json.loads((SITE / "words.json").read_text("utf-8"))[FOLDER]
+SOURCE = Path(os.environ["ONNXLAB_SITE_SOURCE"])
+# Written by build.py beside the sources: what each page is about, and where the other language's page is.
+PAGES = json.loads((SOURCE / "pages.json").read_text("utf-8"))
+
+project = html_title = WORDS["title"]
+author = "the ONNX Lab authors"
+project_copyright = author
+language = {"en": "en", "zh": "zh_CN"}[FOLDER]
+extensions = ["myst_nb", "sphinx_copybutton"]
+exclude_patterns = ["_static"]
+templates_path = [str(SITE / "templates")]
+
+nb_execution_mode = "off"
+nb_merge_streams = True
+nb_code_prompt_show = WORDS["proof_show"]
+nb_code_prompt_hide = WORDS["proof_hide"]
+myst_heading_anchors = 3
+copybutton_selector = "div.cell_input pre, div.highlight-default pre"
+suppress_warnings = ["mystnb.unknown_mime_type", "myst.header"]
+
+html_favicon = str(SITE / "page" / "icon.svg")
+html_theme = "sphinx_book_theme"
+html_baseurl = f"{ADDRESS}{FOLDER}/" if ADDRESS else ""
+html_static_path = [str(SOURCE / "_static")]
+html_css_files = ["site.css"]
+html_js_files = ["words.js", ("live.js", {"defer": "defer"}), ("search.js", {"defer": "defer"})]
+html_copy_source = True
+html_show_sourcelink = html_show_sphinx = html_use_index = html_domain_indices = False
+html_context = {"default_mode": "auto"}
+html_theme_options = {
+    "footer_content_items": ["copyright.html"],
+    "home_page_in_toc": True,
+    "navbar_persistent": [],
+    "show_navbar_depth": 1,
+    "show_toc_level": 2,
+    "use_download_button": False,
+    "use_fullscreen_button": False,
+    "repository_url": f"https://github.com/{REPOSITORY}" if REPOSITORY else "",
+    "use_repository_button": bool(REPOSITORY),
+}
+
+
+def _add_context(_app: Sphinx, page: str, _template: str, context: dict[str, Any], _tree: object) -> None:
+    about = PAGES.get(page, {})
+    notebook = about.get("notebook", "")
+    context |= {
+        "words": WORDS,
+        "address": ADDRESS,
+        "folder": FOLDER,
+        "other_folder": OTHER,
+        "other_language": {"en": "en", "zh": "zh-CN"}[OTHER],
+        "other_page": about.get("other", "index.html"),
+        "description": about.get("description", WORDS["description"]),
+        "notebook": notebook,
+        # Colab opens notebooks from GitHub: the published branch holds copies that install the course.
+        "colab": f"https://colab.research.google.com/github/{REPOSITORY}/blob/gh-pages/colab/{FOLDER}/{notebook}"
+        if notebook and REPOSITORY
+        else "",
+    }
+
+
+def setup(app: Sphinx) -> None:
+    """Give the templates what they ask for."""
+    app.connect("html-page-context", _add_context)

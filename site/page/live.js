@@ -1,0 +1,166 @@
+// What is alive on a page without a kernel: graphs, predictions, the atlas. The widgets' own scripts stand above
+// this, unchanged, in `widgets`; each gets an object that answers as a kernel does, from what the notebook saved.
+
+const here = document.currentScript.src;
+const root = document.documentElement;
+const words = globalThis.onnxlabWords;
+const said = (text) => words[text] ?? text;
+const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+const zipped = async (bytes) => new Uint8Array(
+  await new Response(new Blob([bytes]).stream().pipeThrough(new CompressionStream('gzip'))).arrayBuffer());
+
+// A script that brings data. Unlike fetch() this works from a disk, too.
+const loading = new Map();
+const loaded = (file) => {
+  if (!loading.has(file)) {
+    loading.set(file, new Promise((resolve, reject) => {
+      const script = document.createElement('script');
+      script.src = new URL(file, here).href;
+      script.onload = () => resolve(globalThis.onnxlabData[file]);
+      script.onerror = () => { loading.delete(file); reject(new Error(said('The drawing code of this page could not be loaded.'))); };
+      document.head.append(script);
+    }));
+  }
+  return loading.get(file);
+};
+
+// What a widget asks of its model: state, events, and answers to its messages.
+const kernelless = (values, answer) => {
+  const listeners = new Map();
+  const emit = (event, ...details) => (listeners.get(event) ?? []).slice().forEach((listener) => listener(...details));
+  return {
+    get: (name) => values[name],
+    set(name, value) { values[name] = value; emit(`change:${name}`); },
+    save_changes() {},
+    on: (event, listener) => listeners.set(event, [...listeners.get(event) ?? [], listener]),
+    off: (event, listener) => listeners.set(event, (listeners.get(event) ?? []).filter((other) => other !== listener)),
+    async send(message) {
+      if (!answer) return;
+      try {
+        const [content, buffers] = await answer(message);
+        emit('msg:custom', { ...content, request: message.request }, buffers);
+      } catch (error) { emit('msg:custom', { request: message.request, error: error.message }, []); }
+    },
+  };
+};
+
+// A saved graph and what stands around its picture become the state of a live one.
+const graphModel = (picture, { height, panes, pairs }) => {
+  const titles = [...picture.querySelectorAll('figcaption')].map((caption) => caption.textContent);
+  const answers = {
+    kit: async () => [{}, [bytesOf((await loaded('netron.js')).kit)]],
+    model: async ({ pane, grouped }) => {
+      const { models, nodes, format } = panes[pane];
+      const content = { name: titles[pane] ?? 'graph', origin: { format, producer: '' }, size: nodes };
+      return [content, [await zipped(bytesOf(models.at(grouped ? -1 : 0))), bytesOf((await loaded('netron.js')).operators)]];
+    },
+    weight: async () => { throw new Error(said('The weights are not part of this page. Run the notebook to see them.')); },
+  };
+  const state = {
+    _kit: 'site', _height: height, _pairs: pairs, _titles: titles, _notes: [], _said: words, _selected: [], _wanted: [],
+    _words: picture.querySelector(':scope > pre')?.textContent ?? '',
+    _groups: panes.map(({ groups }) => groups), _marks: panes.map(({ marks }) => marks),
+  };
+  return kernelless(state, (message) => answers[message.kind](message));
+};
+
+// The picture stays until every frame of its live graph is drawn; where that fails, it simply stays.
+const bringToLife = (picture, saved) => {
+  const began = performance.now();
+  const place = document.createElement('div');
+  place.className = 'onnxlab-live onnxlab-waiting';
+  picture.after(place);
+  const look = () => {
+    const frames = [...place.querySelectorAll('iframe')];
+    if (place.querySelector('.onnxlab-message')) { drawn.disconnect(); place.remove(); return; }
+    if (!frames.length || frames.some((frame) => frame.dataset.status !== 'ready')) return;
+    drawn.disconnect();
+    place.classList.remove('onnxlab-waiting');
+    place.dataset.milliseconds = Math.round(performance.now() - began);
+    picture.classList.add('onnxlab-replaced');
+    for (const line of picture.parentElement.querySelectorAll(':scope > .onnxlab-hidden')) line.hidden = true;
+  };
+  const drawn = new MutationObserver(look);
+  drawn.observe(place, { subtree: true, childList: true, attributes: true, attributeFilter: ['data-status'] });
+  widgets.graph.render({ model: graphModel(picture, saved), el: place });
+};
+
+const bringGraphsToLife = () => {
+  // A graph is drawn shortly before it comes into sight.
+  const sight = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      sight.unobserve(target);
+      bringToLife(target, JSON.parse(target.parentElement.querySelector(':scope > script.onnxlab-structure').textContent));
+    }
+  }, { rootMargin: '400px' });
+  for (const script of document.querySelectorAll('script.onnxlab-structure')) {
+    sight.observe(script.parentElement.querySelector(':scope > .onnxlab-still'));
+  }
+};
+
+const textOf = (element) => element.textContent.trim();
+const tableOf = (box) => [...box.querySelectorAll('tr')].map((line) => [...line.querySelectorAll('th, td')].map(textOf));
+
+// A question with options, or a table of cells to predict, from its saved form.
+const predictionState = (saved) => {
+  const question = saved.querySelector('.question') ? textOf(saved.querySelector('.question')) : '';
+  const options = [...saved.querySelectorAll('li')].map(textOf);
+  if (options.length) return { words, question, options, chosen: '', actual: '' };
+  const [[, ...columns], ...lines] = tableOf(saved);
+  const rows = lines.map(([name]) => name);
+  // "Each cell: runs or fails?"
+  const choices = textOf(saved.querySelector('.hint')).replace(/^.*?[:：]|[?？]$/g, '').split(` ${said('or')} `).map((choice) => choice.trim());
+  return { words, question, rows, columns, choices, chosen: rows.map(() => columns.map(() => '')), actual: [] };
+};
+
+// An answer belongs to the first question above it that has no answer yet and could have this one.
+const bringPredictionsToLife = () => {
+  const open = [];
+  for (const box of document.querySelectorAll('.onnxlab-predict.saved, .onnxlab-predict.answer')) {
+    if (box.classList.contains('saved')) { open.push({ box, state: predictionState(box) }); continue; }
+    const cells = box.querySelector('table') && tableOf(box);
+    const text = textOf(box);
+    const at = open.findIndex(({ state }) => cells
+      ? state.rows?.join() === cells.slice(1).map(([name]) => name).join()
+      : state.options?.some((option) => text.endsWith(option)));
+    if (at < 0) continue;
+    const [{ box: question, state }] = open.splice(at, 1);
+    const answers = cells ? cells.slice(1).map((line) => line.slice(1)) : state.options.filter((option) => text.endsWith(option)).sort((a, b) => b.length - a.length)[0];
+    const model = kernelless(state);
+    const place = document.createElement('div');
+    question.after(place);
+    question.classList.add('onnxlab-replaced');
+    widgets[cells ? 'grid' : 'choice'].render({ model, el: place });
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.className = 'onnxlab-reveal';
+    button.textContent = said('Show the answer');
+    box.hidden = true;
+    box.after(button);
+    button.addEventListener('click', () => { model.set('actual', answers); box.hidden = false; box.tabIndex = -1; box.focus(); button.remove(); });
+  }
+};
+
+const bringAtlasToLife = async () => {
+  const place = document.querySelector('.onnxlab-whole-atlas');
+  if (!place) return;
+  const search = new URLSearchParams(location.search).get('q') ?? '';
+  const atlas = JSON.stringify(await loaded('atlas.js'));
+  place.replaceChildren();
+  widgets.atlas.render({ model: kernelless({ atlas, words, search, opset: 20, exporter: 'both', missing: '', element: '' }), el: place });
+};
+
+// The widgets read and watch JupyterLab's mark of a dark page.
+const markTheme = () => {
+  const dark = root.dataset.theme ? root.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
+  document.body.dataset.jpThemeLight = String(!dark);
+};
+
+document.addEventListener('DOMContentLoaded', () => {
+  markTheme();
+  new MutationObserver(markTheme).observe(root, { attributes: true, attributeFilter: ['data-theme'] });
+  bringGraphsToLife();
+  bringPredictionsToLife();
+  bringAtlasToLife();
+});

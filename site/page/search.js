@@ -1,0 +1,54 @@
+// The theme's search box, answered by Pagefind: its index is cut into pieces, and knows Chinese words.
+
+const here = document.currentScript.src;
+const site = new URL('../../', here);   // the folder of both languages
+const said = (text) => globalThis.onnxlabWords[text] ?? text;
+const MOST = 12;
+
+const index = () => (globalThis.onnxlabPagefind ??= import(new URL('pagefind/pagefind.js', site).href));
+
+const entry = ({ url, meta, excerpt }) => {
+  const link = document.createElement('a');
+  link.href = new URL(url.replace(/^\//, ''), site).href;
+  const title = document.createElement('strong');
+  title.textContent = meta.title;
+  const text = document.createElement('span');
+  text.innerHTML = excerpt;   // from our own pages, with <mark> around what was found
+  link.append(title, text);
+  const item = document.createElement('li');
+  item.append(link);
+  return item;
+};
+
+document.addEventListener('DOMContentLoaded', () => {
+  const dialog = document.getElementById('pst-search-dialog');
+  const field = dialog.querySelector('input');
+  const list = dialog.querySelector('ul');
+  const status = dialog.querySelector('[role=status]');
+  let asked = 0;
+  const look = async () => {
+    const query = field.value.trim();
+    const mine = ++asked;
+    if (!query) { list.replaceChildren(); status.textContent = ''; return; }
+    try {
+      const { results } = await (await index()).search(query);
+      const pages = await Promise.all(results.slice(0, MOST).map((one) => one.data()));
+      if (mine !== asked) return;   // somebody typed on meanwhile
+      list.replaceChildren(...pages.flatMap((page) => (page.sub_results.length ? page.sub_results.slice(0, 2) : [page]).map((part) =>
+        entry({ url: part.url, excerpt: part.excerpt, meta: { title: part.title && part.title !== page.meta.title ? `${page.meta.title}: ${part.title}` : page.meta.title } }))));
+      status.textContent = results.length ? '' : said('Nothing found.');
+    } catch {
+      status.textContent = location.protocol === 'file:'
+        ? said('Search needs a web server: a browser does not let a page on a disk read its index.')
+        : said('The search index could not be loaded.');
+    }
+  };
+  field.addEventListener('input', look);
+  dialog.querySelector('form').addEventListener('submit', (event) => { event.preventDefault(); list.querySelector('a')?.click(); });
+  if (location.pathname.endsWith('/search.html')) {
+    dialog.showModal();
+    field.value = new URLSearchParams(location.search).get('q') ?? '';
+    look();
+  }
+  dialog.addEventListener('click', (event) => { if (event.target.closest('a')) dialog.close(); });
+});

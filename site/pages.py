@@ -1,0 +1,185 @@
+"""From the course's notebooks to the sources of the site's pages. Nothing is run."""
+
+import ast
+import json
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+__all__ = ["ATLAS", "GUIDES", "LANGUAGES", "STRUCTURE", "Page", "Site", "hints", "live_form", "saved_outputs"]
+
+LANGUAGES = ("en", "zh")
+STRUCTURE = "application/vnd.onnxlab.graph+json"
+ATLAS = "atlas"
+"""The name of the operator atlas's page."""
+
+GUIDES = ("labs", "graph", "weights", "coverage")
+"""The guides in docs/ that chapters and learners are sent to. There are only English ones."""
+
+_LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+_OTHER_EDITION = re.compile(r"^\[(?:English|Chinese · 中文|中文)\]\([^)]*\)\n\n?", re.MULTILINE)
+_README_ROW = re.compile(r"^\| \[([^\]]+)\]\(((?:notebooks|labs)/[\w/]+\.ipynb)\) \| (.+) \|$", re.MULTILINE)
+_TIME = re.compile(r"\*\*(?:Time|用时)\W*(\d+)")
+_CHECK = re.compile(r'^check\("([\w-]+)"', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A notebook on the site.
+
+    Attributes:
+        name: Where it lies below its language's folder, without an ending: "notebooks/02_trace_and_script".
+        title: Its title.
+        question: What it answers, as the README says.
+        minutes: How long it takes, as it says itself.
+    """
+
+    name: str
+    title: str
+    question: str
+    minutes: str
+
+
+@dataclass(frozen=True)
+class Site:
+    """The site's pages in one language.
+
+    Attributes:
+        root: The course's repository.
+        language: "en" or "zh".
+        words: The site's own words in this language.
+        repository: "owner/name" on GitHub, or "" where the course is not there.
+        said: Gives the translation of one of the package's texts.
+    """
+
+    root: Path
+    language: str
+    words: Mapping[str, Any]
+    repository: str
+    said: Callable[[str], str]
+    hints: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def path(self, name: str) -> Path:
+        """Return the file of a notebook in this language."""
+        place = PurePosixPath(name)
+        folder = place.parent if self.language == "en" else place.parent / self.language
+        return self.root / folder / f"{place.name}.ipynb"
+
+    def pages(self) -> list[Page]:
+        """Return chapters and labs in the order of the README, which says what each of them answers."""
+        readme = self.root / ("README.md" if self.language == "en" else f"README.{self.language}.md")
+        pages = []
+        for title, link, question in _README_ROW.findall(readme.read_text("utf-8")):
+            name = link.removesuffix(".ipynb").replace(f"/{self.language}/", "/")
+            first = json.loads(self.path(name).read_text("utf-8"))["cells"][0]
+            text = "".join(first["source"])
+            heading = re.match(r"# (.+)", text)
+            time = _TIME.search(text)
+            pages.append(Page(name, heading[1] if heading else title, question, time[1] if time else ""))
+        return pages
+
+    def notebook(self, name: str) -> dict[str, Any]:
+        """Return a notebook as the source of its page."""
+        notebook: dict[str, Any] = json.loads(self.path(name).read_text("utf-8"))
+        cells: list[dict[str, Any]] = []
+        for cell in notebook["cells"]:
+            cell["source"] = "".join(cell["source"])
+            if cell["cell_type"] == "markdown":
+                text = cell["source"] if cells else _OTHER_EDITION.sub("", cell["source"], count=1)
+                cell["source"] = self.linked(text, name)
+            elif "proof" in cell["metadata"].get("tags", ()):
+                cell["metadata"]["tags"].append("hide-input")
+            for data in (output.get("data", {}) for output in cell.get("outputs", ())):
+                if STRUCTURE in data:
+                    data["text/html"] = live_form(data)
+                    del data[STRUCTURE]
+            cells.append(cell)
+            cells += self._hint_cells(cell)
+        if name.startswith("labs/"):
+            cells.insert(1, _markdown(f"```{{note}}\n{self.words['run_lab']}\n```", "run-lab"))
+        return {**notebook, "cells": cells}
+
+    def linked(self, text: str, name: str) -> str:
+        """Return Markdown with its links led to the site's pages, to the repository, or taken away."""
+        folder = posixpath.dirname(name)
+        if self.language != "en" and not name.startswith("docs/"):
+            folder = f"{folder}/{self.language}"
+
+        def led(found: re.Match[str]) -> str:
+            label, target = found.groups()
+            path, sign, anchor = target.partition("#")
+            place = sign + anchor
+            if not path or "://" in target or target.startswith("mailto:"):
+                return found[0]
+            path = posixpath.normpath(posixpath.join(folder, path))
+            language = "zh" if "/zh/" in path else "en"
+            plain = path.replace("/zh/", "/")
+            stem = plain.rpartition(".")[0]
+            if self.is_page(stem):
+                here = posixpath.dirname(name)
+                if language != self.language:
+                    away = posixpath.relpath(f"../{language}/{stem}.html", here)
+                    return f'<a class="reference external" href="{away}">{label}</a>'
+                return f"[{label}]({posixpath.relpath(plain, here)}{place})"
+            if self.repository:
+                return f"[{label}](https://github.com/{self.repository}/blob/main/{path}{place})"
+            return label
+
+        return _LINK.sub(led, text)
+
+    def is_page(self, name: str) -> bool:
+        """Tell whether the site has a page of this name, as "docs/weights"."""
+        folder, _, stem = name.rpartition("/")
+        if folder == "docs":
+            return stem in GUIDES
+        return folder in ("notebooks", "labs") and self.path(name).is_file()
+
+    def guide(self, name: str) -> str:
+        """Return a guide of docs/ as the source of its page."""
+        return self.linked((self.root / "docs" / f"{name}.md").read_text("utf-8"), f"docs/{name}")
+
+    def _hint_cells(self, cell: Mapping[str, Any]) -> list[dict[str, Any]]:
+        if cell["cell_type"] != "code":
+            return []
+        label = self.words["hint"]
+        return [
+            _markdown(
+                f"<details><summary>{label} {number}</summary>\n\n{self.said(hint)}\n\n</details>",
+                f"{exercise}-{number}",
+            )
+            for exercise in _CHECK.findall(cell["source"])
+            for number, hint in enumerate(self.hints.get(exercise, ()), 1)
+        ]
+
+
+def saved_outputs(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the data of a saved notebook's outputs, by MIME type."""
+    for cell in json.loads(path.read_text("utf-8"))["cells"]:
+        for output in cell.get("outputs", ()):
+            yield output.get("data", {})
+
+
+def live_form(data: Mapping[str, Any]) -> str:
+    """Return a saved graph's picture with its structure behind it, in a script that nothing executes."""
+    text = json.dumps(data[STRUCTURE], separators=(",", ":")).replace("<", "\\u003c")
+    markup = "".join(data["text/html"])
+    return f'{markup}<script type="application/json" class="onnxlab-structure">{text}</script>'
+
+
+def hints(package: Path) -> dict[str, tuple[str, ...]]:
+    """Return the hints of every exercise, read from the source of the labs: to import them takes torch."""
+    found = {}
+    for path in sorted((package / "labs").glob("lab*/*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call):
+                named = {word.arg: word.value for word in node.keywords if word.arg in ("id", "hints")}
+                if len(named) == 2:
+                    found[ast.literal_eval(named["id"])] = ast.literal_eval(named["hints"])
+    return found
+
+
+def _markdown(text: str, name: str) -> dict[str, Any]:
+    return {"cell_type": "markdown", "id": name[:64], "metadata": {}, "source": text}

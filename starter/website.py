@@ -1,0 +1,85 @@
+"""`course.py site`: build the web site, and show it to this machine."""
+
+import argparse
+import functools
+import http.server
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from starter.console import Stop, step
+from starter.environment import ROOT, Environment, child_variables
+
+__all__ = ["run"]
+
+FOLDER = ROOT / "artifacts" / "site"
+"""Where the site is built if nobody says where."""
+
+
+def run(options: Sequence[str], prepare: Callable[[], Environment]) -> int:
+    """Build the site and serve it on the loopback address until Ctrl+C, or with --build only build it.
+
+    Args:
+        options: What was typed after `course.py site`.
+        prepare: Makes the environment that the site is built in.
+
+    Raises:
+        Stop: The port is taken.
+    """
+    parser = argparse.ArgumentParser(prog="course.py site", description="Build the web site and show it.")
+    parser.add_argument("--build", type=Path, metavar="FOLDER", help="build into this folder and stop")
+    parser.add_argument("--port", type=int, default=8000, help="of the server on this machine")
+    parser.add_argument("--repository", default="", metavar="OWNER/NAME", help="on GitHub, for Colab links")
+    parser.add_argument("--address", default="", metavar="URL", help="where it will be published")
+    try:
+        given = parser.parse_args(options)
+    except SystemExit as end:  # argparse has said what is wrong
+        return int(end.code or 0)
+    folder = given.build or FOLDER
+    server = None if given.build else _server(folder, given.port)
+    environment = prepare()
+    step(4, "The site")
+    command = [str(environment.python), str(ROOT / "site" / "build.py"), str(folder.absolute())]
+    for name in ("repository", "address"):
+        if getattr(given, name):
+            command += [f"--{name}", getattr(given, name)]
+    variables = child_variables(environment) | {"PYTHONPATH": str(ROOT / "src")}
+    code = subprocess.run(command, env=variables, check=False).returncode
+    if code or server is None:
+        return code
+    print(f"      http://127.0.0.1:{server.server_port}/ (Ctrl+C ends it)", flush=True)
+    with server:
+        server.serve_forever()
+    return 0
+
+
+def _server(folder: Path, port: int) -> http.server.ThreadingHTTPServer:
+    """Take the port, before half a minute of building."""
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Say nothing about what goes well."""
+
+        def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+            """Show the site's own page where a page is missing, as a web host does."""
+            page = folder / "404.html"
+            if code != 404 or not page.exists():
+                super().send_error(code, message, explain)
+                return
+            content = page.read_bytes()
+            self.send_response(code)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(content)
+
+    try:
+        handler = functools.partial(Handler, directory=os.fspath(folder))
+        return http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
+    except (OSError, OverflowError) as error:
+        what = f"Port {port} cannot be used."
+        raise Stop(
+            what, f"The system says: {error}.", "Choose another one: course.py site --port 8123"
+        ) from None

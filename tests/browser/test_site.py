@@ -1,0 +1,270 @@
+"""The web site, built as a user builds it, in a real browser: live graphs, search, links, from a disk."""
+
+import base64
+import functools
+import http.server
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+ROOT = Path(__file__).parents[2]
+ADDRESS = "https://owner.github.io/onnx-lab/"
+LANGUAGES = ("en", "zh")
+LIVING = ".output:has(> script.onnxlab-structure)"
+WORDS = {
+    "en": (
+        "opset",
+        "Loop",
+        "initializer",
+        "INT8",
+        "BitShift",
+        "cache",
+        "NMS",
+        "bicubic",
+        "Asinh",
+        "decibels",
+    ),
+    "zh": ("算子", "跟踪", "循环", "动态", "量化", "解码器", "检测", "符号函数", "后端", "缓存"),
+}
+STRUCTURE = "application/vnd.onnxlab.graph+json"
+
+
+@dataclass(frozen=True)
+class Server:
+    """The built site on a loopback address, below a path as a project's pages on GitHub are."""
+
+    out: Path
+    url: str
+
+    def pages(self, language: str) -> list[str]:
+        """The pages of a language, as paths below the site's root."""
+        return sorted(path.relative_to(self.out).as_posix() for path in (self.out / language).rglob("*.html"))
+
+
+@pytest.fixture(scope="module")
+def server(browser: Browser, tmp_path_factory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("site")
+    out = folder / "onnx-lab"
+    variables = {name: value for name, value in os.environ.items() if name != "ONNXLAB_ENVIRONMENT"}
+    command = [sys.executable, "course.py", "site", "--build", str(out), "--repository", "owner/onnx-lab"]
+    built = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=800)
+    assert built.returncode == 0, built.stdout + built.stderr
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    handler = functools.partial(Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as listener:
+        threading.Thread(target=listener.serve_forever, daemon=True).start()
+        yield Server(out, f"http://127.0.0.1:{listener.server_port}/onnx-lab/")
+        listener.shutdown()
+
+
+@pytest.fixture
+def reader(browser: Browser, server: Server) -> Iterator[Page]:
+    """A page that fails the test if the console shows an error or another host is asked."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on(
+        "console", lambda said: wrong.append(f"{page.url}: {said.text}") if said.type == "error" else None
+    )
+    page.on("pageerror", lambda error: wrong.append(f"{page.url}: {error}"))
+    page.on("response", lambda got: wrong.append(f"{got.status} {got.url}") if got.status >= 400 else None)
+    own = (server.url, "data:", "blob:", "about:", "file:")
+    page.on(
+        "request", lambda asked: None if asked.url.startswith(own) else wrong.append(f"asked {asked.url}")
+    )
+    yield page
+    context.close()
+    assert not wrong
+
+
+def saved_graphs(path: Path) -> list[dict[str, Any]]:
+    """The saved graphs of a notebook: the structures, and for each model the nodes that its picture shows."""
+    found = []
+    for cell in json.loads(path.read_text("utf-8"))["cells"]:
+        for data in (output.get("data", {}) for output in cell.get("outputs", ())):
+            if STRUCTURE in data:
+                pictures = re.findall(r"image/svg\+xml;base64,([\w+/=]+)", "".join(data["text/html"]))
+                drawn = [base64.b64decode(picture).decode().count("graph-node") for picture in pictures]
+                found.append({**data[STRUCTURE], "drawn": drawn})
+    return found
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_page_opens_and_every_saved_graph_goes_alive(reader: Page, server: Server, language):
+    pages = server.pages(language)
+    assert len([page for page in pages if "/notebooks/" in page]) == 20
+    assert len([page for page in pages if "/labs/" in page]) == 12
+    graphs = 0
+    for name in pages:
+        reader.goto(server.url + name)
+        place = Path(name)
+        saved = []
+        if place.parent.name == "notebooks":
+            saved = saved_graphs(ROOT / "notebooks" / language.replace("en", "") / f"{place.stem}.ipynb")
+            assert reader.locator(LIVING).count() == len(saved), name
+        for number, structure in enumerate(saved):
+            box = reader.locator(LIVING).nth(number)
+            box.scroll_into_view_if_needed()
+            frames = box.locator("iframe[data-status=ready]")
+            expect(frames).to_have_count(len(structure["panes"]))
+            expect(box.locator(".onnxlab-still")).to_be_hidden()
+            panes = zip(structure["panes"], structure["drawn"], frames.all(), strict=False)
+            for pane, in_picture, frame in panes:
+                live = frame.content_frame.locator(".graph-node").count()
+                if {operator for _, operator in pane["operators"]} & {"Loop", "If", "Scan"}:
+                    assert 0 < live <= in_picture, name  # the picture shows the inside of a loop, too
+                else:
+                    assert live == in_picture, name
+            graphs += 1
+    assert graphs > 30
+
+
+def test_a_click_shows_a_nodes_properties_and_the_graph_moves(reader: Page, server: Server):
+    reader.goto(f"{server.url}en/index.html")
+    frame = reader.frame_locator(".onnxlab-live iframe").first
+    frame.locator("g.node-item").get_by_text("Loop", exact=True).first.click()
+    sidebar = frame.locator("#sidebar")
+    expect(sidebar).to_contain_text("Node Properties")
+    expect(sidebar).to_contain_text("v_final_and_scan_outputs")  # its name is in the table of operators only
+    canvas = frame.locator("#canvas")
+    before = canvas.bounding_box()
+    frame.locator("#zoom-in-button").click()
+    reader.wait_for_timeout(300)
+    assert canvas.bounding_box() != before
+
+
+def test_a_prediction_is_clicked_and_revealed(reader: Page, server: Server):
+    reader.goto(f"{server.url}en/notebooks/02_trace_and_script.html")
+    question = reader.locator(".onnxlab-predict.live").first
+    answer = reader.locator(".onnxlab-predict.answer").first
+    expect(answer).to_be_hidden()
+    question.get_by_role("radio").first.click()
+    expect(question.locator(".hint")).to_contain_text("Noted")
+    reader.get_by_role("button", name="Show the answer").first.click()
+    expect(answer).to_be_visible()
+    expect(question.get_by_text("✓")).to_have_count(1)
+
+
+def test_every_prediction_has_its_answer(reader: Page, server: Server):
+    for language in LANGUAGES:
+        for name in server.pages(language):
+            if "/notebooks/" in name:
+                reader.goto(server.url + name)
+                asked = reader.locator(".onnxlab-predict.answer").count()
+                assert reader.locator(".onnxlab-reveal").count() == asked, name
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_search_finds_words(reader: Page, server: Server, language):
+    reader.goto(f"{server.url}{language}/labs/lab04_asinh.html")
+    reader.keyboard.press("Control+k")
+    field = reader.locator("#pst-search-dialog input")
+    for word in WORDS[language]:
+        field.fill(word)
+        first = reader.locator("#pst-search-dialog li").first
+        expect(first).to_be_visible()
+        expect(first.locator("mark").first).to_be_visible()
+        assert f"/{language}/" in (first.locator("a").get_attribute("href") or "")
+    field.fill("qqqxyzzy")
+    expect(reader.locator("#pst-search-dialog [role=status]")).not_to_be_empty()
+    field.fill(WORDS[language][0])
+    expect(reader.locator("#pst-search-dialog li").first).to_be_visible()
+    field.press("Enter")
+    reader.wait_for_url(re.compile(rf"/{language}/(?!labs/lab04_asinh\.html$)"))
+
+
+def test_language_leads_to_the_same_page_and_theme_stays(reader: Page, server: Server):
+    reader.goto(f"{server.url}en/notebooks/05_export_only_code.html")
+    while reader.locator("html").get_attribute("data-theme") != "dark":
+        reader.get_by_role("button", name="Color mode").click()
+        reader.locator(".theme-change-button[data-mode=dark]").click()
+    for there, name in (("zh", "中文"), ("en", "English")):
+        reader.get_by_role("link", name=name, exact=True).click()
+        reader.wait_for_url(f"{server.url}{there}/notebooks/05_export_only_code.html")
+        assert reader.locator("html").get_attribute("data-theme") == "dark"
+    reader.goto(f"{server.url}en/docs/weights.html")  # has no Chinese page
+    reader.get_by_role("link", name="中文", exact=True).click()
+    reader.wait_for_url(f"{server.url}zh/index.html")
+
+
+def test_nothing_is_wider_than_a_phone(browser: Browser, server: Server):
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    wide = []
+    for language in LANGUAGES:
+        for name in server.pages(language):
+            page.goto(server.url + name)
+            if page.evaluate("document.documentElement.scrollWidth") > 390:
+                wide.append(name)
+    context.close()
+    assert not wide
+
+
+def test_pages_work_from_a_disk(reader: Page, server: Server):
+    reader.goto((server.out / "zh/notebooks/02_trace_and_script.html").as_uri())
+    box = reader.locator(LIVING).first
+    box.scroll_into_view_if_needed()
+    expect(box.locator("iframe[data-status=ready]").first).to_be_visible()
+
+
+def test_without_scripts_the_pictures_and_answers_are_there(browser: Browser, server: Server):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{server.url}en/notebooks/02_trace_and_script.html")
+    expect(page.locator(".onnxlab-still img").first).to_be_visible()
+    expect(page.locator(".onnxlab-predict.answer").first).to_be_visible()
+    context.close()
+
+
+def test_the_whole_atlas_is_searched(reader: Page, server: Server):
+    for language in LANGUAGES:
+        reader.goto(f"{server.url}{language}/atlas.html?q=asinh")
+        expect(reader.locator(".onnxlab-atlas tbody tr").first).to_contain_text("asinh")
+        reader.locator(".onnxlab-atlas input[type=search]").fill("BitShift")
+        expect(reader.locator(".onnxlab-atlas tbody")).to_contain_text("bitwise_right_shift")
+
+
+def test_labs_show_hints_and_no_solutions(server: Server):
+    for name in server.pages("en"):
+        if "/labs/" in name:
+            text = (server.out / name).read_text("utf-8")
+            assert text.count("<summary>Hint 1</summary>") == text.count("<summary>Hint 3</summary>") >= 2
+            assert "YOUR CODE HERE" in text
+
+
+def test_what_search_engines_and_others_are_told(server: Server):
+    descriptions = set()
+    for name in [*server.pages("en"), *server.pages("zh")]:
+        text = (server.out / name).read_text("utf-8")
+        descriptions.add(re.search(r'<meta name="description" content="([^"]+)"', text)[1])
+        language = "en" if name.startswith("en/") else "zh-CN"
+        assert f'<html lang="{language}"' in text
+        assert re.search(r"<title>[^<]*\w[^<]*</title>", text)
+    assert len(descriptions) > 60
+    assert f"{ADDRESS}zh/notebooks/19_detection.html" in (server.out / "sitemap.xml").read_text()
+    assert 'href="/onnx-lab/en/index.html"' in (server.out / "404.html").read_text()
+
+
+def test_the_notebook_that_is_downloaded_is_the_committed_one(server: Server):
+    for language, folder in (("en", "notebooks"), ("zh", "notebooks/zh")):
+        given = server.out / language / "_sources/notebooks/03_export_arguments.ipynb"
+        assert given.read_bytes() == (ROOT / folder / "03_export_arguments.ipynb").read_bytes()
+
+
+def test_nothing_of_this_machine_is_in_the_pages(server: Server):
+    for path in server.out.rglob("*.html"):
+        assert str(ROOT) not in path.read_text("utf-8"), path
