@@ -11,6 +11,7 @@ from onnxlab.exporters.export import Exporter
 from onnxlab.notebook.atlas.data import LINKS, marked, packed
 from onnxlab.notebook.atlas.view import EXCERPT
 from onnxlab.operators.support import known_operators, support
+from tools.record_atlas import RECORDING, recorded
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -44,6 +45,10 @@ def test_every_operator_is_in_it_and_every_span_is_a_change(data):
         for spans in by_exporter:
             assert spans[0][0] == data["opsets"][0]
             assert all(one[1:] != two[1:] for one, two in itertools.pairwise(spans))
+
+
+def test_the_web_site_has_the_atlas_of_the_installed_packages():
+    assert RECORDING.read_text("utf-8") == recorded(), "python -m tools.record_atlas writes it anew"
 
 
 def test_the_missing_link_is_seen_at_once():

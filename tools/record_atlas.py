@@ -1,0 +1,23 @@
+"""Record the operator atlas for the web site, which has no torch to ask: site/atlas.json.
+
+    python -m tools.record_atlas    write what the installed torch, onnx and ONNX Runtime say
+"""
+
+from pathlib import Path
+
+from onnxlab.notebook.atlas.data import packed
+
+__all__ = ["RECORDING", "recorded"]
+
+RECORDING = Path(__file__).parents[1] / "site" / "atlas.json"
+"""Where the site's build reads it."""
+
+
+def recorded() -> str:
+    """Return the atlas as it belongs in the file; seconds."""
+    return packed() + "\n"
+
+
+if __name__ == "__main__":
+    RECORDING.write_text(recorded(), "utf-8")
+    print(f"written: {RECORDING}")
