@@ -1,6 +1,8 @@
 """Record the operator atlas for the web site, which has no torch to ask: site/atlas.json.
 
     python -m tools.record_atlas    write what the installed torch, onnx and ONNX Runtime say
+
+A test compares the recording with the installed packages.
 """
 
 from pathlib import Path
