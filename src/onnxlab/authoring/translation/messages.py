@@ -69,6 +69,10 @@ _MESSAGE = {
     "fact",
     "there",
     "other",
+    "given",
+    "expected",
+    "got",
+    "told",
 }
 _SENTENCE = re.compile(r"\S+( \S+){3,}[.?!:]", re.DOTALL)
 # Put together of words at run time: what differs between two models, and the state of an exercise.
