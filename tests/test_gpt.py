@@ -132,6 +132,26 @@ def test_only_torchscript_sorts_the_keyword_arguments_of_a_decoder(tmp_path, dyn
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dynamo", [False, True])
+def test_with_is_causal_and_a_cache_file_and_pytorch_are_wrong_together(tmp_path, dynamo):
+    def flag(query, key, value, past_key, past_value):
+        key, value = torch.cat([past_key, key], 2), torch.cat([past_value, value], 2)
+        found = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        return found, key, value
+
+    flagged, file = gpt.load_trained(flag), tmp_path / "file.onnx"
+    axes = {"dynamic_shapes": AXES, "external_data": False} if dynamo else {"dynamic_axes": OLD_AXES}
+    example = (torch.randint(0, 256, (2, 5)), gpt.cache(2, 4))
+    torch.onnx.export(flagged, example, file, dynamo=dynamo, input_names=NAMES, verbose=False, **axes)
+    tokens, cache = torch.randint(0, 256, (1, 3)), gpt.cache(1, 12)
+    leaves = [tokens, *(leaf for pair in cache for leaf in pair)]
+    scores = opened(file).run(None, dict(zip(NAMES, (leaf.numpy() for leaf in leaves), strict=True)))[0]
+    with torch.inference_mode():
+        torch.testing.assert_close(torch.from_numpy(scores), flagged(tokens, cache)[0], rtol=0, atol=1e-3)
+        assert (flagged(tokens, cache)[0] - gpt.load_trained()(tokens, cache)[0]).abs().max() > 0.1
+
+
+@pytest.mark.slow
 def test_an_architecture_from_transformers_is_refused_with_an_example_of_one_token(tmp_path):
     transformers = pytest.importorskip("transformers")
     config = transformers.LlamaConfig(
