@@ -93,19 +93,90 @@ def test_damaged_weights_are_named_in_the_error(tmp_path, monkeypatch):
         gpt.load_trained()
 
 
+PAST = {0: "batch", 2: "past"}
+AXES = {"tokens": {0: "batch", 1: "new"}, "past": [(PAST, PAST), (PAST, PAST)]}
+NAMES = ["tokens", *(f"past.{number}" for number in range(2 * gpt.LAYERS))]
+OLD_AXES = {"tokens": AXES["tokens"]} | dict.fromkeys(NAMES[1:], PAST)
+
+
+def opened(path):
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
 @pytest.mark.slow
-def test_an_example_of_one_text_with_several_tokens_freezes_no_axis(tmp_path):
-    network, file = gpt.load_trained(), tmp_path / "one.onnx"
-    past = {0: "batch", 2: "past"}
-    axes = {"tokens": {0: "batch", 1: "new"}, "past": [(past, past), (past, past)]}
-    example = (torch.randint(0, 256, (1, 5)), gpt.cache(1, 4))
-    torch.onnx.export(network, example, file, dynamic_shapes=axes, external_data=False, verbose=False)
-    opened = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
-    assert all(isinstance(value.shape[0], str) for value in opened.get_outputs())
+@pytest.mark.parametrize("sizes", [(1, 5, 4), (2, 5, 0)])
+@pytest.mark.parametrize("dynamo", [False, True])
+def test_an_example_of_one_text_or_an_empty_cache_freezes_no_axis(tmp_path, dynamo, sizes):
+    network, file = gpt.load_trained(), tmp_path / "file.onnx"
+    batch, count, length = sizes
+    example = (torch.randint(0, 256, (batch, count)), gpt.cache(batch, length))
+    axes = {"dynamic_shapes": AXES, "external_data": False} if dynamo else {"dynamic_axes": OLD_AXES}
+    torch.onnx.export(network, example, file, dynamo=dynamo, input_names=NAMES, verbose=False, **axes)
+    session = opened(file)
+    assert all(isinstance(value.shape[0], str) for value in session.get_outputs())
     for batch, count, length in ((3, 5, 4), (2, 1, 12), (1, 7, 0)):
         tokens, cache = torch.randint(0, 256, (batch, count)), gpt.cache(batch, length)
         leaves = [tokens, *(leaf for pair in cache for leaf in pair)]
-        names = [value.name for value in opened.get_inputs()]
-        scores = opened.run(None, dict(zip(names, (leaf.numpy() for leaf in leaves), strict=True)))[0]
+        scores = session.run(None, dict(zip(NAMES, (leaf.numpy() for leaf in leaves), strict=True)))[0]
         with torch.inference_mode():
             torch.testing.assert_close(torch.from_numpy(scores), network(tokens, cache)[0], rtol=0, atol=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dynamo", "first"), [(False, "tensor(int64)"), (True, "tensor(float)")])
+def test_only_torchscript_sorts_the_keyword_arguments_of_a_decoder(tmp_path, dynamo, first):
+    keywords = {"past": gpt.cache(2, 4), "tokens": torch.randint(0, 256, (2, 5))}
+    file = tmp_path / "file.onnx"
+    torch.onnx.export(gpt.load_trained(), (), file, kwargs=keywords, dynamo=dynamo, verbose=False)
+    assert opened(file).get_inputs()[0].type == first  # whole numbers are the tokens
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dynamo", [False, True])
+def test_with_is_causal_and_a_cache_file_and_pytorch_are_wrong_together(tmp_path, dynamo):
+    def flag(query, key, value, past_key, past_value):
+        key, value = torch.cat([past_key, key], 2), torch.cat([past_value, value], 2)
+        found = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        return found, key, value
+
+    flagged, file = gpt.load_trained(flag), tmp_path / "file.onnx"
+    axes = {"dynamic_shapes": AXES, "external_data": False} if dynamo else {"dynamic_axes": OLD_AXES}
+    example = (torch.randint(0, 256, (2, 5)), gpt.cache(2, 4))
+    torch.onnx.export(flagged, example, file, dynamo=dynamo, input_names=NAMES, verbose=False, **axes)
+    tokens, cache = torch.randint(0, 256, (1, 3)), gpt.cache(1, 12)
+    leaves = [tokens, *(leaf for pair in cache for leaf in pair)]
+    scores = opened(file).run(None, dict(zip(NAMES, (leaf.numpy() for leaf in leaves), strict=True)))[0]
+    with torch.inference_mode():
+        torch.testing.assert_close(torch.from_numpy(scores), flagged(tokens, cache)[0], rtol=0, atol=1e-3)
+        assert (flagged(tokens, cache)[0] - gpt.load_trained()(tokens, cache)[0]).abs().max() > 0.1
+
+
+@pytest.mark.slow
+def test_an_architecture_from_transformers_is_refused_with_an_example_of_one_token(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(
+        vocab_size=256,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=gpt.LAYERS,
+        num_attention_heads=gpt.HEADS,
+        num_key_value_heads=gpt.HEADS,
+    )
+
+    class TensorsOnly(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = transformers.LlamaForCausalLM(config).eval()
+
+        def forward(self, tokens, past, mask):
+            cache = transformers.DynamicCache(config=config)
+            for layer, (key, value) in enumerate(past):
+                cache.update(key, value, layer)
+            found = self.model(input_ids=tokens, attention_mask=mask, past_key_values=cache)
+            return found.logits, [(layer.keys, layer.values) for layer in found.past_key_values.layers]
+
+    example = (torch.randint(0, 256, (1, 1)), gpt.cache(1, 4), torch.ones(1, 5, dtype=torch.int64))
+    axes = AXES | {"mask": {0: "batch", 1: "total"}}
+    with pytest.raises(torch.onnx.OnnxExporterError) as refused:
+        torch.onnx.export(TensorsOnly(), example, tmp_path / "one.onnx", dynamic_shapes=axes, verbose=False)
+    assert "must be bool, not SymBool" in str(refused.value.__cause__)

@@ -15,6 +15,7 @@ from onnxlab.notebook.labs import checks as lab_checks
 from onnxlab.notebook.labs.checks import case, check, hint, require
 from onnxlab.notebook.labs.progress import progress, progress_table
 from onnxlab.notebook.labs.report import report_html, report_text
+from onnxlab.notebook.language import speaking, speech
 from onnxlab.runtime.session import open_session
 
 LAB, ASINH = exercise("asinh-symbolic")
@@ -54,6 +55,18 @@ def test_html_says_what_the_text_says(answer):
     words = set(re.findall(r"[\w.]+", plain))
     text = report_text(LAB, ASINH, outcome)
     assert set(re.findall(r"[\w.]+", text)) <= words
+
+
+def test_a_counterexample_has_labels_in_chinese_too():
+    outcome, chinese = outcome_of(wrong), speech("zh")
+    english = report_text(LAB, ASINH, outcome)
+    with speaking(chinese):
+        text, markup = report_text(LAB, ASINH, outcome), report_html(LAB, ASINH, outcome)
+    for label in ("for:", "right is:", "yours gives:"):
+        assert f"\n  {label} " in english
+        assert label not in text + markup
+        assert f"\n  {chinese(label)} " in text
+        assert f"<dt>{chinese(label)}</dt>" in markup
 
 
 def test_html_escapes_what_comes_from_the_answer():
@@ -178,3 +191,12 @@ def test_solutions_are_named_only_where_they_are(monkeypatch, user):
     said = report_text(lab, one, Outcome(one.id, Status.PASSED, 4, 4))
     assert ("Compare with solutions/" in said) is not bool(user)
     assert "Checked for torch" in said
+
+
+def test_the_last_line_of_a_passed_check_is_there_in_chinese(monkeypatch):
+    monkeypatch.delenv("JUPYTERHUB_USER", raising=False)
+    with speaking(speech("zh")):
+        last = report_text(LAB, ASINH, Outcome(ASINH.id, Status.PASSED, 2, 2)).splitlines()[-1]
+    assert not re.search("Compare|Checked", last)
+    assert f"solutions/{LAB.name}.ipynb" in last
+    assert "torch 2." in last

@@ -113,3 +113,21 @@ def test_every_title_part_and_hint_of_the_labs_is_there_in_chinese():
     words = speech("zh")
     english = [text for text in texts if not CHINESE.search(words(text))]
     assert not [text for text in english if not re.fullmatch(r"`[^`]+`", text)]  # a hint may be code alone
+
+
+@pytest.mark.parametrize(
+    "english",
+    [
+        "After the block, exporting hypot still uses the rule.",
+        "After a block for hypot, exporting hypot still uses the rule.",
+        "After two nested blocks, the exporter's own rule for hypot is not back.",
+        "aten::asinh at opset 8 is not in the answer: its first rule is for opset 9.",
+        "aten::hypot at opset 20 is in the answer: there is no rule.",
+        "There is no If in the graph. It has no node at all.",
+        "The input 'n' does not reach the result: no output depends on it.",
+        "The input 'n' does not reach the result: the inputs are x, k.",
+        "asinh_symbolic is of type int; a function or class was expected.",
+    ],
+)
+def test_what_fills_a_gap_is_there_in_chinese(english):
+    assert not re.search(r"[a-z]{2,} [a-z]{2,}", speech("zh")(english))

@@ -46,6 +46,7 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     "table": ("caption",),
     "declared": (1, "hints"),
     "_require_marker": (4,),
+    "_require_as_before": (4,),
     "valid": (0,),
     "numbers": (0,),
 }
@@ -65,6 +66,13 @@ _MESSAGE = {
     "what",
     "title",
     "caption",
+    "fact",
+    "there",
+    "other",
+    "given",
+    "expected",
+    "got",
+    "told",
 }
 _SENTENCE = re.compile(r"\S+( \S+){3,}[.?!:]", re.DOTALL)
 # Put together of words at run time: what differs between two models, and the state of an exercise.

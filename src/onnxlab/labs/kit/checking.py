@@ -108,9 +108,9 @@ def refused(exercise: Exercise, answers: Answers) -> Production | None:
     """Return why answers cannot be called at all, if so."""
     for name in exercise.answers:
         if not callable(answers[name]):
-            kind = "None" if answers[name] is None else f"of type {type(answers[name]).__name__}"
+            what = "None" if answers[name] is None else f"of type {type(answers[name]).__name__}"
             wrong = Wrong(
-                f"{name} is {kind}; a function or class was expected.", "Give its name, without a call."
+                f"{name} is {what}; a function or class was expected.", "Give its name, without a call."
             )
             return Production(Status.INCORRECT, wrong=wrong)
     return None

@@ -82,12 +82,10 @@ def _judge_two_inputs(work: Work, random: np.random.Generator) -> None:
 def judge_after(work: Work, random: np.random.Generator) -> None:
     """An operator without a rule, and one with a rule of the exporter's own."""
     asked = Questions.drawn(work.questions())
-    for file, name, where in (
-        ("after", asked.unknown, "After the block"),
-        ("known-after", asked.known, f"After a block for {asked.known}"),
-    ):
-        with block_of(f"aten::{name}", asked.first):
-            _require_as_before(work, file, name, random, where)
+    with block_of(f"aten::{asked.unknown}", asked.first):
+        _require_as_before(work, "after", asked.unknown, random, "After the block")
+    with block_of(f"aten::{asked.known}", asked.first):
+        _require_as_before(work, "known-after", asked.known, random, f"After a block for {asked.known}")
 
 
 def judge_earlier(work: Work, random: np.random.Generator) -> None:

@@ -43,8 +43,8 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     function = answers["DynamicResize"]
     is_class = isinstance(function, type) and hasattr(function, "apply")
     if not is_class or issubclass(function, torch.nn.Module):  # a Module has an apply of another kind
-        kind = "another class" if isinstance(function, type) else f"a {type(function).__name__}"
-        msg = f"DynamicResize is {kind}; a class that inherits from torch.autograd.Function was expected."
+        what = "another class" if isinstance(function, type) else f"of type {type(function).__name__}"
+        msg = f"DynamicResize is {what}; a class that inherits from torch.autograd.Function was expected."
         raise Wrong(msg, "Begin with `class DynamicResize(torch.autograd.Function):`.")
     for number, (x, scales) in enumerate(each_axis_apart(random)):
         work.write_array(f"in_torch_{number}", function.apply(x.clone(), scales.clone()))

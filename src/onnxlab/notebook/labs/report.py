@@ -105,8 +105,11 @@ def _failed_html(failed: Finding) -> list[str]:
 
 
 def _rows(difference: Difference) -> list[tuple[str, str]]:
-    told = {"for": difference.given, "right is": difference.expected, "yours gives": difference.got}
-    return [(said(name), said(value)) for name, value in told.items()]
+    return [
+        (said("for:"), said(difference.given)),
+        (said("right is:"), said(difference.expected)),
+        (said("yours gives:"), said(difference.got)),
+    ]
 
 
 def _closing(lab: Lab, exercise: Exercise, outcome: Outcome) -> list[str]:
@@ -121,9 +124,10 @@ def _closing(lab: Lab, exercise: Exercise, outcome: Outcome) -> list[str]:
         names = said(" and ").join(exercise.answers)
         lines.append(said(f"Write {names} above and run both cells."))
     elif outcome.passed:
-        # On a class's hub learners have no solutions.
-        compare = [] if "JUPYTERHUB_USER" in os.environ else [f"Compare with solutions/{lab.name}.ipynb."]
-        lines.append(" ".join(map(said, [*compare, f"Checked for {exercise.holds_for}."])))
+        parts = [said(f"Checked for {exercise.holds_for}.")]
+        if "JUPYTERHUB_USER" not in os.environ:  # on a class's hub learners have no solutions
+            parts.insert(0, said(f"Compare with solutions/{lab.name}.ipynb."))
+        lines.append(" ".join(parts))
     else:
         failed, call = outcome.first_failure, ", ".join([f'"{exercise.id}"', *exercise.answers])
         if (case := outcome.failing_case) is not None:
