@@ -76,7 +76,7 @@ def test_graph_and_check_work_in_anybodys_notebook(installed):
 
 def test_a_lab_from_the_wheel_runs_and_is_checked_outside_of_the_repository(installed):
     said = installed.run("-m", "onnxlab.cli", "labs", "course")
-    assert f"Copied to course: {len(LABS)}." in said
+    assert f"Notebooks copied to course: {len(LABS)}." in said
     path = installed.folder / "course" / "labs" / "lab01_control_flow.ipynb"
     untouched = path.read_bytes()
     lab, solution = nbformat.read(path, 4), nbformat.read(ROOT / "solutions" / path.name, 4)

@@ -38,7 +38,7 @@ def _labs(options: argparse.Namespace) -> int:
 
     speak(options.language)
     copied, there = copy_course(options.folder, options.language, chapters=options.chapters)
-    print(said(f"Copied to {options.folder}: {len(copied)}. There before, and left alone: {len(there)}."))
+    print(said(f"Notebooks copied to {options.folder}: {len(copied)}. Already there, left alone: {len(there)}."))
     print(said(f"To begin, open {min([*copied, *there])} in Jupyter."))
     return 0
 
