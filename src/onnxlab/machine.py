@@ -9,7 +9,23 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-__all__ = ["PACKAGES", "Installed", "Toolchain", "advice", "cpp_toolchain", "environment", "pinned_versions"]
+__all__ = [
+    "COURSE_IN_WHEEL",
+    "CPU_INDEX",
+    "PACKAGES",
+    "Installed",
+    "Toolchain",
+    "advice",
+    "cpp_toolchain",
+    "environment",
+    "pinned_versions",
+]
+
+COURSE_IN_WHEEL = Path(__file__).resolve().parent / "assets" / "course"
+"""Where a wheel has the course's notebooks and its requirements.txt. A clone has them beside src/ instead."""
+
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+"""PyTorch's own index of builds without CUDA, which are a tenth as large."""
 
 PACKAGES = ("torch", "onnx", "onnxruntime", "onnxscript", "onnx-ir", "numpy", "netron")
 """The packages whose versions decide what the course's cells print and show."""
@@ -46,8 +62,8 @@ def environment(folder: Path | None = None) -> list[Installed]:
     """Return the packages that decide the course's outputs.
 
     Args:
-        folder: Where to look for requirements.txt; by default beside the package, then in the working
-            directory and the folders above it.
+        folder: Where to look for requirements.txt; by default in the package (a wheel has it there), beside
+            it, then in the working directory and the folders above it.
 
     Example:
         >>> [package.name for package in environment()][:3]
@@ -103,11 +119,12 @@ def _requirements(folder: Path | None) -> Path | None:
     else:
         package = Path(__file__).resolve().parents[2]  # the repository, when installed with pip install -e
         here = Path.cwd()
-        candidates = [package, here, *here.parents]
+        candidates = [COURSE_IN_WHEEL, package, here, *here.parents]
     for candidate in candidates:
         file = candidate / "requirements.txt"
-        # Any project may have a requirements.txt; the course's stands beside its package.
-        if file.is_file() and (folder is not None or (candidate / "src" / "onnxlab").is_dir()):
+        # Any project may have a requirements.txt; the course's stands beside its package, or in it.
+        ours = candidate in (folder, COURSE_IN_WHEEL) or (candidate / "src" / "onnxlab").is_dir()
+        if file.is_file() and ours:
             return file
     return None
 

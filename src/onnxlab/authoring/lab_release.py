@@ -15,6 +15,7 @@ from onnxlab.authoring.cleaning import clean
 from onnxlab.authoring.notebooks import Notebook, read, write
 from onnxlab.errors import OnnxLabError
 from onnxlab.labs.kit.exercise import Exercise, lab
+from onnxlab.machine import COURSE_IN_WHEEL
 
 __all__ = [
     "HIDDEN_TESTS",
@@ -197,7 +198,7 @@ def reset(name: str, root: Path, language: str = "en") -> tuple[Path, Path | Non
 
     Raises:
         UnknownExercise: If there is no such lab.
-        LabNotInSync: If neither its solution is there, nor a copy of what was handed out.
+        LabNotInSync: If neither its solution is there, nor a copy of what was handed out, nor a wheel's labs.
     """
     full = lab(name).name
     untouched = _untouched(full, root)
@@ -217,20 +218,28 @@ def reset(name: str, root: Path, language: str = "en") -> tuple[Path, Path | Non
 
 
 def course_root(start: Path) -> Path:
-    """Return the course's folder: the one given, or one above it that has notebooks/ and the labs' origin."""
+    """Return the course's folder: the one given, or one above it.
+
+    That is a folder with notebooks/ and the labs' origin; where the origin is in a wheel, one with labs/.
+    """
     for folder in (start, *start.parents):
         made_from = (folder / "solutions").is_dir() or (folder / UNTOUCHED).is_dir()
         if made_from and (folder / "notebooks").is_dir():
             return folder
-    return start
+    patterns = ("labs/lab??_*.ipynb", "labs/*/lab??_*.ipynb")
+    copied = (each for each in (start, *start.parents) if any(any(each.glob(one)) for one in patterns))
+    return next(copied, start)
 
 
 def _untouched(full: str, root: Path) -> Notebook:
-    solution, copy = (root / place / f"{full}.ipynb" for place in ("solutions", UNTOUCHED))
+    solution, *copies = (
+        place / f"{full}.ipynb" for place in (root / "solutions", root / UNTOUCHED, COURSE_IN_WHEEL / "labs")
+    )
     if solution.exists():
         return release(stamp(read(solution), full))
-    if copy.exists():
-        return read(copy)
+    for path in copies:
+        if path.exists():
+            return read(path)
     msg = f"{solution.name} is not in {root.name}/solutions, and the lab is made from it."
     raise LabNotInSync(msg, "", "Run this in the course's folder, or take the file from git again.")
 

@@ -1,4 +1,4 @@
-"""A learner's commands, `onnxlab check`, `progress` and `reset`: arguments and printing, nothing else."""
+"""A learner's commands, `onnxlab labs`, `check`, `progress` and `reset`: arguments and printing only."""
 
 import argparse
 import sys
@@ -12,6 +12,11 @@ __all__ = ["add_learner_commands"]
 
 def add_learner_commands(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands to a parser."""
+    labs = rooms.add_parser("labs", help="copy the labs into a folder; what is there is left alone")
+    labs.add_argument("folder", type=Path, metavar="FOLDER", help="a new folder, or one of an earlier copy")
+    labs.add_argument("--chapters", action="store_true", help="the chapters, too")
+    labs.add_argument("--language", choices=LANGUAGES, default=surroundings(), help="which edition")
+    labs.set_defaults(command=_labs)
     check = rooms.add_parser("check", help="check the exercises of a lab's notebook")
     check.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
     check.set_defaults(command=_check)
@@ -26,6 +31,18 @@ def add_learner_commands(rooms: "argparse._SubParsersAction[argparse.ArgumentPar
     reset.add_argument("labs", nargs="+", metavar="LAB", help="as lab05")
     reset.add_argument("--language", choices=LANGUAGES, default=surroundings(), help="which edition's labs")
     reset.set_defaults(command=_reset)
+
+
+def _labs(options: argparse.Namespace) -> int:
+    from onnxlab.authoring.course_copy import copy_course
+
+    speak(options.language)
+    copied, there = copy_course(options.folder, options.language, chapters=options.chapters)
+    print(said(f"Notebooks copied to {options.folder}: {len(copied)}."))
+    if there:
+        print(said(f"Already there, and left alone: {len(there)}."))
+    print(said(f"To begin, open {min([*copied, *there])} in Jupyter."))
+    return 0
 
 
 def _check(options: argparse.Namespace) -> int:

@@ -24,6 +24,7 @@ PLACES = (
     "machine.py",
     "history.py",
     "cli/learner.py",
+    "authoring/colab.py",
     "authoring/lab_check.py",
     "authoring/lab_release.py",
     "authoring/notebooks.py",
@@ -179,6 +180,7 @@ _OWN_ERRORS = {
     "UnknownRecord",
     "UnknownValue",
     "CannotWrite",
+    "InstallFailed",
 }
 
 

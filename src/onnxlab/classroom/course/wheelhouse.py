@@ -19,11 +19,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from onnxlab.errors import OnnxLabError
+from onnxlab.machine import CPU_INDEX
 
 __all__ = ["Target", "WheelhouseRefused", "check_wheelhouse", "make_wheelhouse", "this_target", "wanted_pins"]
-
-CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-"""PyTorch's own index of builds without CUDA, which are a tenth as large."""
 
 PYTHONS = ("3.11", "3.12", "3.13")
 # What PyTorch has packages for -> os.name, sys.platform, platform.system(), platform.machine()

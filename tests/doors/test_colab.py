@@ -1,0 +1,80 @@
+"""A chapter's edition for Colab, run in a plain kernel that has neither the repository nor the course."""
+
+import sys
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+
+from onnxlab.authoring import colab
+from onnxlab.authoring.colab import colab_edition, lacking, outdated
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def chapter():
+    return nbformat.read(ROOT / "notebooks" / "01_first_deployment.ipynb", 4)
+
+
+@pytest.mark.slow
+def test_a_chapter_installs_the_course_and_runs(without_course, wheel, chapter):
+    made = colab_edition(chapter, str(wheel))
+    made.cells.append(nbformat.v4.new_code_cell("import onnxlab; print(onnxlab.__file__)"))
+    path = without_course.folder / "01_first_deployment.ipynb"
+    nbformat.write(made, path)
+    without_course.run_notebook(path)
+    first, *_, last = nbformat.read(path, 4).cells
+    assert first.outputs[-1].text.startswith(f"Ready: Python {sys.version.split()[0]}, torch ")
+    assert Path(last.outputs[0].text.strip()).is_relative_to(without_course.python.parents[1])
+
+
+def test_the_notebook_below_the_cell_is_the_committed_one(chapter):
+    made = colab_edition(chapter, "onnxlab.whl")
+    nbformat.validate(made)
+    assert made.cells[1:] == chapter.cells
+    assert made.cells[0].metadata.cellView == "form"
+    assert chapter.cells[0].cell_type == "markdown"  # what was given is as it was
+
+
+def test_links_lead_to_where_the_notebook_was_published(chapter):
+    made = colab_edition(
+        chapter, "onnxlab.whl", address="https://host/course/notebooks/01_first_deployment.ipynb"
+    )
+    text = "\n".join(cell.source for cell in made.cells if cell.cell_type == "markdown")
+    assert "](https://host/course/notebooks/00_start_here.ipynb)" in text
+    assert "](https://host/course/docs/weights.md)" in text
+    assert "](00_start_here.ipynb)" not in text
+
+
+def test_the_cell_of_the_chinese_edition_speaks_chinese():
+    (cell,) = colab_edition(nbformat.v4.new_notebook(), "onnxlab.whl", language="zh").cells
+    assert "\u5355\u5143\u683c" in cell.source.splitlines()[0]
+    assert cell.source.endswith("complete_session('zh')")
+
+
+def test_the_cell_refuses_a_python_that_will_not_do(monkeypatch):
+    (cell,) = colab_edition(nbformat.v4.new_notebook(), "onnxlab.whl").cells
+    monkeypatch.setattr(sys, "version_info", (3, 10, 12, "final", 0))
+    with pytest.raises(RuntimeError, match=r"needs Python 3\.11, 3\.12 or 3\.13"):
+        exec(cell.source, {})
+
+
+def test_here_nothing_is_lacking_and_nothing_loaded_is_outdated(capsys):
+    import matplotlib  # noqa: F401 - loaded, so that its version is looked at
+    import netron  # noqa: F401
+    import onnxscript  # noqa: F401
+
+    assert (lacking(), outdated()) == ([], [])
+    colab.complete_session()
+    assert capsys.readouterr().out.startswith("Ready: Python")
+
+
+def test_a_package_that_was_loaded_in_another_version_asks_for_a_restart(monkeypatch, capsys):
+    monkeypatch.setattr(np, "__version__", "2.0.2")
+    colab.complete_session()
+    said = capsys.readouterr().out
+    assert said.startswith("numpy: an older version was loaded")
+    assert "Restart the session" in said
+    assert "Ready" not in said

@@ -1,0 +1,113 @@
+"""The wheel: what is in it, and that graph, checks and labs work from it where there is no repository."""
+
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from zipfile import ZipFile
+
+import nbformat
+import pytest
+
+from onnxlab.labs.kit.exercise import LABS
+
+ROOT = Path(__file__).parents[2]
+IN_WHEEL = "onnxlab/assets/course"
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def installed(without_course, wheel):
+    """An environment into which the wheel was installed."""
+    without_course.install(wheel)
+    return without_course
+
+
+def contents(wheel: Path) -> set[str]:
+    return {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
+
+
+def texts(cell) -> str:
+    """What a cell shows as text."""
+    parts = [
+        output.get("text", "") or output.get("data", {}).get("text/plain", "") for output in cell.outputs
+    ]
+    return "\n".join(parts)
+
+
+def test_the_wheel_has_the_package_and_the_notebooks_and_nothing_else(wheel, clone):
+    package = {
+        path.relative_to(clone / "src").as_posix() for path in (clone / "src").rglob("*") if path.is_file()
+    }
+    package = {name for name in package if "egg-info" not in name}  # what building left there
+    notebooks = {
+        path.relative_to(clone) for kind in ("labs", "notebooks") for path in (clone / kind).rglob("*.ipynb")
+    }
+    course = {f"{IN_WHEEL}/{path.as_posix()}" for path in [*notebooks, Path("requirements.txt")]}
+    assert len(course) == 2 * (len(LABS) + len(list((ROOT / "notebooks").glob("*.ipynb")))) + 1
+    assert contents(wheel) == package | course
+
+
+def test_an_sdist_has_no_solutions_and_builds_the_same_wheel(build, clone, wheel, tmp_path):
+    code = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=clone, check=True, capture_output=True)
+    (sdist,) = tmp_path.iterdir()
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert not [name for name in names if name.startswith(("solutions", "tests", "tools", "translations"))]
+    assert contents(build(sdist)) == contents(wheel)
+
+
+def test_graph_and_check_work_in_anybodys_notebook(installed):
+    cells = [
+        "import onnxlab, torch\nprint(onnxlab.__file__)",
+        "from onnxlab import check, Exporter, export, graph, machine",
+        "graph(export(torch.nn.Linear(2, 2).eval(), (torch.rand(1, 2),), Exporter.TORCHSCRIPT))",
+        'check("asinh-symbolic", lambda g, x: g.op("Asinh", x))',
+        'check("asinh-symbolic", lambda g, x: g.op("Atan", x))',
+        "print(machine.advice(machine.environment()))",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    path = installed.folder / "mine.ipynb"
+    nbformat.write(notebook, path)
+    installed.run_notebook(path)
+    where, _, shown, right, wrong, versions = nbformat.read(path, 4).cells
+    assert Path(texts(where).strip()).is_relative_to(installed.python.parents[1])
+    kinds = {kind for output in shown.outputs for kind in output["data"]}
+    assert {"text/html", "application/vnd.jupyter.widget-view+json"} <= kinds
+    assert "Gemm" in str(shown.outputs)
+    assert "asinh-symbolic: passed, 2 of 2 points" in texts(right)
+    assert "asinh-symbolic: incorrect, 0 of 2 points" in texts(wrong)
+    assert "not known" not in texts(versions)  # the wheel brings the versions that were tested
+
+
+def test_a_lab_from_the_wheel_runs_and_is_checked_outside_of_the_repository(installed):
+    said = installed.run("-m", "onnxlab.cli", "labs", "course")
+    assert f"Notebooks copied to course: {len(LABS)}." in said
+    path = installed.folder / "course" / "labs" / "lab01_control_flow.ipynb"
+    untouched = path.read_bytes()
+    lab, solution = nbformat.read(path, 4), nbformat.read(ROOT / "solutions" / path.name, 4)
+    answers = {cell.id: cell.source for cell in solution.cells}
+    answered = next(cell for cell in lab.cells if "NotImplementedError" in cell.source)
+    answered.source = answers[answered.id]  # the first exercise is solved, the second is not
+    nbformat.write(lab, path)
+    installed.run_notebook(path, errors=True)
+    checks = [texts(cell) for cell in nbformat.read(path, 4).cells if cell.source.startswith("check(")]
+    assert "loop-count-as-input: passed, 5 of 5 points" in checks[0]
+    assert re.search(r"branch-on-data: .*0 of 5 points", checks[1])
+    worked_in = path.read_bytes()
+
+    installed.run("-m", "onnxlab.cli", "labs", "course")
+    assert path.read_bytes() == worked_in
+    installed.run("-m", "onnxlab.cli", "reset", "lab01", cwd=path.parent)
+    assert path.read_bytes() == untouched
+    assert path.with_name("lab01_control_flow.before-reset-1.ipynb").read_bytes() == worked_in
+
+
+def test_the_chinese_edition_is_in_the_wheel_too(installed):
+    installed.run("-m", "onnxlab.cli", "labs", "course", "--chapters", "--language", "zh")
+    course = installed.folder / "course"
+    copied = {path.relative_to(course) for path in course.rglob("*.ipynb")}
+    assert copied == {path.relative_to(ROOT) for path in ROOT.glob("*/zh/*.ipynb")}
+    assert all((course / path).read_bytes() == (ROOT / path).read_bytes() for path in copied)
