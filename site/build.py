@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import nbformat
 from pages import (
     ATLAS,
     GUIDES,
@@ -34,6 +35,7 @@ from pages import (
     saved_outputs,
 )
 
+from onnxlab.authoring.colab import colab_edition
 from onnxlab.notebook.graph import netron_files
 from onnxlab.notebook.language import speech
 
@@ -101,6 +103,8 @@ def build(out: Path, repository: str, address: str) -> None:
         for site in sites:
             for page in site.pages():  # what is downloaded is the notebook itself, not the source of its page
                 shutil.copy(site.path(page.name), out / site.language / "_sources" / f"{page.name}.ipynb")
+                if repository:
+                    write_colab(site, page, out / "colab" / site.language / f"{page.name}.ipynb")
     for file in ("index.html", "404.html"):
         text = (HERE / "page" / file).read_text("utf-8")
         (out / file).write_text(text.replace("{base}", base_path(address)), "utf-8")
@@ -250,6 +254,20 @@ def operators() -> set[tuple[str, str]]:
         for pane in output.get(STRUCTURE, {}).get("panes", ())
         for domain, name in pane["operators"]
     }
+
+
+def write_colab(site: Site, page: Page, path: Path) -> None:
+    """Write the copy of a notebook that Colab opens: its first cell installs the course."""
+    original = site.path(page.name)
+    home = f"https://github.com/{site.repository}"
+    made = colab_edition(
+        nbformat.read(original, as_version=4),
+        f"onnxlab @ git+{home}",
+        language=site.language,
+        address=f"{home}/blob/main/{original.relative_to(ROOT).as_posix()}",
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(made, path)
 
 
 def run_sphinx(site: Site, source: Path, out: Path, repository: str, address: str) -> None:

@@ -266,6 +266,16 @@ def test_the_notebook_that_is_downloaded_is_the_committed_one(server: Server):
         assert given.read_bytes() == (ROOT / folder / "03_export_arguments.ipynb").read_bytes()
 
 
+def test_colab_opens_a_copy_that_installs_the_course(server: Server):
+    for language in LANGUAGES:
+        for name in server.pages(language):
+            if "/notebooks/" in name or "/labs/" in name:
+                text = (server.out / name).read_text("utf-8")
+                link = re.search(r'href="https://colab[^"]+/blob/gh-pages/([^"]+)"', text)
+                cell = json.loads((server.out / link[1]).read_text("utf-8"))["cells"][0]
+                assert "onnxlab @ git+https://github.com/owner/onnx-lab" in "".join(cell["source"])
+
+
 def test_nothing_of_this_machine_is_in_the_pages(server: Server):
     for path in server.out.rglob("*.html"):
         assert str(ROOT) not in path.read_text("utf-8"), path
