@@ -113,7 +113,8 @@ def test_an_example_of_one_text_or_an_empty_cache_freezes_no_axis(tmp_path, dyna
     axes = {"dynamic_shapes": AXES, "external_data": False} if dynamo else {"dynamic_axes": OLD_AXES}
     torch.onnx.export(network, example, file, dynamo=dynamo, input_names=NAMES, verbose=False, **axes)
     session = opened(file)
-    assert all(isinstance(value.shape[0], str) for value in session.get_outputs())
+    if dynamo:  # TorchScript labels no output that dynamic_axes does not name
+        assert all(isinstance(value.shape[0], str) for value in session.get_outputs())
     for batch, count, length in ((3, 5, 4), (2, 1, 12), (1, 7, 0)):
         tokens, cache = torch.randint(0, 256, (batch, count)), gpt.cache(batch, length)
         leaves = [tokens, *(leaf for pair in cache for leaf in pair)]
