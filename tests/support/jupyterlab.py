@@ -82,6 +82,13 @@ SPILLED = """() => [...document.querySelectorAll('g.node-item')].filter((item) =
 }).map((item) => item.textContent)"""
 
 
+# Whether a cell is running or waits for its turn.
+RUNNING = (
+    "[...window.jupyterapp.shell.currentWidget.content.model.cells]"
+    ".some((cell) => cell.type === 'code' && cell.executionState === 'running')"
+)
+
+
 @dataclass(frozen=True)
 class OpenNotebook:
     """The notebook that a page shows."""
@@ -89,9 +96,9 @@ class OpenNotebook:
     page: Page
 
     def run_all(self) -> None:
-        """Do what Run > Run All Cells does, and wait for the end."""
+        """Do what Run > Run All Cells does, and wait for the end: a kernel is idle between two cells, too."""
         self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
-        self.page.wait_for_function(f"() => {KERNEL}?.status === 'idle'", timeout=PATIENCE)
+        self.page.wait_for_function(f"() => {KERNEL}?.status === 'idle' && !({RUNNING})", timeout=PATIENCE)
 
     def cells(self) -> list[dict[str, Any]]:
         """Return the cells with their outputs, as they would be saved now."""
