@@ -1,8 +1,8 @@
-"""The one thing about the build that pyproject.toml cannot say: the wheel also carries the course's notebooks.
+"""What pyproject.toml cannot say about the build: the wheel carries the course's notebooks, too.
 
 They stand beside src/, where people read and edit them. A wheel gets a copy inside the package, in
-`onnxlab/assets/course`, for `onnxlab labs`, `onnxlab reset` and the tested versions. Build from a clean clone: labs
-go in as they are.
+`onnxlab/assets/course`, for `onnxlab labs`, `onnxlab reset` and the tested versions. Build in a clean
+clone: labs go in as they are.
 """
 
 from pathlib import Path

@@ -62,8 +62,8 @@ def environment(folder: Path | None = None) -> list[Installed]:
     """Return the packages that decide the course's outputs.
 
     Args:
-        folder: Where to look for requirements.txt; by default in the package (a wheel has it there), beside it,
-            then in the working directory and the folders above it.
+        folder: Where to look for requirements.txt; by default in the package (a wheel has it there), beside
+            it, then in the working directory and the folders above it.
 
     Example:
         >>> [package.name for package in environment()][:3]

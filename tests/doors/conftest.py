@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[2]
 RUN = """
 import sys, nbformat, nbclient
 notebook = nbformat.read(sys.argv[1], 4)
-nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3", allow_errors="errors" in sys.argv).execute()
+options = {"kernel_name": "python3", "timeout": 300, "allow_errors": "errors" in sys.argv}
+nbclient.NotebookClient(notebook, **options).execute()
 nbformat.write(notebook, sys.argv[1])
 """
 
@@ -28,11 +29,18 @@ class Environment:
 
     def run(self, *arguments: str, cwd: Path | None = None) -> str:
         """Run its Python and return what it printed."""
-        known = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "ONNXLAB"))}
+        known = {
+            name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "ONNXLAB"))
+        }
         own = {"ONNXLAB_STATE": str(self.folder / "progress.json"), "JUPYTER_PREFER_ENV_PATH": "1"}
         command = [str(self.python), *arguments]
         done = subprocess.run(
-            command, cwd=cwd or self.folder, env=known | own, capture_output=True, encoding="utf-8", timeout=600
+            command,
+            cwd=cwd or self.folder,
+            env=known | own,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=600,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -65,7 +73,9 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
     def build(source: Path) -> Path:
         out = tmp_path_factory.mktemp("wheel")
         command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-        done = subprocess.run([*command, "--wheel-dir", str(out), str(source)], capture_output=True, text=True)
+        done = subprocess.run(
+            [*command, "--wheel-dir", str(out), str(source)], capture_output=True, text=True
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         (wheel,) = out.iterdir()
         return wheel

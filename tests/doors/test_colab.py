@@ -39,7 +39,9 @@ def test_the_notebook_below_the_cell_is_the_committed_one(chapter):
 
 
 def test_links_lead_to_where_the_notebook_was_published(chapter):
-    made = colab_edition(chapter, "onnxlab.whl", address="https://host/course/notebooks/01_first_deployment.ipynb")
+    made = colab_edition(
+        chapter, "onnxlab.whl", address="https://host/course/notebooks/01_first_deployment.ipynb"
+    )
     text = "\n".join(cell.source for cell in made.cells if cell.cell_type == "markdown")
     assert "](https://host/course/notebooks/00_start_here.ipynb)" in text
     assert "](https://host/course/docs/weights.md)" in text
@@ -56,7 +58,7 @@ def test_the_cell_refuses_a_python_that_will_not_do(monkeypatch):
     (cell,) = colab_edition(nbformat.v4.new_notebook(), "onnxlab.whl").cells
     monkeypatch.setattr(sys, "version_info", (3, 10, 12, "final", 0))
     with pytest.raises(RuntimeError, match=r"needs Python 3\.11, 3\.12 or 3\.13"):
-        exec(cell.source, {})  # noqa: S102 - it is the cell under test
+        exec(cell.source, {})
 
 
 def test_here_nothing_is_lacking_and_nothing_loaded_is_outdated(capsys):
@@ -73,6 +75,6 @@ def test_a_package_that_was_loaded_in_another_version_asks_for_a_restart(monkeyp
     monkeypatch.setattr(np, "__version__", "2.0.2")
     colab.complete_session()
     said = capsys.readouterr().out
-    assert said.startswith("numpy: an older version was already loaded")
+    assert said.startswith("numpy: an older version was loaded")
     assert "Restart the session" in said
     assert "Ready" not in said

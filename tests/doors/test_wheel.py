@@ -30,14 +30,20 @@ def contents(wheel: Path) -> set[str]:
 
 def texts(cell) -> str:
     """What a cell shows as text."""
-    parts = [output.get("text", "") or output.get("data", {}).get("text/plain", "") for output in cell.outputs]
+    parts = [
+        output.get("text", "") or output.get("data", {}).get("text/plain", "") for output in cell.outputs
+    ]
     return "\n".join(parts)
 
 
 def test_the_wheel_has_the_package_and_the_notebooks_and_nothing_else(wheel, clone):
-    package = {path.relative_to(clone / "src").as_posix() for path in (clone / "src").rglob("*") if path.is_file()}
+    package = {
+        path.relative_to(clone / "src").as_posix() for path in (clone / "src").rglob("*") if path.is_file()
+    }
     package = {name for name in package if "egg-info" not in name}  # what building left there
-    notebooks = {path.relative_to(clone) for kind in ("labs", "notebooks") for path in (clone / kind).rglob("*.ipynb")}
+    notebooks = {
+        path.relative_to(clone) for kind in ("labs", "notebooks") for path in (clone / kind).rglob("*.ipynb")
+    }
     course = {f"{IN_WHEEL}/{path.as_posix()}" for path in [*notebooks, Path("requirements.txt")]}
     assert len(course) == 2 * (len(LABS) + len(list((ROOT / "notebooks").glob("*.ipynb")))) + 1
     assert contents(wheel) == package | course
@@ -47,14 +53,16 @@ def test_an_sdist_has_no_solutions_and_builds_the_same_wheel(build, clone, wheel
     code = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=clone, check=True, capture_output=True)
     (sdist,) = tmp_path.iterdir()
-    names = {name.partition("/")[2] for name in tarfile.open(sdist).getnames()}
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
     assert not [name for name in names if name.startswith(("solutions", "tests", "tools", "translations"))]
     assert contents(build(sdist)) == contents(wheel)
 
 
 def test_graph_and_check_work_in_anybodys_notebook(installed):
     cells = [
-        "import onnxlab, torch\nfrom onnxlab import check, Exporter, export, graph, machine\nprint(onnxlab.__file__)",
+        "import onnxlab, torch\nprint(onnxlab.__file__)",
+        "from onnxlab import check, Exporter, export, graph, machine",
         "graph(export(torch.nn.Linear(2, 2).eval(), (torch.rand(1, 2),), Exporter.TORCHSCRIPT))",
         'check("asinh-symbolic", lambda g, x: g.op("Asinh", x))',
         'check("asinh-symbolic", lambda g, x: g.op("Atan", x))',
@@ -64,7 +72,7 @@ def test_graph_and_check_work_in_anybodys_notebook(installed):
     path = installed.folder / "mine.ipynb"
     nbformat.write(notebook, path)
     installed.run_notebook(path)
-    where, shown, right, wrong, versions = nbformat.read(path, 4).cells
+    where, _, shown, right, wrong, versions = nbformat.read(path, 4).cells
     assert Path(texts(where).strip()).is_relative_to(installed.python.parents[1])
     kinds = {kind for output in shown.outputs for kind in output["data"]}
     assert {"text/html", "application/vnd.jupyter.widget-view+json"} <= kinds
@@ -76,7 +84,7 @@ def test_graph_and_check_work_in_anybodys_notebook(installed):
 
 def test_a_lab_from_the_wheel_runs_and_is_checked_outside_of_the_repository(installed):
     said = installed.run("-m", "onnxlab.cli", "labs", "course")
-    assert f"Copied to course: {len(LABS)}." in said
+    assert f"Notebooks copied to course: {len(LABS)}." in said
     path = installed.folder / "course" / "labs" / "lab01_control_flow.ipynb"
     untouched = path.read_bytes()
     lab, solution = nbformat.read(path, 4), nbformat.read(ROOT / "solutions" / path.name, 4)

@@ -1,8 +1,8 @@
 """Chapters and labs for Colab, or any notebook server that has not got the course: one more cell, at the top.
 
-The cell installs the package if it is missing and then calls `complete_session`, which is here and not in the cell:
-the cell stays short, and the same source brings both. Colab's own programs (IPython, the kernel, the widgets) have
-versions that its pages rely on; what of them is there is left as it is.
+The cell installs the package if it is missing and then calls `complete_session`, which is here and not in the
+cell: the cell stays short, and the same source brings both. Colab's own programs (IPython, the kernel, the
+widgets) have versions that its pages rely on; what of them is there is left as it is.
 """
 
 import copy
@@ -37,7 +37,7 @@ from onnxlab.authoring.colab import complete_session
 
 complete_session({language!r})
 """
-"""The first cell. `title` is what Colab shows in place of the code, `source` what pip installs the course from."""
+"""The first cell. `title` is what Colab shows in place of the code, `source` where pip gets the course."""
 
 _TITLES = {
     "en": "First run this cell: it installs the course (the first time it takes some minutes)",
@@ -66,8 +66,8 @@ def colab_edition(
         source: What pip installs the course from: a wheel's address or path, or
             "onnxlab @ git+https://host/owner/name".
         language: The notebook's.
-        address: The notebook's own address on the web. Its relative links are then made to lead there, because
-            beside the copy that Colab opens there is nothing. Empty: links stay as they are.
+        address: The notebook's own address on the web. Its relative links are then made to lead there,
+            because beside the copy that Colab opens there is nothing. Empty: links stay as they are.
 
     Example:
         >>> import nbformat
@@ -102,7 +102,7 @@ def complete_session(language: str = "en") -> None:
         print(said(f"Installing {', '.join(one.name for one in wanted)} ..."), flush=True)
         _install(wanted)
     if old := outdated():
-        print(said(f"{', '.join(old)}: an older version was already loaded when the right one was installed."))
+        print(said(f"{', '.join(old)}: an older version was loaded before the right one was installed."))
         print(said("Restart the session (Colab: Runtime, Restart session; Jupyter: Kernel, Restart Kernel)."))
         print(said("Then run this cell again."))
         return
@@ -117,7 +117,8 @@ def lacking(wanted: Iterable[str] | None = None) -> list[Requirement]:
         wanted: Requirements; None for those of the installed package.
 
     Example:
-        >>> [str(one) for one in lacking(["packaging>=24", "packaging>=9999", "ipykernel>=9999", "no-such-thing"])]
+        >>> asked = ["packaging>=24", "packaging>=9999", "ipykernel>=9999", "no-such-thing"]
+        >>> [str(one) for one in lacking(asked)]
         ['packaging>=9999', 'no-such-thing']
     """
     found = []

@@ -40,7 +40,8 @@ def copy_course(
     sources = [path for place in places for path in sorted((root / place).glob("*.ipynb"))]
     if not sources:
         msg = f"The installed package has no notebooks: there are none in {root}."
-        raise NotebooksMissing(msg, "", "Install the course's wheel, or take the notebooks from its repository.")
+        then = "Install the course's wheel, or take the notebooks from its repository."
+        raise NotebooksMissing(msg, "", then)
     copied: list[Path] = []
     there: list[Path] = []
     for source in sources:

@@ -237,9 +237,9 @@ def _untouched(full: str, root: Path) -> Notebook:
     )
     if solution.exists():
         return release(stamp(read(solution), full))
-    for copy in copies:
-        if copy.exists():
-            return read(copy)
+    for path in copies:
+        if path.exists():
+            return read(path)
     msg = f"{solution.name} is not in {root.name}/solutions, and the lab is made from it."
     raise LabNotInSync(msg, "", "Run this in the course's folder, or take the file from git again.")
 

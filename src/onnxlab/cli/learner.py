@@ -1,4 +1,4 @@
-"""A learner's commands, `onnxlab labs`, `check`, `progress` and `reset`: arguments and printing, nothing else."""
+"""A learner's commands, `onnxlab labs`, `check`, `progress` and `reset`: arguments and printing only."""
 
 import argparse
 import sys
@@ -38,7 +38,9 @@ def _labs(options: argparse.Namespace) -> int:
 
     speak(options.language)
     copied, there = copy_course(options.folder, options.language, chapters=options.chapters)
-    print(said(f"Copied to {options.folder}: {len(copied)}. There before, and left alone: {len(there)}."))
+    print(said(f"Notebooks copied to {options.folder}: {len(copied)}."))
+    if there:
+        print(said(f"Already there, and left alone: {len(there)}."))
     print(said(f"To begin, open {min([*copied, *there])} in Jupyter."))
     return 0
 
