@@ -64,7 +64,7 @@ def test_the_cell_refuses_a_python_that_will_not_do(monkeypatch):
 def test_here_nothing_is_lacking_and_nothing_loaded_is_outdated(capsys):
     import matplotlib  # noqa: F401 - loaded, so that its version is looked at
     import netron  # noqa: F401
-    import onnxscript  # noqa: F401
+    import onnxscript  # noqa: F401 - with onnx and protobuf
 
     assert (lacking(), outdated()) == ([], [])
     colab.complete_session()

@@ -133,14 +133,15 @@ def lacking(wanted: Iterable[str] | None = None) -> list[Requirement]:
     return found
 
 
-def outdated(names: Iterable[str] = (*PACKAGES, "matplotlib")) -> list[str]:
+def outdated(names: Iterable[str] = (*PACKAGES, "matplotlib", "protobuf")) -> list[str]:
     """Return the packages of which this session has loaded another version than is installed now."""
-    loaded = {name: sys.modules.get(name.replace("-", "_")) for name in names}
+    modules = {name: "google.protobuf" if name == "protobuf" else name.replace("-", "_") for name in names}
+    loaded = {name: sys.modules[module] for name, module in modules.items() if module in sys.modules}
     # Without build tags: torch calls itself 2.13.0+cpu where its package is 2.13.0.
     return [
         name
         for name, module in loaded.items()
-        if module and module.__version__.partition("+")[0] != version(name).partition("+")[0]
+        if module.__version__.partition("+")[0] != version(name).partition("+")[0]
     ]
 
 

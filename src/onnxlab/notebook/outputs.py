@@ -26,7 +26,13 @@ def display_html(markup: str, text: str, data: Mapping[str, Any] | None = None) 
 
 def display_widget(widget: Any) -> None:  # noqa: ANN401 - ipywidgets and anywidget ship no types
     """Show a widget in a running notebook, without a text of its own; show nothing elsewhere."""
-    bundle = widget._repr_mimebundle_() if get_ipython() is not None else None
+    if get_ipython() is None:
+        return
+    if not hasattr(widget, "_repr_mimebundle_"):  # a widget of ipywidgets 7, which is what Colab has
+        view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
+        display({_WIDGET_VIEW: view}, raw=True)
+        return
+    bundle = widget._repr_mimebundle_()
     # anywidget gives metadata, too: what Colab wants to know about a widget.
     data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
     if _WIDGET_VIEW in data:
