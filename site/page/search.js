@@ -7,6 +7,22 @@ const MOST = 12;
 
 const index = () => (globalThis.onnxlabPagefind ??= import(new URL('pagefind/pagefind.js', site).href));
 
+// Pagefind shortens a word that it does not know until something begins with it, and splits Chinese words at other
+// places than its index does: what is shown has to contain what was asked for (of a longer word, how it begins).
+const has = (page, query) => query.toLowerCase().split(/\s+/).every((word) =>
+  page.content.toLowerCase().includes(word.slice(0, 4)) || page.meta.title.toLowerCase().includes(word.slice(0, 4)));
+
+const pagesWith = async (query) => {
+  const pagefind = await index();
+  for (const asked of [query, query[0]]) {
+    const { results } = await pagefind.search(asked);
+    const pages = await Promise.all(results.slice(0, 2 * MOST).map((one) => one.data()));
+    const right = pages.filter((page) => has(page, query));
+    if (right.length || !/[\u3400-\u9fff]/.test(query)) return right.slice(0, MOST);
+  }
+  return [];
+};
+
 const entry = ({ url, meta, excerpt }) => {
   const link = document.createElement('a');
   link.href = new URL(url.replace(/^\//, ''), site).href;
@@ -31,12 +47,11 @@ document.addEventListener('DOMContentLoaded', () => {
     const mine = ++asked;
     if (!query) { list.replaceChildren(); status.textContent = ''; return; }
     try {
-      const { results } = await (await index()).search(query);
-      const pages = await Promise.all(results.slice(0, MOST).map((one) => one.data()));
+      const pages = await pagesWith(query);
       if (mine !== asked) return;   // somebody typed on meanwhile
       list.replaceChildren(...pages.flatMap((page) => (page.sub_results.length ? page.sub_results.slice(0, 2) : [page]).map((part) =>
         entry({ url: part.url, excerpt: part.excerpt, meta: { title: part.title && part.title !== page.meta.title ? `${page.meta.title}: ${part.title}` : page.meta.title } }))));
-      status.textContent = results.length ? '' : said('Nothing found.');
+      status.textContent = pages.length ? '' : said('Nothing found.');
     } catch {
       status.textContent = location.protocol === 'file:'
         ? said('Search needs a web server: a browser does not let a page on a disk read its index.')
