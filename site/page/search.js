@@ -25,7 +25,7 @@ const pagesWith = async (query) => {
 
 const entry = ({ url, meta, excerpt }) => {
   const link = document.createElement('a');
-  link.href = new URL(url.replace(/^\//, ''), site).href;
+  link.href = url;   // Pagefind knows the site's own path
   const title = document.createElement('strong');
   title.textContent = meta.title;
   const text = document.createElement('span');
