@@ -14,13 +14,14 @@ const has = (page, query) => query.toLowerCase().split(/\s+/).every((word) =>
 
 const pagesWith = async (query) => {
   const pagefind = await index();
-  for (const asked of [query, query[0]]) {
+  const found = new Map();
+  for (const asked of /[\u3400-\u9fff]/.test(query) ? [query, query[0]] : [query]) {
     const { results } = await pagefind.search(asked);
-    const pages = await Promise.all(results.slice(0, 2 * MOST).map((one) => one.data()));
-    const right = pages.filter((page) => has(page, query));
-    if (right.length || !/[\u3400-\u9fff]/.test(query)) return right.slice(0, MOST);
+    for (const one of results.slice(0, 3 * MOST)) if (!found.has(one.id)) found.set(one.id, one);
   }
-  return [];
+  const pages = await Promise.all([...found.values()].map((one) => one.data()));
+  const titled = (page) => page.meta.title.toLowerCase().includes(query.toLowerCase());
+  return pages.filter((page) => has(page, query)).sort((a, b) => titled(b) - titled(a)).slice(0, MOST);
 };
 
 const entry = ({ url, meta, excerpt }) => {

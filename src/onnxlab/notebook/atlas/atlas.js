@@ -83,6 +83,9 @@ function render({ model, el }) {
   const count = part("p", "count");
   count.setAttribute("aria-live", "polite");
   const list = part("div", "list");
+  list.tabIndex = 0; // so that it scrolls with the keyboard, too
+  list.setAttribute("role", "region");
+  list.setAttribute("aria-label", said("operator"));
   box.append(controls, count, list);
   el.append(box);
 
