@@ -21,7 +21,7 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 def test_two_outputs_the_second_is_the_widget_alone():
     first, second = outputs(graph(chain()))
-    assert set(first) == {"text/html", "text/plain"}
+    assert set(first) == {"text/html", "text/plain", "application/vnd.onnxlab.graph+json"}
     assert set(second) == {WIDGET_VIEW}
 
 
