@@ -109,7 +109,7 @@ def build(out: Path, repository: str, address: str) -> None:
         text = (HERE / "page" / file).read_text("utf-8")
         (out / file).write_text(text.replace("{base}", base_path(address)), "utf-8")
     (out / ".nojekyll").touch()
-    shutil.copy(ROOT / "docs" / "images" / "site.png", out / "card.png")  # what a link to the site shows elsewhere
+    shutil.copy(ROOT / "docs" / "images" / "site.png", out / "card.png")  # shown where a link is shared
     if address:
         write_sitemap(out, address)
     with step("search"):
