@@ -29,7 +29,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from starter.checks import find_chromium
 from tests.support.graph_site import site
-from tests.support.jupyterlab import ARGUMENTS
+from tests.support.jupyterlab import ARGUMENTS, end_lab, start_lab
 
 ROOT = Path(__file__).parents[1]
 THUMBNAIL = (300, 225)
@@ -93,12 +93,23 @@ def set_dark(page: Page) -> None:
 
 
 @contextlib.contextmanager
-def jupyter(app: str) -> Iterator[Callable[[str], str]]:
-    """A JupyterLab or a Notebook 7 with the course's notebooks; where a notebook's page is."""
-    with tempfile.TemporaryDirectory() as name, site(Path(name), app) as running:
+def jupyterlab() -> Iterator[Callable[[str], str]]:
+    """A JupyterLab as `course.py` starts it; where a notebook's page is."""
+    with tempfile.TemporaryDirectory() as name:
+        lab, process = start_lab(Path(name))
+        try:
+            yield lambda page: f"{lab.url}lab/tree/{page}.ipynb?token={lab.token}&reset"
+        finally:
+            end_lab(process)
+
+
+@contextlib.contextmanager
+def notebook_7() -> Iterator[Callable[[str], str]]:
+    """A Notebook 7 with the course's notebooks; where a notebook's page is."""
+    with tempfile.TemporaryDirectory() as name, site(Path(name), "notebook") as running:
         for folder in ("notebooks", "labs"):
             shutil.copytree(ROOT / folder, running.folder / folder)
-        yield lambda page: f"{running.url}{page}.ipynb?token={running.token}" + "&reset" * (app == "lab")
+        yield lambda page: f"{running.url}{page}.ipynb?token={running.token}"
 
 
 @contextlib.contextmanager
@@ -176,13 +187,13 @@ def main() -> None:
         folder = Path(open_.enter_context(tempfile.TemporaryDirectory()))
         fonts = folder / "fonts.conf"
         fonts.write_text(NO_CHINESE.format(cache=folder / "cache"), "utf-8")
-        lab, notebook_7 = open_.enter_context(jupyter("lab")), open_.enter_context(jupyter("notebook"))
+        lab, notebook = open_.enter_context(jupyterlab()), open_.enter_context(notebook_7())
         web = open_.enter_context(pages_of(asked.site))
         plain = [View("saved page, no Chinese font", 1200, dark=False, address=saved(notebooks, folder))]
         views = [
             View("JupyterLab, 1600, light", 1600, dark=False, address=lab),
             View("JupyterLab, 1024, dark", 1024, dark=True, address=lab),
-            View("Notebook 7", 1280, dark=False, address=notebook_7),
+            View("Notebook 7", 1280, dark=False, address=notebook),
             View("web site, light", 1280, dark=False, address=web),
             View("web site, dark", 1280, dark=True, address=web),
             View("web site, phone", 390, dark=False, address=web),
