@@ -75,10 +75,11 @@ def picture(context: BrowserContext, view: View, address: str, path: Path) -> No
             set_dark(page)
         page.wait_for_timeout(1500)  # outputs come after the cells
     page.wait_for_load_state()
-    content = page.locator(CONTENT)
-    if content.count():
-        content.first.scroll_into_view_if_needed()
-        page.evaluate("(shown) => shown.scrollIntoView({ block: 'center' })", content.first.element_handle())
+    page.evaluate(
+        """(content) => [...document.querySelectorAll(content)].find((one) => one.checkVisibility())
+          ?.scrollIntoView({ block: 'center' })""",
+        CONTENT,
+    )
     page.wait_for_timeout(1500)  # a live graph draws itself
     page.screenshot(path=path)
     page.close()
