@@ -36,7 +36,7 @@ from onnxlab.notebook.graph.html import model_image
 from onnxlab.notebook.graph.view import GraphMessage, graph
 from onnxlab.notebook.graph.widget import GraphView
 from tools.fuzz.mutation import mutated
-from tools.fuzz.table import Table
+from tools.fuzz.table import FAULT, Table
 
 __all__ = ["fuzz_models"]
 
@@ -81,8 +81,8 @@ def fuzz_models(trials: int, seed: int, *, first: int = 0, every: int = 1) -> Ta
             place = Path(name) / "trial"
             data, other = mutated(random.choice(models), random), random.choice(models)
             stages = _stages(place, data, other, answered, random)
-            for stage, kind, reason in _apart(place, stages):
-                table.add(stage, kind, f"{reason}", number)
+            for stage, kind, reason, example in _apart(place, stages):
+                table.add(stage, kind, reason, f"trial {number}: {example}")
             table.progress(number - first + 1, trials)
     return table
 
@@ -197,7 +197,7 @@ def _judge(one: _Answered, target: Path, random: Random) -> None:
         raise OnnxLabError(wrong[0].message)
 
 
-def _apart(place: Path, stages: list[_Stage]) -> Iterator[tuple[str, str, str]]:
+def _apart(place: Path, stages: list[_Stage]) -> Iterator[tuple[str, str, str, str]]:
     """Run the stages in a child; yield what came of each: its name, "drawn", "refused" or a fault, and why."""
     receiver, sender = os.pipe()
     process = os.fork()
@@ -213,21 +213,21 @@ def _apart(place: Path, stages: list[_Stage]) -> Iterator[tuple[str, str, str]]:
             ready, _, _ = select.select([pipe], [], [], max(0.0, started + _SECONDS - time.monotonic()))
             if not ready:
                 os.kill(process, signal.SIGKILL)
-                yield current, "FAULT", f"more than {_SECONDS:g} seconds"
+                yield current, FAULT, f"more than {_SECONDS:g} seconds", ""
                 break
             if not (part := pipe.read(65536)):
                 break
             *lines, text = (text + part).split(b"\n")
             for line in lines:
-                current, kind, reason = json.loads(line)
+                current, kind, reason, example = json.loads(line)
                 started = time.monotonic() if kind else started
                 if kind and current != "prepare":
-                    yield current, kind, reason
+                    yield current, kind, reason, example
                     current = ""
     code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     if code < 0 and current and code != -signal.SIGKILL:
-        kind = "ended" if current == "judge" else "FAULT"
-        yield current, kind, signal.Signals(-code).name
+        kind = "ended" if current == "judge" else FAULT
+        yield current, kind, signal.Signals(-code).name, ""
     _remove(place)
 
 
@@ -240,25 +240,24 @@ def _run(stages: list[_Stage], sender: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     np.seterr(all="ignore")
     for name, stage in stages:
-        _tell(sender, name, "", "")
+        _tell(sender, name, "")
         try:
             stage()
         except OnnxLabError as error:
             lines = str(error).splitlines()
-            bad = type(error) is AssertionError or len(lines) > 3 or not str(error).strip()
-            _tell(sender, name, "FAULT" if bad else "refused", f"{len(lines)} lines: {lines[:1]}" if bad else "")
+            bad = len(lines) > 3 or not lines
+            _tell(sender, name, FAULT if bad else "refused", f"{len(lines)} lines" if bad else "", str(error))
         except BaseException as error:
-            *_, last = traceback.extract_tb(error.__traceback__)
-            own = [each for each in traceback.extract_tb(error.__traceback__) if "onnxlab" in each.filename]
-            where = " < ".join(f"{Path(each.filename).name}:{each.lineno}" for each in [last, *own[:-4:-1]])
-            text = " ".join(str(error).split())[:80]
-            _tell(sender, name, "FAULT", f"{type(error).__name__} at {where}: {text}")
+            frames = traceback.extract_tb(error.__traceback__)
+            own = [each for each in frames if "onnxlab" in each.filename][-1:]
+            where = " ".join(f"at {Path(each.filename).name}:{each.lineno}" for each in own)
+            _tell(sender, name, FAULT, f"{type(error).__name__} {where}", " ".join(str(error).split())[:80])
         else:
-            _tell(sender, name, "drawn", "")
+            _tell(sender, name, "drawn")
 
 
-def _tell(sender: int, *what: str) -> None:
-    os.write(sender, json.dumps(what).encode() + b"\n")
+def _tell(sender: int, name: str, kind: str, reason: str = "", example: str = "") -> None:
+    os.write(sender, json.dumps([name, kind, reason, example]).encode() + b"\n")
 
 
 def _remove(place: Path) -> None:

@@ -19,20 +19,20 @@ class Table:
         kinds: The kinds that are no faults.
 
     Attributes:
-        faults: How many trials showed it, and the number of the first, by row and reason.
+        faults: How many trials showed it, and an example, by row and reason.
     """
 
     def __init__(self, heading: str, kinds: list[str]) -> None:
         self._heading, self._kinds = heading, [*kinds, FAULT]
         self._counts: dict[str, Counter[str]] = {}
-        self.faults: dict[tuple[str, str], tuple[int, int]] = {}
+        self.faults: dict[tuple[str, str], tuple[int, str]] = {}
         self._began = self._told = time.monotonic()
 
-    def add(self, row: str, kind: str, reason: str = "", trial: int = 0) -> None:
-        """Count one thing; for a fault, keep why and where."""
+    def add(self, row: str, kind: str, reason: str = "", example: str = "") -> None:
+        """Count one thing; keep the first example of each kind of fault."""
         self._counts.setdefault(row, Counter())[kind] += 1
         if kind == FAULT:
-            count, first = self.faults.get((row, reason), (0, trial))
+            count, first = self.faults.get((row, reason), (0, example))
             self.faults[row, reason] = count + 1, first
 
     def progress(self, done: int, total: int) -> None:
@@ -46,5 +46,5 @@ class Table:
         rows += [[row, *(str(count[kind]) for kind in self._kinds)] for row, count in self._counts.items()]
         lines = aligned(rows, 1)
         for (row, reason), (count, first) in sorted(self.faults.items(), key=lambda item: -item[1][0]):
-            lines.append(f"{count} x {row}: {plain(reason)} (first in trial {first})")
+            lines.append(f"{count} x {row}: {plain(reason)} ({plain(first, 160)})")
         return "\n".join([*lines, f"{time.monotonic() - self._began:.0f} seconds"])

@@ -8,9 +8,9 @@ from functools import cache, cached_property
 from typing import TypeAlias, TypeVar
 
 import onnx
-from onnx import numpy_helper
 
 from onnxlab.model.nodes import GraphNode, nodes_of
+from onnxlab.model.values import tensor_array
 
 __all__ = ["Body", "Scope", "Token", "constant_token", "layered", "plain_attributes", "tensor_token"]
 
@@ -75,7 +75,7 @@ def tensor_token(tensor: onnx.TensorProto) -> Token:
         >>> tensor_token(a) == tensor_token(b)
         True
     """
-    array = numpy_helper.to_array(tensor)
+    array = tensor_array(tensor)
     content = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
     return "tensor", tensor.data_type, tuple(tensor.dims), hashlib.sha256(content).digest()
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-import onnx
 from google.protobuf.message import Message  # type: ignore[import-untyped]  # protobuf has no types
 from onnx import FunctionProto, GraphProto, ModelProto, TensorProto
 
 from onnxlab.errors import ModelNotReadable
 from onnxlab.model.nodes import GraphNode, function_name, nodes_of, subgraphs
+from onnxlab.model.values import tensor_array
 
 __all__ = ["IDENTIFIER", "LeanModel", "Weight", "inside_folder", "lean_model"]
 
@@ -43,7 +43,7 @@ class Weight:
             ModelNotReadable: The file is missing, too short, too large, or outside the model's folder.
         """
         if self.tensor.data_location != TensorProto.EXTERNAL:
-            return _within_limit(self.tensor.raw_data or onnx.numpy_helper.to_array(self.tensor).tobytes())
+            return _within_limit(self.tensor.raw_data or tensor_array(self.tensor).tobytes())
         place = {entry.key: entry.value for entry in self.tensor.external_data}
         path = inside_folder(self.folder, place.get("location", ""))
         try:
