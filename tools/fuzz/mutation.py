@@ -155,7 +155,7 @@ def _deep_type(model: onnx.ModelProto, random: Random) -> None:
 
 def _wide(model: onnx.ModelProto, random: Random) -> None:
     node = _node(model, random)
-    for number in range(random.choice((100, 3000))):
+    for number in range(random.choice((100, 1000))):
         model.graph.node.add().CopyFrom(node)
         model.graph.node[-1].output.append(f"wide{number}")
 

@@ -14,6 +14,7 @@ from google.protobuf.message import Message  # type: ignore[import-untyped]  # p
 from onnx import FunctionProto, GraphProto, ModelProto, TensorProto
 
 from onnxlab.errors import ModelNotReadable
+from onnxlab.files import open_untrusted
 from onnxlab.model.nodes import GraphNode, function_name, nodes_of, subgraphs
 from onnxlab.model.values import tensor_array
 
@@ -48,7 +49,7 @@ class Weight:
         path = inside_folder(self.folder, place.get("location", ""))
         try:
             offset, length = int(place.get("offset") or 0), int(place.get("length") or -1)
-            with path.open("rb") as file:
+            with open_untrusted(path) as file:  # a pipe would wait for a writer
                 size = file.seek(0, 2)
                 length = size - offset if length < 0 else length
                 if offset < 0 or offset + length > size:
