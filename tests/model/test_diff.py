@@ -9,6 +9,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from onnx.parser import parse_model
 
+from onnxlab.errors import ModelNotReadable
 from onnxlab.exporters.export import Exporter, export
 from onnxlab.history import VERSIONS, names, recorded_graph
 from onnxlab.model.diff import diff
@@ -338,3 +339,26 @@ def test_the_models_are_not_changed():
     before = onnx.ModelProto.FromString(one.SerializeToString())
     diff(one, two)
     assert one == before
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {"data_type": 1, "dims": [2], "raw_data": b"abc"},
+        {"data_type": 1, "dims": [2**62, 2**62], "raw_data": bytes(8)},
+        {"data_type": 7, "dims": [3, -2], "int64_data": [1]},
+        {"data_type": 99, "dims": [1], "raw_data": bytes(4)},
+        {"data_type": 1, "dims": [1] * 70, "raw_data": bytes(4)},
+    ],
+    ids=["too short", "huge", "negative", "unknown type", "too many axes"],
+)
+def test_a_damaged_tensor_is_named(damaged):
+    one = model("w = Constant <value = float[2] {1.0, 2.0}> () y = Add(x, w)")
+    broken = copy.deepcopy(one)
+    broken.graph.node[0].attribute[0].t.CopyFrom(TensorProto(name="heavy", **damaged))
+    weight = model("y = Relu(x)")
+    weight.graph.initializer.add(name="heavy", **damaged)
+    for other in (broken, weight):
+        with pytest.raises(ModelNotReadable, match="tensor 'heavy' cannot be read") as caught:
+            diff(one, other)
+        assert len(str(caught.value).splitlines()) == 3
