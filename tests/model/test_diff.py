@@ -362,3 +362,11 @@ def test_a_damaged_tensor_is_named(damaged):
         with pytest.raises(ModelNotReadable, match="tensor 'heavy' cannot be read") as caught:
             diff(one, other)
         assert len(str(caught.value).splitlines()) == 3
+
+
+@pytest.mark.parametrize("opset", [2**31, 2**40, -1, 0])
+def test_an_opset_that_is_no_opset_is_a_difference(opset):
+    one = model("y = Relu(x)")
+    other = copy.deepcopy(one)
+    other.opset_import[0].version = opset
+    assert [str(change) for change in diff(one, other).opsets] == [f"opset ai.onnx 18 -> {opset}"]

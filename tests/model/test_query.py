@@ -138,7 +138,9 @@ def test_an_omitted_value_is_no_value(ask):
 
 
 def test_an_unknown_element_type_is_said_by_its_number():
-    model = parse_model('<ir_version: 8, opset_import: ["" : 18]> g (float[n] x) => (float[n] y) { y = Relu (x) }')
+    model = parse_model(
+        '<ir_version: 8, opset_import: ["" : 18]> g (float[n] x) => (float[n] y) { y = Relu (x) }'
+    )
     model.graph.input[0].type.tensor_type.elem_type = 99
     model.graph.initializer.add(name="w", data_type=98, dims=[2])
     found = summary(model)

@@ -46,8 +46,8 @@ def test_every_node_is_in_its_group_once():
     grouped = grouped_model(lean_model(model))
     found = []
     todo = [ModelProto.FromString(grouped.lean.data).graph]
-    for graph in todo:
-        for node in graph.node:
+    for each in todo:
+        for node in each.node:
             found += [entry.value for entry in node.metadata_props if entry.key == IDENTIFIER]
             todo += [attribute.g for attribute in node.attribute]
     assert len(found) == len(set(found))

@@ -106,7 +106,7 @@ def test_a_link_out_of_the_folder_is_not_followed(external):
 def test_a_pipe_in_place_of_the_weights_is_not_waited_for(external):
     (external.parent / "weights.bin").unlink()
     os.mkfifo(external.parent / "weights.bin")
-    with pytest.raises(ModelNotReadable, match="weights.bin cannot be read: it is not a regular file"):
+    with pytest.raises(ModelNotReadable, match=r"weights\.bin cannot be read: it is not a regular file"):
         read_first(external)
 
 

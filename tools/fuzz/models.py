@@ -1,4 +1,4 @@
-"""Damaged models into the graphs, the comparison, the queries and the labs' judges, each in a process of its own.
+"""Damaged models into the graphs, the comparison, the queries and the judges, each in a process of its own.
 
 Wanted is a result, or an error of the course's own class in at most three lines. Everything else is a fault:
 another exception, more than ten seconds, more than two gigabytes, a process that ends by a signal, or a byte
@@ -24,7 +24,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import psutil
+import psutil  # type: ignore[import-untyped]  # it has no types
 import torch
 
 from onnxlab.errors import OnnxLabError
@@ -206,10 +206,9 @@ def _apart(place: Path, stages: list[_Stage]) -> Iterator[tuple[str, str, str, s
     process = os.fork()
     if not process:
         os.close(receiver)
-        with contextlib.suppress(BaseException):
-            with place.with_suffix(".stack").open("w", encoding="utf-8") as stack:
-                faulthandler.register(signal.SIGUSR1, stack)
-                _run(stages, sender)
+        with contextlib.suppress(BaseException), _stack(place).open("w", encoding="utf-8") as log:
+            faulthandler.register(signal.SIGUSR1, log)
+            _run(stages, sender)
         os._exit(0)
     os.close(sender)
     text, current, started = b"", "", (time.monotonic(), 0.0)
@@ -222,9 +221,9 @@ def _apart(place: Path, stages: list[_Stage]) -> Iterator[tuple[str, str, str, s
                 os.kill(process, signal.SIGUSR1)  # it writes its stack
                 time.sleep(1)
                 os.kill(process, signal.SIGKILL)
-                lines = place.with_suffix(".stack").read_text("utf-8").splitlines()
-                stack = " ".join(line.split("/")[-1] for line in lines[1:4])
-                yield current, FAULT, f"more than {_SECONDS:g} seconds", f"{computed:.1f} s computed; {stack}"
+                calls = _stack(place).read_text("utf-8").splitlines()[1:4]
+                example = " ".join([f"{computed:.1f} s computed;", *(call.split("/")[-1] for call in calls)])
+                yield current, FAULT, f"more than {_SECONDS:g} seconds", example
                 break
             if not (part := pipe.read(65536)):
                 break
@@ -240,6 +239,10 @@ def _apart(place: Path, stages: list[_Stage]) -> Iterator[tuple[str, str, str, s
         kind = "ended" if current == "judge" else FAULT
         yield current, kind, signal.Signals(-code).name, ""
     _remove(place)
+
+
+def _stack(place: Path) -> Path:
+    return place.with_suffix(".stack")
 
 
 def _computed(process: int) -> float:

@@ -1,4 +1,4 @@
-"""Damaged ONNX files: bytes at random, and messages changed where a reader of ONNX takes a thing for granted."""
+"""Damaged ONNX files: bytes at random, and messages changed where a reader takes a thing for granted."""
 
 import re
 from collections.abc import Callable
@@ -10,7 +10,17 @@ from google.protobuf.message import Message  # type: ignore[import-untyped]  # i
 
 __all__ = ["PLACES", "mutated"]
 
-PLACES = ("../outside", "../../../../etc/passwd", "/etc/passwd", "fifo", "folder", "link", "weights", "", "a\0b")
+PLACES = (
+    "../outside",
+    "../../../../etc/passwd",
+    "/etc/passwd",
+    "fifo",
+    "folder",
+    "link",
+    "weights",
+    "",
+    "a\0b",
+)
 """Where external weights are said to lie; `tools.fuzz.models` puts something there."""
 
 _STRINGS = ("", "x" * 20_000, "\0", "\n\n\n\n", "a/b/c", "..", "\u202e<b>", "名", "__proto__", "body", "If")

@@ -26,15 +26,46 @@ CLASS_LAB = "lab07_pooling_indices"
 _SOLUTIONS = Path(__file__).resolve().parents[2] / "solutions"
 _PATIENCE = 3600.0
 _Book = dict[str, Any]
-_NAMES = ("a b", "a\nb", "=1+1", "<b>", "$(reboot)", "名前", "-rf", "x" * 180, "con", "\udcff\udc80", "\u202ea", "a;b", "lab07")
-_VALUES: tuple[Any, ...] = (None, 3, -1.5, True, "", "x", [], {}, [None], [[]], [3, "x = 1\n"], {"a": {}}, 10**400, "\ud800")
+_NAMES = (
+    "a b",
+    "a\nb",
+    "=1+1",
+    "<b>",
+    "$(reboot)",
+    "名前",
+    "-rf",
+    "x" * 180,
+    "con",
+    "\udcff\udc80",
+    "\u202ea",
+    "a;b",
+    "lab07",
+)
+_VALUES: tuple[Any, ...] = (
+    None,
+    3,
+    -1.5,
+    True,
+    "",
+    "x",
+    [],
+    {},
+    [None],
+    [[]],
+    [3, "x = 1\n"],
+    {"a": {}},
+    10**400,
+    "\ud800",
+)
 _CODE = (
-    "raise SystemExit(3)", "import os; os._exit(0)", "input()", "%%bash\nls", "!ls", "def (", "x = '\0'", "await x", "(" * 5000,
-    "print('x' * 10**7)", "x = '\ud800'", "1" * 100_000, "from __future__ import braces", "quit()", "raise BaseException", "\ufeff",
-    "def to_global_indices(*_): raise KeyboardInterrupt", "import sys; sys.setrecursionlimit(10**6)\ndef f(): f()\nf()",
-    "import os; os.kill(os.getpid(), 9)", "class to_global_indices: pass", "to_global_indices = None", "del check", "#" * 2_000_000,
-    "import torch; torch.ones(10**12)", "import threading; threading.Thread(target=input).start()", "import os; os.close(1); os.close(2)",
-)  # fmt: skip
+    *("raise SystemExit(3)", "import os; os._exit(0)", "input()", "%%bash\nls", "!ls", "def (", "await x"),
+    *("x = '\0'", "x = '\ud800'", "\ufeff", "(" * 5000, "1" * 100_000, "#" * 2_000_000, "print('x' * 10**7)"),
+    *("from __future__ import braces", "quit()", "raise BaseException", "del check", "to_global_indices = 3"),
+    *("def to_global_indices(*_): raise KeyboardInterrupt", "class to_global_indices: pass"),
+    *("import sys; sys.setrecursionlimit(10**6)\ndef f(): f()\nf()", "import torch; torch.ones(10**12)"),
+    *("import os; os.kill(os.getpid(), 9)", "import os; os.close(1); os.close(2)"),
+    "import threading; threading.Thread(target=input).start()",
+)
 _ENDLESS = "while True: pass"
 _ENCODINGS = ("utf-16", "utf-16-le", "utf-32", "utf-8-sig", "cp037", "utf-7", "shift-jis")
 
@@ -78,7 +109,9 @@ def fuzz_notebooks(trials: int, seed: int, *, isolation: str = "auto", size: int
 def _hand_in(folder: Path, number: int, random: Random) -> dict[Path, str]:
     """Write one student's file, or what is in its place; return where it is and what was done to it."""
     student = f"s{number:04}{random.choice(_NAMES) if random.random() < 0.2 else ''}"
-    name = random.choice((CLASS_LAB, CLASS_LAB, CLASS_LAB, "lab07", f"{CLASS_LAB} (1)", "LAB7 my\ncopy \udcff"))
+    name = random.choice(
+        (CLASS_LAB, CLASS_LAB, CLASS_LAB, "lab07", f"{CLASS_LAB} (1)", "LAB7 my\ncopy \udcff")
+    )
     place = folder / random.choice((student, student, f"{student}/{CLASS_LAB}", ""))
     place.mkdir(parents=True, exist_ok=True)
     path = place / (f"{name}.ipynb" if place != folder else f"{student[:60]}_{CLASS_LAB}.ipynb")
@@ -86,7 +119,8 @@ def _hand_in(folder: Path, number: int, random: Random) -> dict[Path, str]:
         kind = random.choice(("folder", "link", "pipe", "link to itself"))
         if kind == "folder":
             path.mkdir()
-            (path / "inside.ipynb").write_text("{}")
+            if random.random() < 0.5:
+                (path / "inside.ipynb").write_text("{}")
         elif kind == "pipe":
             os.mkfifo(path)
         else:
@@ -134,11 +168,15 @@ def _order(book: _Book, random: Random) -> None:
 
 def _field(book: _Book, random: Random) -> None:
     """A wrong type somewhere in a cell."""
-    _cell(book, random)[random.choice(("cell_type", "source", "metadata", "outputs", "id", "input"))] = random.choice(_VALUES)
+    _cell(book, random)[random.choice(("cell_type", "source", "metadata", "outputs", "id", "input"))] = (
+        random.choice(_VALUES)
+    )
 
 
 def _top(book: _Book, random: Random) -> None:
-    book[random.choice(("cells", "metadata", "nbformat", "nbformat_minor", "worksheets"))] = random.choice(_VALUES)
+    book[random.choice(("cells", "metadata", "nbformat", "nbformat_minor", "worksheets"))] = random.choice(
+        _VALUES
+    )
 
 
 def _format(book: _Book, random: Random) -> None:
@@ -149,7 +187,10 @@ def _format(book: _Book, random: Random) -> None:
 
 def _metadata(book: _Book, random: Random) -> None:
     cell = _cell(book, random)
-    cell["metadata"] = {"nbgrader": random.choice((*_VALUES, {"grade_id": random.choice(_VALUES)})), "tags": random.choice(_VALUES)}
+    cell["metadata"] = {
+        "nbgrader": random.choice((*_VALUES, {"grade_id": random.choice(_VALUES)})),
+        "tags": random.choice(_VALUES),
+    }
 
 
 def _outputs(book: _Book, random: Random) -> None:
@@ -159,7 +200,13 @@ def _outputs(book: _Book, random: Random) -> None:
 
 def _code(book: _Book, random: Random) -> None:
     source = _ENDLESS if random.random() < 0.04 else random.choice(_CODE)
-    cell = {"cell_type": "code", "metadata": {}, "source": source, "outputs": [], "execution_count": None}
+    cell: _Book = {
+        "cell_type": "code",
+        "metadata": {},
+        "source": source,
+        "outputs": [],
+        "execution_count": None,
+    }
     _cells(book).insert(random.randrange(len(_cells(book)) + 1), cell)
 
 
@@ -171,7 +218,9 @@ def _flipped(text: str, random: Random) -> bytes:
 
 
 def _cut(text: str, random: Random) -> bytes:
-    return text.encode("utf-8", "surrogatepass")[: random.choice((0, 1, random.randrange(len(text)), len(text) - 1))]
+    return text.encode("utf-8", "surrogatepass")[
+        : random.choice((0, 1, random.randrange(len(text)), len(text) - 1))
+    ]
 
 
 def _encoded(text: str, random: Random) -> bytes:
@@ -183,10 +232,32 @@ def _filled(text: str, random: Random) -> bytes:
     data, zeros = text.encode("utf-8", "surrogatepass"), b"\0" * random.choice((1, 2, 1000))
     place = random.randrange(len(data))
     nested = random.choice((b"[", b'{"cells":')) * random.choice((500, 200_000))
-    return random.choice((zeros + data, data + zeros, data[:place] + zeros + data[place:], zeros, nested, data + data, b"NaN", b"9" * 9999))
+    return random.choice(
+        (
+            zeros + data,
+            data + zeros,
+            data[:place] + zeros + data[place:],
+            zeros,
+            nested,
+            data + data,
+            b"NaN",
+            b"9" * 9999,
+        )
+    )
 
 
-_CHANGES: tuple[Callable[[_Book, Random], None], ...] = (_order, _field, _field, _top, _format, _metadata, _outputs, _code, _code, _code)
+_CHANGES: tuple[Callable[[_Book, Random], None], ...] = (
+    _order,
+    _field,
+    _field,
+    _top,
+    _format,
+    _metadata,
+    _outputs,
+    _code,
+    _code,
+    _code,
+)
 _WRITTEN: tuple[Callable[[str, Random], bytes], ...] = (_flipped, _cut, _encoded, _filled)
 
 
@@ -194,7 +265,11 @@ def _grade(folder: Path, out: Path, made: dict[Path, str], table: Table, isolati
     found = find(folder)
     options = ("--time", "20", "--isolation", isolation)
     run = subprocess.Popen(
-        grade_command(folder, out, *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+        grade_command(folder, out, *options),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
     )
     try:
         said, error = run.communicate(timeout=_PATIENCE)
@@ -208,15 +283,20 @@ def _grade(folder: Path, out: Path, made: dict[Path, str], table: Table, isolati
         return
     with closing(sqlite3.connect(out / "results.sqlite")) as base:
         marked = set(base.execute("SELECT student, lab FROM submission"))
-        failed = dict(((student, lab), why) for student, lab, why in base.execute("SELECT * FROM failure"))
-    taken = {each.path: (each.student.encode("utf-8", "surrogatepass"), each.lab) for each in found.submissions}
+        failed = {(student, lab): why for student, lab, why in base.execute("SELECT * FROM failure")}
+    taken = {
+        each.path: (each.student.encode("utf-8", "surrogatepass"), each.lab) for each in found.submissions
+    }
     ignored = [path for path, _ in found.ignored]
     for path, done in made.items():
+        path = next((one for one in taken if path in one.parents), path)  # a folder with a notebook in it
         if path in taken and taken[path] in marked:
             table.add("files", "marked")
         elif path in taken and taken[path] in failed:
             table.add("files", "not graded", failed[taken[path]], f"{path.name}: {done}")
-        elif path not in taken and any(each in (path, *path.parents) or path in each.parents for each in ignored):
+        elif path not in taken and any(
+            each in (path, *path.parents) or path in each.parents for each in ignored
+        ):
             table.add("files", "not taken")
         else:
             table.add("files", FAULT, "neither a mark nor a reason", f"{path.relative_to(folder)}: {done}")

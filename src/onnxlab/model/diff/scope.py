@@ -21,6 +21,9 @@ Token: TypeAlias = Hashable
 Body: TypeAlias = onnx.GraphProto | onnx.FunctionProto
 
 
+_OPSETS = 2**31 - 1  # the largest number that ONNX's schemas can be asked for; a file may hold larger ones
+
+
 @dataclass(frozen=True)
 class Scope:
     """The nodes of one graph or function body, and what it has before the first of them runs.
@@ -104,7 +107,7 @@ def plain_attributes(node: onnx.NodeProto, opsets: Mapping[str, int]) -> dict[st
 
 @cache
 def _defaults(op_type: str, opset: int, domain: str) -> dict[str, bytes]:
-    if not onnx.defs.has(op_type, opset, domain):
+    if not 0 < opset <= _OPSETS or not onnx.defs.has(op_type, opset, domain):
         return {}
     attributes = onnx.defs.get_schema(op_type, opset, domain).attributes
     return {name: _content(attribute.default_value) for name, attribute in attributes.items()}
