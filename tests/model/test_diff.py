@@ -370,3 +370,14 @@ def test_an_opset_that_is_no_opset_is_a_difference(opset):
     other = copy.deepcopy(one)
     other.opset_import[0].version = opset
     assert [str(change) for change in diff(one, other).opsets] == [f"opset ai.onnx 18 -> {opset}"]
+
+
+def test_a_thousand_bodies_in_one_another_are_refused_and_not_waited_for():
+    deep = onnx.NodeProto(op_type="If", input=["x"], output=["y"])
+    for _ in range(20):
+        outer = onnx.NodeProto(op_type="If", input=["x"], output=["y"])
+        outer.attribute.add(name="then_branch", type=onnx.AttributeProto.GRAPH).g.node.append(deep)
+        deep = outer
+    wide = onnx.ModelProto(graph=onnx.GraphProto(node=[deep] * 500))
+    with pytest.raises(ModelNotReadable, match="together they have 21,000 nodes"):
+        diff(wide, wide)

@@ -201,7 +201,7 @@ def _judge(one: _Answered, target: Path, random: Random) -> None:
 
 
 def _apart(place: Path, stages: list[_Stage]) -> Iterator[tuple[str, str, str, str]]:
-    """Run the stages in a child; yield what came of each: its name, "drawn", "refused" or a fault, and why."""
+    """Run the stages in a child; yield what came of each: name, "drawn", "refused" or FAULT, why, example."""
     receiver, sender = os.pipe()
     process = os.fork()
     if not process:
