@@ -171,8 +171,9 @@ def require_text(model: onnx.ModelProto, name: str = "The model") -> None:
         ModelNotReadable: A string is not UTF-8.
     """
     if (broken := _no_text(model)) is not None:
-        msg = f"{name} is damaged: a name or note in it is not text in UTF-8."
-        why = f"It is the {broken[0]} of a {broken[1].removesuffix('Proto')}: {_shown(broken[2], 80)}."
+        field, owner, shown = broken[0], broken[1].removesuffix("Proto"), _shown(broken[2], 80)
+        msg = f"{name} cannot be read: a name or note in it is not text in UTF-8."
+        why = f"It is the {field} of a {owner}: {shown}."
         raise ModelNotReadable(msg, why, "Export the model again, or fetch the complete file.")
 
 

@@ -83,7 +83,8 @@ def tensor_array(tensor: onnx.TensorProto) -> Array:
         found: Array = onnx.numpy_helper.to_array(tensor)
     except Exception as error:  # ONNX and NumPy raise many kinds here
         kind = plain(Value("", _dtype(tensor.data_type), tuple(tensor.dims)).type, 80)
-        msg = f"The tensor {plain(tensor.name, 80)!r} cannot be read: its content is no {kind}."
+        name = plain(tensor.name, 80)
+        msg = f"The tensor {name!r} cannot be read: its content is no {kind}."
         then = "Export the model again, or fetch the complete file."
         raise ModelNotReadable(msg, plain(error, 200), then) from error
     return found

@@ -38,7 +38,8 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     try:
         whole: onnx.ModelProto = inliner.inline_local_functions(model) if model.functions else model
     except Exception as error:  # the inliner's, the checker's and protobuf's
-        msg = f"onnx.inliner refuses the model's functions: {short_reason(error)}"
+        reason = short_reason(error)
+        msg = f"onnx.inliner refuses the model's functions: {reason}"
         raise Wrong(msg, evidence=evidence(model)) from None
     return whole
 

@@ -144,9 +144,10 @@ def diff(a: ModelLike, b: ModelLike) -> GraphDiff:
 
 def _require_comparable(*models: onnx.ModelProto) -> None:
     nodes = [node for model in models for node in walk(model)]
+    count = f"{len(nodes):,}"
     # A body is traced once for each graph around it.
     if sum(node.path.count("/") // 2 + 1 for node in nodes) > _STEPS:
-        msg = f"The models are too large to be compared: together they have {len(nodes):,} nodes."
+        msg = f"The models are too large to be compared: together they have {count} nodes."
         why = "Bodies inside one another count once for each body around them."
         raise ModelNotReadable(msg, why, "Compare a part of each: onnx.utils.extract_model() cuts one out.")
 
