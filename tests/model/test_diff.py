@@ -16,6 +16,7 @@ from onnxlab.model.diff import diff
 from onnxlab.model.nodes import subgraphs
 from onnxlab.model.query import walk
 
+KINDS = sorted(set(onnx.AttributeProto.AttributeType.values()) - {onnx.AttributeProto.TENSOR})
 HEAD = '<ir_version: 8, opset_import: ["" : 18]>'
 
 
@@ -381,3 +382,22 @@ def test_a_thousand_bodies_in_one_another_are_refused_and_not_waited_for():
     wide = onnx.ModelProto(graph=onnx.GraphProto(node=[deep] * 500))
     with pytest.raises(ModelNotReadable, match="together they have 21,000 nodes"):
         diff(wide, wide)
+
+
+def test_a_constant_that_each_call_of_a_function_gives_is_compared():
+    text = """<ir_version: 10, opset_import: ["": 18, "own": 1]>
+    g (int64 x) => (int64 y) {{ y = own.more <by = 2> (x) }}
+    <domain: "own", opset_import: ["": 18]> more <by> (x) => (y)
+    {{ c = Constant <value_int: int = @by> () y = {} (x, c) }}"""
+    add, same, sub = (parse_model(text.format(operator)) for operator in ("Add", "Add", "Sub"))
+    assert not diff(add, same)
+    assert str(diff(add, sub)) == "~ Add y in own::more: operator Add -> Sub"
+    same.graph.node[0].attribute[0].i = 3
+    assert str(diff(add, same)) == "~ own::more y: attribute by 2 -> 3"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_constant_whose_attribute_has_another_type_is_compared(kind):
+    one = model("c = Constant <value_int = 3> () y = Add(x, c)")
+    one.graph.node[0].attribute[0].type = kind
+    assert not diff(one, one)

@@ -23,6 +23,14 @@ Body: TypeAlias = onnx.GraphProto | onnx.FunctionProto
 
 _OPSETS = 2**31 - 1  # the largest number that ONNX's schemas can be asked for; a file may hold larger ones
 
+_CONSTANTS = {
+    ("value_int", onnx.AttributeProto.INT): onnx.TensorProto.INT64,
+    ("value_ints", onnx.AttributeProto.INTS): onnx.TensorProto.INT64,
+    ("value_float", onnx.AttributeProto.FLOAT): onnx.TensorProto.FLOAT,
+    ("value_floats", onnx.AttributeProto.FLOATS): onnx.TensorProto.FLOAT,
+}
+"""What the short attributes of a Constant stand for."""
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -132,12 +140,13 @@ def constant_token(node: GraphNode) -> Token | None:
     if node.op != "Constant" or len(node.proto.attribute) != 1:
         return None
     attribute = node.proto.attribute[0]
+    if attribute.ref_attr_name:  # in a function: each call gives another value
+        return None
     if attribute.name == "value":
         return tensor_token(attribute.t)
-    value = onnx.helper.get_attribute_value(attribute)
-    kinds = {"value_int": onnx.TensorProto.INT64, "value_float": onnx.TensorProto.FLOAT}
-    kind = kinds.get(attribute.name.removesuffix("s"))
+    kind = _CONSTANTS.get((attribute.name, attribute.type))
     if kind is None:
         return None
+    value = onnx.helper.get_attribute_value(attribute)
     dims = [len(value)] if attribute.name.endswith("s") else []
     return tensor_token(onnx.helper.make_tensor("", kind, dims, value if dims else [value]))
