@@ -184,7 +184,7 @@ def cut_power(times: int, seed: int) -> Table:
     table, random = Table("power cuts", ["prefix", "whole"]), Random(seed)
     with tempfile.TemporaryDirectory() as name:
         out, log = Path(name) / "out", Path(name) / "log"
-        options = ["-f", "-y", "-xx", "-s", "1000000", "-o", str(log)]
+        options = ["-f", "--seccomp-bpf", "-y", "-xx", "-s", "1000000", "-o", str(log)]
         calls = "trace=pwrite64,write,fsync,fdatasync,unlink,ftruncate"
         subprocess.run(["strace", *options, "-e", calls, sys.executable, "-c", _WRITER, str(out)], check=True)
         record = list(_calls(log.read_text("ascii"), out))
