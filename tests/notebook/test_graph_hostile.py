@@ -188,5 +188,5 @@ def test_other_files_are_refused():
 
 def test_a_model_in_memory_with_a_name_that_is_no_text_is_a_message():
     data = chain().SerializeToString()
-    shown = repr(graph(ModelProto.FromString(data.replace(b"/relu", b"\xff\xfelu"))))
+    shown = repr(graph(ModelProto.FromString(data.replace(b"/relu", b"\xff\xfeelu"))))
     assert "is not text in UTF-8" in shown
