@@ -1,0 +1,284 @@
+"""Run what the course says about its packages with other versions of them, and list what differs.
+
+    python -m tools.remeasure --with torch==2.15.0
+    python -m tools.remeasure --with torch==2.15.0 --environment /tmp/torch215 --only 07 tests/operators
+
+An environment of its own gets the course and requirements-test.txt with the named packages replaced. There
+every chapter and solution runs and each saved output is compared with the new one; so do the tests that hold
+facts about versions. The exit code is 1 if anything differs. This file is also the pytest plugin that writes
+down what was recorded and what came out.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from starter.console import Stop
+from starter.environment import ROOT, Environment, child_variables
+
+__all__ = ["Fact", "Part", "first_difference", "main", "measure", "prepare"]
+
+TESTS = ("tests/exporters", "tests/operators", "tests/model", "tests/runtime")
+"""The tests that hold facts about versions."""
+CONTRACTS = "tests/labs/test_contract.py"
+PACKAGES = ("torch", "onnx", "onnxruntime", "onnxscript", "onnx-ir")
+WIDTH = 60  # columns of a text in the table
+PLUGIN = "tools.remeasure"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One cell or test that came out differently.
+
+    Attributes:
+        name: The cell's id, or the test's name.
+        recorded: What the notebook has saved, or what the test expects.
+        now: What came out.
+    """
+
+    name: str
+    recorded: str
+    now: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """One notebook or folder of tests, as it ran.
+
+    Attributes:
+        name: Its path below the repository.
+        ran: How many cells or tests ran.
+        skipped: How many did not.
+        seconds: How long it took.
+        differ: Those that came out differently.
+    """
+
+    name: str
+    ran: int
+    skipped: int
+    seconds: float
+    differ: list[Fact]
+
+
+def first_difference(recorded: dict[str, list[str]], now: dict[str, list[str]]) -> tuple[str, str]:
+    r"""Return the first pair of lines that differ, or of kinds of output.
+
+    Args:
+        recorded: For each kind of output ("stdout", "text/html") the texts that were saved.
+        now: The same of what came out.
+
+    >>> first_difference({"stdout": ["one\ntwo"]}, {"stdout": ["one\n2"]})
+    ('two', '2')
+    >>> first_difference({"text/html": ["<td>right</td>"]}, {"text/html": ["<td>wrong</td>"]})
+    ('right', 'wrong')
+    >>> first_difference({"stdout": ["one"]}, {})
+    ('one', '')
+    """
+    for kind in [*recorded, *(kind for kind in now if kind not in recorded)]:
+        before, after = "\n".join(recorded.get(kind, ())), "\n".join(now.get(kind, ()))
+        if before != after:
+            if kind == "text/html":
+                words = [re.sub(r"<[^>]*>", "\n", text) for text in (before, after)]
+                before, after = words if words[0] != words[1] else (before, after)
+            lines = [[line.strip() for line in text.splitlines() if line.strip()] for text in (before, after)]
+            together = min(map(len, lines))
+            differ = (at for at in range(together) if lines[0][at] != lines[1][at])
+            at = next(differ, together)
+            return tuple(text[at] if at < len(text) else "" for text in lines)  # type: ignore[return-value]  # two
+    return "", ""
+
+
+def texts(item: pytest.Item, outputs: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
+    """Return what nbval compares of a cell's outputs, by kind, the words of wordings.cfg replaced."""
+    kinds = defaultdict(list)
+    skipped, sanitize = item.parent.skip_compare, item.sanitize  # type: ignore[union-attr, attr-defined]  # nbval's
+    for output in outputs:
+        fields = {output["name"]: output["text"]} if output["output_type"] == "stream" else dict(output)
+        for kind, text in (fields | fields.pop("data", {})).items():
+            if kind not in skipped:
+                kinds[kind].append(sanitize(text if isinstance(text, str) else json.dumps(text)))
+    return kinds
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Put a cell's id, what was recorded and what came out into pytest's XML."""
+    name, recorded, now = item.name, "passes", ""
+    if call.excinfo is not None:
+        now = _first_line(call.excinfo.exconly())
+    if type(item).__name__ == "IPyNbCell":  # by name, as nbval need not be there
+        cell, new = item.cell, item.test_outputs or []  # type: ignore[attr-defined]  # nbval's
+        name = cell.get("id") or item.name
+        if errors := [output for output in new if output["output_type"] == "error"]:
+            recorded, now = "runs", _first_line(f"{errors[-1]['ename']}: {errors[-1]['evalue']}")
+        elif "outputs differ" in now:
+            recorded, now = first_difference(texts(item, cell["outputs"]), texts(item, new))
+    if call.when == "call":
+        item.user_properties += [("name", name), ("recorded", recorded), ("now", now)]
+    return (yield)
+
+
+def prepare(environment: Environment, replaced: Sequence[str]) -> None:
+    """Make an environment with the tests' packages, some of them in other versions, unless it is there.
+
+    Args:
+        environment: Where.
+        replaced: Requirements as pip reads them ("torch==2.15.0"), each in place of a pin.
+
+    Raises:
+        Stop: The environment or its packages cannot be installed.
+    """
+    stamp, wanted = environment.folder / "remeasure.txt", "\n".join(["installed", *replaced])
+    if environment.works():
+        if not stamp.exists():
+            what = f"{environment.folder} is an environment that this tool has not made."
+            raise Stop(what, "It would be emptied.", "Name another folder.")
+        if stamp.read_text(encoding="utf-8") == wanted:
+            return
+    environment.make()
+    stamp.touch()  # an install that is cut off begins anew
+    names = {re.split(r"[^\w.-]", given)[0].lower() for given in replaced}
+    pins = (ROOT / "requirements-test.txt").read_text(encoding="utf-8").splitlines()
+    kept = environment.folder / "pins.txt"
+    kept.write_text("\n".join(p for p in pins if p.split("==")[0] not in names) + "\n", encoding="utf-8")
+    # The pins are complete: nothing is resolved, and versions beyond pyproject.toml's range can be tried. What
+    # the replaced packages ask for comes in the second step.
+    for arguments in (["--no-deps", "-r", str(kept)], *([[*replaced]] if replaced else [])):
+        command = [str(environment.python), "-m", "pip", "install", "--quiet", "--no-input", *arguments]
+        variables = child_variables(environment)
+        done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True)
+        if done.returncode:
+            what, why = "The packages could not be installed.", " ".join(done.stderr.split())[-300:]
+            raise Stop(what, f"pip said: {why}", "Is there such a version?")
+    stamp.write_text(wanted, encoding="utf-8")
+
+
+def measure(python: Path, place: Path, variables: dict[str, str] | None = None) -> Part:
+    """Run one notebook or folder of tests and return what differed.
+
+    Args:
+        python: The interpreter, with pytest and nbval.
+        place: The notebook, the file or the folder.
+        variables: The environment variables it runs with.
+
+    Raises:
+        Stop: pytest itself failed: nothing was collected, or the process died.
+    """
+    began = time.monotonic()
+    name = place.relative_to(ROOT).as_posix() if place.is_relative_to(ROOT) else place.name
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.xml")
+        command = [str(python), "-m", "pytest", "-q", "-p", PLUGIN, "-p", "no:cacheprovider"]
+        command += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=600", f"--junit-xml={report}"]
+        done = subprocess.run(
+            [*command, str(place)], cwd=ROOT, env=variables, capture_output=True, text=True, errors="replace"
+        )
+        if not report.exists():  # the process died in the middle, in native code
+            now = f"pytest ended with code {done.returncode}: {_first_line(done.stderr)}"
+            return Part(name, 0, 0, time.monotonic() - began, [Fact("(all)", "runs", now)])
+        cases = list(ElementTree.parse(report).getroot().iter("testcase"))
+    differ, skipped = [], 0
+    for case in cases:
+        said = {str(prop.get("name")): prop.get("value", "") for prop in case.iter("property")}
+        fault = next((case.find(tag) for tag in ("failure", "error") if case.find(tag) is not None), None)
+        if fault is not None:
+            name_of, now = case.get("name", ""), _first_line(fault.get("message", ""))
+            differ.append(
+                Fact(said.get("name", name_of), said.get("recorded", "passes"), said.get("now", now))
+            )
+        skipped += case.find("skipped") is not None
+    if not cases:
+        what = f"Nothing ran in {name}."
+        raise Stop(what, f"pytest ended with code {done.returncode}.", "Is its path right?")
+    return Part(name, len(cases) - skipped, skipped, time.monotonic() - began, differ)
+
+
+def table(parts: Sequence[Part]) -> str:
+    """Return the table: what differs, below the notebook or folder it is in."""
+    lines = []
+    for part in parts:
+        if part.differ:
+            lines.append(f"\n{part.name}: {len(part.differ)} of {part.ran} differ")
+        for fact in part.differ:
+            pairs = enumerate(zip(fact.recorded, fact.now, strict=False))
+            at = next((at for at, (old, new) in pairs if old != new), 0)
+            start = max(0, at - 20) if max(len(fact.recorded), len(fact.now)) > WIDTH else 0
+            before, after = (_cut(text, start) for text in (fact.recorded, fact.now))
+            lines.append(f"  {fact.name[:40]:<10} {before:<{WIDTH}} | {after}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Make the environment, measure, print the table; return 1 if anything differs."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.remeasure",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add, one = parser.add_argument, "PACKAGE==VERSION"
+    add("--with", dest="replaced", nargs="+", default=[], metavar=one, help="in place of the pins")
+    add("--environment", type=Path, help="a folder that is kept, and used again with the same --with")
+    add("--labs", action="store_true", help="the labs' contracts, too: every wrong answer is judged")
+    add("--only", nargs="+", default=[""], metavar="TEXT", help="what has one of these in its path")
+    add("--json", type=Path, metavar="FILE", help="write the results there as well")
+    options = parser.parse_args()
+    notebooks = [*sorted(ROOT.glob("notebooks/*.ipynb")), *sorted(ROOT.glob("solutions/*.ipynb"))]
+    places = [*notebooks, *(ROOT / name for name in (*TESTS, *([CONTRACTS] if options.labs else [])))]
+    places = [p for p in places if any(part in p.relative_to(ROOT).as_posix() for part in options.only)]
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="onnxlab-remeasure-") as temporary:
+        folder = (options.environment or Path(temporary, "environment")).absolute()
+        python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+        environment = Environment(folder, python)
+        try:
+            print("The environment ...", flush=True)
+            prepare(environment, options.replaced)
+            variables = child_variables(environment)
+            code = f"from importlib.metadata import version; print(*map(version, {PACKAGES}))"
+            said = subprocess.check_output([python, "-c", code], text=True).split()
+            versions = dict(zip(PACKAGES, said, strict=True))
+            print(", ".join(f"{name} {number}" for name, number in versions.items()))
+            parts = []
+            for number, place in enumerate(places, start=1):
+                parts.append(part := measure(python, place, variables))
+                counts = f"{part.ran:>4} ran, {len(part.differ):>3} differ, {part.seconds:>4.0f} s"
+                print(f"[{number:>2}/{len(places)}] {part.name:<38} {counts}", flush=True)
+        except Stop as stop:
+            print(stop)
+            return 2
+    ran, differ = sum(part.ran for part in parts), sum(len(part.differ) for part in parts)
+    print(table(parts))
+    print(f"\n{differ} of {ran} cells and tests differ; {time.monotonic() - began:.0f} s.")
+    if options.json:
+        results = {"versions": versions, "parts": [asdict(part) for part in parts]}
+        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return int(bool(differ))
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else ""
+
+
+def _cut(text: str, start: int) -> str:
+    text = (f"...{text[start:]}" if start else text) or "(nothing)"
+    return text if len(text) <= WIDTH else text[: WIDTH - 3] + "..."
+
+
+if __name__ == "__main__":
+    sys.exit(main())
