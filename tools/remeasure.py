@@ -47,11 +47,14 @@ class Fact:
         name: The cell's id, or the test's name.
         recorded: What the notebook has saved, or what the test expects.
         now: What came out.
+        fails: Whether it ended with an exception, so that a claim does not hold; else only its output reads
+            differently.
     """
 
     name: str
     recorded: str
     now: str
+    fails: bool = True
 
 
 @dataclass(frozen=True)
@@ -118,18 +121,18 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Put a cell's id, what was recorded and what came out into pytest's XML."""
-    name, recorded, now = item.name, "passes", ""
+    name, recorded, now, fails = item.name, "passes", "", True
     if call.excinfo is not None:
         now = _first_line(call.excinfo.exconly())
     if type(item).__name__ == "IPyNbCell":  # by name, as nbval need not be there
         cell, new = item.cell, item.test_outputs or []  # type: ignore[attr-defined]  # nbval's
-        name = cell.get("id") or item.name
+        name, now = cell.get("id") or item.name, now.removeprefix("nbval.plugin.NbCellError: ")
         if errors := [output for output in new if output["output_type"] == "error"]:
             recorded, now = "runs", _first_line(f"{errors[-1]['ename']}: {errors[-1]['evalue']}")
         elif "outputs differ" in now:
-            recorded, now = first_difference(texts(item, cell["outputs"]), texts(item, new))
+            fails, recorded, now = False, *first_difference(texts(item, cell["outputs"]), texts(item, new))
     if call.when == "call":
-        item.user_properties += [("name", name), ("recorded", recorded), ("now", now)]
+        item.user_properties += [("name", name), ("recorded", recorded), ("now", now), ("fails", fails)]
     return (yield)
 
 
@@ -156,8 +159,8 @@ def prepare(environment: Environment, replaced: Sequence[str]) -> None:
     pins = (ROOT / "requirements-test.txt").read_text(encoding="utf-8").splitlines()
     kept = environment.folder / "pins.txt"
     kept.write_text("\n".join(p for p in pins if p.split("==")[0] not in names) + "\n", encoding="utf-8")
-    # The pins are complete: nothing is resolved, and versions beyond pyproject.toml's range can be tried. What
-    # the replaced packages ask for comes in the second step.
+    # The pins are complete: nothing is resolved, and versions beyond pyproject.toml's range can be tried.
+    # What the replaced packages ask for comes in the second step.
     for arguments in (["--no-deps", "-r", str(kept)], *([[*replaced]] if replaced else [])):
         command = [str(environment.python), "-m", "pip", "install", "--quiet", "--no-input", *arguments]
         variables = child_variables(environment)
@@ -184,6 +187,7 @@ def measure(python: Path, place: Path, variables: dict[str, str] | None = None) 
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
         command = [str(python), "-m", "pytest", "-q", "-p", PLUGIN, "-p", "no:cacheprovider"]
+        command += ["-c", str(ROOT / "pyproject.toml"), f"--rootdir={ROOT}"]  # wherever the notebook lies
         command += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=600", f"--junit-xml={report}"]
         done = subprocess.run(
             [*command, str(place)], cwd=ROOT, env=variables, capture_output=True, text=True, errors="replace"
@@ -197,10 +201,9 @@ def measure(python: Path, place: Path, variables: dict[str, str] | None = None) 
         said = {str(prop.get("name")): prop.get("value", "") for prop in case.iter("property")}
         fault = next((case.find(tag) for tag in ("failure", "error") if case.find(tag) is not None), None)
         if fault is not None:
-            name_of, now = case.get("name", ""), _first_line(fault.get("message", ""))
-            differ.append(
-                Fact(said.get("name", name_of), said.get("recorded", "passes"), said.get("now", now))
-            )
+            said = {"name": case.get("name", ""), "now": _first_line(fault.get("message", ""))} | said
+            fails = said.get("fails") != "False"
+            differ.append(Fact(said["name"], said.get("recorded", "passes"), said["now"], fails))
         skipped += case.find("skipped") is not None
     if not cases:
         what = f"Nothing ran in {name}."
@@ -209,7 +212,7 @@ def measure(python: Path, place: Path, variables: dict[str, str] | None = None) 
 
 
 def table(parts: Sequence[Part]) -> str:
-    """Return the table: what differs, below the notebook or folder it is in."""
+    """Return the table: what differs, below the notebook or folder it is in; a failure has a `!`."""
     lines = []
     for part in parts:
         if part.differ:
@@ -219,7 +222,8 @@ def table(parts: Sequence[Part]) -> str:
             at = next((at for at, (old, new) in pairs if old != new), 0)
             start = max(0, at - 20) if max(len(fact.recorded), len(fact.now)) > WIDTH else 0
             before, after = (_cut(text, start) for text in (fact.recorded, fact.now))
-            lines.append(f"  {fact.name[:40]:<10} {before:<{WIDTH}} | {after}")
+            sign = "!" if fact.fails else " "
+            lines.append(f"{sign} {fact.name[:40]:<10} {before:<{WIDTH}} | {after}")
     return "\n".join(lines)
 
 
@@ -261,9 +265,10 @@ def main() -> int:
         except Stop as stop:
             print(stop)
             return 2
-    ran, differ = sum(part.ran for part in parts), sum(len(part.differ) for part in parts)
     print(table(parts))
-    print(f"\n{differ} of {ran} cells and tests differ; {time.monotonic() - began:.0f} s.")
+    ran, differ = sum(part.ran for part in parts), [fact for part in parts for fact in part.differ]
+    failed, seconds = sum(fact.fails for fact in differ), time.monotonic() - began
+    print(f"\n{len(differ)} of {ran} cells and tests differ, {failed} of them fail (!). {seconds:.0f} s.")
     if options.json:
         results = {"versions": versions, "parts": [asdict(part) for part in parts]}
         options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
