@@ -178,9 +178,6 @@ def measure(python: Path, place: Path, variables: dict[str, str] | None = None) 
         python: The interpreter, with pytest and nbval.
         place: The notebook, the file or the folder.
         variables: The environment variables it runs with.
-
-    Raises:
-        Stop: pytest itself failed: nothing was collected, or the process died.
     """
     began = time.monotonic()
     name = place.relative_to(ROOT).as_posix() if place.is_relative_to(ROOT) else place.name
@@ -192,10 +189,8 @@ def measure(python: Path, place: Path, variables: dict[str, str] | None = None) 
         done = subprocess.run(
             [*command, str(place)], cwd=ROOT, env=variables, capture_output=True, text=True, errors="replace"
         )
-        if not report.exists():  # the process died in the middle, in native code
-            now = f"pytest ended with code {done.returncode}: {_first_line(done.stderr)}"
-            return Part(name, 0, 0, time.monotonic() - began, [Fact("(all)", "runs", now)])
-        cases = list(ElementTree.parse(report).getroot().iter("testcase"))
+        # Without a report, the process died in native code.
+        cases = list(ElementTree.parse(report).getroot().iter("testcase")) if report.exists() else []
     differ, skipped = [], 0
     for case in cases:
         said = {str(prop.get("name")): prop.get("value", "") for prop in case.iter("property")}
@@ -206,24 +201,20 @@ def measure(python: Path, place: Path, variables: dict[str, str] | None = None) 
             differ.append(Fact(said["name"], said.get("recorded", "passes"), said["now"], fails))
         skipped += case.find("skipped") is not None
     if not cases:
-        what = f"Nothing ran in {name}."
-        raise Stop(what, f"pytest ended with code {done.returncode}.", "Is its path right?")
+        said_last = _first_line(done.stderr) or "nothing ran"
+        differ.append(Fact("(all)", "runs", f"pytest ended with code {done.returncode}: {said_last}"))
     return Part(name, len(cases) - skipped, skipped, time.monotonic() - began, differ)
 
 
-def table(parts: Sequence[Part]) -> str:
-    """Return the table: what differs, below the notebook or folder it is in; a failure has a `!`."""
+def table(part: Part) -> str:
+    """Return a line for each cell or test that differs, where the two texts part; a failure has a `!`."""
     lines = []
-    for part in parts:
-        if part.differ:
-            lines.append(f"\n{part.name}: {len(part.differ)} of {part.ran} differ")
-        for fact in part.differ:
-            pairs = enumerate(zip(fact.recorded, fact.now, strict=False))
-            at = next((at for at, (old, new) in pairs if old != new), 0)
-            start = max(0, at - 20) if max(len(fact.recorded), len(fact.now)) > WIDTH else 0
-            before, after = (_cut(text, start) for text in (fact.recorded, fact.now))
-            sign = "!" if fact.fails else " "
-            lines.append(f"{sign} {fact.name[:40]:<10} {before:<{WIDTH}} | {after}")
+    for fact in part.differ:
+        pairs = enumerate(zip(fact.recorded, fact.now, strict=False))
+        at = next((at for at, (old, new) in pairs if old != new), 0)
+        start = max(0, at - 20) if max(len(fact.recorded), len(fact.now)) > WIDTH else 0
+        before, after = (_cut(text, start) for text in (fact.recorded, fact.now))
+        lines.append(f"{'!' if fact.fails else ' '} {fact.name[:40]:<10} {before:<{WIDTH}} | {after}")
     return "\n".join(lines)
 
 
@@ -244,6 +235,8 @@ def main() -> int:
     notebooks = [*sorted(ROOT.glob("notebooks/*.ipynb")), *sorted(ROOT.glob("solutions/*.ipynb"))]
     places = [*notebooks, *(ROOT / name for name in (*TESTS, *([CONTRACTS] if options.labs else [])))]
     places = [p for p in places if any(part in p.relative_to(ROOT).as_posix() for part in options.only)]
+    if not places:
+        parser.error("--only: no chapter, solution or tests have that in their path")
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="onnxlab-remeasure-") as temporary:
         folder = (options.environment or Path(temporary, "environment")).absolute()
@@ -257,21 +250,22 @@ def main() -> int:
             said = subprocess.check_output([python, "-c", code], text=True).split()
             versions = dict(zip(PACKAGES, said, strict=True))
             print(", ".join(f"{name} {number}" for name, number in versions.items()))
-            parts = []
+            parts: list[Part] = []
             for number, place in enumerate(places, start=1):
                 parts.append(part := measure(python, place, variables))
                 counts = f"{part.ran:>4} ran, {len(part.differ):>3} differ, {part.seconds:>4.0f} s"
                 print(f"[{number:>2}/{len(places)}] {part.name:<38} {counts}", flush=True)
+                if part.differ:
+                    print(table(part), flush=True)
+                if options.json:  # after each part: a run that is cut off leaves what it has
+                    results = {"versions": versions, "parts": [asdict(part) for part in parts]}
+                    options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         except Stop as stop:
             print(stop)
             return 2
-    print(table(parts))
     ran, differ = sum(part.ran for part in parts), [fact for part in parts for fact in part.differ]
     failed, seconds = sum(fact.fails for fact in differ), time.monotonic() - began
     print(f"\n{len(differ)} of {ran} cells and tests differ, {failed} of them fail (!). {seconds:.0f} s.")
-    if options.json:
-        results = {"versions": versions, "parts": [asdict(part) for part in parts]}
-        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return int(bool(differ))
 
 
