@@ -110,9 +110,10 @@ def texts(item: pytest.Item, outputs: Iterable[dict[str, Any]]) -> dict[str, lis
     skipped, sanitize = item.parent.skip_compare, item.sanitize  # type: ignore[union-attr, attr-defined]  # nbval's
     for output in outputs:
         fields = {output["name"]: output["text"]} if output["output_type"] == "stream" else dict(output)
-        for kind, text in (fields | fields.pop("data", {})).items():
+        for kind, value in (fields | fields.pop("data", {})).items():
             if kind not in skipped:
-                kinds[kind].append(sanitize(text if isinstance(text, str) else json.dumps(text)))
+                text = value if isinstance(value, str) else json.dumps(value, indent=1, sort_keys=True)
+                kinds[kind].append(sanitize(text))
     return kinds
 
 
@@ -128,7 +129,10 @@ def pytest_runtest_makereport(
         cell, new = item.cell, item.test_outputs or []  # type: ignore[attr-defined]  # nbval's
         name, now = cell.get("id") or item.name, now.removeprefix("nbval.plugin.NbCellError: ")
         if errors := [output for output in new if output["output_type"] == "error"]:
-            recorded, now = "runs", _first_line(f"{errors[-1]['ename']}: {errors[-1]['evalue']}")
+            recorded, now = (
+                "runs",
+                _first_line(f"{errors[-1]['ename']}: {errors[-1]['evalue'] or _line(errors[-1])}"),
+            )
         elif "outputs differ" in now:
             fails, recorded, now = False, *first_difference(texts(item, cell["outputs"]), texts(item, new))
     if call.when == "call":
@@ -272,6 +276,12 @@ def main() -> int:
 def _first_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0] if lines else ""
+
+
+def _line(error: dict[str, Any]) -> str:
+    """Return the cell's line that an error without a message comes from."""
+    plain = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(error["traceback"]))
+    return next(iter(re.findall(r"^-+> \d+ +(.*)", plain, re.MULTILINE)), "")
 
 
 def _cut(text: str, start: int) -> str:

@@ -23,14 +23,16 @@ def test_what_differs_is_listed_and_what_does_not_is_not(tmp_path):
         cell("agrees", "print('one\\ntwo')", "one\ntwo\n"),
         cell("reads", "print('one\\n2')", "one\ntwo\n"),
         cell("claim", "assert 1 + 1 == 3, 'no longer'", "\n"),
+        cell("bare", "two = 1 + 1\nassert two == 3", "\n"),
     ]
     (tmp_path / "notebooks").mkdir()
     nbformat.write(new_notebook(cells=cells), tmp_path / "notebooks" / "small.ipynb")
     part = measure(Path(sys.executable), tmp_path / "notebooks" / "small.ipynb")
-    assert (part.ran, part.skipped) == (3, 0)
+    assert (part.ran, part.skipped) == (4, 0)
     assert part.differ == [
         Fact("reads", "two", "2", fails=False),
         Fact("claim", "runs", "AssertionError: no longer", fails=True),
+        Fact("bare", "runs", "AssertionError: assert two == 3", fails=True),
     ]
 
 
