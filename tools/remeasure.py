@@ -150,15 +150,18 @@ def prepare(environment: Environment, replaced: Sequence[str]) -> None:
     Raises:
         Stop: The environment or its packages cannot be installed.
     """
-    stamp, wanted = environment.folder / "remeasure.txt", "\n".join(["installed", *replaced])
+    stamp, wanted = environment.folder / "remeasure.txt", "\n".join(["the tested packages", *replaced])
     if environment.works():
-        if not stamp.exists():
-            what = f"{environment.folder} is an environment that this tool has not made."
-            raise Stop(what, "It would be emptied.", "Name another folder.")
-        if stamp.read_text(encoding="utf-8") == wanted:
+        held = (
+            stamp.read_text(encoding="utf-8") if stamp.exists() else "something that this tool has not made"
+        )
+        if held == wanted:
             return
+        if held:
+            what = f"{environment.folder} holds {', '.join(held.splitlines())}."
+            raise Stop(what, "It would be emptied.", "Name another folder, or delete this one.")
     environment.make()
-    stamp.touch()  # an install that is cut off begins anew
+    stamp.touch()  # empty: an install that is cut off begins anew
     names = {re.split(r"[^\w.-]", given)[0].lower() for given in replaced}
     pins = (ROOT / "requirements-test.txt").read_text(encoding="utf-8").splitlines()
     kept = environment.folder / "pins.txt"

@@ -69,7 +69,13 @@ def test_the_table_shows_the_place_of_a_difference_in_a_long_line():
     assert "(nothing)" in gone
 
 
-def test_an_environment_of_somebody_else_is_not_emptied():
-    environment = Environment(Path(sys.prefix), Path(sys.executable))
+def test_an_environment_with_something_else_is_not_emptied(tmp_path):
     with pytest.raises(Stop, match="that this tool has not made"):
+        prepare(Environment(Path(sys.prefix), Path(sys.executable)), ["torch==2.15.0"])
+    (tmp_path / "pyvenv.cfg").touch()
+    (tmp_path / "remeasure.txt").write_text("the tested packages\ntorch==2.14.1")
+    environment = Environment(tmp_path, Path(sys.executable))
+    with pytest.raises(Stop, match=r"holds the tested packages, torch==2\.14\.1"):
         prepare(environment, ["torch==2.15.0"])
+    prepare(environment, ["torch==2.14.1"])  # is there: nothing to do
+    assert {path.name for path in tmp_path.iterdir()} == {"pyvenv.cfg", "remeasure.txt"}
