@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="the fork server needs Linux"),
 ]
-LIMITS = Limits(wall=75.0, cpu=20, memory=700, disk=64, processes=40)
+LIMITS = Limits(wall=120.0, cpu=50, memory=700, disk=64, processes=40)
 PATIENT = ["--time", "120"]  # no test of honest work is one of the machine's speed
 LEVELS = [level for level, reason in available().items() if not reason] if sys.platform == "linux" else []
 

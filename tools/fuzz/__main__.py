@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="models: the number of the first trial")
     parser.add_argument(
-        "--every", type=int, default=1, help="models: judges of every so-manieth exercise; 0: none"
+        "--every", type=int, default=1, help="models: judges of every Nth exercise only; 0: of none"
     )
     parser.add_argument("--isolation", default="auto", help="notebooks, kills: as for onnxlab grade")
     asked = parser.parse_args(arguments)

@@ -71,7 +71,7 @@ def fuzz_models(trials: int, seed: int, *, first: int = 0, every: int = 1) -> Ta
         trials: How many.
         seed: The same seed gives the same models.
         first: The number of the first trial: a single one can be repeated.
-        every: Judge with every so-manieth exercise only; 0 for no judge, which spares the exports.
+        every: Judge with every Nth exercise only; 0 for no judge, which spares the exports.
     """
     table = Table("stage", ["drawn", "refused", "ended"])
     with tempfile.TemporaryDirectory() as name:
