@@ -1,20 +1,29 @@
-"""How long a graph takes to appear in a notebook, here and with `netron.start` in an IFrame.
+"""How long a graph takes to appear in a notebook: here, with `netron.start` in an IFrame, in Model Explorer.
 
-One JupyterLab, one Chromium, both ways in turn on the same models, medians: from running a cell to a node
-that is seen, on a page that already has one such graph. Netron's two outside addresses are answered at once,
-so that no network is measured. Beside the times: the longest pause of the notebook's page,
-the bytes left in the notebook, and the memory that twelve graphs take in a fresh kernel.
+One JupyterLab, one Chromium, all ways in turn on the same models, medians: from running a cell to a node that
+is seen, on a page that already has one such graph. Addresses outside this machine are answered at once: no
+network is measured. Beside the times: the longest pause of the notebook's page, the bytes left in the
+notebook, and the memory that twelve graphs take in a fresh kernel.
 
     python -m benchmarks.graph_display [--runs 5] [--sizes 15 100 300 2000 10000] [--write]
+
+Outside Colab, Model Explorer does not show itself in a notebook: its server runs already, and a cell opens a
+model's page in an IFrame. It needs an environment of its own; EXPLORER is then /tmp/explorer/bin/model-explorer:
+
+    python -m venv /tmp/explorer
+    /tmp/explorer/bin/pip install ai-edge-model-explorer model-explorer-onnx "setuptools<81"
+    python -m benchmarks.graph_display --model-explorer EXPLORER
 """
 
 import json
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import onnx
@@ -24,21 +33,29 @@ from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from starter.checks import find_chromium
 from tests.support.graph_site import Notebook, Site, site
-from tests.support.jupyterlab import ARGUMENTS
+from tests.support.jupyterlab import ARGUMENTS, free_port
 
 CELLS = {
     "graph()": "graph({path!r})",
     "netron + IFrame": "address = netron.start({path!r}, browse=False)\n"
     "IFrame(f'http://localhost:{{address[1]}}', '100%', 480)",
 }
+EXPLORER = "Model Explorer + IFrame"
+EXPLORER_CELL = """
+data = json.dumps({{"models": [{{"url": str(Path({path!r}).resolve())}}]}})
+IFrame(f"http://127.0.0.1:{port}/?" + urlencode({{"data": data}}), "100%", 480)
+"""
 PREPARE = (
-    "import netron, logging, os\nfrom IPython.display import IFrame\nfrom onnxlab import graph\n"
+    "import json, logging, netron, os\nfrom pathlib import Path\nfrom urllib.parse import urlencode\n"
+    "from IPython.display import IFrame\nfrom onnxlab import graph\n"
     "logging.getLogger('netron').setLevel('ERROR')\n"
     "def resident():\n"
     "    with open('/proc/self/statm') as file:\n"
     "        return int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE') / 1e6"
 )
 NODE = "g.graph-node:not([style*='opacity: 0']):not([style*='display: none'])"
+EXPLORED = "graph-panel:has(webgl-renderer canvas)"
+"""Model Explorer paints; its panel comes when the layers (all closed: three boxes) have their places."""
 WATCH = """() => {
   let last = performance.now();
   window.longestPause = 0;
@@ -78,6 +95,26 @@ def model_of(nodes: int) -> onnx.ModelProto:
 
 
 @contextmanager
+def explorer(program: Path | None) -> Iterator[dict[str, str]]:
+    """Run Model Explorer's server, if there is one; give its cell."""
+    if program is None:
+        yield {}
+        return
+    port = free_port()
+    command = [str(program), "--no_open_in_browser", "--extensions=model_explorer_onnx", f"--port={port}"]
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen([*command, "--host=127.0.0.1"], stdout=quiet, stderr=quiet) as server:
+        try:
+            while server.poll() is None:
+                with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5):
+                    break
+                time.sleep(0.1)
+            yield {EXPLORER: EXPLORER_CELL.replace("{port}", str(port))}
+        finally:
+            server.terminate()
+
+
+@contextmanager
 def fresh_page(context: BrowserContext, running: Site, cells: list[str]) -> Iterator[Notebook]:
     """A page with a notebook of these cells, the first of them run."""
     page = context.new_page()
@@ -104,7 +141,7 @@ def measure(notebook: Notebook, index: int) -> tuple[float, float, int]:
     frame = handle.content_frame()
     assert frame is not None
     # Asked for often: a locator's own waiting looks only every half second in the end.
-    first = frame.locator(NODE).first
+    first = frame.locator(f"{NODE}, {EXPLORED}").first
     while not first.is_visible():
         if time.perf_counter() - start > 180:
             msg = "No node appeared in three minutes."
@@ -130,21 +167,24 @@ def memory(context: BrowserContext, running: Site, cell: str, graphs: int = 12) 
 
 
 def quiet(page: Page) -> None:
-    """Answer Netron's consent question and its analytics at once."""
+    """Answer Netron's consent question, analytics and fonts at once."""
     allow = {"access-control-allow-origin": "*", "access-control-allow-headers": "*"}
     page.context.route(
         "**/ipinfo.io/**", lambda route: route.fulfill(status=200, headers=allow, body='{"country": "US"}')
     )
-    page.context.route("**/analytics.google.com/**", lambda route: route.fulfill(status=204, body=""))
+    for address in ("**/analytics.google.com/**", "**/*.gstatic.com/**", "**/*.googleapis.com/**"):
+        page.context.route(address, lambda route: route.fulfill(status=204, headers=allow, body=""))
 
 
 def main() -> None:
     parser = report.arguments(__doc__)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=[15, 100, 300, 2000, 10_000])
+    parser.add_argument("--model-explorer", type=Path, metavar="PROGRAM", help="of another environment")
     asked = parser.parse_args()
     lines = []
     with (
+        explorer(asked.model_explorer) as further,
         tempfile.TemporaryDirectory() as folder,
         sync_playwright() as playwright,
         site(Path(folder)) as running,
@@ -154,12 +194,13 @@ def main() -> None:
         page = context.new_page()
         quiet(page)
         page.close()
+        ways = CELLS | further
         for size in asked.sizes:
             path = f"{size}.onnx"
             onnx.save(model_of(size), running.folder / path)
-            taken: dict[str, list[tuple[float, float, int]]] = {name: [] for name in CELLS}
+            taken: dict[str, list[tuple[float, float, int]]] = {name: [] for name in ways}
             for _ in range(asked.runs):
-                for name, cell in CELLS.items():
+                for name, cell in ways.items():
                     cells = [PREPARE, *[cell.format(path=path)] * 2]
                     with fresh_page(context, running, cells) as notebook:
                         measure(notebook, 1)  # the page's first graph also loads what all share
@@ -183,7 +224,7 @@ def main() -> None:
                 )
                 print(*lines[-1], sep="\t", file=sys.stderr)
         small = f"{min(asked.sizes)}.onnx"
-        memories = {name: memory(context, running, cell.format(path=small)) for name, cell in CELLS.items()}
+        memories = {name: memory(context, running, cell.format(path=small)) for name, cell in ways.items()}
         browser.close()
     head = [
         "graph",
