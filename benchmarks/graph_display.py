@@ -7,8 +7,8 @@ notebook, and the memory that twelve graphs take in a fresh kernel.
 
     python -m benchmarks.graph_display [--runs 5] [--sizes 15 100 300 2000 10000] [--write]
 
-Outside Colab, Model Explorer does not show itself in a notebook: its server runs already, and a cell opens a
-model's page in an IFrame. It needs an environment of its own; EXPLORER is then /tmp/explorer/bin/model-explorer:
+Outside Colab, Model Explorer does not show itself in a notebook: its server runs already, and a cell opens its
+page in an IFrame. It needs an environment of its own; EXPLORER is then /tmp/explorer/bin/model-explorer:
 
     python -m venv /tmp/explorer
     /tmp/explorer/bin/pip install ai-edge-model-explorer model-explorer-onnx "setuptools<81"
