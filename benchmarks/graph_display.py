@@ -7,7 +7,7 @@ notebook, and the memory that twelve graphs take in a fresh kernel.
 
     python -m benchmarks.graph_display [--runs 5] [--sizes 15 100 300 2000 10000] [--write]
 
-Outside Colab, Model Explorer does not show itself in a notebook: its server runs already, and a cell opens its
+Outside Colab, Model Explorer shows nothing in a notebook: its server runs already, and a cell opens its
 page in an IFrame. It needs an environment of its own; EXPLORER is then /tmp/explorer/bin/model-explorer:
 
     python -m venv /tmp/explorer
