@@ -303,6 +303,30 @@ def test_the_caret_stays_in_the_notebook(server: Site, page: Page):
     expect(notebook.cells.nth(2).locator(".cm-content")).to_have_text("1 + 1")
 
 
+def test_nodes_are_found_and_read_from_the_keyboard(server: Site, page: Page):
+    notebook = server.new(page, [IMPORT, "view = graph('chain.onnx')\nview", "print(view.selected.op)"])
+    notebook.run(0)
+    (frame,) = notebook.run_graph(1)
+    for name in ("Zoom In", "Zoom Out", "Model Properties", "Graph Properties"):
+        assert frame.get_by_role("button", name=name).count() == 1
+    frame.get_by_role("button", name="Graph Properties").focus()
+    field = frame.get_by_role("textbox", name="Find operator or name")
+    for _ in range(5):  # what of Netron's page can be reached lies in between, and is not seen here
+        page.keyboard.press("Tab")
+        if field.evaluate("field => field === document.activeElement"):
+            break
+    expect(field).to_be_focused()
+    expect(field).to_have_css("outline-style", "solid")
+    page.keyboard.type("relu")
+    page.keyboard.press("ArrowDown")
+    frame.locator(".graph-node.select", has_text="Relu").wait_for()
+    page.keyboard.press("Shift+Enter")
+    expect(frame.locator("#sidebar")).to_contain_text("Node Properties", ignore_case=True)
+    page.keyboard.press("Escape")
+    expect(frame.locator("#sidebar")).not_to_be_in_viewport()
+    notebook.run_until(2, "Relu")
+
+
 def test_a_small_graph_lives_beside_its_words_in_brackets_of_every_font(server: Site, page: Page):
     notebook = server.new(page, [IMPORT, "graph('chain.onnx')"])
     notebook.run(0)

@@ -99,6 +99,30 @@ def test_judge_survives_any_file(produced, kind):
             path.write_bytes(before)
 
 
+@pytest.mark.parametrize("change", ["one more", "one less", "the first twice"])
+def test_judge_survives_the_right_model_with_other_outputs(produced, change):
+    record, folder = produced
+    work = Work(folder, questions_seed(record, 0))
+    paths = sorted(folder.glob("*.onnx"))
+    before = {path: path.read_bytes() for path in paths}
+    try:
+        for path in paths:
+            model = onnx.load_model(path)
+            outputs = model.graph.output
+            if change == "one more":
+                model.graph.node.add(op_type="Identity", input=[outputs[0].name], output=["one_more"])
+                outputs.add(name="one_more", type=outputs[0].type)
+            elif change == "one less":
+                outputs.pop()
+            else:
+                outputs.append(outputs[0])
+            path.write_bytes(model.SerializeToString())
+        assert all(finding.holds in (True, False) for finding in judge(record, work, 0))
+    finally:
+        for path, content in before.items():
+            path.write_bytes(content)
+
+
 def contents(kind: str) -> list[bytes]:
     if kind == "onnx":
         return models()

@@ -189,14 +189,13 @@ def _judge(one: _Answered, target: Path, random: Random) -> None:
     finally:
         target.write_bytes(before)
     assert all(finding.holds in (True, False) for finding in findings)
-    for finding in findings:
-        if not finding.holds:
-            assert finding.message.strip()
-            if (shown := finding.evidence) is not None:
-                with contextlib.suppress(OnnxLabError):  # as a page of feedback draws it, and a notebook
-                    model_image(shown.model, shown.highlight)
-                    _show(graph(shown.model, shown.expected, highlight=shown.highlight))
-    if wrong := [finding for finding in findings if not finding.holds]:
+    wrong = [finding for finding in findings if not finding.holds]
+    assert all(finding.message.strip() for finding in wrong)
+    if wrong and (shown := wrong[0].evidence) is not None:  # the others have the same model, as a rule
+        with contextlib.suppress(OnnxLabError):  # as a page of feedback draws it, and a notebook
+            model_image(shown.model, shown.highlight)
+            _show(graph(shown.model, shown.expected, highlight=shown.highlight))
+    if wrong:
         raise OnnxLabError(wrong[0].message)
 
 

@@ -101,6 +101,9 @@ def require_valid(model: onnx.ModelProto, expected: bytes | None = None) -> None
             domain = {each.domain: each.version for each in model.opset_import}
             look = f"What does `onnx.defs.get_schema({operator!r}, {domain.get('', 1)})` say?"
         raise Wrong(msg, look, evidence=evidence(model, expected, *filter(None, [operator]))) from None
+    if not model.graph.output:  # which both accept
+        msg = "The model has no output."
+        raise Wrong(msg, "What does your code return?", evidence=evidence(model, expected))
     try:
         open_session(model)
     except Exception as error:  # the runtime raises many kinds

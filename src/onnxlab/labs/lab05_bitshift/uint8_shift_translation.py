@@ -108,6 +108,7 @@ def _require(work: Work, random: np.random.Generator, pairs: Pairs, look_at: str
     inputs: list[torch.Tensor] = []
     for dtype in INTEGERS:
         inputs += pairs.get(dtype) or drawn_shifts(random, dtype, unlike.get(dtype, ((2,), (2,))))
+    require_output_types(model, *INTEGERS)
     shown = evidence(model)
     names = " and ".join(type_name(dtype) for dtype in pairs)
     try:

@@ -169,7 +169,7 @@ const start = async ({ kit, model: bytes, operators, marks: given, dark, name, o
   useSearch(nodes.filter(({ root }) => root === view.model.modules[0]), find, (found) => {
     post({ kind: 'selected', id: found.node.onnxlabId });
     revealNode(view, found);
-  });
+  }, ({ node }) => view.showNodeProperties(node));
   if (unmeasured || !isShown()) {   // hidden while it was drawn
     await shown(isShown);
     post({ kind: 'again' });

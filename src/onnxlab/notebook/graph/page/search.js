@@ -16,10 +16,10 @@ const revealNode = async (view, found) => {
   if (place) view.target.scrollTo(place.select([found.node]));
 };
 
-const useSearch = (nodes, find, choose) => {
+const useSearch = (nodes, find, choose, open) => {
   const box = document.createElement('div');
   box.id = 'onnxlab-search';
-  const field = Object.assign(document.createElement('input'), { type: 'text', placeholder: find, spellcheck: false });
+  const field = Object.assign(document.createElement('input'), { type: 'text', placeholder: find, ariaLabel: find, spellcheck: false });
   const list = document.createElement('ol');
   box.append(field, list);
   document.body.append(box);
@@ -51,7 +51,8 @@ const useSearch = (nodes, find, choose) => {
   field.addEventListener('input', search);
   // Netron listens to keys on the document: Backspace leaves a graph, every other key ends the selection.
   field.addEventListener('keydown', (event) => {
-    event.stopPropagation();
+    if (event.key !== 'Escape') event.stopPropagation();   // Escape closes the properties, too
+    if (event.key === 'Enter' && event.shiftKey && results[current]) { open(results[current]); return; }
     const step = { Enter: 1, ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step && results.length > 0) mark((current + step + results.length) % results.length);
     if (event.key === 'Escape') { field.value = ''; search(); }
