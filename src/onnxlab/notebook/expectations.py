@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 
 from onnxlab.errors import ClaimBroken
+from onnxlab.exporters.torchscript_recording import stand_in
 from onnxlab.notebook.language import said
 from onnxlab.notebook.plain_lines import plain_lines
 
@@ -41,8 +42,9 @@ def quiet_exporters() -> None:
 
     Hidden: the notices that TorchScript is deprecated, the log lines about a missing torchvision, and a
     notice about a class that the torch.export exporter uses internally. A TracerWarning or a UserWarning
-    still shows.
+    still shows. Where torch has no TorchScript exporter any more, calls of it are answered from a recording.
     """
+    stand_in()
     for category, message, module in _NOISE:
         warnings.filterwarnings("ignore", message, category, module)
     logger = logging.getLogger(_TORCHVISION_LOGGER)
