@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "advice",
     "cpp_toolchain",
     "environment",
+    "has_torchscript_exporter",
     "pinned_versions",
 ]
 
@@ -96,7 +98,24 @@ pip install -r requirements.txt'
     listing = ", ".join(
         f"{p.name} is {p.installed or 'not installed'}, tested was {p.tested}" for p in different
     )
-    return f"{listing}. Outputs may differ; to get the tested set, run: pip install -r requirements.txt"
+    said = f"{listing}. Outputs may differ; to get the tested set, run: pip install -r requirements.txt"
+    if has_torchscript_exporter():
+        return said
+    return f"{said} This torch has no TorchScript exporter: dynamo=False is answered from a recording."
+
+
+def has_torchscript_exporter() -> bool:
+    """Whether the installed torch still has what `torch.onnx.export` does with dynamo=False.
+
+    Torch is not imported for that.
+
+    Example:
+        >>> has_torchscript_exporter()
+        True
+    """
+    torch = find_spec("torch")
+    folders = (torch and torch.submodule_search_locations) or []
+    return any((Path(folder) / "onnx" / "_internal" / "torchscript_exporter").is_dir() for folder in folders)
 
 
 def pinned_versions(folder: Path | None = None) -> dict[str, str]:

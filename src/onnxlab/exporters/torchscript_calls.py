@@ -8,6 +8,7 @@ weights are no facts: a recorded file gets those of the model at hand.
 """
 
 import ast
+import dis
 import functools
 import hashlib
 import linecache
@@ -32,6 +33,7 @@ def digest(content: str | bytes) -> str:
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()[:16]
 
 
+@functools.cache
 def cell_digest(source: str) -> str:
     """Return what stands for the code of a cell, whatever its comments, layout and prose.
 
@@ -158,7 +160,8 @@ class _Reached:
     """The learner's own functions that an object leads to.
 
     Attributes:
-        code: For each function the digest of its cell, its name, and the names and numbers in it.
+        code: For each function the digest of its cell or file, its name and its place there; for one without
+            source the names and numbers in it.
         cells: The digests that belong to cells, and not to files.
     """
 
@@ -211,7 +214,7 @@ class _Reached:
         if not _is_own(kind.__module__):
             return
         for name, value in list(vars(kind).items()):
-            if not name.startswith("__") and _is_plain(value) and "/" not in str(value):
+            if not name.startswith("__") and _is_plain(value) and not _is_path(value):
                 self.code.add(("", kind.__qualname__, name, repr(_plain(value))))
             self.visit(value)
         for base in kind.__mro__[1:]:
@@ -219,36 +222,62 @@ class _Reached:
 
     def _visit_function(self, function: FunctionType) -> None:
         if not _is_own(function.__module__):
-            self.code.add(("", function.__qualname__))
+            self.code.add(("", function.__name__))
             return
         source = "".join(linecache.getlines(function.__code__.co_filename))
-        names, constants = _words(function.__code__)
-        cell = cell_digest(source) if source else ""
-        if function.__module__ == "__main__":
-            self.cells.add(cell)
-        self.code.add((cell, function.__qualname__, *sorted(names), *sorted(constants)))
+        names, constants, read = _words(function.__code__)
+        if source:
+            cell = cell_digest(source)
+            if function.__module__ == "__main__":
+                self.cells.add(cell)
+            self.code.add((cell, function.__qualname__, str(_place(source, function.__code__.co_firstlineno))))
+        else:  # it was made of a text, by eval
+            self.code.add(("", function.__qualname__, *sorted(names), *sorted(constants)))
         for closed in function.__closure__ or ():
             try:
                 self.visit(closed.cell_contents)
             except ValueError:  # it has no value yet
                 continue
-        for name in names & function.__globals__.keys():
+        for name in sorted(read & function.__globals__.keys()):
             value = function.__globals__[name]
-            if _is_plain(value) and "/" not in str(value):
+            if _is_plain(value) and not _is_path(value):
                 self.code.add(("", name, repr(_plain(value))))
-            self.visit(value)
+            elif _is_own(getattr(value, "__module__", None)):
+                self.visit(value)
 
 
-def _words(code: CodeType) -> tuple[set[str], set[str]]:
-    """The names that a function's code uses, and the numbers and short texts in it."""
+def _place(source: str, line: int) -> int:
+    """How many functions of a source begin above a line."""
+    return sum(first < line for first in _first_lines(source))
+
+
+@functools.cache
+def _first_lines(source: str) -> list[int]:
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return []
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    functions = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    return [min(n.lineno, *(d.lineno for d in getattr(n, "decorator_list", ())), n.lineno) for n in functions]
+
+
+def _words(code: CodeType) -> tuple[set[str], set[str], set[str]]:
+    """The names that a function's code uses, the numbers and short texts in it, the global names it reads."""
     names = set(code.co_names)
+    read = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     numbers = (value for value in code.co_consts if _is_plain(value) and value is not None)
     constants = {repr(value) for value in numbers if not _is_prose(value)}
     for inner in (value for value in code.co_consts if isinstance(value, CodeType)):
-        more_names, more_constants = _words(inner)
+        more_names, more_constants, more_read = _words(inner)
         names |= more_names
         constants |= more_constants
-    return names, constants
+        read |= more_read
+    return names, constants, read
+
+
+def _is_path(value: object) -> bool:
+    return "/" in str(value) or "\\" in str(value)
 
 
 def _is_own(module: str | None) -> bool:
@@ -256,8 +285,10 @@ def _is_own(module: str | None) -> bool:
     if module is None or module == "__main__":
         return True
     top = module.partition(".")[0]
-    file = getattr(sys.modules.get(top), "__file__", None)
-    return top != "onnxlab" and file is not None and "site-packages" not in file and "lib/python" not in file
+    if top == "onnxlab" or top in sys.stdlib_module_names:
+        return False
+    file = getattr(sys.modules.get(top), "__file__", None) or "site-packages"  # built in
+    return "site-packages" not in file and "dist-packages" not in file
 
 
 def _rules() -> list[str]:
