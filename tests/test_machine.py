@@ -165,4 +165,6 @@ def test_a_torch_without_the_torchscript_exporter_is_said(monkeypatch, tmp_path)
     (tmp_path / "torch" / "__init__.py").touch()
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    assert advice(newer).endswith("This torch has no TorchScript exporter: dynamo=False is answered from a recording.")
+    assert advice(newer).endswith(
+        "This torch has no TorchScript exporter: dynamo=False is answered from a recording."
+    )

@@ -4,9 +4,9 @@
     python -m tools.record_torchscript 02 08      record these
     python -m tools.record_torchscript --check    run them without the exporter, from what was recorded
 
-A chapter is run with nbval, so that a recording is only kept where the chapter shows what it was saved with. Each
-call goes to the exporter with its warnings and prints caught, is written down, and is then answered from what
-was written down: what the run compares has been through the recording already.
+A chapter is run with nbval, so that a recording is only kept where the chapter shows what it was saved with.
+Each call goes to the exporter with its warnings and prints caught, is written down, and is then answered from
+what was written down: what the run compares has been through the recording already.
 
 A file is stored without the weights that are the model's own: `torchscript_recording` fills in those of the
 model at hand. What says where the source of the model stood is shortened to the name of the file.
@@ -35,7 +35,14 @@ import torch
 from onnxlab.exporters import torchscript_calls as calls
 from onnxlab.exporters.silence import silenced
 from onnxlab.exporters.stages import failure
-from onnxlab.exporters.torchscript_recording import FOLDER, VARIABLE, answer, examples, fingerprint, weight_bytes
+from onnxlab.exporters.torchscript_recording import (
+    FOLDER,
+    VARIABLE,
+    answer,
+    examples,
+    fingerprint,
+    weight_bytes,
+)
 
 __all__ = ["Recorder", "chapters", "pack", "recorded_file", "run_chapter"]
 
@@ -106,7 +113,9 @@ class Recorder:
         shown.pop("ran", None)  # it has run
         answer(shown, model, example, f, given, lambda name: (self.folder / name).read_bytes())
 
-    def _live(self, model: Any, example: object, f: object, args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - a module of any kind
+    def _live(
+        self, model: object, example: object, f: object, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> dict[str, Any]:
         call: dict[str, Any] = {}
         ran: list[object] = []
         hook = torch.nn.modules.module.register_module_forward_pre_hook(
@@ -114,10 +123,12 @@ class Recorder:
         )
         with tempfile.TemporaryDirectory() as place:
             to_path = isinstance(f, str | os.PathLike)
-            own: Any = Path(place, "model.onnx") if to_path else io.BytesIO() if isinstance(f, io.BytesIO) else f
+            own: Any = (
+                Path(place, "model.onnx") if to_path else io.BytesIO() if isinstance(f, io.BytesIO) else f
+            )
             args = (*args[:2], own) if len(args) > 2 else args
             options = options | {"f": own} if "f" in options else options
-            printed, caught, error = io.StringIO(), [], None
+            printed, error = io.StringIO(), None
             with silenced() as heard, warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 with contextlib.redirect_stdout(printed):
@@ -159,7 +170,9 @@ class Recorder:
         return name
 
 
-def recorded_file(data: bytes, model: object, keep: Callable[[bytes, str], str]) -> tuple[dict[str, Any], bool]:
+def recorded_file(
+    data: bytes, model: object, keep: Callable[[bytes, str], str]
+) -> tuple[dict[str, Any], bool]:
     """Take a file apart into its graph and its weights.
 
     Args:
@@ -207,14 +220,21 @@ def _warning(caught: warnings.WarningMessage) -> dict[str, Any]:
     module = ".".join(below).removesuffix(".py").removesuffix(".__init__") or "__main__"
     line = caught.lineno if below else 1
     text = _without_folders(str(caught.message))
-    return {"category": f"{kind.__module__}.{kind.__qualname__}", "text": text, "module": module, "line": line}
+    return {
+        "category": f"{kind.__module__}.{kind.__qualname__}",
+        "text": text,
+        "module": module,
+        "line": line,
+    }
 
 
 def _links(error: BaseException | None) -> list[dict[str, str]]:
     links: list[dict[str, str]] = []
     while error is not None and len(links) < 10:
         kind = type(error)
-        links.append({"class": f"{kind.__module__}.{kind.__qualname__}", "text": _without_folders(str(error))})
+        links.append(
+            {"class": f"{kind.__module__}.{kind.__qualname__}", "text": _without_folders(str(error))}
+        )
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return links
 
@@ -223,9 +243,9 @@ _FOLDERS = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+")
 
 
 def _without_folders(text: str) -> str:
-    """Shorten every path to what stands below site-packages, or to the name of the file."""
-    text = re.sub(r"/[\w./+-]*/site-packages/", "", text)
-    return re.sub(r"/tmp/ipykernel_\d+/\d+\.py", "cell.py", _FOLDERS.sub(_kept, text))  # noqa: S108 - a pattern
+    """Shorten paths to what stands below site-packages, or to the file's name; addresses become zero."""
+    text = re.sub(r"\b0x[0-9a-f]{6,}", "0x0", re.sub(r"/[\w./+-]*/site-packages/", "", text))
+    return re.sub(r"/tmp/ipykernel_\d+/\d+\.py", "cell.py", _FOLDERS.sub(_kept, text))
 
 
 def _kept(found: re.Match[str]) -> str:
@@ -242,7 +262,16 @@ def chapters() -> list[Path]:
 
 def run_chapter(path: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Run a chapter with nbval, comparing what it shows with what it was saved with."""
-    command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "-q", "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--nbval",
+        "--nbval-current-env",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+    ]
     command += ["--color=no", str(path)]
     return subprocess.run(
         command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False
@@ -266,17 +295,30 @@ def pack(folder: Path, sources: Iterable[str]) -> bytes | None:
         models |= set(entry["models"])
     for recorded in cells.values():
         for facts, repeated in recorded.items():
-            while len(repeated) > 1 and repeated[-1] == repeated[-2]:  # the last one answers all further calls
+            while (
+                len(repeated) > 1 and repeated[-1] == repeated[-2]
+            ):  # the last one answers all further calls
                 repeated.pop()
             recorded[facts] = repeated
-    silent = [cell for source in sources if "dynamo=False" in source and (cell := calls.cell_digest(source)) not in cells]
-    listing = {"torch": torch.__version__.partition("+")[0], "cells": cells, "models": sorted(models), "silent": silent}
+    silent = [
+        cell
+        for source in sources
+        if "dynamo=False" in source and (cell := calls.cell_digest(source)) not in cells
+    ]
+    listing = {
+        "torch": torch.__version__.partition("+")[0],
+        "cells": cells,
+        "models": sorted(models),
+        "silent": silent,
+    }
     contents = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path != file}
     contents["calls.json"] = json.dumps(listing, ensure_ascii=False, separators=(",", ":")).encode()
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, content in contents.items():
-            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)  # without the time: same bytes
+            archive.writestr(
+                zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED
+            )  # without the time: same bytes
     return packed.getvalue()
 
 
@@ -306,12 +348,18 @@ def record(path: Path) -> tuple[str, bool]:
 def check(path: Path) -> tuple[str, bool]:
     """Run a chapter from the recording; return what to say about it, and whether it is green."""
     done = run_chapter(path, {VARIABLE: "recorded"})
-    return ("green", True) if not done.returncode else (f"red:\n{done.stdout[-6000:]}{done.stderr[-1000:]}", False)
+    return (
+        ("green", True)
+        if not done.returncode
+        else (f"red:\n{done.stdout[-6000:]}{done.stderr[-1000:]}", False)
+    )
 
 
 def main() -> None:
     """Record or check, and print a line for each chapter."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("chapters", nargs="*", help="the beginnings of their names, such as 02")
     parser.add_argument("--check", action="store_true", help="run them from the recording")
     arguments = parser.parse_args()

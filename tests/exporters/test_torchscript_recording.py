@@ -1,4 +1,4 @@
-"""What stands in for the TorchScript exporter: a kernel records it, does without it, and runs the same cells."""
+"""What stands in for the TorchScript exporter: a kernel records it, does without it, runs the same cells."""
 
 import json
 import re
@@ -64,7 +64,7 @@ PLAIN = "torch.onnx.export(model.last, (rows,), file := io.BytesIO(), dynamo=Fal
 FOLDED = "torch.onnx.export(model.first, (picture,), file := io.BytesIO(), dynamo=False); show(file)"
 BAKED = "torch.onnx.export(Baked(), (rows[0],), file := io.BytesIO(), dynamo=False, verbose=True); show(file)"
 REFUSED = """
-asinh = export(torch.nn.Sequential(type("Asinh", (torch.nn.Module,), {"forward": lambda self, x: torch.asinh(x)})()),
+asinh = export(torch.nn.Sequential(type("Asinh", (torch.nn.Module,), {"forward": lambda _, x: x.asinh()})()),
                rows, Exporter.TORCHSCRIPT)
 print(asinh.failure, type(asinh.failure.exception).__mro__[-4:-1])
 """
@@ -83,8 +83,10 @@ print([(warning.category.__name__, str(warning.message)[:40]) for warning in cau
 FOLDED_REFUSAL = FOLDED.replace("torch.onnx.export", "refusal(lambda: torch.onnx.export").replace(
     "dynamo=False); show(file)", "dynamo=False))"
 )
-CHANGED = "refusal(lambda: torch.onnx.export(model.last, (rows,), io.BytesIO(), dynamo=False, opset_version=12))"
-DYNAMO = 'print(type(torch.onnx.export(model.last, (rows,), dynamo=True, verbose=False)).__name__)'
+CHANGED = (
+    "refusal(lambda: torch.onnx.export(model.last, (rows,), io.BytesIO(), dynamo=False, opset_version=12))"
+)
+DYNAMO = "print(type(torch.onnx.export(model.last, (rows,), dynamo=True, verbose=False)).__name__)"
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +107,9 @@ def shown():
     return {
         "live": printed[2 : 2 + n],
         "recorded": printed[3 + n : 3 + 2 * n],
-        "then": dict(zip(("", "weights", "folded", "changed", "", "code", "dynamo"), printed[3 + 2 * n :])),
+        "then": dict(
+            zip(("", "weights", "folded", "changed", "", "code", "dynamo"), printed[3 + 2 * n :], strict=True)
+        ),
         "setup": printed[0] + printed[1] + printed[2 + n],
     }
 
@@ -122,8 +126,10 @@ def test_the_same_bytes_prints_warnings_and_failures_come_from_the_recording(sho
     assert shown["recorded"] == shown["live"]
     plain, _, baked, refused, compared, warned, _ = shown["live"]
     assert len(plain) == 65
-    assert "forward ran" in baked and "graph(" in baked  # what verbose=True prints
-    assert "Stage.TRANSLATE" in refused and "UnsupportedOperatorError" in refused
+    assert "forward ran" in baked
+    assert "graph(" in baked  # what verbose=True prints
+    assert "Stage.TRANSLATE" in refused
+    assert "UnsupportedOperatorError" in refused
     assert compared == "True\n"
     assert "TracerWarning" in warned
 
@@ -134,8 +140,13 @@ def test_a_model_with_other_weights_gets_its_own(shown):
 
 def test_what_was_not_recorded_is_refused(shown):
     then = shown["then"]
-    assert then["folded"] == "UnknownRecord: This call of the TorchScript exporter was recorded with other weights.\n"
-    assert then["changed"].startswith("UnknownRecord: What this call of the TorchScript exporter writes was not")
+    assert (
+        then["folded"]
+        == "UnknownRecord: This call of the TorchScript exporter was recorded with other weights.\n"
+    )
+    assert then["changed"].startswith(
+        "UnknownRecord: What this call of the TorchScript exporter writes was not"
+    )
     assert then["code"].startswith("UnknownRecord: What this call")  # the cell is the same, its model is not
 
 
@@ -187,7 +198,9 @@ def test_the_chinese_cells_are_those_of_the_recording(path):
 def test_the_recordings_hold_no_path_of_a_machine_and_are_small():
     recordings = sorted(RECORDED.glob("*.zip"))
     assert sum(recording.stat().st_size for recording in recordings) < 3_000_000
-    folders = re.compile(rb"(?<![\w.:])/(?:home|root|work|tmp|usr|opt|mnt|var|Users)/|[A-Za-z]:\\\\|ipykernel_")
+    folders = re.compile(
+        rb"(?<![\w.:])/(?:home|root|work|tmp|usr|opt|mnt|var|Users)/|[A-Za-z]:\\\\|ipykernel_"
+    )
     for recording in recordings:
         with zipfile.ZipFile(recording) as archive:
             for name in archive.namelist():

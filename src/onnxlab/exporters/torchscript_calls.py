@@ -1,10 +1,10 @@
 """What makes two calls of the TorchScript exporter the same call: for the recording of what it wrote.
 
-A call is known by its cell and by its facts. The cell is that of the outermost notebook frame, compared without
-comments, docstrings and prose, so that it is the same in every language. The facts are the options, the kinds
-and shapes of the arguments, the modules with their attributes and the shapes of their state, and every piece
-of the learner's own code that the model reaches, symbolic functions that were registered included. Values of
-weights are no facts: a recorded file gets those of the model at hand.
+A call is known by its cell and by its facts. The cell is that of the outermost notebook frame, compared
+without comments, docstrings and prose, so that it is the same in every language. The facts are the options,
+the kinds and shapes of the arguments, the modules with their attributes and the shapes of their state, and
+every piece of the learner's own code that the model reaches, symbolic functions that were registered included.
+Values of weights are no facts: a recorded file gets those of the model at hand.
 """
 
 import ast
@@ -13,7 +13,9 @@ import functools
 import hashlib
 import linecache
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from enum import Enum
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType
 from typing import Any
@@ -40,7 +42,7 @@ def cell_digest(source: str) -> str:
     Example:
         >>> cell_digest("x = 1  # one") == cell_digest("x = (1)") != cell_digest("x = 2")
         True
-        >>> cell_digest("table(rows, caption='The same graph')") == cell_digest("table(rows, caption='同一张图')")
+        >>> cell_digest("f('a prose text')") == cell_digest("f('another text')") != cell_digest("f('word')")
         True
     """
     try:
@@ -96,7 +98,9 @@ def facts(model: object, args: object, options: Mapping[str, Any]) -> dict[str, 
     reached.visit(model)
     reached.visit(options)
     return {
-        "options": {key: _plain(value) for key, value in sorted(options.items()) if key not in OUTPUT_OPTIONS},
+        "options": {
+            key: _plain(value) for key, value in sorted(options.items()) if key not in OUTPUT_OPTIONS
+        },
         "args": _plain(args),
         "modules": [_described(name, module) for name, module in _modules(model)],
         "state": {name: _plain(tensor) for name, tensor in state(model).items()},
@@ -118,7 +122,9 @@ def state(model: object) -> dict[str, torch.Tensor]:
         tensors = model.state_dict()  # type: ignore[attr-defined]  # what has none is caught
     except Exception:  # quantised modules refuse in many ways
         return {}
-    plain = {name: tensor for name, tensor in tensors.items() if type(tensor) in (torch.Tensor, torch.nn.Parameter)}
+    plain = {
+        name: tensor for name, tensor in tensors.items() if type(tensor) in (torch.Tensor, torch.nn.Parameter)
+    }
     return {name: t for name, t in plain.items() if t.layout is torch.strided and not t.is_quantized}
 
 
@@ -128,10 +134,33 @@ def _modules(model: object) -> Iterator[tuple[str, torch.nn.Module]]:
 
 
 def _described(name: str, module: torch.nn.Module) -> list[object]:
-    own = {} if isinstance(module, torch.jit.ScriptModule) else vars(module)
+    own = _script_words(module) if isinstance(module, torch.jit.ScriptModule) else vars(module)
     plain = {key: _plain(value) for key, value in sorted(own.items()) if _is_plain(value) and key[0] != "_"}
     kind = getattr(module, "original_name", type(module).__qualname__)
     return [name, kind, plain, getattr(module, "training", None)]
+
+
+def _script_words(module: torch.jit.ScriptModule) -> dict[str, object]:
+    """How often each operator and constant stands in a script or a trace, and the attributes that it reads."""
+    found: Counter[str] = Counter()
+    attributes: dict[str, object] = {}
+    with suppress(Exception):  # a module without forward has no graph
+        graph: Any = module.inlined_graph
+        waiting = list(graph.nodes())
+        while waiting:
+            node = waiting.pop()
+            waiting += [inner for block in node.blocks() for inner in block.nodes()]
+            kind = node.kind()
+            if kind == "prim::GetAttr":
+                name = node.s("name")
+                values = [getattr(m, name) for m in module.modules() if getattr(m, "_c", m).hasattr(name)]
+                attributes[name] = [_plain(value) for value in values if _is_plain(value)]
+            elif kind == "prim::Constant":
+                with suppress(Exception):  # a constant of a kind that Python has not
+                    found[repr(_plain(node.output().toIValue()))] += 1
+            elif kind.startswith("aten::") or kind in ("prim::Loop", "prim::If"):
+                found[kind] += 1
+    return {**attributes, **found}
 
 
 def _is_plain(value: object) -> bool:
@@ -230,7 +259,9 @@ class _Reached:
             cell = cell_digest(source)
             if function.__module__ == "__main__":
                 self.cells.add(cell)
-            self.code.add((cell, function.__qualname__, str(_place(source, function.__code__.co_firstlineno))))
+            self.code.add(
+                (cell, function.__qualname__, str(_place(source, function.__code__.co_firstlineno)))
+            )
         else:  # it was made of a text, by eval
             self.code.add(("", function.__qualname__, *sorted(names), *sorted(constants)))
         for closed in function.__closure__ or ():
@@ -294,7 +325,9 @@ def _is_own(module: str | None) -> bool:
 def _rules() -> list[str]:
     """The symbolic functions that the learner registered."""
     try:
-        from torch.onnx._internal.torchscript_exporter.registration import registry  # private, and may be gone
+        from torch.onnx._internal.torchscript_exporter.registration import (
+            registry,
+        )  # private, and may be gone
     except ImportError:
         return []
     rules = []

@@ -1,14 +1,14 @@
 """What stands in for the TorchScript exporter where torch has none: a recording of the chapters' calls.
 
-`torch.onnx.export(..., dynamo=False)` is deprecated, and stands in almost every chapter. Each call of a chapter
-was recorded with torch 2.13: the graph, the warnings, what was printed, or the error. `stand_in` answers a call
-from there. It does so where torch has no such exporter any more, and where the environment variable
-ONNXLAB_TORCHSCRIPT is "recorded", which pretends it, so that the recording can be tried today.
+`torch.onnx.export(..., dynamo=False)` is deprecated, and stands in almost every chapter. Each call of a
+chapter was recorded with torch 2.13: the graph, the warnings, what was printed, or the error. `stand_in`
+answers a call from there. It does so where torch has no such exporter any more, and where the environment
+variable ONNXLAB_TORCHSCRIPT is "recorded", which pretends it, so that the recording can be tried today.
 
 What is pretended: `torch.onnx.export` with dynamo=False, in this process. A call runs the model's forward as
-often as the exporter did, so that a chapter sees it run. What is not: `torch.jit`, `torch.onnx.symbolic_helper`,
-`register_custom_op_symbolic` and the registry of rules are torch's own, and a Python that a cell starts has the
-exporter that is installed. Nothing is recorded for the labs.
+often as the exporter did, so that a chapter sees it run. What is not: `torch.jit`,
+`torch.onnx.symbolic_helper`, `register_custom_op_symbolic` and the registry of rules are torch's own, and a
+Python that a cell starts has the exporter that is installed. Nothing is recorded for the labs.
 
 A recording fits a call only if the cell, the learner's code that the model reaches, the options and the kinds
 of the arguments are what they were (`torchscript_calls`). Weights in a file are those of the model at hand;
@@ -20,6 +20,7 @@ import functools
 import importlib
 import inspect
 import io
+import itertools
 import json
 import logging
 import os
@@ -31,7 +32,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from functools import cache
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ import torch
 
 from onnxlab.errors import UnknownRecord
 from onnxlab.exporters import torchscript_calls as calls
+from onnxlab.machine import has_torchscript_exporter
 
 __all__ = ["FOLDER", "VARIABLE", "Recordings", "answer", "fingerprint", "is_gone", "stand_in", "written_by"]
 
@@ -49,9 +50,9 @@ FOLDER = ("assets", "recorded", "torchscript")
 Call = dict[str, Any]
 """One recorded call, as tools/record_torchscript.py writes it; what did not happen is left out.
 
-`file` (the key of a graph, and where its weights come from), `values` and `examples` (what the weights and the
-arguments were, where that counts), `ran` (how often forward ran), `warnings`, `printed`, `printed_by_c`,
-`logged`, `error` (the exception and those behind it) and `stage` (at which it failed).
+`file` (the key of a graph, and where its weights come from), `values` and `examples` (what the weights and
+the arguments were, where that counts), `ran` (how often forward ran), `warnings`, `printed`,
+`printed_by_c`, `logged`, `error` (the exception and those behind it) and `stage` (at which it failed).
 """
 
 
@@ -88,13 +89,14 @@ def shipped() -> Recordings:
 
 def is_gone() -> bool:
     """Whether torch has no TorchScript exporter, or is to be treated as if it had none."""
-    exporter = "torch.onnx._internal.torchscript_exporter"
-    installed = "dynamo" in inspect.signature(torch.onnx.export).parameters and find_spec(exporter) is not None
-    return not installed or os.environ.get(VARIABLE) == "recorded"
+    chosen_by = inspect.signature(torch.onnx.export).parameters
+    return (
+        "dynamo" not in chosen_by or not has_torchscript_exporter() or os.environ.get(VARIABLE) == "recorded"
+    )
 
 
 def stand_in(recordings: Callable[[], Recordings] = shipped) -> None:
-    """Where the TorchScript exporter is gone, answer `torch.onnx.export(..., dynamo=False)` from a recording."""
+    """Where the TorchScript exporter is gone, answer `torch.onnx.export` with dynamo=False from a recording."""
     if is_gone() and not hasattr(torch.onnx.export, "recordings"):
         torch.onnx.export = _with_recordings(torch.onnx.export, recordings)
 
@@ -120,8 +122,8 @@ def _with_recordings(export: Callable[..., Any], recordings: Callable[[], Record
         known = calls.digest(json.dumps(calls.facts(model, example, given), ensure_ascii=False))
         recorded = recordings().calls(cell, known)
         if not recorded:
-            why = "Its cell, its model's code or its arguments are not those of the chapter."
-            raise _unknown("What this call of the TorchScript exporter writes was not recorded.", why)
+            what = "What this call of the TorchScript exporter writes was not recorded."
+            raise _unknown(what, "Its cell, its model's code or its arguments are not those of the chapter.")
         number = counts[cell, known]
         counts[cell, known] += 1
         call = recorded[min(number, len(recorded) - 1)]
@@ -157,7 +159,13 @@ def examples(args: object) -> dict[str, torch.Tensor]:
     """Return the tensors among the arguments of a call, by their place."""
     if isinstance(args, torch.Tensor):
         return {"": args}
-    inner = args.items() if isinstance(args, Mapping) else enumerate(args) if isinstance(args, list | tuple) else ()
+    inner = (
+        args.items()
+        if isinstance(args, Mapping)
+        else enumerate(args)
+        if isinstance(args, list | tuple)
+        else ()
+    )
     return {f"{place} {below}": tensor for place, part in inner for below, tensor in examples(part).items()}
 
 
@@ -174,7 +182,9 @@ def _close(then: Mapping[str, Sequence[float]], now: Mapping[str, Sequence[float
     if then.keys() != now.keys():
         return False
     pairs = ((a, b) for name in then for a, b in zip(then[name], now[name], strict=True))
-    return all(a == b or abs(a - b) <= 1e-3 * (abs(a) + abs(b)) + 1e-6 or (a != a and b != b) for a, b in pairs)
+    return all(
+        a == b or abs(a - b) <= 1e-3 * (abs(a) + abs(b)) + 1e-6 or (a != a and b != b) for a, b in pairs
+    )
 
 
 def answer(
@@ -237,7 +247,7 @@ def _run(model: Any, args: object, options: Mapping[str, Any]) -> None:  # noqa:
     given = list(args) if isinstance(args, list | tuple) else [args]
     named = dict(options.get("kwargs") or {})
     if given and isinstance(given[-1], dict):
-        named |= given.pop()
+        named |= dict(given.pop())
     training = getattr(model, "training", None)
     mode = options.get("training", torch.onnx.TrainingMode.EVAL)
     with torch.no_grad(), warnings.catch_warnings(action="ignore"), redirect_stdout(io.StringIO()):
@@ -274,10 +284,10 @@ def _raised(chain: Sequence[Mapping[str, str]], stage: str) -> Exception:
         kind, text = _named(link["class"], Exception, RuntimeError), link["text"]
         # A subclass: what it is called with, and how it makes its text of that, differs from class to class.
         shown = {"__str__": lambda _, text=text: text, "__module__": kind.__module__}
-        said = type(kind.__name__, (kind,), shown)
+        said: Any = type(kind.__name__, (kind,), shown)
         error: Exception = said.__new__(said, text)
         errors.append(error)
-    for error, cause in zip(errors, errors[1:], strict=False):
+    for error, cause in itertools.pairwise(errors):
         error.__cause__ = cause
     errors[0].recorded_stage = stage  # type: ignore[attr-defined]  # read by exporters.stages
     return errors[0]

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 
 from onnxlab.errors import ClaimBroken
-from onnxlab.exporters.torchscript_recording import stand_in
 from onnxlab.notebook.language import said
 from onnxlab.notebook.plain_lines import plain_lines
 
@@ -44,6 +43,9 @@ def quiet_exporters() -> None:
     notice about a class that the torch.export exporter uses internally. A TracerWarning or a UserWarning
     still shows. Where torch has no TorchScript exporter any more, calls of it are answered from a recording.
     """
+    # Here, so that a message about a model's file does not have to load torch.
+    from onnxlab.exporters.torchscript_recording import stand_in
+
     stand_in()
     for category, message, module in _NOISE:
         warnings.filterwarnings("ignore", message, category, module)
