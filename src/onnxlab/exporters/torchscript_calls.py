@@ -3,7 +3,7 @@
 A call is known by its cell and by its facts. The cell is that of the outermost notebook frame, compared
 without comments, docstrings and prose, so that it is the same in every language. The facts are the options,
 the kinds and shapes of the arguments, the modules with their attributes and the shapes of their state, and
-every piece of the learner's own code that the model reaches, symbolic functions that were registered included.
+every piece of the learner's own code that the model reaches, and the symbolic functions that are registered.
 Values of weights are no facts: a recorded file gets those of the model at hand.
 """
 
@@ -135,13 +135,14 @@ def _modules(model: object) -> Iterator[tuple[str, torch.nn.Module]]:
 
 def _described(name: str, module: torch.nn.Module) -> list[object]:
     own = _script_words(module) if isinstance(module, torch.jit.ScriptModule) else vars(module)
-    plain = {key: _plain(value) for key, value in sorted(own.items()) if _is_plain(value) and key[0] != "_"}
+    shown = {key: value for key, value in sorted(own.items()) if _is_plain(value) and key[0] != "_"}
+    plain = {key: _plain(value) for key, value in shown.items()}
     kind = getattr(module, "original_name", type(module).__qualname__)
     return [name, kind, plain, getattr(module, "training", None)]
 
 
 def _script_words(module: torch.jit.ScriptModule) -> dict[str, object]:
-    """How often each operator and constant stands in a script or a trace, and the attributes that it reads."""
+    """How often each operator and constant stands in a script or trace, and the attributes that it reads."""
     found: Counter[str] = Counter()
     attributes: dict[str, object] = {}
     with suppress(Exception):  # a module without forward has no graph

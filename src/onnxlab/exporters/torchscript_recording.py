@@ -96,7 +96,7 @@ def is_gone() -> bool:
 
 
 def stand_in(recordings: Callable[[], Recordings] = shipped) -> None:
-    """Where the TorchScript exporter is gone, answer `torch.onnx.export` with dynamo=False from a recording."""
+    """Where the TorchScript exporter is gone, answer torch.onnx.export(dynamo=False) from a recording."""
     if is_gone() and not hasattr(torch.onnx.export, "recordings"):
         torch.onnx.export = _with_recordings(torch.onnx.export, recordings)
 
