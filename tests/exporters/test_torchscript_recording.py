@@ -160,10 +160,10 @@ def test_what_was_not_recorded_is_refused(shown):
         then["folded"]
         == "UnknownRecord: This call of the TorchScript exporter was recorded with other weights.\n"
     )
-    assert then["changed"].startswith(
-        "UnknownRecord: What this call of the TorchScript exporter writes was not"
-    )
-    assert then["code"].startswith("UnknownRecord: What this call")  # the cell is the same, its model is not
+    assert then["changed"].startswith("UnknownRecord: There is no recording of this call")
+    assert then["code"].startswith(
+        "UnknownRecord: There is no recording"
+    )  # the cell is the same, its model is not
 
 
 def test_the_other_exporter_is_left_alone(shown):

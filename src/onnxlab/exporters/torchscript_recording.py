@@ -122,8 +122,12 @@ def _with_recordings(export: Callable[..., Any], recordings: Callable[[], Record
         known = calls.digest(json.dumps(calls.facts(model, example, given), ensure_ascii=False))
         recorded = recordings().calls(cell, known)
         if not recorded:
-            what = "What this call of the TorchScript exporter writes was not recorded."
-            raise _unknown(what, "Its cell, its model's code or its arguments are not those of the chapter.")
+            what = "There is no recording of this call of the TorchScript exporter."
+            why = (
+                "This torch has no such exporter, and the cell, the model's code or the arguments are not "
+                "those of a chapter."
+            )
+            raise _unknown(what, why)
         number = counts[cell, known]
         counts[cell, known] += 1
         call = recorded[min(number, len(recorded) - 1)]
@@ -137,7 +141,7 @@ def _with_recordings(export: Callable[..., Any], recordings: Callable[[], Record
 
 def _unknown(what: str, why: str) -> UnknownRecord:
     then = "Undo the change and run the chapter from the top, or export with dynamo=True."
-    return UnknownRecord(what, f"This torch is used without that exporter. {why}", then)
+    return UnknownRecord(what, why, then)
 
 
 def _execution_count() -> object:
@@ -172,10 +176,12 @@ def examples(args: object) -> dict[str, torch.Tensor]:
 def _check_values(call: Call, model: object, args: object) -> None:
     if "values" in call and not _close(call["values"], fingerprint(calls.state(model))):
         what = "This call of the TorchScript exporter was recorded with other weights."
-        raise _unknown(what, "It computes with them, and the file holds the results.")
+        why = "This torch has no such exporter, and the file holds what was computed from those weights."
+        raise _unknown(what, why)
     if "examples" in call and not _close(call["examples"], fingerprint(examples(args))):
         what = "This call of the TorchScript exporter was recorded with another example."
-        raise _unknown(what, "Values of the example became constants of the graph.")
+        why = "This torch has no such exporter, and values of that example are constants of the graph."
+        raise _unknown(what, why)
 
 
 def _close(then: Mapping[str, Sequence[float]], now: Mapping[str, Sequence[float]]) -> bool:
@@ -233,8 +239,13 @@ def answer(
 
 @contextmanager
 def _in_export() -> Iterator[None]:
-    from torch.onnx._internal.exporter import _flags  # private: the one flag that both exporters set
-
+    try:
+        from torch.onnx._internal.exporter import (
+            _flags,
+        )  # private: what torch.onnx.is_in_onnx_export looks at
+    except ImportError:  # then a model cannot see that it is exported
+        yield
+        return
     before, _flags._is_onnx_exporting = _flags._is_onnx_exporting, True
     try:
         yield
