@@ -147,6 +147,7 @@ def _script_words(module: torch.jit.ScriptModule) -> dict[str, object]:
     attributes: dict[str, object] = {}
     with suppress(Exception):  # a module without forward has no graph
         graph: Any = module.inlined_graph
+        inside: list[Any] = list(module.modules())
         waiting = list(graph.nodes())
         while waiting:
             node = waiting.pop()
@@ -154,7 +155,7 @@ def _script_words(module: torch.jit.ScriptModule) -> dict[str, object]:
             kind = node.kind()
             if kind == "prim::GetAttr":
                 name = node.s("name")
-                values = [getattr(m, name) for m in module.modules() if getattr(m, "_c", m).hasattr(name)]
+                values = [getattr(m, name) for m in inside if hasattr(m, "_c") and m._c.hasattr(name)]
                 attributes[name] = [_plain(value) for value in values if _is_plain(value)]
             elif kind == "prim::Constant":
                 with suppress(Exception):  # a constant of a kind that Python has not

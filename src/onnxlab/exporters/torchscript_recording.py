@@ -255,10 +255,10 @@ def _in_export() -> Iterator[None]:
 
 def _run(model: Any, args: object, options: Mapping[str, Any]) -> None:  # noqa: ANN401 - a module of any kind
     """Run the model once, in the mode that the exporter chooses; what it says was recorded."""
-    given = list(args) if isinstance(args, list | tuple) else [args]
+    given: list[Any] = list(args) if isinstance(args, list | tuple) else [args]
     named = dict(options.get("kwargs") or {})
     if given and isinstance(given[-1], dict):
-        named |= dict(given.pop())
+        named |= given.pop()
     training = getattr(model, "training", None)
     mode = options.get("training", torch.onnx.TrainingMode.EVAL)
     with torch.no_grad(), warnings.catch_warnings(action="ignore"), redirect_stdout(io.StringIO()):
