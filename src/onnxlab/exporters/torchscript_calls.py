@@ -142,7 +142,7 @@ def _described(name: str, module: torch.nn.Module) -> list[object]:
 
 
 def _script_words(module: torch.jit.ScriptModule) -> dict[str, object]:
-    """How often each operator and constant stands in a script or trace, and the attributes that it reads."""
+    """How often each operator stands in a script or trace, its constants and the attributes that it reads."""
     found: Counter[str] = Counter()
     attributes: dict[str, object] = {}
     with suppress(Exception):  # a module without forward has no graph
@@ -159,7 +159,7 @@ def _script_words(module: torch.jit.ScriptModule) -> dict[str, object]:
                 attributes[name] = [_plain(value) for value in values if _is_plain(value)]
             elif kind == "prim::Constant":
                 with suppress(Exception):  # a constant of a kind that Python has not
-                    found[repr(_plain(node.output().toIValue()))] += 1
+                    found[repr(_plain(node.output().toIValue()))] = 1  # an export may pool or copy them
             elif kind.startswith("aten::") or kind in ("prim::Loop", "prim::If"):
                 found[kind] += 1
     return {**attributes, **found}
@@ -245,7 +245,7 @@ class _Reached:
         if not _is_own(kind.__module__):
             return
         for name, value in list(vars(kind).items()):
-            if not name.startswith("__") and _is_plain(value) and not _is_path(value):
+            if not name.startswith("_") and _is_plain(value) and not _is_path(value):
                 self.code.add(("", kind.__qualname__, name, repr(_plain(value))))
             self.visit(value)
         for base in kind.__mro__[1:]:
