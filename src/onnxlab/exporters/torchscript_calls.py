@@ -252,8 +252,9 @@ class _Reached:
             self.visit(base)
 
     def _visit_function(self, function: FunctionType) -> None:
-        if not _is_own(function.__module__):
+        if not _is_own(function.__globals__.get("__name__")):  # __module__ may be that of a function it wraps
             self.code.add(("", function.__name__))
+            self.visit(getattr(function, "__wrapped__", None))
             return
         source = "".join(linecache.getlines(function.__code__.co_filename))
         names, constants, read = _words(function.__code__)
@@ -334,6 +335,8 @@ def _rules() -> list[str]:
         return []
     rules = []
     for name, group in registry._registry.items():
+        if name.startswith("::"):  # the exporter's own note of an autograd.Function with a symbolic method
+            continue
         for opset, function in dict(group._functions._overrides).items():
             reached = _Reached()
             reached.visit(function)
