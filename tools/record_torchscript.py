@@ -104,13 +104,17 @@ class Recorder:
         source = calls.calling_cell(frame)
         facts = calls.facts(model, example, given)  # before: a failing export may leave the model changed
         known = calls.digest(json.dumps(facts, ensure_ascii=False))
+        rules = calls.own_rules()
         call = self._live(model, example, f, args, options)
+        if added := sorted(calls.own_rules().keys() - rules.keys()):
+            call["registers"] = added
         entry = {"cell": calls.cell_digest(source), "facts": known, "call": call}
         entry |= {"models": sorted(calls.own_cells(model)), "known_by": facts}
         with (self.folder / "calls.jsonl").open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(entry, ensure_ascii=False) + "\n")
         shown = dict(call)
-        shown.pop("ran", None)  # it has run
+        for done in ("ran", "registers"):
+            shown.pop(done, None)
         answer(shown, model, example, f, given, lambda name: (self.folder / name).read_bytes())
 
     def _live(

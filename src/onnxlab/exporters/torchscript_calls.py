@@ -22,7 +22,16 @@ from typing import Any
 
 import torch
 
-__all__ = ["OUTPUT_OPTIONS", "calling_cell", "cell_digest", "digest", "facts", "own_cells", "state"]
+__all__ = [
+    "OUTPUT_OPTIONS",
+    "calling_cell",
+    "cell_digest",
+    "digest",
+    "facts",
+    "own_cells",
+    "own_rules",
+    "state",
+]
 
 OUTPUT_OPTIONS = ("dynamo", "artifacts_dir")
 """Arguments of an export that say nothing about the model in the file."""
@@ -325,20 +334,24 @@ def _is_own(module: str | None) -> bool:
     return "site-packages" not in file and "dist-packages" not in file
 
 
-def _rules() -> list[str]:
-    """The symbolic functions that the learner registered."""
-    try:
-        from torch.onnx._internal.torchscript_exporter.registration import (
-            registry,
-        )  # private, and may be gone
+def own_rules() -> dict[tuple[str, int], Any]:
+    """Return the symbolic functions that the learner registered, by operator and opset."""
+    try:  # private, and may be gone
+        from torch.onnx._internal.torchscript_exporter.registration import registry
     except ImportError:
-        return []
+        return {}
+    return {
+        (name, opset): function
+        for name, group in registry._registry.items()
+        if not name.startswith("::")  # the exporter's own note of an autograd.Function with a symbolic method
+        for opset, function in dict(group._functions._overrides).items()
+    }
+
+
+def _rules() -> list[str]:
     rules = []
-    for name, group in registry._registry.items():
-        if name.startswith("::"):  # the exporter's own note of an autograd.Function with a symbolic method
-            continue
-        for opset, function in dict(group._functions._overrides).items():
-            reached = _Reached()
-            reached.visit(function)
-            rules.append(f"{name} {opset} {sorted(map(repr, reached.code))}")
+    for (name, opset), function in own_rules().items():
+        reached = _Reached()
+        reached.visit(function)
+        rules.append(f"{name} {opset} {sorted(map(repr, reached.code))}")
     return sorted(rules)

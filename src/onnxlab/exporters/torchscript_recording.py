@@ -52,7 +52,8 @@ Call = dict[str, Any]
 
 `file` (the key of a graph, and where its weights come from), `values` and `examples` (what the weights and
 the arguments were, where that counts), `ran` (how often forward ran), `warnings`, `printed`,
-`printed_by_c`, `logged`, `error` (the exception and those behind it) and `stage` (at which it failed).
+`printed_by_c`, `logged`, `registers` (rules that the exporter added by itself), `error` (the exception and
+those behind it) and `stage` (at which it failed).
 """
 
 
@@ -218,6 +219,8 @@ def answer(
     with _in_export():
         for _ in range(call.get("ran", 0)):
             _run(model, args, options)
+    for operator, opset in call.get("registers", ()):
+        torch.onnx.register_custom_op_symbolic(operator, _only_recorded, opset)
     for warning in call.get("warnings", ()):
         _warn(**warning)
     for message in call.get("logged", ()):
@@ -268,6 +271,10 @@ def _run(model: Any, args: object, options: Mapping[str, Any]) -> None:  # noqa:
             model(*given, **named)
         if training is not None and mode != torch.onnx.TrainingMode.PRESERVE:
             model.train(training)
+
+
+def _only_recorded(*_: object) -> None:
+    """Stands in the registry where an export registered a rule by itself."""
 
 
 _warned: dict[str, dict[Any, Any]] = {}  # per module, as Python keeps it: "once" and "default" need it
