@@ -151,7 +151,7 @@ def _execution_count() -> object:
 
 
 def fingerprint(tensors: Mapping[str, torch.Tensor]) -> dict[str, list[float]]:
-    """Return mean and spread of each tensor, to five digits: the same on every processor."""
+    """Return mean and spread of each tensor, to five digits: what two processors nearly agree on."""
     prints = {}
     for name, tensor in tensors.items():
         if tensor.numel() and not tensor.is_complex():
@@ -164,13 +164,9 @@ def examples(args: object) -> dict[str, torch.Tensor]:
     """Return the tensors among the arguments of a call, by their place."""
     if isinstance(args, torch.Tensor):
         return {"": args}
-    inner = (
-        args.items()
-        if isinstance(args, Mapping)
-        else enumerate(args)
-        if isinstance(args, list | tuple)
-        else ()
-    )
+    if isinstance(args, list | tuple):
+        args = dict(enumerate(args))
+    inner = args.items() if isinstance(args, Mapping) else ()
     return {f"{place} {below}": tensor for place, part in inner for below, tensor in examples(part).items()}
 
 
