@@ -151,7 +151,11 @@ def _described(name: str, module: torch.nn.Module) -> list[object]:
 
 
 def _script_words(module: torch.jit.ScriptModule) -> dict[str, object]:
-    """How often each operator stands in a script or trace, its constants and the attributes that it reads."""
+    """The plain attributes that a script reads; of a trace also its constants, and how often operators stand.
+
+    A script's own operators are no facts: an export changes them in place. Its code is that of its class.
+    """
+    traced = isinstance(module, torch.jit.TopLevelTracedModule)
     found: Counter[str] = Counter()
     attributes: dict[str, object] = {}
     with suppress(Exception):  # a module without forward has no graph
@@ -162,14 +166,14 @@ def _script_words(module: torch.jit.ScriptModule) -> dict[str, object]:
             node = waiting.pop()
             waiting += [inner for block in node.blocks() for inner in block.nodes()]
             kind = node.kind()
-            if kind == "prim::GetAttr":
-                name = node.s("name")
+            if kind == "prim::GetAttr" and (name := node.s("name")) != "training":
                 values = [getattr(m, name) for m in inside if hasattr(m, "_c") and m._c.hasattr(name)]
-                attributes[name] = [_plain(value) for value in values if _is_plain(value)]
-            elif kind == "prim::Constant":
+                if plain := [_plain(value) for value in values if _is_plain(value)]:
+                    attributes[name] = plain
+            elif kind == "prim::Constant" and traced:
                 with suppress(Exception):  # a constant of a kind that Python has not
                     found[repr(_plain(node.output().toIValue()))] = 1  # an export may pool or copy them
-            elif kind.startswith("aten::") or kind in ("prim::Loop", "prim::If"):
+            elif traced and (kind.startswith("aten::") or kind in ("prim::Loop", "prim::If")):
                 found[kind] += 1
     return {**attributes, **found}
 

@@ -216,7 +216,7 @@ def answer(
         for _ in range(call.get("ran", 0)):
             _run(model, args, options)
     for operator, opset in call.get("registers", ()):
-        torch.onnx.register_custom_op_symbolic(operator, _only_recorded, opset)
+        torch.onnx.register_custom_op_symbolic(operator, _only_recorded, opset)  # type: ignore[attr-defined]  # public, and deprecated
     for warning in call.get("warnings", ()):
         _warn(**warning)
     for message in call.get("logged", ()):
