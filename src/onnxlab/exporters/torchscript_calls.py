@@ -155,7 +155,7 @@ def _script_words(module: torch.jit.ScriptModule) -> dict[str, object]:
 
     A script's own operators are no facts: an export changes them in place. Its code is that of its class.
     """
-    traced = isinstance(module, torch.jit.TopLevelTracedModule)
+    traced = type(module).__name__ == "TopLevelTracedModule"  # torch does not export the class
     found: Counter[str] = Counter()
     attributes: dict[str, object] = {}
     with suppress(Exception):  # a module without forward has no graph
