@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
+import psutil
+
 __all__ = ["Memory", "Way", "bare", "hand_in", "nbclient", "nbgrader", "on_dask", "otter", "ours"]
 
 ROOT = Path(__file__).parents[1]
@@ -170,7 +172,7 @@ class Memory:
 
     def __init__(self, every: float, word: str = "") -> None:
         self.most = self.most_of_one = 0.0
-        self._every, self._word = every, word.encode()
+        self._every, self._word = every, word
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look)
 
@@ -184,12 +186,14 @@ class Memory:
 
     def _look(self) -> None:
         while not self._over.wait(self._every):
-            parts = {each: _proportional(each) for each in _below(os.getpid())}
-            self.most = max(self.most, sum(parts.values()))
-            for each, part in parts.items():
-                with contextlib.suppress(OSError):
-                    if self._word and self._word in Path(f"/proc/{each}/cmdline").read_bytes():
+            total = 0.0
+            for process in psutil.Process().children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    part = process.memory_full_info().pss / 1e6
+                    total += part
+                    if self._word and any(self._word in word for word in process.cmdline()):
                         self.most_of_one = max(self.most_of_one, part)
+            self.most = max(self.most, total)
 
 
 _EXERCISES = """
@@ -244,25 +248,3 @@ def _clock() -> Iterator[list[float]]:
     began = time.perf_counter()
     yield taken
     taken.append(time.perf_counter() - began)
-
-
-def _below(top: int) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for place in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            text = (place / "stat").read_text("utf-8", "replace")
-            children.setdefault(int(text.rpartition(")")[2].split()[1]), []).append(int(place.name))
-    found, waiting = [], [top]
-    while waiting:
-        more = children.get(waiting.pop(), [])
-        found += more
-        waiting += more
-    return found
-
-
-def _proportional(process: int) -> float:
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) / 1024
-    return 0.0

@@ -3,8 +3,8 @@
 The notebooks are a lab's solution, as many students handed it in. Bare code (the cells and the checks in one
 warm process, nothing confined) is the floor. What takes seconds per notebook is measured on a part of them.
 
-    python benchmarks/grading.py                                       # the table, three minutes
-    python benchmarks/grading.py --scale --otter OTTER --write TABLE   # all of it, ten minutes
+    python -m benchmarks.grading                                 # the table, three minutes
+    python -m benchmarks.grading --scale --otter OTTER --write   # all of it, ten minutes
 
 Measure on a machine that does nothing else, and as root: only root may read what memory all processes share.
 otter-grader needs packages that the course does not, so it gets an environment of its own with the course in
@@ -14,16 +14,12 @@ it; OTTER is then /tmp/otter/bin/otter:
     /tmp/otter/bin/pip install "otter-grader[grading]" -e .
 """
 
-import argparse
-import os
-import platform
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 
-import graders
-from graders import Memory, Way
+from benchmarks import graders, report
+from benchmarks.graders import Memory, Way
 
 _SMALL_LAB, _SMALL = "lab07_pooling_indices", "check-to-global-indices"
 _FAST = 20  # submissions on which the memory of a fast way is looked at, which takes time itself
@@ -90,32 +86,21 @@ def scale(sizes: list[int]) -> list[str]:
     return lines
 
 
-def machine() -> str:
-    """Say what was measured on, and how busy it was."""
-    load = f"load {os.getloadavg()[0]:.1f} before the start" if hasattr(os, "getloadavg") else ""
-    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "onnxruntime", "nbgrader"))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{cores} cores, {load}; Python {platform.python_version()}, {packages}."
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = report.arguments(__doc__)
     parser.add_argument("--students", type=int, default=100)
     parser.add_argument("--slow", type=int, default=10, help="submissions for what takes seconds for each")
     parser.add_argument("--lab", default="lab07_pooling_indices")
     parser.add_argument("--otter", type=Path, metavar="PROGRAM", help="otter of another environment")
     parser.add_argument("--scale", action="store_true", help="also classes of 500, 1,500 and 5,000")
     parser.add_argument("--sizes", type=int, nargs="+", default=[500, 1500, 5000])
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the tables as Markdown")
     asked = parser.parse_args()
-    began, lines = time.monotonic(), [machine(), ""]
-    lines += compare(asked.lab, asked.students, asked.slow, asked.otter)
+    began = time.monotonic()
+    lines = compare(asked.lab, asked.students, asked.slow, asked.otter)
     if asked.scale:
         lines += ["", *scale(asked.sizes)]
     lines += ["", f"All of this took {(time.monotonic() - began) / 60:.0f} minutes."]
-    print("\n".join(lines))
-    if asked.write:
-        asked.write.write_text("\n".join(lines) + "\n", "utf-8")
+    report.finish("grading", "\n".join(lines), asked, ("torch", "onnxruntime", "nbgrader"))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""How long `diff` takes as graphs grow: python benchmarks/graph_diff.py
+"""How long `diff` takes as graphs grow: python -m benchmarks.graph_diff [--write]
 
 Each case is compared at sizes from 100 to 10,000 nodes. Near-linear growth shows as a constant time per node.
 """
 
-import argparse
+import sys
 import time
 from collections.abc import Callable
 
+from benchmarks import report
 from onnx import ModelProto, TensorProto, helper
 
 from onnxlab.model.diff import diff
@@ -57,18 +58,22 @@ CASES: dict[str, Callable[[int], tuple[ModelProto, ModelProto]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = report.arguments(__doc__)
     parser.add_argument("--most", type=int, default=SIZES[-1], help="the largest size")
-    sizes = [size for size in SIZES if size <= parser.parse_args().most]
-    print(f"{'seconds for nodes':38}" + "".join(f"{size:>9,}" for size in sizes))
+    asked = parser.parse_args()
+    sizes = [size for size in SIZES if size <= asked.most]
+    rows = []
     for name, make in CASES.items():
-        print(f"{name:38}", end="", flush=True)
+        seconds = []
         for size in sizes:
             pair = make(size)
             start = time.perf_counter()
             diff(*pair)
-            print(f"{time.perf_counter() - start:9.2f}", end="", flush=True)
-        print()
+            seconds.append(f"{time.perf_counter() - start:.2f}")
+        rows.append([name, *seconds])
+        print(*rows[-1], sep="\t", file=sys.stderr)
+    head = ["seconds, nodes:", *(f"{size:,}" for size in sizes)]
+    report.finish("graph_diff", report.table(head, rows), asked, ("onnx",))
 
 
 if __name__ == "__main__":

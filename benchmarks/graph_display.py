@@ -5,10 +5,9 @@ that is seen, on a page that already has one such graph. Netron's two outside ad
 so that no network is measured. Beside the times: the longest pause of the notebook's page,
 the bytes left in the notebook, and the memory that twelve graphs take in a fresh kernel.
 
-    python -m benchmarks.graph_display [--runs 5] [--sizes 15 100 300 2000 10000]
+    python -m benchmarks.graph_display [--runs 5] [--sizes 15 100 300 2000 10000] [--write]
 """
 
-import argparse
 import json
 import statistics
 import sys
@@ -19,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import onnx
+from benchmarks import report
 from onnx import TensorProto, helper
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
@@ -139,7 +139,7 @@ def quiet(page: Page) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = report.arguments(__doc__)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=[15, 100, 300, 2000, 10_000])
     asked = parser.parse_args()
@@ -168,18 +168,37 @@ def main() -> None:
                 seconds, pause, size_in_file = (
                     statistics.median(column) for column in zip(*results, strict=True)
                 )
-                lines.append((f"{size:,}", name, f"{seconds:.2f}", f"{pause:.0f}", f"{size_in_file:,.0f}"))
+                spread = max(one[0] for one in results) - min(one[0] for one in results)
+                if name == "graph()":
+                    own = seconds
+                lines.append(
+                    (
+                        f"{size:,} nodes, {name}",
+                        f"{seconds:.2f}",
+                        f"{spread:.2f}",
+                        f"{own / seconds:.2f}",
+                        f"{pause:.0f}",
+                        f"{size_in_file:,.0f}",
+                    )
+                )
                 print(*lines[-1], sep="\t", file=sys.stderr)
         small = f"{min(asked.sizes)}.onnx"
         memories = {name: memory(context, running, cell.format(path=small)) for name, cell in CELLS.items()}
         browser.close()
-    head = ("nodes", "way", "seconds", "page's longest pause (ms)", "bytes in the notebook")
-    widths = [max(len(row[i]) for row in [head, *lines]) for i in range(len(head))]
-    for row in [head, *lines]:
-        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)))
-    for name, megabytes in memories.items():
-        print(f"12 graphs, {name}: {megabytes:+.1f} MB in the kernel")
-    print(f"medians of {asked.runs}")
+    head = [
+        "graph",
+        "seconds",
+        "spread",
+        "graph() takes",
+        "page's longest pause, ms",
+        "bytes in the notebook",
+    ]
+    text = (
+        report.table(head, lines)
+        + f"\n\nMedians of {asked.runs}. In the kernel, twelve graphs of the smallest size take "
+    )
+    text += ", ".join(f"{megabytes:.1f} MB with {name}" for name, megabytes in memories.items()) + "."
+    report.finish("graph_display", text, asked, ("netron", "jupyterlab"))
 
 
 if __name__ == "__main__":

@@ -67,7 +67,8 @@ def run_checks(environment: Environment, options: Sequence[str], *, fast: bool) 
         began = time.monotonic()
         output = None if name == "tests" else subprocess.PIPE  # the others' is shown only where they fail
         command = [str(environment.python), *arguments]
-        variables = child_variables(environment)
+        # Two workers have torch in them: a thread that waits must not spin on the core that the other needs.
+        variables = {"OMP_WAIT_POLICY": "PASSIVE", **child_variables(environment)}
         done = subprocess.run(command, cwd=ROOT, env=variables, text=True, stdout=output, stderr=output)
         rows.append((name, "FAILED" if done.returncode else "ok", time.monotonic() - began))
         if done.returncode and done.stdout:

@@ -8,6 +8,13 @@ from xdist.scheduler import LoadScopeScheduling
 ALONE = ("tests/browser/", "tests/labs/test_contract.py", "tests/labs/test_hostile_files.py")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of our own."""
+    parser.addoption(
+        "--every-chapter", action="store_true", help="run every chapter in JupyterLab, not only some"
+    )
+
+
 class ByNotebook(LoadScopeScheduling):
     """A module, or a notebook with its one kernel, goes to one worker as a whole; tests in ALONE go alone."""
 

@@ -82,8 +82,8 @@ def advice(packages: Iterable[Installed]) -> str:
         >>> advice([Installed("torch", "2.13.0+cpu", "2.13.0")])
         'The installed packages are those the course was tested with.'
         >>> advice([Installed("torch", "2.15.0", "2.13.0")])
-        'torch is 2.15.0, tested was 2.13.0. Outputs may differ; to get the tested set, run: \
-pip install -r requirements.txt'
+        'torch is 2.15.0, tested was 2.13.0. Outputs may differ; for the tested versions, \
+run: pip install torch==2.13.0'
     """
     packages = list(packages)
     if any(package.tested is None for package in packages):
@@ -98,7 +98,8 @@ pip install -r requirements.txt'
     listing = ", ".join(
         f"{p.name} is {p.installed or 'not installed'}, tested was {p.tested}" for p in different
     )
-    said = f"{listing}. Outputs may differ; to get the tested set, run: pip install -r requirements.txt"
+    pins = " ".join(f"{p.name}=={p.tested}" for p in different)
+    said = f"{listing}. Outputs may differ; for the tested versions, run: pip install {pins}"
     if has_torchscript_exporter():
         return said
     return f"{said} This torch has no TorchScript exporter: dynamo=False is answered from a recording."

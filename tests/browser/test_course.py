@@ -2,17 +2,16 @@
 
 import base64
 import re
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import nbformat
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from onnxlab.authoring.cleaning import METADATA
 from tests.support.jupyterlab import ROOT, Lab
 
-CHAPTERS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 TWO_NODES = """
 <ir_version: 8, opset_import: ["": 18]>
 two (float[1, 3] x) => (float[1, 3] y) { positive = Relu(x) y = Neg(positive) }
@@ -27,10 +26,73 @@ def pictures(cell: dict[str, Any]) -> list[str]:
     return [base64.b64decode(picture).decode() for picture in found]
 
 
+def move_slider(page: Page, key: str, before: str, after: str) -> None:
+    """Press a key on the slider of a chapter, and read what the kernel answers."""
+    slider = page.locator(".widget-slider [role=slider]")
+    slider.scroll_into_view_if_needed()
+    answer = page.locator(".onnxlab-slider.live p").filter(has_text=re.compile(r"n = \d|error"))
+    expect(answer).to_contain_text(before)
+    slider.press(key)
+    expect(answer).to_have_text(re.compile(after))
+
+
+def count_of_loops(page: Page) -> None:
+    """Chapter 02: how often the Loop runs."""
+    move_slider(page, "ArrowRight", "n = 2: the Loop makes 16 x 16", "n = 3: the Loop makes 14 x 14")
+
+
+def baked_number(page: Page) -> None:
+    """Chapter 06: how far the file is from torch."""
+    move_slider(page, "ArrowLeft", "error 0.890", r"torch .*, ONNX .*, error 0\.(?!890)\d+")
+
+
+def enlarged_photograph(page: Page) -> None:
+    """Chapter 09: the scale factor runs the model and changes the picture."""
+    page.evaluate(
+        """async () => {
+          const notebook = window.jupyterapp.shell.currentWidget.content;
+          const cells = [...notebook.model.cells];
+          const index = cells.findIndex((cell) => cell.sharedModel.source.trimEnd().endsWith('picture])'));
+          notebook.activeCellIndex = index;
+          await notebook.scrollToItem(index, 'center');
+        }"""
+    )
+    handle = page.locator(".widget-slider [role=slider], .widget-slider .noUi-handle").first
+    label = page.get_by_text("pixels", exact=False).and_(page.locator(".widget-label"))
+    picture = page.locator("img.widget-image")
+    expect(label).to_have_text("40 x 45 becomes 120 x 135 pixels")
+    page.wait_for_function("() => document.querySelector('img.widget-image').naturalHeight === 120")
+    assert picture.evaluate("image => image.naturalWidth") == 135
+    handle.focus()
+    handle.press("ArrowRight")
+    expect(label).to_have_text("40 x 45 becomes 130 x 146 pixels")
+    page.wait_for_function("() => document.querySelector('img.widget-image').naturalHeight === 130")
+    shown = picture.evaluate("image => [image.clientHeight, image.clientWidth]")
+    assert shown == [130, 146], "the picture is stretched"
+
+
+# What a learner does in a chapter that has been run.
+THEN: dict[str, Callable[[Page], None]] = {
+    "02_trace_and_script": count_of_loops,
+    "06_trace_breakers": baked_number,
+    "09_dynamic_resize": enlarged_photograph,
+}
+# nbval runs every chapter, and the web site's tests draw every graph of every chapter. JupyterLab runs those
+# with a slider, one that compares graphs, and the one with the longest cells; with --every-chapter all.
+IN_JUPYTERLAB = [*THEN, "11_graph_surgery", "17_decoder_with_cache"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Choose the chapters."""
+    if "chapter" in metafunc.fixturenames:
+        every = metafunc.config.getoption("--every-chapter")
+        names = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+        metafunc.parametrize("chapter", [name for name in names if every or name in IN_JUPYTERLAB])
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
-def test_a_chapter_runs_from_top_to_bottom_and_draws_its_graphs(lab: Lab, page: Page, chapter: Path):
-    notebook = lab.open(page, f"notebooks/{chapter.name}")
+def test_a_chapter_runs_from_top_to_bottom_and_draws_its_graphs(lab: Lab, page: Page, chapter: str):
+    notebook = lab.open(page, f"notebooks/{chapter}.ipynb")
     notebook.run_all()
     cells = notebook.cells()
     code = [cell for cell in cells if cell["cell_type"] == "code" and cell["source"].strip()]
@@ -45,6 +107,8 @@ def test_a_chapter_runs_from_top_to_bottom_and_draws_its_graphs(lab: Lab, page: 
             nested = "inside" in str(cell["outputs"])
             same = 0 < live <= expected if nested else live == expected
             assert same, f"cell {index}: the picture has {expected} nodes, Netron draws {live}"
+    if chapter in THEN:
+        THEN[chapter](page)
 
 
 def test_a_live_graph_is_netron_with_the_models_nodes(lab: Lab, page: Page):

@@ -89,12 +89,12 @@ def test_no_output_holds_the_seed_or_a_judges_source(tmp_path, capsys):
         assert str(tmp_path) not in text.replace(str(out), "")
 
 
-def test_the_same_seed_gives_the_same_rows_and_another_the_same_marks(tmp_path):
+def test_the_same_seed_gives_the_same_rows_and_another_the_same_marks(tmp_path, pool):
     folder = hand_in(tmp_path / "class", HONEST[:4])
     rows = {}
     for name, seed in (("first", 5), ("again", 5), ("other", 6)):
         with Ledger(tmp_path / name, facts("full"), seed) as ledger:
-            grade(find(folder), ledger, level=LEVELS[0], limits=LIMITS, jobs=1)
+            grade(find(folder), ledger, level=LEVELS[0], limits=LIMITS, jobs=1, pool=pool)
             rows[name] = comparable(ledger), marks(ledger)
     assert rows["first"] == rows["again"]
     assert rows["first"][0] != rows["other"][0]
@@ -118,13 +118,13 @@ def comparable(ledger: Ledger) -> list[object]:
     ]
 
 
-def test_nothing_is_graded_twice_but_what_was_handed_in_again(tmp_path):
+def test_nothing_is_graded_twice_but_what_was_handed_in_again(tmp_path, pool):
     folder = hand_in(tmp_path / "class", HONEST[:3])
     steps: list[Step] = []
 
     def run() -> int:
         with Ledger(tmp_path / "out", facts("full")) as ledger:
-            return grade(find(folder), ledger, level=LEVELS[0], limits=LIMITS, told=steps.append)
+            return grade(find(folder), ledger, level=LEVELS[0], limits=LIMITS, pool=pool, told=steps.append)
 
     assert run() == 3
     assert run() == 0

@@ -158,9 +158,9 @@ PARTS = {{"asinh-symbolic": [Part("a fault of its own", judge)]}}
         ("ctypes.string_at(0)", "ended its process (Segmentation fault)"),
     ],
 )
-def test_a_private_judge_that_ends_its_process_is_no_mark(tmp_path, fault, says):
+def test_a_private_judge_that_ends_its_process_is_no_mark(tmp_path, pool, fault, says):
     judges = PrivateJudges(JUDGE.format(fault=fault), {"asinh-symbolic": ("a fault of its own",)})
-    marks, failures = graded(tmp_path, RIGHT, level=strongest(), judges=judges)
+    marks, failures = graded(tmp_path, RIGHT, level=strongest(), judges=judges, pool=pool)
     assert marks == {}
     assert (
         "The private judge of asinh-symbolic failed: 'a fault of its own'"
@@ -169,11 +169,11 @@ def test_a_private_judge_that_ends_its_process_is_no_mark(tmp_path, fault, says)
     assert says in failures[RIGHT.name, "lab04_asinh"]
 
 
-def test_a_private_judge_that_never_ends_is_no_mark(tmp_path, monkeypatch):
+def test_a_private_judge_that_never_ends_is_no_mark(tmp_path, pool, monkeypatch):
     monkeypatch.setattr("onnxlab.grading.marking.JUDGE_SECONDS", 8.0, raising=False)
     monkeypatch.setattr(sys.modules[__name__], "LIMITS", Limits(wall=8.0, cpu=60))
     judges = PrivateJudges(JUDGE.format(fault="time.sleep(600)"), {"asinh-symbolic": ("a fault of its own",)})
-    marks, failures = graded(tmp_path, RIGHT, level=strongest(), judges=judges)
+    marks, failures = graded(tmp_path, RIGHT, level=strongest(), judges=judges, pool=pool)
     assert marks == {}
     assert "'a fault of its own'" in failures[RIGHT.name, "lab04_asinh"]
     assert "was not ready after" in failures[RIGHT.name, "lab04_asinh"]
@@ -195,9 +195,11 @@ def test_what_crashes_its_judge_again_and_again_is_the_submissions(tmp_path, cap
     )
 
 
-def test_what_never_ends_in_its_judge_is_listed_and_keeps_nobody_else(tmp_path, monkeypatch):
+def test_what_never_ends_in_its_judge_is_listed_and_keeps_nobody_else(tmp_path, pool, monkeypatch):
     monkeypatch.setattr("onnxlab.grading.marking.JUDGE_SECONDS", 8.0, raising=False)
     monkeypatch.setattr(sys.modules[__name__], "LIMITS", Limits(wall=8.0, cpu=60))
-    marks, failures = graded(tmp_path, Adversary("eve", 0, before=ENDLESS), RIGHT, level=strongest())
+    marks, failures = graded(
+        tmp_path, Adversary("eve", 0, before=ENDLESS), RIGHT, level=strongest(), pool=pool
+    )
     assert marks == {RIGHT.name: FULL}
     assert "asinh-symbolic was not ready after" in failures["eve", "lab04_asinh"]

@@ -163,6 +163,16 @@ def test_too_large_too_deep_and_hidden(tmp_path):
     assert "8 MB" in told["ada/lab04_asinh.ipynb"]
 
 
+def test_empty_folder_in_place_of_a_notebook_is_named(tmp_path):
+    for name in ("ada/lab04_asinh.ipynb", "bob/lab04_asinh/lab04_asinh.ipynb", "cy_lab04.ipynb", "dee"):
+        (tmp_path / name).mkdir(parents=True)
+    found = find(tmp_path, LABS)
+    assert found.submissions == ()
+    told = reasons(found, tmp_path)
+    assert set(told) == {"ada/lab04_asinh.ipynb", "bob/lab04_asinh/lab04_asinh.ipynb", "cy_lab04.ipynb"}
+    assert "empty folder" in told["ada/lab04_asinh.ipynb"]
+
+
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="root may read everything")
 def test_unreadable_is_a_submission_all_the_same(tmp_path):
     put(tmp_path, "ada/lab04_asinh.ipynb").chmod(0)

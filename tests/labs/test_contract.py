@@ -126,9 +126,8 @@ def test_enough_answers_were_tried(named):
 
 
 @pytest.mark.parametrize(("named", "number"), RIGHT)
-@pytest.mark.parametrize("seed", [0, 20_000])
-def test_right_answer_passes(named, number, seed):
-    outcome = attempt(named, CONTRACTS[named].right[number], seed)
+def test_right_answer_passes(named, number):
+    outcome = attempt(named, CONTRACTS[named].right[number], seed=20_000 * number)
     assert outcome.status is Status.PASSED, told(outcome)
     assert outcome.points == outcome.possible > 0
 

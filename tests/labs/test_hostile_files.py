@@ -11,8 +11,10 @@ from onnx import parser
 
 from onnxlab.labs.kit.checking import judge, questions_seed
 from onnxlab.labs.kit.exercise import exercise
+from onnxlab.labs.kit.outcome import Wrong
 from onnxlab.labs.kit.producing import produce
 from onnxlab.labs.kit.work import Work
+from onnxlab.labs.lab01_control_flow.interventions import inlined
 from tests.support.labs import contracts
 
 pytestmark = pytest.mark.slow  # some hundred exports
@@ -32,6 +34,7 @@ TEXTS = {
     "unknown operator": "g (float[N] x) => (float[N] y) { y = Nothing (x) }",
     "two outputs": "g (float[n] x) => (float[n] y, float[n] z) { y = Abs (x) z = Neg (x) }",
 }
+FUNCTION = onnx.FunctionProto(domain="own", name="f", input=["x"], output=["y"])
 JSON = ["null", "3", '"x"', "[]", "{}", "[null]", '["a", "b"]', "[[1, 2]]", '[[["image", 3]], [], [], []]']
 JSON += ["NaN", '{"a": null}', '{"a": [[]], "1": {"b": "c"}}', '{"a"', "[" * 50_000, "9" * 5_000, "true"]
 ARRAYS = [
@@ -61,6 +64,8 @@ def models() -> list[bytes]:
         changed(lambda model: model.graph.node.append(model.graph.node[0])),
         changed(lambda model: model.ClearField("opset_import")),
         changed(lambda model: model.graph.initializer.add(name="w", data_type=99, dims=[-2])),
+        changed(lambda model: model.functions.extend([FUNCTION, FUNCTION])),
+        changed(lambda model: setattr(model.opset_import[0], "version", 2**40)),
     ]
 
 
@@ -106,3 +111,10 @@ def saved(array) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, array)
     return buffer.getvalue()
+
+
+def test_functions_that_cannot_be_written_out_are_refused():
+    model = onnx.load_model_from_string(models()[0])
+    model.functions.extend([FUNCTION, FUNCTION])
+    with pytest.raises(Wrong, match="refuses the model's functions"):
+        inlined(model)

@@ -9,12 +9,14 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from onnx.parser import parse_model
 
+from onnxlab.errors import ModelNotReadable
 from onnxlab.exporters.export import Exporter, export
 from onnxlab.history import VERSIONS, names, recorded_graph
 from onnxlab.model.diff import diff
 from onnxlab.model.nodes import subgraphs
 from onnxlab.model.query import walk
 
+KINDS = sorted(set(onnx.AttributeProto.AttributeType.values()) - {onnx.AttributeProto.TENSOR})
 HEAD = '<ir_version: 8, opset_import: ["" : 18]>'
 
 
@@ -338,3 +340,64 @@ def test_the_models_are_not_changed():
     before = onnx.ModelProto.FromString(one.SerializeToString())
     diff(one, two)
     assert one == before
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {"data_type": 1, "dims": [2], "raw_data": b"abc"},
+        {"data_type": 1, "dims": [2**62, 2**62], "raw_data": bytes(8)},
+        {"data_type": 7, "dims": [3, -2], "int64_data": [1]},
+        {"data_type": 99, "dims": [1], "raw_data": bytes(4)},
+        {"data_type": 1, "dims": [1] * 70, "raw_data": bytes(4)},
+    ],
+    ids=["too short", "huge", "negative", "unknown type", "too many axes"],
+)
+def test_a_damaged_tensor_is_named(damaged):
+    one = model("w = Constant <value = float[2] {1.0, 2.0}> () y = Add(x, w)")
+    broken = copy.deepcopy(one)
+    broken.graph.node[0].attribute[0].t.CopyFrom(TensorProto(name="heavy", **damaged))
+    weight = model("y = Relu(x)")
+    weight.graph.initializer.add(name="heavy", **damaged)
+    for other in (broken, weight):
+        with pytest.raises(ModelNotReadable, match="tensor 'heavy' cannot be read") as caught:
+            diff(one, other)
+        assert len(str(caught.value).splitlines()) == 3
+
+
+@pytest.mark.parametrize("opset", [2**31, 2**40, -1, 0])
+def test_an_opset_that_is_no_opset_is_a_difference(opset):
+    one = model("y = Relu(x)")
+    other = copy.deepcopy(one)
+    other.opset_import[0].version = opset
+    assert [str(change) for change in diff(one, other).opsets] == [f"opset ai.onnx 18 -> {opset}"]
+
+
+def test_a_thousand_bodies_in_one_another_are_refused_and_not_waited_for():
+    deep = onnx.NodeProto(op_type="If", input=["x"], output=["y"])
+    for _ in range(20):
+        outer = onnx.NodeProto(op_type="If", input=["x"], output=["y"])
+        outer.attribute.add(name="then_branch", type=onnx.AttributeProto.GRAPH).g.node.append(deep)
+        deep = outer
+    wide = onnx.ModelProto(graph=onnx.GraphProto(node=[deep] * 500))
+    with pytest.raises(ModelNotReadable, match="together they have 21,000 nodes"):
+        diff(wide, wide)
+
+
+def test_a_constant_that_each_call_of_a_function_gives_is_compared():
+    text = """<ir_version: 10, opset_import: ["": 18, "own": 1]>
+    g (int64 x) => (int64 y) {{ y = own.more <by = 2> (x) }}
+    <domain: "own", opset_import: ["": 18]> more <by> (x) => (y)
+    {{ c = Constant <value_int: int = @by> () y = {} (x, c) }}"""
+    add, same, sub = (parse_model(text.format(operator)) for operator in ("Add", "Add", "Sub"))
+    assert not diff(add, same)
+    assert str(diff(add, sub)) == "~ Add y in own::more: operator Add -> Sub"
+    same.graph.node[0].attribute[0].i = 3
+    assert str(diff(add, same)) == "~ own::more y: attribute by 2 -> 3"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_constant_whose_attribute_has_another_type_is_compared(kind):
+    one = model("c = Constant <value_int = 3> () y = Add(x, c)")
+    one.graph.node[0].attribute[0].type = kind
+    assert not diff(one, one)

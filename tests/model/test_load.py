@@ -70,6 +70,22 @@ def test_what_is_no_model_is_refused(tmp_path, content, message):
     assert len(str(caught.value).splitlines()) <= 3
 
 
+@pytest.mark.parametrize("name", [b"Relu", b"here", b"own"])
+def test_a_name_that_is_no_text_is_refused(tmp_path, name):
+    """Protobuf gives bytes for it, and whatever expects a string fails on these, far from here."""
+    model = onnx.ModelProto.FromString(RELU.SerializeToString())
+    model.graph.initializer.add(name="here", data_type=1, dims=[1], raw_data=b"\xff" * 4)
+    model.opset_import.add(domain="own", version=1)
+    file = tmp_path / "model.onnx"
+    file.write_bytes(model.SerializeToString().replace(name, b"\xff\xfe"[: len(name)] + name[2:]))
+    for shown in (lambda: load(file), lambda: load(file.read_bytes())):
+        with pytest.raises(ModelNotReadable, match="is not text in UTF-8") as caught:
+            shown()
+        assert len(str(caught.value).splitlines()) == 3
+    file.write_bytes(model.SerializeToString())
+    assert load(file) == model
+
+
 def test_a_missing_file_names_the_models_beside_it(tmp_path):
     onnx.save(RELU, tmp_path / "relu.onnx")
     with pytest.raises(ModelNotReadable, match=r"no file .*rely.onnx.\nModels in that folder: relu.onnx"):

@@ -135,3 +135,13 @@ def test_an_unknown_value_names_near_ones(ask):
 def test_an_omitted_value_is_no_value(ask):
     with pytest.raises(UnknownValue):
         ask(NESTED, "")
+
+
+def test_an_unknown_element_type_is_said_by_its_number():
+    model = parse_model(
+        '<ir_version: 8, opset_import: ["" : 18]> g (float[n] x) => (float[n] y) { y = Relu (x) }'
+    )
+    model.graph.input[0].type.tensor_type.elem_type = 99
+    model.graph.initializer.add(name="w", data_type=98, dims=[2])
+    found = summary(model)
+    assert [str(each) for each in (*found.inputs, *found.initializers)] == ["x: type 99[n]", "w: type 98[2]"]

@@ -3,11 +3,13 @@
 import pytest
 from onnx import AttributeProto, ModelProto, helper
 
+from onnxlab import graph
 from onnxlab.notebook.graph.groups import grouped_model, module_path
 from onnxlab.notebook.graph.lean_model import IDENTIFIER, lean_model
 from onnxlab.notebook.graph.model_source import read_structure
 from onnxlab.notebook.graph.pane import make_pane
-from tests.support.graph_models import chain, modules
+from tests.support.displayed import outputs
+from tests.support.graph_models import add_node, chain, modules
 
 
 def top(grouped):
@@ -44,8 +46,8 @@ def test_every_node_is_in_its_group_once():
     grouped = grouped_model(lean_model(model))
     found = []
     todo = [ModelProto.FromString(grouped.lean.data).graph]
-    for graph in todo:
-        for node in graph.node:
+    for each in todo:
+        for node in each.node:
             found += [entry.value for entry in node.metadata_props if entry.key == IDENTIFIER]
             todo += [attribute.g for attribute in node.attribute]
     assert len(found) == len(set(found))
@@ -100,3 +102,17 @@ def test_nodes_that_are_called_alike_are_told_apart():
         node.name = "/same/Relu"
     pane = make_pane(read_structure(model))
     assert len(pane.flat.nodes) == 160
+
+
+@pytest.mark.parametrize(("depth", "bodies"), [(200, 0), (16, 28)])
+def test_modules_deeper_than_protobuf_reads_are_drawn(depth, bodies):
+    """Each module has a node and the next module; the last node carries so many bodies in one another."""
+    model = modules(2)
+    for level in range(depth):
+        path = [f"m{k}" for k in range(level + 1)]
+        add_node(model.graph, "Relu", [f"v{level}"], [f"v{level + 1}"], path, scopes=False)
+    inner = model.graph
+    for _ in range(bodies):
+        node = inner.node.add(op_type="If") if inner is not model.graph else inner.node[-1]
+        inner = node.attribute.add(name="body", type=AttributeProto.GRAPH).g
+    assert outputs(graph(model, groups=True))[0]["text/plain"].startswith("Graph(")

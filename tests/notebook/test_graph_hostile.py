@@ -133,9 +133,17 @@ def function_calls_itself() -> ModelProto:
     return model
 
 
+def unknown_types() -> ModelProto:
+    model = chain()
+    for info in (*model.graph.input, *model.graph.output):
+        info.type.tensor_type.elem_type = 99
+    return model
+
+
 @pytest.mark.parametrize(
     "broken",
     [
+        unknown_types,
         cycle,
         self_edge,
         absurd_dims,
@@ -176,3 +184,9 @@ def test_other_files_are_refused():
         bytes(50),
     ):
         assert "not an ONNX model" in repr(graph(data))
+
+
+def test_a_model_in_memory_with_a_name_that_is_no_text_is_a_message():
+    data = chain().SerializeToString()
+    shown = repr(graph(ModelProto.FromString(data.replace(b"/relu", b"\xff\xfeelu"))))
+    assert "is not text in UTF-8" in shown

@@ -1,5 +1,7 @@
 """The model without its weights, and the way back to them."""
 
+import os
+
 import numpy as np
 import onnx
 import pytest
@@ -97,6 +99,14 @@ def test_a_link_out_of_the_folder_is_not_followed(external):
     (external.parent / "weights.bin").unlink()
     (external.parent / "weights.bin").symlink_to(secret)
     with pytest.raises(ModelNotReadable, match="outside its own folder"):
+        read_first(external)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no pipes of this kind")
+def test_a_pipe_in_place_of_the_weights_is_not_waited_for(external):
+    (external.parent / "weights.bin").unlink()
+    os.mkfifo(external.parent / "weights.bin")
+    with pytest.raises(ModelNotReadable, match=r"weights\.bin cannot be read: it is not a regular file"):
         read_first(external)
 
 

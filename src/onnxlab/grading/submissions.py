@@ -198,6 +198,8 @@ def _entries(folder: Path, ignored: list[tuple[Path, str]]) -> list["os.DirEntry
     except OSError as error:
         ignored.append((folder, f"The folder cannot be read: {error.strerror}."))
         return []
+    if not everything and folder.suffix.lower() == ".ipynb":  # other empty folders stand for nothing
+        ignored.append((folder, "It is an empty folder, not a notebook."))
     kept = []
     for entry in everything:
         if entry.name in _SILENT:

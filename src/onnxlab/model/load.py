@@ -15,7 +15,10 @@ from onnx.external_data_helper import load_external_data_for_model, uses_externa
 
 from onnxlab.errors import ModelNotReadable
 
-__all__ = ["HasModelProto", "HasProto", "ModelLike", "load", "path_of", "strip_origins"]
+__all__ = ["HasModelProto", "HasProto", "ModelLike", "load", "path_of", "require_text", "strip_origins"]
+
+
+_TENSOR_TEXTS = ("name", "doc_string", "external_data", "metadata_props")
 
 
 class HasModelProto(Protocol):
@@ -143,7 +146,9 @@ def _parse(data: bytes, name: str) -> onnx.ModelProto:
     else:
         # Many byte strings happen to parse as a message without known fields.
         readable = model.ir_version > 0 and model.HasField("graph")
-    if not readable:
+    if readable:
+        require_text(model, name)
+    else:
         verb = "are" if name.startswith("The ") else "is"
         msg = f"{name} {verb} not an ONNX model."
         why = (
@@ -153,6 +158,41 @@ def _parse(data: bytes, name: str) -> onnx.ModelProto:
         )
         raise ModelNotReadable(msg, why, "Export the model again, or fetch the complete file.")
     return model
+
+
+def require_text(model: onnx.ModelProto, name: str = "The model") -> None:
+    """Refuse a model in which a name is no text: protobuf then gives bytes, where a string is expected.
+
+    Args:
+        model: The model.
+        name: What to call it in a message.
+
+    Raises:
+        ModelNotReadable: A string is not UTF-8.
+    """
+    if (broken := _no_text(model)) is not None:
+        field, owner, shown = broken[0], broken[1].removesuffix("Proto"), _shown(broken[2], 80)
+        msg = f"{name} cannot be read: a name or note in it is not text in UTF-8."
+        why = f"It is the {field} of a {owner}: {shown}."
+        raise ModelNotReadable(msg, why, "Export the model again, or fetch the complete file.")
+
+
+def _no_text(message: Message) -> tuple[str, str, bytes] | None:
+    """The first string that is none: its field, what it belongs to, and its bytes."""
+    fields = message.ListFields()
+    if isinstance(message, onnx.TensorProto):  # all but the content, which would be copied
+        fields = [(message.DESCRIPTOR.fields_by_name[name], getattr(message, name)) for name in _TENSOR_TEXTS]
+    for field, content in fields:
+        parts = content if field.is_repeated else [content]
+        if field.type == field.TYPE_STRING:
+            for part in parts:
+                if isinstance(part, bytes):
+                    return field.name, message.DESCRIPTOR.name, part
+        elif field.message_type is not None:
+            for part in parts:
+                if (found := _no_text(part)) is not None:
+                    return found
+    return None
 
 
 def _is_text(head: bytes) -> bool:

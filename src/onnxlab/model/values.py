@@ -6,7 +6,11 @@ from typing import TypeAlias
 
 import onnx
 
-__all__ = ["Dims", "Value", "declared", "initializers"]
+from onnxlab.errors import ModelNotReadable
+from onnxlab.model.distance import Array
+from onnxlab.plain_text import plain
+
+__all__ = ["Dims", "Value", "declared", "initializers", "tensor_array"]
 
 Dims: TypeAlias = tuple[int | str | None, ...]
 """A shape: a number, a symbolic name, or None for an axis about which nothing is said."""
@@ -61,6 +65,31 @@ def initializers(graph: onnx.GraphProto) -> tuple[Value, ...]:
     return tuple(Value(name, _dtype(kind), tuple(dims)) for name, kind, dims in dense + sparse)
 
 
+def tensor_array(tensor: onnx.TensorProto) -> Array:
+    """Return what a tensor holds.
+
+    Raises:
+        ModelNotReadable: Its content does not fit its type and shape: the file is damaged.
+
+    Example:
+        >>> tensor_array(onnx.TensorProto(name="w", data_type=1, dims=[2], raw_data=b"abc"))
+        Traceback (most recent call last):
+        ...
+        onnxlab.errors.ModelNotReadable: The tensor 'w' cannot be read: its content is no float32[2].
+        buffer size must be a multiple of element size
+        Export the model again, or fetch the complete file.
+    """
+    try:
+        found: Array = onnx.numpy_helper.to_array(tensor)
+    except Exception as error:  # ONNX and NumPy raise many kinds here
+        kind = plain(Value("", _dtype(tensor.data_type), tuple(tensor.dims)).type, 80)
+        name = plain(tensor.name, 80)
+        msg = f"The tensor {name!r} cannot be read: its content is no {kind}."
+        then = "Export the model again, or fetch the complete file."
+        raise ModelNotReadable(msg, plain(error, 200), then) from error
+    return found
+
+
 def _declared(info: onnx.ValueInfoProto) -> Value:
     kind = info.type.WhichOneof("value")
     if kind is None:
@@ -77,5 +106,7 @@ def _declared(info: onnx.ValueInfoProto) -> Value:
 
 
 def _dtype(elem_type: int) -> str:
+    if elem_type not in onnx.TensorProto.DataType.values():
+        return f"type {elem_type}"  # of a newer format, or a damaged file
     name = str(onnx.TensorProto.DataType.Name(elem_type)).lower()
     return {"float": "float32", "double": "float64", "undefined": "?"}.get(name, name)

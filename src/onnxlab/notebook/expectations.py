@@ -31,6 +31,7 @@ _NOISE: tuple[tuple[type[Warning], str, str], ...] = (
         r"torch\.onnx\.",
     ),
     (DeprecationWarning, r"`torch\.jit\.\w+` is deprecated", r"torch\.jit\."),
+    (FutureWarning, r"`torch\.jit\.\w+` is deprecated", r"torch\.jit\."),  # the same since torch 2.14
     (FutureWarning, r"`isinstance\(treespec, LeafSpec\)` is deprecated", r"(copyreg|copy|torch\.)"),
 )
 _TORCHVISION_LOGGER = "torch.onnx._internal.exporter._registration"

@@ -34,6 +34,9 @@ def open_session(model: ModelLike, *, optimize: bool = True) -> ort.InferenceSes
         ['in']
     """
     options = ort.SessionOptions()
+    # The course's models are small: more threads gain nothing. Where two programs run, each waits for its own
+    # threads by spinning, on the cores that the other needs: both take twice as long.
+    options.intra_op_num_threads = 1
     options.log_severity_level = 4  # what goes wrong is raised; the log would only say it twice
     if not optimize:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -58,8 +58,9 @@ def partly_solved(lab: str, turn: int) -> tuple[nbformat.NotebookNode, dict[str,
 
 
 def test_nbgrader_and_the_grader_give_the_same_points(course, tmp_path):
+    some = LABS[::3]  # nbgrader takes a kernel of its own for each
     expected: dict[str, dict[str, dict[str, float]]] = {}
-    for turn, lab in enumerate(LABS):
+    for turn, lab in enumerate(some):
         book, right = partly_solved(lab, turn)
         hand_in(course, "ada", book, assignment=lab, file=f"{lab}.ipynb")
         expected[lab] = {"ada": right}
@@ -67,16 +68,16 @@ def test_nbgrader_and_the_grader_give_the_same_points(course, tmp_path):
 
     out = str(tmp_path / "out")
     assert cli.main(["grade", str(course), "--out", out, "--gradebook", "--time", "300"]) == 0
-    assert {lab: points(course_at(course), lab) for lab in LABS} == expected
-    for lab in LABS:
+    assert {lab: points(course_at(course), lab) for lab in some} == expected
+    for lab in some:
         nbgrader(other, "autograde", lab)
-    assert {lab: points(course_at(other), lab) for lab in LABS} == expected
+    assert {lab: points(course_at(other), lab) for lab in some} == expected
     every = [
         score for students in expected.values() for marks in students.values() for score in marks.values()
     ]
     assert min(every) == 0 < max(every)
     assert {name for students in expected.values() for name in students["ada"]} == {
-        f"check-{each.id}" for lab in LABS for each in exercises_of(lab)
+        f"check-{each.id}" for lab in some for each in exercises_of(lab)
     }
 
 

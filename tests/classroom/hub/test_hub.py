@@ -23,6 +23,7 @@ from onnxlab.classroom.course.folder import open_class
 from onnxlab.classroom.hub.accounts import Accounts
 from onnxlab.labs.kit.exercise import exercises_of
 from tests.support.hub import INSTRUCTOR_PASSWORD, PIN, ROOT, Hub, Seat, below, finish, hub, logs
+from tests.support.labs import solved
 
 pytestmark = [
     pytest.mark.slow,
@@ -61,19 +62,6 @@ def first_graph(chapter: Path) -> list[str]:
     """The cells of a chapter up to the first that draws a graph."""
     cells = code_cells(chapter)
     return cells[: next(i for i, source in enumerate(cells) if re.search(r"^graph\(", source, re.M)) + 1]
-
-
-def solved(lab: str, which: set[str]) -> nbformat.NotebookNode:
-    """A lab in which some exercises are solved."""
-    book = nbformat.read(ROOT / "labs" / f"{lab}.ipynb", as_version=4)
-    solution = nbformat.read(ROOT / "solutions" / f"{lab}.ipynb", as_version=4)
-    answers = {
-        each.metadata.nbgrader.grade_id: each.source for each in solution.cells if "nbgrader" in each.metadata
-    }
-    for cell in book.cells:
-        if cell.metadata.get("nbgrader", {}).get("grade_id") in which:
-            cell.source = answers[cell.metadata.nbgrader.grade_id]
-    return book
 
 
 def work_of(place: int) -> set[str]:

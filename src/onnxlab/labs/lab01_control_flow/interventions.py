@@ -10,7 +10,10 @@ import numpy as np
 import onnx
 from onnx import helper, inliner
 
+from onnxlab.labs.kit.judging import evidence
+from onnxlab.labs.kit.outcome import Wrong
 from onnxlab.model.distance import Array
+from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import feeds, open_session
 
 __all__ = [
@@ -27,8 +30,17 @@ __all__ = [
 
 
 def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model without functions of its own, so that every Loop and If stands in a graph."""
-    whole: onnx.ModelProto = inliner.inline_local_functions(model) if model.functions else model
+    """Return a model without functions of its own, so that every Loop and If stands in a graph.
+
+    Raises:
+        Wrong: If ONNX refuses to write the functions out: two have one name, or one calls itself.
+    """
+    try:
+        whole: onnx.ModelProto = inliner.inline_local_functions(model) if model.functions else model
+    except Exception as error:  # the inliner's, the checker's and protobuf's
+        reason = short_reason(error)
+        msg = f"onnx.inliner refuses the model's functions: {reason}"
+        raise Wrong(msg, evidence=evidence(model)) from None
     return whole
 
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 import onnx
-from onnx import numpy_helper
 
 from onnxlab.model.diff.matching import Matching
 from onnxlab.model.diff.scope import Scope, plain_attributes
 from onnxlab.model.distance import largest_difference
 from onnxlab.model.nodes import GraphNode
+from onnxlab.model.values import tensor_array
 
 __all__ = ["Change", "NodeChange", "feeder_changes", "node_changes"]
 
@@ -145,7 +145,7 @@ def _attribute_changes(ours: onnx.NodeProto, theirs: onnx.NodeProto, matching: M
 
 
 def _tensor_change(kind: str, name: str, ours: onnx.TensorProto, theirs: onnx.TensorProto) -> Change:
-    mine, other = numpy_helper.to_array(ours), numpy_helper.to_array(theirs)
+    mine, other = tensor_array(ours), tensor_array(theirs)
     if mine.dtype != other.dtype or mine.shape != other.shape:
         return Change(kind, name, f"{mine.dtype}{list(mine.shape)}", f"{other.dtype}{list(other.shape)}")
     if mine.dtype == object:  # strings

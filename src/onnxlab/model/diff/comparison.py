@@ -7,11 +7,12 @@ from typing import TypeAlias
 
 import onnx
 
+from onnxlab.errors import ModelNotReadable
 from onnxlab.model.diff.changes import Change, NodeChange, feeder_changes, node_changes
 from onnxlab.model.diff.matching import Matching, match
 from onnxlab.model.diff.scope import Scope, Token
 from onnxlab.model.load import ModelLike, load
-from onnxlab.model.nodes import GraphNode, function_name, subgraphs
+from onnxlab.model.nodes import GraphNode, function_name, subgraphs, walk
 from onnxlab.model.values import Value, declared
 
 __all__ = ["GraphDiff", "diff"]
@@ -19,6 +20,7 @@ __all__ = ["GraphDiff", "diff"]
 _Slots: TypeAlias = list[tuple[Value | None, Value | None]]
 """Inputs, or outputs, of two models side by side; None where one model has no counterpart."""
 
+_STEPS = 100_000  # nodes that are looked at; more take longer than anybody waits
 _LINES = 20  # of the text; a long list helps nobody
 
 
@@ -106,6 +108,9 @@ def diff(a: ModelLike, b: ModelLike) -> GraphDiff:
     Returns:
         The difference; false, and "No difference." as text, where there is none.
 
+    Raises:
+        ModelNotReadable: One is no model, is damaged, or they are too large.
+
     Example:
         >>> from onnxlab.history import recorded_graph
         >>> static = recorded_graph("1.8.1", "model_static")
@@ -116,6 +121,7 @@ def diff(a: ModelLike, b: ModelLike) -> GraphDiff:
         {'0': 'same'}
     """
     first, second = load(a), load(b)
+    _require_comparable(first, second)
     inputs = _slots(declared(first.graph.input), declared(second.graph.input))
     outputs = _slots(declared(first.graph.output), declared(second.graph.output))
     found = _Findings()
@@ -134,6 +140,16 @@ def diff(a: ModelLike, b: ModelLike) -> GraphDiff:
         opsets=tuple(_opset_changes(first, second)),
         renamed=tuple((a.name, b.name) for a, b in inputs + outputs if a and b and a.name != b.name),
     )
+
+
+def _require_comparable(*models: onnx.ModelProto) -> None:
+    nodes = [node for model in models for node in walk(model)]
+    count = f"{len(nodes):,}"
+    # A body is traced once for each graph around it.
+    if sum(node.path.count("/") // 2 + 1 for node in nodes) > _STEPS:
+        msg = f"The models are too large to be compared: together they have {count} nodes."
+        why = "Bodies inside one another count once for each body around them."
+        raise ModelNotReadable(msg, why, "Compare a part of each: onnx.utils.extract_model() cuts one out.")
 
 
 def _rewired(outputs: _Slots, matching: Matching) -> Iterator[Change]:

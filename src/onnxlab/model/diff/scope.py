@@ -8,9 +8,9 @@ from functools import cache, cached_property
 from typing import TypeAlias, TypeVar
 
 import onnx
-from onnx import numpy_helper
 
 from onnxlab.model.nodes import GraphNode, nodes_of
+from onnxlab.model.values import tensor_array
 
 __all__ = ["Body", "Scope", "Token", "constant_token", "layered", "plain_attributes", "tensor_token"]
 
@@ -19,6 +19,17 @@ Token: TypeAlias = Hashable
 """Stands for a value: two values with one token are the same value."""
 
 Body: TypeAlias = onnx.GraphProto | onnx.FunctionProto
+
+
+_OPSETS = 2**31 - 1  # the largest number that ONNX's schemas can be asked for; a file may hold larger ones
+
+_CONSTANTS = {
+    ("value_int", onnx.AttributeProto.INT): onnx.TensorProto.INT64,
+    ("value_ints", onnx.AttributeProto.INTS): onnx.TensorProto.INT64,
+    ("value_float", onnx.AttributeProto.FLOAT): onnx.TensorProto.FLOAT,
+    ("value_floats", onnx.AttributeProto.FLOATS): onnx.TensorProto.FLOAT,
+}
+"""What the short attributes of a Constant stand for."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +86,7 @@ def tensor_token(tensor: onnx.TensorProto) -> Token:
         >>> tensor_token(a) == tensor_token(b)
         True
     """
-    array = numpy_helper.to_array(tensor)
+    array = tensor_array(tensor)
     content = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
     return "tensor", tensor.data_type, tuple(tensor.dims), hashlib.sha256(content).digest()
 
@@ -104,7 +115,7 @@ def plain_attributes(node: onnx.NodeProto, opsets: Mapping[str, int]) -> dict[st
 
 @cache
 def _defaults(op_type: str, opset: int, domain: str) -> dict[str, bytes]:
-    if not onnx.defs.has(op_type, opset, domain):
+    if not 0 < opset <= _OPSETS or not onnx.defs.has(op_type, opset, domain):
         return {}
     attributes = onnx.defs.get_schema(op_type, opset, domain).attributes
     return {name: _content(attribute.default_value) for name, attribute in attributes.items()}
@@ -129,12 +140,13 @@ def constant_token(node: GraphNode) -> Token | None:
     if node.op != "Constant" or len(node.proto.attribute) != 1:
         return None
     attribute = node.proto.attribute[0]
+    if attribute.ref_attr_name:  # in a function: each call gives another value
+        return None
     if attribute.name == "value":
         return tensor_token(attribute.t)
-    value = onnx.helper.get_attribute_value(attribute)
-    kinds = {"value_int": onnx.TensorProto.INT64, "value_float": onnx.TensorProto.FLOAT}
-    kind = kinds.get(attribute.name.removesuffix("s"))
+    kind = _CONSTANTS.get((attribute.name, attribute.type))
     if kind is None:
         return None
+    value = onnx.helper.get_attribute_value(attribute)
     dims = [len(value)] if attribute.name.endswith("s") else []
     return tensor_token(onnx.helper.make_tensor("", kind, dims, value if dims else [value]))

@@ -9,6 +9,7 @@ import ast
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf has no types
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from onnxlab.model.nodes import GraphNode, reads
@@ -17,6 +18,9 @@ from onnxlab.notebook.graph.lean_model import IDENTIFIER, LeanModel
 __all__ = ["GROUP", "Group", "GroupedModel", "group_tree", "grouped_model", "module_path", "preparations"]
 
 _NAME_SCOPES, _CLASSES = "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy"
+# Modules deeper than this count as part of the one around them: each is three messages deep in the model with
+# groups, and protobuf reads a hundred.
+_DEEPEST = 16
 # A group that holds more than this share of the nodes is dissolved while fewer than this many would be seen.
 _DOMINANT, _FEW = 0.6, 12
 
@@ -57,10 +61,10 @@ def module_path(node: NodeProto) -> list[tuple[str, str]]:
         kinds = kinds if len(kinds) == len(names) else [""] * len(names)
         return [
             (name, kind.rpartition(".")[2])
-            for name, kind in list(zip(names, kinds, strict=True))[1:-1]
+            for name, kind in list(zip(names, kinds, strict=True))[1:-1][:_DEEPEST]
             if name
         ]
-    parts = [part for part in node.name.split("/")[:-1] if part]
+    parts = [part for part in node.name.split("/")[:-1] if part][:_DEEPEST]
     return [("/".join(parts[: depth + 1]), "") for depth in range(len(parts))]
 
 
@@ -146,7 +150,10 @@ class GroupedModel:
 
 
 def grouped_model(model: LeanModel) -> GroupedModel | None:
-    """Make a copy of a lean model with a node for each module; None where the nodes name no modules."""
+    """Make a copy of a lean model with a node for each module.
+
+    None where the nodes name no modules, or with bodies inside modules more deeply than protobuf reads.
+    """
     proto = ModelProto.FromString(model.data)
     tree = group_tree(proto.graph)
     if not any(isinstance(member, Group) for member in tree.members):
@@ -160,6 +167,10 @@ def grouped_model(model: LeanModel) -> GroupedModel | None:
     members = {path: [str(p) for p in group.positions()] for path, group in writer.groups.items()}
     entries = {node.path: node for node in writer.entries}
     data = proto.SerializeToString(deterministic=True)
+    try:
+        ModelProto.FromString(data)
+    except DecodeError:
+        return None
     lean = replace(model, data=data, nodes={**model.nodes, **entries})
     return GroupedModel(lean, members, len(graph.node))
 

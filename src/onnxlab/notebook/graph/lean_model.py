@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-import onnx
 from google.protobuf.message import Message  # type: ignore[import-untyped]  # protobuf has no types
 from onnx import FunctionProto, GraphProto, ModelProto, TensorProto
 
 from onnxlab.errors import ModelNotReadable
+from onnxlab.files import open_untrusted
 from onnxlab.model.nodes import GraphNode, function_name, nodes_of, subgraphs
+from onnxlab.model.values import tensor_array
 
 __all__ = ["IDENTIFIER", "LeanModel", "Weight", "inside_folder", "lean_model"]
 
@@ -43,12 +44,12 @@ class Weight:
             ModelNotReadable: The file is missing, too short, too large, or outside the model's folder.
         """
         if self.tensor.data_location != TensorProto.EXTERNAL:
-            return _within_limit(self.tensor.raw_data or onnx.numpy_helper.to_array(self.tensor).tobytes())
+            return _within_limit(self.tensor.raw_data or tensor_array(self.tensor).tobytes())
         place = {entry.key: entry.value for entry in self.tensor.external_data}
         path = inside_folder(self.folder, place.get("location", ""))
         try:
             offset, length = int(place.get("offset") or 0), int(place.get("length") or -1)
-            with path.open("rb") as file:
+            with open_untrusted(path) as file:  # a pipe would wait for a writer
                 size = file.seek(0, 2)
                 length = size - offset if length < 0 else length
                 if offset < 0 or offset + length > size:

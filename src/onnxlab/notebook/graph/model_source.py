@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from onnx import ModelProto, TensorProto
 
 from onnxlab.errors import ModelNotReadable
-from onnxlab.model.load import path_of
+from onnxlab.model.load import path_of, require_text
 from onnxlab.model.query import ModelLike, load
 from onnxlab.notebook.graph.lean_model import inside_folder
 
@@ -42,6 +42,8 @@ def read_structure(model: ModelLike) -> ModelSource:
     proto = _parsed(path, model)
     if proto is None:
         proto, path = load(model), None  # knows every other form, and says best what is wrong
+    else:
+        require_text(proto, path.name if path else "The model")
     graph = proto.graph
     if not (graph.node or graph.input or graph.output):
         msg = "There is nothing to draw: the model's graph has no nodes, inputs or outputs."

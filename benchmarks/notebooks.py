@@ -1,0 +1,81 @@
+"""Chapters as tests: nbval as this course runs it, nbval alone, and nbmake, on the same notebooks in one run.
+
+nbval alone compares outputs without the rules of `strict_nbval`; nbmake runs the cells and compares nothing.
+nbmake is not a part of the course's requirements: `pip install nbmake`.
+
+    python -m benchmarks.notebooks [--chapters 01 05 11 13] [--runs 3] [--write]
+"""
+
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks import report
+
+ROOT = Path(__file__).parents[1]
+WAYS = {
+    "this course: nbval, strict": ["--nbval", "--nbval-current-env", "-p", "onnxlab.authoring.strict_nbval"],
+    "nbval": ["--nbval", "--nbval-current-env"],
+    "nbmake": ["--nbmake", "--nbmake-kernel=python3"],
+}
+
+
+def seconds(way: str, folder: Path) -> float:
+    """Run the notebooks of a folder, which has no settings of the course."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        "/dev/null",
+        *WAYS[way],
+        str(folder),
+    ]
+    began = time.perf_counter()
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    taken = time.perf_counter() - began
+    # nbval alone takes a different address in a warning for a fault; its time counts all the same.
+    if done.returncode not in ((0, 1) if way == "nbval" else (0,)):
+        msg = f"{way} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        raise SystemExit(msg)
+    return taken
+
+
+def main() -> None:
+    parser = report.arguments(__doc__)
+    parser.add_argument("--chapters", nargs="+", default=["01", "05", "11", "13"])
+    parser.add_argument("--runs", type=int, default=3)
+    asked = parser.parse_args()
+    taken: dict[str, list[float]] = {way: [] for way in WAYS}
+    with tempfile.TemporaryDirectory() as name:
+        for number in asked.chapters:
+            for path in (ROOT / "notebooks").glob(f"{number}_*.ipynb"):
+                shutil.copy(path, name)
+        for _ in range(asked.runs):
+            for way, times in taken.items():
+                times.append(seconds(way, Path(name)))
+                print(way, f"{times[-1]:.1f}", file=sys.stderr)
+    own = statistics.median(taken["this course: nbval, strict"])
+    rows = [
+        (
+            way,
+            f"{statistics.median(times):.1f}",
+            f"{max(times) - min(times):.1f}",
+            f"{statistics.median(times) / own:.2f}",
+        )
+        for way, times in taken.items()
+    ]
+    text = report.table(["way", "seconds", "spread", "x"], rows)
+    text += f"\n\nChapters {', '.join(asked.chapters)}, one after the other; medians of {asked.runs}."
+    report.finish("notebooks", text, asked, ("nbval", "nbmake", "torch"))
+
+
+if __name__ == "__main__":
+    main()

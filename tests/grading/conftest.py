@@ -1,0 +1,19 @@
+"""A fork server that several tests use: loading torch, onnx and the labs takes seconds."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from onnxlab.grading.worker.client import Forks
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Forks]:
+    """One fork server for the tests of a module that leave it whole.
+
+    A run closes its fork servers at the end: those that it made for a second attempt, and not this one.
+    """
+    lasting = Forks()
+    vars(lasting)["close"] = lambda: None
+    yield lasting
+    Forks.close(lasting)

@@ -1,0 +1,53 @@
+"""The fuzzer itself: one seed gives one damage, a fault that is there is seen, a few trials find none."""
+
+import shutil
+import subprocess
+import sys
+from random import Random
+
+import pytest
+
+from onnxlab.model import values
+from tests.support.graph_models import loop
+
+if sys.platform != "linux":
+    pytest.skip("each trial is a fork", allow_module_level=True)
+
+from tools.fuzz.__main__ import main
+from tools.fuzz.models import fuzz_models
+from tools.fuzz.mutation import mutated
+from tools.fuzz.notebooks import fuzz_notebooks
+
+pytestmark = pytest.mark.slow
+
+
+def test_one_seed_gives_the_same_damage_and_another_gives_another():
+    data = loop().SerializeToString()
+    made = [mutated(data, Random(f"1 {number}")) for number in range(200)]
+    assert made == [mutated(data, Random(f"1 {number}")) for number in range(200)]
+    assert len(set(made)) > 150
+
+
+def test_twenty_damaged_models_are_drawn_or_refused(capsys):
+    assert main(["models", "--trials", "20", "--every", "0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[-1] for line in lines[2:9]] == ["0"] * 7
+    assert sum(int(number) for number in lines[2].split()[-4:]) == 20
+
+
+def test_a_fault_that_is_there_is_found(monkeypatch):
+    monkeypatch.setattr(values, "_dtype", lambda kind: {1: "float32"}[kind])
+    table = fuzz_models(12, 1, every=0)
+    assert any("KeyError" in reason for _, reason in table.faults)
+
+
+def test_damaged_notebooks_have_a_mark_or_a_reason():
+    table = fuzz_notebooks(5, 1)
+    assert not table.faults, str(table)
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace records what is written")
+def test_a_store_survives_power_cuts():
+    command = [sys.executable, "-m", "tools.fuzz", "power", "--times", "20"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,287 @@
+"""Damaged models into the graphs, the comparison, the queries and the judges, each in a process of its own.
+
+Wanted is a result, or an error of the course's own class in at most three lines. Everything else is a fault:
+another exception, more than ten seconds, more than two gigabytes, a process that ends by a signal, or a byte
+of a file outside the model's folder. Where the judges' process dies inside ONNX Runtime, that is counted
+apart: a grader survives it, and a notebook judges what its own exporter made.
+"""
+
+import contextlib
+import faulthandler
+import importlib
+import json
+import os
+import resource
+import select
+import signal
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import psutil  # type: ignore[import-untyped]  # it has no types
+import torch
+
+from onnxlab.errors import OnnxLabError
+from onnxlab.labs.kit.checking import judge, questions_seed
+from onnxlab.labs.kit.child_process import produce_apart
+from onnxlab.labs.kit.exercise import Exercise, exercise
+from onnxlab.labs.kit.work import Work
+from onnxlab.model import query
+from onnxlab.model.diff import diff
+from onnxlab.notebook.graph.html import model_image
+from onnxlab.notebook.graph.view import GraphMessage, graph
+from onnxlab.notebook.graph.widget import GraphView
+from tools.fuzz.mutation import mutated
+from tools.fuzz.table import FAULT, Table
+
+__all__ = ["fuzz_models"]
+
+_SECONDS, _PATIENCE = 10.0, 90.0  # of the processor; in all, on a machine that others use, too
+_MEMORY = 2 << 30
+_SECRET = b"nobody may read this"
+_RECORDED = Path(query.__file__).parents[1] / "assets" / "recorded"
+_FUNCTIONS = """<ir_version: 10, opset_import: ["": 18, "own": 1]>
+calls (float[N, 4] x) => (float[N, 4] y) { y = own.twice <times = 2> (x) }
+<domain: "own", opset_import: ["": 18]> twice <times> (x) => (y) { one = own.once (x)  y = Add (one, x) }
+<domain: "own", opset_import: ["": 18]> once (x) => (y) { y = Constant <value_int: int = @times> () }"""
+
+
+@dataclass(frozen=True)
+class _Answered:
+    """An exercise, and the folder of files that a right answer made."""
+
+    exercise: Exercise
+    folder: Path
+
+    @property
+    def files(self) -> list[Path]:
+        return sorted(self.folder.glob("*.onnx"))
+
+
+def fuzz_models(trials: int, seed: int, *, first: int = 0, every: int = 1) -> Table:
+    """Try so many damaged models.
+
+    Args:
+        trials: How many.
+        seed: The same seed gives the same models.
+        first: The number of the first trial: a single one can be repeated.
+        every: Judge with every Nth exercise only; 0 for no judge, which spares the exports.
+    """
+    table = Table("stage", ["drawn", "refused", "ended"])
+    with tempfile.TemporaryDirectory() as name:
+        answered = list(_answered(Path(name), every)) if every else []
+        models = [*_models(), *(path.read_bytes() for one in answered for path in one.files)]
+        with contextlib.suppress(OnnxLabError):
+            graph(models[0])  # loads Netron once, not in every child
+        for number in range(first, first + trials):
+            random = Random(f"{seed} {number}")
+            place = Path(name) / "trial"
+            data, other = mutated(random.choice(models), random), random.choice(models)
+            stages = _stages(place, data, other, answered, random)
+            for stage, kind, reason, example in _apart(place, stages):
+                table.add(stage, kind, reason, f"trial {number}: {example}")
+            table.progress(number - first + 1, trials)
+    return table
+
+
+def _models() -> list[bytes]:
+    parse: Any = importlib.import_module("onnx.parser").parse_model
+    small: Any = importlib.import_module("tests.support.graph_models")
+    made = [parse(_FUNCTIONS), small.chain(), small.loop(), small.string_everywhere("text")]
+    made += [small.modules(blocks, scopes=scopes) for blocks in (2, 40) for scopes in (False, True)]
+    return [
+        *(model.SerializeToString() for model in made),
+        *(p.read_bytes() for p in sorted(_RECORDED.rglob("*.onnx"))),
+    ]
+
+
+def _answered(folder: Path, every: int) -> Iterator[_Answered]:
+    """Let right answers make their files; those of exercises that make no ONNX file are left out."""
+    contracts: dict[str, Any] = importlib.import_module("tests.support.labs").contracts()
+    torch.set_num_threads(1)  # the threads of a pool are not in a fork
+    for name in sorted(contracts)[::every]:
+        _, record = exercise(name)
+        (place := folder / name).mkdir()
+        answers = dict(zip(record.answers, contracts[name].right[0], strict=True))
+        produce_apart(record, answers, Work(place, questions_seed(record, 0)))
+        if (one := _Answered(record, place)).files:
+            yield one
+
+
+_Stage = tuple[str, Callable[[], None]]
+
+
+def _stages(
+    place: Path, data: bytes, other: bytes, answered: list[_Answered], random: Random
+) -> list[_Stage]:
+    path = place / "model" / "model.onnx"
+
+    def prepare() -> None:
+        (path.parent / "folder").mkdir(parents=True)
+        os.mkfifo(path.parent / "fifo")
+        (path.parent / "link").symlink_to("/etc/passwd")
+        (path.parent / "weights").write_bytes(bytes(64))
+        (place / "outside").write_bytes(_SECRET)
+        (place / "other.onnx").write_bytes(other)
+        path.write_bytes(data)
+
+    stages: list[_Stage] = [
+        ("prepare", prepare),
+        ("graph", lambda: _show(graph(path))),
+        ("graph, two", lambda: _show(graph(path, place / "other.onnx"))),
+        ("graph, of bytes", lambda: _show(graph(other, data, highlight="Conv", values={"y": 1.0}))),
+        ("groups", lambda: _show(graph(path, groups=True))),
+        ("picture", lambda: _private(model_image(data, ["Relu"]))),
+        ("diff", lambda: _private(str(diff(path, data)))),
+        ("queries", lambda: _query(path)),
+    ]
+    if answered:
+        one = random.choice(answered)
+        target = random.choice(one.files)
+        stages.append(("judge", lambda: _judge(one, target, random)))
+    return stages
+
+
+def _private(shown: str | bytes) -> None:
+    if _SECRET in (shown.encode("utf-8", "replace") if isinstance(shown, str) else shown):
+        msg = "A file outside the model's folder was read."
+        raise AssertionError(msg)
+
+
+def _show(shown: GraphView | GraphMessage) -> None:
+    """All that a notebook and its page ask for."""
+    if isinstance(shown, GraphMessage):
+        shown._repr_mimebundle_()
+        raise OnnxLabError(repr(shown))
+    answers: list[tuple[dict[str, Any], list[bytes]]] = []
+    shown.send = lambda content, buffers=None: answers.append((content, buffers or []))
+    shown._ipython_display_()
+    _private(str(shown._repr_html_()) + repr(shown))
+    for number, pane in enumerate(shown._panes):
+        questions = [{"kind": "model", "grouped": grouped, "pane": number} for grouped in (True, False)]
+        places = [f"weight-{each}" for each in range(min(20, len(pane.flat.weights)))]
+        questions += [{"kind": "weight", "location": each, "pane": number} for each in places]
+        for question in questions:
+            shown._answer(shown, question, [])
+    for _, buffers in answers:
+        for data in buffers:
+            _private(data)
+
+
+def _query(path: Path) -> None:
+    found = query.summary(path)
+    query.op_types(path), query.outline(path), query.edges(path), list(query.walk(path))
+    for value in (*found.inputs[:2], *found.outputs[:2]):
+        query.dims(path, value.name)
+
+
+def _judge(one: _Answered, target: Path, random: Random) -> None:
+    before = target.read_bytes()
+    try:
+        target.write_bytes(mutated(before, random))
+        findings = judge(one.exercise, Work(one.folder, questions_seed(one.exercise, 0)), 0)
+    finally:
+        target.write_bytes(before)
+    assert all(finding.holds in (True, False) for finding in findings)
+    for finding in findings:
+        if not finding.holds:
+            assert finding.message.strip()
+            if (shown := finding.evidence) is not None:
+                with contextlib.suppress(OnnxLabError):  # as a page of feedback draws it, and a notebook
+                    model_image(shown.model, shown.highlight)
+                    _show(graph(shown.model, shown.expected, highlight=shown.highlight))
+    if wrong := [finding for finding in findings if not finding.holds]:
+        raise OnnxLabError(wrong[0].message)
+
+
+def _apart(place: Path, stages: list[_Stage]) -> Iterator[tuple[str, str, str, str]]:
+    """Run the stages in a child; yield what came of each: name, "drawn", "refused" or FAULT, why, example."""
+    receiver, sender = os.pipe()
+    process = os.fork()
+    if not process:
+        os.close(receiver)
+        with contextlib.suppress(BaseException), _stack(place).open("w", encoding="utf-8") as log:
+            faulthandler.register(signal.SIGUSR1, log)
+            _run(stages, sender)
+        os._exit(0)
+    os.close(sender)
+    text, current, started = b"", "", (time.monotonic(), 0.0)
+    with os.fdopen(receiver, "rb", 0) as pipe:
+        while True:
+            if not select.select([pipe], [], [], 0.5)[0]:
+                waited, computed = time.monotonic() - started[0], _computed(process) - started[1]
+                if computed < _SECONDS and waited < _PATIENCE:
+                    continue
+                os.kill(process, signal.SIGUSR1)  # it writes its stack
+                time.sleep(1)
+                os.kill(process, signal.SIGKILL)
+                calls = _stack(place).read_text("utf-8").splitlines()[1:4]
+                example = " ".join([f"{computed:.1f} s computed;", *(call.split("/")[-1] for call in calls)])
+                yield current, FAULT, f"more than {_SECONDS:g} seconds", example
+                break
+            if not (part := pipe.read(65536)):
+                break
+            *lines, text = (text + part).split(b"\n")
+            for line in lines:
+                current, kind, reason, example = json.loads(line)
+                started = time.monotonic(), _computed(process)
+                if kind and current != "prepare":
+                    yield current, kind, reason, example
+                    current = ""
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    if code < 0 and current and code != -signal.SIGKILL:
+        kind = "ended" if current == "judge" else FAULT
+        yield current, kind, signal.Signals(-code).name, ""
+    _remove(place)
+
+
+def _stack(place: Path) -> Path:
+    return place.with_suffix(".stack")
+
+
+def _computed(process: int) -> float:
+    """Seconds of the processor that a process has taken."""
+    times = psutil.Process(process).cpu_times()
+    return float(times.user + times.system)
+
+
+def _run(stages: list[_Stage], sender: int) -> None:
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - for its descriptor
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + _MEMORY, used + _MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    np.seterr(all="ignore")
+    for name, stage in stages:
+        _tell(sender, name, "")
+        try:
+            stage()
+        except OnnxLabError as error:
+            lines = str(error).splitlines()
+            bad = len(lines) > 3 or not lines
+            _tell(sender, name, FAULT if bad else "refused", f"{len(lines)} lines" if bad else "", str(error))
+        except BaseException as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            own = [each for each in frames if "onnxlab" in each.filename][-1:]
+            where = " ".join(f"at {Path(each.filename).name}:{each.lineno}" for each in own)
+            _tell(sender, name, FAULT, f"{type(error).__name__} {where}", " ".join(str(error).split())[:80])
+        else:
+            _tell(sender, name, "drawn")
+
+
+def _tell(sender: int, name: str, kind: str, reason: str = "", example: str = "") -> None:
+    os.write(sender, json.dumps([name, kind, reason, example]).encode() + b"\n")
+
+
+def _remove(place: Path) -> None:
+    for path in sorted(place.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    if place.exists():
+        place.rmdir()
