@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import onnx
 import torch
 
-from onnxlab.errors import ExportFailed
+from onnxlab.errors import ExportFailed, UnknownRecord
 from onnxlab.exporters.silence import Notice, silenced
 from onnxlab.exporters.stages import Failure, Stage, failure
 from onnxlab.model.load import load, strip_origins
@@ -177,6 +177,7 @@ def export(
 
     Raises:
         TypeError: If an option is given that this function decides: `f`, `dynamo`, `external_data`.
+        UnknownRecord: If the TorchScript exporter is gone and this call was not recorded.
 
     Example:
         >>> relu = export(torch.nn.ReLU(), torch.ones(2), Exporter.TORCHSCRIPT, input_names=["x"])
@@ -202,6 +203,8 @@ def export(
         started = time.perf_counter()
         try:
             written = exported_bytes(model, args, dynamo=exporter.dynamo, options=options)
+        except UnknownRecord:  # says nothing about the model
+            raise
         except Exception as error:
             problem = failure(error, Stage.SERIALISE if isinstance(error, ExportFailed) else None)
         finally:

@@ -94,6 +94,8 @@ def _stage(error: BaseException) -> Stage:
     for exception in _chain(error):
         if type(exception).__name__ == "TorchExportError":
             return Stage.CAPTURE
+        if recorded := getattr(exception, "recorded_stage", ""):  # raised from a recording, without frames
+            return Stage(recorded)
         for function in _exporter_functions(exception.__traceback__):
             found = _STAGE_OF_FUNCTION.get(function, found)
     if found is Stage.CAPTURE and _raised_by_the_writer(error):

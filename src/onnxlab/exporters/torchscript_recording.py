@@ -1,0 +1,336 @@
+"""What stands in for the TorchScript exporter where torch has none: a recording of the chapters' calls.
+
+`torch.onnx.export(..., dynamo=False)` is deprecated, and stands in almost every chapter. Each call of a
+chapter was recorded with torch 2.13: the graph, the warnings, what was printed, or the error. `stand_in`
+answers a call from there. It does so where torch has no such exporter any more, and where the environment
+variable ONNXLAB_TORCHSCRIPT is "recorded", which pretends it, so that the recording can be tried today.
+
+What is pretended: `torch.onnx.export` with dynamo=False, in this process. A call runs the model's forward as
+often as the exporter did, so that a chapter sees it run. What is not: `torch.jit`,
+`torch.onnx.symbolic_helper`, `register_custom_op_symbolic` and the registry of rules are torch's own, and a
+Python that a cell starts has the exporter that is installed. Nothing is recorded for the labs.
+
+A recording fits a call only if the cell, the learner's code that the model reaches, the options and the kinds
+of the arguments are what they were (`torchscript_calls`). Weights in a file are those of the model at hand;
+weights that the exporter computed, as when it folds a BatchNorm, fit only a model whose weights are those of
+then, and values that it baked only the example of then. Everything else is refused.
+"""
+
+import functools
+import importlib
+import inspect
+import io
+import itertools
+import json
+import logging
+import os
+import sys
+import warnings
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import onnx
+import torch
+
+from onnxlab.errors import UnknownRecord
+from onnxlab.exporters import torchscript_calls as calls
+from onnxlab.machine import has_torchscript_exporter
+
+__all__ = ["FOLDER", "VARIABLE", "Recordings", "answer", "fingerprint", "is_gone", "stand_in", "written_by"]
+
+VARIABLE = "ONNXLAB_TORCHSCRIPT"
+FOLDER = ("assets", "recorded", "torchscript")
+
+Call = dict[str, Any]
+"""One recorded call, as tools/record_torchscript.py writes it; what did not happen is left out.
+
+`file` (the key of a graph, and where its weights come from), `values` and `examples` (what the weights and
+the arguments were, where that counts), `ran` (how often forward ran), `warnings`, `printed`,
+`printed_by_c`, `logged`, `registers` (rules that the exporter added by itself), `error` (the exception and
+those behind it) and `stage` (at which it failed).
+"""
+
+
+class Recordings:
+    """Recorded calls in zip files, each with calls.json, graphs and tensors.
+
+    Args:
+        archives: The contents of the files.
+    """
+
+    def __init__(self, archives: Sequence[bytes]) -> None:
+        self._zips = [zipfile.ZipFile(io.BytesIO(archive)) for archive in archives]
+        self._where = {name: archive for archive in self._zips for name in archive.namelist()}
+        self._cells: dict[str, dict[str, list[Call]]] = {}
+        for archive in self._zips:
+            for cell, recorded in json.loads(archive.read("calls.json"))["cells"].items():
+                self._cells.setdefault(cell, {}).update(recorded)
+
+    def calls(self, cell: str, facts: str) -> list[Call]:
+        """Return what was recorded for a cell and the facts of a call, in the order in which it came."""
+        return self._cells.get(cell, {}).get(facts, [])
+
+    def content(self, name: str) -> bytes:
+        """Return a graph or a tensor."""
+        return self._where[name].read(name)
+
+
+@cache
+def shipped() -> Recordings:
+    """Return the recordings of the chapters."""
+    entries = sorted(files("onnxlab").joinpath(*FOLDER).iterdir(), key=lambda entry: entry.name)
+    return Recordings([entry.read_bytes() for entry in entries if entry.name.endswith(".zip")])
+
+
+def is_gone() -> bool:
+    """Whether torch has no TorchScript exporter, or is to be treated as if it had none."""
+    chosen_by = inspect.signature(torch.onnx.export).parameters
+    return (
+        "dynamo" not in chosen_by or not has_torchscript_exporter() or os.environ.get(VARIABLE) == "recorded"
+    )
+
+
+def stand_in(recordings: Callable[[], Recordings] = shipped) -> None:
+    """Where the TorchScript exporter is gone, answer torch.onnx.export(dynamo=False) from a recording."""
+    if is_gone() and not hasattr(torch.onnx.export, "recordings"):
+        torch.onnx.export = _with_recordings(torch.onnx.export, recordings)
+
+
+def _with_recordings(export: Callable[..., Any], recordings: Callable[[], Recordings]) -> Callable[..., Any]:
+    knows_dynamo = "dynamo" in inspect.signature(export).parameters
+    counts: Counter[tuple[str, str]] = Counter()
+    running: list[object] = [None]
+
+    @functools.wraps(export)
+    def export_or_recall(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - as torch's function
+        if options.get("dynamo", True) is not False:
+            if not knows_dynamo:
+                options.pop("dynamo", None)
+            return export(*args, **options)
+        if running[0] != (now := _execution_count()):  # another run of a cell counts its calls anew
+            running[0] = now
+            counts.clear()
+        model, example, f = (*args, None, None, None)[:3] if args else (None, None, None)
+        given = dict(options)
+        model, example, f = given.pop("model", model), given.pop("args", example), given.pop("f", f)
+        cell = calls.cell_digest(calls.calling_cell(sys._getframe(1)))
+        known = calls.digest(json.dumps(calls.facts(model, example, given), ensure_ascii=False))
+        recorded = recordings().calls(cell, known)
+        if not recorded:
+            what = "There is no recording of this call of the TorchScript exporter."
+            why = (
+                "This torch has no such exporter, and the cell, the model's code or the arguments are not "
+                "those of a chapter."
+            )
+            raise _unknown(what, why)
+        number = counts[cell, known]
+        counts[cell, known] += 1
+        call = recorded[min(number, len(recorded) - 1)]
+        _check_values(call, model, (example, given.get("kwargs")))
+        answer(call, model, example, f, given, recordings().content)
+        return None
+
+    export_or_recall.recordings = recordings  # type: ignore[attr-defined]  # the mark that it stands in
+    return export_or_recall
+
+
+def _unknown(what: str, why: str) -> UnknownRecord:
+    then = "Undo the change and run the chapter from the top, or export with dynamo=True."
+    return UnknownRecord(what, why, then)
+
+
+def _execution_count() -> object:
+    shell = getattr(sys.modules["__main__"], "get_ipython", lambda: None)()
+    return getattr(shell, "execution_count", None)
+
+
+def fingerprint(tensors: Mapping[str, torch.Tensor]) -> dict[str, list[float]]:
+    """Return mean and spread of each tensor, to five digits: what two processors nearly agree on."""
+    prints = {}
+    for name, tensor in tensors.items():
+        if tensor.numel() and not tensor.is_complex():
+            numbers = tensor.detach().double()
+            prints[name] = [float(f"{x:.5g}") for x in (numbers.mean(), numbers.std(unbiased=False))]
+    return prints
+
+
+def examples(args: object) -> dict[str, torch.Tensor]:
+    """Return the tensors among the arguments of a call, by their place."""
+    if isinstance(args, torch.Tensor):
+        return {"": args}
+    if isinstance(args, list | tuple):
+        args = dict(enumerate(args))
+    inner = args.items() if isinstance(args, Mapping) else ()
+    return {f"{place} {below}": tensor for place, part in inner for below, tensor in examples(part).items()}
+
+
+def _check_values(call: Call, model: object, args: object) -> None:
+    if "values" in call and not _close(call["values"], fingerprint(calls.state(model))):
+        what = "This call of the TorchScript exporter was recorded with other weights."
+        why = "This torch has no such exporter, and the file holds what was computed from those weights."
+        raise _unknown(what, why)
+    if "examples" in call and not _close(call["examples"], fingerprint(examples(args))):
+        what = "This call of the TorchScript exporter was recorded with another example."
+        why = "This torch has no such exporter, and values of that example are constants of the graph."
+        raise _unknown(what, why)
+
+
+def _close(then: Mapping[str, Sequence[float]], now: Mapping[str, Sequence[float]]) -> bool:
+    if then.keys() != now.keys():
+        return False
+    pairs = ((a, b) for name in then for a, b in zip(then[name], now[name], strict=True))
+    return all(
+        a == b or abs(a - b) <= 1e-3 * (abs(a) + abs(b)) + 1e-6 or (a != a and b != b) for a, b in pairs
+    )
+
+
+def answer(
+    call: Call,
+    model: object,
+    args: object,
+    f: object,
+    options: Mapping[str, Any],
+    content: Callable[[str], bytes],
+) -> None:
+    """Do what the exporter did: run the model, warn, print, write the file or fail.
+
+    Args:
+        call: What was recorded.
+        model: The model.
+        args: The example inputs.
+        f: Where the file goes: a path, or an object with `write`.
+        options: Further arguments of the call.
+        content: Gives a recorded graph or tensor.
+
+    Raises:
+        Exception: What the exporter raised, of the same class where torch still has it, otherwise a
+            RuntimeError.
+    """
+    with _in_export():
+        for _ in range(call.get("ran", 0)):
+            _run(model, args, options)
+    for operator, opset in call.get("registers", ()):
+        torch.onnx.register_custom_op_symbolic(operator, _only_recorded, opset)  # type: ignore[attr-defined]  # public, and deprecated
+    for warning in call.get("warnings", ()):
+        _warn(**warning)
+    for message in call.get("logged", ()):
+        logging.getLogger("torch.onnx").warning(message)
+    if "printed_by_c" in call:
+        sys.stdout.flush()
+        os.write(1, call["printed_by_c"].encode())
+    if "printed" in call:
+        print(call["printed"], end="")
+    if "file" in call:
+        data = written_by(call["file"], model, content)
+        if hasattr(f, "write"):
+            f.write(data)
+        else:
+            Path(os.fsdecode(f)).write_bytes(data)  # type: ignore[arg-type]  # a path, as when it was recorded
+    if "error" in call:
+        raise _raised(call["error"], call["stage"])
+
+
+@contextmanager
+def _in_export() -> Iterator[None]:
+    try:
+        from torch.onnx._internal.exporter import (
+            _flags,
+        )  # private: what torch.onnx.is_in_onnx_export looks at
+    except ImportError:  # then a model cannot see that it is exported
+        yield
+        return
+    before, _flags._is_onnx_exporting = _flags._is_onnx_exporting, True
+    try:
+        yield
+    finally:
+        _flags._is_onnx_exporting = before
+
+
+def _run(model: Any, args: object, options: Mapping[str, Any]) -> None:  # noqa: ANN401 - a module of any kind
+    """Run the model once, in the mode that the exporter chooses; what it says was recorded."""
+    given: list[Any] = list(args) if isinstance(args, list | tuple) else [args]
+    named = dict(options.get("kwargs") or {})
+    if given and isinstance(given[-1], dict):
+        named |= given.pop()
+    training = getattr(model, "training", None)
+    mode = options.get("training", torch.onnx.TrainingMode.EVAL)
+    with torch.no_grad(), warnings.catch_warnings(action="ignore"), redirect_stdout(io.StringIO()):
+        if training is not None and mode != torch.onnx.TrainingMode.PRESERVE:
+            model.train(mode == torch.onnx.TrainingMode.TRAINING)
+        with suppress(Exception):  # whether it failed was recorded
+            model(*given, **named)
+        if training is not None and mode != torch.onnx.TrainingMode.PRESERVE:
+            model.train(training)
+
+
+def _only_recorded(*_: object) -> None:
+    """Stands in the registry where an export registered a rule by itself."""
+
+
+_warned: dict[str, dict[Any, Any]] = {}  # per module, as Python keeps it: "once" and "default" need it
+
+
+def _warn(category: str, text: str, module: str, line: int) -> None:
+    kind = _named(category, Warning, UserWarning)
+    registry = _warned.setdefault(module, {})
+    warnings.warn_explicit(text, kind, module.replace(".", "/"), line, module, registry)
+
+
+def _named(name: str, base: type, default: type) -> Any:  # noqa: ANN401 - a class below `base`
+    """The class of a name such as "torch.jit._trace.TracerWarning", where there still is one."""
+    module, _, attribute = name.rpartition(".")
+    with suppress(ImportError, AttributeError):
+        kind = getattr(importlib.import_module(module), attribute)
+        if issubclass(kind, base):
+            return kind
+    return type(attribute, (default,), {})
+
+
+def _raised(chain: Sequence[Mapping[str, str]], stage: str) -> Exception:
+    errors = []
+    for link in chain:
+        kind, text = _named(link["class"], Exception, RuntimeError), link["text"]
+        # A subclass: what it is called with, and how it makes its text of that, differs from class to class.
+        shown = {"__str__": lambda _, text=text: text, "__module__": kind.__module__}
+        said: Any = type(kind.__name__, (kind,), shown)
+        error: Exception = said.__new__(said, text)
+        errors.append(error)
+    for error, cause in itertools.pairwise(errors):
+        error.__cause__ = cause
+    errors[0].recorded_stage = stage  # type: ignore[attr-defined]  # read by exporters.stages
+    return errors[0]
+
+
+def written_by(file: Mapping[str, Any], model: object, content: Callable[[str], bytes]) -> bytes:
+    """Return a recorded file with the weights of the model at hand.
+
+    Args:
+        file: The key of the `graph`, and for its initializers in `weights` where each comes from: the
+            "state" of the model, the same "transposed", or a "stored" tensor.
+        model: The model.
+        content: Gives a recorded graph or tensor.
+    """
+    proto = onnx.load_model_from_string(content(file["graph"]))
+    state = calls.state(model)
+    for initializer in proto.graph.initializer:
+        where, key = file["weights"].get(initializer.name, (None, None))
+        if where == "stored":
+            initializer.raw_data = content(key)
+        elif where is not None:
+            initializer.raw_data = weight_bytes(state[key], transposed=where == "transposed")
+    data: bytes = proto.SerializeToString()
+    return data
+
+
+def weight_bytes(tensor: torch.Tensor, *, transposed: bool = False) -> bytes:
+    """Return a tensor's numbers as an ONNX file holds them."""
+    tensor = tensor.detach().cpu()
+    tensor = (tensor.t() if transposed else tensor).contiguous()
+    data: bytes = tensor.reshape(-1).view(torch.uint8).numpy().tobytes()
+    return data
