@@ -11,7 +11,9 @@ ALONE = ("tests/browser/", "tests/labs/test_contract.py", "tests/labs/test_hosti
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of our own."""
     parser.addoption(
-        "--every-chapter", action="store_true", help="run every chapter in JupyterLab, not only some"
+        "--every-chapter",
+        action="store_true",
+        help="run every chapter in JupyterLab, and without the exporter, not only some",
     )
 
 
