@@ -11,7 +11,7 @@ otter-grader needs packages that the course does not, so it gets an environment 
 it; OTTER is then /tmp/otter/bin/otter:
 
     python -m venv /tmp/otter
-    /tmp/otter/bin/pip install "otter-grader[grading]" -e .
+    /tmp/otter/bin/pip install -r requirements.txt "otter-grader[grading]"
 """
 
 import tempfile
