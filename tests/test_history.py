@@ -71,7 +71,7 @@ def test_the_check_for_paths_finds_one():
 
 
 def test_the_recordings_are_small():
-    """Those of old versions; the chapters' recordings have a limit of their own in test_torchscript_recording."""
+    """Those of old versions; the limit for the chapters is in test_torchscript_recording."""
     files = (path for path in FOLDER.rglob("*") if path.is_file() and path.parent.name != "torchscript")
     assert sum(path.stat().st_size for path in files) < 500_000
 
