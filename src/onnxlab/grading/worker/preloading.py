@@ -21,6 +21,7 @@ __all__ = ["load", "load_exporter"]
 _PARTS = (
     "onnxlab.notebook.expectations",
     "onnxlab.exporters.symbolics",
+    "onnxlab.exporters.torchscript_recording",
     "onnxlab.grading.worker.judge",
     "onnxlab.sandbox.entry",
     "torch.onnx.symbolic_helper",
