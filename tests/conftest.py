@@ -4,16 +4,17 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 # Their tests take long and share nothing but what each worker makes once. A module of hundreds of them would
-# keep one worker busy long after the others have ended.
+# keep one worker busy long after the others have ended. The web site is built once.
 ALONE = ("tests/browser/", "tests/labs/test_contract.py", "tests/labs/test_hostile_files.py")
+TOGETHER = "tests/browser/test_site.py"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of our own."""
     parser.addoption(
-        "--every-chapter",
+        "--whole-course",
         action="store_true",
-        help="run every chapter in JupyterLab, and without the exporter, not only some",
+        help="run every chapter and lab in JupyterLab, and every chapter without the exporter, not only some",
     )
 
 
@@ -21,7 +22,8 @@ class ByNotebook(LoadScopeScheduling):
     """A module, or a notebook with its one kernel, goes to one worker as a whole; tests in ALONE go alone."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid if nodeid.startswith(ALONE) else str(super()._split_scope(nodeid))
+        alone = nodeid.startswith(ALONE) and not nodeid.startswith(TOGETHER)
+        return nodeid if alone else str(super()._split_scope(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)

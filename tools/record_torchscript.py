@@ -266,17 +266,8 @@ def chapters() -> list[Path]:
 
 def run_chapter(path: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Run a chapter with nbval, comparing what it shows with what it was saved with."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "--nbval",
-        "--nbval-current-env",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-    ]
-    command += ["--color=no", str(path)]
+    options = ["--nbval", "--nbval-current-env", "-q", "-p", "no:cacheprovider", "--color=no"]
+    command = [sys.executable, "-m", "pytest", *options, str(path)]
     return subprocess.run(
         command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False
     )
@@ -299,9 +290,8 @@ def pack(folder: Path, sources: Iterable[str]) -> bytes | None:
         models |= set(entry["models"])
     for recorded in cells.values():
         for facts, repeated in recorded.items():
-            while (
-                len(repeated) > 1 and repeated[-1] == repeated[-2]
-            ):  # the last one answers all further calls
+            # The last one answers all further calls.
+            while len(repeated) > 1 and repeated[-1] == repeated[-2]:
                 repeated.pop()
             recorded[facts] = repeated
     silent = [

@@ -13,6 +13,7 @@ import pytest
 from onnxlab.authoring import lab_release
 from onnxlab.authoring.lab_release import LabNotInSync, course_root, out_of_sync, release, reset, stamp, sync
 from onnxlab.authoring.notebooks import read, write
+from onnxlab.classroom.course.nbgrader import course_at
 from onnxlab.errors import UnknownExercise
 from onnxlab.labs.kit.exercise import LABS, lab
 
@@ -146,12 +147,12 @@ def test_course_root_is_found_from_inside(course):
 
 @pytest.mark.slow
 def test_nbgrader_makes_the_same_labs(tmp_path):
-    """`nbgrader generate_assignment` takes every solution and hands out what is in labs/."""
-    source = tmp_path / "source"
+    """nbgrader's generate_assignment takes every solution and hands out what is in labs/."""
+    source, course = tmp_path / "source", course_at(tmp_path)
     for name in LABS:
         (source / name).mkdir(parents=True)
         shutil.copy(ROOT / "solutions" / f"{name}.ipynb", source / name)
-        run_nbgrader(tmp_path, "generate_assignment", name)
+        course.generate(name)
         made = nbformat.read(tmp_path / "release" / name / f"{name}.ipynb", 4)
         ours = nbformat.read(ROOT / "labs" / f"{name}.ipynb", 4)
         assert [cell.source for cell in made.cells] == [cell.source for cell in ours.cells]

@@ -78,14 +78,14 @@ THEN: dict[str, Callable[[Page], None]] = {
     "09_dynamic_resize": enlarged_photograph,
 }
 # nbval runs every chapter, and the web site's tests draw every graph of every chapter. JupyterLab runs those
-# with a slider, one that compares graphs, and the one with the longest cells; with --every-chapter all.
-IN_JUPYTERLAB = [*THEN, "11_graph_surgery", "17_decoder_with_cache"]
+# with a slider and one that compares graphs; with --whole-course all.
+IN_JUPYTERLAB = [*THEN, "11_graph_surgery"]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Choose the chapters."""
     if "chapter" in metafunc.fixturenames:
-        every = metafunc.config.getoption("--every-chapter")
+        every = metafunc.config.getoption("--whole-course")
         names = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
         metafunc.parametrize("chapter", [name for name in names if every or name in IN_JUPYTERLAB])
 

@@ -228,14 +228,14 @@ def test_a_folder_without_calls_makes_no_recording(tmp_path):
     assert pack(tmp_path, ["torch.onnx.export(model, x, f, dynamo=False)"]) is None
 
 
-# Two chapters on every run; all of them with --every-chapter.
+# Two chapters on every run; all of them with --whole-course.
 WITHOUT_EXPORTER = ("01_first_deployment", "11_graph_surgery")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Choose the chapters that run without the exporter."""
     if "chapter" in metafunc.fixturenames:
-        every = metafunc.config.getoption("--every-chapter")
+        every = metafunc.config.getoption("--whole-course")
         names = [path.stem for path in chapters()]
         metafunc.parametrize("chapter", [name for name in names if every or name in WITHOUT_EXPORTER])
 

@@ -158,7 +158,8 @@ PARTS = {{"asinh-symbolic": [Part("a fault of its own", judge)]}}
         ("ctypes.string_at(0)", "ended its process (Segmentation fault)"),
     ],
 )
-def test_a_private_judge_that_ends_its_process_is_no_mark(tmp_path, pool, fault, says):
+def test_a_private_judge_that_ends_its_process_is_no_mark(tmp_path, pool, monkeypatch, fault, says):
+    monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 1)  # each further one starts a fork server
     judges = PrivateJudges(JUDGE.format(fault=fault), {"asinh-symbolic": ("a fault of its own",)})
     marks, failures = graded(tmp_path, RIGHT, level=strongest(), judges=judges, pool=pool)
     assert marks == {}
@@ -170,6 +171,7 @@ def test_a_private_judge_that_ends_its_process_is_no_mark(tmp_path, pool, fault,
 
 
 def test_a_private_judge_that_never_ends_is_no_mark(tmp_path, pool, monkeypatch):
+    monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 1)
     monkeypatch.setattr("onnxlab.grading.marking.JUDGE_SECONDS", 8.0, raising=False)
     monkeypatch.setattr(sys.modules[__name__], "LIMITS", Limits(wall=8.0, cpu=60))
     judges = PrivateJudges(JUDGE.format(fault="time.sleep(600)"), {"asinh-symbolic": ("a fault of its own",)})
@@ -196,6 +198,7 @@ def test_what_crashes_its_judge_again_and_again_is_the_submissions(tmp_path, cap
 
 
 def test_what_never_ends_in_its_judge_is_listed_and_keeps_nobody_else(tmp_path, pool, monkeypatch):
+    monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 2)
     monkeypatch.setattr("onnxlab.grading.marking.JUDGE_SECONDS", 8.0, raising=False)
     monkeypatch.setattr(sys.modules[__name__], "LIMITS", Limits(wall=8.0, cpu=60))
     marks, failures = graded(

@@ -58,7 +58,7 @@ def partly_solved(lab: str, turn: int) -> tuple[nbformat.NotebookNode, dict[str,
 
 
 def test_nbgrader_and_the_grader_give_the_same_points(course, tmp_path):
-    some = LABS[::3]  # nbgrader takes a kernel of its own for each
+    some = LABS[2::6]  # nbgrader takes a kernel of its own for each
     expected: dict[str, dict[str, dict[str, float]]] = {}
     for turn, lab in enumerate(some):
         book, right = partly_solved(lab, turn)

@@ -5,7 +5,6 @@ rest, and 90 MB: a run over labs that do without it does without it too.
 """
 
 import contextlib
-import copy
 import functools
 import gc
 import importlib
@@ -57,6 +56,7 @@ def load_exporter() -> None:
     import torch
 
     from onnxlab.exporters.export import Exporter, export, without_tqdm_thread
+    from onnxlab.exporters.torchlib import remembered_torchlib
     from onnxlab.operators.support import known_operators
 
     class Branch(torch.nn.Module):
@@ -64,7 +64,7 @@ def load_exporter() -> None:
             chosen: torch.Tensor = torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
             return chosen
 
-    _remember_translations()
+    remembered_torchlib().__enter__()  # for as long as the process lives, and in its forks
     known_operators()
     batch: dict[str, Any] = {"dynamic_shapes": ({0: torch.export.Dim("batch")},)}
     with _nothing_left_behind(), without_tqdm_thread():  # a fork server has one thread
@@ -108,23 +108,3 @@ def _one_thread_for_each_session() -> None:
         begin(self, model, options, *rest, **named)
 
     ort.InferenceSession.__init__ = begin_with_one
-
-
-def _remember_translations() -> None:
-    """Have the exporter collect its translations once for each opset, and not in every export again.
-
-    It parses the source of some 500 functions for that, which is half of a small model's export. An exporter
-    that does it in another way is left as it is.
-    """
-    with contextlib.suppress(ImportError, AttributeError):
-        from torch.onnx._internal.exporter._constants import TORCHLIB_OPSET
-        from torch.onnx._internal.exporter._registration import ONNXRegistry
-
-        collected = functools.cache(ONNXRegistry.from_torchlib)
-
-        def from_torchlib(opset_version: int = TORCHLIB_OPSET) -> ONNXRegistry:
-            fresh = copy.copy(collected(opset_version))
-            fresh.functions = {target: list(known) for target, known in fresh.functions.items()}
-            return fresh  # what one export adds, the next does not see
-
-        ONNXRegistry.from_torchlib = staticmethod(from_torchlib)  # type: ignore[method-assign]

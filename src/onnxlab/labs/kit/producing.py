@@ -13,6 +13,7 @@ import torch
 
 from onnxlab.exporters.export import Exporter, export, without_tqdm_thread
 from onnxlab.exporters.symbolics import restored_rules
+from onnxlab.exporters.torchlib import remembered_torchlib
 from onnxlab.labs.kit.blame import first_line, learners, own_error, own_line, raised_by_stub
 from onnxlab.labs.kit.case import Case, case_of
 from onnxlab.labs.kit.exercise import Answers, Exercise
@@ -91,13 +92,14 @@ def load_exporter(exercise: Exercise) -> None:
 def _use_torch_export() -> None:
     # An export imports more than any list of modules names, and none of it starts a thread.
     batch = {"dynamic_shapes": ({0: "batch"},)}
-    with without_tqdm_thread():
+    with without_tqdm_thread(), remembered_torchlib():
         export(torch.nn.Linear(2, 1), torch.ones(3, 2), Exporter.TORCH_EXPORT, run=False, **batch)
 
 
 def _produced(exercise: Exercise, answers: Answers, work: Work) -> Production:
     load_exporter(exercise)
     printed = _Counter()
+    translations = remembered_torchlib() if exercise.torch_export else contextlib.nullcontext()
     started = time.perf_counter()
 
     def ended(
@@ -111,7 +113,8 @@ def _produced(exercise: Exercise, answers: Answers, work: Work) -> Production:
 
     try:
         # The limit is the innermost: it must not interrupt what puts things back.
-        with _apart(work.questions()), _into(printed), time_limit(exercise.time_limit, PATIENCE):
+        limit = time_limit(exercise.time_limit, PATIENCE)
+        with _apart(work.questions()), _into(printed), translations, limit:
             exercise.produce(answers, work, work.questions())
     except TimeLimitReached as error:
         message = f"Not ready after {exercise.time_limit:g} seconds, and left."

@@ -16,7 +16,7 @@ const revealNode = async (view, found) => {
   if (place) view.target.scrollTo(place.select([found.node]));
 };
 
-const useSearch = (nodes, find, choose, open) => {
+const useSearch = (nodes, find, choose, showProperties) => {
   const box = document.createElement('div');
   box.id = 'onnxlab-search';
   const field = Object.assign(document.createElement('input'), { type: 'text', placeholder: find, ariaLabel: find, spellcheck: false });
@@ -52,7 +52,7 @@ const useSearch = (nodes, find, choose, open) => {
   // Netron listens to keys on the document: Backspace leaves a graph, every other key ends the selection.
   field.addEventListener('keydown', (event) => {
     if (event.key !== 'Escape') event.stopPropagation();   // Escape closes the properties, too
-    if (event.key === 'Enter' && event.shiftKey && results[current]) { open(results[current]); return; }
+    if (event.key === 'Enter' && event.shiftKey && results[current]) { showProperties(results[current]); return; }
     const step = { Enter: 1, ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step && results.length > 0) mark((current + step + results.length) % results.length);
     if (event.key === 'Escape') { field.value = ''; search(); }
