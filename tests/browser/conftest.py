@@ -1,4 +1,4 @@
-"""Fixtures of the browser tests: one JupyterLab and one Chromium for all, one page for each.
+"""Fixtures of the browser tests: one JupyterLab and one Chromium for all, one fresh page for each.
 
 A test that uses `page` fails if the page asks anything of an address other than the server's own, and leaves
 a screenshot if it fails.
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from starter.checks import WITHOUT_BROWSER, find_chromium
 from tests.support.jupyterlab import ARGUMENTS, PATIENCE, Lab, end_lab, start_lab
@@ -53,24 +53,13 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-@pytest.fixture(scope="session")
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    """What the pages of all tests share, as the tabs of a person do: JupyterLab's 10 MB are loaded once."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    yield context
-    context.close()
-
-
 @pytest.fixture
-def page(context: BrowserContext, lab: Lab, request: pytest.FixtureRequest, tmp_path) -> Iterator[Page]:
-    """A page of its own. Requests that leave the server's own address fail the test."""
+def page(browser: Browser, lab: Lab, request: pytest.FixtureRequest, tmp_path) -> Iterator[Page]:
+    """A fresh page. Requests that leave the server's own address fail the test."""
     own = urlsplit(lab.url).netloc
     asked: set[str] = set()
-
-    def ask(request: Request) -> None:
-        asked.add(request.url)
-
-    context.on("request", ask)  # also of a window that the page would open
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.on("request", lambda request: asked.add(request.url))
     page = context.new_page()
     page.on("websocket", lambda socket: asked.add(socket.url))
     page.set_default_timeout(PATIENCE)
@@ -79,9 +68,7 @@ def page(context: BrowserContext, lab: Lab, request: pytest.FixtureRequest, tmp_
     if outcome is not None and outcome.failed:
         page.screenshot(path=tmp_path / "failed.png")
         print(f"screenshot: {tmp_path / 'failed.png'}")
-    for opened in context.pages:
-        opened.close()
-    context.remove_listener("request", ask)
+    context.close()
     lab.end_kernels()
     outside = {
         url for url in asked if urlsplit(url).scheme not in ("data", "blob") and urlsplit(url).netloc != own

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import onnx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Frame, Page, expect
+from playwright.sync_api import Browser, Frame, Page, expect
 
 from tests.support.graph_models import SCRIPTS, chain, modules, string_everywhere
 from tests.support.graph_site import Site, site, wait_until
@@ -62,24 +62,18 @@ def asked() -> set[str]:
 
 
 @pytest.fixture
-def page(context: BrowserContext, server: Site, asked: set[str]) -> Iterator[Page]:
-    """A page of its own; requests that leave the server's own address fail the test, and so do dialogs."""
+def page(browser: Browser, server: Site, asked: set[str]) -> Iterator[Page]:
+    """A fresh page; requests that leave the server's own address fail the test, and so do dialogs."""
     dialogs: list[str] = []
-    listeners = {
-        "request": lambda request: asked.add(request.url),  # also of a window that the page would open
-        # The frame's policy stops a request before it leaves.
-        "requestfailed": lambda request: request.failure == "csp" and asked.discard(request.url),
-    }
-    for event, listener in listeners.items():
-        context.on(event, listener)
+    context = browser.new_context()
+    context.on("request", lambda request: asked.add(request.url))
+    # The frame's policy stops a request before it leaves.
+    context.on("requestfailed", lambda request: request.failure == "csp" and asked.discard(request.url))
     page = context.new_page()
     page.on("websocket", lambda socket: asked.add(socket.url))
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
     yield page
-    for opened in context.pages:
-        opened.close()
-    for event, listener in listeners.items():
-        context.remove_listener(event, listener)
+    context.close()
     own = urlsplit(server.url).netloc
     outside = {
         url for url in asked if urlsplit(url).scheme not in ("data", "blob") and urlsplit(url).netloc != own
