@@ -157,8 +157,19 @@ const markTheme = () => {
   document.body.dataset.jpThemeLight = String(!dark);
 };
 
+// Paper is light.
+const printLight = () => {
+  const paper = matchMedia('print');
+  let screen = root.dataset.theme;
+  paper.addEventListener('change', () => {
+    if (paper.matches) screen = root.dataset.theme;
+    root.dataset.theme = paper.matches ? 'light' : screen;
+  });
+};
+
 document.addEventListener('DOMContentLoaded', () => {
   markTheme();
+  printLight();
   new MutationObserver(markTheme).observe(root, { attributes: true, attributeFilter: ['data-theme'] });
   bringGraphsToLife();
   bringPredictionsToLife();

@@ -215,6 +215,29 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, server: Server):
     assert not wide
 
 
+def test_a_page_is_printed_light_and_whole(reader: Page, server: Server):
+    reader.emulate_media(color_scheme="dark")
+    reader.goto(f"{server.url}en/notebooks/02_trace_and_script.html")
+    reader.locator(".onnxlab-still").first.scroll_into_view_if_needed()
+    expect(reader.locator(".onnxlab-replaced.onnxlab-still").first).to_be_attached()
+    theme = "document.documentElement.dataset.theme"
+    assert reader.evaluate(theme) == "dark"
+    reader.set_viewport_size({"width": 700, "height": 1000})  # A4
+    reader.emulate_media(media="print")
+    reader.wait_for_function(f"{theme} === 'light'")
+    blocks = "[...document.querySelectorAll('.highlight pre')]"
+    assert reader.evaluate(f"{blocks}.filter((block) => block.scrollWidth > block.clientWidth).length") == 0
+    questions = reader.locator(".onnxlab-predict .question:visible").all_text_contents()
+    assert len(questions) == len(set(questions)) > 3
+    assert (
+        reader.locator(".onnxlab-still img:visible").count()
+        == reader.locator(".onnxlab-still img").count()
+        > 3
+    )
+    reader.emulate_media(media="screen")
+    reader.wait_for_function(f"{theme} === 'dark'")
+
+
 def test_pages_work_from_a_disk(reader: Page, server: Server):
     reader.goto((server.out / "zh/notebooks/02_trace_and_script.html").as_uri())
     box = reader.locator(LIVING).first
