@@ -11,6 +11,8 @@ from onnxlab.model.query import op_types
 from onnxlab.runtime.parity import run
 from tests.support.labs import Contract, WrongAnswer
 
+# Of signed integers by the TorchScript exporter, since torch 2.14: then there is no wrong one to be found.
+SHIFTS_ARE_RIGHT = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14)
 INT64, UINT64 = onnx.TensorProto.INT64, onnx.TensorProto.UINT64
 
 
@@ -360,9 +362,13 @@ CONTRACTS = {
         ),
     ),
     "find-wrong-shift": Contract(
-        right=((minus_one,), (plain_numbers,), (by_search,), (a_table,)),
+        right=((nothing_found,), (by_search,))
+        if SHIFTS_ARE_RIGHT
+        else ((minus_one,), (plain_numbers,), (by_search,), (a_table,)),
         wrong=(
-            WrongAnswer("nothing is found", (nothing_found,), "None says that all is right"),
+            WrongAnswer("minus one", (minus_one,), "-1 >> 1: torch [-1], the model [-1]")
+            if SHIFTS_ARE_RIGHT
+            else WrongAnswer("nothing is found", (nothing_found,), "None says that all is right"),
             WrongAnswer("a positive number", (positive,), "5 >> 1: torch [2], the model [2]"),
             WrongAnswer("divisible", (even,), "-8 >> 2: torch [-2], the model [-2]"),
             WrongAnswer("uint8 as well", (also_uint8,), "255 >> 1"),

@@ -14,6 +14,7 @@ from onnxlab.labs.kit.producing import produce
 from onnxlab.labs.kit.work import Work
 from onnxlab.notebook.language import speech
 from onnxlab.runtime.session import open_session
+from tests.labs.answers_lab05 import SHIFTS_ARE_RIGHT
 from tests.support.labs import WrongAnswer, contracts
 
 pytestmark = pytest.mark.slow  # some hundred exports
@@ -208,6 +209,9 @@ def test_untouched_answer_is_not_attempted(named):
 def test_answer_of_any_kind_is_rated(named, value):
     _, record = exercise(named)
     outcome = check(record, dict.fromkeys(record.answers, lambda *_, **__: value))
+    if (named, value) == ("find-wrong-shift", None) and SHIFTS_ARE_RIGHT:
+        assert outcome.passed
+        return
     assert outcome.status in (Status.INCORRECT, Status.ERROR)
     assert told(outcome).strip()
 
