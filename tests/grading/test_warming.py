@@ -62,6 +62,11 @@ preloading.load()
 preloading.load_exporter()
 table = {torch.ops.aten.asinh.default: translated}
 assert written() == plain
+from torch.onnx._internal.exporter._registration import ONNXRegistry
+for opset in (18, 20):
+    [first, second] = (ONNXRegistry.from_torchlib(opset).functions for _ in range(2))
+    assert first is not second
+    assert all(one is other for name in first for one, other in zip(first[name], second[name], strict=True))
 other = written(custom_translation_table=table)
 assert other != plain, "the table was not used"
 assert written() == plain, "a table stayed"

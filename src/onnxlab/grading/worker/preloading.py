@@ -25,6 +25,8 @@ _PARTS = (
     "onnxlab.sandbox.entry",
     "torch.onnx.symbolic_helper",
 )
+_KEPT = contextlib.ExitStack()
+"""What stays for as long as the process and its forks live: a context that nobody holds would end at once."""
 
 
 def load() -> None:
@@ -64,7 +66,7 @@ def load_exporter() -> None:
             chosen: torch.Tensor = torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
             return chosen
 
-    remembered_torchlib().__enter__()  # for as long as the process lives, and in its forks
+    _KEPT.enter_context(remembered_torchlib())
     known_operators()
     batch: dict[str, Any] = {"dynamic_shapes": ({0: torch.export.Dim("batch")},)}
     with _nothing_left_behind(), without_tqdm_thread():  # a fork server has one thread
