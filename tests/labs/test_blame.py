@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from onnxlab.labs.kit.blame import learners, own_line, raised_by_stub
+from onnxlab.labs.kit.exporting import learners, own_line, raised_by_stub
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,11 +7,10 @@ import pytest
 import torch
 from onnx import parser
 
-from onnxlab.labs.kit.case import case_of, trying
 from onnxlab.labs.kit.checking import check
 from onnxlab.labs.kit.exercise import exercise
 from onnxlab.labs.kit.judging import require_numbers, require_valid
-from onnxlab.labs.kit.outcome import Status, Wrong
+from onnxlab.labs.kit.outcome import Status, Wrong, case_of, trying
 from onnxlab.runtime.parity import paired_runs
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session

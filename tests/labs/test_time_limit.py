@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from onnxlab.labs.kit.time_limit import TimeLimitReached, time_limit
+from onnxlab.labs.kit.producing import TimeLimitReached, time_limit
 
 
 def spin(seconds: float) -> None:

@@ -12,9 +12,8 @@ from onnxlab.labs.kit import checking
 from onnxlab.labs.kit.exercise import exercise
 from onnxlab.labs.kit.outcome import Outcome, Status
 from onnxlab.notebook.labs import checks as lab_checks
-from onnxlab.notebook.labs.checks import case, check, hint, require
+from onnxlab.notebook.labs.checks import case, check, hint, report_html, report_text, require
 from onnxlab.notebook.labs.progress import progress, progress_table
-from onnxlab.notebook.labs.report import report_html, report_text
 from onnxlab.notebook.language import speaking, speech
 from onnxlab.runtime.session import open_session
 

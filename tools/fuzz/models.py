@@ -29,8 +29,8 @@ import torch
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.labs.kit.checking import judge, questions_seed
-from onnxlab.labs.kit.child_process import produce_apart
 from onnxlab.labs.kit.exercise import Exercise, exercise
+from onnxlab.labs.kit.producing import produce_apart
 from onnxlab.labs.kit.work import Work
 from onnxlab.model import query
 from onnxlab.model.diff import diff

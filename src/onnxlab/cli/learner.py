@@ -48,7 +48,7 @@ def _labs(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     from onnxlab.authoring.lab_check import check_notebook, read_lab
     from onnxlab.labs.kit.exercise import exercise
-    from onnxlab.notebook.labs.report import report_text
+    from onnxlab.notebook.labs.checks import report_text
 
     speak(surroundings())
     for path in options.notebooks:

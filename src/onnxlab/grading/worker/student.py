@@ -13,11 +13,10 @@ from typing import Any
 import torch
 
 from onnxlab.grading.worker.task import CELLS, NOTES, PRODUCTION, Task
-from onnxlab.labs.kit.blame import first_line
 from onnxlab.labs.kit.checking import questions_seed, refused
 from onnxlab.labs.kit.exercise import lab
-from onnxlab.labs.kit.producing import produce
-from onnxlab.labs.kit.time_limit import TimeLimitReached, time_limit
+from onnxlab.labs.kit.exporting import first_line
+from onnxlab.labs.kit.producing import TimeLimitReached, produce, time_limit
 from onnxlab.labs.kit.work import Work
 
 __all__ = ["prepare", "run"]

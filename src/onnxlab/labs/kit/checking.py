@@ -12,12 +12,10 @@ import numpy as np
 import onnx
 
 from onnxlab.errors import UnknownExercise
-from onnxlab.labs.kit.case import Case, case_of
-from onnxlab.labs.kit.child_process import produce_apart
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.judging import beside
-from onnxlab.labs.kit.outcome import USABLE, Finding, Outcome, Status, Wrong
-from onnxlab.labs.kit.producing import Production
+from onnxlab.labs.kit.outcome import USABLE, Case, Finding, Outcome, Status, Wrong, case_of
+from onnxlab.labs.kit.producing import Production, produce_apart
 from onnxlab.labs.kit.work import Work
 
 __all__ = ["check", "judge", "questions_seed", "refused", "unjudged"]

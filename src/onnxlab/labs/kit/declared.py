@@ -13,8 +13,13 @@ import torch
 
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import exported_with_rule, exported_with_translation
-from onnxlab.labs.kit.judging import expected_model, require_numbers, require_valid
-from onnxlab.labs.kit.judging_graph import require_dynamic, require_opset
+from onnxlab.labs.kit.judging import (
+    expected_model,
+    require_dynamic,
+    require_numbers,
+    require_opset,
+    require_valid,
+)
 from onnxlab.labs.kit.work import Work
 
 __all__ = ["InputSampler", "RequestedExport", "declared", "numbers", "valid"]

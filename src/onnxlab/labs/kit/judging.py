@@ -1,7 +1,8 @@
-"""What most exercises ask of a model: that it is valid, and that its numbers are PyTorch's."""
+"""What exercises ask of a model: that it is valid, its graph, its numbers; and of one made from another."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -11,9 +12,12 @@ import onnx
 import torch
 from onnx import numpy_helper, parser
 
-from onnxlab.labs.kit.case import trying
-from onnxlab.labs.kit.outcome import Difference, Evidence, Wrong
+from onnxlab.errors import OnnxLabError
+from onnxlab.labs.kit.outcome import Difference, Evidence, Wrong, trying
+from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
+from onnxlab.model.nodes import walk
+from onnxlab.model.query import dims, edges
 from onnxlab.runtime.parity import Counterexample, smallest_counterexample
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
@@ -26,8 +30,19 @@ __all__ = [
     "difference",
     "evidence",
     "expected_model",
+    "opsets",
+    "require_dynamic",
+    "require_exported",
+    "require_input_read",
+    "require_interface",
+    "require_no_new_operators",
     "require_numbers",
+    "require_operators",
+    "require_opset",
+    "require_same_interface",
+    "require_same_numbers",
     "require_valid",
+    "require_whole",
     "shown_whole",
 ]
 
@@ -282,3 +297,231 @@ def _short(part: object) -> str:
 
 def _number(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def require_exported(work: Work, name: str) -> onnx.ModelProto:
+    """Return the model that `exporting.exported_or_stopped` kept.
+
+    Raises:
+        Wrong: If there is none; with the reason, and the learner's line where it is one.
+    """
+    if not work.has(name) and work.has(name, "json"):
+        kept = work.json(name)
+        if isinstance(kept, list) and len(kept) == 2 and all(isinstance(text, str) for text in kept):
+            reason, where = kept
+            look = where[:LONGEST] or "What does this exporter say of your module?"
+            raise Wrong(reason[: 2 * LONGEST], look)
+    return work.model(name)
+
+
+def require_opset(
+    model: onnx.ModelProto,
+    opset: int,
+    look_at: str = "Look at the number the rule is registered for, and at opset_version.",
+) -> None:
+    """Require the opset of the default domain.
+
+    Args:
+        model: The model.
+        opset: Its opset.
+        look_at: What to look at if it is another.
+
+    Raises:
+        Wrong: If it is another.
+    """
+    stamped = {each.domain: each.version for each in model.opset_import}.get("")
+    if stamped != opset:
+        msg = f"The model says opset {stamped}; {opset} was asked for."
+        raise Wrong(msg, look_at, evidence=evidence(model))
+
+
+def require_operators(
+    model: onnx.ModelProto,
+    *needed: str,
+    without: Sequence[str] = (),
+    look_at: str = "",
+) -> None:
+    """Require that operators are in a model, bodies included, and others are not.
+
+    Args:
+        model: The model.
+        *needed: Operators that have to be there.
+        without: Operators that must not be there.
+        look_at: What to look at if it does not hold.
+
+    Raises:
+        Wrong: With the operators that are there.
+    """
+    try:
+        found = [node.op for node in walk(model)]
+    except OnnxLabError as error:
+        raise Wrong(short_reason(error)) from None
+    there = ", ".join(dict.fromkeys(found)) or "no node at all"
+    if missing := [name for name in needed if name not in found]:
+        msg = f"There is no {' and no '.join(missing)} in the graph. It has {there}."
+        raise Wrong(msg, look_at, evidence=evidence(model))
+    if unwanted := [name for name in without if name in found]:
+        msg = f"The graph has {' and '.join(unwanted)}, which it should do without."
+        raise Wrong(msg, look_at, evidence=evidence(model, None, *unwanted))
+
+
+def require_dynamic(model: onnx.ModelProto, axes: Mapping[str, Iterable[int]]) -> None:
+    """Require that axes of inputs are labelled dynamic. Whether the model keeps that promise, numbers tell.
+
+    Args:
+        model: The model.
+        axes: The axes that have to be dynamic, by the input's name.
+
+    Raises:
+        Wrong: With the shape that the input has.
+    """
+    names = [value.name for value in model.graph.input]
+    for name, wanted in axes.items():
+        if name not in names:
+            msg = f"The model has no input {name!r}; its inputs are {', '.join(names) or 'none'}."
+            look = "An argument that is not a tensor, or is never read, becomes a constant."
+            raise Wrong(msg, look, evidence=evidence(model))
+        shape = dims(model, name) or ()
+        fixed = [axis for axis in wanted if axis >= len(shape) or isinstance(shape[axis], int)]
+        if fixed:
+            msg = f"Axis {fixed[0]} of {name} is fixed: its shape is [{', '.join(map(str, shape))}]."
+            raise Wrong(msg, "Look at the argument that names the dynamic axes.", evidence=evidence(model))
+
+
+def require_input_read(model: onnx.ModelProto, name: str) -> None:
+    """Require that an output is computed from an input.
+
+    Raises:
+        Wrong: If there is no such input, or nothing that reaches an output reads it.
+    """
+    makers, reads = edges(model)
+    seen: set[str] = set()
+    waiting = [value.name for value in model.graph.output]
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if value in makers:
+            waiting += reads[makers[value].path]
+    names = [value.name for value in model.graph.input]
+    if name not in names or name not in seen:
+        there = (
+            f"the inputs are {', '.join(names) or 'none'}" if name not in names else "no output depends on it"
+        )
+        msg = f"The input {name!r} does not reach the result: {there}."
+        raise Wrong(msg, "What was computed from it in Python became a constant.", evidence=evidence(model))
+
+
+_TOLERANCE = 2e-5
+_DEFAULT_DOMAIN = ("", "ai.onnx")  # two names of one domain
+
+
+def opsets(model: onnx.ModelProto) -> set[int]:
+    """Return the opsets of the default domain that a model and its functions ask a runtime for."""
+    imports = [model.opset_import, *(function.opset_import for function in model.functions)]
+    return {each.version for entries in imports for each in entries if each.domain in _DEFAULT_DOMAIN}
+
+
+def require_whole(
+    model: onnx.ModelProto,
+    where: str,
+    look_at: str = "Which node makes the value named here, and is that node still there, before its readers?",
+) -> None:
+    """Require that the full check accepts a model.
+
+    Args:
+        model: The model.
+        where: Which of the drawn models it was, for the message.
+        look_at: What to look at if it does not.
+    """
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except Exception as error:  # protobuf's errors as well as the checker's
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        msg = (
+            f"{where}: onnx.checker.check_model(model, full_check=True) refuses the result: {lines[0][:200]}"
+        )
+        raise Wrong(msg, look_at, evidence=evidence(model)) from None
+
+
+def require_interface(model: onnx.ModelProto, inputs: list[str], outputs: list[str], where: str) -> None:
+    """Require the names of a model's inputs and outputs, in order."""
+    weights = {each.name for each in model.graph.initializer}
+    for kind, wanted, found in (
+        ("inputs", inputs, [each.name for each in model.graph.input if each.name not in weights]),
+        ("outputs", outputs, [each.name for each in model.graph.output]),
+    ):
+        if wanted != found:
+            difference = Difference(where, ", ".join(wanted), ", ".join(found) or "none")
+            msg = f"{where}: the {kind} of the model are others than they should be."
+            look = "Names of inputs and outputs are what a caller of the model relies on."
+            raise Wrong(msg, look, difference=difference, evidence=evidence(model))
+
+
+def require_same_interface(model: onnx.ModelProto, original: onnx.ModelProto, where: str) -> None:
+    """Require the names of the inputs and outputs of the model that it was made from, in order."""
+    graph = original.graph
+    inputs, outputs = [value.name for value in graph.input], [value.name for value in graph.output]
+    require_interface(model, inputs, outputs, where)
+
+
+def require_no_new_operators(model: onnx.ModelProto, original: onnx.ModelProto, where: str) -> None:
+    """Require that a model has no function, and no more nodes of an operator than its original."""
+    more = _operators(model) - _operators(original)
+    if more or model.functions:
+        names = ", ".join(f"{count} x {name}" for name, count in more.items()) or "a local function"
+        msg = f"{where}: the result has nodes that were not there before: {names}."
+        raise Wrong(msg, "Compare graph(before, after).", evidence=evidence(model, None, *more))
+
+
+def require_same_numbers(
+    model: onnx.ModelProto, feeds: Mapping[str, Array], right: list[Array], where: str, look_at: str
+) -> None:
+    """Require what a model gives in ONNX Runtime.
+
+    Args:
+        model: The model.
+        feeds: Its inputs by name.
+        right: What its outputs must be.
+        where: Which of the drawn models it was, for the message.
+        look_at: What to look at if they are not.
+    """
+    shown = evidence(model)
+    try:
+        found = open_session(model).run(None, dict(feeds))
+    except Exception as error:  # the runtime raises many kinds
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        msg = f"{where}: ONNX Runtime does not run the result: {lines[0][:200]}"
+        raise Wrong(msg, look_at, evidence=shown) from None
+    given = ", ".join(
+        f"{name} = {shown_whole(array)}" if shown_whole(array) else f"{name} of shape {list(array.shape)}"
+        for name, array in feeds.items()
+    )
+    for output, expected, got in zip(model.graph.output, right, found, strict=True):
+        actual = np.asarray(got)
+        if actual.shape != expected.shape or actual.dtype != expected.dtype:
+            difference = Difference(
+                given, f"{expected.dtype}{list(expected.shape)}", f"{actual.dtype}{list(actual.shape)}"
+            )
+            msg = f"{where}: the output {output.name} has another shape or type."
+            look = look_at if actual.dtype == expected.dtype else UNLIKE["type"][1]
+            raise Wrong(msg, look, difference=difference, evidence=shown)
+        # Of the largest number, as sums cancel: rounding to float32 stays ten times below this, weights that
+        # went through float16 come out above it.
+        largest = float(np.abs(expected).max(initial=0))
+        apart = np.abs(actual.astype(np.float64) - expected) > _TOLERANCE * (1 + largest)
+        apart |= np.isnan(actual.astype(np.float64))
+        if apart.any():
+            place = tuple(int(each) for each in np.argwhere(apart)[0])
+            difference = Difference(
+                f"{given}; output {output.name} at {list(place)}",
+                f"{expected[place]:.5g}",
+                f"{actual[place]:.5g}",
+            )
+            msg = f"{where}: the numbers are not those of the model it was made from."
+            raise Wrong(msg, look_at, difference=difference, evidence=shown)
+
+
+def _operators(model: onnx.ModelProto) -> Counter[str]:
+    return Counter(node.op for node in walk(model))

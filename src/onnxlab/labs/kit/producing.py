@@ -1,12 +1,27 @@
-"""Running a learner's code: what it prints, raises, registers and how long it takes stays in here."""
+"""Running a learner's code: what it prints, raises, registers and how long it takes stays in here.
 
+On Linux it runs in a forked process, so that native code that dies does not take the notebook with it.
+"""
+
+import _thread
 import contextlib
+import ctypes
+import faulthandler
 import functools
 import io
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from types import FrameType
 
 import numpy as np
 import torch
@@ -14,14 +29,20 @@ import torch
 from onnxlab.exporters.export import Exporter, export, without_tqdm_thread
 from onnxlab.exporters.symbolics import restored_rules
 from onnxlab.exporters.torchlib import remembered_torchlib
-from onnxlab.labs.kit.blame import first_line, learners, own_error, own_line, raised_by_stub
-from onnxlab.labs.kit.case import Case, case_of
 from onnxlab.labs.kit.exercise import Answers, Exercise
-from onnxlab.labs.kit.outcome import Status, Wrong
-from onnxlab.labs.kit.time_limit import TimeLimitReached, time_limit
+from onnxlab.labs.kit.exporting import first_line, learners, own_error, own_line, raised_by_stub
+from onnxlab.labs.kit.outcome import Case, Status, Wrong, case_of
 from onnxlab.labs.kit.work import Work
 
-__all__ = ["PATIENCE", "Production", "load_exporter", "produce"]
+__all__ = [
+    "PATIENCE",
+    "Production",
+    "TimeLimitReached",
+    "load_exporter",
+    "produce",
+    "produce_apart",
+    "time_limit",
+]
 
 PATIENCE = 2.0
 """How many times its limit an exercise may take on the clock, where others use the processor as well."""
@@ -157,3 +178,189 @@ def _into(printed: _Counter) -> Iterator[None]:
         warnings.catch_warnings(action="ignore"),  # a check is no place to read them
     ):
         yield
+
+
+_GRACE = 5.0  # seconds beyond the exercise's limit, which the child keeps by itself unless native code hangs
+_PR_SET_PDEATHSIG = 1  # from linux/prctl.h
+
+
+def produce_apart(exercise: Exercise, answers: Answers, work: Work) -> Production:
+    """Do what `produce` does in a forked process, where the system forks safely: on Linux.
+
+    The answers live in a notebook's memory and cannot be sent to a fresh process. On macOS, frameworks that
+    torch uses do not survive a fork, and Windows has none: there, and where no process may be made,
+    everything happens in this process, and a crash in native code ends it.
+
+    Args:
+        exercise: The exercise.
+        answers: The learner's functions by name.
+        work: The folder to write into.
+
+    Returns:
+        What happened; a crash is an error whose message names the signal.
+    """
+    if sys.platform != "linux":
+        return produce(exercise, answers, work)
+    load_exporter(exercise)  # here, and not again in every child
+    fork = multiprocessing.get_context("fork")
+    receiver, sender = fork.Pipe(duplex=False)
+    child = fork.Process(target=_child, args=(sender, receiver, exercise, answers, work))
+    with receiver:
+        try:
+            with warnings.catch_warnings(action="ignore"):  # Python 3.12 warns of threads; see _child
+                child.start()
+        except OSError:  # a limit on processes, as in a sandbox
+            return produce(exercise, answers, work)
+        finally:
+            sender.close()
+        try:
+            return _received(exercise, child, receiver)
+        finally:
+            if child.is_alive():
+                child.kill()
+            child.join()
+            child.close()
+
+
+def _received(
+    exercise: Exercise, child: multiprocessing.process.BaseProcess, receiver: Connection
+) -> Production:
+    started = time.perf_counter()
+    if not receiver.poll(PATIENCE * exercise.time_limit + _GRACE):
+        message = f"Not ready after {exercise.time_limit:g} seconds, inside native code, and ended."
+        return Production(Status.TIMED_OUT, message, seconds=time.perf_counter() - started)
+    try:
+        data = receiver.recv_bytes()
+    except EOFError:  # it ended without a word
+        child.join(_GRACE)
+        return Production(Status.ERROR, _ending(child.exitcode), seconds=time.perf_counter() - started)
+    production = pickle.loads(data)
+    if isinstance(production, Production):
+        return production
+    raise KeyboardInterrupt  # the answer raised it, or somebody interrupted the child
+
+
+def _ending(code: int | None) -> str:
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else "unknown"
+        what = f"The export ended its process with signal {-code} ({name}): native code of torch crashed."
+        why = "It was given a graph that it does not expect: often a node with an input too few or too many."
+        return f"{what} {why} This notebook goes on."
+    return f"Your code ended the process that it was checked in (exit code {code})."
+
+
+def _child(
+    sender: Connection, receiver: Connection, exercise: Exercise, answers: Answers, work: Work
+) -> None:
+    receiver.close()
+    os.setsid()  # an interrupt of the notebook is for the notebook, which then ends this process
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a killed notebook leaves nothing behind
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    faulthandler.disable()  # its report of a crash would be printed below the notebook's cell
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - for its descriptor
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+    # The threads of torch's pool are not in this copy of the process; whoever waits for one waits for ever.
+    torch.set_num_threads(1)
+    try:
+        production: Production | None = produce(exercise, answers, work)
+    except KeyboardInterrupt:
+        production = None
+    sender.send_bytes(pickle.dumps(production))
+    os._exit(0)  # nothing of the notebook's own end, such as its exit handlers, belongs here
+
+
+_AGAIN = 0.2  # seconds until the exception is raised once more, for code that swallows it
+_EARLY = 0.001  # seconds by which the timer's clock and Python's may differ
+
+
+class TimeLimitReached(BaseException):
+    """Raised in the middle of whatever runs when its time is over.
+
+    Not an `Exception`: a learner's `except Exception` must not swallow it.
+    """
+
+
+@contextmanager
+def time_limit(seconds: float, patience: float = 1.0) -> Iterator[None]:
+    """Leave a block after some seconds, by an exception.
+
+    Where the system has timers, and in the main thread, as in a notebook, it is raised between any two steps
+    of Python, again and again until the block ends. Elsewhere it comes as an interrupt, once. Native code
+    that never returns cannot be left either way. Limits can stand inside one another.
+
+    Args:
+        seconds: How long the block may take.
+        patience: How many times as long it may take while the processor does something else: what others
+            run beside it, or nothing. Where the system has no timers, it always may.
+
+    Raises:
+        TimeLimitReached: If it takes longer.
+
+    Example:
+        >>> try:
+        ...     with time_limit(0.05):
+        ...         while True:
+        ...             pass
+        ... except TimeLimitReached:
+        ...     print("over")
+        over
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # nothing can interrupt it from here; a grader limits whole processes
+    elif hasattr(signal, "setitimer"):
+        with _timer(seconds, patience):
+            yield
+    else:
+        with _interrupt(patience * seconds):
+            yield
+
+
+@contextmanager
+def _timer(seconds: float, patience: float) -> Iterator[None]:
+    started, worked = time.monotonic(), time.thread_time()
+    remaining, interval = signal.getitimer(signal.ITIMER_REAL)  # of a limit around this one; 0: none
+
+    def over(number: int, frame: FrameType | None) -> None:
+        elapsed = time.monotonic() - started + _EARLY
+        if remaining and elapsed >= remaining and callable(before):
+            before(number, frame)  # the outer limit raises its own exception
+        busy = time.thread_time() - worked + _EARLY
+        if elapsed >= patience * seconds or (elapsed >= seconds and busy >= seconds):
+            raise TimeLimitReached
+
+    before = signal.signal(signal.SIGALRM, over)
+    # A process has one such timer: the one that was there is taken over here, and started again at the end.
+    signal.setitimer(signal.ITIMER_REAL, min(seconds, remaining or seconds), _AGAIN)
+    try:
+        yield
+    finally:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        finally:  # one may arrive just before that call; there is none after it
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+            if remaining:
+                rest = max(remaining - (time.monotonic() - started), _EARLY)
+                signal.setitimer(signal.ITIMER_REAL, rest, interval)
+
+
+@contextmanager
+def _interrupt(seconds: float) -> Iterator[None]:
+    reached = threading.Event()
+
+    def over() -> None:
+        reached.set()
+        _thread.interrupt_main()
+
+    timer = threading.Timer(seconds, over)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except KeyboardInterrupt:
+        if reached.is_set():
+            raise TimeLimitReached from None
+        raise
+    finally:
+        timer.cancel()

@@ -7,12 +7,17 @@ import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.case import trying
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import exported, require_type
-from onnxlab.labs.kit.judging import evidence, expected_model, require_numbers, require_valid
-from onnxlab.labs.kit.judging_graph import require_input_read, require_operators
-from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.judging import (
+    evidence,
+    expected_model,
+    require_input_read,
+    require_numbers,
+    require_operators,
+    require_valid,
+)
+from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab01_control_flow.ending import require_end_in_runtime, require_end_in_torch

@@ -6,11 +6,10 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.case import trying
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import exported, require_type
-from onnxlab.labs.kit.judging import expected_model, require_numbers, require_valid
-from onnxlab.labs.kit.judging_graph import require_dynamic
+from onnxlab.labs.kit.judging import expected_model, require_dynamic, require_numbers, require_valid
+from onnxlab.labs.kit.outcome import trying
 from onnxlab.labs.kit.work import Work
 
 __all__ = ["EXERCISE", "Ranker"]

@@ -10,9 +10,8 @@ import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 import torch
 
 from onnxlab.exporters.export import Exporter, export
-from onnxlab.labs.kit.case import trying
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.outcome import Difference, Evidence, Wrong
+from onnxlab.labs.kit.outcome import Difference, Evidence, Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab02_dynamic_shapes.axis_names import (
     Axes,

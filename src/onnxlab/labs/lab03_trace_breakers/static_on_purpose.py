@@ -8,8 +8,16 @@ import torch
 from onnxlab.exporters.export import Exporter
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import exported, require_type
-from onnxlab.labs.kit.judging import at_other_sizes, beside, expected_model, require_numbers, require_valid
-from onnxlab.labs.kit.judging_graph import require_dynamic, require_input_read, require_operators
+from onnxlab.labs.kit.judging import (
+    at_other_sizes,
+    beside,
+    expected_model,
+    require_dynamic,
+    require_input_read,
+    require_numbers,
+    require_operators,
+    require_valid,
+)
 from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
 

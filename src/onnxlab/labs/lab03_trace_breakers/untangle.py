@@ -7,11 +7,18 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.case import trying
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import exported_or_stopped, require_type
-from onnxlab.labs.kit.judging import at_other_sizes, expected_model, require_numbers, require_valid
-from onnxlab.labs.kit.judging_graph import require_dynamic, require_exported, require_input_read
+from onnxlab.labs.kit.judging import (
+    at_other_sizes,
+    expected_model,
+    require_dynamic,
+    require_exported,
+    require_input_read,
+    require_numbers,
+    require_valid,
+)
+from onnxlab.labs.kit.outcome import trying
 from onnxlab.labs.kit.work import Work
 
 __all__ = ["EXERCISE", "Tangled"]

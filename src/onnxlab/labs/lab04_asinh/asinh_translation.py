@@ -7,8 +7,7 @@ import torch
 
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import exported_with_translation
-from onnxlab.labs.kit.judging import expected_model, require_numbers, require_valid
-from onnxlab.labs.kit.judging_graph import require_dynamic
+from onnxlab.labs.kit.judging import expected_model, require_dynamic, require_numbers, require_valid
 from onnxlab.labs.kit.samples import every_size, floats
 from onnxlab.labs.kit.work import Work
 

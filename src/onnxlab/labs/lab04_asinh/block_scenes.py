@@ -14,10 +14,9 @@ from torch.onnx._internal.torchscript_exporter import utils
 
 from onnxlab.exporters.export import Export, Exporter, export
 from onnxlab.exporters.symbolics import own_rules, restored_rules
-from onnxlab.labs.kit.blame import own_line
-from onnxlab.labs.kit.case import trying
 from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.exporting import own_line
+from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.work import Work
 
 __all__ = [

@@ -11,10 +11,9 @@ import numpy as np
 from torch.onnx._internal.torchscript_exporter import registration, utils
 
 from onnxlab.exporters.symbolics import own_rules, restored_rules
-from onnxlab.labs.kit.case import trying
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.operators.rules import torchscript_rule
 from onnxlab.operators.support import known_operators

@@ -12,11 +12,10 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter, export
-from onnxlab.labs.kit.case import trying
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import require_type
 from onnxlab.labs.kit.judging import evidence
-from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.samples import integers
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, Shift, every_shift, type_name, width

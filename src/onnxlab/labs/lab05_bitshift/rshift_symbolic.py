@@ -8,8 +8,14 @@ import torch
 
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import exported_with_rule
-from onnxlab.labs.kit.judging import at_other_sizes, beside, expected_model, require_numbers, require_valid
-from onnxlab.labs.kit.judging_graph import require_dynamic
+from onnxlab.labs.kit.judging import (
+    at_other_sizes,
+    beside,
+    expected_model,
+    require_dynamic,
+    require_numbers,
+    require_valid,
+)
 from onnxlab.labs.kit.outcome import Wrong
 from onnxlab.labs.kit.samples import integers
 from onnxlab.labs.kit.work import Work

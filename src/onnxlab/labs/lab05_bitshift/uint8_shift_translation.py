@@ -8,8 +8,7 @@ import torch
 
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import exported_with_translation
-from onnxlab.labs.kit.judging import evidence, expected_model, require_valid
-from onnxlab.labs.kit.judging_graph import require_dynamic
+from onnxlab.labs.kit.judging import evidence, expected_model, require_dynamic, require_valid
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.samples import integers
 from onnxlab.labs.kit.work import Work

@@ -6,10 +6,9 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter, export
-from onnxlab.labs.kit.case import trying
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, Shift, type_name
 from onnxlab.model.nodes import op_types

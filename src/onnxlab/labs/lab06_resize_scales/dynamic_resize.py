@@ -4,12 +4,10 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.case import trying
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import exported
-from onnxlab.labs.kit.judging import expected_model, require_valid
-from onnxlab.labs.kit.judging_graph import require_input_read, require_opset
-from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.judging import expected_model, require_input_read, require_opset, require_valid
+from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.enlarging import (

@@ -10,11 +10,10 @@ from onnx import parser
 from torch.nn.functional import interpolate
 
 from onnxlab.history import VERSIONS, recorded_graph
-from onnxlab.labs.kit.case import trying
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import require_type
 from onnxlab.labs.kit.judging import evidence, require_valid
-from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.enlarging import Case, require_enlarged

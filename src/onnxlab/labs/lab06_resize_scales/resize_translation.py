@@ -6,8 +6,13 @@ import torch
 
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import exported_with_translation
-from onnxlab.labs.kit.judging import evidence, expected_model, require_valid
-from onnxlab.labs.kit.judging_graph import require_input_read, require_opset
+from onnxlab.labs.kit.judging import (
+    evidence,
+    expected_model,
+    require_input_read,
+    require_opset,
+    require_valid,
+)
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work

@@ -9,10 +9,9 @@ import torch
 from onnx import numpy_helper, parser
 
 from onnxlab.exporters.export import Exporter, export
-from onnxlab.labs.kit.case import trying
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.judging import evidence
-from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.work import Work
 
 __all__ = ["EXERCISE"]

@@ -8,8 +8,15 @@ from torch.nn.functional import max_pool2d
 
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import exported_with_rule
-from onnxlab.labs.kit.judging import at_other_sizes, beside, expected_model, require_numbers, require_valid
-from onnxlab.labs.kit.judging_graph import require_dynamic, require_opset
+from onnxlab.labs.kit.judging import (
+    at_other_sizes,
+    beside,
+    expected_model,
+    require_dynamic,
+    require_numbers,
+    require_opset,
+    require_valid,
+)
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.work import Work
 from onnxlab.runtime.parity import Counterexample, smallest_counterexample

@@ -8,9 +8,8 @@ import torch
 from onnx import parser
 from torch.nn.functional import max_pool2d
 
-from onnxlab.labs.kit.case import trying
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array

@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from onnxlab.labs.kit.case import trying
-from onnxlab.labs.kit.drawing import Sketch
+from onnxlab.labs.kit.outcome import trying
+from onnxlab.labs.kit.samples import Sketch
 from onnxlab.model.nodes import subgraphs
 
 __all__ = ["WIDTH", "Cut", "cuts", "right_part"]

@@ -8,11 +8,10 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnxlab.labs.kit.case import trying
-from onnxlab.labs.kit.drawing import Sketch
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.judging import evidence
-from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.outcome import Difference, Wrong, trying
+from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
 from onnxlab.runtime.divergence import inner_values, intermediates

@@ -6,15 +6,16 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnxlab.labs.kit.comparing import (
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import require_type
+from onnxlab.labs.kit.judging import (
+    beside,
+    evidence,
     require_interface,
     require_no_new_operators,
     require_same_numbers,
     require_whole,
 )
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.judging import beside, evidence
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab08_graph_surgery.folding_models import CHANNELS, folding_cases

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from onnxlab.labs.kit.case import trying
-from onnxlab.labs.kit.drawing import Sketch
+from onnxlab.labs.kit.outcome import trying
+from onnxlab.labs.kit.samples import Sketch
 
 __all__ = ["CHANNELS", "FoldingCase", "folding_cases"]
 

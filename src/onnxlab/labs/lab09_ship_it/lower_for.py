@@ -9,12 +9,17 @@ import numpy as np
 import onnx
 from onnx import inliner, numpy_helper, parser, version_converter
 
-from onnxlab.labs.kit.case import trying
-from onnxlab.labs.kit.comparing import opsets, require_same_interface, require_same_numbers, require_whole
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.judging import beside, evidence
-from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.judging import (
+    beside,
+    evidence,
+    opsets,
+    require_same_interface,
+    require_same_numbers,
+    require_whole,
+)
+from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session

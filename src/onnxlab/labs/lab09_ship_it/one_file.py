@@ -12,11 +12,16 @@ import onnx
 from google.protobuf.message import Message  # type: ignore[import-untyped]  # it has no types
 from onnx import numpy_helper, parser
 
-from onnxlab.labs.kit.case import trying
-from onnxlab.labs.kit.comparing import opsets, require_same_interface, require_same_numbers, require_whole
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.judging import beside, evidence
-from onnxlab.labs.kit.outcome import RETURN, Difference, Wrong
+from onnxlab.labs.kit.judging import (
+    beside,
+    evidence,
+    opsets,
+    require_same_interface,
+    require_same_numbers,
+    require_whole,
+)
+from onnxlab.labs.kit.outcome import RETURN, Difference, Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.load import strip_origins
 from onnxlab.runtime.session import open_session

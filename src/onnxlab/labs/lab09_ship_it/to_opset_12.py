@@ -9,13 +9,18 @@ import numpy as np
 import onnx
 from onnx import numpy_helper, parser, version_converter
 
-from onnxlab.labs.kit.case import trying
-from onnxlab.labs.kit.comparing import opsets, require_same_interface, require_same_numbers, require_whole
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.judging import beside, evidence
-from onnxlab.labs.kit.judging_graph import require_opset
-from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.judging import (
+    beside,
+    evidence,
+    opsets,
+    require_opset,
+    require_same_interface,
+    require_same_numbers,
+    require_whole,
+)
+from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.runtime.session import open_session
 

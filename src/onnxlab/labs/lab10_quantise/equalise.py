@@ -10,18 +10,18 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnxlab.labs.kit.case import trying
-from onnxlab.labs.kit.comparing import (
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import require_type
+from onnxlab.labs.kit.judging import (
+    beside,
+    evidence,
     require_no_new_operators,
     require_same_interface,
     require_same_numbers,
     require_whole,
 )
-from onnxlab.labs.kit.drawing import Sketch
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.judging import beside, evidence
-from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.outcome import Difference, Wrong, trying
+from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab10_quantise.int8 import apart, in_int8
 from onnxlab.model.distance import Array

@@ -11,13 +11,11 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from onnxlab.labs.kit.case import trying
-from onnxlab.labs.kit.comparing import require_same_interface, require_whole
-from onnxlab.labs.kit.drawing import Sketch
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.judging import beside, evidence, shown_whole
-from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.judging import beside, evidence, require_same_interface, require_whole, shown_whole
+from onnxlab.labs.kit.outcome import Difference, Wrong, trying
+from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
 from onnxlab.model.nodes import walk

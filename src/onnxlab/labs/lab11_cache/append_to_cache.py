@@ -10,13 +10,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from onnxlab.labs.kit.case import trying
-from onnxlab.labs.kit.comparing import require_whole
-from onnxlab.labs.kit.drawing import Sketch
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.judging import beside, evidence, require_valid
-from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.judging import beside, evidence, require_valid, require_whole
+from onnxlab.labs.kit.outcome import Wrong, trying
+from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab11_cache.decoder import LONGEST, VOCABULARY
 from onnxlab.labs.lab11_cache.reading import LOOKS, Reading, readings, require_names, require_read

@@ -8,12 +8,10 @@ import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.case import trying
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import exported_or_stopped, require_type
-from onnxlab.labs.kit.judging import require_valid
-from onnxlab.labs.kit.judging_graph import require_dynamic, require_exported
-from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.judging import require_dynamic, require_exported, require_valid
+from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab11_cache.decoder import VOCABULARY, Decoder, drawn, right_model
 from onnxlab.labs.lab11_cache.reading import (

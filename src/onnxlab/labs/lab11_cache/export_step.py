@@ -9,11 +9,9 @@ import numpy as np
 import onnx
 import torch
 
-from onnxlab.labs.kit.case import trying
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.judging import beside, evidence, require_valid
-from onnxlab.labs.kit.judging_graph import require_input_read
-from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.judging import beside, evidence, require_input_read, require_valid
+from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab11_cache.decoder import Step, drawn, right_model
 from onnxlab.labs.lab11_cache.reading import LOOKS, Reading, readings, require_names, require_read

@@ -9,13 +9,17 @@ import numpy as np
 import onnx
 from onnx import compose, parser
 
-from onnxlab.labs.kit.case import trying
-from onnxlab.labs.kit.comparing import require_interface, require_same_numbers, require_whole
-from onnxlab.labs.kit.drawing import Sketch
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.judging import beside, require_valid
-from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.judging import (
+    beside,
+    require_interface,
+    require_same_numbers,
+    require_valid,
+    require_whole,
+)
+from onnxlab.labs.kit.outcome import Wrong, trying
+from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session

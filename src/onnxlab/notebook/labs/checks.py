@@ -1,6 +1,8 @@
-"""What a learner calls in a lab: `check`, `case` and `hint`; and `require`, what a hidden test calls."""
+"""`check`, `case` and `hint`, which a learner calls in a lab; `require`, for hidden tests; and their reports."""
 
+import html
 import os
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -9,14 +11,14 @@ from IPython.display import display
 
 from onnxlab.errors import NotPassed, OnnxLabError, UnknownExercise
 from onnxlab.labs.kit import checking, progress
-from onnxlab.labs.kit.exercise import Exercise, exercise
-from onnxlab.labs.kit.outcome import Outcome
+from onnxlab.labs.kit.exercise import Exercise, Lab, exercise
+from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
 from onnxlab.notebook.graph.view import graph
-from onnxlab.notebook.labs.report import message_box, report_html, report_text
 from onnxlab.notebook.language import said
 from onnxlab.notebook.outputs import display_html
+from onnxlab.plain_text import aligned
 
-__all__ = ["case", "check", "hint", "require"]
+__all__ = ["case", "check", "hint", "message_box", "report_html", "report_text", "require"]
 
 _cases: dict[str, Mapping[str, object]] = {}
 """The failing case of the last check of each exercise."""
@@ -139,3 +141,141 @@ def _show_graphs(record: Exercise, outcome: Outcome, *, right: bool) -> None:
         progress.all_hints(record)
     names = (said("yours"), said("right"))[: 1 if expected is None else 2]
     display(graph(shown.model, expected, highlight=shown.highlight or None, names=names))
+
+
+_MARKS = {True: "\u2713", False: "\u2717", None: "\u2013"}
+_COLOURS = {
+    Status.PASSED: "#2ea043",
+    Status.NOT_ATTEMPTED: "#888888",
+    Status.INCORRECT: "#da3633",
+    Status.ERROR: "#da3633",
+    Status.TIMED_OUT: "#da3633",
+}
+# Colours of text are the page's own, so that one style does for light and dark pages.
+_STYLE = (
+    "<style>\n"
+    ".onnxlab-report { border-left: 4px solid var(--tone); padding: 4px 14px; margin: 4px 0; }\n"
+    ".onnxlab-report p { margin: 4px 0; }\n"
+    ".onnxlab-report ul { list-style: none; margin: 4px 0; padding: 0; }\n"
+    ".onnxlab-report.onnxlab-report dl { display: grid; grid-template-columns: max-content auto;\n"
+    "  gap: 2px 14px; margin: 6px 0; }\n"
+    ".onnxlab-report.onnxlab-report :is(dt, dd) { float: none; width: auto; margin: 0;\n"
+    "  white-space: nowrap; }\n"
+    ".onnxlab-report.onnxlab-report :is(dd, pre) { font-family: monospace; white-space: pre-wrap;\n"
+    "  overflow-wrap: anywhere; }\n"
+    "</style>"
+)
+
+
+def report_html(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
+    """A check's outcome for a notebook. Every word that comes from an answer is escaped."""
+    parts = [f"<p><strong>{_markup(_headline(outcome))}</strong></p>"]
+    if outcome.message:
+        parts.append(f"<p>{_markup(said(outcome.message))}</p>")
+    if outcome.where:
+        where = said(f"In your code, {outcome.where.partition(':')[0]}:")
+        parts.append(f"<p>{html.escape(where)}</p>")
+        parts.append(f"<pre>{html.escape(outcome.where.partition(':')[2].strip())}</pre>")
+    if outcome.findings:
+        items = "".join(
+            f"<li>{_MARKS[one.holds]} {_markup(said(one.title))}</li>" for one in outcome.findings
+        )
+        parts.append(f"<ul>{items}</ul>")
+    if (failed := outcome.first_failure) is not None:
+        parts += _failed_html(failed)
+    parts += [f"<p>{_markup(line)}</p>" for line in _closing(lab, exercise, outcome)]
+    return _box(_COLOURS[outcome.status], "".join(parts))
+
+
+def report_text(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
+    """A check's outcome for a terminal.
+
+    Example:
+        >>> from onnxlab.labs.kit.exercise import exercise
+        >>> lab, record = exercise("asinh-symbolic")
+        >>> print(report_text(lab, record, Outcome(record.id, Status.NOT_ATTEMPTED, 0, 2)))
+        asinh-symbolic: not attempted, 0 of 2 points
+        Write asinh_symbolic above and run both cells.
+    """
+    lines = [_headline(outcome)]
+    if outcome.message:
+        lines.append(said(outcome.message))
+    if outcome.where:
+        lines.append(said(f"In your code, {outcome.where}"))
+    lines += [f"  {_MARKS[one.holds]} {said(one.title)}" for one in outcome.findings]
+    if (failed := outcome.first_failure) is not None:
+        lines.append(said(failed.message))
+        if failed.difference:
+            lines += [f"  {line}" for line in aligned(_rows(failed.difference))]
+        if failed.look_at:
+            lines.append(f"{said('Look at:')} {said(failed.look_at)}")
+    return "\n".join([*lines, *_closing(lab, exercise, outcome)])
+
+
+def message_box(text: str, tone: str = "#da3633") -> str:
+    """A message in a report's place."""
+    return _box(tone, "".join(f"<p>{_markup(line)}</p>" for line in text.splitlines()))
+
+
+def _headline(outcome: Outcome) -> str:
+    mark = _MARKS[None if outcome.status is Status.NOT_ATTEMPTED else outcome.passed]
+    plain = outcome.status is Status.NOT_ATTEMPTED
+    text = said(f"{outcome.exercise}: {outcome.status}, {outcome.points} of {outcome.possible} points")
+    return text if plain else f"{mark} {text}"
+
+
+def _failed_html(failed: Finding) -> list[str]:
+    parts = [f"<p>{_markup(said(failed.message))}</p>"]
+    if failed.difference:
+        rows = "".join(
+            f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in _rows(failed.difference)
+        )
+        parts.append(f"<dl>{rows}</dl>")
+    if failed.look_at:
+        parts.append(f"<p><em>{said('Look at:')}</em> {_markup(said(failed.look_at))}</p>")
+    return parts
+
+
+def _rows(difference: Difference) -> list[tuple[str, str]]:
+    return [
+        (said("for:"), said(difference.given)),
+        (said("right is:"), said(difference.expected)),
+        (said("yours gives:"), said(difference.got)),
+    ]
+
+
+def _closing(lab: Lab, exercise: Exercise, outcome: Outcome) -> list[str]:
+    lines = []
+    if outcome.printed:
+        lines.append(
+            said(
+                f"Your code printed {outcome.printed:,} characters while it was checked; they are not shown."
+            )
+        )
+    if outcome.status is Status.NOT_ATTEMPTED:
+        names = said(" and ").join(exercise.answers)
+        lines.append(said(f"Write {names} above and run both cells."))
+    elif outcome.passed:
+        parts = [said(f"Checked for {exercise.holds_for}.")]
+        if "JUPYTERHUB_USER" not in os.environ:  # on a class's hub learners have no solutions
+            parts.insert(0, said(f"Compare with solutions/{lab.name}.ipynb."))
+        lines.append(" ".join(parts))
+    else:
+        failed, call = outcome.first_failure, ", ".join([f'"{exercise.id}"', *exercise.answers])
+        if (case := outcome.failing_case) is not None:
+            names = said(" and ").join(case) or said("its name")
+            again = f'`from onnxlab import case; case("{exercise.id}")`'
+            lines.append(said(f"{again} gives you this case to run again: {names}."))
+        if failed and failed.evidence and failed.evidence.expected:
+            shown = f'`check({call}, show="right model")`'
+            lines.append(said(f"{shown} lays a right model beside yours, as a last hint."))
+        lines.append(said(f'hint("{exercise.id}") gives the next of {len(exercise.hints)} hints.'))
+    return lines
+
+
+def _box(tone: str, body: str) -> str:
+    return f'{_STYLE}<div class="onnxlab-report" style="--tone: {tone}">{body}</div>'
+
+
+def _markup(text: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
