@@ -20,7 +20,8 @@ from onnxlab.history import (
     recorded_graph,
     recorded_runtime,
 )
-from onnxlab.model.query import dims, load, op_types, outline
+from onnxlab.model.graph import dims, op_types, outline
+from onnxlab.model.load import load
 from onnxlab.runtime.parity import run
 from onnxlab.runtime.session import open_session
 

@@ -33,8 +33,8 @@ import onnx
 import torch
 
 from onnxlab.exporters import torchscript_calls as calls
+from onnxlab.exporters.export import failure
 from onnxlab.exporters.silence import silenced
-from onnxlab.exporters.stages import failure
 from onnxlab.exporters.torchscript_recording import (
     FOLDER,
     VARIABLE,

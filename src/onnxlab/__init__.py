@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from onnxlab.exporters import symbolics
     from onnxlab.exporters.export import Exporter, export
     from onnxlab.exporters.silence import silenced
-    from onnxlab.model.query import dims, op_types, outline, summary
+    from onnxlab.model.graph import dims, op_types, outline, summary
     from onnxlab.notebook.atlas.view import atlas
     from onnxlab.notebook.completion import completion
     from onnxlab.notebook.expectations import expect_error, expect_warning, quiet_exporters
@@ -94,13 +94,13 @@ _HOME = {
     # models
     "Exporter": "exporters.export",
     "compare": "runtime.parity",
-    "dims": "model.query",
+    "dims": "model.graph",
     "export": "exporters.export",
-    "op_types": "model.query",
-    "outline": "model.query",
+    "op_types": "model.graph",
+    "outline": "model.graph",
     "run": "runtime.parity",
     "silenced": "exporters.silence",
-    "summary": "model.query",
+    "summary": "model.graph",
 }
 # What is rarely asked for is an attribute of one of these modules.
 _MODULES = {

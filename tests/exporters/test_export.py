@@ -11,7 +11,7 @@ from onnxlab.errors import ExportFailed
 from onnxlab.exporters import export as export_module
 from onnxlab.exporters.export import Export, Exporter, Stage, export
 from onnxlab.exporters.symbolics import restored_rules
-from onnxlab.model.query import op_types, outline, summary
+from onnxlab.model.graph import op_types, outline, summary
 
 BOTH = pytest.mark.parametrize("exporter", list(Exporter))
 LEGACY = Exporter.TORCHSCRIPT

@@ -2,7 +2,7 @@
 
 import pytest
 
-from onnxlab.exporters.stages import Stage, failure
+from onnxlab.exporters.export import Stage, failure
 
 
 def raised(function):

@@ -11,7 +11,7 @@ from torch.onnx._internal.torchscript_exporter.registration import registry
 
 from onnxlab.exporters.silence import silenced
 from onnxlab.exporters.symbolics import restored_rules, rule_opsets, symbolic
-from onnxlab.model.query import op_types
+from onnxlab.model.graph import op_types
 
 
 class Asinh(torch.nn.Module):

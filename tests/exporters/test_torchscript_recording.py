@@ -10,7 +10,7 @@ import pytest
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
-from onnxlab.exporters.stages import Stage, failure
+from onnxlab.exporters.export import Stage, failure
 from onnxlab.exporters.torchscript_calls import cell_digest
 from onnxlab.exporters.torchscript_recording import VARIABLE, answer
 from tools.record_torchscript import RECORDED, ROOT, chapters, pack, run_chapter

@@ -7,7 +7,7 @@ from torch.onnx._internal.torchscript_exporter._type_utils import JitScalarType
 
 from onnxlab.exporters.export import Exporter, export
 from onnxlab.labs.kit.outcome import Status
-from onnxlab.model.query import op_types
+from onnxlab.model.graph import op_types
 from onnxlab.runtime.parity import run
 from tests.support.labs import Contract, WrongAnswer
 

@@ -13,8 +13,7 @@ from onnxlab.errors import ModelNotReadable
 from onnxlab.exporters.export import Exporter, export
 from onnxlab.history import VERSIONS, names, recorded_graph
 from onnxlab.model.diff import diff
-from onnxlab.model.nodes import subgraphs
-from onnxlab.model.query import walk
+from onnxlab.model.graph import subgraphs, walk
 
 KINDS = sorted(set(onnx.AttributeProto.AttributeType.values()) - {onnx.AttributeProto.TENSOR})
 HEAD = '<ir_version: 8, opset_import: ["" : 18]>'

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from onnxlab.model.diff import diff
-from onnxlab.model.diff.alignment import aligned
+from onnxlab.model.diff.matching import aligned
 
 KINDS = (("Relu", ()), ("Elu", ("alpha",)), ("LeakyRelu", ("alpha",)))
 

@@ -4,8 +4,8 @@ import onnx
 import torch
 
 from onnxlab.exporters.silence import silenced
+from onnxlab.model.graph import subgraphs
 from onnxlab.model.load import strip_origins
-from onnxlab.model.nodes import subgraphs
 
 
 class Cond(torch.nn.Module):

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812 (its usual name)
 
 from onnxlab.exporters.export import Exporter, Stage, export
-from onnxlab.model.query import op_types
+from onnxlab.model.graph import op_types
 from onnxlab.operators.support import State, support
 
 OPSET = 20

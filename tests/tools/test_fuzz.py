@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from onnxlab.model import values
+from onnxlab.model import graph
 from tests.support.graph_models import loop
 
 if sys.platform != "linux":
@@ -36,7 +36,7 @@ def test_twenty_damaged_models_are_drawn_or_refused(capsys):
 
 
 def test_a_fault_that_is_there_is_found(monkeypatch):
-    monkeypatch.setattr(values, "_dtype", lambda kind: {1: "float32"}[kind])
+    monkeypatch.setattr(graph, "_dtype", lambda kind: {1: "float32"}[kind])
     table = fuzz_models(12, 1, every=0)
     assert any("KeyError" in reason for _, reason in table.faults)
 

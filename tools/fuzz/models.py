@@ -27,13 +27,14 @@ import numpy as np
 import psutil  # type: ignore[import-untyped]  # it has no types
 import torch
 
+import onnxlab
 from onnxlab.errors import OnnxLabError
 from onnxlab.labs.kit.checking import judge, questions_seed
 from onnxlab.labs.kit.exercise import Exercise, exercise
 from onnxlab.labs.kit.producing import produce_apart
 from onnxlab.labs.kit.work import Work
-from onnxlab.model import query
 from onnxlab.model.diff import diff
+from onnxlab.model.graph import dims, edges, op_types, outline, summary, walk
 from onnxlab.notebook.graph.html import model_image
 from onnxlab.notebook.graph.view import GraphMessage, graph
 from onnxlab.notebook.graph.widget import GraphView
@@ -45,7 +46,7 @@ __all__ = ["fuzz_models"]
 _SECONDS, _PATIENCE = 10.0, 90.0  # of the processor; in all, on a machine that others use, too
 _MEMORY = 2 << 30
 _SECRET = b"nobody may read this"
-_RECORDED = Path(query.__file__).parents[1] / "assets" / "recorded"
+_RECORDED = Path(onnxlab.__file__).parent / "assets" / "recorded"
 _FUNCTIONS = """<ir_version: 10, opset_import: ["": 18, "own": 1]>
 calls (float[N, 4] x) => (float[N, 4] y) { y = own.twice <times = 2> (x) }
 <domain: "own", opset_import: ["": 18]> twice <times> (x) => (y) { one = own.once (x)  y = Add (one, x) }
@@ -175,10 +176,10 @@ def _show(shown: GraphView | GraphMessage) -> None:
 
 
 def _query(path: Path) -> None:
-    found = query.summary(path)
-    query.op_types(path), query.outline(path), query.edges(path), list(query.walk(path))
+    found = summary(path)
+    op_types(path), outline(path), edges(path), list(walk(path))
     for value in (*found.inputs[:2], *found.outputs[:2]):
-        query.dims(path, value.name)
+        dims(path, value.name)
 
 
 def _judge(one: _Answered, target: Path, random: Random) -> None:

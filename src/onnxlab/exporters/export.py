@@ -4,12 +4,15 @@ Notebooks show the plain `torch.onnx.export`; this is for tables, labs and tests
 """
 
 import contextlib
+import copy
+import re
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TypeAlias
 
 import onnx
@@ -17,7 +20,6 @@ import torch
 
 from onnxlab.errors import ExportFailed, UnknownRecord
 from onnxlab.exporters.silence import Notice, silenced
-from onnxlab.exporters.stages import Failure, Stage, failure
 from onnxlab.model.load import load, strip_origins
 from onnxlab.runtime.session import feeds, open_session
 
@@ -29,6 +31,8 @@ __all__ = [
     "Stage",
     "export",
     "exported_bytes",
+    "failure",
+    "remembered_torchlib",
     "without_tqdm_thread",
 ]
 
@@ -79,27 +83,46 @@ def _refuse_negative_axes(dynamic_axes: Mapping[str, Iterable[int]]) -> None:
             raise ValueError(msg)
 
 
-@contextlib.contextmanager
-def without_tqdm_thread() -> Iterator[None]:
-    """Keep tqdm from starting its thread with the first bar: for a process that forks after an export.
-
-    torch.export draws its progress by tqdm where that is installed, and a process with two threads cannot be
-    forked safely.
-    """
-    try:
-        from tqdm import tqdm  # type: ignore[import-untyped,unused-ignore]  # ships no types
-    except ImportError:
-        yield
-        return
-    interval, tqdm.monitor_interval = tqdm.monitor_interval, 0
-    try:
-        yield
-    finally:
-        tqdm.monitor_interval = interval
-
-
 Exportable: TypeAlias = torch.nn.Module | torch.export.ExportedProgram
 Arguments: TypeAlias = torch.Tensor | tuple[Any, ...]
+
+
+class Stage(StrEnum):
+    """The way of a model from Python to a runtime, in order."""
+
+    CAPTURE = "capture"
+    """The exporter reads the arguments and records the graph: tracing, scripting or torch.export."""
+    DECOMPOSE = "decompose"
+    """torch.export only: large operators are replaced by smaller ones."""
+    TRANSLATE = "translate"
+    """Each PyTorch operator becomes ONNX operators, and the graph is optimised."""
+    SERIALISE = "serialise"
+    """The graph becomes bytes."""
+    CHECK = "check"
+    """`onnx.checker` reads the model."""
+    LOAD = "load"
+    """ONNX Runtime creates a session."""
+    RUN = "run"
+    """ONNX Runtime runs the model with the example inputs."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why an export failed.
+
+    Attributes:
+        stage: Where it happened.
+        error: The class of the exception.
+        message: Its text.
+        causes: The exceptions behind it, from the outermost inwards, each as "class: first line".
+        exception: The exception itself, for whoever looks for a line in its traceback.
+    """
+
+    stage: Stage
+    error: str
+    message: str
+    causes: tuple[str, ...] = ()
+    exception: BaseException | None = field(default=None, repr=False, compare=False)
 
 
 class Exporter(StrEnum):
@@ -235,3 +258,147 @@ def _try_out(model: bytes, examples: Sequence[object], *, run: bool) -> Failure 
     except Exception as error:
         return failure(error, stage)
     return None
+
+
+# At which stage an export failed, read from the exception and the exporter's own frames
+
+# Functions of the exporters that tell the stage; the innermost one on the way to the error decides.
+_STAGE_OF_FUNCTION = {
+    # the TorchScript exporter
+    "_pre_trace_quant_model": Stage.CAPTURE,
+    "_create_jit_graph": Stage.CAPTURE,
+    "_get_example_outputs": Stage.CAPTURE,
+    "_model_to_graph": Stage.TRANSLATE,
+    "_add_onnxscript_fn": Stage.SERIALISE,
+    "_export_file": Stage.SERIALISE,
+    # the torch.export exporter
+    "_prepare_exported_program_for_export": Stage.DECOMPOSE,
+    "_exported_program_to_onnx_program": Stage.TRANSLATE,
+    "convert_version": Stage.TRANSLATE,
+    "optimize": Stage.TRANSLATE,
+    "rename_inputs": Stage.TRANSLATE,
+    "rename_outputs": Stage.TRANSLATE,
+    "save": Stage.SERIALISE,
+}
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def failure(error: BaseException, stage: Stage | None = None) -> Failure:
+    """Describe an exception as data.
+
+    Args:
+        error: What was raised.
+        stage: The stage, where the caller knows it; otherwise it is read from the exporter's frames.
+
+    Example:
+        >>> failure(ValueError("too large"), Stage.SERIALISE)
+        Failure(stage=<Stage.SERIALISE: 'serialise'>, error='ValueError', message='too large', causes=())
+    """
+    first, *causes = _chain(error)
+    return Failure(
+        stage or _stage(error),
+        type(first).__name__,
+        _text(first),
+        tuple(f"{type(cause).__name__}: {_text(cause).partition(chr(10))[0]}" for cause in causes),
+        error,
+    )
+
+
+def _stage(error: BaseException) -> Stage:
+    found = Stage.CAPTURE  # also what is refused before anything is captured: arguments, options
+    for exception in _chain(error):
+        if type(exception).__name__ == "TorchExportError":
+            return Stage.CAPTURE
+        if recorded := getattr(exception, "recorded_stage", ""):  # raised from a recording, without frames
+            return Stage(recorded)
+        for function in _exporter_functions(exception.__traceback__):
+            found = _STAGE_OF_FUNCTION.get(function, found)
+    if found is Stage.CAPTURE and _raised_by_the_writer(error):
+        # It refuses operators for which the translation had no rule and which it passed on as they were.
+        return Stage.TRANSLATE if "Couldn't export" in str(error) else Stage.SERIALISE
+    return found
+
+
+def _raised_by_the_writer(error: BaseException) -> bool:
+    """Whether C++ code called by the TorchScript exporter's main function raised; it writes the proto."""
+    functions = list(_exporter_functions(error.__traceback__))
+    return isinstance(error, RuntimeError) and functions[-1:] == ["_export"]
+
+
+def _exporter_functions(traceback: TracebackType | None) -> Iterator[str]:
+    while traceback:
+        module = traceback.tb_frame.f_globals.get("__name__", "")
+        if module.startswith(("torch.onnx", "onnxscript")):
+            yield traceback.tb_frame.f_code.co_name
+        traceback = traceback.tb_next
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    chain = [error]
+    while True:
+        last = chain[-1]
+        behind = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+        if behind is None or behind in chain:
+            return chain
+        chain.append(behind)
+
+
+def _text(error: BaseException) -> str:
+    return _COLOUR.sub("", str(error)).strip()
+
+
+# For a process that exports many models, or forks after the first
+
+
+@contextlib.contextmanager
+def without_tqdm_thread() -> Iterator[None]:
+    """Keep tqdm from starting its thread with the first bar: for a process that forks after an export.
+
+    torch.export draws its progress by tqdm where that is installed, and a process with two threads cannot be
+    forked safely.
+    """
+    try:
+        from tqdm import tqdm  # type: ignore[import-untyped,unused-ignore]  # ships no types
+    except ImportError:
+        yield
+        return
+    interval, tqdm.monitor_interval = tqdm.monitor_interval, 0
+    try:
+        yield
+    finally:
+        tqdm.monitor_interval = interval
+
+
+_COLLECTED: dict[int, Any] = {}  # by opset
+
+
+@contextlib.contextmanager
+def remembered_torchlib() -> Iterator[None]:
+    """Have all exports in the block, and in later ones, use the translations that the first one collected.
+
+    The exporter parses the source of some 500 functions to collect them, which is half of a small model's
+    export. What one export adds to them (`custom_translation_table`) the next does not see. An exporter that
+    collects them in another way than that of torch 2.13 is left as it is.
+    """
+    try:
+        from torch.onnx._internal.exporter._constants import TORCHLIB_OPSET
+        from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+        own = vars(ONNXRegistry)["from_torchlib"]
+        collect = ONNXRegistry.from_torchlib
+    except (ImportError, AttributeError, KeyError):
+        yield
+        return
+
+    def from_torchlib(opset_version: int = TORCHLIB_OPSET) -> ONNXRegistry:
+        if opset_version not in _COLLECTED:
+            _COLLECTED[opset_version] = collect(opset_version)
+        fresh: ONNXRegistry = copy.copy(_COLLECTED[opset_version])
+        fresh.functions = {target: list(known) for target, known in fresh.functions.items()}
+        return fresh
+
+    setattr(ONNXRegistry, "from_torchlib", staticmethod(from_torchlib))  # noqa: B010 - mypy refuses to assign
+    try:
+        yield
+    finally:
+        setattr(ONNXRegistry, "from_torchlib", own)  # noqa: B010

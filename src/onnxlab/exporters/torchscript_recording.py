@@ -303,7 +303,7 @@ def _raised(chain: Sequence[Mapping[str, str]], stage: str) -> Exception:
         errors.append(error)
     for error, cause in itertools.pairwise(errors):
         error.__cause__ = cause
-    errors[0].recorded_stage = stage  # type: ignore[attr-defined]  # read by exporters.stages
+    errors[0].recorded_stage = stage  # type: ignore[attr-defined]  # read by exporters.export
     return errors[0]
 
 

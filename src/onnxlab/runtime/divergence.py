@@ -9,9 +9,8 @@ import onnx
 
 from onnxlab.errors import UnknownValue
 from onnxlab.model.distance import Array, largest_difference
+from onnxlab.model.graph import GraphNode, edges
 from onnxlab.model.load import ModelLike, load
-from onnxlab.model.nodes import GraphNode
-from onnxlab.model.query import edges
 from onnxlab.runtime.session import feeds, open_session
 
 if TYPE_CHECKING:

@@ -57,8 +57,7 @@ def load_exporter() -> None:
     gc.disable()
     import torch
 
-    from onnxlab.exporters.export import Exporter, export, without_tqdm_thread
-    from onnxlab.exporters.torchlib import remembered_torchlib
+    from onnxlab.exporters.export import Exporter, export, remembered_torchlib, without_tqdm_thread
     from onnxlab.operators.support import known_operators
 
     class Branch(torch.nn.Module):

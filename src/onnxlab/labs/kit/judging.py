@@ -16,8 +16,7 @@ from onnxlab.errors import OnnxLabError
 from onnxlab.labs.kit.outcome import Difference, Evidence, Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
-from onnxlab.model.nodes import walk
-from onnxlab.model.query import dims, edges
+from onnxlab.model.graph import dims, edges, walk
 from onnxlab.runtime.parity import Counterexample, smallest_counterexample
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session

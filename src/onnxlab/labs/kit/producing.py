@@ -26,9 +26,8 @@ from types import FrameType
 import numpy as np
 import torch
 
-from onnxlab.exporters.export import Exporter, export, without_tqdm_thread
+from onnxlab.exporters.export import Exporter, export, remembered_torchlib, without_tqdm_thread
 from onnxlab.exporters.symbolics import restored_rules
-from onnxlab.exporters.torchlib import remembered_torchlib
 from onnxlab.labs.kit.exercise import Answers, Exercise
 from onnxlab.labs.kit.exporting import first_line, learners, own_error, own_line, raised_by_stub
 from onnxlab.labs.kit.outcome import Case, Status, Wrong, case_of

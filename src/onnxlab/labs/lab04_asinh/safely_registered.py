@@ -21,7 +21,7 @@ from onnxlab.labs.lab04_asinh.block_scenes import (
     produce,
     refusal,
 )
-from onnxlab.model.nodes import op_types
+from onnxlab.model.graph import op_types
 
 __all__ = ["EXERCISE"]
 

@@ -11,7 +11,7 @@ from onnxlab.labs.kit.exporting import require_type
 from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, Shift, type_name
-from onnxlab.model.nodes import op_types
+from onnxlab.model.graph import op_types
 
 __all__ = ["EXERCISE"]
 

@@ -19,7 +19,7 @@ from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab08_graph_surgery.cutting_models import WIDTH, Cut, cuts, right_part
 from onnxlab.model.distance import Array
-from onnxlab.model.nodes import walk
+from onnxlab.model.graph import walk
 from onnxlab.runtime.divergence import intermediates
 
 __all__ = ["EXERCISE"]

@@ -9,7 +9,7 @@ from onnx import helper
 
 from onnxlab.labs.kit.outcome import trying
 from onnxlab.labs.kit.samples import Sketch
-from onnxlab.model.nodes import subgraphs
+from onnxlab.model.graph import subgraphs
 
 __all__ = ["WIDTH", "Cut", "cuts", "right_part"]
 

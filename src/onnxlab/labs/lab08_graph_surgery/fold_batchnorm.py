@@ -19,7 +19,7 @@ from onnxlab.labs.kit.judging import (
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab08_graph_surgery.folding_models import CHANNELS, folding_cases
-from onnxlab.model.nodes import op_types
+from onnxlab.model.graph import op_types
 from onnxlab.runtime.session import open_session
 
 __all__ = ["EXERCISE"]

@@ -18,7 +18,7 @@ from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
-from onnxlab.model.nodes import walk
+from onnxlab.model.graph import walk
 from onnxlab.runtime.divergence import intermediates
 from onnxlab.runtime.session import open_session
 

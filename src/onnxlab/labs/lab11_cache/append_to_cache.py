@@ -19,7 +19,7 @@ from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab11_cache.decoder import LONGEST, VOCABULARY
 from onnxlab.labs.lab11_cache.reading import LOOKS, Reading, readings, require_names, require_read
 from onnxlab.model.distance import Array
-from onnxlab.model.nodes import walk
+from onnxlab.model.graph import walk
 from onnxlab.runtime.divergence import expose
 from onnxlab.runtime.session import open_session
 

@@ -16,7 +16,7 @@ from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab11_cache.decoder import Step, drawn, right_model
 from onnxlab.labs.lab11_cache.reading import LOOKS, Reading, readings, require_names, require_read
 from onnxlab.model.distance import Array
-from onnxlab.model.query import dims, value
+from onnxlab.model.graph import dims, value
 
 __all__ = ["EXERCISE"]
 

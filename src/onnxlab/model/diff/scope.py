@@ -9,8 +9,7 @@ from typing import TypeAlias, TypeVar
 
 import onnx
 
-from onnxlab.model.nodes import GraphNode, nodes_of
-from onnxlab.model.values import tensor_array
+from onnxlab.model.graph import GraphNode, nodes_of, tensor_array
 
 __all__ = ["Body", "Scope", "Token", "constant_token", "layered", "plain_attributes", "tensor_token"]
 

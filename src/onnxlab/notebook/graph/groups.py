@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf has no types
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
-from onnxlab.model.nodes import GraphNode, reads
+from onnxlab.model.graph import GraphNode, reads
 from onnxlab.notebook.graph.lean_model import IDENTIFIER, LeanModel
 
 __all__ = ["GROUP", "Group", "GroupedModel", "group_tree", "grouped_model", "module_path", "preparations"]

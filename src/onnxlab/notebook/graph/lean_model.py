@@ -15,8 +15,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, TensorProto
 
 from onnxlab.errors import ModelNotReadable
 from onnxlab.files import open_untrusted
-from onnxlab.model.nodes import GraphNode, function_name, nodes_of, subgraphs
-from onnxlab.model.values import tensor_array
+from onnxlab.model.graph import GraphNode, function_name, nodes_of, subgraphs, tensor_array
 
 __all__ = ["IDENTIFIER", "LeanModel", "Weight", "inside_folder", "lean_model"]
 

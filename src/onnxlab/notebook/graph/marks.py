@@ -12,7 +12,7 @@ from numbers import Integral, Real
 from typing import Any, TypeAlias, TypeGuard
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.model.query import GraphNode
+from onnxlab.model.graph import GraphNode
 from onnxlab.notebook.language import said
 
 __all__ = [

@@ -8,8 +8,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from onnx import ModelProto, TensorProto
 
 from onnxlab.errors import ModelNotReadable
-from onnxlab.model.load import path_of, require_text
-from onnxlab.model.query import ModelLike, load
+from onnxlab.model.load import ModelLike, load, path_of, require_text
 from onnxlab.notebook.graph.lean_model import inside_folder
 
 __all__ = ["ModelSource", "read_structure"]

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from onnx import GraphProto
 
 from onnxlab.errors import ModelNotReadable
-from onnxlab.model.query import GraphNode
-from onnxlab.model.values import declared
+from onnxlab.model.graph import GraphNode, declared
 from onnxlab.notebook.graph.groups import GroupedModel, grouped_model
 from onnxlab.notebook.graph.lean_model import LeanModel, lean_model
 from onnxlab.notebook.graph.marks import Highlight, Marks, group_marks, highlight_marks, names_of

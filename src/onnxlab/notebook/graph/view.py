@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.model.query import ModelLike
+from onnxlab.model.load import ModelLike
 from onnxlab.notebook.graph.compare import compare
 from onnxlab.notebook.graph.html import message_html
 from onnxlab.notebook.graph.marks import Highlight, Values

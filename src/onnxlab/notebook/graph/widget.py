@@ -9,7 +9,7 @@ import anywidget
 import traitlets
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.model.query import GraphNode
+from onnxlab.model.graph import GraphNode
 from onnxlab.notebook.graph import netron_files
 from onnxlab.notebook.graph.compare import Comparison
 from onnxlab.notebook.graph.html import note_html, pictures_html

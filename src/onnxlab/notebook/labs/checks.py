@@ -1,4 +1,4 @@
-"""`check`, `case` and `hint`, which a learner calls in a lab; `require`, for hidden tests; and their reports."""
+"""What a learner calls in a lab (`check`, `case`, `hint`), `require` for hidden tests, and their reports."""
 
 import html
 import os

@@ -6,7 +6,7 @@ from onnx.parser import parse_model
 
 from onnxlab.errors import UnknownValue
 from onnxlab.history import recorded_graph
-from onnxlab.model.query import dims, edges, op_types, outline, summary, value, walk
+from onnxlab.model.graph import dims, edges, op_types, outline, summary, value, walk
 
 NESTED = parse_model("""
 <ir_version: 8, opset_import: ["" : 18, "mylib" : 1]>

@@ -1,0 +1,430 @@
+"""What a graph contains: nodes, also those inside others, values and their shapes, who feeds which input."""
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import onnx
+
+from onnxlab.errors import ModelNotReadable, UnknownValue
+from onnxlab.model.distance import Array
+from onnxlab.model.load import ModelLike, load
+from onnxlab.plain_text import plain
+
+__all__ = [
+    "Dims",
+    "GraphNode",
+    "GraphSummary",
+    "Value",
+    "declared",
+    "dims",
+    "edges",
+    "function_name",
+    "initializers",
+    "nodes_of",
+    "op_types",
+    "operator",
+    "outline",
+    "reads",
+    "subgraphs",
+    "summary",
+    "tensor_array",
+    "value",
+    "walk",
+]
+
+
+@dataclass(frozen=True)
+class GraphNode:
+    """A node and where it stands.
+
+    Attributes:
+        path: Its place: "3" is the fourth node of the main graph, "3/body/0" the first node of that node's
+            `body`, "mylib::gelu/0" the first node of a model-local function.
+        op: The operator, with its domain when that is not the ONNX domain: "Conv", "com.microsoft::Gelu".
+        name: The node's name; may be empty.
+        inputs: Names of the values it reads; an empty string is an omitted optional input.
+        outputs: Names of the values it makes.
+        proto: The node itself.
+    """
+
+    path: str
+    op: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    proto: onnx.NodeProto = field(repr=False, compare=False)
+
+    @property
+    def scope(self) -> str:
+        """The path of the graph it stands in; empty for the main graph."""
+        return self.path.rpartition("/")[0]
+
+    @property
+    def label(self) -> str:
+        """A short name for messages: the node's name, else its first output."""
+        return self.name or next((output for output in self.outputs if output), self.path)
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.label}" + (f" in {self.scope}" if self.scope else "")
+
+
+def operator(node: onnx.NodeProto) -> str:
+    """Return the operator's name, with the domain in front when it is a foreign one.
+
+    Example:
+        >>> operator(onnx.helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft"))
+        'com.microsoft::Gelu'
+    """
+    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
+
+
+def function_name(function: onnx.FunctionProto) -> str:
+    """Return the name under which nodes call a model-local function, with its overload where it has one.
+
+    Example:
+        >>> function_name(onnx.FunctionProto(domain="mylib", name="gelu"))
+        'mylib::gelu'
+    """
+    overload = f":{function.overload}" if function.overload else ""
+    return f"{function.domain}::{function.name}{overload}"
+
+
+def subgraphs(node: onnx.NodeProto) -> list[tuple[str, onnx.GraphProto]]:
+    """Return the graphs a node carries in its attributes, each with the attribute's name.
+
+    Example:
+        >>> subgraphs(onnx.helper.make_node("Relu", ["x"], ["y"]))
+        []
+    """
+    found: list[tuple[str, onnx.GraphProto]] = []
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            found.append((attribute.name, attribute.g))
+        elif attribute.type == onnx.AttributeProto.GRAPHS:
+            found += [(f"{attribute.name}[{i}]", graph) for i, graph in enumerate(attribute.graphs)]
+    return found
+
+
+def reads(node: onnx.NodeProto) -> list[str]:
+    """Return the values a node reads, also from within the graphs it carries; each once.
+
+    Example:
+        >>> reads(onnx.helper.make_node("Clip", ["x", "", "x"], ["y"]))
+        ['x']
+    """
+    names = dict.fromkeys(name for name in node.input if name)
+    for _, graph in subgraphs(node):
+        own = {info.name for info in graph.input} | {tensor.name for tensor in graph.initializer}
+        own |= {name for inner in graph.node for name in inner.output}
+        names |= dict.fromkeys(name for inner in graph.node for name in reads(inner) if name not in own)
+    return list(names)
+
+
+def nodes_of(nodes: Iterable[onnx.NodeProto], scope: str = "") -> list[GraphNode]:
+    """Return one graph's nodes, in order, without those of its subgraphs.
+
+    Example:
+        >>> [node.path for node in nodes_of([onnx.helper.make_node("Relu", ["x"], ["y"])], "3/body")]
+        ['3/body/0']
+    """
+    prefix = f"{scope}/" if scope else ""
+    return [
+        GraphNode(f"{prefix}{i}", operator(node), node.name, tuple(node.input), tuple(node.output), node)
+        for i, node in enumerate(nodes)
+    ]
+
+
+def walk(model: ModelLike, *, functions: bool = True) -> Iterator[GraphNode]:
+    """Visit every node of a model: each node before the nodes of its subgraphs, then the local functions.
+
+    Args:
+        model: The model.
+        functions: Whether to visit the bodies of model-local functions, too.
+
+    Yields:
+        The nodes with their paths.
+
+    Example:
+        >>> from onnxlab.history import recorded_graph
+        >>> [(node.path, node.op) for node in walk(recorded_graph("1.8.1", "if_script"))][-5:]
+        [('4', 'If'), ('4/then_branch/0', 'Constant'), ('4/then_branch/1', 'Mul'), \
+('4/else_branch/0', 'Constant'), ('4/else_branch/1', 'Sub')]
+    """
+    proto = load(model)
+    yield from _walk(proto.graph.node, "")
+    if functions:
+        for function in proto.functions:
+            yield from _walk(function.node, function_name(function))
+
+
+def _walk(nodes: Iterable[onnx.NodeProto], scope: str) -> Iterator[GraphNode]:
+    for node in nodes_of(nodes, scope):
+        yield node
+        for label, graph in subgraphs(node.proto):
+            yield from _walk(graph.node, f"{node.path}/{label}")
+
+
+def op_types(model: ModelLike) -> list[str]:
+    """Return the operators of the main graph, in order; foreign ones with their domain.
+
+    Example:
+        >>> from onnxlab.history import recorded_graph
+        >>> op_types(recorded_graph("1.8.1", "model_2_script"))
+        ['Constant', 'Constant', 'Loop']
+    """
+    return [operator(node) for node in load(model).graph.node]
+
+
+def outline(model: ModelLike) -> list[str]:
+    """Return the operators of the main graph with the insides of subgraphs and local functions in braces.
+
+    Example:
+        >>> from onnxlab.history import recorded_graph
+        >>> outline(recorded_graph("1.8.1", "model_2_script"))
+        ['Constant', 'Constant', 'Loop{body: Conv, Cast}']
+    """
+    proto = load(model)
+    functions = {function_name(function): function for function in proto.functions}
+    return [_outline(node, functions) for node in proto.graph.node]
+
+
+def _outline(node: onnx.NodeProto, functions: dict[str, onnx.FunctionProto]) -> str:
+    op = operator(node)
+    parts = [
+        f"{label}: " + ", ".join(_outline(inner, functions) for inner in graph.node)
+        for label, graph in subgraphs(node)
+    ]
+    called = f"{node.domain}::{node.op_type}" + (f":{node.overload}" if node.overload else "")
+    if called in functions:
+        # A function must not call itself; leaving it out on the way down keeps a broken model from looping.
+        others = {name: body for name, body in functions.items() if name != called}
+        parts.append("function: " + ", ".join(_outline(inner, others) for inner in functions[called].node))
+    return f"{op}{{{'; '.join(parts)}}}" if parts else op
+
+
+# Values
+
+Dims: TypeAlias = tuple[int | str | None, ...]
+"""A shape: a number, a symbolic name, or None for an axis about which nothing is said."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of a graph: an input, an output, an initializer, or one in between.
+
+    Attributes:
+        name: Its name.
+        dtype: NumPy's name of the element type; for a sequence, optional or map, ONNX's description; "?"
+            where the file says nothing.
+        dims: Its shape, or None where the rank is not known.
+    """
+
+    name: str
+    dtype: str
+    dims: Dims | None
+
+    @property
+    def type(self) -> str:
+        """Element type and shape, as in "float32[batch, 3]"."""
+        shape = "..." if self.dims is None else ", ".join("?" if d is None else str(d) for d in self.dims)
+        return f"{self.dtype}[{shape}]"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.type}"
+
+
+def declared(infos: Sequence[onnx.ValueInfoProto]) -> tuple[Value, ...]:
+    """Return values as a graph declares them.
+
+    Example:
+        >>> info = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["batch", 3, None])
+        >>> [str(value) for value in declared([info])]
+        ['x: float32[batch, 3, ?]']
+    """
+    return tuple(_declared(info) for info in infos)
+
+
+def initializers(graph: onnx.GraphProto) -> tuple[Value, ...]:
+    """Return a graph's weights, without their content.
+
+    Example:
+        >>> weight = onnx.helper.make_tensor("w", onnx.TensorProto.INT64, [2], [1, 2])
+        >>> [str(value) for value in initializers(onnx.GraphProto(initializer=[weight]))]
+        ['w: int64[2]']
+    """
+    dense = [(tensor.name, tensor.data_type, tensor.dims) for tensor in graph.initializer]
+    sparse = [(t.values.name, t.values.data_type, t.dims) for t in graph.sparse_initializer]
+    return tuple(Value(name, _dtype(kind), tuple(dims)) for name, kind, dims in dense + sparse)
+
+
+def tensor_array(tensor: onnx.TensorProto) -> Array:
+    """Return what a tensor holds.
+
+    Raises:
+        ModelNotReadable: Its content does not fit its type and shape: the file is damaged.
+
+    Example:
+        >>> tensor_array(onnx.TensorProto(name="w", data_type=1, dims=[2], raw_data=b"abc"))
+        Traceback (most recent call last):
+        ...
+        onnxlab.errors.ModelNotReadable: The tensor 'w' cannot be read: its content is no float32[2].
+        buffer size must be a multiple of element size
+        Export the model again, or fetch the complete file.
+    """
+    try:
+        found: Array = onnx.numpy_helper.to_array(tensor)
+    except Exception as error:  # ONNX and NumPy raise many kinds here
+        kind = plain(Value("", _dtype(tensor.data_type), tuple(tensor.dims)).type, 80)
+        name = plain(tensor.name, 80)
+        msg = f"The tensor {name!r} cannot be read: its content is no {kind}."
+        then = "Export the model again, or fetch the complete file."
+        raise ModelNotReadable(msg, plain(error, 200), then) from error
+    return found
+
+
+def _declared(info: onnx.ValueInfoProto) -> Value:
+    kind = info.type.WhichOneof("value")
+    if kind is None:
+        return Value(info.name, "?", None)
+    if kind != "tensor_type":
+        return Value(info.name, onnx.helper.printable_type(info.type), None)
+    tensor = info.type.tensor_type
+    if not tensor.HasField("shape"):
+        return Value(info.name, _dtype(tensor.elem_type), None)
+    shape = tuple(
+        axis.dim_value if axis.HasField("dim_value") else axis.dim_param or None for axis in tensor.shape.dim
+    )
+    return Value(info.name, _dtype(tensor.elem_type), shape)
+
+
+def _dtype(elem_type: int) -> str:
+    if elem_type not in onnx.TensorProto.DataType.values():
+        return f"type {elem_type}"  # of a newer format, or a damaged file
+    name = str(onnx.TensorProto.DataType.Name(elem_type)).lower()
+    return {"float": "float32", "double": "float64", "undefined": "?"}.get(name, name)
+
+
+# Questions about a whole model
+
+
+@dataclass(frozen=True)
+class GraphSummary:
+    """What a model consists of.
+
+    Attributes:
+        ir_version: The version of the file format.
+        opsets: The operator set of each domain; the ONNX domain is called "ai.onnx".
+        inputs: Declared inputs, including initializers that a caller may override.
+        outputs: Declared outputs.
+        initializers: The weights of the main graph, without their values.
+        nodes: The nodes of the main graph.
+        functions: Names of the model-local functions.
+        producer: The program that wrote the file, with its version.
+    """
+
+    ir_version: int
+    opsets: Mapping[str, int]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    initializers: tuple[Value, ...]
+    nodes: tuple[GraphNode, ...]
+    functions: tuple[str, ...]
+    producer: str
+
+
+def summary(model: ModelLike) -> GraphSummary:
+    """Return the parts of a model as plain data.
+
+    Example:
+        >>> from onnxlab.history import recorded_graph
+        >>> found = summary(recorded_graph("1.8.1", "model_dynamic_0_dict"))
+        >>> [str(value) for value in found.inputs + found.outputs]
+        ['in: float32[batch, 3, 10, 10]', 'out: float32[batch, 3, 8, 8]']
+        >>> dict(found.opsets), [node.op for node in found.nodes]
+        ({'ai.onnx': 9}, ['Conv'])
+    """
+    proto = load(model)
+    return GraphSummary(
+        ir_version=proto.ir_version,
+        opsets={opset.domain or "ai.onnx": opset.version for opset in proto.opset_import},
+        inputs=declared(proto.graph.input),
+        outputs=declared(proto.graph.output),
+        initializers=initializers(proto.graph),
+        nodes=tuple(nodes_of(proto.graph.node)),
+        functions=tuple(function_name(function) for function in proto.functions),
+        producer=f"{proto.producer_name} {proto.producer_version}".strip(),
+    )
+
+
+def edges(model: ModelLike) -> tuple[dict[str, GraphNode], dict[str, list[str]]]:
+    """Return who makes each value of the main graph, and what each of its nodes reads.
+
+    A node with a Loop, If or Scan body also reads what the body reads from outside.
+
+    Returns:
+        The maker of each value, by the value's name; the values read, by the node's path.
+
+    Example:
+        >>> from onnxlab.history import recorded_graph
+        >>> makers, read = edges(recorded_graph("1.8.1", "silu_9"))
+        >>> {name: node.op for name, node in makers.items()}, read
+        ({'1': 'Sigmoid', '2': 'Mul'}, {'0': ['input'], '1': ['input', '1']})
+    """
+    nodes = nodes_of(load(model).graph.node)
+    makers = {name: node for node in nodes for name in node.outputs if name}
+    return makers, {node.path: reads(node.proto) for node in nodes}
+
+
+def value(model: ModelLike, name: str) -> Value:
+    """Return what the file says about a value; an unknown type is "?" and an unknown rank None.
+
+    Raises:
+        UnknownValue: If the graph has no such value.
+
+    Example:
+        >>> from onnxlab.history import recorded_graph
+        >>> str(value(recorded_graph("1.8.1", "model_static"), "conv.weight"))
+        'conv.weight: float32[3, 3, 3, 3]'
+    """
+    proto = load(model)
+    for graph in _graphs(proto.graph):
+        known = declared([*graph.input, *graph.output, *graph.value_info]) + initializers(graph)
+        for found in known:
+            if found.name == name:
+                return found
+    _require(proto, name)
+    return Value(name, "?", None)
+
+
+def dims(model: ModelLike, name: str) -> Dims | None:
+    """Return the shape the file gives for a value, or None where it gives none.
+
+    Raises:
+        UnknownValue: If the graph has no such value.
+
+    Example:
+        >>> from onnxlab.history import recorded_graph
+        >>> dims(recorded_graph("1.8.1", "model_dynamic_0_dict"), "in")
+        ('batch', 3, 10, 10)
+    """
+    return value(model, name).dims
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    yield graph
+    for node in graph.node:
+        for _, inner in subgraphs(node):
+            yield from _graphs(inner)
+
+
+def _require(proto: onnx.ModelProto, name: str) -> None:
+    known: set[str] = set()
+    for graph in _graphs(proto.graph):
+        known |= {info.name for info in graph.input} | {tensor.name for tensor in initializers(graph)}
+        known |= {output for node in graph.node for output in node.output if output}
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+        msg = f"The graph has no value named {name!r}."
+        raise UnknownValue(msg, f"It has {', '.join(near or sorted(known)[:5])}.")
