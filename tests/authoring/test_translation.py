@@ -13,10 +13,9 @@ import pytest
 from onnxlab.authoring.notebooks import read, write
 from onnxlab.authoring.running import execute
 from onnxlab.authoring.translation.catalogue import merged, notebook_sources
-from onnxlab.authoring.translation.edition import Edition
-from onnxlab.authoring.translation.generate import generated
+from onnxlab.authoring.translation.edition import Edition, generated
 from onnxlab.authoring.translation.lint import Glossary, faults
-from onnxlab.authoring.translation.templates import template, templates
+from onnxlab.authoring.translation.messages import template, templates
 from onnxlab.authoring.translation.units import Kind, units
 from onnxlab.notebook.language import Speech, speaking, speech
 from tests.support.translated import code_without_words
@@ -319,7 +318,7 @@ def test_a_translated_notebook_shows_what_its_outputs_say_and_only_in_its_langua
     ],
 )
 def test_what_a_translation_loses_or_writes_badly_is_said(english, chinese, fault):
-    found = faults(polib.POEntry(msgid=english, msgstr=chinese, comment="text"), GLOSSARY)
+    found = list(faults(polib.POEntry(msgid=english, msgstr=chinese, comment="text"), GLOSSARY))
     assert bool(found) == bool(fault)
     assert fault in "; ".join(found)
 
@@ -327,7 +326,7 @@ def test_what_a_translation_loses_or_writes_badly_is_said(english, chinese, faul
 def test_the_gaps_of_a_pattern_are_kept_but_not_english_endings():
     def found(chinese: str) -> list[str]:
         entry = polib.POEntry(msgid="{name} has {n} node{s}.", msgstr=chinese, comment="message")
-        return faults(entry, GLOSSARY)
+        return list(faults(entry, GLOSSARY))
 
     assert not found("{name} \u6709 {n} \u4e2a\u8282\u70b9\u3002")
     assert "gaps" in found("{nme} \u6709 {n} \u4e2a\u8282\u70b9\u3002")[0]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from onnxlab.authoring.cleaning import clean
+from onnxlab.authoring.hygiene import clean
 from onnxlab.authoring.notebooks import Notebook, read, write
 from onnxlab.errors import OnnxLabError
 from onnxlab.labs.kit.exercise import Exercise, lab
@@ -29,6 +29,7 @@ __all__ = [
     "stamp",
     "sync",
     "untouched_words",
+    "worked_in",
 ]
 
 UNTOUCHED = Path(".onnxlab", "untouched")
@@ -117,7 +118,7 @@ def sync(root: Path) -> list[Path]:
             changed.append(solution)
         handed_out = root / "labs" / solution.name
         handed_out.parent.mkdir(exist_ok=True)
-        if handed_out.exists() and _worked_in(read(handed_out)):
+        if handed_out.exists() and worked_in(read(handed_out)):
             continue
         if write(release(stamped), handed_out):
             changed.append(handed_out)
@@ -181,7 +182,8 @@ def _grading(name: str, *, solution: bool) -> dict[str, Any]:
     }
 
 
-def _worked_in(notebook: Notebook) -> bool:
+def worked_in(notebook: Notebook) -> bool:
+    """Tell whether somebody has run a lab."""
     return any(cell.get("outputs") or cell.get("execution_count") for cell in notebook["cells"])
 
 

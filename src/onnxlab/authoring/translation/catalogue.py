@@ -9,7 +9,7 @@ from typing import Any
 import polib
 
 from onnxlab.authoring.translation.messages import messages
-from onnxlab.authoring.translation.shown import shown_texts
+from onnxlab.authoring.translation.outputs import shown_texts
 from onnxlab.authoring.translation.units import units
 from onnxlab.notebook.language import is_pattern
 

@@ -1,13 +1,17 @@
 """The whole of the course in another language: every catalogue, and every file that is made from them."""
 
+import copy
 import json
+import os.path
+import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 import nbformat
 import polib
 
+from onnxlab.authoring.lab_release import worked_in
 from onnxlab.authoring.notebooks import Notebook, read, write
 from onnxlab.authoring.translation.catalogue import (
     Source,
@@ -17,14 +21,16 @@ from onnxlab.authoring.translation.catalogue import (
     open_catalogue,
     shown_sources,
 )
-from onnxlab.authoring.translation.generate import generated, other_language
 from onnxlab.authoring.translation.lint import Glossary, faults
+from onnxlab.authoring.translation.outputs import retell
+from onnxlab.authoring.translation.units import Kind, Unit, units
 from onnxlab.files import write_atomically
-from onnxlab.notebook.language import Speech, is_pattern, speaking
+from onnxlab.notebook.language import LANGUAGES, Speech, is_pattern, speaking
 
-__all__ = ["Edition"]
+__all__ = ["Edition", "generated"]
 
 _PACKAGE = Path("src", "onnxlab")
+_LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)]*)?\))")
 
 
 class Edition:
@@ -61,7 +67,8 @@ class Edition:
                 changed.append(path)
         for path, notebook in made.items():
             path.parent.mkdir(exist_ok=True)
-            if not (path.exists() and _worked_in(path)) and write(notebook, path):
+            is_lab = path.parent.parent.name == "labs"
+            if not (is_lab and path.exists() and worked_in(read(path))) and write(notebook, path):
                 changed.append(path)
         return changed
 
@@ -76,7 +83,7 @@ class Edition:
         glossary = Glossary(self._folder / "glossary.md")
         for name, catalogue in self.catalogues.items():
             for entry in catalogue:
-                states = _states(entry) or [f"{fault}" for fault in faults(entry, glossary)]
+                states = _states(entry) or faults(entry, glossary)
                 where = f"{name}.po ({entry.occurrences[0][0]})" if entry.occurrences else f"{name}.po"
                 yield from (f"{where}: {state}: {_short(entry.msgid)}" for state in states)
         for path, notebook in self._pages.items():
@@ -178,10 +185,84 @@ def _states(entry: polib.POEntry) -> list[str]:
     return ["fuzzy"] if entry.fuzzy else []
 
 
-def _worked_in(path: Path) -> bool:
-    is_lab = path.parent.parent.name == "labs"
-    return is_lab and any(cell.get("outputs") or cell.get("execution_count") for cell in read(path)["cells"])
-
-
 def _short(text: str) -> str:
     return re.sub(r"\s+", " ", text)[:70]
+
+
+def other_language(path: PurePosixPath, language: str) -> str:
+    """Return the line of an English page that leads to the same page in another language.
+
+    It is the same in a lab and in the solution that the lab is made from.
+
+    >>> other_language(PurePosixPath("labs/lab05_bitshift.ipynb"), "zh")
+    '[Chinese \u00b7 \u4e2d\u6587](../labs/zh/lab05_bitshift.ipynb)'
+    """
+    return f"[{LANGUAGES[language]}](../{path.parent}/{language}/{path.name})"
+
+
+def generated(
+    notebook: Notebook,
+    path: PurePosixPath,
+    words: Mapping[str, str],
+    language: str,
+    exists: Callable[[str], bool],
+) -> Notebook:
+    """Return a notebook in another language; what has no translation stays English.
+
+    `onnxlab.notebook.language` has to speak the language: outputs get the words that it says.
+
+    Args:
+        notebook: The English notebook.
+        path: Where it lies in the course, as "notebooks/02_trace_and_script.ipynb".
+        words: The translations of its texts.
+        language: As "zh".
+        exists: Tells whether the course has a file.
+    """
+    result = copy.deepcopy(notebook)
+    spoken = False
+    for cell in result["cells"]:
+        found = units(cell)
+        edits = [(unit, _written(unit, words[unit.text])) for unit in found if unit.text in words]
+        for unit, text in reversed(edits):
+            cell["source"] = cell["source"][: unit.start] + text + cell["source"][unit.end :]
+        if cell["cell_type"] == "markdown":
+            back = f"[{LANGUAGES['en']}](../{path.name})"
+            cell["source"] = cell["source"].replace(other_language(path, language), back)
+            cell["source"] = _LINK.sub(lambda link: _moved(link, path, language, exists), cell["source"])
+        elif cell["cell_type"] == "code":
+            for output in cell["outputs"]:
+                retell(output, cell["source"])
+            if not spoken:
+                spoken = True
+                cell["source"] = f'import onnxlab\n\nonnxlab.speak("{language}")\n\n{cell["source"]}'
+    return result
+
+
+def _written(unit: Unit, text: str) -> str:
+    """A translation as it stands in the source."""
+    match unit.kind:
+        case Kind.QUESTION | Kind.CAPTION:
+            return json.dumps(text, ensure_ascii=False)
+        case Kind.DOCSTRING:
+            lines = text.split("\n")
+            end = f"\n{unit.indent}" if len(lines) > 1 else ""
+            return '"""' + f"\n{unit.indent}".join(lines) + end + '"""'
+        case Kind.COMMENT:
+            return f"# {text}"
+        case Kind.DRAWING:
+            return f"{text}\n"
+    return text
+
+
+def _moved(link: re.Match[str], path: PurePosixPath, language: str, exists: Callable[[str], bool]) -> str:
+    """A link that still leads there from a folder further down; to the translated page where there is one."""
+    target = link[2]
+    if re.match(r"\w+:|/", target) or target == f"../{path.name}":
+        return link[0]
+    full = posixpath.normpath(posixpath.join(str(path.parent), target))
+    folder, name = os.path.split(full)
+    for translated in (f"{folder}/{language}/{name}", re.sub(r"\.md$", f".{language}.md", full)):
+        if translated != full and exists(translated):
+            full = translated
+            break
+    return link[1] + posixpath.relpath(full, str(path.parent / language)) + link[3]

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import polib
@@ -24,17 +23,11 @@ _MARKED = ("shown", "message", "title", "part", "hint", "caption")  # where only
 _ENDING = re.compile(r"s\d*$|s_.*|.*_else.*")  # a gap for the ending of an English word
 
 
-@dataclass(frozen=True)
-class _Row:
-    english: re.Pattern[str]
-    chinese: tuple[str, ...]
-
-
 class Glossary:
     """The table of `glossary.md`: which words a translation takes, and which it never does."""
 
     def __init__(self, path: Path) -> None:
-        self._rows: list[_Row] = []
+        self._rows: list[tuple[re.Pattern[str], tuple[str, ...]]] = []
         self._never: list[str] = []
         for line in path.read_text("utf-8").splitlines():
             cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -45,25 +38,20 @@ class Glossary:
             if cells[3] == "✓":
                 words = "|".join(map(re.escape, english))
                 pattern = re.compile(rf"\b(?:{words})(?:s|ed|d|ing)?\b", re.IGNORECASE)
-                self._rows.append(_Row(pattern, (*chinese, *english)))
+                self._rows.append((pattern, (*chinese, *english)))
 
     def faults(self, english: str, translation: str) -> Iterator[str]:
         """Yield the words that a translation should have taken, and those that it should not."""
-        for row in self._rows:
-            found = row.english.search(english)
-            if found and not any(word.lower() in translation.lower() for word in (*row.chinese, found[0])):
-                yield f"{found[0]!r} without {' or '.join(row.chinese[:2])}"
+        for pattern, taken in self._rows:
+            found = pattern.search(english)
+            if found and not any(word.lower() in translation.lower() for word in (*taken, found[0])):
+                yield f"{found[0]!r} without {' or '.join(taken[:2])}"
         yield from (f"the word {word}" for word in self._never if word in translation)
 
 
-def faults(entry: polib.POEntry, glossary: Glossary) -> list[str]:
-    """Return what is wrong with a translation; nothing where there is none yet."""
-    if not entry.msgstr:
-        return []
-    return list(_faults(entry.msgid, entry.msgstr, entry.comment, glossary))
-
-
-def _faults(english: str, translation: str, kind: str, glossary: Glossary) -> Iterator[str]:
+def faults(entry: polib.POEntry, glossary: Glossary) -> Iterator[str]:
+    """Yield what is wrong with a translation."""
+    english, translation, kind = entry.msgid, entry.msgstr, entry.comment
     if kind == "drawing":
         if len(english.split("\n")) != len(translation.split("\n")):
             yield "another number of lines"
