@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from playwright.sync_api import Page, expect
 
-from onnxlab.authoring.cleaning import METADATA
+from onnxlab.authoring.hygiene import METADATA
 from tests.support.jupyterlab import ROOT, Lab
 
 TWO_NODES = """

@@ -1,15 +1,38 @@
-"""What a committed notebook must look like: rules over the saved file, nothing is run."""
+"""What a committed notebook looks like: `clean` makes it so, `check` reports what still breaks a rule.
+
+A run leaves much that differs every time or says nothing to a reader: timings, the state of widgets, output
+cut into pieces. Cleaning twice gives the same as cleaning once. The rules read the saved file: nothing is
+run.
+"""
 
 import ast
+import copy
+import hashlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from onnxlab.authoring.cleaning import WIDGET_VIEW
 from onnxlab.authoring.notebooks import Kind, Notebook, code_cells, is_empty, read
 
-__all__ = ["LONGEST_CELL", "Violation", "check"]
+__all__ = ["LONGEST_CELL", "METADATA", "WIDGET_VIEW", "Violation", "check", "clean"]
+
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+"""All the metadata that a committed notebook has."""
+
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+# What a cell may carry: tags for the tools, and the fields that nbgrader reads.
+_CELL_METADATA = ("tags", "nbgrader", "deletable", "editable")
+
+# The tag of a cell that proves what the cells above it teach. It runs like any other; its code is folded.
+_PROOF = "proof"
+
+_VALID_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 LONGEST_CELL = 20
 """Lines a code cell may have."""
@@ -24,6 +47,77 @@ _LOCAL_URL = re.compile(r"\b(?:https?://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0)\
 _DATA_URI = re.compile(r"data:[\w/+.;=-]+;base64,[A-Za-z0-9+/=\s]*")
 _SHOWS = {"print", "display", "graph", "table"}
 _UNCOMPARED = ("NBVAL_SKIP", "NBVAL_IGNORE_OUTPUT", "nbval-skip", "nbval-ignore-output")
+
+
+def clean(notebook: Notebook) -> Notebook:
+    """Return a copy of a notebook with only what belongs in a commit.
+
+    Execution counts run from 1 to n; the metadata is `METADATA`; widget views are dropped (they show an error
+    when the file is opened without the kernel that made them); pieces of one stream are joined; empty cells
+    at the end are dropped; a cell keeps its id, and gets one from its text where it has none. The code of a
+    cell tagged ``proof`` is folded, that of every other cell is not.
+    """
+    # Imported here: nbconvert looks for a home as it is imported, and a service of the hub may have none.
+    # nbclient can join streams too, but moves what was printed after a display to before it.
+    from nbconvert.preprocessors.coalescestreams import CoalesceStreamsPreprocessor
+
+    streams = CoalesceStreamsPreprocessor()
+    result = copy.deepcopy(notebook)
+    result["metadata"] = type(result)(copy.deepcopy(METADATA))
+    result["nbformat"], result["nbformat_minor"] = 4, 5
+    cells = result["cells"]
+    while cells and is_empty(cells[-1]):
+        cells.pop()
+    count = 0
+    taken: set[str] = set()
+    for cell in cells:
+        kept = {key: cell["metadata"][key] for key in _CELL_METADATA if key in cell["metadata"]}
+        if _PROOF in kept.get("tags", []):
+            kept["jupyter"] = {"source_hidden": True}
+        cell["metadata"] = type(cell)(kept)
+        cell["id"] = _stable_id(cell, taken)
+        if cell["cell_type"] != "code":
+            continue
+        cell["outputs"] = [rest for output in cell["outputs"] if (rest := _without_view(output))]
+        streams.preprocess_cell(cell, {}, 0)
+        ran = cell.get("execution_count") is not None
+        count += ran
+        cell["execution_count"] = count if ran else None
+        for output in cell["outputs"]:
+            if output["output_type"] == "execute_result":
+                output["execution_count"] = cell["execution_count"]
+    return result
+
+
+def _stable_id(cell: dict[str, Any], taken: set[str]) -> str:
+    """Keep a cell's id, so that what points at the cell still does after an edit; make a missing one.
+
+    JupyterLab keeps the ids of a notebook's cells. An id that is missing, invalid or doubled (a cell that was
+    copied) is made from the cell's text, so that cleaning twice gives the same as cleaning once.
+    """
+    given = cell.get("id") or ""
+    if _VALID_ID.fullmatch(given) and given not in taken:
+        taken.add(given)
+        return given
+    text = f"{cell['cell_type']}\n{cell['source']}"
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    chosen, number = digest, 1
+    while chosen in taken:
+        number += 1
+        chosen = f"{digest}-{number}"
+    taken.add(chosen)
+    return chosen
+
+
+def _without_view(output: dict[str, Any]) -> dict[str, Any] | None:
+    """Take the widget view out of an output; None if nothing is left."""
+    output.pop("transient", None)
+    if "data" not in output:
+        return output
+    was_view = output["data"].pop(WIDGET_VIEW, None) is not None
+    if was_view and not output["data"]:
+        return None
+    return output
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-from onnxlab.authoring.cleaning import clean
+from onnxlab.authoring.hygiene import clean
 from onnxlab.authoring.notebooks import Notebook, is_empty, read, write
 from onnxlab.errors import OnnxLabError
 
