@@ -5,7 +5,7 @@ import random
 import time
 from pathlib import Path
 
-from onnxlab.classroom.room.exercises import RoomExercise, loaded_exercises
+from onnxlab.classroom.room.view import RoomExercise, loaded_exercises
 
 EXERCISES = loaded_exercises()
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from onnxlab.cli.tables import print_table
+from onnxlab.plain_text import aligned, many
 
 __all__ = ["add_author"]
 
@@ -52,7 +52,6 @@ def add_author(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 def _translate(options: argparse.Namespace) -> int:
     from onnxlab.authoring.translation.edition import Edition
     from onnxlab.notebook.language import LANGUAGES
-    from onnxlab.plain_text import many
 
     found = []
     for language in [one for one in LANGUAGES if one != "en"]:
@@ -106,7 +105,6 @@ def _run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     from onnxlab.authoring.hygiene import check
     from onnxlab.authoring.notebooks import course_notebooks
-    from onnxlab.plain_text import many
 
     paths = options.notebooks or course_notebooks(Path.cwd())
     if not paths:
@@ -115,19 +113,18 @@ def _check(options: argparse.Namespace) -> int:
     found = [violation for path in paths for violation in check(path)]
     rows = [(v.notebook.name, _where(v.cell), v.rule, v.detail) for v in found]
     if rows:
-        print_table([("notebook", "cell", "rule", "found"), *rows])
+        print("\n".join(aligned([("notebook", "cell", "rule", "found"), *rows])))
     print(f"{many(len(paths), 'notebook')} checked, {many(len(found), 'thing')} to correct")
     return 1 if found else 0
 
 
 def _pin(options: argparse.Namespace) -> int:
     from onnxlab.authoring.pins import compile_pins
-    from onnxlab.plain_text import many
 
     changed = compile_pins(Path.cwd(), options.packages)
     if changed:
         rows = [(name, before or "-", after or "-") for name, (before, after) in changed.items()]
-        print_table([("package", "before", "after"), *rows])
+        print("\n".join(aligned([("package", "before", "after"), *rows])))
     print(f"{many(len(changed), 'pin')} changed")
     return 0
 

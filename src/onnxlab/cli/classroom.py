@@ -4,8 +4,6 @@ import argparse
 import sys
 from pathlib import Path
 
-from onnxlab.cli.wheelhouse import add_wheelhouse
-
 __all__ = ["add_class"]
 
 
@@ -16,7 +14,7 @@ def add_class(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     _add_init(commands)
     _add_serve(commands)
     _add_room(commands)
-    add_wheelhouse(commands)
+    _add_wheelhouse(commands)
     _add_take(commands)
     _add_feedback(commands)
 
@@ -96,9 +94,9 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from onnxlab.classroom.hub.address import address
-    from onnxlab.classroom.hub.passwords import Passwords
+    from onnxlab.classroom.hub.accounts import Passwords
     from onnxlab.classroom.hub.serve import ServeOptions, require_parts, serve
+    from onnxlab.classroom.hub.settings import address
 
     if options.memory < 500 or options.processes < 64 or options.idle < 0:
         print("--memory takes 500 or more, --processes 64 or more, --idle 0 or more.", file=sys.stderr)
@@ -158,6 +156,61 @@ def _room(options: argparse.Namespace) -> int:
 
     named = (options.folder / CLASS_FILE).exists()
     serve_room(options.folder, open_class(options.folder).name if named else "", options.port, ready)
+    return 0
+
+
+def _add_wheelhouse(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    house = commands.add_parser(
+        "wheelhouse",
+        help="a copy of the course that laptops install without the network",
+        description="Put the course's files and every package it needs into a folder. Copied to a laptop, "
+        "`python3 course.py` in it installs without the network. Run again, it completes and mends the "
+        "folder, and adds the machines that are named.",
+    )
+    house.add_argument("folder", type=Path, metavar="DIR", help="where; about 0.4 GB for each machine")
+    house.add_argument(
+        "--for",
+        action="append",
+        dest="systems",
+        metavar="SYSTEM",
+        help="linux, linux-arm64, macos-arm64 or windows; may be given again (default: this machine's)",
+    )
+    house.add_argument(
+        "--python", action="append", metavar="X.Y", help="may be given again (default: this Python's)"
+    )
+    house.add_argument("--classroom", action="store_true", help="also what a class's server needs")
+    house.add_argument("--check", action="store_true", help="look through a folder, change nothing")
+    house.set_defaults(command=_wheelhouse)
+
+
+def _wheelhouse(options: argparse.Namespace) -> int:
+    from onnxlab.authoring.lab_release import course_root
+    from onnxlab.classroom.course.wheelhouse import Target, check_wheelhouse, make_wheelhouse, this_target
+
+    damaged: list[str] = []
+    if options.check:
+        lacking, damaged = check_wheelhouse(options.folder)
+    else:
+        here = this_target() if not (options.systems and options.python) else None
+        systems = options.systems or [here.system if here else ""]
+        pythons = options.python or [here.python if here else ""]
+        targets = [Target(system, python) for system in systems for python in pythons]
+        file = "requirements-classroom.txt" if options.classroom else "requirements.txt"
+        lacking = make_wheelhouse(course_root(Path.cwd()), options.folder, targets, file)
+    for name in damaged:
+        print(f"damaged: {name}")
+    for target, pins in lacking.items():
+        print(f"{target}: {'lacking ' + ', '.join(pins) if pins else 'complete'}")
+    wheels = list((options.folder / "wheelhouse").glob("*.whl"))
+    size = sum(path.stat().st_size for path in wheels) / 1e6
+    print(f"{options.folder}: {len(wheels)} wheels, {size:.0f} MB")
+    if damaged or any(lacking.values()):
+        then = (
+            "What is lacking cannot be installed there without the network; the command again mends damage."
+        )
+        print(then, file=sys.stderr)
+        return 1
+    print("Copy the folder to the laptops. INSTALL-OFFLINE.txt in it says what to do there.")
     return 0
 
 

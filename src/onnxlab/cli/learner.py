@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from onnxlab.cli.tables import print_table
 from onnxlab.notebook.language import LANGUAGES, said, speak, surroundings
+from onnxlab.plain_text import aligned
 
 __all__ = ["add_learner_commands"]
 
@@ -68,7 +68,7 @@ def _check(options: argparse.Namespace) -> int:
         ]
         print()
         heading = (said("exercise"), said("outcome"), said("points"), said("seconds"))
-        print_table([heading, *rows])
+        print("\n".join(aligned([heading, *rows])))
         have, possible = sum(o.points for o in outcomes), sum(o.possible for o in outcomes)
         print(said(f"{have} of {possible} points") + "\n")
         every = every and all(outcome.passed for outcome in outcomes)

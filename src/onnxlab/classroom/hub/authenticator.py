@@ -10,8 +10,7 @@ from typing import Any
 from jupyterhub.auth import Authenticator
 from tornado.web import HTTPError
 
-from onnxlab.classroom.hub.accounts import Accounts, AccountsUnreadable, is_name, plain_name
-from onnxlab.classroom.hub.passwords import Passwords
+from onnxlab.classroom.hub.accounts import Accounts, AccountsUnreadable, Passwords, is_name, plain_name
 from onnxlab.classroom.hub.settings import INSTRUCTOR
 
 __all__ = ["RoomAuthenticator", "Tries"]

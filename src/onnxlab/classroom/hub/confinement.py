@@ -21,22 +21,30 @@ What somebody's code can do, as it is tried by a test:
 "Own user" is what root gives each account; "Landlock alone" is what an ordinary user has. Whoever reaches a
 server's port still needs to be signed in as its learner or as an instructor. Ports are kept since Linux 6.7,
 signals under Landlock alone since Linux 6.12; see `sandbox/landlock.py`.
+
+`python -m onnxlab.classroom.hub.confinement CONFINEMENT HANDED_OUT [options of jupyterhub-singleuser]` is a
+learner's server. The hub's spawner starts it as the hub's user; it confines itself, brings the home up to
+date, and the single-user server replaces it: nothing that the hub's user had in memory is left.
 """
 
 import contextlib
 import json
 import os
+import signal
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NoReturn
 
+from onnxlab.classroom.hub.learner_folder import bring_up_to_date, handed_out
+from onnxlab.errors import OnnxLabError
 from onnxlab.sandbox import landlock
 from onnxlab.sandbox.landlock import Access
-from onnxlab.sandbox.libc import LINUX
+from onnxlab.sandbox.libc import LINUX, die_with_parent
 from onnxlab.sandbox.limits import resource
 from onnxlab.sandbox.users import become, no_new_privileges
 
-__all__ = ["Confinement", "confine", "system_places"]
+__all__ = ["Confinement", "confine", "main", "system_places"]
 
 _MAKE_FOLDERS = 1 << 7  # a right of Landlock's
 _MB = 2**20
@@ -177,3 +185,23 @@ def _limit(to: Confinement) -> None:
     at_most(resource.RLIMIT_FSIZE, _FILE_MB * _MB)
     at_most(resource.RLIMIT_NOFILE, _OPEN_FILES)
     at_most(resource.RLIMIT_CORE, 0)
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """Become a learner's server, confined."""
+    confinement, course, *options = arguments
+    confine(Confinement.from_json(Path(confinement).read_text("utf-8")))
+    if LINUX:
+        die_with_parent(signal.SIGTERM)  # not before: a change of user takes it away
+    try:
+        for line in bring_up_to_date(Path.cwd(), handed_out(Path(course))).lines():
+            print(line, flush=True)
+    except (OSError, OnnxLabError) as error:
+        # A full disk, or a file where a folder belongs: the server starts all the same.
+        print(f"The course was not brought up to date: {error}", flush=True)
+    # -P: no module is imported from the home.
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "jupyterhub.singleuser", *options])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -5,9 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from onnxlab.classroom.hub.accounts import Accounts
+from onnxlab.classroom.hub.accounts import Accounts, kept_passwords
 from onnxlab.classroom.hub.authenticator import RoomAuthenticator
-from onnxlab.classroom.hub.passwords import kept_passwords
 from onnxlab.classroom.hub.settings import INSTRUCTOR, VARIABLE, HubSettings
 from onnxlab.classroom.hub.spawner import ConfinedSpawner, end_what_is_left
 

@@ -21,11 +21,9 @@ from types import FrameType
 
 from onnxlab.classroom.course.folder import CLASS_FILE, ClassFolder, open_class, solutions_folder
 from onnxlab.classroom.course.nbgrader import ClassroomMissing
-from onnxlab.classroom.hub.accounts import Accounts
-from onnxlab.classroom.hub.address import Address, free_port
+from onnxlab.classroom.hub.accounts import Accounts, Passwords, given_passwords, passwords
 from onnxlab.classroom.hub.learner_folder import handed_out
-from onnxlab.classroom.hub.passwords import Passwords, given_passwords, passwords
-from onnxlab.classroom.hub.settings import INSTRUCTOR, VARIABLE, HubSettings
+from onnxlab.classroom.hub.settings import INSTRUCTOR, VARIABLE, Address, HubSettings, free_port
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import open_folder, write_atomically
 from onnxlab.plain_text import plain

@@ -11,10 +11,9 @@ from typing import ClassVar
 from jupyterhub.spawner import LocalProcessSpawner
 
 from onnxlab.classroom.hub.accounts import Accounts
-from onnxlab.classroom.hub.address import free_port
 from onnxlab.classroom.hub.confinement import Confinement, system_places
 from onnxlab.classroom.hub.homes import make_home
-from onnxlab.classroom.hub.settings import INSTRUCTOR, HubSettings
+from onnxlab.classroom.hub.settings import INSTRUCTOR, HubSettings, free_port
 
 __all__ = ["ConfinedSpawner", "base_variables", "end_what_is_left"]
 
@@ -25,7 +24,7 @@ _KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
 
 
 class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not typed
-    """Starts `confined_server` as an account's server."""
+    """Starts `confinement` as an account's server."""
 
     accounts: Accounts
     settings: HubSettings
@@ -45,7 +44,7 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
         self.default_url = "/lab" if name == INSTRUCTOR else _FIRST_PAGE
         confinement = settings.private / f"{name}.json"
         confinement.write_text(confined_to(settings, name, user, sockets, self.port).as_json())
-        module = "onnxlab.classroom.hub.confined_server"
+        module = "onnxlab.classroom.hub.confinement"
         self.cmd = [sys.executable, "-m", module, str(confinement), str(settings.handed_out)]
         self.args = [
             f"--LabApp.app_settings_dir={_SERVER_SETTINGS / 'lab'}",

@@ -44,12 +44,10 @@ class ProgressFile:
     Attributes:
         account: Whose it is: the name of a folder, or of the file without its ending.
         content: The bytes; empty where there is no file yet, None where it cannot be used.
-        problem: Why it cannot be used.
     """
 
     account: str
     content: bytes | None
-    problem: str = ""
 
 
 class ProgressFiles:
@@ -126,8 +124,8 @@ class ProgressFiles:
             return ProgressFile(account, self._content(top, parts))
         except FileNotFoundError:
             return ProgressFile(account, b"")
-        except OSError as error:
-            return ProgressFile(account, None, error.strerror or "it cannot be opened")
+        except OSError:
+            return ProgressFile(account, None)
 
     def _content(self, top: int | None, parts: tuple[str, ...]) -> bytes:
         """Read a file below the folder, opened one step after the other, through no link."""

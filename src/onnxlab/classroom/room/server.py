@@ -15,9 +15,8 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, HTTPError, RequestHandler
 
-from onnxlab.classroom.room.exercises import room_exercises
 from onnxlab.classroom.room.progress_files import ProgressFiles
-from onnxlab.classroom.room.view import Names, Room, RoomView, learners_csv, view_json
+from onnxlab.classroom.room.view import Names, Room, RoomView, learners_csv, room_exercises, view_json
 from onnxlab.errors import OnnxLabError
 
 __all__ = ["STATIC", "LiveRoom", "PortTaken", "RoomHandler", "room_routes", "serve_room"]

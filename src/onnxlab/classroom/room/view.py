@@ -1,44 +1,108 @@
 """The room at one moment: who stands how, each exercise's counts, and where people are stuck.
 
 A progress file is reduced to what the page may show: states, counts, times, titles that are known here.
+
+The page runs for as long as the class does. Loading the labs loads torch, which is 250 MB: another process
+does that, once, and says what the exercises are called.
 """
 
 import csv
 import io
 import json
 import secrets
+import subprocess
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from onnxlab.classroom.room.exercises import RoomExercise
 from onnxlab.classroom.room.progress_files import OptedOut, ProgressFile, ProgressFiles
+from onnxlab.errors import OnnxLabError
 from onnxlab.labs.kit.outcome import USABLE, Status
 from onnxlab.plain_text import guarded, plain
 
 __all__ = [
-    "OPEN",
-    "Cell",
-    "Learner",
+    "ExercisesNotLoaded",
     "Names",
     "Room",
+    "RoomExercise",
     "RoomNames",
     "RoomView",
     "Sharing",
     "State",
-    "StuckPlace",
-    "learner",
     "learners_csv",
+    "loaded_exercises",
+    "room_exercises",
     "view_json",
 ]
 
 _EARLIEST = 1_577_836_800  # 2020: earlier times are none
 _MOST = 9_999  # attempts that are shown
+
+
+class ExercisesNotLoaded(OnnxLabError):
+    """The labs cannot be loaded."""
+
+
+@dataclass(frozen=True)
+class RoomExercise:
+    """An exercise as the page shows it.
+
+    Attributes:
+        id: Its name.
+        lab: Its lab, as "lab04".
+        title: What is to be done, in one line.
+        points: What it is worth.
+        parts: The titles of its parts: what can fail.
+    """
+
+    id: str
+    lab: str
+    title: str
+    points: int
+    parts: tuple[str, ...]
+
+
+def room_exercises() -> tuple[RoomExercise, ...]:
+    """Return every exercise in order.
+
+    Raises:
+        ExercisesNotLoaded: If the labs cannot be loaded.
+    """
+    command = [sys.executable, "-m", "onnxlab.classroom.room.view"]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
+    if done.returncode:
+        msg = "The labs cannot be loaded."
+        why = (done.stderr.strip().splitlines() or [""])[-1]
+        raise ExercisesNotLoaded(msg, why, "Run: python3 course.py test --fast")
+    rows = json.loads(done.stdout)
+    return tuple(RoomExercise(**{**row, "parts": tuple(row["parts"])}) for row in rows)
+
+
+def loaded_exercises() -> tuple[RoomExercise, ...]:
+    """Return every exercise in order; loads the labs into this process.
+
+    Example:
+        >>> [each.id for each in loaded_exercises() if each.lab == "lab01"]
+        ['loop-count-as-input', 'branch-on-data']
+    """
+    from onnxlab.labs.kit.exercise import labs
+
+    return tuple(
+        RoomExercise(
+            each.id,
+            one.name.partition("_")[0],
+            each.title,
+            each.points,
+            tuple(part.title for part in each.parts),
+        )
+        for one in labs()
+        for each in one.exercises
+    )
 
 
 class Sharing(StrEnum):
@@ -89,7 +153,7 @@ class Cell:
         return State.STUCK if self.attempts >= 3 or now - self.first_at >= 600 else State.TRIED
 
 
-OPEN = Cell()
+_OPEN = Cell()
 
 
 @dataclass(frozen=True)
@@ -125,7 +189,7 @@ def learner(
     if state is None:
         return Learner(file.account, Sharing.UNKNOWN)
     cells = {each.id: _cell(state[each.id], each, now) for each in exercises if each.id in state}
-    return Learner(file.account, Sharing.SHOWN, {name: cell for name, cell in cells.items() if cell != OPEN})
+    return Learner(file.account, Sharing.SHOWN, {name: cell for name, cell in cells.items() if cell != _OPEN})
 
 
 def _state(file: ProgressFile) -> dict[str, dict[str, Any]] | None:
@@ -220,10 +284,6 @@ class StuckPlace:
     tried: int
     since: tuple[int, ...]
 
-    def minutes(self, now: float) -> int | None:
-        """Return how long half of those who are stuck have been at it; None if nobody is stuck."""
-        return round((now - median(self.since)) / 60) if self.since else None
-
 
 @dataclass(frozen=True)
 class RoomView:
@@ -245,7 +305,7 @@ class RoomView:
 
     def counts(self, exercise: str) -> dict[State, int]:
         """Return how many of those who are shown stand how with an exercise."""
-        found = Counter(each.cells.get(exercise, OPEN).state(self.now) for each in self.learners)
+        found = Counter(each.cells.get(exercise, _OPEN).state(self.now) for each in self.learners)
         return {state: found[state] for state in State}
 
     def stuck_places(self) -> list[StuckPlace]:
@@ -319,25 +379,11 @@ def view_json(view: RoomView, room: RoomNames, names: Names, *, rows: bool) -> d
         "private": view.private,
         "unknown": view.unknown,
         "exercises": [
-            {
-                "id": each.id,
-                "lab": each.lab,
-                "title": each.title,
-                "points": each.points,
-                **view.counts(each.id),
-            }
+            {"id": each.id, "lab": each.lab, "title": each.title, "points": each.points}
+            | view.counts(each.id)
             for each in view.exercises
         ],
-        "stuck": [
-            {
-                "exercise": one.exercise,
-                "failure": one.failure,
-                "stuck": one.stuck,
-                "tried": one.tried,
-                "since": one.since,
-            }
-            for one in view.stuck_places()
-        ],
+        "stuck": [asdict(place) for place in view.stuck_places()],
         "learners": [],
     }
     if rows:
@@ -366,7 +412,7 @@ def learners_csv(view: RoomView, room: RoomNames, names: Names) -> str:
         heading += [each.id, f"{each.id} checks", f"{each.id} does not hold"]
     rows: list[list[object]] = [heading]
     for one in view.learners:
-        cells = [one.cells.get(each.id, OPEN) for each in view.exercises]
+        cells = [one.cells.get(each.id, _OPEN) for each in view.exercises]
         row: list[object] = [room.name(one.account, names), sum(cell.passed for cell in cells)]
         for cell in cells:
             row += [cell.state(view.now), cell.attempts, cell.failure]
@@ -375,3 +421,7 @@ def learners_csv(view: RoomView, room: RoomNames, names: Names) -> str:
     writer = csv.writer(text)
     writer.writerows([guarded(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
     return text.getvalue()
+
+
+if __name__ == "__main__":
+    print(json.dumps([asdict(each) for each in loaded_exercises()]))
