@@ -101,13 +101,14 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def without_course(tmp_path: Path, packages: Path) -> Environment:
+@pytest.fixture(scope="module")
+def without_course(tmp_path_factory: pytest.TempPathFactory, packages: Path) -> Environment:
     """An environment of its own that cannot import onnxlab."""
-    venv.create(tmp_path / "venv", symlinks=os.name != "nt")
-    python = tmp_path / "venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    (tmp_path / "work").mkdir()
-    made = Environment(python, tmp_path / "work")
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder / "venv", symlinks=os.name != "nt")
+    python = folder / "venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    (folder / "work").mkdir()
+    made = Environment(python, folder / "work")
     site = made.run("-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
     Path(site, "packages.pth").write_text(f"{packages}\n", encoding="utf-8")
     assert "None" in made.run("-c", "from importlib.util import find_spec; print(find_spec('onnxlab'))")

@@ -17,7 +17,7 @@ IN_WHEEL = "onnxlab/assets/course"
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def installed(without_course, wheel):
     """An environment into which the wheel was installed."""
     without_course.install(wheel)
@@ -106,8 +106,8 @@ def test_a_lab_from_the_wheel_runs_and_is_checked_outside_of_the_repository(inst
 
 
 def test_the_chinese_edition_is_in_the_wheel_too(installed):
-    installed.run("-m", "onnxlab.cli", "labs", "course", "--chapters", "--language", "zh")
-    course = installed.folder / "course"
+    installed.run("-m", "onnxlab.cli", "labs", "chinese", "--chapters", "--language", "zh")
+    course = installed.folder / "chinese"
     copied = {path.relative_to(course) for path in course.rglob("*.ipynb")}
     assert copied == {path.relative_to(ROOT) for path in ROOT.glob("*/zh/*.ipynb")}
     assert all((course / path).read_bytes() == (ROOT / path).read_bytes() for path in copied)
