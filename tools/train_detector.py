@@ -4,17 +4,15 @@ Run `python -m tools.train_detector`. The pictures are drawn: nothing is needed 
 docs/weights.md keeps the figures of the shipped file.
 """
 
-import argparse
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from onnxlab.detection import SHAPES, SIDE, DetectorNet, Scene, box_iou, load_trained, prepared, scene
+from tools.training import trained_network
 
 __all__ = ["Batch", "Quality", "batch", "loss", "main", "quality", "train", "training_scenes"]
 
@@ -135,17 +133,10 @@ def quality(network: DetectorNet, seeds: range = range(300)) -> Quality:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Write the weights, or say how good the shipped ones are."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("detector.safetensors"), help="file to write")
-    parser.add_argument("--evaluate", action="store_true", help="measure the shipped weights")
-    options = parser.parse_args(arguments)
-    torch.set_num_threads(1)  # quicker for so small a network, and the same weights on any number of cores
-    if options.evaluate:
-        network = load_trained()
-    else:
-        network = train(training_scenes())
-        save_file(network.state_dict(), options.output)
+    """Write the weights, or take the shipped ones, and say how good they are."""
+    network = trained_network(
+        __doc__, "detector.safetensors", lambda: train(training_scenes()), load_trained, arguments
+    )
     reached = quality(network)
     print(f"found {reached.found:.1%}, right {reached.right:.1%}, mean IoU {reached.overlap:.3f}")
 

@@ -4,14 +4,11 @@ Run `python -m tools.train_gpt`. Nothing is downloaded: the poems come with the 
 the figures of the shipped weights.
 """
 
-import argparse
-from pathlib import Path
-
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from onnxlab.gpt import GPT, cache, load_trained, poems
+from tools.training import trained_network
 
 __all__ = ["main", "mistakes", "train"]
 
@@ -80,15 +77,8 @@ def mistakes(network: GPT) -> dict[str, int]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Write the weights, or say what the shipped ones recite."""
-    parser = argparse.ArgumentParser(prog="python -m tools.train_gpt", description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("gpt.safetensors"), help="the file to write")
-    parser.add_argument("--evaluate", action="store_true", help="measure the shipped weights")
-    options = parser.parse_args(arguments)
-    torch.set_num_threads(1)  # so small a network gains nothing from more
-    network = load_trained() if options.evaluate else train()
-    if not options.evaluate:
-        save_file(network.state_dict(), options.output)
+    """Write the weights, or take the shipped ones, and say what they recite."""
+    network = trained_network(__doc__, "gpt.safetensors", train, load_trained, arguments)
     for title, wrong in mistakes(network).items():
         print(f"{title}: {wrong} wrong bytes")
 

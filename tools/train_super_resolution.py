@@ -1,20 +1,21 @@
 """Train the super-resolution weights that ship with the course.
 
-Run `python -m tools.train_super_resolution`. It needs scikit-image (in the `test` extra), whose
-wheel contains the pictures: nothing is downloaded. docs/weights.md keeps the figures of the shipped weights.
+Run `python -m tools.train_super_resolution`. It needs scikit-image (in the `test` extra), whose wheel has
+the pictures (its README lists 40 files that need no download): nothing is fetched. docs/weights.md keeps the
+figures of the shipped weights.
 """
 
-import argparse
 import copy
 import math
-import time
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from PIL import Image
+from torch import Tensor
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.super_resolution import (
@@ -22,16 +23,103 @@ from onnxlab.super_resolution import (
     Picture,
     SuperResolutionNet,
     load_trained,
+    luminance,
+    photograph,
     psnr,
     resize_bicubic,
 )
-from tools.super_resolution_data import batch, held_out_pictures, shrink, training_pairs
+from tools.training import trained_network
 
-__all__ = ["Score", "evaluate", "main", "train", "upscale"]
+__all__ = ["HELD_OUT", "TRAINING", "Score", "batch", "evaluate", "main", "train", "training_pairs", "upscale"]
 
 STEPS = 8_000
 BATCH_SIZE = 16
 LEARNING_RATE = 1e-3
+
+# Public domain, CC0 or without known restrictions, by scikit-image's documentation. No picture is in both.
+TRAINING = (
+    "astronaut.png",
+    "brick.png",
+    "camera.png",
+    "cell.png",
+    "grass.png",
+    "gravel.png",
+    "hubble_deep_field.jpg",
+    "ihc.png",
+    "retina.jpg",
+    "text.png",
+)
+HELD_OUT = ("coffee.png", "coins.png", "rocket.jpg")
+"""Besides the course's own cat."""
+
+PATCH = 24  # pixels at the small size; one pixel of the result sees 11 x 11 of them
+# Shrunken copies add sharp detail: several of the pictures are soft at their full size.
+SCALES = (1.0, 0.75, 0.5)
+
+
+def held_out_pictures() -> dict[str, Picture]:
+    """Give the brightness of every picture that training never sees, by file name."""
+    return {"cat.jpg": _cut(luminance(photograph()))} | {name: _cut(_read(name)) for name in HELD_OUT}
+
+
+def training_pairs() -> list[tuple[Picture, Picture]]:
+    """Give (small, large) pairs of brightness: every training picture at every scale."""
+    pairs = []
+    for name in TRAINING:
+        full = _read(name)
+        for scale in SCALES:
+            large = _cut(resize_bicubic(full, int(full.shape[1] * scale), int(full.shape[0] * scale)))
+            if min(large.shape) >= PATCH * UPSCALE_FACTOR:
+                pairs.append((shrink(large), large))
+    return pairs
+
+
+def batch(
+    pairs: Sequence[tuple[Picture, Picture]], size: int, random: np.random.Generator
+) -> tuple[Tensor, Tensor]:
+    """Cut patches at random places of random pairs, turned and mirrored at random.
+
+    Returns:
+        The small and the large patches, of shape (size, 1, height, width), from 0 to 1.
+    """
+    smalls: list[Picture] = []
+    larges: list[Picture] = []
+    for index in random.integers(len(pairs), size=size):
+        small, large = pairs[index]
+        top = int(random.integers(small.shape[0] - PATCH + 1))
+        left = int(random.integers(small.shape[1] - PATCH + 1))
+        turns, mirrored = int(random.integers(4)), int(random.integers(2))
+        for picture, factor, patches in ((small, 1, smalls), (large, UPSCALE_FACTOR, larges)):
+            patch = picture[top * factor :, left * factor :][: PATCH * factor, : PATCH * factor]
+            patch = np.rot90(patch, turns)
+            patches.append(patch[:, ::-1] if mirrored else patch)
+    return _as_tensor(smalls), _as_tensor(larges)
+
+
+def shrink(picture: Picture) -> Picture:
+    """Make a picture smaller by the network's factor."""
+    height, width = picture.shape
+    return resize_bicubic(picture, width // UPSCALE_FACTOR, height // UPSCALE_FACTOR)
+
+
+def _read(name: str) -> Picture:
+    try:
+        import skimage  # in the `test` extra only: learners do not need it
+    except ModuleNotFoundError as error:
+        what = "The pictures are in scikit-image, which is not installed."
+        raise OnnxLabError(what, then='Install it with: pip install -e ".[test]"') from error
+    with Image.open(Path(skimage.__file__).parent / "data" / name) as image:
+        return luminance(np.array(image.convert("RGB")))
+
+
+def _cut(picture: Picture) -> Picture:
+    """Cut to whole multiples of the factor."""
+    height, width = (side - side % UPSCALE_FACTOR for side in picture.shape)
+    return picture[:height, :width]
+
+
+def _as_tensor(patches: Sequence[Picture]) -> Tensor:
+    return torch.from_numpy(np.stack(patches)[:, None] / np.float32(255))
 
 
 @dataclass(frozen=True)
@@ -74,7 +162,7 @@ def evaluate(network: SuperResolutionNet) -> list[Score]:
 
 
 def train(
-    steps: int, seed: int = 0, report: Callable[[int, float], None] | None = None
+    steps: int = STEPS, seed: int = 0, report: Callable[[int, float], None] | None = None
 ) -> SuperResolutionNet:
     """Train from scratch.
 
@@ -117,41 +205,24 @@ def train(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Read the command line, train or only evaluate, and print the table of held-out pictures."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.train_super_resolution",
-        description="Train the super-resolution weights on scikit-image's pictures; compare with bicubic.",
-    )
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write the weights here (.safetensors)")
-    parser.add_argument("--steps", type=int, default=STEPS, help="batches to train on (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="(default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="processor cores (default: %(default)s)")
-    parser.add_argument("--evaluate", action="store_true", help="only measure the weights that ship")
-    options = parser.parse_args(arguments)
-    if min(options.steps, options.threads) < 1:
-        parser.error("--steps and --threads must be 1 or more")
-    if options.output and not options.output.resolve().parent.is_dir():  # said now, not after training
-        parser.error(f"there is no folder {options.output.parent} to write to")
-    torch.set_num_threads(options.threads)
-    began = time.monotonic()
+    """Write the weights, or take the shipped ones; print the table of held-out pictures."""
 
     def report(step: int, loss: float) -> None:
-        if step == 1 or step % 250 == 0 or step == options.steps:
-            seconds = time.monotonic() - began
-            print(f"step {step:6d} of {options.steps}  loss {loss:.5f}  {seconds:4.0f} s", flush=True)
+        if step % 250 == 0:
+            print(f"step {step:6d} of {STEPS}  loss {loss:.5f}", flush=True)
 
+    file = "super_resolution_x3.safetensors"
     try:
-        network = load_trained() if options.evaluate else train(options.steps, options.seed, report)
+        network = trained_network(
+            __doc__, file, lambda: train(report=report), load_trained, arguments, threads=2
+        )
         scores = evaluate(network)
     except OnnxLabError as error:
-        parser.exit(1, f"{error}\n")
+        sys.exit(str(error))
     print(f"{'picture':12} {'bicubic':>8} {'network':>8} {'gain':>6}  (dB)")
     for score in scores:
         print(f"{score.picture:12} {score.bicubic:8.2f} {score.network:8.2f} {score.gain:+6.2f}")
     print(f"{'mean gain':29} {np.mean([score.gain for score in scores]):+6.2f}")
-    if options.output:
-        save_file(network.state_dict(), options.output)
-        print(f"wrote {options.output.name}, {options.output.stat().st_size // 1000} kB")
 
 
 if __name__ == "__main__":
