@@ -16,7 +16,7 @@ from torch._higher_order_ops.while_loop import while_loop
 
 from onnxlab import quiet_exporters, super_resolution, symbolics
 
-__all__ = ["write_models"]
+__all__ = ["Files", "by_hand", "pooling", "write_models"]
 
 COARSE = """
 <ir_version: 10, opset_import: ["": 20, "plugin": 1]>
@@ -133,7 +133,7 @@ def write_models(folder: Path) -> dict[str, str]:
     logging.disable(logging.WARNING)
     torch.manual_seed(0)
     files = Files(folder)
-    for write in (_images, _control_flow, _resize, _pooling, _operators, _attention, _shifts, _by_hand):
+    for write in (_images, _control_flow, _resize, pooling, _operators, _attention, _shifts, by_hand):
         write(files)
     return files.shown
 
@@ -254,7 +254,8 @@ def _resize(files: Files) -> None:
     files.export("size_input", "bicubic, the size as an input", size, *sizes, dynamo=True)
 
 
-def _pooling(files: Files) -> None:
+def pooling(files: Files) -> None:
+    """Write MaxPool's indices and MaxUnpool."""
     x = torch.arange(1.0, 10.0).reshape(1, 1, 3, 3).repeat(1, 2, 1, 1)
     pool = torch.nn.MaxPool2d(2, 1, return_indices=True).eval()
     counted = [pool(x)[0].numpy(), np.array([4, 5, 7, 8, 13, 14, 16, 17]).reshape(1, 2, 2, 2)]
@@ -312,7 +313,8 @@ def _shifts(files: Files) -> None:
     files.export("shift_left", "uint8 200 << 1 (torch: 144)", double, (small,), dynamo=False)
 
 
-def _by_hand(files: Files) -> None:
+def by_hand(files: Files) -> None:
+    """Write what no exporter does."""
     x = np.linspace(-6, 6, 12, dtype=np.float32).reshape(3, 4)
     clip = onnx.parser.parse_model(SOFT_CLIP)
     arguments: tuple[Any, Any] = ([{"x": x}], [[2 * np.tanh(x / 2)]])
