@@ -1,5 +1,6 @@
 """The commands of course.py: from what was typed to an exit code."""
 
+import argparse
 import sys
 from collections.abc import Sequence
 
@@ -80,13 +81,11 @@ def chosen_language(options: Sequence[str]) -> tuple[str, list[str]]:
     Raises:
         Stop: The course is not there in this language.
     """
-    rest, language = list(options), ""
-    for place, option in enumerate(options):
-        if option == "--language" or option.startswith("--language="):
-            language = option.partition("=")[2] or "".join(options[place + 1 : place + 2])
-            del rest[place : place + (1 if "=" in option else 2)]
-            break
-    else:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--language", nargs="?", const="")
+    given, rest = parser.parse_known_args(options)
+    language: str | None = given.language
+    if language is None:
         if locale_language() == "zh":
             show_line(OFFER)
         return "en", rest

@@ -21,29 +21,25 @@ def run(options: Sequence[str], prepare: Callable[[], Environment]) -> int:
     """Build the site and serve it on the loopback address until Ctrl+C, or with --build only build it.
 
     Args:
-        options: What was typed after `course.py site`.
+        options: What was typed after `course.py site`; what is not for the server goes to site/build.py.
         prepare: Makes the environment that the site is built in.
 
     Raises:
         Stop: The port is taken.
     """
-    parser = argparse.ArgumentParser(prog="course.py site", description="Build the web site and show it.")
+    parser = argparse.ArgumentParser(prog="course.py site", allow_abbrev=False)
     parser.add_argument("--build", type=Path, metavar="FOLDER", help="build into this folder and stop")
     parser.add_argument("--port", type=int, default=8000, help="of the server on this machine")
-    parser.add_argument("--repository", default="", metavar="OWNER/NAME", help="on GitHub, for Colab links")
-    parser.add_argument("--address", default="", metavar="URL", help="where it will be published")
     try:
-        given = parser.parse_args(options)
+        given, for_the_build = parser.parse_known_args(options)
     except SystemExit as end:  # argparse has said what is wrong
         return int(end.code or 0)
     folder = given.build or FOLDER
     server = None if given.build else _server(folder, given.port)
     environment = prepare()
     step(4, "The site")
-    command = [str(environment.python), str(ROOT / "site" / "build.py"), str(folder.absolute())]
-    for name in ("repository", "address"):
-        if getattr(given, name):
-            command += [f"--{name}", getattr(given, name)]
+    program = str(ROOT / "site" / "build.py")
+    command = [str(environment.python), program, str(folder.absolute()), *for_the_build]
     variables = child_variables(environment) | {"PYTHONPATH": str(ROOT / "src")}
     code = subprocess.run(command, env=variables, check=False).returncode
     if code or server is None:
@@ -60,20 +56,6 @@ def _server(folder: Path, port: int) -> http.server.ThreadingHTTPServer:
     class Handler(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
             """Say nothing about what goes well."""
-
-        def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-            """Show the site's own page where a page is missing, as a web host does."""
-            page = folder / "404.html"
-            if code != 404 or not page.exists():
-                super().send_error(code, message, explain)
-                return
-            content = page.read_bytes()
-            self.send_response(code)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(content)
 
     try:
         handler = functools.partial(Handler, directory=os.fspath(folder))

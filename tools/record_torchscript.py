@@ -109,7 +109,7 @@ class Recorder:
         if added := sorted(calls.own_rules().keys() - rules.keys()):
             call["registers"] = added
         entry = {"cell": calls.cell_digest(source), "facts": known, "call": call}
-        entry |= {"models": sorted(calls.own_cells(model)), "known_by": facts}
+        entry |= {"models": sorted(calls.own_cells(model))}
         with (self.folder / "calls.jsonl").open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(entry, ensure_ascii=False) + "\n")
         shown = dict(call)
@@ -330,8 +330,6 @@ def record(path: Path) -> tuple[str, bool]:
             return f"not recorded, the chapter is red:\n{done.stdout[-4000:]}{done.stderr[-1000:]}", False
         cells = nbformat.read(path, as_version=4).cells
         packed = pack(folder, [cell.source for cell in cells if cell.cell_type == "code"])
-        if keep := os.environ.get("ONNXLAB_RECORD_FACTS"):
-            Path(keep, f"{path.stem}.jsonl").write_text((folder / "calls.jsonl").read_text("utf-8"), "utf-8")
     if packed is None:
         target.unlink(missing_ok=True)
         return "no call", True

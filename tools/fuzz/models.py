@@ -13,6 +13,7 @@ import json
 import os
 import resource
 import select
+import shutil
 import signal
 import tempfile
 import time
@@ -238,7 +239,7 @@ def _apart(place: Path, stages: list[_Stage]) -> Iterator[tuple[str, str, str, s
     if code < 0 and current and code != -signal.SIGKILL:
         kind = "ended" if current == "judge" else FAULT
         yield current, kind, signal.Signals(-code).name, ""
-    _remove(place)
+    shutil.rmtree(place, ignore_errors=True)
 
 
 def _stack(place: Path) -> Path:
@@ -278,10 +279,3 @@ def _run(stages: list[_Stage], sender: int) -> None:
 
 def _tell(sender: int, name: str, kind: str, reason: str = "", example: str = "") -> None:
     os.write(sender, json.dumps([name, kind, reason, example]).encode() + b"\n")
-
-
-def _remove(place: Path) -> None:
-    for path in sorted(place.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
-    if place.exists():
-        place.rmdir()
