@@ -1,5 +1,6 @@
+import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from onnxlab.authoring.notebooks import read
 from onnxlab.authoring.running import NotebookFailed, run
@@ -7,22 +8,58 @@ from onnxlab.authoring.running import NotebookFailed, run
 pytestmark = pytest.mark.slow  # each starts a kernel; test_cli.py runs one in the fast set too
 
 
-def test_a_run_fills_in_outputs_and_counts_and_saves_them_clean(write_notebook):
-    path = write_notebook([new_markdown_cell("# Title"), "x = 2\nprint('two', x)", "x + 1", ""])
-    steps = []
-    assert run(path, lambda *step: steps.append(step))
-    saved = read(path)
-    assert steps == [(1, 2, "x = 2"), (2, 2, "x + 1")]
-    assert [cell["execution_count"] for cell in saved["cells"][1:]] == [1, 2]
-    assert saved["cells"][1]["outputs"][0]["text"] == "two 2\n"
-    assert saved["cells"][2]["outputs"][0]["data"] == {"text/plain": "3"}
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """A chapter that was not run."""
+    cells = [
+        new_markdown_cell("# Title"),
+        new_code_cell("x = 2\nprint('two', x)"),
+        new_code_cell("from pathlib import Path\nPath.cwd().name"),
+        new_code_cell("1 / 0", metadata={"tags": ["raises-exception"]}),
+        new_code_cell("print('after')"),
+        new_code_cell("import ipywidgets\nfrom IPython.display import display"),
+        new_code_cell("display(ipywidgets.IntSlider())"),
+        new_code_cell(""),
+    ]
+    path = tmp_path_factory.mktemp("course") / "notebooks" / "chapter.ipynb"
+    path.parent.mkdir()
+    nbformat.write(new_notebook(cells=cells), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def steps(path):
+    """What a run of it told of its progress."""
+    told = []
+    assert run(path, lambda *step: told.append(step))
+    return told
+
+
+@pytest.fixture
+def saved(path, steps):
+    """The code cells after the run, by their first lines."""
+    return {cell["source"].split("\n")[0]: cell for cell in read(path)["cells"][1:]}
+
+
+def test_a_run_fills_in_outputs_and_counts_and_saves_them_clean(path, steps, saved):
+    assert steps[:2] == [(1, 6, "x = 2"), (2, 6, "from pathlib import Path")]
+    assert [cell["execution_count"] for cell in saved.values()] == [1, 2, 3, 4, 5, 6]
+    assert saved["x = 2"]["outputs"][0]["text"] == "two 2\n"
     assert not run(path), "a second run gives the same file"
 
 
-def test_the_working_directory_is_the_notebooks_folder(write_notebook):
-    path = write_notebook(["from pathlib import Path", "Path.cwd().name"])
-    run(path)
-    assert read(path)["cells"][1]["outputs"][0]["data"]["text/plain"] == "'notebooks'"
+def test_the_working_directory_is_the_notebooks_folder(saved):
+    assert saved["from pathlib import Path"]["outputs"][0]["data"] == {"text/plain": "'notebooks'"}
+
+
+def test_a_cell_may_raise_where_its_tag_says_so(saved):
+    assert saved["print('after')"]["outputs"][0]["text"] == "after\n"
+
+
+def test_a_widget_leaves_neither_a_view_nor_its_state(path, saved):
+    text = path.read_text()
+    assert "widget-view" not in text
+    assert '"widgets"' not in text
 
 
 def test_a_failing_cell_is_named_and_the_file_is_left_as_it_was(write_notebook):
@@ -51,19 +88,3 @@ def test_a_cell_that_ends_the_kernel_is_named(write_notebook):
     path = write_notebook(["import os", "os._exit(3)"])
     with pytest.raises(NotebookFailed, match="cell 2 of 2 ended the kernel"):
         run(path)
-
-
-def test_a_cell_may_raise_where_its_tag_says_so(write_notebook):
-    path = write_notebook([new_code_cell("1 / 0", metadata={"tags": ["raises-exception"]}), "print('after')"])
-    assert run(path)
-    assert read(path)["cells"][1]["outputs"][0]["text"] == "after\n"
-
-
-def test_a_widget_leaves_neither_a_view_nor_its_state(write_notebook):
-    path = write_notebook(
-        ["import ipywidgets\nfrom IPython.display import display", "display(ipywidgets.IntSlider())"]
-    )
-    run(path)
-    text = path.read_text()
-    assert "widget-view" not in text
-    assert '"widgets"' not in text
