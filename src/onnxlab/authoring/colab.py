@@ -133,9 +133,10 @@ def lacking(wanted: Iterable[str] | None = None) -> list[Requirement]:
     return found
 
 
-def outdated(names: Iterable[str] = (*PACKAGES, "matplotlib", "protobuf")) -> list[str]:
+def outdated() -> list[str]:
     """Return the packages of which this session has loaded another version than is installed now."""
-    modules = {name: "google.protobuf" if name == "protobuf" else name.replace("-", "_") for name in names}
+    modules = {name: name.replace("-", "_") for name in (*PACKAGES, "matplotlib")}
+    modules["protobuf"] = "google.protobuf"
     loaded = {name: sys.modules[module] for name, module in modules.items() if module in sys.modules}
     # Without build tags: torch calls itself 2.13.0+cpu where its package is 2.13.0.
     return [

@@ -1,26 +1,22 @@
 """Catalogues: a .po file for each notebook, one for words in tables and options, one for the package's."""
 
 import difflib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polib
 
-from onnxlab.authoring.translation.messages import messages
-from onnxlab.authoring.translation.outputs import shown_texts
-from onnxlab.authoring.translation.units import units
+from onnxlab.authoring.translation.units import Kind, units
 from onnxlab.notebook.language import is_pattern
 
 __all__ = [
     "GAPS",
     "Source",
     "merged",
-    "message_sources",
     "notebook_sources",
     "open_catalogue",
-    "shown_sources",
 ]
 
 GAPS = "python-brace-format"
@@ -37,13 +33,16 @@ class Source:
         text: The English.
         kind: What it is.
         place: The id of its cell, or its file in the package: for people, not for matching.
-        gaps: Whether it is a pattern.
     """
 
     text: str
     kind: str
     place: str
-    gaps: bool = False
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether it is a pattern; in a notebook's own text, braces are only braces."""
+        return self.kind not in list(Kind) and is_pattern(self.text)
 
 
 def notebook_sources(notebook: dict[str, Any]) -> Iterator[Source]:
@@ -51,21 +50,6 @@ def notebook_sources(notebook: dict[str, Any]) -> Iterator[Source]:
     for cell in notebook["cells"]:
         for unit in units(cell):
             yield Source(unit.text, unit.kind, cell["id"])
-
-
-def shown_sources(
-    notebooks: Iterable[tuple[str, dict[str, Any]]], recorded: Collection[str]
-) -> Iterator[Source]:
-    """Yield what tables and options of the notebooks show, each given with its name."""
-    for name, notebook in notebooks:
-        for cell, text in shown_texts(notebook, recorded):
-            yield Source(text, "shown", f"{name}#{cell}", is_pattern(text))
-
-
-def message_sources(package: Path) -> Iterator[Source]:
-    """Yield the package's words for learners."""
-    for text, kind, place in messages(package):
-        yield Source(text, kind, place, is_pattern(text))
 
 
 def open_catalogue(path: Path) -> polib.POFile:
@@ -89,7 +73,7 @@ def merged(old: polib.POFile, sources: Iterable[Source], language: str) -> polib
     for source in sources:
         entry = entries.get(source.text)
         if entry is None:
-            flags = [GAPS] if source.gaps else []
+            flags = [GAPS] if source.has_gaps else []
             entry = polib.POEntry(msgid=source.text, comment=source.kind, flags=flags)
             entries[source.text] = entry
             new.append(entry)

@@ -16,13 +16,12 @@ from onnxlab.authoring.notebooks import Notebook, read, write
 from onnxlab.authoring.translation.catalogue import (
     Source,
     merged,
-    message_sources,
     notebook_sources,
     open_catalogue,
-    shown_sources,
 )
 from onnxlab.authoring.translation.lint import Glossary, faults
-from onnxlab.authoring.translation.outputs import retell
+from onnxlab.authoring.translation.messages import messages
+from onnxlab.authoring.translation.outputs import retell, shown_texts
 from onnxlab.authoring.translation.units import Kind, Unit, units
 from onnxlab.files import write_atomically
 from onnxlab.notebook.language import LANGUAGES, Speech, is_pattern, speaking
@@ -47,7 +46,7 @@ class Edition:
             path for folder in ("notebooks", "labs") for path in sorted((root / folder).glob("*.ipynb"))
         ]
         self._pages = {PurePosixPath(path.parent.name, path.name): read(path) for path in places}
-        self._messages = list(message_sources(root / _PACKAGE))
+        self._messages = [Source(*found) for found in messages(root / _PACKAGE)]
         self.catalogues = {name: self._merged(name, texts) for name, texts in self._sources().items()}
 
     def update(self) -> list[Path]:
@@ -108,10 +107,15 @@ class Edition:
 
     def _sources(self) -> dict[str, list[Source]]:
         found = {path.stem: list(notebook_sources(page)) for path, page in self._pages.items()}
-        chapters = ((path.stem, page) for path, page in self._pages.items() if path.parts[0] == "notebooks")
         recorded = self._root / _PACKAGE / "assets" / "recorded" / "back_ends.json"
         models = json.loads(recorded.read_text("utf-8"))["models"].values()
-        found["shown"] = list(shown_sources(chapters, [model["shows"] for model in models]))
+        facts = [model["shows"] for model in models]
+        found["shown"] = [
+            Source(text, "shown", f"{path.stem}#{cell}")
+            for path, page in self._pages.items()
+            if path.parts[0] == "notebooks"
+            for cell, text in shown_texts(page, facts)
+        ]
         shown = {source.text for source in found["shown"]}  # one text, one translation
         found["messages"] = [source for source in self._messages if source.text not in shown]
         return found

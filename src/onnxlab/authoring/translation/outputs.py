@@ -132,7 +132,7 @@ def _plain(markup: str) -> str:
     return html.unescape(re.sub(r"</?code>", "`", markup))
 
 
-def shown_texts(notebook: dict[str, Any], recorded: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+def shown_texts(notebook: dict[str, Any], recorded: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield the headings and options that a notebook shows, each with the id of its cell.
 
     Where a text was put together, it has gaps. A text counts that a cell's code has as a string: whatever
