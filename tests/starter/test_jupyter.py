@@ -8,17 +8,11 @@ import urllib.request
 import pytest
 
 from starter.environment import ROOT
+from tests.support.jupyterlab import own_folders
 
 
 def course(tmp_path, *options):
-    own = {"ONNXLAB_ENVIRONMENT": "current", "PYTHONUNBUFFERED": "1"}
-    for name in (
-        "JUPYTER_CONFIG_DIR",
-        "JUPYTER_DATA_DIR",
-        "JUPYTERLAB_WORKSPACES_DIR",
-        "JUPYTERLAB_SETTINGS_DIR",
-    ):
-        own[name] = str(tmp_path / name.lower())
+    own = {"ONNXLAB_ENVIRONMENT": "current", "PYTHONUNBUFFERED": "1"} | own_folders(tmp_path)
     return subprocess.Popen(
         [sys.executable, str(ROOT / "course.py"), *options],
         env=os.environ | own,

@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 from playwright.sync_api import Frame, Locator, Page, expect
 
-from tests.support.jupyterlab import KERNEL, PATIENCE, end_server, free_port, wait_for_server
+from tests.support.jupyterlab import KERNEL, PATIENCE, end_server, free_port, own_folders, wait_for_server
 
 FORGET_RUN = """index => {
   const { widgets } = window.jupyterapp.shell.currentWidget.content;
@@ -160,10 +160,6 @@ def site(folder: Path, app: str = "lab", base: str = "/") -> Iterator[Site]:
     root = folder / "root"
     root.mkdir(parents=True)
     port, token = free_port(), secrets.token_hex(16)
-    places = [
-        f"JUPYTER{name}" for name in ("_CONFIG_DIR", "_DATA_DIR", "LAB_SETTINGS_DIR", "LAB_WORKSPACES_DIR")
-    ]
-    own = {name: str(folder / name.lower()) for name in (*places, "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")}
     name = {"lab": "LabApp", "notebook": "JupyterNotebookApp"}[app]
     options = [
         *("--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1"),
@@ -178,7 +174,7 @@ def site(folder: Path, app: str = "lab", base: str = "/") -> Iterator[Site]:
     log = (folder / "server.log").open("w", encoding="utf-8")
     process = subprocess.Popen(
         [sys.executable, "-m", {"lab": "jupyterlab", "notebook": "notebook"}[app], *options],
-        env=os.environ | own,
+        env=os.environ | own_folders(folder),
         stdout=log,
         stderr=subprocess.STDOUT,
     )

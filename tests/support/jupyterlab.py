@@ -164,25 +164,25 @@ def wait_for_server(url: str, process: "subprocess.Popen[Any]", log: Path) -> No
     raise AssertionError(log.read_text("utf-8"))
 
 
+def own_folders(folder: Path) -> dict[str, str]:
+    """Return variables that keep Jupyter away from a person's settings: it gets folders of its own."""
+    config = ("JUPYTER_CONFIG_DIR", "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR", "IPYTHONDIR")
+    names = (*config, "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
+    return {name: str(folder / name.lower()) for name in names}
+
+
 def start_lab(folder: Path) -> tuple[Lab, "subprocess.Popen[str]"]:
     """Start JupyterLab with course.py in a root of its own, with nothing of the person's settings."""
     root = folder / "root"
     for name in ("notebooks", "labs"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
     port, token = free_port(), secrets.token_hex(16)
-    places = (
-        "JUPYTER_CONFIG_DIR",
-        "JUPYTER_DATA_DIR",
-        "JUPYTERLAB_SETTINGS_DIR",
-        "JUPYTERLAB_WORKSPACES_DIR",
-    )
-    own = {name: str(folder / name.lower()) for name in (*places, "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")}
     options = ["--no-browser", f"--port={port}", "--ip=127.0.0.1", f"--ServerApp.root_dir={root}"]
     options.append("--LabApp.expose_app_in_browser=True")
     log = (folder / "jupyterlab.log").open("w", encoding="utf-8")
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "course.py"), *options],
-        env=os.environ | own | {"ONNXLAB_ENVIRONMENT": "current", "JUPYTER_TOKEN": token},
+        env=os.environ | own_folders(folder) | {"ONNXLAB_ENVIRONMENT": "current", "JUPYTER_TOKEN": token},
         stdout=log,
         stderr=subprocess.STDOUT,
         text=True,
