@@ -1,12 +1,16 @@
-"""How the tests are shared out among the cores."""
+"""How the tests are shared out among the cores, and what all of them share."""
+
+import os
+from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from xdist.scheduler import LoadScopeScheduling
 
 # Their tests take long and share nothing but what each worker makes once. A module of hundreds of them would
 # keep one worker busy long after the others have ended. The web site is built once.
 ALONE = ("tests/browser/", "tests/labs/test_contract.py", "tests/labs/test_hostile_files.py")
-TOGETHER = "tests/browser/test_site.py"
+TOGETHER = ("tests/browser/test_site.py", "tests/browser/test_hub.py", "tests/browser/test_room.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,3 +34,19 @@ class ByNotebook(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling | None:
     """Take the place of --dist loadscope."""
     return ByNotebook(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
+@pytest.fixture(scope="session")
+def class_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A class with all labs, the course "spring-2027". It is made once for all workers: copy it."""
+    from onnxlab.classroom.course.folder import CLASS_FILE, make_class
+
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder = shared / "made" / "spring-2027"
+    folder.parent.mkdir(exist_ok=True)
+    with FileLock(shared / "made.lock"):
+        if not (folder / CLASS_FILE).exists():  # is written last
+            make_class(folder, start=Path(__file__).parents[1])
+    return folder

@@ -18,26 +18,35 @@ assert "Identity" not in inspect.getsource(asinh_symbolic), "One node is enough.
 ### END HIDDEN TESTS"""
 
 
+KEPT = ("asinh-symbolic", "asinh-translation")
+
+
+def short(book: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """The lab with two of its exercises: nbgrader runs all of it for each learner."""
+    names = {name for one in KEPT for name in (one, f"check-{one}")}
+    book.cells = [
+        cell for cell in book.cells if cell.metadata.get("nbgrader", {}).get("grade_id") in {None, *names}
+    ]
+    return book
+
+
 def test_an_edited_hidden_test_decides_and_is_not_handed_out(tmp_path):
     course = small_course(tmp_path)
     source = tmp_path / "source" / LAB / f"{LAB}.ipynb"
-    book = nbformat.read(source, 4)
+    book = short(nbformat.read(source, 4))
     named(book, "check-asinh-symbolic").source = PRIVATE
     source.write_text(json.dumps(book))
-    nbgrader(tmp_path, "generate_assignment", LAB, "--force")
+    course.generate(LAB)
     handed_out = (tmp_path / "release" / LAB / f"{LAB}.ipynb").read_text("utf-8")
     assert "check-asinh-symbolic" in handed_out
     assert "inspect" not in handed_out
     assert "One node" not in handed_out
 
-    roundabout = notebook()
+    roundabout = short(notebook())
     answer = 'def asinh_symbolic(g, x):\n    return g.op("Identity", g.op("Asinh", x))'
     named(roundabout, "asinh-symbolic").source = answer
-    hand_in(tmp_path, "ada", notebook())
+    hand_in(tmp_path, "ada", short(notebook()))
     hand_in(tmp_path, "bob", roundabout)
     nbgrader(tmp_path, "autograde", LAB)
-    found = points(course)
-    assert found["ada"]["check-asinh-symbolic"] == exercise("asinh-symbolic")[1].points
-    assert found["bob"]["check-asinh-symbolic"] == 0
-    translation = exercise("asinh-translation")[1].points
-    assert found["bob"]["check-asinh-translation"] == found["ada"]["check-asinh-translation"] == translation
+    possible = {f"check-{name}": exercise(name)[1].points for name in KEPT}
+    assert points(course) == {"ada": possible, "bob": possible | {"check-asinh-symbolic": 0}}

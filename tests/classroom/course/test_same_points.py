@@ -10,10 +10,9 @@ import nbformat
 import pytest
 
 from onnxlab import cli
-from onnxlab.classroom.course.folder import make_class
 from onnxlab.classroom.course.nbgrader import course_at
 from onnxlab.labs.kit.exercise import LABS, exercises_of
-from tests.support.nbgrader_course import LAB, ROOT, hand_in, named, nbgrader, notebook, points
+from tests.support.nbgrader_course import LAB, hand_in, named, nbgrader, notebook, points
 
 pytestmark = [
     pytest.mark.slow,
@@ -21,16 +20,9 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("classes") / "twice"
-    make_class(folder, start=ROOT)
-    return folder
-
-
 @pytest.fixture
-def course(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "class"))
+def course(class_folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(class_folder, tmp_path / "class"))
 
 
 PRELUDE = """from types import SimpleNamespace
@@ -82,11 +74,15 @@ def test_nbgrader_and_the_grader_give_the_same_points(course, tmp_path):
 
 
 def test_a_learner_fetches_feedback_with_the_counterexample(course, tmp_path, capfd):
-    """Release, fetch, submit, collect, grade, generate and release feedback, fetch: that is all."""
+    """Generate, release, fetch, submit, collect, grade, generate and release feedback, fetch: that is all."""
     learner = tmp_path / "learner"
     learner.mkdir()
-    settings = 'c = get_config()\nc.CourseDirectory.course_id = "twice"\n'
+    settings = 'c = get_config()\nc.CourseDirectory.course_id = "spring-2027"\n'
     (learner / "nbgrader_config.py").write_text(f'{settings}c.Exchange.root = "{course / "exchange"}"\n')
+    released = course / "release" / LAB / f"{LAB}.ipynb"
+    before = [cell.source for cell in nbformat.read(released, 4).cells]
+    nbgrader(course, "generate_assignment", LAB, "--force")
+    assert [cell.source for cell in nbformat.read(released, 4).cells] == before
     nbgrader(course, "release_assignment", LAB)
     nbgrader(learner, "fetch_assignment", LAB)
     fetched = learner / LAB / f"{LAB}.ipynb"
@@ -95,6 +91,8 @@ def test_a_learner_fetches_feedback_with_the_counterexample(course, tmp_path, ca
     nbformat.write(book, fetched)
     nbgrader(learner, "submit", LAB)
     nbgrader(course, "collect", LAB)
+    (collected,) = course.glob(f"submitted/*/{LAB}/{LAB}.ipynb")
+    assert (collected.parent / "timestamp.txt").exists()
     capfd.readouterr()
     assert cli.main(["grade", str(course), "--out", str(tmp_path / "out"), "--gradebook"]) == 0
     printed = capfd.readouterr()
