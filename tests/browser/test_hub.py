@@ -1,4 +1,4 @@
-"""A class's hub in browsers: a learner sees a graph, checks a lab, reads feedback; an instructor, the room."""
+"""A class on a hub, in browsers: a learner sees a graph, checks a lab, reads feedback; a room seen live."""
 
 import contextlib
 import re

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import time
@@ -49,9 +50,7 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def course(pristine: Path, tmp_path: Path) -> Course:
     for each in ("nbgrader_config.py", "gradebook.db"):
         (tmp_path / each).write_bytes((pristine / each).read_bytes())
-    source = tmp_path / "source" / LAB
-    source.mkdir(parents=True)
-    (source / f"{LAB}.ipynb").write_bytes((pristine / "source" / LAB / f"{LAB}.ipynb").read_bytes())
+    shutil.copytree(pristine / "release", tmp_path / "release")
     return course_at(tmp_path)
 
 
@@ -160,8 +159,8 @@ def test_formgrader_sees_points_comments_and_the_submission(course):
 @pytest.mark.parametrize("ours", ["lab05_bitshift.ipynb", "../lab05_bitshift/lab05_bitshift.ipynb"])
 @pytest.mark.parametrize("theirs", ["lab05_bitshift.ipynb", "../lab05_bitshift/lab05_bitshift.ipynb"])
 def test_the_courses_own_links_stay_links_wherever_they_lead_from(course, ours, theirs):
-    source = root(course) / "source" / LAB / f"{LAB}.ipynb"
-    source.write_text(source.read_text().replace("](lab05_bitshift.ipynb)", f"]({ours})"))
+    released = root(course) / "release" / LAB / f"{LAB}.ipynb"
+    released.write_text(released.read_text().replace("](lab05_bitshift.ipynb)", f"]({ours})"))
     handed = notebook("labs")
     for cell in handed.cells:
         cell.source = cell.source.replace("](lab05_bitshift.ipynb)", f"]({theirs})")
@@ -414,15 +413,19 @@ def test_the_instructors_own_cells_and_points_count(tmp_path):
 def test_what_nbgrader_does_not_know_is_named(course):
     hand_in(root(course), "ada", notebook(), assignment="ps9")
     hand_in(root(course), "ben", notebook("solutions", "lab02_dynamic_shapes"), file="lab02.ipynb")
-    rows = graded(course, {"ada": [PASSED] * 4, "ben": [PASSED] * 4})
+    hand_in(root(course), "cleo", notebook())
+    shutil.rmtree(root(course) / "release")
+    rows = graded(course, {"ada": [PASSED] * 4, "ben": [PASSED] * 4, "cleo": [PASSED] * 4})
     result = write(course, rows)
     assert result.submissions == 0
     assert [(student, lab) for student, lab, _ in result.skipped] == [
         ("ada", LAB),
         ("ben", "lab02_dynamic_shapes"),
+        ("cleo", LAB),
     ]
     assert "nbgrader generate_assignment ps9" in result.skipped[0][2]
     assert "no cells that check the exercises" in result.skipped[1][2]
+    assert f"nbgrader generate_assignment {LAB}" in result.skipped[2][2]
 
 
 def test_a_course_without_a_gradebook_is_refused_before_grading(tmp_path, course):

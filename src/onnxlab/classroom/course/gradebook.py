@@ -5,7 +5,6 @@ and comments in one transaction. What fails halfway is written by the next run: 
 and writing the same twice changes nothing. Scores, comments and extra credit that a person gave stay.
 """
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,15 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnxlab.authoring.notebooks import NotebookUnreadable, read
-from onnxlab.classroom.course.graded_copy import (
-    Master,
-    MasterCell,
-    check_cell,
-    comment,
-    handed_in_at,
-    write_copy,
-)
+from onnxlab.classroom.course.graded_copy import ReleasedLab, check_cell, comment, write_copy
 from onnxlab.classroom.course.nbgrader import SETTINGS, Course, CourseUnusable, course_at
+from onnxlab.grading import cells
 from onnxlab.grading.reports.feedback import Picture, remembering
 from onnxlab.grading.results import Graded
 from onnxlab.grading.submissions import Submission
@@ -35,10 +28,6 @@ if TYPE_CHECKING:
     from nbgrader.api import Gradebook
 
 __all__ = ["Booked", "book", "check_course"]
-
-# A learner has all labs in one folder, where nbgrader has one for each: the course's links follow that.
-_WITHIN = re.compile(r"\]\((lab\d\d_\w+)\.ipynb\)")
-_ACROSS = re.compile(r"\]\(\.\./(lab\d\d_\w+)/\1\.ipynb\)")
 
 
 @dataclass(frozen=True)
@@ -121,86 +110,93 @@ class _Writing:
         self, course: Course, book: "Gradebook", picture: Picture, kept: Callable[[str], Evidence | None]
     ) -> None:
         self._course, self._book, self._picture, self._kept = course, book, picture, kept
-        self._master = cache(lambda assignment, lab: _master_of(course, book, assignment, lab))
+        self._lab = cache(lambda assignment, lab: _released(course, book, assignment, lab))
 
     def write(self, submission: Submission, rows: list[Graded]) -> str:
         """Write one submission's results; return why not, if nbgrader has no place for them."""
         from nbgrader.api import InvalidEntry
         from sqlalchemy.exc import SQLAlchemyError
 
-        assignment = submission.path.parent.name
-        place = self._course.folder("submitted", submission.student, assignment)
+        student, assignment = submission.student, submission.path.parent.name
+        place = self._course.folder("submitted", student, assignment)
         if submission.path.resolve().parent != place.resolve():
             return f"It does not lie in {place.parent.parent.name}/<student>/<assignment>/."
         try:
-            submission.student.encode()
+            student.encode()
         except UnicodeEncodeError:
             return "The student's name is no text that a database takes."
         try:
-            master = self._master(assignment, submission.lab)
-            if isinstance(master, str):
-                return master
-            stamp = handed_in_at(place)
-            folder = self._course.folder("autograded", submission.student, assignment)
-            if not write_copy(folder, submission, rows, master, self._picture, self._kept):
+            lab = self._lab(assignment, submission.lab)
+            if isinstance(lab, str):
+                return lab
+            stamp = _handed_in_at(place)
+            folder = self._course.folder("autograded", student, assignment)
+            if not write_copy(folder, submission, rows, lab, self._picture, self._kept):
                 return "It was handed in again while it was graded: run the same command again."
-            self._record(submission, rows, assignment, master, stamp)
+            self._book.update_or_create_student(student)
+            entry = self._book.update_or_create_submission(assignment, student)
+            notebook = next(each for each in entry.notebooks if each.name == lab.name)
+            again = entry.timestamp != stamp
+            entry.timestamp = stamp
+            _record(notebook, rows, again=again)
+            self._book.db.commit()
+            late = entry.assignment.duedate is not None and entry.total_seconds_late > 0
+            if late or notebook.late_submission_penalty is not None:
+                self._penalty({"notebook": lab.name, "assignment": assignment, "student": student})
         except (SQLAlchemyError, InvalidEntry) as error:
             self._book.db.rollback()
             raise _interrupted(error) from None
         return ""
 
-    def _record(
-        self,
-        submission: Submission,
-        rows: list[Graded],
-        assignment: str,
-        master: Master,
-        stamp: "datetime | None",
-    ) -> None:
-        student = submission.student
-        self._book.update_or_create_student(student)
-        entry = self._book.update_or_create_submission(assignment, student)
-        notebook = next(each for each in entry.notebooks if each.name == master.notebook)
-        again = entry.timestamp != stamp
-        entry.timestamp = stamp
-        checks = {check_cell(row.exercise): row for row in rows}
-        for grade in notebook.grades:
-            row = checks.get(grade.name)
-            score = None if row is None else grade.max_score * row.points / row.possible
-            if row is None and not again:
-                continue  # a cell of the instructor's own, graded by nbgrader or by hand
-            changed = again or grade.auto_score != score
-            grade.auto_score = score
-            if score is None or (grade.manual_score is not None and changed):
-                grade.needs_manual_grade = True  # a person's score may be about other work
-            elif grade.manual_score is None:
-                grade.needs_manual_grade = False
-        comments = {row.exercise: comment(row) for row in rows}
-        for each in notebook.comments:
-            if each.name in comments or again:
-                each.auto_comment = comments.get(each.name)
-        self._book.db.commit()
-        self._penalty(entry, notebook, assignment, student, master.notebook)
-
-    def _penalty(self, entry: Any, notebook: Any, assignment: str, student: str, name: str) -> None:  # noqa: ANN401
+    def _penalty(self, names: dict[str, str]) -> None:
         """Let nbgrader's plugin say what being late costs."""
-        late = entry.assignment.duedate is not None and entry.total_seconds_late > 0
-        if not late and notebook.late_submission_penalty is None:
-            return
-        import nbformat
+        from nbformat.v4 import new_notebook
         from nbgrader.preprocessors import AssignLatePenalties
 
-        resources = {"notebook": name, "assignment": assignment, "student": student}
-        resources["db_url"] = self._course.directory.db_url
-        settings = self._course.settings
+        resources = {"nbgrader": names | {"db_url": self._course.directory.db_url}}
         try:
-            AssignLatePenalties(config=settings).preprocess(
-                nbformat.v4.new_notebook(), {"nbgrader": resources}
-            )
+            AssignLatePenalties(config=self._course.settings).preprocess(new_notebook(), resources)
         except Exception as error:  # the plugin can be the instructor's own
             raise _interrupted(error) from None
         self._book.db.expire_all()
+
+
+def _record(notebook: Any, rows: list[Graded], *, again: bool) -> None:  # noqa: ANN401 - a row of nbgrader's
+    """Put points and comments into a submitted notebook's rows.
+
+    Args:
+        notebook: The notebook in the gradebook.
+        rows: The results.
+        again: Whether it was handed in at another time than what is in the gradebook.
+    """
+    checks = {check_cell(row.exercise): row for row in rows}
+    for grade in notebook.grades:
+        row = checks.get(grade.name)
+        score = None if row is None else grade.max_score * row.points / row.possible
+        if row is None and not again:
+            continue  # a cell of the instructor's own, graded by nbgrader or by hand
+        changed = again or grade.auto_score != score
+        grade.auto_score = score
+        if score is None or (grade.manual_score is not None and changed):
+            grade.needs_manual_grade = True  # a person's score may be about other work
+        elif grade.manual_score is None:
+            grade.needs_manual_grade = False
+    comments = {row.exercise: comment(row) for row in rows}
+    for each in notebook.comments:
+        if each.name in comments or again:
+            each.auto_comment = comments.get(each.name)
+
+
+def _handed_in_at(folder: Path) -> "datetime | None":
+    """When a submission was handed in, as nbgrader noted it; None if it did not, or nobody can tell."""
+    from nbgrader.utils import parse_utc
+
+    try:
+        text = cells.read(folder / "timestamp.txt").decode().strip()
+        when: datetime | None = parse_utc(text) if text else None
+    except (cells.NotebookUnreadable, ValueError, OverflowError, TypeError):
+        return None
+    return when
 
 
 def _interrupted(error: Exception) -> CourseUnusable:
@@ -211,59 +207,21 @@ def _interrupted(error: Exception) -> CourseUnusable:
     )
 
 
-def _master_of(course: Course, book: "Gradebook", assignment: str, lab: str) -> Master | str:
-    """Find a lab in an assignment, by the cells that check its exercises: files may have any name.
-
-    Returns:
-        The lab; or why it is not there.
-    """
+def _released(course: Course, book: "Gradebook", assignment: str, lab: str) -> ReleasedLab | str:
+    """Return a lab of an assignment, found by the cells that check its exercises; or why it is not there."""
     from nbgrader.api import MissingEntry
 
+    generate = f"run nbgrader generate_assignment {assignment}"
     try:
         notebooks = book.find_assignment(assignment).notebooks
     except MissingEntry:
-        return (
-            f"The gradebook has no assignment {assignment!r}: run nbgrader generate_assignment {assignment}."
-        )
+        return f"The gradebook has no assignment {assignment!r}: {generate}."
     wanted = {check_cell(each.id) for each in exercises_of(lab)}
     for notebook in notebooks:
         if wanted & {each.name for each in notebook.grade_cells}:
-            return _content(course, assignment, notebook)
+            try:
+                path = course.folder("release", ".", assignment) / f"{notebook.name}.ipynb"
+                return ReleasedLab.of(notebook.name, read(path))
+            except NotebookUnreadable:
+                return f"The lab as it was released is not in {path.parent}: {generate}."
     return f"The assignment {assignment!r} has no cells that check the exercises of {lab}."
-
-
-def _content(course: Course, assignment: str, notebook: Any) -> Master:  # noqa: ANN401
-    order, prose = _source(course, assignment, notebook.name)
-    points = {each.name: float(each.max_score) for each in notebook.grade_cells}
-    solutions = {each.name for each in notebook.solution_cells}
-    cells = [
-        MasterCell(
-            each.name,
-            each.cell_type,
-            each.source or "",
-            bool(each.locked),
-            each.checksum,
-            points.get(each.name),
-            each.name in solutions,
-        )
-        for each in notebook.source_cells
-    ]
-    cells.sort(key=lambda cell: order.get(cell.name, len(order)))
-    return Master(notebook.name, cells, prose)
-
-
-def _source(course: Course, assignment: str, name: str) -> tuple[dict[str, int], frozenset[str]]:
-    """The order of the named cells in the instructor's file, and its prose as learners may have it."""
-    try:
-        notebook = read(course.folder("source", ".", assignment) / f"{name}.ipynb")
-    except NotebookUnreadable:
-        return {}, frozenset()
-    names = [cell["metadata"].get("nbgrader", {}).get("grade_id") for cell in notebook["cells"]]
-    order = {each: place for place, each in enumerate(names) if each}
-    texts = {cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "markdown"}
-    return order, frozenset(each for text in texts for each in (text, *_with_other_links(text)))
-
-
-def _with_other_links(text: str) -> tuple[str, str]:
-    """The same text, its links leading from one assignment's folder to the next, and within one folder."""
-    return _WITHIN.sub(r"](../\1/\1.ipynb)", text), _ACROSS.sub(r"](\1.ipynb)", text)

@@ -1,24 +1,25 @@
 """The graded copy of a submission that formgrader shows and nbgrader's feedback is made from.
 
-It is built anew from what the student wrote, and holds nothing that could act on whoever opens it: no
-outputs, attachments or metadata of theirs, no HTML or links in their prose. nbgrader's names stand where they
-belong, also if the student deleted, doubled or renamed the cells.
+It is built anew from the lab as it was released and from what the student wrote, and holds nothing that could
+act on whoever opens it: no outputs, attachments or metadata of theirs, no HTML or links in their prose.
+nbgrader's names stand where they belong, also if the student deleted, doubled or renamed the cells.
 
 nbgrader's own converter would not do: it refuses a submission whose cells are gone, doubled or renamed, or
 whose file is no notebook, and leaves 0 points for it. Neither would nbconvert's SanitizeHTML: links to
 javascript: pass it, MathJax's commands and attachments too, and of `a < b` in prose it makes `a &lt; b`.
 """
 
+import copy
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import nbformat
 
-from onnxlab.authoring.lab_release import HIDDEN_TESTS
+from onnxlab.authoring.notebooks import Notebook
 from onnxlab.files import remove_unfinished, write_atomically
 from onnxlab.grading.cells import NotebookUnreadable, SubmittedCell, read, whole_cells
 from onnxlab.grading.reports.feedback import Picture, exercise_section
@@ -27,22 +28,11 @@ from onnxlab.grading.submissions import Submission
 from onnxlab.labs.kit.outcome import Evidence, Status
 from onnxlab.plain_text import plain
 
-if TYPE_CHECKING:
-    from datetime import datetime
+__all__ = ["ReleasedLab", "check_cell", "comment", "inert", "write_copy"]
 
-__all__ = [
-    "CellResult",
-    "Master",
-    "MasterCell",
-    "check_cell",
-    "comment",
-    "graded_copy",
-    "handed_in_at",
-    "inert",
-    "shown",
-    "write_copy",
-]
-
+# A learner has all labs in one folder, where nbgrader has one for each: the course's links follow that.
+_WITHIN = re.compile(r"\]\((lab\d\d_\w+)\.ipynb\)")
+_ACROSS = re.compile(r"\]\(\.\./(lab\d\d_\w+)/\1\.ipynb\)")
 _MISSING = "# This cell was missing from the submission."
 _KERNEL = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -73,54 +63,29 @@ _STYLE = """
 
 
 @dataclass(frozen=True)
-class MasterCell:
-    """A cell of the lab that nbgrader knows.
+class ReleasedLab:
+    """A lab as nbgrader released it: without solutions and hidden tests.
 
     Attributes:
-        name: Its name, nbgrader's `grade_id`.
-        kind: "code" or "markdown".
-        source: Its text in the instructor's version.
-        locked: Whether that text counts, whatever a student made of it.
-        checksum: What nbgrader calls so.
-        points: What it gives; None if it is not graded.
-        solution: Whether the student's answer stands in it.
+        name: The notebook's name in its assignment.
+        cells: The cells that nbgrader knows, by their `grade_id`, in order.
+        prose: The texts of its prose: they need no care when a student hands them in.
     """
 
     name: str
-    kind: str
-    source: str = field(repr=False)
-    locked: bool
-    checksum: str | None = None
-    points: float | None = None
-    solution: bool = False
+    cells: Mapping[str, Any]
+    prose: frozenset[str]
 
-
-@dataclass(frozen=True)
-class Master:
-    """The instructor's version of a lab.
-
-    Attributes:
-        notebook: The notebook's name in its assignment.
-        cells: What nbgrader knows, in order.
-        prose: The texts of its other cells: they need no care when a student hands them in.
-    """
-
-    notebook: str
-    cells: Sequence[MasterCell]
-    prose: Set[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class CellResult:
-    """A result, to be shown below a cell.
-
-    Attributes:
-        text: As plain text.
-        html: As HTML.
-    """
-
-    text: str
-    html: str
+    @classmethod
+    def of(cls, name: str, notebook: Notebook) -> "ReleasedLab":
+        """Return what counts of a released notebook."""
+        grading = [(cell["metadata"].get("nbgrader", {}), cell) for cell in notebook["cells"]]
+        kinds = ("grade", "solution", "locked", "task")
+        known = {each["grade_id"]: cell for each, cell in grading if any(each.get(kind) for kind in kinds)}
+        texts = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
+        across = [_WITHIN.sub(r"](../\1/\1.ipynb)", text) for text in texts]
+        within = [_ACROSS.sub(r"](\1.ipynb)", text) for text in texts]
+        return cls(name, known, frozenset([*texts, *across, *within]))
 
 
 def check_cell(exercise: str) -> str:
@@ -137,7 +102,7 @@ def write_copy(
     folder: Path,
     submission: Submission,
     rows: Sequence[Graded],
-    master: Master,
+    lab: ReleasedLab,
     picture: Picture,
     kept: Callable[[str], Evidence | None],
 ) -> bool:
@@ -147,7 +112,7 @@ def write_copy(
         folder: Its place in `autograded/`.
         submission: The submission.
         rows: Its results.
-        master: The lab as nbgrader knows it.
+        lab: The lab as it was released.
         picture: Draws a model.
         kept: Reads the graphs of a file's name.
 
@@ -164,10 +129,10 @@ def write_copy(
         cells = whole_cells(data)
     except NotebookUnreadable:
         cells = []  # the rows say why
-    results = {check_cell(row.exercise): shown(row, exercise_section(row, picture, kept)) for row in rows}
-    text = graded_copy(cells, master, results, rows[0].submission_note)
+    results = {check_cell(row.exercise): _result(row, exercise_section(row, picture, kept)) for row in rows}
+    text = _graded_copy(cells, lab, results, rows[0].submission_note)
     remove_unfinished(folder)  # nbgrader would pass it on
-    _put(folder / f"{master.notebook}.ipynb", text.encode("utf-8", "backslashreplace"))
+    _put(folder / f"{lab.name}.ipynb", text.encode("utf-8", "backslashreplace"))
     for name in _BESIDE:
         try:
             _put(folder / name, read(submission.path.with_name(name)), mode=0o600)
@@ -176,46 +141,25 @@ def write_copy(
     return True
 
 
-def handed_in_at(folder: Path) -> "datetime | None":
-    """Return when a submission was handed in, as nbgrader noted it; None if it did not, or nobody can tell.
-
-    Args:
-        folder: Its place in `submitted/`.
-    """
-    from nbgrader.utils import parse_utc
-
-    try:
-        text = read(folder / "timestamp.txt").decode().strip()
-        found: datetime | None = parse_utc(text) if text else None
-    except (NotebookUnreadable, ValueError, OverflowError, TypeError):
-        return None
-    return found
-
-
-def graded_copy(
-    submitted: Sequence[SubmittedCell], master: Master, results: Mapping[str, CellResult], note: str = ""
+def _graded_copy(
+    submitted: Sequence[SubmittedCell], lab: ReleasedLab, results: Mapping[str, Any], note: str
 ) -> str:
-    """Return a notebook with the student's cells and the results, as a file's content.
-
-    Args:
-        submitted: The cells as they were handed in; none if they could not be read.
-        master: The instructor's version.
-        results: What to show below which of its cells.
-        note: What stands at the beginning, as plain text.
-    """
-    known = {each.name: each for each in master.cells}
-    last = {cell.grade_id: place for place, cell in enumerate(submitted) if cell.grade_id in known}
+    """Return a notebook with the student's cells and the results below them, as a file's content."""
+    last = {cell.grade_id: place for place, cell in enumerate(submitted) if cell.grade_id in lab.cells}
     order: list[tuple[str, SubmittedCell | None]] = [
         (cell.grade_id if last.get(cell.grade_id) == place else "", cell)
         for place, cell in enumerate(submitted)
     ]
-    _put_back(order, [each.name for each in master.cells])
+    _put_back(order, list(lab.cells))
     cells = [nbformat.v4.new_markdown_cell(f"    {line}") for line in note.splitlines() if line]
     for name, cell in order:
         if name:
-            cells.append(_known(known[name], cell, results.get(name)))
-        elif cell is not None:
-            cells.append(_own(cell, master.prose))
+            cells.append(_known(lab.cells[name], cell, results.get(name)))
+        elif cell is not None and cell.kind == "code":
+            cells.append(nbformat.v4.new_code_cell(cell.source))
+        elif cell is not None:  # prose; raw cells, which would not be shown, too
+            source = cell.source if cell.source in lab.prose else inert(cell.source)
+            cells.append(nbformat.v4.new_markdown_cell(source))
     for number, cell in enumerate(cells, 1):
         cell["id"] = f"cell-{number}"  # a random one would change the file at every run
     notebook = nbformat.v4.new_notebook(cells=cells, metadata=_KERNEL)
@@ -244,37 +188,18 @@ def _put_back(order: list[tuple[str, SubmittedCell | None]], names: Sequence[str
         place = found + 1
 
 
-def _known(master: MasterCell, cell: SubmittedCell | None, shown: CellResult | None) -> Any:  # noqa: ANN401
-    if master.locked:
-        source = HIDDEN_TESTS.sub("", master.source)
-    else:
+def _known(released: Any, cell: SubmittedCell | None, result: Any) -> Any:  # noqa: ANN401
+    """A cell as it was released, with what the student wrote into it and the result below it."""
+    grading, code = released["metadata"]["nbgrader"], released["cell_type"] == "code"
+    source = released["source"]
+    if not grading["locked"]:
         source = _MISSING if cell is None else cell.source
-        source = inert(source) if master.kind == "markdown" else source
-    grading: dict[str, object] = {
-        "grade": master.points is not None,
-        "grade_id": master.name,
-        "locked": master.locked,
-        "schema_version": 3,
-        "solution": master.solution,
-        "task": False,
-    }
-    if master.points is not None:
-        grading |= {"points": master.points, "cell_type": master.kind}
-    if master.checksum:
-        grading["checksum"] = master.checksum
-    metadata = {"nbgrader": grading}
-    if master.kind != "code":
+        source = source if code else inert(source)
+    metadata = {"nbgrader": copy.deepcopy(grading)}
+    if not code:
         return nbformat.v4.new_markdown_cell(source, metadata=metadata)
-    data = {"text/html": shown.html, "text/plain": shown.text} if shown else None
-    outputs = [nbformat.v4.new_output("display_data", data)] if data else []
+    outputs = [nbformat.v4.new_output("display_data", result)] if result else []
     return nbformat.v4.new_code_cell(source, metadata=metadata, outputs=outputs)
-
-
-def _own(cell: SubmittedCell, prose: Set[str]) -> Any:  # noqa: ANN401
-    if cell.kind == "code":
-        return nbformat.v4.new_code_cell(cell.source)
-    source = cell.source if cell.source in prose else inert(cell.source)
-    return nbformat.v4.new_markdown_cell(source)  # raw cells would not be shown
 
 
 def comment(row: Graded) -> str | None:
@@ -301,17 +226,12 @@ def comment(row: Graded) -> str | None:
     return f"{row.status.capitalize()}.\n\n{block}".rstrip()
 
 
-def shown(row: Graded, section: str) -> CellResult:
-    """Return what stands below the cell that checks an exercise.
-
-    Args:
-        row: The result.
-        section: The same as HTML, from `onnxlab.grading.reports.feedback.exercise_section`.
-    """
+def _result(row: Graded, section: str) -> dict[str, str]:
+    """What stands below the cell that checks an exercise, as text and as HTML."""
     points = f"{row.exercise}: {row.points} of {row.possible} points"
     # A student's text in it is no formula: MathJax would make links of some.
     html = f'<style>\n{_STYLE}\n</style>\n<div class="onnxlab tex2jax_ignore">{section}</div>'
-    return CellResult(f"{points}\n{comment(row) or 'Passed.'}", html)
+    return {"text/plain": f"{points}\n{comment(row) or 'Passed.'}", "text/html": html}
 
 
 def _put(path: Path, data: bytes, *, mode: int = 0o644) -> None:

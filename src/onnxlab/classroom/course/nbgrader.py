@@ -1,5 +1,6 @@
 """nbgrader on a course directory, in this process: settings, gradebook, assignments. Prints nothing."""
 
+import io
 import logging
 import os
 import sys
@@ -16,15 +17,7 @@ if TYPE_CHECKING:
     from nbgrader.api import Gradebook
     from nbgrader.coursedir import CourseDirectory
 
-__all__ = [
-    "SETTINGS",
-    "ClassroomMissing",
-    "Course",
-    "CourseUnusable",
-    "course_at",
-    "quiet",
-    "require_nbgrader",
-]
+__all__ = ["SETTINGS", "ClassroomMissing", "Course", "CourseUnusable", "course_at", "require_nbgrader"]
 
 SETTINGS = "nbgrader_config.py"
 """The file with a course's settings."""
@@ -76,11 +69,14 @@ class Course:
         from nbgrader.api import Gradebook
         from sqlalchemy.exc import SQLAlchemyError
 
-        with quiet(), _programs_found():
+        with _quiet(), _programs_found():
             try:
                 book = Gradebook(self.directory.db_url, self.name or "default_course")
             except (SQLAlchemyError, OSError) as error:
-                raise _unusable(self.directory.db_url, error) from None
+                msg = f"The gradebook {self.directory.db_url} cannot be used."
+                reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+                then = "Is another program using it, or is it of another nbgrader? Try again."
+                raise CourseUnusable(msg, reason, then) from None
             try:
                 yield book
             finally:
@@ -94,12 +90,12 @@ class Course:
         """
         from nbgrader.converters import GenerateAssignment
 
-        with quiet() as lines, _programs_found():
+        with _quiet() as said, _programs_found():
             self.directory.assignment_id = assignment
             try:
                 GenerateAssignment(coursedir=self.directory, config=self.settings, force=True).start()
             except (Exception, SystemExit) as error:  # nbgrader raises what its parts raise
-                reason = _last(lines) or str(error)
+                reason = _last(said.getvalue()) or str(error)
                 msg = f"nbgrader cannot generate {assignment}."
                 then = f"In {self.directory.root}, see: nbgrader generate_assignment {assignment} --force"
                 raise CourseUnusable(msg, reason, then) from None
@@ -146,15 +142,16 @@ def course_at(folder: Path) -> Course:
             raise CourseUnusable(msg, "", "Correct that file.") from None
     if "root" not in settings.CourseDirectory:
         settings.CourseDirectory.root = str(root)
-    with quiet():
+    with _quiet():
         return Course(CourseDirectory(config=settings), settings)
 
 
 @contextmanager
-def quiet() -> Iterator[list[str]]:
-    """Keep what nbgrader and its parts log and warn of in a list, instead of printing it."""
-    lines: list[str] = []
-    handler = _Kept(lines)
+def _quiet() -> Iterator[io.StringIO]:
+    """Keep what nbgrader and its parts log and warn of, instead of printing it."""
+    said = io.StringIO()
+    handler = logging.StreamHandler(said)
+    handler.setLevel(logging.WARNING)
     loggers = [logging.getLogger(name) for name in ("traitlets", "tornado.application", "alembic")]
     before = [(each, each.propagate) for each in loggers]
     for each in loggers:
@@ -163,7 +160,7 @@ def quiet() -> Iterator[list[str]]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            yield lines
+            yield said
     finally:
         for each, propagates in before:
             each.removeHandler(handler)
@@ -181,25 +178,8 @@ def _programs_found() -> Iterator[None]:
         os.environ["PATH"] = before
 
 
-class _Kept(logging.Handler):
-    def __init__(self, lines: list[str]) -> None:
-        super().__init__(logging.WARNING)
-        self._lines = lines
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._lines.append(record.getMessage())
-
-
-def _last(lines: list[str]) -> str:
+def _last(said: str) -> str:
     """The last line that says something; a traceback ends with the reason."""
-    said = [line for each in lines for line in each.splitlines() if line.strip()]
-    reasons = [line for line in said if "Error" in line.partition(":")[0]]
-    return (reasons or said or [""])[-1].strip()[:300]
-
-
-def _unusable(place: str, error: Exception) -> CourseUnusable:
-    reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-    msg = f"The gradebook {place} cannot be used."
-    return CourseUnusable(
-        msg, reason, "Is another program using it, or is it of another nbgrader? Try again."
-    )
+    lines = [line for line in said.splitlines() if line.strip()]
+    reasons = [line for line in lines if "Error" in line.partition(":")[0]]
+    return (reasons or lines or [""])[-1].strip()[:300]
