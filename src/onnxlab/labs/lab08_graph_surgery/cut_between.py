@@ -1,9 +1,11 @@
 """Exercise: the part of a model between some values and others, as a model of its own."""
 
-from functools import partial
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import require_type
@@ -15,120 +17,160 @@ from onnxlab.labs.kit.judging import (
     require_same_numbers,
     require_whole,
 )
+from onnxlab.labs.kit.drawing import Sketch
+from onnxlab.labs.kit.exercise import Exercise, Part
+from onnxlab.labs.kit.judging import evidence
 from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.kit.work import Work
-from onnxlab.labs.lab08_graph_surgery.cutting_models import WIDTH, Cut, cuts, right_part
-from onnxlab.model.distance import Array
-from onnxlab.model.graph import walk
+from onnxlab.model.nodes import subgraphs, walk
 from onnxlab.runtime.divergence import intermediates
 
 __all__ = ["EXERCISE"]
 
+_WIDTH = 4  # columns of every input, and of most values, in the models
 _ELEMENTS = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
 
 
-def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Cut each of the drawn models; where that is impossible, note what was raised."""
-    raised: dict[int, str] = {}
-    for number, question in enumerate(cuts(random)):
-        given = onnx.ModelProto()
-        given.CopyFrom(question.model)
-        arguments = (given, list(question.inputs), list(question.outputs))
-        if question.possible:
-            with question.tried():
-                part = answers["cut_between"](*arguments)
-                require_type(part, onnx.ModelProto, "cut_between()")
-                work.write_model(f"part_{number}", part)
-            continue
-        raised[number] = "nothing"
-        try:
-            answers["cut_between"](*arguments)
-        except NotImplementedError:
-            raise
-        except Exception as error:  # which one, the judge looks at
-            raised[number] = "ValueError" if isinstance(error, ValueError) else type(error).__name__
-    work.write_json("raised", raised)
+@dataclass(frozen=True, kw_only=True)
+class _Cut(Question):
+    inputs: list[str]  # the values that the part begins with
+    outputs: list[str]  # and ends with
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """A model, and what to cut out of it."""
+        return {"model": self.model, "inputs": self.inputs, "outputs": self.outputs}
 
 
-def judge_whole(work: Work, random: np.random.Generator) -> None:
-    """Valid models with the inputs and outputs asked for."""
-    for number, question in enumerate(cuts(work.questions())):
-        if question.possible:
-            with question.tried(), beside(partial(right_part, question)):
-                part = work.model(f"part_{number}")
-                require_interface(part, question.inputs, question.outputs, question.where)
-                _require_types(part, question)
-                require_whole(part, question.where)
-                require_no_new_operators(part, question.model, question.where)
-                _require_versions(part, question)
+def _cuts(random: np.random.Generator) -> list[_Cut]:
+    """Draw three models, and ask for parts of them: some there are, some there are not."""
+    shape = ("N", _WIDTH)
+    s = Sketch(random)
+    x, square = s.name(), (_WIDTH, _WIDTH)
+    stem = s.add(str(random.choice(["Tanh", "Sigmoid"])), s.add("MatMul", x, s.weight(s.normal(*square))))
+    left = s.add("Add", stem, s.weight(s.normal(_WIDTH)))
+    right = s.add("Sigmoid", s.add("MatMul", stem, s.weight(s.normal(*square))))
+    both = s.add("Mul", left, right)
+    last = s.add("MatMul", both, s.weight(s.normal(*square)))
+    y, side = s.add("Tanh", last), s.add("Neg", right)
+    plain = s.model({x: shape}, {y: shape, side: shape}, *_versions(random))
+
+    t = Sketch(random)
+    u = t.name()
+    before = t.add("Tanh", t.add("MatMul", u, t.weight(t.normal(*square))))
+    caught, inner = t.add("Sin", before), t.weight(t.normal(_WIDTH))
+    axes = t.weight(np.array([0, 1]))
+    condition = t.add("Greater", t.add("ReduceSum", before, axes, keepdims=0), t.weight(np.array(0.0)))
+    branches = [_branch(t, "Mul", caught, inner), _branch(t, "Sub", inner, caught)]
+    chosen = t.add("If", condition, then_branch=branches[0], else_branch=branches[1])
+    end = t.add("Neg", chosen)
+    branching = t.model({u: shape}, {end: shape}, *_versions(random))
+
+    r = Sketch(random)
+    v, most = r.name(), int(random.integers(2, _WIDTH))
+    largest, places = r.split("TopK", v, r.weight(np.array([most])), axis=1, results=2)
+    one, two = r.split("Split", v, r.weight(np.array([2, 2])), axis=1, results=2)
+    above = r.add("Greater", one, two)
+    chosen_half = r.add("Where", above, one, two)
+    picked = r.add("GatherElements", v, places, axis=1)
+    turned = r.add("Transpose", r.add("Mul", picked, largest), perm=[1, 0])
+    typed = r.model({v: shape}, {chosen_half: ("N", 2), turned: (most, "N")}, *_versions(random))
+    parts = [
+        ("From the input to a value inside", plain, [x], [stem]),
+        ("From a value inside to the output", plain, [stem], [y]),
+        ("Two outputs", plain, [stem], [left, right]),
+        ("Two inputs", plain, [right, left], [both]),
+        ("An output that another output is made from", plain, [left, right], [last, both]),
+        ("An If that reads a value of the graph around it", branching, [before], [end]),
+        ("A value that only branches of an If read is an input", branching, [caught, before], [end]),
+        ("An input that nothing reads", plain, [side, stem], [left]),
+        ("The second result of a node that has two", typed, [v], [places]),
+        ("A result of type bool, and one of a node that has two", typed, [v], [above, two]),
+        ("An input of type int64", typed, [places, v], [picked]),
+        ("An input of type bool, and both results of one node", typed, [two, above, one], [chosen_half]),
+        ("Values of other widths", typed, [largest, picked], [turned]),
+    ]
+    inside = branches[0].output[0].name
+    no_parts = [
+        ("An input that does not exist", plain, [stem, s.name()], [left]),
+        ("The output is a value of a body, not of the main graph", branching, [before], [inside]),
+        ("One branch is missing among the inputs", plain, [left], [y]),
+        ("What the branches of an If read is missing", branching, [condition], [end]),
+        ("No value has the name of the output", plain, [x], [s.name()]),
+    ]
+    return [
+        _Cut(where, model, possible=possible, inputs=inputs, outputs=outputs)
+        for possible, asked in ((True, parts), (False, no_parts))
+        for where, model, inputs, outputs in asked
+    ]
 
 
-def judge_numbers(work: Work, random: np.random.Generator) -> None:
+def _versions(random: np.random.Generator) -> tuple[int, int]:
+    """Draw an opset and an IR version of its time."""
+    versions = ((13, 7), (14, 7), (15, 8), (17, 8), (18, 8), (20, 10), (21, 10))
+    return versions[int(random.integers(len(versions)))]
+
+
+def _branch(sketch: Sketch, operator: str, *reads: str) -> onnx.GraphProto:
+    result = sketch.name()
+    value = helper.make_tensor_value_info(result, onnx.TensorProto.FLOAT, ("N", _WIDTH))
+    return helper.make_graph([helper.make_node(operator, reads, [result])], sketch.name(), [], [value])
+
+
+def _require_whole(part: onnx.ModelProto, question: _Cut) -> None:
+    """A valid model with the inputs and outputs asked for."""
+    require_interface(part, question.inputs, question.outputs, question.where)
+    _require_types(part, question)
+    require_whole(part, question.where)
+    require_no_new_operators(part, question.model, question.where)
+    _require_versions(part, question)
+
+
+def _require_numbers(part: onnx.ModelProto, question: _Cut, random: np.random.Generator) -> None:
     """Fed with values from inside the whole model, the part gives what that computes next."""
-    judge_whole(work, random)
-    inside: dict[tuple[str, int], dict[str, Array]] = {}  # by the model's own input, and the rows
-    for number, question in enumerate(cuts(work.questions())):
-        if not question.possible:
-            continue
-        for rows in (1, 5):
-            key = question.model.graph.input[0].name, rows
-            if key not in inside:
-                x = random.normal(size=(rows, WIDTH)).astype(np.float32)
-                inside[key] = {key[0]: x, **intermediates(question.model, x)}
-            values = inside[key]
-            with question.tried(), beside(partial(right_part, question)):
-                require_same_numbers(
-                    work.model(f"part_{number}"),
-                    {name: values[name] for name in question.inputs},
-                    [values[name] for name in question.outputs],
-                    question.where,
-                    "Compare graph(before, after). Is a size in the shape of the new input fixed?",
-                )
+    for rows in (1, 5):
+        x = random.normal(size=(rows, _WIDTH)).astype(np.float32)
+        values = {question.name: x, **intermediates(question.model, x)}
+        require_same_numbers(
+            part,
+            {name: values[name] for name in question.inputs},
+            [values[name] for name in question.outputs],
+            question.where,
+            "Compare graph(before, after). Is a size in the shape of the new input fixed?",
+        )
 
 
-def judge_nothing_else(work: Work, random: np.random.Generator) -> None:
+def _require_nothing_else(part: onnx.ModelProto, question: _Cut, random: np.random.Generator) -> None:
     """No node and no weight that nothing reads."""
-    for number, question in enumerate(cuts(work.questions())):
-        if not question.possible:
-            continue
-        part = work.model(f"part_{number}")
-        read = {name for node in walk(part) for name in node.inputs} | {
-            each.name for each in part.graph.output
-        }
-        read |= {each.name for graph in _bodies(part) for each in graph.output}
-        idle = [node.op_type for node in part.graph.node if not read & set(node.output)]
-        unread = [each.name for each in part.graph.initializer if each.name not in read]
-        if idle or unread:
-            what = (
-                f"a {idle[0]} whose result nothing reads"
-                if idle
-                else f"the initializer {unread[0]}, never read"
-            )
-            msg = f"{question.where}: the part still has {what}."
-            look, shown = "Walk back from the outputs, and keep what you meet.", right_part(question)
-            with question.tried():
-                raise Wrong(msg, look, evidence=evidence(part, shown, *idle))
+    bodies = [each.g for node in walk(part) for each in node.proto.attribute if each.HasField("g")]
+    read = {name for node in walk(part) for name in node.inputs}
+    read |= {each.name for graph in (part.graph, *bodies) for each in graph.output}
+    idle = [node.op_type for node in part.graph.node if not read & set(node.output)]
+    unread = [each.name for each in part.graph.initializer if each.name not in read]
+    if idle or unread:
+        what = (
+            f"a {idle[0]} whose result nothing reads" if idle else f"the initializer {unread[0]}, never read"
+        )
+        msg = f"{question.where}: the part still has {what}."
+        look = "Walk back from the outputs, and keep what you meet."
+        raise Wrong(msg, look, evidence=evidence(part, None, *idle))
 
 
-def judge_refusals(work: Work, random: np.random.Generator) -> None:
+def _judge_refusals(work: Work, random: np.random.Generator) -> None:
     """What cannot be cut is refused."""
-    raised = work.json("raised")
-    for number, question in enumerate(cuts(work.questions())):
-        if question.possible:
-            continue
-        got = raised.get(str(number)) if isinstance(raised, dict) else None
-        if got != "ValueError":
-            given = f"cut_between(model, {question.inputs}, {question.outputs})"
-            difference = Difference(given, "ValueError", f"{got} was raised"[:80])
-            msg = f"{question.where}: this cannot be cut."
-            look = "Where does the walk back from the outputs end, besides at the inputs asked for?"
-            with question.tried():
-                raise Wrong(msg, look, difference=difference, evidence=evidence(question.model))
+    for _, question, got in _ASKED.not_refused(work):
+        given = f"cut_between(model, {question.inputs}, {question.outputs})"
+        difference = Difference(given, "ValueError", f"{got} was raised"[:80])
+        msg = f"{question.where}: this cannot be cut."
+        look = "Where does the walk back from the outputs end, besides at the inputs asked for?"
+        with question.tried():
+            raise Wrong(msg, look, difference=difference, evidence=evidence(question.model))
 
 
-def _require_types(part: onnx.ModelProto, question: Cut) -> None:
+def _require_types(part: onnx.ModelProto, question: _Cut) -> None:
     """Require the element types and shapes of inputs and outputs; sizes that are open stay open."""
-    right = onnx.ModelProto.FromString(right_part(question))
+    right = _right_part(question)
     for kind in ("input", "output"):
         weights = {each.name for each in part.graph.initializer}
         found = [each for each in getattr(part.graph, kind) if kind == "output" or each.name not in weights]
@@ -163,7 +205,7 @@ def _type_text(value: onnx.ValueInfoProto) -> str:
     return f"{element}[{', '.join(sizes)}]"
 
 
-def _require_versions(part: onnx.ModelProto, question: Cut) -> None:
+def _require_versions(part: onnx.ModelProto, question: _Cut) -> None:
     """Require the opset and the IR version of the whole model."""
     whole = question.model
     opsets = [{each.domain or "": each.version for each in model.opset_import} for model in (whole, part)]
@@ -177,9 +219,34 @@ def _require_versions(part: onnx.ModelProto, question: Cut) -> None:
             raise Wrong(msg, look, evidence=evidence(part))
 
 
-def _bodies(model: onnx.ModelProto) -> list[onnx.GraphProto]:
-    return [each.g for node in walk(model) for each in node.proto.attribute if each.HasField("g")]
+def _right_part(cut: _Cut) -> onnx.ModelProto:
+    """Return the part that is asked for: what is met on the way back from its outputs.
 
+    `onnx.utils.Extractor` does not see what the branches of an If read from the graph around them.
+    """
+    graph = onnx.shape_inference.infer_shapes(cut.model).graph
+    values = {each.name: each for each in (*graph.input, *graph.output, *graph.value_info)}
+    needed, kept = set(cut.outputs) - set(cut.inputs), []
+    for node in reversed(graph.node):
+        if needed & set(node.output):
+            kept.append(node)
+            needed = (needed | _reads(node)) - set(node.output) - set(cut.inputs)
+    inputs, outputs = ([values[name] for name in names] for names in (cut.inputs, cut.outputs))
+    weights = [each for each in graph.initializer if each.name in needed]
+    part = helper.make_graph(kept[::-1], "part", inputs, outputs, weights)
+    imports, version = cut.model.opset_import, cut.model.ir_version
+    return helper.make_model(part, opset_imports=imports, ir_version=version)
+
+
+def _reads(node: onnx.NodeProto) -> set[str]:
+    names = set(node.input)
+    for _, body in subgraphs(node):
+        made = {name for inner in body.node for name in inner.output}
+        names |= {name for inner in body.node for name in _reads(inner)} - made
+    return names - {""}
+
+
+_ASKED = Rewriting("cut_between", "part", _cuts, _require_whole, _right_part)
 
 EXERCISE = Exercise(
     order=2,
@@ -187,12 +254,12 @@ EXERCISE = Exercise(
     title="Cut a part out of a model",
     points=3,
     answers=("cut_between",),
-    produce=produce,
+    produce=_ASKED.produce,
     parts=(
-        Part("a valid model with the inputs and outputs asked for", judge_whole),
-        Part("the numbers are those inside the whole model", judge_numbers),
-        Part("nothing is left that nothing reads", judge_nothing_else),
-        Part("what cannot be cut is refused", judge_refusals),
+        Part("a valid model with the inputs and outputs asked for", _ASKED.judge()),
+        Part("the numbers are those inside the whole model", _ASKED.judge(_require_numbers)),
+        Part("nothing is left that nothing reads", _ASKED.judge(_require_nothing_else)),
+        Part("what cannot be cut is refused", _judge_refusals),
     ),
     hints=(
         "Walk back from the outputs, and stop at the inputs. A body of an If reads values from outside.",

@@ -1,17 +1,20 @@
 """Exercise: the first value in which two models of one structure differ."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from onnxlab.labs.kit.drawing import Sketch
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.judging import evidence
-from onnxlab.labs.kit.outcome import Difference, Wrong, trying
-from onnxlab.labs.kit.samples import Sketch
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.rewriting import Question
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
 from onnxlab.runtime.divergence import inner_values, intermediates
@@ -26,42 +29,19 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Ask for each pair of models."""
     found = []
     for pair in _pairs(work.questions()):
-        models = []
-        for model in (pair.model_a, pair.model_b):
-            models.append(onnx.ModelProto())  # a copy: an answer may change what it is given
-            models[-1].CopyFrom(model)
         with pair.tried():
-            found.append(answers["first_divergence"](*models, pair.x.copy()))
+            found.append(answers["first_divergence"](*pair.copies()))
     work.write_json("found", found)
 
 
-def judge_weights(work: Work, random: np.random.Generator) -> None:
-    """A weight or an operator was changed, and the result shows it."""
-    _require(work, "weights")
-
-
-def judge_hidden(work: Work, random: np.random.Generator) -> None:
-    """The difference never reaches an output, or is one of truth values."""
-    _require(work, "hidden")
-
-
-def judge_harmless(work: Work, random: np.random.Generator) -> None:
-    """Differences in the file that make none in the numbers."""
-    _require(work, "harmless")
-
-
-def judge_fine(work: Work, random: np.random.Generator) -> None:
-    """One element of many, a difference near the tolerance, nan on one side."""
-    _require(work, "fine")
-
-
-def _require(work: Work, part: str) -> None:
+def _judge(work: Work, random: np.random.Generator, *, part: str) -> None:
+    """What was said of each pair of models that belongs to a part."""
     found = work.json("found")
     if not isinstance(found, list) or len(found) != len(_KINDS):
         msg = "There is not one answer for each pair of models."
         raise Wrong(msg)
     for pair in _pairs(work.questions(), part):
-        where, model_a, x, got = pair.where, pair.model_a, pair.x, found[pair.number]
+        where, model_a, x, got = pair.where, pair.model, pair.x, found[pair.number]
         names = inner_values(model_a)
         ours, theirs = intermediates(model_a, x), intermediates(pair.model_b, x)
         right = _first(ours, theirs)
@@ -109,17 +89,16 @@ def _first(ours: dict[str, Array], theirs: dict[str, Array]) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class _Pair:
+@dataclass(frozen=True, kw_only=True)
+class _Pair(Question):
     number: int
-    where: str
-    model_a: onnx.ModelProto
     model_b: onnx.ModelProto
     x: Array
 
-    def tried(self) -> AbstractContextManager[None]:
-        """Name the case that is tried inside."""
-        return trying(f"the case {self.where!r}", model_a=self.model_a, model_b=self.model_b, x=self.x)
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Two models, and an input for both."""
+        return {"model_a": self.model, "model_b": self.model_b, "x": self.x}
 
 
 # The part it belongs to, what was changed in the second model, for the message, and the names of the changes.
@@ -159,12 +138,13 @@ def _pairs(random: np.random.Generator, part: str = "") -> Iterator[_Pair]:
         if isinstance(change, str):
             model_a, model_b, rows = _fine(own, change, sign if number % 2 else -sign)
         else:
-            model_a, model_b, rows = _model(own), onnx.ModelProto(), 3
-            model_b.CopyFrom(model_a)
+            model_a, rows = _model(own), 3
+            model_b = deepcopy(model_a)
             for each in change:
                 _change(model_b, each)
         _rename(model_b, Sketch(own))
-        yield _Pair(number, where, model_a, model_b, own.normal(size=(rows, _WIDTH)).astype(np.float32))
+        x = own.normal(size=(rows, _WIDTH)).astype(np.float32)
+        yield _Pair(where, model_a, number=number, model_b=model_b, x=x)
 
 
 def _fine(
@@ -211,8 +191,7 @@ def _fine(
     above = s.add("Greater", moved, s.weight(threshold))
     y = s.add("Where", above, grown, grown)
     model_a = s.model({x: (rows, _WIDTH)}, {y: (rows, _WIDTH), side: (rows, _WIDTH)})
-    model_b = onnx.ModelProto()
-    model_b.CopyFrom(model_a)
+    model_b = deepcopy(model_a)
     for number, values in ((1, grid + by), (3, threshold_b)):
         weight = model_b.graph.initializer[number]
         weight.CopyFrom(numpy_helper.from_array(values.astype(np.float32), weight.name))
@@ -275,10 +254,12 @@ EXERCISE = Exercise(
     answers=("first_divergence",),
     produce=produce,
     parts=(
-        Part("a changed weight or operator is found", judge_weights),
-        Part("also where no output shows it, or the values are bool", judge_hidden),
-        Part("rounding, nan and what does not matter are passed over", judge_harmless),
-        Part("one element, by a little more than 0.001, or nan on one side only", judge_fine),
+        Part("a changed weight or operator is found", partial(_judge, part="weights")),
+        Part("also where no output shows it, or the values are bool", partial(_judge, part="hidden")),
+        Part("rounding, nan and what does not matter are passed over", partial(_judge, part="harmless")),
+        Part(
+            "one element, by a little more than 0.001, or nan on one side only", partial(_judge, part="fine")
+        ),
     ),
     hints=(
         "The runtime returns every value that is listed among the graph's outputs.",
