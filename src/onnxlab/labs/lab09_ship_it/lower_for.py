@@ -1,54 +1,37 @@
 """Exercise: a model for an older runtime, or a refusal; never other numbers."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import inliner, numpy_helper, parser, version_converter
 
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.judging import (
-    beside,
-    evidence,
-    opsets,
-    require_same_interface,
-    require_same_numbers,
-    require_whole,
-)
-from onnxlab.labs.kit.outcome import Difference, Wrong, trying
+from onnxlab.labs.kit.comparing import opsets, require_same_interface, require_whole
+from onnxlab.labs.kit.exercise import Exercise, Part
+from onnxlab.labs.kit.judging import evidence
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.rewriting import Question, Rewriting, require_as_before
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
-from onnxlab.runtime.session import open_session
 
 __all__ = ["EXERCISE"]
 
 _FIRST_WITH_FUNCTIONS = 8  # the IR version that brought functions of a model's own
 
 
-@dataclass(frozen=True)
-class _Lowering:
-    number: int
-    where: str
-    model: onnx.ModelProto
+@dataclass(frozen=True, kw_only=True)
+class _Lowering(Question):
     newest_ir: int
     newest_opset: int
     x: Array
-    look_at: str
-    possible: bool
 
-    def tried(self) -> AbstractContextManager[None]:
-        """Name the case that is tried inside."""
-        return trying(
-            f"the case {self.where!r}",
-            model=self.model,
-            newest_ir=self.newest_ir,
-            newest_opset=self.newest_opset,
-            x=self.x,
-        )
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """A model, the limits of a runtime, and an input for both."""
+        limits = {"newest_ir": self.newest_ir, "newest_opset": self.newest_opset}
+        return {"model": self.model, **limits, "x": self.x}
 
 
 _RECENT = ((9, 19), (8, 17), (8, 15))  # limits of ONNX Runtime 1.15, 1.13 and 1.10
@@ -56,13 +39,12 @@ _MISH = """ <domain: "acme", opset_import: ["" : %d]>
 Mish (x) => (y) { s = Softplus (x) t = Tanh (s) y = Mul (x, t) }"""
 _KEPT = "Was the version lower already? Then it stays: a conversion upwards can change numbers as well."
 _FUNCTION = (
-    "What is left of model.functions after the conversion? `onnx.inliner` writes a body in "
-    "place of each call."
+    "What is left of model.functions after the conversion? "
+    "`onnx.inliner` writes a body in place of each call."
 )
 
 # What it is about; opsets, in the file's order; IR version; limits to choose from; shape of x; the graph;
-# what to
-# look at; whether the converter does it.
+# what to look at; whether the converter does it.
 _KINDS = (
     (
         "Both versions are too new",
@@ -174,81 +156,20 @@ _KINDS = (
 
 def _lowerings(random: np.random.Generator) -> Iterator[_Lowering]:
     """Draw a model of each kind, its limits, and an input."""
-    for number, (where, imports, ir, limits, shape, graph, look_at, possible) in enumerate(_KINDS):
+    for where, imports, ir, limits, shape, graph, look_at, possible in _KINDS:
         model = parser.parse_model(f"<ir_version: {ir}, opset_import: [{imports}]> net {graph}")
         if "(x, w)" in graph:
             weight = random.normal(size=(3, 3)).astype(np.float32)
             model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
-        newest_ir, newest_opset = limits[int(random.integers(len(limits)))]
+        newest_ir, newest = limits[int(random.integers(len(limits)))]
         x = random.normal(size=(2, *shape)).astype(np.float32)
-        yield _Lowering(number, where, model, newest_ir, newest_opset, x, look_at, possible)
+        yield _Lowering(
+            where, model, look_at, possible=possible, newest_ir=newest_ir, newest_opset=newest, x=x
+        )
 
 
-def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Lower each of the drawn models; where the converter cannot, note what was raised."""
-    ended: dict[int, str] = {}
-    for question in _lowerings(random):
-        given = onnx.ModelProto()
-        given.CopyFrom(question.model)
-        with question.tried():
-            try:
-                limits = question.newest_ir, question.newest_opset
-                lowered = answers["lower_for"](given, *limits, question.x.copy())
-            except NotImplementedError:
-                raise
-            except Exception as error:  # which one, the judge looks at
-                if question.possible:
-                    raise
-                ended[question.number] = (
-                    "ValueError" if isinstance(error, ValueError) else type(error).__name__
-                )
-                continue
-            require_type(lowered, onnx.ModelProto, "lower_for()")
-            work.write_model(f"lowered_{question.number}", lowered)
-            ended[question.number] = "returned"
-    work.write_json("ended", ended)
-
-
-def judge_limits(work: Work, random: np.random.Generator) -> None:
+def _require_whole(model: onnx.ModelProto, question: _Lowering) -> None:
     """Within the limits, valid, with the same inputs and outputs."""
-    for question in _lowerings(work.questions()):
-        if question.possible:
-            with question.tried(), beside(partial(_right, question)):
-                _require_lowered(work.model(f"lowered_{question.number}"), question)
-
-
-def judge_numbers(work: Work, random: np.random.Generator) -> None:
-    """What the model gave before, also for other sizes than that of x."""
-    for question in _lowerings(work.questions()):
-        if question.possible:
-            with question.tried(), beside(partial(_right, question)):
-                lowered = work.model(f"lowered_{question.number}")
-                _require_lowered(lowered, question)
-                _require_numbers(lowered, question, random)
-
-
-def judge_refusals(work: Work, random: np.random.Generator) -> None:
-    """What the converter cannot do, or does wrong, ends with a ValueError, or is mended."""
-    ended = work.json("ended")
-    for question in _lowerings(work.questions()):
-        if question.possible:
-            continue
-        got = ended.get(str(question.number)) if isinstance(ended, dict) else None
-        if got == "ValueError":
-            continue
-        with question.tried():
-            if got == "returned":
-                lowered = work.model(f"lowered_{question.number}")
-                _require_lowered(lowered, question)
-                _require_numbers(lowered, question, random)
-                continue
-            given = f"opset {max(opsets(question.model))}, for a runtime up to {question.newest_opset}"
-            difference = Difference(given, "ValueError, or a model with the same numbers", f"{got}"[:80])
-            msg = f"{question.where}: this has to end with a ValueError."
-            raise Wrong(msg, question.look_at, difference=difference)
-
-
-def _require_lowered(model: onnx.ModelProto, question: _Lowering) -> None:
     for what, limit, got in (
         ("IR version", question.newest_ir, model.ir_version),
         ("opset", question.newest_opset, max(opsets(model), default=None)),
@@ -272,21 +193,36 @@ def _require_lowered(model: onnx.ModelProto, question: _Lowering) -> None:
 
 
 def _require_numbers(model: onnx.ModelProto, question: _Lowering, random: np.random.Generator) -> None:
-    before = open_session(question.model)
-    for rows in (1, 2, int(random.integers(3, 9))):  # the first is small enough to be shown whole
-        feeds = {"x": random.normal(size=(rows, *question.x.shape[1:])).astype(np.float32)}
-        require_same_numbers(model, feeds, before.run(None, feeds), question.where, question.look_at)
+    """What the model gave before, also for other sizes than that of x."""
+    shapes = [(rows, *question.x.shape[1:]) for rows in (1, 2, int(random.integers(3, 9)))]
+    require_as_before(model, question, (random.normal(size=shape).astype(np.float32) for shape in shapes))
 
 
-def _right(question: _Lowering) -> bytes:
+def _judge_refusals(work: Work, random: np.random.Generator) -> None:
+    """What the converter cannot do, or does wrong, ends with a ValueError, or is mended."""
+    for number, question, got in _ASKED.not_refused(work):
+        with question.tried():
+            if got == "nothing":
+                lowered = work.model(f"lowered_{number}")
+                _require_whole(lowered, question)
+                _require_numbers(lowered, question, random)
+                continue
+            given = f"opset {max(opsets(question.model))}, for a runtime up to {question.newest_opset}"
+            difference = Difference(given, "ValueError, or a model with the same numbers", got[:80])
+            msg = f"{question.where}: this has to end with a ValueError."
+            raise Wrong(msg, question.look_at, difference=difference)
+
+
+def _right(question: _Lowering) -> onnx.ModelProto:
     """A right answer for what the converter can do."""
     model = inliner.inline_local_functions(question.model)
     if max(opsets(model)) > question.newest_opset:
         model = version_converter.convert_version(model, question.newest_opset)
     model.ir_version = min(model.ir_version, question.newest_ir)
-    data: bytes = model.SerializeToString()
-    return data
+    return model
 
+
+_ASKED = Rewriting("lower_for", "lowered", _lowerings, _require_whole, _right, mendable=True)
 
 EXERCISE = Exercise(
     order=1,
@@ -294,11 +230,11 @@ EXERCISE = Exercise(
     title="Lower a model for an older runtime, or refuse",
     points=4,
     answers=("lower_for",),
-    produce=produce,
+    produce=_ASKED.produce,
     parts=(
-        Part("valid, and within the limits", judge_limits),
-        Part("the numbers are as before, at every size", judge_numbers),
-        Part("what cannot be lowered is refused", judge_refusals),
+        Part("valid, and within the limits", _ASKED.judge()),
+        Part("the numbers are as before, at every size", _ASKED.judge(_require_numbers)),
+        Part("what cannot be lowered is refused", _judge_refusals),
     ),
     hints=(
         "Four steps: what is too new is converted, the IR version is set, the result is checked, and its "

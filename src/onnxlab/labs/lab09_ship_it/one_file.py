@@ -2,33 +2,28 @@
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 from google.protobuf.message import Message  # type: ignore[import-untyped]  # it has no types
 from onnx import numpy_helper, parser
 
+from onnxlab.labs.kit.comparing import opsets, require_same_interface, require_whole
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.judging import (
-    beside,
-    evidence,
-    opsets,
-    require_same_interface,
-    require_same_numbers,
-    require_whole,
-)
-from onnxlab.labs.kit.outcome import RETURN, Difference, Wrong, trying
+from onnxlab.labs.kit.judging import evidence
+from onnxlab.labs.kit.outcome import RETURN, Difference, Wrong
+from onnxlab.labs.kit.rewriting import Question, Rewriting, require_as_before
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.load import strip_origins
-from onnxlab.runtime.session import open_session
 
 __all__ = ["EXERCISE"]
 
 _NOTES = ("metadata_props", "doc_string")
+_LOOK = "Which weights did you read, and from which of the files?"
 _HEAD = """<ir_version: 10, opset_import: ["" : 20, "acme" : 1]>
 net (float[n, 3] x) => (float[n, 3] y) {
     h = MatMul (x, w)
@@ -55,22 +50,20 @@ _KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class _Upload:
-    number: int
-    where: str
-    model: onnx.ModelProto
+@dataclass(frozen=True, kw_only=True)
+class _Upload(Question):
     files: dict[str, bytes]
     notes: dict[str, str]
 
-    def tried(self) -> AbstractContextManager[None]:
-        """Name the case that is tried inside."""
-        return trying(f"the case {self.where!r}", files=self.files, notes=self.notes)
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The files by name, and what the one file is to be stamped with."""
+        return {"files": self.files, "notes": self.notes}
 
 
 def _uploads(random: np.random.Generator) -> Iterator[_Upload]:
     """Draw a model of each kind, full of notes, and the files that it is kept in."""
-    for number, (where, rest, apart) in enumerate(_KINDS):
+    for where, rest, apart in _KINDS:
         model = parser.parse_model(_HEAD + rest)
         for name, shape in (("w", (3, 3)), ("b", (3,)), ("zero", ())):
             if name == "zero" and "zero" not in rest:
@@ -78,12 +71,11 @@ def _uploads(random: np.random.Generator) -> Iterator[_Upload]:
             values = random.normal(size=shape) if shape else np.zeros(())
             model.graph.initializer.append(numpy_helper.from_array(values.astype(np.float32), name))
         model = onnx.shape_inference.infer_shapes(model)
-        annotated = onnx.ModelProto()
-        annotated.CopyFrom(model)
+        annotated = deepcopy(model)
         author, place = (_word(random) for _ in "ab")
         _annotate(annotated, f'File "/home/{author}/{place}/network.py", line 12, in forward')
         notes = {"version": f"{random.integers(1, 9)}.{random.integers(0, 20)}", _word(random): _word(random)}
-        yield _Upload(number, where, model, _saved(annotated, apart), notes)
+        yield _Upload(where, model, _LOOK, files=_saved(annotated, apart), notes=notes)
 
 
 def _word(random: np.random.Generator) -> str:
@@ -120,62 +112,53 @@ def _saved(model: onnx.ModelProto, apart: bool) -> dict[str, bytes]:
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Ask for one file of each upload."""
-    for upload in _uploads(random):
+    for number, upload in enumerate(_uploads(random)):
         with upload.tried():
-            data = answers["one_file"](dict(upload.files), dict(upload.notes))
+            data = answers["one_file"](*upload.copies())
             if not isinstance(data, bytes):
                 msg = f"one_file() returned {type(data).__name__}; bytes were expected."
                 raise Wrong(msg, RETURN if data is None else "`model.SerializeToString()` gives them.")
-            work.write_file(f"one_{upload.number}", data)
+            work.write_file(f"one_{number}", data)
 
 
-def judge_whole(work: Work, random: np.random.Generator) -> None:
-    """One file that opens anywhere and computes what the files did."""
-    for upload in _uploads(work.questions()):
-        with upload.tried(), beside(partial(_right, upload)):
-            model = work.model(f"one_{upload.number}")
-            require_whole(model, upload.where)
-            require_same_interface(model, upload.model, upload.where)
-            before = open_session(upload.model)
-            for rows in (1, 2, int(random.integers(3, 9))):  # the first is small enough to be shown whole
-                feeds = {"x": random.normal(size=(rows, 3)).astype(np.float32)}
-                look = "Which weights did you read, and from which of the files?"
-                require_same_numbers(model, feeds, before.run(None, feeds), upload.where, look)
-            for what, wanted, got in (
-                ("IR version", upload.model.ir_version, model.ir_version),
-                ("opset", max(opsets(upload.model)), max(opsets(model), default=None)),
-            ):
-                if wanted != got:
-                    msg = f"{upload.where}: the {what} was {wanted}, and is {got} now."
-                    raise Wrong(msg, "Nobody asked for another version.", evidence=evidence(model))
+def _require_whole(model: onnx.ModelProto, upload: _Upload) -> None:
+    """One file that opens anywhere."""
+    require_whole(model, upload.where)
+    require_same_interface(model, upload.model, upload.where)
 
 
-def judge_notes(work: Work, random: np.random.Generator) -> None:
+def _require_numbers(model: onnx.ModelProto, upload: _Upload, random: np.random.Generator) -> None:
+    """It computes what the files did, in the same versions."""
+    rows = 1, 2, int(random.integers(3, 9))
+    require_as_before(model, upload, (random.normal(size=(n, 3)).astype(np.float32) for n in rows))
+    for what, wanted, got in (
+        ("IR version", upload.model.ir_version, model.ir_version),
+        ("opset", max(opsets(upload.model)), max(opsets(model), default=None)),
+    ):
+        if wanted != got:
+            msg = f"{upload.where}: the {what} was {wanted}, and is {got} now."
+            raise Wrong(msg, "Nobody asked for another version.", evidence=evidence(model))
+
+
+def _require_no_notes(model: onnx.ModelProto, upload: _Upload, random: np.random.Generator) -> None:
     """Nothing of what was noted is left, anywhere."""
-    for upload in _uploads(work.questions()):
-        model = work.model(f"one_{upload.number}")
-        left = [place for place, text in _notes(model) if "/home/" in text]
-        if left:
-            note = next(text for _, text in _notes(model) if "/home/" in text)
-            difference = Difference(left[0], "no note", note[:120])
-            msg = f"{upload.where}: {len(left)} notes of the author are left."
-            look = "Notes can stand in every message of the format that has a metadata_props or a doc_string."
-            with upload.tried(), beside(partial(_right, upload)):
-                raise Wrong(msg, look, difference=difference, evidence=evidence(model))
+    left = [(place, note) for place, note in _notes(model) if "/home/" in note]
+    if left:
+        place, note = left[0]
+        msg = f"{upload.where}: {len(left)} notes of the author are left."
+        look = "Notes can stand in every message of the format that has a metadata_props or a doc_string."
+        difference = Difference(place, "no note", note[:120])
+        raise Wrong(msg, look, difference=difference, evidence=evidence(model))
 
 
-def judge_stamp(work: Work, random: np.random.Generator) -> None:
+def _require_stamp(model: onnx.ModelProto, upload: _Upload, random: np.random.Generator) -> None:
     """What the runtime reads from the file is what was asked for."""
-    for upload in _uploads(work.questions()):
-        model = work.model(f"one_{upload.number}")
-        with upload.tried(), beside(partial(_right, upload)):
-            require_whole(model, upload.where)
-            got = {each.key: each.value for each in model.metadata_props}
-            if got != upload.notes:
-                difference = Difference("model.metadata_props", str(upload.notes), str(got)[:160])
-                msg = f"{upload.where}: the file does not say what it was to be stamped with."
-                look = "What came last: the stamp, or the clearing? `onnx.helper.set_model_props` stamps."
-                raise Wrong(msg, look, difference=difference, evidence=evidence(model))
+    got = {each.key: each.value for each in model.metadata_props}
+    if got != upload.notes:
+        difference = Difference("model.metadata_props", str(upload.notes), str(got)[:160])
+        msg = f"{upload.where}: the file does not say what it was to be stamped with."
+        look = "What came last: the stamp, or the clearing? `onnx.helper.set_model_props` stamps."
+        raise Wrong(msg, look, difference=difference, evidence=evidence(model))
 
 
 def _notes(message: Message, place: str = "model") -> Iterator[tuple[str, str]]:
@@ -192,15 +175,15 @@ def _notes(message: Message, place: str = "model") -> Iterator[tuple[str, str]]:
                 yield from _notes(part, f"{where}[{number}]" if field.is_repeated else where)
 
 
-def _right(upload: _Upload) -> bytes:
+def _right(upload: _Upload) -> onnx.ModelProto:
     """A right answer: the model as it was before it was annotated and written."""
-    model = onnx.ModelProto()
-    model.CopyFrom(upload.model)
+    model = deepcopy(upload.model)
     strip_origins(model)
     onnx.helper.set_model_props(model, upload.notes)
-    data: bytes = model.SerializeToString()
-    return data
+    return model
 
+
+_ASKED = Rewriting("one_file", "one", _uploads, _require_whole, _right)
 
 EXERCISE = Exercise(
     order=2,
@@ -210,9 +193,9 @@ EXERCISE = Exercise(
     answers=("one_file",),
     produce=produce,
     parts=(
-        Part("one file, valid, with the numbers of the given ones", judge_whole),
-        Part("no note of its author is left", judge_notes),
-        Part("the stamp is in it, and nothing else", judge_stamp),
+        Part("one file, valid, with the numbers of the given ones", _ASKED.judge(_require_numbers)),
+        Part("no note of its author is left", _ASKED.judge(_require_no_notes)),
+        Part("the stamp is in it, and nothing else", _ASKED.judge(_require_stamp)),
     ),
     hints=(
         "Three jobs, in this order: read all files, clear the notes, stamp. "

@@ -1,7 +1,6 @@
 """Exercise: Softmax over one axis, at an opset where Softmax flattens."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,29 +8,20 @@ import numpy as np
 import onnx
 from onnx import numpy_helper, parser, version_converter
 
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.judging import (
-    beside,
-    evidence,
-    opsets,
-    require_opset,
-    require_same_interface,
-    require_same_numbers,
-    require_whole,
-)
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.work import Work
-from onnxlab.runtime.session import open_session
+from onnxlab.labs.kit.comparing import opsets, require_same_interface, require_whole
+from onnxlab.labs.kit.exercise import Exercise, Part
+from onnxlab.labs.kit.judging import evidence
+from onnxlab.labs.kit.judging_graph import require_opset
+from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.rewriting import Question, Rewriting, require_as_before
 
 __all__ = ["EXERCISE"]
 
 _SUMS = "Along which axis do the results add up to 1, in the given model and in yours?"
 _CLASSES, _INPUTS = 3, 1
 
-# What it is about, how many axes a picture has behind that of the channels, the nodes behind h, and where
-# to look.
-# The operators are those that the converter takes from opset 13 to 12.
+# What it is about, how many axes a picture has behind that of the channels, the nodes behind h, and where to
+# look. The operators are those that the converter takes from opset 13 to 12.
 _KINDS = (
     ("A Softmax over the classes of each pixel", 2, "y = Softmax <axis = 1> (h)", _SUMS),
     (
@@ -69,22 +59,14 @@ _KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class _Question:
-    number: int
-    where: str
-    model: onnx.ModelProto
+@dataclass(frozen=True, kw_only=True)
+class _Question(Question):
     axes: int
-    look_at: str
-
-    def tried(self) -> AbstractContextManager[None]:
-        """Name the case that is tried inside."""
-        return trying(f"the case {self.where!r}", model=self.model)
 
 
 def _questions(random: np.random.Generator) -> Iterator[_Question]:
     """Draw a small network of each kind."""
-    for number, (where, axes, nodes, look_at) in enumerate(_KINDS):
+    for where, axes, nodes, look_at in _KINDS:
         sizes = ", ".join("hw"[:axes])
         outputs = [f"float[n, {_CLASSES}, {sizes}] {name}" for name in "yz" if f"{name} =" in nodes]
         model = parser.parse_model(
@@ -98,53 +80,28 @@ def _questions(random: np.random.Generator) -> Iterator[_Question]:
         for name, shape in (("w", (_CLASSES, _INPUTS, *[1] * axes)), ("b", (_CLASSES,))):
             values = 2 * random.normal(size=shape)
             model.graph.initializer.append(numpy_helper.from_array(values.astype(np.float32), name))
-        yield _Question(number, where, model, axes, look_at)
+        yield _Question(where, model, look_at, axes=axes)
 
 
-def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Lower each of the drawn networks."""
-    for question in _questions(random):
-        given = onnx.ModelProto()
-        given.CopyFrom(question.model)
-        with question.tried():
-            lowered = answers["to_opset_12"](given)
-            require_type(lowered, onnx.ModelProto, "to_opset_12()")
-            work.write_model(f"lowered_{question.number}", lowered)
-
-
-def judge_whole(work: Work, random: np.random.Generator) -> None:
+def _require_whole(lowered: onnx.ModelProto, question: _Question) -> None:
     """Valid at opset 12, with the same inputs and outputs."""
-    for question in _questions(work.questions()):
-        with question.tried(), beside(partial(_right, question)):
-            _lowered(work, question)
-
-
-def judge_numbers(work: Work, random: np.random.Generator) -> None:
-    """What the network gave at opset 13."""
-    for question in _questions(work.questions()):
-        before = open_session(question.model)
-        # The first is small enough to be shown whole; then other sizes, each different from the others.
-        for sizes in ((2, 2, 2), (1, 4, 3), tuple(map(int, random.integers(2, 8, 3)))):
-            shape = (sizes[0], _INPUTS, *sizes[1 : 1 + question.axes])
-            feeds = {"x": random.normal(size=shape).astype(np.float32)}
-            with question.tried(), beside(partial(_right, question)):
-                lowered, right = _lowered(work, question), before.run(None, feeds)
-                require_same_numbers(lowered, feeds, right, question.where, question.look_at)
-
-
-def _lowered(work: Work, question: _Question) -> onnx.ModelProto:
-    """Return a learner's model, if it is valid at opset 12, with the interface asked for."""
-    lowered = work.model(f"lowered_{question.number}")
     require_opset(lowered, 12, "What does `lowered.opset_import` say?")
     if opsets(lowered) != {12}:
         msg = f"{question.where}: a function of the result asks for another opset."
         raise Wrong(msg, "The runtime has to know that one, too.", evidence=evidence(lowered))
     require_whole(lowered, question.where)
     require_same_interface(lowered, question.model, question.where)
-    return lowered
 
 
-def _right(question: _Question) -> bytes:
+def _require_numbers(lowered: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
+    """What the network gave at opset 13; at sizes that differ from axis to axis."""
+    sizes = (2, 2, 2), (1, 4, 3), random.integers(2, 8, 3).tolist()
+    shapes = [(batch, _INPUTS, *rest[: question.axes]) for batch, *rest in sizes]
+    inputs = (random.normal(size=shape).astype(np.float32) for shape in shapes)
+    require_as_before(lowered, question, inputs)
+
+
+def _right(question: _Question) -> onnx.ModelProto:
     """A right answer: the axis is moved to the end, and back."""
     model = version_converter.convert_version(question.model, 12)
     rank, nodes = 2 + question.axes, list(model.graph.node)
@@ -160,9 +117,10 @@ def _right(question: _Question) -> bytes:
         turn = partial(onnx.helper.make_node, "Transpose", perm=order)
         soft = onnx.helper.make_node(node.op_type, [before], [after], axis=rank - 1)
         model.graph.node.extend([turn([node.input[0]], [before]), soft, turn([after], [node.output[0]])])
-    data: bytes = model.SerializeToString()
-    return data
+    return model
 
+
+_ASKED = Rewriting("to_opset_12", "lowered", _questions, _require_whole, _right)
 
 EXERCISE = Exercise(
     order=3,
@@ -170,22 +128,19 @@ EXERCISE = Exercise(
     title="Mend what the converter makes of Softmax",
     points=3,
     answers=("to_opset_12",),
-    produce=produce,
+    produce=_ASKED.produce,
     parts=(
-        Part("a valid model at opset 12 with the same inputs and outputs", judge_whole),
-        Part("the numbers are those of opset 13", judge_numbers),
+        Part("a valid model at opset 12 with the same inputs and outputs", _ASKED.judge()),
+        Part("the numbers are those of opset 13", _ASKED.judge(_require_numbers)),
     ),
     hints=(
         "Up to opset 12, Softmax makes one long row of all axes from the given one on. For which axis is "
-        "that "
-        "the same as one axis?",
-        "For the last axis. So bring the axis to the end with a Transpose, take the Softmax there, and "
-        "bring it "
-        "back. The order that exchanges two axes is its own inverse.",
+        "that the same as one axis?",
+        "For the last axis. So bring the axis to the end with a Transpose, take the Softmax there, and bring "
+        "it back. The order that exchanges two axes is its own inverse.",
         "Convert; for each Softmax and LogSoftmax: `order = list(range(rank))`, "
         "`order[axis], order[-1] = order[-1], order[axis]`; a Transpose with `perm=order` before and one "
         "behind, and the axis `rank - 1` between them. LogSoftmax changed with Softmax; the attribute axis "
-        "can be "
-        "negative; rank comes from `onnx.shape_inference.infer_shapes`.",
+        "can be negative; rank comes from `onnx.shape_inference.infer_shapes`.",
     ),
 )
