@@ -1,7 +1,7 @@
 """Exercise: cross-layer equalisation where it is legal, so that one huge channel leaves the others steps."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -10,19 +10,12 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.judging import (
-    beside,
-    evidence,
-    require_no_new_operators,
-    require_same_interface,
-    require_same_numbers,
-    require_whole,
-)
-from onnxlab.labs.kit.outcome import Difference, Wrong, trying
-from onnxlab.labs.kit.samples import Sketch
-from onnxlab.labs.kit.work import Work
+from onnxlab.labs.kit.comparing import require_no_new_operators, require_same_interface, require_whole
+from onnxlab.labs.kit.drawing import Sketch
+from onnxlab.labs.kit.exercise import Exercise, Part
+from onnxlab.labs.kit.judging import evidence
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.rewriting import Question, Rewriting, require_as_before
 from onnxlab.labs.lab10_quantise.int8 import apart, in_int8
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
@@ -34,17 +27,9 @@ _ALLOWED = 0.2  # of the model's numbers; an equalised one loses 0.02 to 0.09, o
 _THROUGH = ("Relu", "LeakyRelu")  # f(k * x) = k * f(x) for every k above 0
 
 
-@dataclass(frozen=True)
-class _Question:
-    number: int
-    where: str
-    model: onnx.ModelProto
-    huge: bool
-    look_at: str
-
-    def tried(self) -> AbstractContextManager[None]:
-        """Name the case that is tried inside."""
-        return trying(f"the case {self.where!r}", model=self.model)
+@dataclass(frozen=True, kw_only=True)
+class _Question(Question):
+    huge: bool  # whether one of its channels is
 
 
 def _conv(s: Sketch, x: str, weight: Array, *, bias: bool = True, name: str = "", group: int = 1) -> str:
@@ -175,89 +160,57 @@ _KINDS: tuple[tuple[str, Callable[[Sketch, str], list[str]], bool, str], ...] = 
 )
 
 
-def _questions(random: np.random.Generator) -> list[_Question]:
+def _questions(random: np.random.Generator) -> Iterator[_Question]:
     """Draw a model of each kind."""
-    questions = []
-    for number, (where, draw, huge, look_at) in enumerate(_KINDS):
+    for where, draw, huge, look_at in _KINDS:
         sketch, shape = Sketch(random), ("n", _CHANNELS, "h", "w")
         x = sketch.name()
         model = sketch.model({x: shape}, dict.fromkeys(draw(sketch, x), shape))
-        questions.append(_Question(number, where, model, huge, look_at))
-    return questions
+        yield _Question(where, model, look_at, huge=huge)
 
 
-def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Equalise each of the drawn models."""
-    for question in _questions(random):
-        given = onnx.ModelProto()
-        given.CopyFrom(question.model)
-        with question.tried():
-            equal = answers["equalise"](given)
-            require_type(equal, onnx.ModelProto, "equalise()")
-            work.write_model(f"equal_{question.number}", equal)
-
-
-def judge_whole(work: Work, random: np.random.Generator) -> None:
+def _require_whole(equal: onnx.ModelProto, question: _Question) -> None:
     """Valid, with the same inputs, outputs and nodes."""
-    for question in _questions(work.questions()):
-        with question.tried(), beside(partial(_equalised, question.model)):
-            _equal(work, question)
-
-
-def judge_float(work: Work, random: np.random.Generator) -> None:
-    """In float32 nothing has changed."""
-    for question in _questions(work.questions()):
-        before, name = open_session(question.model), question.model.graph.input[0].name
-        for sides in ((2, 1), (4, 5)):  # the first is small enough to be shown whole
-            feeds = {name: random.normal(size=(1, _CHANNELS, *sides)).astype(np.float32)}
-            with question.tried(), beside(partial(_equalised, question.model)):
-                equal, right = _equal(work, question), before.run(None, feeds)
-                require_same_numbers(equal, feeds, right, question.where, question.look_at)
-
-
-def judge_int8(work: Work, random: np.random.Generator) -> None:
-    """In 8 bits the numbers are nearly those of float32."""
-    for question in _questions(work.questions()):
-        if not question.huge:
-            continue
-        name = question.model.graph.input[0].name
-        measured, x = (random.normal(size=(12, _CHANNELS, 6, 6)).astype(np.float32) for _ in "ab")
-        right = open_session(question.model).run(None, {name: x})[0]
-        with question.tried(), beside(partial(_equalised, question.model)):
-            equal = _equal(work, question)
-            try:
-                got = in_int8(equal, {name: measured}, {name: x})[0]
-            except Exception as error:  # the runtime and its tool raise many kinds
-                msg = f"{question.where}: the result cannot be quantised: {str(error)[:200]}"
-                raise Wrong(msg, question.look_at, evidence=evidence(equal)) from None
-            if got.shape != right.shape:
-                msg = f"{question.where}: the result's output has another shape."
-                raise Wrong(msg, question.look_at, evidence=evidence(equal))
-            lost = apart(right, got)
-            if not lost <= _ALLOWED:
-                worst = tuple(map(int, np.unravel_index(np.abs(right - got).argmax(), right.shape)))
-                place = f"quantised, for x of shape {list(x.shape)}; output at {list(worst)}"
-                difference = Difference(place, f"{right[worst]:.4g}", f"{got[worst]:.4g}")
-                msg = (
-                    f"{question.where}: in 8 bits the numbers are off by {lost:.0%}; "
-                    f"at most {_ALLOWED:.0%} is allowed."
-                )
-                raise Wrong(msg, question.look_at, difference=difference, evidence=evidence(equal))
-
-
-def _equal(work: Work, question: _Question) -> onnx.ModelProto:
-    """Return a learner's model, if it is one with the nodes and the interface asked for."""
-    equal = work.model(f"equal_{question.number}")
     require_whole(equal, question.where)
     require_same_interface(equal, question.model, question.where)
     require_no_new_operators(equal, question.model, question.where)
-    return equal
 
 
-def _equalised(model: onnx.ModelProto) -> bytes:
+def _require_float(equal: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
+    """In float32 nothing has changed."""
+    shapes = (1, _CHANNELS, 2, 1), (1, _CHANNELS, 4, 5)
+    require_as_before(equal, question, (random.normal(size=shape).astype(np.float32) for shape in shapes))
+
+
+def _require_int8(equal: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
+    """In 8 bits the numbers are nearly those of float32."""
+    if not question.huge:
+        return
+    measured, x = (random.normal(size=(12, _CHANNELS, 6, 6)).astype(np.float32) for _ in "ab")
+    right = open_session(question.model).run(None, {question.name: x})[0]
+    try:
+        got = in_int8(equal, {question.name: measured}, {question.name: x})[0]
+    except Exception as error:  # the runtime and its tool raise many kinds
+        msg = f"{question.where}: the result cannot be quantised: {str(error)[:200]}"
+        raise Wrong(msg, question.look_at, evidence=evidence(equal)) from None
+    if got.shape != right.shape:
+        msg = f"{question.where}: the result's output has another shape."
+        raise Wrong(msg, question.look_at, evidence=evidence(equal))
+    lost = apart(right, got)
+    if not lost <= _ALLOWED:
+        worst = tuple(map(int, np.unravel_index(np.abs(right - got).argmax(), right.shape)))
+        place = f"quantised, for x of shape {list(x.shape)}; output at {list(worst)}"
+        difference = Difference(place, f"{right[worst]:.4g}", f"{got[worst]:.4g}")
+        msg = (
+            f"{question.where}: in 8 bits the numbers are off by {lost:.0%}; "
+            f"at most {_ALLOWED:.0%} is allowed."
+        )
+        raise Wrong(msg, question.look_at, difference=difference, evidence=evidence(equal))
+
+
+def _equalised(question: _Question) -> onnx.ModelProto:
     """A right answer: each channel's largest weights on both sides become equal."""
-    equal = onnx.ModelProto()
-    equal.CopyFrom(model)
+    equal = deepcopy(question.model)
     graph = equal.graph
     weights = {each.name: numpy_helper.to_array(each).astype(np.float64) for each in graph.initializer}
     makers = {node.output[0]: node for node in graph.node}
@@ -291,9 +244,10 @@ def _equalised(model: onnx.ModelProto) -> bytes:
         for name, values in weights.items()
         if name in used
     )
-    data: bytes = equal.SerializeToString()
-    return data
+    return equal
 
+
+_ASKED = Rewriting("equalise", "equal", _questions, _require_whole, _equalised)
 
 EXERCISE = Exercise(
     order=2,
@@ -301,27 +255,22 @@ EXERCISE = Exercise(
     title="Equalise two layers, so that 8 bits are enough",
     points=5,
     answers=("equalise",),
-    produce=produce,
+    produce=_ASKED.produce,
     parts=(
-        Part("a valid model with the same inputs, outputs and nodes", judge_whole),
-        Part("in float32 the numbers are as before", judge_float),
-        Part("in 8 bits the numbers are nearly those of float32", judge_int8),
+        Part("a valid model with the same inputs, outputs and nodes", _ASKED.judge()),
+        Part("in float32 the numbers are as before", _ASKED.judge(_require_float)),
+        Part("in 8 bits the numbers are nearly those of float32", _ASKED.judge(_require_int8)),
     ),
     hints=(
         "relu(k * x) = k * relu(x) for k above 0: what one Conv multiplies, the next one can divide. It is "
-        "legal where "
-        "nobody else sees the values between the two.",
+        "legal where nobody else sees the values between the two.",
         "For each channel c of the first Conv, with a the largest of its weights and b the largest weight "
-        "with which "
-        "the second reads it: the factor sqrt(b / a) makes both equal. Weights and bias of the first are "
-        "multiplied, "
-        "the second's weights for c divided. Where a or b is 0, the factor is 1. Give both Convs new "
-        "initializers.",
+        "with which the second reads it: the factor sqrt(b / a) makes both equal. Weights and bias of the "
+        "first are multiplied, the second's weights for c divided. Where a or b is 0, the factor is 1. Give "
+        "both Convs new initializers.",
         "For a second Conv with groups, `after.reshape(groups, -1, *after.shape[1:])` has the axes group, "
-        "output in "
-        "the group, input in the group, row, column; groups is `len(before) // after.shape[1]`. Its "
-        "largest by "
-        "channel: `np.abs(...).max((1, 3, 4)).reshape(-1)`; the factors for it: `factor.reshape(groups, 1, "
-        "-1, 1, 1)`.",
+        "output in the group, input in the group, row, column; groups is `len(before) // after.shape[1]`. "
+        "Its largest by channel: `np.abs(...).max((1, 3, 4)).reshape(-1)`; the factors for it: "
+        "`factor.reshape(groups, 1, -1, 1, 1)`.",
     ),
 )

@@ -1,22 +1,22 @@
 """Exercise: a model in float16, but for the nodes that float16 breaks."""
 
 from collections import Counter
-from collections.abc import Callable, Collection
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.judging import beside, evidence, require_same_interface, require_whole, shown_whole
-from onnxlab.labs.kit.outcome import Difference, Wrong, trying
-from onnxlab.labs.kit.samples import Sketch
-from onnxlab.labs.kit.work import Work
+from onnxlab.labs.kit.comparing import require_same_interface, require_whole
+from onnxlab.labs.kit.drawing import Sketch
+from onnxlab.labs.kit.exercise import Exercise, Part
+from onnxlab.labs.kit.judging import evidence, shown_whole
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.model.distance import Array
 from onnxlab.model.graph import walk
 from onnxlab.runtime.divergence import intermediates
@@ -30,24 +30,15 @@ _LARGEST, _SMALLEST = 65504.0, 6e-8  # what float16 holds
 _TOLERANCE = 0.03  # of the largest number; float16 itself loses less than 0.005 here
 
 
-@dataclass(frozen=True)
-class _Question:
-    number: int
-    where: str
-    model: onnx.ModelProto
+@dataclass(frozen=True, kw_only=True)
+class _Question(Question):
     x: Array
-    sizes: tuple[float, float, bool]
-    look_at: str
+    sizes: tuple[float, float, bool]  # of all inputs: from, to, and whether both signs are among them
 
     @property
-    def name(self) -> str:
-        """The model's input."""
-        name: str = self.model.graph.input[0].name
-        return name
-
-    def tried(self) -> AbstractContextManager[None]:
-        """Name the case that is tried inside."""
-        return trying(f"the case {self.where!r}", model=self.model, x=self.x)
+    def arguments(self) -> dict[str, Any]:
+        """A model, and an input that shows what breaks."""
+        return {"model": self.model, "x": self.x}
 
 
 def _inputs(random: np.random.Generator, rows: int, low: float, high: float, signed: bool) -> Array:
@@ -89,9 +80,7 @@ def _small_weights(s: Sketch, x: str) -> str:
     return _matmul(s, s.add("Cos", s.add("Mul", small, s.weight(np.array(1e9)))))
 
 
-# What it is about, how it is drawn, from where to where its inputs go and whether both signs are among
-# them, and
-# what to look at.
+# What it is about, how it is drawn, the sizes of its inputs, and what to look at.
 _KINDS: tuple[tuple[str, Callable[[Sketch, str], str], tuple[float, float, bool], str], ...] = (
     ("A mean of squares", _mean_of_squares, (400, 700, True), "How large are the squares, and their mean?"),
     (
@@ -123,65 +112,17 @@ _KINDS: tuple[tuple[str, Callable[[Sketch, str], str], tuple[float, float, bool]
 )
 
 
-def _questions(random: np.random.Generator) -> list[_Question]:
+def _questions(random: np.random.Generator) -> Iterator[_Question]:
     """Draw a model of each kind, and an input for it."""
-    questions = []
-    for number, (where, draw, sizes, look_at) in enumerate(_KINDS):
+    for where, draw, sizes, look_at in _KINDS:
         sketch, shape = Sketch(random), ("n", _WIDTH)
         x = sketch.name()
         model = sketch.model({x: shape}, {draw(sketch, x): shape})
-        questions.append(_Question(number, where, model, _inputs(random, 8, *sizes), sizes, look_at))
-    return questions
+        yield _Question(where, model, look_at, x=_inputs(random, 8, *sizes), sizes=sizes)
 
 
-def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Halve each of the drawn models."""
-    for question in _questions(random):
-        given = onnx.ModelProto()
-        given.CopyFrom(question.model)
-        with question.tried():
-            half = answers["halve"](given, question.x.copy())
-            require_type(half, onnx.ModelProto, "halve()")
-            work.write_model(f"half_{question.number}", half)
-
-
-def judge_whole(work: Work, random: np.random.Generator) -> None:
+def _require_whole(half: onnx.ModelProto, question: _Question) -> None:
     """Valid, with the same inputs and outputs, in float32."""
-    for question in _questions(work.questions()):
-        with question.tried(), beside(partial(_right, question)):
-            _half(work, question)
-
-
-def judge_numbers(work: Work, random: np.random.Generator) -> None:
-    """Right where float16 is really computed: in onnx.reference, not in ONNX Runtime on a CPU."""
-    for question in _questions(work.questions()):
-        with question.tried(), beside(partial(_right, question)):
-            half = _half(work, question)
-            for rows in (2, 20):  # the first is small enough to be shown whole
-                _require_numbers(half, question, _inputs(random, rows, *question.sizes))
-
-
-def judge_halved(work: Work, random: np.random.Generator) -> None:
-    """No other node stays in float32."""
-    for question in _questions(work.questions()):
-        with question.tried(), beside(partial(_right, question)):
-            half = _half(work, question)
-            names = _broken(question)
-            allowed = Counter(node.op_type for node in question.model.graph.node if node.name in names)
-            needless = _in_float32(half) - allowed
-            if needless:
-                said = ", ".join(f"{count} x {name}" for name, count in needless.items())
-                expected = ", ".join(allowed) or "no node"
-                difference = Difference("nodes that compute in float32", expected, f"{said} more")
-                msg = f"{question.where}: {said} could compute in float16."
-                look = "Which of its inputs and outputs does float16 not hold?"
-                shown = evidence(half, None, *needless)
-                raise Wrong(msg, look, difference=difference, evidence=shown)
-
-
-def _half(work: Work, question: _Question) -> onnx.ModelProto:
-    """Return a learner's model, if it is one with the interface asked for."""
-    half = work.model(f"half_{question.number}")
     require_whole(half, question.where, "Do all inputs of each node have one type? A Cast changes it.")
     require_same_interface(half, question.model, question.where)
     new = {node.op for node in walk(half)} - {node.op for node in walk(question.model)} - {"Cast"}
@@ -192,10 +133,15 @@ def _half(work: Work, question: _Question) -> onnx.ModelProto:
     if kinds != {_FLOAT}:
         msg = f"{question.where}: an input or output is not float32 any more."
         raise Wrong(msg, "Callers give and expect float32: cast inside.", evidence=evidence(half))
-    return half
 
 
-def _require_numbers(half: onnx.ModelProto, question: _Question, x: Array) -> None:
+def _require_numbers(half: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
+    """Right where float16 is really computed: in onnx.reference, not in ONNX Runtime on a CPU."""
+    for rows in (2, 20):  # the first is small enough to be shown whole
+        _require_near(half, question, _inputs(random, rows, *question.sizes))
+
+
+def _require_near(half: onnx.ModelProto, question: _Question, x: Array) -> None:
     (right,) = open_session(question.model).run(None, {question.name: x})
     try:
         with np.errstate(all="ignore"):  # an overflow is what is looked for
@@ -214,6 +160,20 @@ def _require_numbers(half: onnx.ModelProto, question: _Question, x: Array) -> No
         difference = Difference(f"{given}; at {list(place)}", f"{right[place]:.4g}", f"{got[place]:.4g}")
     msg = f"{question.where}: where float16 is really computed, the numbers are wrong."
     raise Wrong(msg, question.look_at, difference=difference, evidence=evidence(half))
+
+
+def _require_halved(half: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
+    """No other node stays in float32."""
+    names = _broken(question)
+    allowed = Counter(node.op_type for node in question.model.graph.node if node.name in names)
+    needless = _in_float32(half) - allowed
+    if needless:
+        said = ", ".join(f"{count} x {name}" for name, count in needless.items())
+        expected = ", ".join(allowed) or "no node"
+        difference = Difference("nodes that compute in float32", expected, f"{said} more")
+        msg = f"{question.where}: {said} could compute in float16."
+        look = "Which of its inputs and outputs does float16 not hold?"
+        raise Wrong(msg, look, difference=difference, evidence=evidence(half, None, *needless))
 
 
 def _in_float32(model: onnx.ModelProto) -> Counter[str]:
@@ -240,16 +200,9 @@ def _broken(question: _Question) -> set[str]:
     return {node.name for node in graph.node if not all(map(held, (*node.input, *node.output)))}
 
 
-def _right(question: _Question) -> bytes:
-    """A right answer."""
-    data: bytes = _to_float16(question.model, _broken(question)).SerializeToString()
-    return data
-
-
-def _to_float16(model: onnx.ModelProto, keep: Collection[str]) -> onnx.ModelProto:
-    """Return a copy that computes in float16, but for the nodes named; its interface stays float32."""
-    half = onnx.ModelProto()
-    half.CopyFrom(model)
+def _right(question: _Question) -> onnx.ModelProto:
+    """A right answer: only what breaks is kept in float32, and the interface."""
+    half, keep = deepcopy(question.model), _broken(question)
     graph = half.graph
     nodes, weights = list(graph.node), {each.name: each for each in graph.initializer}
     kinds: dict[str, int] = dict.fromkeys((value.name for value in graph.input), _FLOAT)
@@ -282,28 +235,28 @@ def _to_float16(model: onnx.ModelProto, keep: Collection[str]) -> onnx.ModelProt
     return half
 
 
+_ASKED = Rewriting("halve", "half", _questions, _require_whole, _right)
+
 EXERCISE = Exercise(
     order=3,
     id="halve",
     title="Compute in float16, but for what float16 breaks",
     points=4,
     answers=("halve",),
-    produce=produce,
+    produce=_ASKED.produce,
     parts=(
-        Part("a valid model with the same inputs and outputs", judge_whole),
-        Part("right where float16 is really computed", judge_numbers),
-        Part("only what float16 breaks stays in float32", judge_halved),
+        Part("a valid model with the same inputs and outputs", _ASKED.judge()),
+        Part("right where float16 is really computed", _ASKED.judge(_require_numbers)),
+        Part("only what float16 breaks stays in float32", _ASKED.judge(_require_halved)),
     ),
     hints=(
         "The float32 model shows what float16 will break: make every value an output, run it with x, and "
-        "look for "
-        "numbers beyond 65504, or below 6e-8 and not 0.",
+        "look for numbers beyond 65504, or below 6e-8 and not 0.",
         "A node breaks if one of its outputs or inputs breaks. Inputs are the model's own input and the "
-        "weights, too. "
-        "`to_float16(model, keep)` does the rest.",
+        "weights, too. `to_float16(model, keep)` does the rest.",
         "With `values` a dict of all arrays by name (x, the initializers, the outputs of all nodes) and "
         "`held = lambda a: np.all((a == 0) | ((abs(a) <= 65504) & (abs(a) >= 6e-8)))`: keep the names of "
-        "the nodes "
-        "for which not all of `held(values[name])` for name in `[*node.input, *node.output]` are true.",
+        "the nodes for which not all of `held(values[name])` for name in `[*node.input, *node.output]` are "
+        "true.",
     ),
 )

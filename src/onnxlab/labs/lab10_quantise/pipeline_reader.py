@@ -1,19 +1,20 @@
 """Exercise: calibration with what a network really gets, behind a pipeline that prepares its pictures."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import parser
 from onnxruntime.quantization import CalibrationDataReader  # type: ignore[import-untyped]  # ships no types
 
+from onnxlab.labs.kit.drawing import Sketch
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.outcome import Difference, Wrong, trying
-from onnxlab.labs.kit.samples import Sketch
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.rewriting import Question
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab10_quantise.int8 import apart, in_int8
 from onnxlab.model.distance import Array
@@ -55,29 +56,15 @@ _KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class _Question:
-    number: int
-    where: str
+@dataclass(frozen=True, kw_only=True)
+class _Question(Question):
     pipeline: onnx.ModelProto
-    network: onnx.ModelProto
     pictures: list[Array]
-    look_at: str
 
     @property
-    def name(self) -> str:
-        """The network's input."""
-        name: str = self.network.graph.input[0].name
-        return name
-
-    def tried(self) -> AbstractContextManager[None]:
-        """Name the case that is tried inside."""
-        return trying(
-            f"the case {self.where!r}",
-            pipeline=self.pipeline,
-            network=self.network,
-            pictures=self.pictures,
-        )
+    def arguments(self) -> dict[str, Any]:
+        """A pipeline, the network behind it, and a day's pictures."""
+        return {"pipeline": self.pipeline, "network": self.model, "pictures": self.pictures}
 
     def prepared(self, pictures: list[Array]) -> Array:
         """Return what the network gets for some pictures, in one batch."""
@@ -87,9 +74,9 @@ class _Question:
 
 def _questions(random: np.random.Generator) -> Iterator[_Question]:
     """Draw a pipeline, a network and a day's pictures of each kind."""
-    for number, (where, steps, numbers, look_at) in enumerate(_KINDS):
-        pipeline = parser.parse_model(_PREPARE % (*numbers, steps))
-        yield _Question(number, where, pipeline, _network(random), _pictures(random, 30), look_at)
+    for where, steps, numbers, look_at in _KINDS:
+        pipeline, network = parser.parse_model(_PREPARE % (*numbers, steps)), _network(random)
+        yield _Question(where, network, look_at, pipeline=pipeline, pictures=_pictures(random, 30))
 
 
 def _network(random: np.random.Generator) -> onnx.ModelProto:
@@ -115,18 +102,13 @@ def _pictures(random: np.random.Generator, count: int) -> list[Array]:
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Read the learner's reader to its end, and keep what it gave."""
-    for question in _questions(random):
+    for number, question in enumerate(_questions(random)):
         with question.tried():
-            models = []
-            for model in (question.pipeline, question.network):
-                models.append(onnx.ModelProto())  # a copy: an answer may change what it is given
-                models[-1].CopyFrom(model)
-            pictures = [picture.copy() for picture in question.pictures]
-            reader = answers["PipelineReader"](*models, pictures)
+            reader = answers["PipelineReader"](*question.copies())
             require_type(reader, CalibrationDataReader, "PipelineReader()")
             names, arrays = _drained(reader)
-            work.write_json(f"names_{question.number}", names)
-            work.write_array(f"batches_{question.number}", arrays)
+            work.write_json(f"names_{number}", names)
+            work.write_array(f"batches_{number}", arrays)
 
 
 def _drained(reader: CalibrationDataReader) -> tuple[list[str], Array]:
@@ -142,8 +124,8 @@ def _drained(reader: CalibrationDataReader) -> tuple[list[str], Array]:
         arrays += [np.asarray(array) for array in batch.values()]
     else:
         msg = (
-            f"get_next() still gives batches after {_MOST_BATCHES}; quantize_static would never "
-            f"come to an end."
+            f"get_next() still gives batches after {_MOST_BATCHES}; "
+            "quantize_static would never come to an end."
         )
         raise Wrong(msg, "At the end of the pictures, get_next() returns None.")
     if not arrays:
@@ -157,20 +139,20 @@ def _drained(reader: CalibrationDataReader) -> tuple[list[str], Array]:
 
 def judge_batches(work: Work, random: np.random.Generator) -> None:
     """Batches that the network takes."""
-    for question in _questions(work.questions()):
+    for number, question in enumerate(_questions(work.questions())):
         with question.tried():
-            _batch(work, question)
+            _batch(work, number, question)
 
 
 def judge_numbers(work: Work, random: np.random.Generator) -> None:
     """In 8 bits the network gives nearly what it gives in float32."""
-    for question in _questions(work.questions()):
+    for number, question in enumerate(_questions(work.questions())):
         with question.tried():
-            batch = _batch(work, question)
+            batch = _batch(work, number, question)
             x = question.prepared(_pictures(random, 12))
-            (right,) = open_session(question.network).run(None, {question.name: x})
+            (right,) = open_session(question.model).run(None, {question.name: x})
             try:
-                (got,) = in_int8(question.network, {question.name: batch}, {question.name: x})
+                (got,) = in_int8(question.model, {question.name: batch}, {question.name: x})
             except Exception as error:  # the runtime and its tool raise many kinds
                 msg = f"{question.where}: quantize_static fails with these batches: {str(error)[:200]}"
                 raise Wrong(msg, question.look_at) from None
@@ -188,9 +170,9 @@ def judge_numbers(work: Work, random: np.random.Generator) -> None:
                 raise Wrong(msg, look, difference=difference)
 
 
-def _batch(work: Work, question: _Question) -> Array:
+def _batch(work: Work, number: int, question: _Question) -> Array:
     """Return a reader's batches as one, if the network takes it."""
-    names, batch = work.json(f"names_{question.number}"), work.array(f"batches_{question.number}")
+    names, batch = work.json(f"names_{number}"), work.array(f"batches_{number}")
     if names != [question.name]:
         difference = Difference("names in the batches", question.name, str(names)[:80])
         msg = f"{question.where}: the batches are not named as the network's input."
