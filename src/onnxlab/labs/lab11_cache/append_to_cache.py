@@ -2,20 +2,20 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.judging import beside, evidence, require_valid, require_whole
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.samples import Sketch
-from onnxlab.labs.kit.work import Work
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.comparing import require_whole
+from onnxlab.labs.kit.drawing import Sketch
+from onnxlab.labs.kit.exercise import Exercise, Part
+from onnxlab.labs.kit.judging import evidence, require_valid
+from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.lab11_cache.decoder import LONGEST, VOCABULARY
 from onnxlab.labs.lab11_cache.reading import LOOKS, Reading, readings, require_names, require_read
 from onnxlab.model.distance import Array
@@ -54,17 +54,9 @@ _KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class _Question:
-    number: int
+@dataclass(frozen=True, kw_only=True)
+class _Question(Question):
     kind: _Kind
-    model: onnx.ModelProto
-
-    @property
-    def ids(self) -> str:
-        """The input for the tokens."""
-        name: str = self.model.graph.input[0].name
-        return name
 
     @property
     def logits(self) -> str:
@@ -78,15 +70,11 @@ class _Question:
         parts = [f"{i}.{part}" for i in range(self.kind.layers) for part in ("key", "value")]
         return {f"past.{part}": f"present.{part}" for part in parts}
 
-    def tried(self) -> AbstractContextManager[None]:
-        """Name the case that is tried inside."""
-        return trying(f"the case {self.kind.where!r}", model=self.model)
-
 
 def _questions(random: np.random.Generator) -> Iterator[_Question]:
     """Draw a decoder of each kind."""
-    for number, kind in enumerate(_KINDS):
-        yield _Question(number, kind, _decoder(Sketch(random), kind))
+    for kind in _KINDS:
+        yield _Question(kind.where, _decoder(Sketch(random), kind), kind=kind)
 
 
 def _decoder(s: Sketch, kind: _Kind) -> onnx.ModelProto:
@@ -119,53 +107,10 @@ def _decoder(s: Sketch, kind: _Kind) -> onnx.ModelProto:
     return model
 
 
-def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Let each of the drawn decoders be rewritten."""
-    for question in _questions(random):
-        given = onnx.ModelProto()
-        given.CopyFrom(question.model)
-        with question.tried():
-            model = answers["append_to_cache"](given)
-            require_type(model, onnx.ModelProto, "append_to_cache()")
-            work.write_model(f"cached_{question.number}", model)
-
-
-def judge_graph(work: Work, random: np.random.Generator) -> None:
+def _require_whole(model: onnx.ModelProto, question: _Question) -> None:
     """Valid, with a cache for each layer, and nothing that is computed twice."""
-    for question in _questions(work.questions()):
-        with question.tried(), beside(partial(_right, question)):
-            _cached(work, question)
-
-
-def judge_first(work: Work, random: np.random.Generator) -> None:
-    """Behind an empty cache it is the model that it was made from."""
-    _judge_readings(work, random, first=True)
-
-
-def judge_all(work: Work, random: np.random.Generator) -> None:
-    """Behind any cache it gives what that model gives for the whole text."""
-    _judge_readings(work, random, first=False)
-
-
-def _judge_readings(work: Work, random: np.random.Generator, *, first: bool) -> None:
-    for question in _questions(work.questions()):
-        looks = {**_LOOKS, "one": _PLACES if question.kind.places else LOOKS["one"]}
-        with question.tried(), beside(partial(_right, question)):
-            model = _cached(work, question)
-            for reading in readings(random):
-                if first != (len(reading.sizes) == 1):
-                    continue
-                name = f"{question.kind.where!r}: {reading.where.lower()}"
-                with trying(name, model=question.model, ids=reading.ids):
-                    right = _whole(question, reading)
-                    where, ids = question.kind.where, question.ids
-                    require_read(model, reading, right, question.caches, looks, ids=ids, where=where)
-
-
-def _cached(work: Work, question: _Question) -> onnx.ModelProto:
-    """Return a learner's model, if it is one that can be driven."""
-    model, where = work.model(f"cached_{question.number}"), question.kind.where
-    inputs, outputs = [question.ids, *question.caches], [question.logits, *question.caches.values()]
+    where = question.where
+    inputs, outputs = [question.name, *question.caches], [question.logits, *question.caches.values()]
     look = "Each Attention gets a cache of its own, counted from 0 in the order of the nodes."
     require_names(model, inputs, outputs, where, look)
     require_whole(model, where, "Which inputs and outputs does onnx.defs.get_schema('Attention', 23) list?")
@@ -177,14 +122,32 @@ def _cached(work: Work, question: _Question) -> onnx.ModelProto:
         msg = f"{where}: the result computes more than before: {said}."
         look = "The layers stay as they are: what is cached is not computed again."
         raise Wrong(msg, look, evidence=evidence(model, None, *more))
-    return model
+
+
+def _require_first(model: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
+    """Behind an empty cache it is the model that it was made from."""
+    _require_readings(model, question, [each for each in readings(random) if len(each.sizes) == 1])
+
+
+def _require_all(model: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
+    """Behind any cache it gives what that model gives for the whole text."""
+    _require_readings(model, question, [each for each in readings(random) if len(each.sizes) > 1])
+
+
+def _require_readings(model: onnx.ModelProto, question: _Question, texts: list[Reading]) -> None:
+    looks = {**_LOOKS, "one": _PLACES if question.kind.places else LOOKS["one"]}
+    for reading in texts:
+        name = f"{question.where!r}: {reading.where.lower()}"
+        with trying(name, model=question.model, ids=reading.ids):
+            right, ids = _whole(question, reading), question.name
+            require_read(model, reading, right, question.caches, looks, ids=ids, where=question.where)
 
 
 def _whole(question: _Question, reading: Reading) -> dict[str, Array]:
     """Return the logits of a whole text from the model without a cache, and the keys and values in it."""
     nodes = question.model.graph.node
     parts = [name for node in nodes if node.op_type == "Attention" for name in node.input[1:3]]
-    logits, *arrays = open_session(expose(question.model, parts)).run(None, {question.ids: reading.ids})
+    logits, *arrays = open_session(expose(question.model, parts)).run(None, {question.name: reading.ids})
     if not question.kind.four:  # [batch, tokens, heads * size]
         arrays = [
             array.reshape(*array.shape[:2], question.kind.heads[1], _SIZE).transpose(0, 2, 1, 3)
@@ -193,10 +156,9 @@ def _whole(question: _Question, reading: Reading) -> dict[str, Array]:
     return {question.logits: logits, **dict(zip(question.caches.values(), arrays, strict=True))}
 
 
-def _right(question: _Question) -> bytes:
+def _right(question: _Question) -> onnx.ModelProto:
     """A right answer."""
-    model = onnx.ModelProto()
-    model.CopyFrom(question.model)
+    model = deepcopy(question.model)
     graph = model.graph
     nodes = list(graph.node)
     attentions = [node for node in nodes if node.op_type == "Attention"]
@@ -216,9 +178,10 @@ def _right(question: _Question) -> bytes:
             graph.node.extend([node, length, helper.make_node("Add", ["new_places", "cached"], [places])])
         else:
             graph.node.append(node)
-    data: bytes = model.SerializeToString()
-    return data
+    return model
 
+
+_ASKED = Rewriting("append_to_cache", "cached", _questions, _require_whole, _right)
 
 EXERCISE = Exercise(
     order=3,
@@ -226,11 +189,11 @@ EXERCISE = Exercise(
     title="Rewrite a graph so that it appends to a cache",
     points=5,
     answers=("append_to_cache",),
-    produce=produce,
+    produce=_ASKED.produce,
     parts=(
-        Part("a cache for each layer, and nothing computed twice", judge_graph),
-        Part("behind an empty cache: the numbers of the given model", judge_first),
-        Part("behind any cache: the numbers of the given model", judge_all),
+        Part("a cache for each layer, and nothing computed twice", _ASKED.judge()),
+        Part("behind an empty cache: the numbers of the given model", _ASKED.judge(_require_first)),
+        Part("behind any cache: the numbers of the given model", _ASKED.judge(_require_all)),
     ),
     hints=(
         "`Attention` can do it by itself: look at the optional inputs and outputs in "
