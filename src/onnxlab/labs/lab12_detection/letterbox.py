@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,24 +11,28 @@ import torch
 from onnx import compose, parser
 from torch.nn.functional import interpolate
 
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.judging import (
-    beside,
-    require_interface,
-    require_same_numbers,
-    require_valid,
-    require_whole,
-)
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.samples import Sketch
-from onnxlab.labs.kit.work import Work
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.comparing import require_interface, require_same_numbers, require_whole
+from onnxlab.labs.kit.drawing import Sketch
+from onnxlab.labs.kit.exercise import Exercise, Part
+from onnxlab.labs.kit.judging import require_valid
+from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
 __all__ = ["EXERCISE"]
 
 _GREY = 0.5
+_BY_HAND = (
+    "Go through it by hand for the size shown: new height and width, rows and columns before, "
+    "what Resize and Pad make, which numbers of a box belong to x."
+)
+_ROUNDED = (
+    "Compute new height and width for the size shown by hand. Does Resize get them as sizes, and "
+    "each axis by itself?"
+)
+_AT_LEAST_ONE = "To what does the shorter side round here? At least one row stays."
 
 _BEFORE = """<ir_version: 10, opset_import: ["" : 20]>
 before (float[3, h, w] picture)
@@ -71,23 +74,24 @@ after (float[n, 4] found, float[2] by, float[2] start, float[2] most) => (float[
 }"""
 
 
-@dataclass(frozen=True)
-class _Question:
-    number: int
-    where: str
-    network: onnx.ModelProto
+@dataclass(frozen=True, kw_only=True)
+class _Question(Question):
     side: int
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The network behind the canvas."""
+        return {"network": self.model}
 
     def tried(self) -> AbstractContextManager[None]:
         """Name the case that is tried inside."""
-        return trying(self.where.lower(), network=self.network)
+        return trying(self.where.lower(), **self.arguments)
 
     def boxes(self, picture: Array, **mistake: Any) -> Array:  # noqa: ANN401 - as _canvas and _back take them
         """Return what is right for a picture, or what a mistake makes of it."""
         placed = {key: mistake.pop(key) for key in ("up", "larger_first") if key in mistake}
         canvas, new, corner = _canvas(picture, self.side, **placed)
-        name = self.network.graph.input[0].name
-        (found,) = open_session(self.network).run(None, {name: canvas})
+        (found,) = open_session(self.model).run(None, {self.name: canvas})
         return _back(np.asarray(found), picture.shape[1:], new, corner, **mistake)
 
 
@@ -138,7 +142,7 @@ def _questions(random: np.random.Generator) -> Iterator[_Question]:
     """Draw two networks, for canvases of different sizes."""
     for number, where in enumerate(("A network", "Another network")):
         side = int(random.integers(8, 13)) + 8 * number
-        yield _Question(number, f"{where} for {side} x {side}", _network(Sketch(random), side), side)
+        yield _Question(f"{where} for {side} x {side}", _network(Sketch(random), side), side=side)
 
 
 def _network(s: Sketch, side: int) -> onnx.ModelProto:
@@ -155,22 +159,11 @@ def _network(s: Sketch, side: int) -> onnx.ModelProto:
     return s.model({x: (1, 3, side, side)}, {boxes: (count, 4)})
 
 
-def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Let each of the drawn networks be surrounded."""
-    for question in _questions(random):
-        given = onnx.ModelProto()
-        given.CopyFrom(question.network)
-        with question.tried():
-            model = answers["letterbox"](given)
-            require_type(model, onnx.ModelProto, "letterbox()")
-            work.write_model(f"boxes_{question.number}", model)
-
-
-def judge_whole(work: Work, random: np.random.Generator) -> None:
+def _require_whole(model: onnx.ModelProto, question: _Question) -> None:
     """Valid, from a picture to boxes."""
-    for question in _questions(work.questions()):
-        with question.tried(), beside(partial(_right, question)):
-            _model(work, question)
+    require_interface(model, ["picture"], ["boxes"], question.where)
+    require_whole(model, question.where)
+    require_valid(model)
 
 
 def _sizes_that_divide(side: int, random: np.random.Generator) -> list[tuple[int, int]]:
@@ -196,20 +189,17 @@ def _thin_sizes(side: int, random: np.random.Generator) -> list[tuple[int, int]]
     return [(1, long), (long, 1), (1, 1)]
 
 
-def _judge_sizes(
+def _require_sizes(
     sizes: Callable[[int, np.random.Generator], list[tuple[int, int]]], look_at: str
-) -> Callable[[Work, np.random.Generator], None]:
-    def judge(work: Work, random: np.random.Generator) -> None:
-        for question in _questions(work.questions()):
-            with question.tried(), beside(partial(_right, question)):
-                model = _model(work, question)
-                for height, width in sizes(question.side, random):
-                    picture = random.random((3, height, width), dtype=np.float32)
-                    where = f"{question.where}, a picture of height {height} and width {width}"
-                    with trying(where.lower(), network=question.network, picture=picture):
-                        _require_boxes(model, question, picture, where, look_at)
+) -> Callable[[onnx.ModelProto, _Question, np.random.Generator], None]:
+    def require(model: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
+        for height, width in sizes(question.side, random):
+            picture = random.random((3, height, width), dtype=np.float32)
+            where = f"{question.where}, a picture of height {height} and width {width}"
+            with trying(where.lower(), network=question.model, picture=picture):
+                _require_boxes(model, question, picture, where, look_at)
 
-    return judge
+    return require
 
 
 def _require_boxes(
@@ -228,24 +218,16 @@ def _require_boxes(
         raise
 
 
-def _model(work: Work, question: _Question) -> onnx.ModelProto:
-    """Return a learner's model, if it is whole and has the interface asked for."""
-    model = work.model(f"boxes_{question.number}")
-    require_interface(model, ["picture"], ["boxes"], question.where)
-    require_whole(model, question.where)
-    require_valid(model)
-    return model
-
-
-def _right(question: _Question) -> bytes:
+def _right(question: _Question) -> onnx.ModelProto:
     """A right answer."""
-    graph = question.network.graph
+    graph = question.model.graph
     before, after = parser.parse_model(_BEFORE % question.side), parser.parse_model(_AFTER)
-    front = compose.merge_models(before, question.network, [("canvas", graph.input[0].name)])
+    front = compose.merge_models(before, question.model, [("canvas", graph.input[0].name)])
     joined = [(graph.output[0].name, "found"), ("ratio", "by"), ("corner", "start"), ("limit", "most")]
-    data: bytes = compose.merge_models(front, after, joined).SerializeToString()
-    return data
+    return compose.merge_models(front, after, joined)
 
+
+_ASKED = Rewriting("letterbox", "boxes", _questions, _require_whole, _right)
 
 EXERCISE = Exercise(
     order=1,
@@ -253,28 +235,16 @@ EXERCISE = Exercise(
     title="Put a picture of any size into a square, and the boxes back onto it",
     points=5,
     answers=("letterbox",),
-    produce=produce,
+    produce=_ASKED.produce,
     parts=(
-        Part("a valid model from a picture to boxes", judge_whole),
+        Part("a valid model from a picture to boxes", _ASKED.judge()),
         Part(
-            "right where every division comes out",
-            _judge_sizes(
-                _sizes_that_divide,
-                "Go through it by hand for the size shown: new height and width, rows and columns before, "
-                "what Resize and Pad make, which numbers of a box belong to x.",
-            ),
+            "right where every division comes out", _ASKED.judge(_require_sizes(_sizes_that_divide, _BY_HAND))
         ),
-        Part(
-            "right for odd sizes",
-            _judge_sizes(
-                _odd_sizes,
-                "Compute new height and width for the size shown by hand. Does Resize get them as sizes, and "
-                "each axis by itself?",
-            ),
-        ),
+        Part("right for odd sizes", _ASKED.judge(_require_sizes(_odd_sizes, _ROUNDED))),
         Part(
             "right for pictures of one row, one column, one pixel",
-            _judge_sizes(_thin_sizes, "To what does the shorter side round here? At least one row stays."),
+            _ASKED.judge(_require_sizes(_thin_sizes, _AT_LEAST_ONE)),
         ),
     ),
     hints=(

@@ -3,31 +3,25 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import compose, parser
 
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.judging import (
-    beside,
-    require_interface,
-    require_same_numbers,
-    require_valid,
-    require_whole,
-)
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.samples import Sketch
-from onnxlab.labs.kit.work import Work
+from onnxlab.labs.kit.case import trying
+from onnxlab.labs.kit.comparing import require_interface, require_same_numbers, require_whole
+from onnxlab.labs.kit.drawing import Sketch
+from onnxlab.labs.kit.exercise import Exercise, Part
+from onnxlab.labs.kit.judging import require_valid
+from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
 __all__ = ["EXERCISE"]
 
 _MARGIN = 1e-3  # no overlap and no score is nearer to its threshold: rounding decides nothing
-_OUTPUTS = ["boxes", "scores", "classes"]
 
 _AFTER = """<ir_version: 10, opset_import: ["" : 20]>
 after (float[n, 4] found, float[n, c] sure) => (float[k, 4] boxes, float[k] scores, int64[k] classes)
@@ -51,51 +45,44 @@ after (float[n, 4] found, float[n, c] sure) => (float[k, 4] boxes, float[k] scor
 }"""
 
 
-@dataclass(frozen=True)
-class _Question:
-    number: int
-    detector: onnx.ModelProto
+@dataclass(frozen=True, kw_only=True)
+class _Question(Question):
     classes: int
     iou: float
     least: float
     most: int
 
     @property
-    def where(self) -> str:
-        """Which of the drawn detectors it is."""
-        return f"A detector of {self.classes} classes"
+    def arguments(self) -> dict[str, Any]:
+        """A detector, and the thresholds."""
+        return {"detector": self.model, "iou": self.iou, "least": self.least, "most": self.most}
 
     def tried(self) -> AbstractContextManager[None]:
         """Name the case that is tried inside."""
-        return trying(
-            self.where.lower(), detector=self.detector, iou=self.iou, least=self.least, most=self.most
-        )
+        return trying(self.where.lower(), **self.arguments)
 
     def found(self, raw: Array) -> tuple[Array, Array]:
         """Return boxes and scores of the detector."""
-        boxes, scores = open_session(self.detector).run(None, {self.detector.graph.input[0].name: raw})
+        boxes, scores = open_session(self.model).run(None, {self.name: raw})
         return np.asarray(boxes), np.asarray(scores)
 
 
 def _questions(random: np.random.Generator) -> Iterator[_Question]:
     """Draw two detectors, and thresholds."""
-    for number, classes in enumerate((1, int(random.integers(2, 5)))):
+    for classes in (1, int(random.integers(2, 5))):
         detector = _detector(Sketch(random), classes)
         iou, least = random.uniform((0.45, 0.15), (0.6, 0.3)).astype(np.float32).tolist()
-        yield _Question(number, detector, classes, iou, least, int(random.integers(2, 5)))
+        most, where = int(random.integers(2, 5)), f"A detector of {classes} classes"
+        yield _Question(where, detector, classes=classes, iou=iou, least=least, most=most)
 
 
 def _detector(s: Sketch, classes: int) -> onnx.ModelProto:
     """Draw the end of a detector: rows of numbers become boxes (centre, size) and scores."""
     x = s.name()
     numbers, logits = s.split("Split", x, s.weight(np.array([4, classes])), results=2, axis=1)
-    boxes = s.add("Mul", numbers, s.weight(np.full(4, _scale(s))))
+    boxes = s.add("Mul", numbers, s.weight(np.full(4, s.random.uniform(5, 20))))
     scores = s.add("Sigmoid", logits)
     return s.model({x: ("n", 4 + classes)}, {boxes: ("n", 4), scores: ("n", classes)})
-
-
-def _scale(s: Sketch) -> float:
-    return float(s.random.uniform(5, 20))
 
 
 @dataclass(frozen=True)
@@ -177,22 +164,12 @@ def _suppressed(question: _Question, raw: Array, read: Callable[[Array], Array] 
     return [corners[places], scores[places, classes], classes]
 
 
-def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Let each of the drawn detectors be finished."""
-    for question in _questions(random):
-        given = onnx.ModelProto()
-        given.CopyFrom(question.detector)
-        with question.tried():
-            model = answers["suppress"](given, question.iou, question.least, question.most)
-            require_type(model, onnx.ModelProto, "suppress()")
-            work.write_model(f"suppressed_{question.number}", model)
-
-
-def judge_whole(work: Work, random: np.random.Generator) -> None:
+def _require_whole(model: onnx.ModelProto, question: _Question) -> None:
     """Valid, with the outputs asked for."""
-    for question in _questions(work.questions()):
-        with question.tried(), beside(partial(_right, question)):
-            _model(work, question)
+    require_interface(model, [question.name], ["boxes", "scores", "classes"], question.where)
+    look = "Which shapes and types does onnx.defs.get_schema('NonMaxSuppression') ask for?"
+    require_whole(model, question.where, look)
+    require_valid(model)
 
 
 def _swapped(question: _Question, raw: Array) -> list[Array]:
@@ -232,42 +209,37 @@ _MISTAKES: tuple[tuple[Callable[[_Question, Array], list[Array]], str], ...] = (
 )
 _CROWD = "For a box that is missing, or too much, compute its overlap with the better ones of its class."
 _CLASSES = "A box is only dropped for a better one of the same class."
-_SCENES = {
-    "many": (
-        _Scene("One object, found once", 1, 1, "One box is left. Which axes does a Squeeze drop then?"),
-        _Scene("Two objects apart, found once each", 2, 1, "Nothing overlaps here. Which thresholds count?"),
-        _Scene("One object, found four times", 1, 4, _CROWD),
-        _Scene("Six objects, found three times each", 6, 3, _CROWD),
-        _Scene("All classes at the same places", 2, 2, _CLASSES, together=True),
-        _Scene("Many objects of each class", 9, 1, "How many boxes of each class may be returned?", True),
-    ),
-    "none": (
-        _Scene(
-            "Only candidates below the threshold", 3, 2, "Nothing is left: shapes begin with 0.", low=True
-        ),
-        _Scene("No candidate at all", 0, 1, "n is 0. Which of your nodes does not take an empty axis?"),
-    ),
-}
+_MANY = (
+    _Scene("One object, found once", 1, 1, "One box is left. Which axes does a Squeeze drop then?"),
+    _Scene("Two objects apart, found once each", 2, 1, "Nothing overlaps here. Which thresholds count?"),
+    _Scene("One object, found four times", 1, 4, _CROWD),
+    _Scene("Six objects, found three times each", 6, 3, _CROWD),
+    _Scene("All classes at the same places", 2, 2, _CLASSES, together=True),
+    _Scene("Many objects of each class", 9, 1, "How many boxes of each class may be returned?", True),
+)
+_NONE = (
+    _Scene("Only candidates below the threshold", 3, 2, "Nothing is left: shapes begin with 0.", low=True),
+    _Scene("No candidate at all", 0, 1, "n is 0. Which of your nodes does not take an empty axis?"),
+)
 
 
-def _judge_scenes(scenes: tuple[_Scene, ...]) -> Callable[[Work, np.random.Generator], None]:
-    def judge(work: Work, random: np.random.Generator) -> None:
-        for question in _questions(work.questions()):
-            with question.tried(), beside(partial(_right, question)):
-                model = _model(work, question)
-                for scene in scenes:
-                    raw = scene.raw(question, random)
-                    where = f"{question.where}. {scene.where}"
-                    with trying(where, detector=question.detector, x=raw):
-                        _require_suppressed(model, question, raw, where, scene.look_at)
+def _require_scenes(
+    *scenes: _Scene,
+) -> Callable[[onnx.ModelProto, _Question, np.random.Generator], None]:
+    def require(model: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
+        for scene in scenes:
+            raw = scene.raw(question, random)
+            where = f"{question.where}. {scene.where}"
+            with trying(where, detector=question.model, x=raw):
+                _require_suppressed(model, question, raw, where, scene.look_at)
 
-    return judge
+    return require
 
 
 def _require_suppressed(
     model: onnx.ModelProto, question: _Question, raw: Array, where: str, look_at: str
 ) -> None:
-    feeds = {question.detector.graph.input[0].name: raw}
+    feeds = {question.name: raw}
     try:
         require_same_numbers(model, feeds, _suppressed(question, raw), where, look_at)
     except Wrong as wrong:
@@ -281,24 +253,14 @@ def _require_suppressed(
         raise
 
 
-def _model(work: Work, question: _Question) -> onnx.ModelProto:
-    """Return a learner's model, if it is whole and has the interface asked for."""
-    model = work.model(f"suppressed_{question.number}")
-    require_interface(model, [question.detector.graph.input[0].name], _OUTPUTS, question.where)
-    look = "Which shapes and types does onnx.defs.get_schema('NonMaxSuppression') ask for?"
-    require_whole(model, question.where, look)
-    require_valid(model)
-    return model
-
-
-def _right(question: _Question) -> bytes:
+def _right(question: _Question) -> onnx.ModelProto:
     """A right answer."""
     after = parser.parse_model(_AFTER % (question.most, question.iou, question.least))
-    boxes, scores = (value.name for value in question.detector.graph.output)
-    joined = compose.merge_models(question.detector, after, [(boxes, "found"), (scores, "sure")])
-    data: bytes = joined.SerializeToString()
-    return data
+    boxes, scores = (value.name for value in question.model.graph.output)
+    return compose.merge_models(question.model, after, [(boxes, "found"), (scores, "sure")])
 
+
+_ASKED = Rewriting("suppress", "suppressed", _questions, _require_whole, _right)
 
 EXERCISE = Exercise(
     order=3,
@@ -306,11 +268,11 @@ EXERCISE = Exercise(
     title="Put non-maximum suppression into the file",
     points=4,
     answers=("suppress",),
-    produce=produce,
+    produce=_ASKED.produce,
     parts=(
-        Part("a valid model with boxes, scores and classes", judge_whole),
-        Part("right where boxes are left", _judge_scenes(_SCENES["many"])),
-        Part("right where nothing is left", _judge_scenes(_SCENES["none"])),
+        Part("a valid model with boxes, scores and classes", _ASKED.judge()),
+        Part("right where boxes are left", _ASKED.judge(_require_scenes(*_MANY))),
+        Part("right where nothing is left", _ASKED.judge(_require_scenes(*_NONE))),
     ),
     hints=(
         "`NonMaxSuppression` has three optional inputs; look what each of them is if it is left out. Its "
