@@ -11,7 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from onnxlab.detection import SHAPES, SIDE, DetectorNet, Scene, box_iou, load_trained, prepared, scene
+from onnxlab.networks.detection import (
+    SHAPES,
+    SIDE,
+    DetectorNet,
+    Scene,
+    box_iou,
+    load_trained,
+    prepared,
+    scene,
+)
 from tools.training import trained_network
 
 __all__ = ["Batch", "Quality", "batch", "loss", "main", "quality", "train", "training_scenes"]

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from sklearn.datasets import load_digits
 from torch import nn
 
-from onnxlab.digits import DigitsNet, Pictures, load_trained, normalised, pictures, split
+from onnxlab.networks.digits import DigitsNet, Pictures, load_trained, normalised, pictures, split
 
 __all__ = ["accuracy", "main", "shuffled_pictures", "train"]
 

@@ -7,7 +7,7 @@ the figures of the shipped weights.
 import torch
 from torch import Tensor, nn
 
-from onnxlab.gpt import GPT, cache, load_trained, poems
+from onnxlab.networks.gpt import GPT, cache, load_trained, poems
 from tools.training import trained_network
 
 __all__ = ["main", "mistakes", "train"]

@@ -18,7 +18,7 @@ from PIL import Image
 from torch import Tensor
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.super_resolution import (
+from onnxlab.networks.super_resolution import (
     UPSCALE_FACTOR,
     Picture,
     SuperResolutionNet,

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
-    from onnxlab import detection, digits, gpt, history, machine, operators, runtime, super_resolution
+    from onnxlab import history, machine, operators, runtime
     from onnxlab.exporters import symbolics
     from onnxlab.exporters.export import Exporter, export
     from onnxlab.exporters.silence import silenced
     from onnxlab.model.graph import dims, op_types, outline, summary
+    from onnxlab.networks import detection, digits, gpt, super_resolution
     from onnxlab.notebook.atlas.view import atlas
     from onnxlab.notebook.completion import completion
     from onnxlab.notebook.expectations import expect_error, expect_warning, quiet_exporters
@@ -104,14 +105,14 @@ _HOME = {
 }
 # What is rarely asked for is an attribute of one of these modules.
 _MODULES = {
-    "detection": "detection",
-    "digits": "digits",
-    "gpt": "gpt",
+    "detection": "networks.detection",
+    "digits": "networks.digits",
+    "gpt": "networks.gpt",
     "history": "history",
     "machine": "machine",
     "operators": "operators",
     "runtime": "runtime",
-    "super_resolution": "super_resolution",
+    "super_resolution": "networks.super_resolution",
     "symbolics": "exporters.symbolics",
 }
 

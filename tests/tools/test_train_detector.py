@@ -3,7 +3,7 @@ import re
 import pytest
 import torch
 
-from onnxlab.detection import DetectorNet, load_trained
+from onnxlab.networks.detection import DetectorNet, load_trained
 from tools import train_detector
 
 

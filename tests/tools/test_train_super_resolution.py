@@ -7,7 +7,7 @@ import torch
 pytest.importorskip("skimage")
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.super_resolution import SuperResolutionNet, load_trained
+from onnxlab.networks.super_resolution import SuperResolutionNet, load_trained
 from tools import train_super_resolution
 from tools.train_super_resolution import (
     HELD_OUT,
@@ -87,7 +87,7 @@ def test_the_script_writes_weights_that_load_and_prints_the_table(tmp_path, caps
     shown = capsys.readouterr().out
     for picture in ("cat.jpg", *HELD_OUT, "mean gain"):
         assert re.search(rf"^{re.escape(picture)} .*[+-]\d+\.\d\d$", shown, re.MULTILINE)
-    monkeypatch.setattr("onnxlab.super_resolution._WEIGHTS", path)
+    monkeypatch.setattr("onnxlab.networks.super_resolution._WEIGHTS", path)
     assert load_trained()(torch.rand(1, 1, 4, 5)).shape == (1, 1, 12, 15)
 
 

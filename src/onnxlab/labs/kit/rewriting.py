@@ -9,11 +9,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import onnx
 
-from onnxlab.labs.kit.case import trying
-from onnxlab.labs.kit.comparing import require_same_numbers
 from onnxlab.labs.kit.exercise import Answers
 from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.judging import beside
+from onnxlab.labs.kit.judging import beside, require_same_numbers
+from onnxlab.labs.kit.outcome import trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session

@@ -17,13 +17,11 @@ from onnxlab.labs.kit.judging import (
     require_same_numbers,
     require_whole,
 )
-from onnxlab.labs.kit.drawing import Sketch
-from onnxlab.labs.kit.exercise import Exercise, Part
-from onnxlab.labs.kit.judging import evidence
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting
+from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.work import Work
-from onnxlab.model.nodes import subgraphs, walk
+from onnxlab.model.graph import subgraphs, walk
 from onnxlab.runtime.divergence import intermediates
 
 __all__ = ["EXERCISE"]

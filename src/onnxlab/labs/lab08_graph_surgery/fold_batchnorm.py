@@ -8,13 +8,12 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnxlab.labs.kit.comparing import require_no_new_operators, require_same_interface, require_whole
-from onnxlab.labs.kit.drawing import Sketch
 from onnxlab.labs.kit.exercise import Exercise, Part
-from onnxlab.labs.kit.judging import evidence
+from onnxlab.labs.kit.judging import evidence, require_no_new_operators, require_same_interface, require_whole
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting, require_as_before
-from onnxlab.model.nodes import op_types
+from onnxlab.labs.kit.samples import Sketch
+from onnxlab.model.graph import op_types
 
 __all__ = ["EXERCISE"]
 

@@ -8,9 +8,8 @@ import numpy as np
 import onnx
 from onnx import inliner, numpy_helper, parser, version_converter
 
-from onnxlab.labs.kit.comparing import opsets, require_same_interface, require_whole
 from onnxlab.labs.kit.exercise import Exercise, Part
-from onnxlab.labs.kit.judging import evidence
+from onnxlab.labs.kit.judging import evidence, opsets, require_same_interface, require_whole
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting, require_as_before
 from onnxlab.labs.kit.work import Work

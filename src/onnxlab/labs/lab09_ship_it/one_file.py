@@ -12,9 +12,8 @@ import onnx
 from google.protobuf.message import Message  # type: ignore[import-untyped]  # it has no types
 from onnx import numpy_helper, parser
 
-from onnxlab.labs.kit.comparing import opsets, require_same_interface, require_whole
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.judging import evidence
+from onnxlab.labs.kit.judging import evidence, opsets, require_same_interface, require_whole
 from onnxlab.labs.kit.outcome import RETURN, Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting, require_as_before
 from onnxlab.labs.kit.work import Work

@@ -11,12 +11,11 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from onnxlab.labs.kit.comparing import require_same_interface, require_whole
-from onnxlab.labs.kit.drawing import Sketch
 from onnxlab.labs.kit.exercise import Exercise, Part
-from onnxlab.labs.kit.judging import evidence, shown_whole
+from onnxlab.labs.kit.judging import evidence, require_same_interface, require_whole, shown_whole
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting
+from onnxlab.labs.kit.samples import Sketch
 from onnxlab.model.distance import Array
 from onnxlab.model.graph import walk
 from onnxlab.runtime.divergence import intermediates

@@ -10,11 +10,11 @@ import onnx
 from onnx import parser
 from onnxruntime.quantization import CalibrationDataReader  # type: ignore[import-untyped]  # ships no types
 
-from onnxlab.labs.kit.drawing import Sketch
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import require_type
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question
+from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab10_quantise.int8 import apart, in_int8
 from onnxlab.model.distance import Array

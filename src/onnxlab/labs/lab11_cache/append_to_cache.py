@@ -9,13 +9,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from onnxlab.labs.kit.case import trying
-from onnxlab.labs.kit.comparing import require_whole
-from onnxlab.labs.kit.drawing import Sketch
 from onnxlab.labs.kit.exercise import Exercise, Part
-from onnxlab.labs.kit.judging import evidence, require_valid
-from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.judging import evidence, require_valid, require_whole
+from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.rewriting import Question, Rewriting
+from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.lab11_cache.decoder import LONGEST, VOCABULARY
 from onnxlab.labs.lab11_cache.reading import LOOKS, Reading, readings, require_names, require_read
 from onnxlab.model.distance import Array

@@ -11,13 +11,11 @@ import torch
 from onnx import compose, parser
 from torch.nn.functional import interpolate
 
-from onnxlab.labs.kit.case import trying
-from onnxlab.labs.kit.comparing import require_interface, require_same_numbers, require_whole
-from onnxlab.labs.kit.drawing import Sketch
 from onnxlab.labs.kit.exercise import Exercise, Part
-from onnxlab.labs.kit.judging import require_valid
-from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.labs.kit.judging import require_interface, require_same_numbers, require_valid, require_whole
+from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.rewriting import Question, Rewriting
+from onnxlab.labs.kit.samples import Sketch
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 

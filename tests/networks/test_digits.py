@@ -1,10 +1,7 @@
 import numpy as np
-import pytest
 import torch
-from safetensors.torch import save_file
 
 from onnxlab import digits
-from onnxlab.errors import ModelNotReadable
 
 
 def test_the_trained_network_recognises_nearly_all_test_pictures():
@@ -27,11 +24,3 @@ def test_mean_and_deviation_are_those_of_the_training_pictures():
     assert abs(pixels.mean() - digits.MEAN) < 0.002
     assert abs(pixels.std() - digits.STD) < 0.002
     assert digits.normalised(digits.pictures().training).dtype == np.float32
-
-
-def test_damaged_weights_are_named_in_the_error(tmp_path, monkeypatch):
-    path = tmp_path / "digits.safetensors"
-    save_file({"conv9.weight": torch.ones(1)}, path)
-    monkeypatch.setattr(digits, "_WEIGHTS", path)
-    with pytest.raises(ModelNotReadable, match=r"digits\.safetensors"):
-        digits.load_trained()

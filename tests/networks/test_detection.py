@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 
-from onnxlab import detection
-from onnxlab.detection import SHAPES, SIDE, box_iou, load_trained, prepared, scene
-from onnxlab.errors import ModelNotReadable, OnnxLabError
+from onnxlab.errors import OnnxLabError
+from onnxlab.networks.detection import SIDE, box_iou, load_trained, prepared, scene
 
 
 def test_a_scene_is_the_same_for_the_same_seed_and_another_for_another():
@@ -78,19 +76,3 @@ def test_the_trained_network_finds_the_shapes_of_a_picture():
             hits += bool(surest > 0.5)
             total += 1
     assert hits / total > 0.93
-
-
-def test_the_trained_network_is_in_inference_mode_and_small():
-    network = load_trained()
-    assert not network.training
-    assert all(weight.isfinite().all() for weight in network.state_dict().values())
-    assert detection._WEIGHTS.stat().st_size < 500_000
-    assert network.head.out_channels == 4 + len(SHAPES)
-
-
-def test_damaged_weights_are_named_in_the_error(tmp_path, monkeypatch):
-    path = tmp_path / "detector.safetensors"
-    save_file({"conv9.weight": torch.ones(1)}, path)
-    monkeypatch.setattr(detection, "_WEIGHTS", path)
-    with pytest.raises(ModelNotReadable, match=r"detector\.safetensors"):
-        load_trained()

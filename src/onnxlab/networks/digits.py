@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from onnxlab.weights import with_weights
+from onnxlab.networks.weights import with_weights
 
 __all__ = ["MEAN", "STD", "DigitsNet", "Pictures", "load_trained", "normalised", "pictures", "split"]
 

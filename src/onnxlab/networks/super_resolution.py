@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.weights import with_weights
+from onnxlab.networks.weights import with_weights
 
 __all__ = [
     "UPSCALE_FACTOR",

@@ -5,16 +5,15 @@ pixel reaches from 0 to 1, and its middle is at 0.5.
 """
 
 from dataclasses import dataclass
-from importlib.resources import as_file, files
+from importlib.resources import files
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from onnxlab.errors import ModelNotReadable, OnnxLabError
+from onnxlab.errors import OnnxLabError
+from onnxlab.networks.weights import with_weights
 
 __all__ = ["SHAPES", "SIDE", "STRIDE", "DetectorNet", "Scene", "box_iou", "load_trained", "prepared", "scene"]
 
@@ -187,15 +186,7 @@ def load_trained() -> DetectorNet:
         >>> boxes.shape, scores.shape
         (torch.Size([1, 144, 4]), torch.Size([1, 3, 144]))
     """
-    network = DetectorNet()
-    try:
-        with as_file(_WEIGHTS) as path:
-            network.load_state_dict(load_file(path))
-    except (OSError, RuntimeError, SafetensorError) as error:
-        what = f"The trained weights {_WEIGHTS.name} cannot be loaded."
-        reason = str(error).splitlines()[0]
-        raise ModelNotReadable(what, reason, "Install ONNX Lab again; the weights come with it.") from error
-    return network.eval()
+    return with_weights(DetectorNet(), _WEIGHTS)
 
 
 def box_iou(one: Tensor, other: Tensor) -> Tensor:

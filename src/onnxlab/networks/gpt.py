@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from onnxlab.weights import with_weights
+from onnxlab.networks.weights import with_weights
 
 __all__ = [
     "GPT",
