@@ -7,10 +7,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import require_type
+from onnxlab.labs.kit.exercise import Exercise, Part
 from onnxlab.labs.kit.judging import (
-    beside,
     evidence,
     require_interface,
     require_no_new_operators,
