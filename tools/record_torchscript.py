@@ -98,9 +98,7 @@ class Recorder:
         slider.slider = moved
 
     def _record(self, frame: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:  # noqa: ANN401 - a frame
-        given = dict(options)
-        model, example, f = (*args, None, None, None)[:3]
-        model, example, f = given.pop("model", model), given.pop("args", example), given.pop("f", f)
+        model, example, f, given = calls.arguments(args, options)
         source = calls.calling_cell(frame)
         facts = calls.facts(model, example, given)  # before: a failing export may leave the model changed
         known = calls.digest(json.dumps(facts, ensure_ascii=False))
@@ -132,14 +130,13 @@ class Recorder:
             )
             args = (*args[:2], own) if len(args) > 2 else args
             options = options | {"f": own} if "f" in options else options
-            printed, error = io.StringIO(), None
+            error = None
             with silenced() as heard, warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                with contextlib.redirect_stdout(printed):
-                    try:
-                        self._export(*args, **options)
-                    except Exception as raised:
-                        error = raised
+                try:
+                    self._export(*args, **options)
+                except Exception as raised:
+                    error = raised
             hook.remove()
             data = b""
             if to_path and own.exists():
@@ -150,13 +147,8 @@ class Recorder:
             call["ran"] = len(ran)
         if caught:
             call["warnings"] = [_warning(each) for each in caught]
-        if printed.getvalue():
-            call["printed"] = _without_folders(printed.getvalue())
         if heard.text:
             call["printed_by_c"] = _without_folders(heard.text)
-        logged = [notice.message for notice in heard.notices if notice.source == "log"]
-        if logged:
-            call["logged"] = [_without_folders(message) for message in logged]
         if data:
             call["file"], computed = recorded_file(data, model, self._keep)
             if computed:
@@ -185,7 +177,7 @@ def recorded_file(
         keep: Stores a content of a kind, "onnx" or "bin", and returns its name.
 
     Returns:
-        What `torchscript_recording.written_by` puts together, and whether there are weights in the file that
+        What `torchscript_recording` puts together again, and whether there are weights in the file that
         are not the model's own: the exporter may have computed them from those.
     """
     proto = onnx.load_model_from_string(data)

@@ -2,8 +2,8 @@
 
 A call is known by its cell and by its facts. The cell is that of the outermost notebook frame, compared
 without comments, docstrings and prose, so that it is the same in every language. The facts are the options,
-the kinds and shapes of the arguments, the modules with their attributes and the shapes of their state, and
-every piece of the learner's own code that the model reaches, and the symbolic functions that are registered.
+the kinds and shapes of the arguments, the modules with their attributes and the shapes of their state, every
+piece of the learner's own code that the model reaches, and the symbolic functions that are registered.
 Values of weights are no facts: a recorded file gets those of the model at hand.
 """
 
@@ -14,7 +14,7 @@ import hashlib
 import linecache
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from enum import Enum
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType
@@ -22,26 +22,18 @@ from typing import Any
 
 import torch
 
-__all__ = [
-    "OUTPUT_OPTIONS",
-    "calling_cell",
-    "cell_digest",
-    "digest",
-    "facts",
-    "own_cells",
-    "own_rules",
-    "state",
-]
+__all__ = ["arguments", "calling_cell", "cell_digest", "digest", "facts", "own_cells", "own_rules", "state"]
 
-OUTPUT_OPTIONS = ("dynamo", "artifacts_dir")
-"""Arguments of an export that say nothing about the model in the file."""
-
+_OUTPUT_OPTIONS = ("dynamo", "artifacts_dir")  # they say nothing about the model in the file
 _UNNAMED = {"ctx", "kind", "type_comment", "type_params"}  # fields of ast that differ between Pythons
 
 
 def digest(content: str | bytes) -> str:
     """Return 16 letters that stand for a content."""
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()[:16]
+
+
+# The cell
 
 
 @functools.cache
@@ -90,39 +82,59 @@ def calling_cell(frame: FrameType | None) -> str:
     source, notebook = "", vars(sys.modules["__main__"])  # the kernel's own program is called __main__, too
     while frame is not None:
         if frame.f_globals is notebook:
-            source = "".join(linecache.getlines(frame.f_code.co_filename)) or source
+            source = _source(frame.f_code) or source
         frame = frame.f_back
     return source
 
 
-def facts(model: object, args: object, options: Mapping[str, Any]) -> dict[str, object]:
-    """Return what a call is known by, as plain data that is the same on every machine.
+def _source(code: CodeType) -> str:
+    return "".join(linecache.getlines(code.co_filename))
 
-    Args:
-        model: What is exported.
-        args: Its example inputs.
-        options: Further arguments of `torch.onnx.export`.
-    """
-    reached = _Reached()
-    reached.visit(model)
-    reached.visit(options)
+
+# The facts
+
+
+def arguments(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Any, Any, dict[str, Any]]:
+    """Return what torch.onnx.export was given: the model, the example, the file, and the other options."""
+    given = dict(zip(("model", "args", "f"), args, strict=False)) | options
+    return given.pop("model", None), given.pop("args", None), given.pop("f", None), given
+
+
+def facts(model: object, args: object, options: Mapping[str, Any]) -> dict[str, object]:
+    """Return what a call is known by, as plain data that is the same on every machine."""
+    modules = model.named_modules() if isinstance(model, torch.nn.Module) else ()
     return {
         "options": {
-            key: _plain(value) for key, value in sorted(options.items()) if key not in OUTPUT_OPTIONS
+            key: _plain(value) for key, value in sorted(options.items()) if key not in _OUTPUT_OPTIONS
         },
         "args": _plain(args),
-        "modules": [_described(name, module) for name, module in _modules(model)],
+        "modules": [_described(name, module) for name, module in modules],
         "state": {name: _plain(tensor) for name, tensor in state(model).items()},
-        "code": sorted(map(repr, reached.code)),
-        "rules": _rules(),
+        "code": _Reached(model, options).listing(),
+        "rules": sorted(
+            f"{name} {opset} {_Reached(function).listing()}"
+            for (name, opset), function in own_rules().items()
+        ),
     }
 
 
 def own_cells(model: object) -> set[str]:
     """Return the digests of the cells whose code a model reaches."""
-    reached = _Reached()
-    reached.visit(model)
-    return {part[0] for part in reached.code if part[0] and part[0] in reached.cells}
+    return _Reached(model).cells
+
+
+def own_rules() -> dict[tuple[str, int], Any]:
+    """Return the symbolic functions that the learner registered, by operator and opset."""
+    try:  # private, and may be gone
+        from torch.onnx._internal.torchscript_exporter.registration import registry
+    except ImportError:
+        return {}
+    return {
+        (name, opset): function
+        for name, group in registry._registry.items()
+        if not name.startswith("::")  # the exporter's own note of an autograd.Function with a symbolic method
+        for opset, function in dict(group._functions._overrides).items()
+    }
 
 
 def state(model: object) -> dict[str, torch.Tensor]:
@@ -131,15 +143,13 @@ def state(model: object) -> dict[str, torch.Tensor]:
         tensors = model.state_dict()  # type: ignore[attr-defined]  # what has none is caught
     except Exception:  # quantised modules refuse in many ways
         return {}
-    plain = {
-        name: tensor for name, tensor in tensors.items() if type(tensor) in (torch.Tensor, torch.nn.Parameter)
+    return {
+        name: tensor
+        for name, tensor in tensors.items()
+        if type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and tensor.layout is torch.strided
+        and not tensor.is_quantized
     }
-    return {name: t for name, t in plain.items() if t.layout is torch.strided and not t.is_quantized}
-
-
-def _modules(model: object) -> Iterator[tuple[str, torch.nn.Module]]:
-    if isinstance(model, torch.nn.Module):
-        yield from model.named_modules()
 
 
 def _described(name: str, module: torch.nn.Module) -> list[object]:
@@ -200,8 +210,11 @@ def _plain(value: object) -> object:
     return getattr(value, "__name__", type(value).__name__)
 
 
+# The learner's own code
+
+
 class _Reached:
-    """The learner's own functions that an object leads to.
+    """The learner's own functions that objects lead to.
 
     Attributes:
         code: For each function the digest of its cell or file, its name and its place there; for one without
@@ -209,17 +222,19 @@ class _Reached:
         cells: The digests that belong to cells, and not to files.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *things: object) -> None:
         self.code: set[tuple[str, ...]] = set()
         self.cells: set[str] = set()
-        self._seen: set[int] = set()
-        self._alive: list[object] = []  # a method is made anew at each look: its id must not be used again
+        self._seen: dict[int, object] = {}  # kept: a method is made anew at each look, with an id used before
+        self._visit(things)
 
-    def visit(self, thing: object) -> None:
+    def listing(self) -> list[str]:
+        return sorted(map(repr, self.code))
+
+    def _visit(self, thing: object) -> None:
         if id(thing) in self._seen:
             return
-        self._seen.add(id(thing))
-        self._alive.append(thing)
+        self._seen[id(thing)] = thing
         if isinstance(thing, torch.nn.Module):
             self._visit_modules(thing)
         elif isinstance(thing, type):
@@ -228,31 +243,20 @@ class _Reached:
             self._visit_function(thing)
         elif isinstance(thing, BuiltinFunctionType):
             self.code.add(("", thing.__name__))
-        elif isinstance(thing, staticmethod | classmethod):
-            self.visit(thing.__func__)
-        elif isinstance(thing, property):
-            self.visit(thing.fget)
-        elif isinstance(thing, functools.partial):
-            self.visit([thing.func, *thing.args, thing.keywords])
-        elif isinstance(thing, list | tuple):
-            for each in thing:
-                self.visit(each)
-        elif isinstance(thing, dict):
-            for each in thing.values():
-                self.visit(each)
-        elif callable(getattr(thing, "__func__", None)):
-            self.visit(thing.__func__)  # type: ignore[attr-defined]  # a bound method
+        else:
+            for inner in _inside(thing):
+                self._visit(inner)
 
     def _visit_modules(self, model: torch.nn.Module) -> None:
         notebook = vars(sys.modules["__main__"])
         for module in model.modules():
             if isinstance(module, torch.jit.ScriptModule):
-                self.visit(notebook.get(getattr(module, "original_name", "")))
+                self._visit(notebook.get(getattr(module, "original_name", "")))
                 continue
-            self.visit(type(module))
+            self._visit(type(module))
             for value in vars(module).values():
                 if callable(value):
-                    self.visit(value)
+                    self._visit(value)
 
     def _visit_class(self, kind: type) -> None:
         if not _is_own(kind.__module__):
@@ -260,67 +264,68 @@ class _Reached:
         for name, value in list(vars(kind).items()):
             if not name.startswith("_") and _is_plain(value) and not _is_path(value):
                 self.code.add(("", kind.__qualname__, name, repr(_plain(value))))
-            self.visit(value)
+            self._visit(value)
         for base in kind.__mro__[1:]:
-            self.visit(base)
+            self._visit(base)
 
     def _visit_function(self, function: FunctionType) -> None:
         if not _is_own(function.__globals__.get("__name__")):  # __module__ may be that of a function it wraps
             self.code.add(("", function.__name__))
-            self.visit(getattr(function, "__wrapped__", None))
+            self._visit(getattr(function, "__wrapped__", None))
             return
-        source = "".join(linecache.getlines(function.__code__.co_filename))
-        names, constants, read = _words(function.__code__)
-        if source:
+        code = function.__code__
+        codes = _nested(code)
+        if source := _source(code):
             cell = cell_digest(source)
             if function.__module__ == "__main__":
                 self.cells.add(cell)
-            self.code.add(
-                (cell, function.__qualname__, str(_place(source, function.__code__.co_firstlineno)))
-            )
+            place = sum(line < code.co_firstlineno for line in _first_lines(source))
+            self.code.add((cell, function.__qualname__, str(place)))
         else:  # it was made of a text, by eval
+            names = {name for each in codes for name in each.co_names}
+            values = (value for each in codes for value in each.co_consts if value is not None)
+            constants = {repr(value) for value in values if _is_plain(value) and not _is_prose(value)}
             self.code.add(("", function.__qualname__, *sorted(names), *sorted(constants)))
         for closed in function.__closure__ or ():
-            try:
-                self.visit(closed.cell_contents)
-            except ValueError:  # it has no value yet
-                continue
-        for name in sorted(read & function.__globals__.keys()):
+            with suppress(ValueError):  # it has no value yet
+                self._visit(closed.cell_contents)
+        steps = (step for each in codes for step in dis.get_instructions(each))
+        read = {step.argval for step in steps if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+        for name in read & function.__globals__.keys():
             value = function.__globals__[name]
             if _is_plain(value) and not _is_path(value):
                 self.code.add(("", name, repr(_plain(value))))
             elif _is_own(getattr(value, "__module__", None)):
-                self.visit(value)
+                self._visit(value)
 
 
-def _place(source: str, line: int) -> int:
-    """How many functions of a source begin above a line."""
-    return sum(first < line for first in _first_lines(source))
+def _inside(thing: object) -> Iterable[object]:
+    if isinstance(thing, functools.partial):
+        return [thing.func, *thing.args, *thing.keywords.values()]
+    if isinstance(thing, dict):
+        return thing.values()
+    if isinstance(thing, list | tuple):
+        return thing
+    function = thing.fget if isinstance(thing, property) else getattr(thing, "__func__", None)
+    return [function] if callable(function) else []
 
 
 @functools.cache
 def _first_lines(source: str) -> list[int]:
+    """Where the functions of a source begin: with the first decorator."""
     try:
         tree = ast.parse(source)
     except SyntaxError:
         return []
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
     functions = [node for node in ast.walk(tree) if isinstance(node, kinds)]
-    return [min(n.lineno, *(d.lineno for d in getattr(n, "decorator_list", ())), n.lineno) for n in functions]
+    return [min([n.lineno, *(d.lineno for d in getattr(n, "decorator_list", ()))]) for n in functions]
 
 
-def _words(code: CodeType) -> tuple[set[str], set[str], set[str]]:
-    """The names that a function's code uses, the numbers and short texts in it, the global names it reads."""
-    names = set(code.co_names)
-    read = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    numbers = (value for value in code.co_consts if _is_plain(value) and value is not None)
-    constants = {repr(value) for value in numbers if not _is_prose(value)}
-    for inner in (value for value in code.co_consts if isinstance(value, CodeType)):
-        more_names, more_constants, more_read = _words(inner)
-        names |= more_names
-        constants |= more_constants
-        read |= more_read
-    return names, constants, read
+def _nested(code: CodeType) -> list[CodeType]:
+    """A function's code, and that of the functions inside it."""
+    inner = [value for value in code.co_consts if isinstance(value, CodeType)]
+    return [code, *(each for value in inner for each in _nested(value))]
 
 
 def _is_path(value: object) -> bool:
@@ -336,26 +341,3 @@ def _is_own(module: str | None) -> bool:
         return False
     file = getattr(sys.modules.get(top), "__file__", None) or "site-packages"  # built in
     return "site-packages" not in file and "dist-packages" not in file
-
-
-def own_rules() -> dict[tuple[str, int], Any]:
-    """Return the symbolic functions that the learner registered, by operator and opset."""
-    try:  # private, and may be gone
-        from torch.onnx._internal.torchscript_exporter.registration import registry
-    except ImportError:
-        return {}
-    return {
-        (name, opset): function
-        for name, group in registry._registry.items()
-        if not name.startswith("::")  # the exporter's own note of an autograd.Function with a symbolic method
-        for opset, function in dict(group._functions._overrides).items()
-    }
-
-
-def _rules() -> list[str]:
-    rules = []
-    for (name, opset), function in own_rules().items():
-        reached = _Reached()
-        reached.visit(function)
-        rules.append(f"{name} {opset} {sorted(map(repr, reached.code))}")
-    return sorted(rules)

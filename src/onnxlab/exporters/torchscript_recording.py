@@ -22,13 +22,12 @@ import inspect
 import io
 import itertools
 import json
-import logging
 import os
 import sys
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from functools import cache
 from importlib.resources import files
@@ -42,7 +41,16 @@ from onnxlab.errors import UnknownRecord
 from onnxlab.exporters import torchscript_calls as calls
 from onnxlab.machine import has_torchscript_exporter
 
-__all__ = ["FOLDER", "VARIABLE", "Recordings", "answer", "fingerprint", "is_gone", "stand_in", "written_by"]
+__all__ = [
+    "FOLDER",
+    "VARIABLE",
+    "Recordings",
+    "answer",
+    "examples",
+    "fingerprint",
+    "stand_in",
+    "weight_bytes",
+]
 
 VARIABLE = "ONNXLAB_TORCHSCRIPT"
 FOLDER = ("assets", "recorded", "torchscript")
@@ -51,9 +59,9 @@ Call = dict[str, Any]
 """One recorded call, as tools/record_torchscript.py writes it; what did not happen is left out.
 
 `file` (the key of a graph, and where its weights come from), `values` and `examples` (what the weights and
-the arguments were, where that counts), `ran` (how often forward ran), `warnings`, `printed`,
-`printed_by_c`, `logged`, `registers` (rules that the exporter added by itself), `error` (the exception and
-those behind it) and `stage` (at which it failed).
+the arguments were, where that counts), `ran` (how often forward ran), `warnings`, `printed_by_c` (and by the
+model), `registers` (rules that the exporter added by itself), `error` (the exception and those behind it) and
+`stage` (at which it failed).
 """
 
 
@@ -64,11 +72,11 @@ class Recordings:
         archives: The contents of the files.
     """
 
-    def __init__(self, archives: Sequence[bytes]) -> None:
-        self._zips = [zipfile.ZipFile(io.BytesIO(archive)) for archive in archives]
-        self._where = {name: archive for archive in self._zips for name in archive.namelist()}
+    def __init__(self, archives: Iterable[bytes]) -> None:
+        self._where: dict[str, zipfile.ZipFile] = {}
         self._cells: dict[str, dict[str, list[Call]]] = {}
-        for archive in self._zips:
+        for archive in (zipfile.ZipFile(io.BytesIO(content)) for content in archives):
+            self._where |= dict.fromkeys(archive.namelist(), archive)
             for cell, recorded in json.loads(archive.read("calls.json"))["cells"].items():
                 self._cells.setdefault(cell, {}).update(recorded)
 
@@ -84,41 +92,38 @@ class Recordings:
 @cache
 def shipped() -> Recordings:
     """Return the recordings of the chapters."""
-    entries = sorted(files("onnxlab").joinpath(*FOLDER).iterdir(), key=lambda entry: entry.name)
-    return Recordings([entry.read_bytes() for entry in entries if entry.name.endswith(".zip")])
+    folder = files("onnxlab").joinpath(*FOLDER)
+    return Recordings(entry.read_bytes() for entry in folder.iterdir() if entry.name.endswith(".zip"))
 
 
-def is_gone() -> bool:
+def _is_gone() -> bool:
     """Whether torch has no TorchScript exporter, or is to be treated as if it had none."""
-    chosen_by = inspect.signature(torch.onnx.export).parameters
-    return (
-        "dynamo" not in chosen_by or not has_torchscript_exporter() or os.environ.get(VARIABLE) == "recorded"
-    )
+    without = "dynamo" not in inspect.signature(torch.onnx.export).parameters
+    return without or not has_torchscript_exporter() or os.environ.get(VARIABLE) == "recorded"
 
 
 def stand_in(recordings: Callable[[], Recordings] = shipped) -> None:
     """Where the TorchScript exporter is gone, answer torch.onnx.export(dynamo=False) from a recording."""
-    if is_gone() and not hasattr(torch.onnx.export, "recordings"):
+    if _is_gone() and not hasattr(torch.onnx.export, "recordings"):
         torch.onnx.export = _with_recordings(torch.onnx.export, recordings)
 
 
 def _with_recordings(export: Callable[..., Any], recordings: Callable[[], Recordings]) -> Callable[..., Any]:
     knows_dynamo = "dynamo" in inspect.signature(export).parameters
     counts: Counter[tuple[str, str]] = Counter()
-    running: list[object] = [None]
+    running: object = None
 
     @functools.wraps(export)
     def export_or_recall(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - as torch's function
+        nonlocal running
         if options.get("dynamo", True) is not False:
             if not knows_dynamo:
                 options.pop("dynamo", None)
             return export(*args, **options)
-        if running[0] != (now := _execution_count()):  # another run of a cell counts its calls anew
-            running[0] = now
+        if running != (now := _execution_count()):  # another run of a cell counts its calls anew
+            running = now
             counts.clear()
-        model, example, f = (*args, None, None, None)[:3] if args else (None, None, None)
-        given = dict(options)
-        model, example, f = given.pop("model", model), given.pop("args", example), given.pop("f", f)
+        model, example, f, given = calls.arguments(args, options)
         cell = calls.cell_digest(calls.calling_cell(sys._getframe(1)))
         known = calls.digest(json.dumps(calls.facts(model, example, given), ensure_ascii=False))
         recorded = recordings().calls(cell, known)
@@ -129,9 +134,8 @@ def _with_recordings(export: Callable[..., Any], recordings: Callable[[], Record
                 "those of a chapter."
             )
             raise _unknown(what, why)
-        number = counts[cell, known]
+        call = recorded[min(counts[cell, known], len(recorded) - 1)]
         counts[cell, known] += 1
-        call = recorded[min(number, len(recorded) - 1)]
         _check_values(call, model, (example, given.get("kwargs")))
         answer(call, model, example, f, given, recordings().content)
         return None
@@ -209,8 +213,7 @@ def answer(
         content: Gives a recorded graph or tensor.
 
     Raises:
-        Exception: What the exporter raised, of the same class where torch still has it, otherwise a
-            RuntimeError.
+        Exception: What the exporter raised; a RuntimeError where torch has its class no more.
     """
     with _in_export():
         for _ in range(call.get("ran", 0)):
@@ -219,15 +222,11 @@ def answer(
         torch.onnx.register_custom_op_symbolic(operator, _only_recorded, opset)  # type: ignore[attr-defined]  # public, and deprecated
     for warning in call.get("warnings", ()):
         _warn(**warning)
-    for message in call.get("logged", ()):
-        logging.getLogger("torch.onnx").warning(message)
     if "printed_by_c" in call:
         sys.stdout.flush()
         os.write(1, call["printed_by_c"].encode())
-    if "printed" in call:
-        print(call["printed"], end="")
     if "file" in call:
-        data = written_by(call["file"], model, content)
+        data = _written_by(call["file"], model, content)
         if hasattr(f, "write"):
             f.write(data)
         else:
@@ -239,9 +238,7 @@ def answer(
 @contextmanager
 def _in_export() -> Iterator[None]:
     try:
-        from torch.onnx._internal.exporter import (
-            _flags,
-        )  # private: what torch.onnx.is_in_onnx_export looks at
+        from torch.onnx._internal.exporter import _flags  # what torch.onnx.is_in_onnx_export looks at
     except ImportError:  # then a model cannot see that it is exported
         yield
         return
@@ -258,15 +255,16 @@ def _run(model: Any, args: object, options: Mapping[str, Any]) -> None:  # noqa:
     named = dict(options.get("kwargs") or {})
     if given and isinstance(given[-1], dict):
         named |= given.pop()
-    training = getattr(model, "training", None)
+    before = getattr(model, "training", None)
     mode = options.get("training", torch.onnx.TrainingMode.EVAL)
+    chosen = before is not None and mode != torch.onnx.TrainingMode.PRESERVE
     with torch.no_grad(), warnings.catch_warnings(action="ignore"), redirect_stdout(io.StringIO()):
-        if training is not None and mode != torch.onnx.TrainingMode.PRESERVE:
+        if chosen:
             model.train(mode == torch.onnx.TrainingMode.TRAINING)
         with suppress(Exception):  # whether it failed was recorded
             model(*given, **named)
-        if training is not None and mode != torch.onnx.TrainingMode.PRESERVE:
-            model.train(training)
+        if chosen:
+            model.train(before)
 
 
 def _only_recorded(*_: object) -> None:
@@ -307,14 +305,11 @@ def _raised(chain: Sequence[Mapping[str, str]], stage: str) -> Exception:
     return errors[0]
 
 
-def written_by(file: Mapping[str, Any], model: object, content: Callable[[str], bytes]) -> bytes:
-    """Return a recorded file with the weights of the model at hand.
+def _written_by(file: Mapping[str, Any], model: object, content: Callable[[str], bytes]) -> bytes:
+    """A recorded file with the weights of the model at hand.
 
-    Args:
-        file: The key of the `graph`, and for its initializers in `weights` where each comes from: the
-            "state" of the model, the same "transposed", or a "stored" tensor.
-        model: The model.
-        content: Gives a recorded graph or tensor.
+    `weights` says where an initializer comes from: the "state" of the model, the same "transposed", or a
+    "stored" tensor. What it leaves out stands in the graph.
     """
     proto = onnx.load_model_from_string(content(file["graph"]))
     state = calls.state(model)
