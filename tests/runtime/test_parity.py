@@ -8,7 +8,7 @@ from onnx.parser import parse_model
 from onnxlab.errors import InputMismatch
 from onnxlab.exporters.export import Exporter, export
 from onnxlab.history import recorded_graph
-from onnxlab.model.distance import difference, relative_difference
+from onnxlab.model.distance import difference
 from onnxlab.runtime.parity import compare, run, smallest_counterexample
 
 LEGACY = Exporter.TORCHSCRIPT
@@ -33,7 +33,7 @@ def test_nested_outputs_of_every_type_are_compared():
     parity = compare(Several(), exported, inputs)
     assert parity.ok(), parity
     assert [row.shapes for row in parity.rows] == [((3,),), ((3,),)]
-    assert (parity.max_abs, parity.max_rel) == (0.0, 0.0)
+    assert parity.max_abs == 0.0
 
 
 def test_each_set_of_inputs_has_a_row():
@@ -41,7 +41,6 @@ def test_each_set_of_inputs_has_a_row():
     assert [row.max_abs for row in parity.rows] == [0.0, 3.0, 0.0]
     assert [row.ok() for row in parity.rows] == [True, False, True]
     assert parity.max_abs == 3.0
-    assert parity.rows[1].max_rel == 1.0
     assert not parity.ok()
     assert parity.ok(atol=3.0)
 
@@ -75,7 +74,6 @@ def test_a_value_that_is_no_number_equals_itself_only():
     assert compare(torch.sqrt, sqrt, torch.tensor([-1.0, 4.0, torch.inf])).ok()
     parity = compare(lambda x: torch.sqrt(x).nan_to_num(7.0), sqrt, torch.tensor([-1.0, 4.0]))
     assert parity.max_abs == np.inf
-    assert parity.max_rel == 2.0
 
 
 def test_another_type_is_a_problem_though_the_values_agree():
@@ -160,7 +158,6 @@ def test_optimisation_can_be_switched_off():
 def test_differences_of_every_type(kind):
     ours, theirs = np.array([1, 0, 1], kind), np.array([1, 1, 0], kind)
     assert difference(ours, theirs).tolist() == [0.0, 1.0, 1.0]
-    assert relative_difference(ours, theirs).tolist() == [0.0, 1.0, 1.0]
 
 
 def test_neighbouring_large_integers_are_apart():
@@ -173,7 +170,6 @@ def test_neighbouring_large_integers_are_apart():
 def test_infinities_of_one_sign_agree():
     values = np.array([np.inf, -np.inf, np.inf, np.nan]), np.array([np.inf, np.inf, 1.0, 0.0])
     assert difference(*values).tolist() == [0.0, np.inf, np.inf, np.inf]
-    assert relative_difference(*values).tolist() == [0.0, 2.0, 2.0, 2.0]
 
 
 def test_the_smallest_failing_input_is_reported():

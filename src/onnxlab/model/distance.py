@@ -4,7 +4,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["Array", "difference", "largest_difference", "relative_difference"]
+__all__ = ["Array", "difference", "largest_difference"]
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -25,20 +25,6 @@ def difference(ours: Array, theirs: Array) -> Array:
     if ours.dtype.kind in "iu" and theirs.dtype.kind in "iu":
         apart = np.maximum(apart, 1)  # float64 cannot tell neighbouring large integers apart
     return np.where(same, 0.0, np.where(np.isnan(apart), np.inf, apart))
-
-
-def relative_difference(ours: Array, theirs: Array) -> Array:
-    """Return the absolute difference divided by the larger magnitude: 0 where equal, 2 at most.
-
-    Example:
-        >>> relative_difference(np.array([0.0, 1.0, 1.0]), np.array([0.0, 2.0, -1.0]))
-        array([0. , 0.5, 2. ])
-    """
-    apart = difference(ours, theirs)
-    scale = np.fmax(np.abs(ours.astype(np.float64)), np.abs(theirs.astype(np.float64)))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        relative = apart / scale
-    return np.where(apart == 0, 0.0, np.where(np.isfinite(relative), relative, 2.0))
 
 
 def largest_difference(ours: Array, theirs: Array) -> float:

@@ -136,15 +136,8 @@ def nodes_of(nodes: Iterable[onnx.NodeProto], scope: str = "") -> list[GraphNode
     ]
 
 
-def walk(model: ModelLike, *, functions: bool = True) -> Iterator[GraphNode]:
+def walk(model: ModelLike) -> Iterator[GraphNode]:
     """Visit every node of a model: each node before the nodes of its subgraphs, then the local functions.
-
-    Args:
-        model: The model.
-        functions: Whether to visit the bodies of model-local functions, too.
-
-    Yields:
-        The nodes with their paths.
 
     Example:
         >>> from onnxlab.history import recorded_graph
@@ -154,9 +147,8 @@ def walk(model: ModelLike, *, functions: bool = True) -> Iterator[GraphNode]:
     """
     proto = load(model)
     yield from _walk(proto.graph.node, "")
-    if functions:
-        for function in proto.functions:
-            yield from _walk(function.node, function_name(function))
+    for function in proto.functions:
+        yield from _walk(function.node, function_name(function))
 
 
 def _walk(nodes: Iterable[onnx.NodeProto], scope: str) -> Iterator[GraphNode]:
@@ -388,14 +380,18 @@ def value(model: ModelLike, name: str) -> Value:
         >>> str(value(recorded_graph("1.8.1", "model_static"), "conv.weight"))
         'conv.weight: float32[3, 3, 3, 3]'
     """
-    proto = load(model)
-    for graph in _graphs(proto.graph):
-        known = declared([*graph.input, *graph.output, *graph.value_info]) + initializers(graph)
-        for found in known:
-            if found.name == name:
-                return found
-    _require(proto, name)
-    return Value(name, "?", None)
+    graphs = list(_graphs(load(model).graph))
+    known: dict[str, Value] = {}
+    for graph in graphs:
+        for found in declared([*graph.input, *graph.output, *graph.value_info]) + initializers(graph):
+            known.setdefault(found.name, found)
+    for output in (output for graph in graphs for node in graph.node for output in node.output if output):
+        known.setdefault(output, Value(output, "?", None))
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+        msg = f"The graph has no value named {name!r}."
+        raise UnknownValue(msg, f"It has {', '.join(near or sorted(known)[:5])}.")
+    return known[name]
 
 
 def dims(model: ModelLike, name: str) -> Dims | None:
@@ -417,14 +413,3 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     for node in graph.node:
         for _, inner in subgraphs(node):
             yield from _graphs(inner)
-
-
-def _require(proto: onnx.ModelProto, name: str) -> None:
-    known: set[str] = set()
-    for graph in _graphs(proto.graph):
-        known |= {info.name for info in graph.input} | {tensor.name for tensor in initializers(graph)}
-        known |= {output for node in graph.node for output in node.output if output}
-    if name not in known:
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-        msg = f"The graph has no value named {name!r}."
-        raise UnknownValue(msg, f"It has {', '.join(near or sorted(known)[:5])}.")

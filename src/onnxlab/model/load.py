@@ -45,12 +45,6 @@ def load(model: ModelLike) -> onnx.ModelProto:
     A `ModelProto` is returned as it is, not copied. Weights in a sidecar file are read only from the folder
     of the model.
 
-    Args:
-        model: Any form of a model.
-
-    Returns:
-        The model, complete.
-
     Raises:
         ModelNotReadable: If there is no such file, it is not an ONNX model, or its weights are missing.
 
@@ -163,12 +157,8 @@ def _parse(data: bytes, name: str) -> onnx.ModelProto:
 def require_text(model: onnx.ModelProto, name: str = "The model") -> None:
     """Refuse a model in which a name is no text: protobuf then gives bytes, where a string is expected.
 
-    Args:
-        model: The model.
-        name: What to call it in a message.
-
     Raises:
-        ModelNotReadable: A string is not UTF-8.
+        ModelNotReadable: A string is not UTF-8; the message calls the model by `name`.
     """
     if (broken := _no_text(model)) is not None:
         field, owner, shown = broken[0], broken[1].removesuffix("Proto"), _shown(broken[2], 80)
@@ -217,8 +207,11 @@ def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
             yield from _tensors(inner)
 
 
-def strip_origins(model: onnx.ModelProto) -> None:
-    """Remove, in place, what says where the model's source stood: all metadata, and the stacks of nodes.
+def strip_origins(message: Message) -> None:
+    """Remove, in place, what says where a model's source stood: all metadata, and the stacks of nodes.
+
+    Args:
+        message: The model, or a part of it.
 
     Example:
         >>> node = onnx.helper.make_node("Relu", ["x"], ["y"])
@@ -229,10 +222,6 @@ def strip_origins(model: onnx.ModelProto) -> None:
         >>> len(model.graph.node[0].metadata_props)
         0
     """
-    _strip(model)
-
-
-def _strip(message: Message) -> None:
     # By the format's own description, so that no field of a newer ONNX is forgotten.
     if "metadata_props" in message.DESCRIPTOR.fields_by_name:
         message.ClearField("metadata_props")
@@ -241,4 +230,4 @@ def _strip(message: Message) -> None:
     for field, content in message.ListFields():
         if field.message_type is not None:
             for part in content if field.is_repeated else [content]:
-                _strip(part)
+                strip_origins(part)

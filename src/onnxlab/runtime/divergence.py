@@ -67,13 +67,11 @@ def first_divergence(
     names = [name for name in inner_values(model) if name in expected]
     actual = intermediates(model, *inputs, names=names) if names else {}
     for name in names:
-        if not _agree(expected[name], actual[name], atol):
-            return _divergence(model, name, expected, actual[name])
+        problem = _problem(expected[name], actual[name])
+        apart = float("inf") if problem else largest_difference(expected[name], actual[name])
+        if problem or apart > atol:
+            return Divergence(name, _suspects(model, name, expected), apart, problem)
     return None
-
-
-def _agree(expected: Array, actual: Array, atol: float) -> bool:
-    return not _problem(expected, actual) and largest_difference(expected, actual) <= atol
 
 
 def _problem(expected: Array, actual: Array) -> str:
@@ -83,12 +81,6 @@ def _problem(expected: Array, actual: Array) -> str:
     if expected.shape != actual.shape:
         found.append(f"shape {actual.shape} instead of {expected.shape}")
     return ", ".join(found)
-
-
-def _divergence(model: ModelLike, value: str, expected: Mapping[str, Array], actual: Array) -> Divergence:
-    problem = _problem(expected[value], actual)
-    max_abs = float("inf") if problem else largest_difference(expected[value], actual)
-    return Divergence(value, _suspects(model, value, expected), max_abs, problem)
 
 
 def _suspects(model: ModelLike, value: str, compared: Mapping[str, Array]) -> tuple[GraphNode, ...]:

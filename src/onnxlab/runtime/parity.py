@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from onnxlab.model.distance import Array, difference, largest_difference, relative_difference
+from onnxlab.model.distance import Array, difference, largest_difference
 from onnxlab.model.load import ModelLike
 from onnxlab.runtime.refusals import named_reason
 from onnxlab.runtime.session import arrays, feeds, open_session
@@ -65,16 +65,7 @@ class PairedRun:
 
 
 def paired_runs(module: Callable[..., Any], model: ModelLike, inputs: object) -> Iterator[PairedRun]:
-    """Run each set of inputs through a module and through ONNX Runtime.
-
-    Args:
-        module: The module, in the mode it is in; it is run without gradients on copies of the inputs.
-        model: The exported model.
-        inputs: Sets of inputs; each a tensor, a tuple of arguments, or a dict of keyword arguments. A tensor
-            or a dict alone counts as one set.
-
-    Yields:
-        The outputs of both sides, set by set.
+    """Run each set of inputs through a module and through ONNX Runtime; the arguments are those of `compare`.
 
     Example:
         >>> from onnxlab.history import recorded_graph
@@ -252,14 +243,12 @@ class ParityRow:
     Attributes:
         shapes: The shapes of the inputs.
         max_abs: The largest absolute difference; infinite where one side is not a number and the other is.
-        max_rel: The largest difference relative to the larger of the two values, between 0 and 2.
         problems: What cannot be expressed as a difference: another number of outputs, another type or shape,
             or the error of the runtime.
     """
 
     shapes: tuple[tuple[int, ...], ...]
     max_abs: float
-    max_rel: float
     problems: tuple[str, ...] = ()
 
     def ok(self, atol: float = 1e-5) -> bool:
@@ -282,11 +271,6 @@ class Parity:
         """The largest absolute difference over all inputs."""
         return max((row.max_abs for row in self.rows), default=0.0)
 
-    @property
-    def max_rel(self) -> float:
-        """The largest relative difference over all inputs."""
-        return max((row.max_rel for row in self.rows), default=0.0)
-
     def ok(self, atol: float = 1e-5) -> bool:
         """Whether there were inputs, and every set of them gives the same outputs up to `atol`."""
         return bool(self.rows) and all(row.ok(atol) for row in self.rows)
@@ -303,9 +287,6 @@ def compare(module: Callable[..., Any], model: ModelLike, inputs: object) -> Par
         inputs: Sets of inputs; each a tensor, a tuple of arguments, or a dict of keyword arguments. A tensor
             or a dict alone counts as one set.
 
-    Returns:
-        The differences, set by set.
-
     Example:
         >>> import torch
         >>> from onnxlab.history import recorded_graph
@@ -320,9 +301,6 @@ def compare(module: Callable[..., Any], model: ModelLike, inputs: object) -> Par
 
 
 def _row(pair: PairedRun) -> ParityRow:
-    absolute, relative = 0.0, 0.0
-    for _, ours, theirs in pair.comparable():
-        absolute = max(absolute, largest_difference(ours, theirs))
-        relative = max(relative, float(relative_difference(ours, theirs).max(initial=0.0)))
+    apart = (largest_difference(ours, theirs) for _, ours, theirs in pair.comparable())
     shapes = tuple(array.shape for array in pair.inputs)
-    return ParityRow(shapes, absolute, relative, tuple(pair.problems()))
+    return ParityRow(shapes, max(apart, default=0.0), tuple(pair.problems()))

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from onnxlab.model.load import ModelLike
@@ -14,24 +13,11 @@ __all__ = [
     "Cell",
     "FailureTable",
     "Refusal",
-    "RefusalKind",
     "failure_table",
     "named_reason",
     "parse_refusal",
     "short_reason",
 ]
-
-
-class RefusalKind(StrEnum):
-    """What ONNX Runtime found wrong with an input."""
-
-    DIMENSIONS = "dimensions"
-    RANK = "rank"
-    DTYPE = "dtype"
-    MISSING = "missing input"
-    UNKNOWN = "unknown input"
-    CONTAINER = "not an array"
-    OTHER = "other"
 
 
 @dataclass(frozen=True)
@@ -58,24 +44,16 @@ class Refusal:
     """Why ONNX Runtime did not run a model.
 
     Attributes:
-        kind: What was wrong.
         input: The input concerned, where the runtime names one.
+        reason: What is wrong, in a few words.
         mismatches: What was found and what was expected.
         text: The runtime's own words.
     """
 
-    kind: RefusalKind
     input: str | None
+    reason: str
     mismatches: tuple[AxisMismatch, ...]
     text: str
-
-    @property
-    def reason(self) -> str:
-        """The reason in a few words."""
-        if not self.mismatches:
-            return short_reason(self.text) if self.kind is RefusalKind.OTHER else self.kind
-        prefix = "" if self.kind is RefusalKind.DIMENSIONS else f"{self.kind}: "
-        return prefix + "; ".join(str(mismatch) for mismatch in self.mismatches)
 
 
 _INDEX = re.compile(r"index: (\d+) Got: (-?\d+) Expected: (-?\d+)")
@@ -201,12 +179,6 @@ def _without_function(text: str) -> str:
 def parse_refusal(error: BaseException | str) -> Refusal:
     r"""Read the reason out of an error of ONNX Runtime, in today's wording or that of versions 1.7 to 1.12.
 
-    Args:
-        error: The exception, or its text.
-
-    Returns:
-        The reason; of kind OTHER where the text is none of the known ones.
-
     Example:
         >>> text = '''Got invalid dimensions for input: in for the following indices
         ...  index: 2 Got: 20 Expected: 10
@@ -219,31 +191,32 @@ def parse_refusal(error: BaseException | str) -> Refusal:
         'axis 2: got 20, expected 10; axis 3: got 20, expected 10'
     """
     text = str(error).strip()
-    kind, name, mismatches = next(_readings(text), (RefusalKind.OTHER, None, ()))
-    return Refusal(kind, name, mismatches, text)
+    kind, name, mismatches = next(_readings(text), (short_reason(text), None, ()))
+    said = "; ".join(str(mismatch) for mismatch in mismatches)
+    return Refusal(name, ": ".join(part for part in (kind, said) if part), mismatches, text)
 
 
-def _readings(text: str) -> Iterator[tuple[RefusalKind, str | None, tuple[AxisMismatch, ...]]]:
+def _readings(text: str) -> Iterator[tuple[str, str | None, tuple[AxisMismatch, ...]]]:
     if found := _DIMENSIONS.search(text):
         axes = (AxisMismatch(*(int(number) for number in index)) for index in _INDEX.findall(text))
-        yield RefusalKind.DIMENSIONS, found[1], tuple(axes)
+        yield "", found[1], tuple(axes)
     if found := _RANK.search(text):
-        yield RefusalKind.RANK, found[1], (AxisMismatch(None, int(found[2]), int(found[3])),)
+        yield "rank", found[1], (AxisMismatch(None, int(found[2]), int(found[3])),)
     if found := _DTYPE.search(text):
-        yield RefusalKind.DTYPE, None, (AxisMismatch(None, found[1], found[2]),)
+        yield "dtype", None, (AxisMismatch(None, found[1], found[2]),)
     if found := _MISSING.search(text):
         missing, given = (names.replace("'", "") for names in found.groups())
-        yield RefusalKind.MISSING, missing, (AxisMismatch(None, given or "nothing", missing),)
+        yield "missing input", missing, (AxisMismatch(None, given or "nothing", missing),)
     if found := _TOO_FEW.search(text):
-        yield RefusalKind.MISSING, None, (AxisMismatch(None, int(found[2]), int(found[1])),)
+        yield "missing input", None, (AxisMismatch(None, int(found[2]), int(found[1])),)
     if found := _LEFT_OUT.search(text):
-        yield RefusalKind.MISSING, found[1], (AxisMismatch(None, "nothing", found[1]),)
+        yield "missing input", found[1], (AxisMismatch(None, "nothing", found[1]),)
     if found := _UNKNOWN.search(text):
-        yield RefusalKind.UNKNOWN, found[1], ()
+        yield "unknown input", found[1], ()
     if found := _CONTAINER.search(text):
-        yield RefusalKind.CONTAINER, found[1], ()
+        yield "not an array", found[1], ()
     if found := _OBJECT.search(text):
-        yield RefusalKind.CONTAINER, None, (AxisMismatch(None, found[1], "numpy array"),)
+        yield "not an array", None, (AxisMismatch(None, found[1], "numpy array"),)
 
 
 @dataclass(frozen=True)
@@ -298,9 +271,6 @@ def failure_table(models: Mapping[str, ModelLike], inputs: Mapping[str, Any]) ->
         models: The models by name.
         inputs: By name, an array for the model's first input, or a dict of arrays by input name. They are
             given to the runtime as they are; a torch tensor is refused.
-
-    Returns:
-        The table.
 
     Example:
         >>> import numpy as np

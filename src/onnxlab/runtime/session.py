@@ -12,12 +12,11 @@ from onnxlab.model.load import ModelLike, load
 
 __all__ = ["arrays", "feeds", "open_session"]
 
+_SAME_NAME = ["float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
 _NUMPY_TYPES = {
     "tensor(float)": "float32",
     "tensor(double)": "float64",
-    "tensor(float16)": "float16",
-    **{f"tensor({name})": name for name in ("int8", "int16", "int32", "int64")},
-    **{f"tensor({name})": name for name in ("uint8", "uint16", "uint32", "uint64", "bool")},
+    **{f"tensor({name})": name for name in _SAME_NAME},
 }
 
 

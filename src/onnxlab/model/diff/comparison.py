@@ -144,14 +144,7 @@ def _runs(sign: str, nodes: Sequence[GraphNode]) -> list[str]:
 
 
 def diff(a: ModelLike, b: ModelLike) -> GraphDiff:
-    """Say how two models differ.
-
-    Args:
-        a: The first model.
-        b: The second.
-
-    Returns:
-        The difference; false, and "No difference." as text, where there is none.
+    """Say how two models differ; false, and "No difference." as text, where they do not.
 
     Raises:
         ModelNotReadable: One is no model, is damaged, or they are too large.
@@ -200,21 +193,14 @@ def _require_comparable(*models: onnx.ModelProto) -> None:
 def _rewired(outputs: _Slots, matching: Matching) -> Iterator[Change]:
     for ours, theirs in outputs:
         if ours and theirs:
-            yield from feeder_changes("output", theirs.name, ours.name, theirs.name, matching)
+            yield from _feeder_changes("output", theirs.name, ours.name, theirs.name, matching)
 
 
 # The graphs, those inside nodes and functions included
 
 
 class _Findings:
-    """What was found so far, in all the graphs of two models.
-
-    Attributes:
-        removed: Nodes of the first model without a counterpart.
-        added: Nodes of the second model without a counterpart.
-        changed: Nodes with a counterpart that is not the same.
-        same: Pairs of paths of nodes that are the same.
-    """
+    """What was found so far, in all the graphs of two models: the fields of a `GraphDiff`."""
 
     def __init__(self) -> None:
         self.removed: list[GraphNode] = []
@@ -232,7 +218,7 @@ class _Findings:
         for ours, theirs in matching.pairs:
             position = len(self.changed)  # a node is listed before the nodes inside it
             changes = [
-                *node_changes(ours, theirs, matching),
+                *_node_changes(ours, theirs, matching),
                 *self._compare_subgraphs(ours, theirs, matching),
             ]
             if changes:
@@ -290,22 +276,14 @@ def _presence(kind: str, name: str, before: Container[str], after: Container[str
 
 def _outputs(label: str, ours: Sequence[str], theirs: Sequence[str], matching: Matching) -> Iterator[Change]:
     for i, (mine, other) in enumerate(zip_longest(ours, theirs, fillvalue="")):
-        yield from feeder_changes("output", f"{label}[{i}]", mine, other, matching)
+        yield from _feeder_changes("output", f"{label}[{i}]", mine, other, matching)
 
 
 # What is seen from outside: inputs, outputs, operator sets
 
 
 def _slots(ours: Sequence[Value], theirs: Sequence[Value]) -> _Slots:
-    """Pair inputs, or outputs: by name if the names are the same, else by position if there are as many.
-
-    Example:
-        >>> x, y = Value("x", "int64", ()), Value("y", "int64", ())
-        >>> [(a.name, b.name) for a, b in _slots([x, y], [y, x])]
-        [('x', 'x'), ('y', 'y')]
-        >>> len(_slots([x], [y])), len(_slots([x], [x, y]))
-        (1, 2)
-    """
+    """Pair inputs, or outputs: by name if the names are the same, else by position if there are as many."""
     names, others = {value.name for value in ours}, {value.name: value for value in theirs}
     if names != others.keys() and len(ours) == len(theirs):
         return list(zip(ours, theirs, strict=True))
@@ -314,13 +292,7 @@ def _slots(ours: Sequence[Value], theirs: Sequence[Value]) -> _Slots:
 
 
 def _type_changes(kind: str, pairs: _Slots) -> Iterator[Change]:
-    """Compare the types and shapes of inputs, or outputs.
-
-    Example:
-        >>> pairs = _slots([Value("x", "int64", (1,))], [Value("x", "int64", ("n",))])
-        >>> [str(change) for change in _type_changes("input", pairs)]
-        ['input x int64[1] -> int64[n]']
-    """
+    """Compare the types and shapes of inputs, or outputs."""
     for ours, theirs in pairs:
         before, after = (value.type if value else None for value in (ours, theirs))
         if before != after:
@@ -329,13 +301,7 @@ def _type_changes(kind: str, pairs: _Slots) -> Iterator[Change]:
 
 
 def _opset_changes(first: onnx.ModelProto, second: onnx.ModelProto) -> Iterator[Change]:
-    """Compare the operator sets that two models import.
-
-    Example:
-        >>> old, new = (onnx.ModelProto(opset_import=[onnx.helper.make_opsetid("", n)]) for n in (9, 20))
-        >>> [str(change) for change in _opset_changes(old, new)]
-        ['opset ai.onnx 9 -> 20']
-    """
+    """Compare the operator sets that two models import."""
     mine, other = (
         {opset.domain or "ai.onnx": str(opset.version) for opset in model.opset_import}
         for model in (first, second)
@@ -348,53 +314,19 @@ def _opset_changes(first: onnx.ModelProto, second: onnx.ModelProto) -> Iterator[
 # What differs between a node and its counterpart
 
 
-def node_changes(ours: GraphNode, theirs: GraphNode, matching: Matching) -> Iterator[Change]:
-    """Compare a node with its counterpart, without the graphs inside them.
-
-    Args:
-        ours: The node of the first model.
-        theirs: Its counterpart.
-        matching: The matching of the graphs they stand in.
-
-    Yields:
-        What differs.
-
-    Example:
-        >>> from onnxlab.model.diff.matching import match
-        >>> from onnxlab.model.graph import nodes_of
-        >>> one, two = (onnx.helper.make_node("Gemm", ["x", "w"], ["y"], alpha=a) for a in (1.0, 2.0))
-        >>> matching = match(Scope(nodes_of([one]), {}), Scope(nodes_of([two]), {}))
-        >>> [str(change) for change in node_changes(*matching.pairs[0], matching)]
-        ['attribute alpha 1.0 -> 2.0']
-    """
+def _node_changes(ours: GraphNode, theirs: GraphNode, matching: Matching) -> Iterator[Change]:
+    """What differs between a node and its counterpart, without the graphs inside them."""
     if ours.op != theirs.op:
         yield Change("operator", "", ours.op, theirs.op)
     yield from _attribute_changes(ours.proto, theirs.proto, matching)
     for i, (mine, other) in enumerate(zip_longest(ours.inputs, theirs.inputs, fillvalue="")):
-        yield from feeder_changes("input", str(i), mine, other, matching)
+        yield from _feeder_changes("input", str(i), mine, other, matching)
     if [bool(name) for name in ours.outputs] != [bool(name) for name in theirs.outputs]:
         yield Change("output", "count", str(len(ours.outputs)), str(len(theirs.outputs)))
 
 
-def feeder_changes(kind: str, slot: str, mine: str, other: str, matching: Matching) -> Iterator[Change]:
-    """Compare where two values come from.
-
-    Args:
-        kind: What the values are: "input" of a node, "output" of a graph.
-        slot: Which one.
-        mine: The value's name in the first model; empty if omitted.
-        other: The value's name in the second.
-        matching: The matching of the graphs they stand in.
-
-    Yields:
-        One change, or nothing if it is the same value.
-
-    Example:
-        >>> from onnxlab.model.diff.matching import match
-        >>> matching = match(Scope([], {"x": "input 0"}), Scope([], {"x": "input 0", "y": "input 1"}))
-        >>> [str(change) for change in feeder_changes("output", "0", "x", "y", matching)]
-        ['output 0 x -> y']
-    """
+def _feeder_changes(kind: str, slot: str, mine: str, other: str, matching: Matching) -> Iterator[Change]:
+    """What differs where two values come from: inputs of nodes or outputs of graphs, empty if omitted."""
     before, after = matching.before, matching.after
     if before.token(mine) == after.token(other):
         return
