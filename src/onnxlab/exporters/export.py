@@ -8,7 +8,7 @@ import copy
 import re
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -30,57 +30,12 @@ __all__ = [
     "Notice",
     "Stage",
     "export",
-    "exported_bytes",
     "failure",
     "remembered_torchlib",
     "without_tqdm_thread",
 ]
 
 _LARGEST_FILE = 2**31 - 1  # bytes in one protobuf message
-
-
-def exported_bytes(
-    model: torch.nn.Module | torch.export.ExportedProgram,
-    args: tuple[Any, ...],
-    *,
-    dynamo: bool,
-    options: dict[str, Any],
-) -> bytes:
-    """Export a model and return its one file, weights included, without the paths of source files.
-
-    Args:
-        model: What `torch.onnx.export` takes.
-        args: The example inputs.
-        dynamo: Which exporter: torch.export's, or TorchScript's.
-        options: Further arguments of `torch.onnx.export`.
-
-    Raises:
-        ExportFailed: If the model is too large for one file.
-        ValueError: If an option would abort the process inside torch.
-        Exception: Whatever `torch.onnx.export` raises.
-    """
-    if not dynamo:
-        _refuse_negative_axes(options.get("dynamic_axes") or {})
-    with tempfile.TemporaryDirectory(prefix="onnxlab-") as name, tempfile.TemporaryDirectory() as artifacts:
-        file = Path(name) / "model.onnx"
-        options = {"artifacts_dir": artifacts, **options, "dynamo": dynamo, "external_data": False}
-        torch.onnx.export(model, args, str(file), **options)
-        # Both exporters put the weights of a very large model beside the file, whatever they were asked.
-        size = sum(entry.stat().st_size for entry in Path(name).iterdir())
-        if size > _LARGEST_FILE:
-            msg = f"The model has {size / 1e9:.1f} GB; one ONNX file holds {_LARGEST_FILE / 1e9:.1f} GB."
-            raise ExportFailed(msg, then="Call torch.onnx.export with external_data=True instead.")
-        proto = load(file)
-    strip_origins(proto)
-    data: bytes = proto.SerializeToString()
-    return data
-
-
-def _refuse_negative_axes(dynamic_axes: Mapping[str, Iterable[int]]) -> None:
-    for name, axes in dynamic_axes.items():
-        if any(axis < 0 for axis in axes):
-            msg = f"A negative axis of {name!r} in dynamic_axes would abort the process inside torch."
-            raise ValueError(msg)
 
 
 Exportable: TypeAlias = torch.nn.Module | torch.export.ExportedProgram
@@ -195,9 +150,6 @@ def export(
         run: Whether to load the model into ONNX Runtime and run it with the example inputs.
         **options: Further arguments of `torch.onnx.export`.
 
-    Returns:
-        The model, or the failure.
-
     Raises:
         TypeError: If an option is given that this function decides: `f`, `dynamo`, `external_data`.
         UnknownRecord: If the TorchScript exporter is gone and this call was not recorded.
@@ -225,7 +177,7 @@ def export(
     with silenced() as heard:
         started = time.perf_counter()
         try:
-            written = exported_bytes(model, args, dynamo=exporter.dynamo, options=options)
+            written = _exported_bytes(model, args, dynamo=exporter.dynamo, options=options)
         except UnknownRecord:  # says nothing about the model
             raise
         except Exception as error:
@@ -237,6 +189,29 @@ def export(
         if written is not None:
             problem = _try_out(written, examples, run=run)
     return Export(exporter, written, heard.notices, problem, seconds)
+
+
+def _exported_bytes(
+    model: Exportable, args: tuple[Any, ...], *, dynamo: bool, options: dict[str, Any]
+) -> bytes:
+    """Export a model into one file, weights included, without the paths of source files; return its bytes."""
+    for name, axes in ({} if dynamo else options.get("dynamic_axes") or {}).items():
+        if any(axis < 0 for axis in axes):
+            msg = f"A negative axis of {name!r} in dynamic_axes would abort the process inside torch."
+            raise ValueError(msg)
+    with tempfile.TemporaryDirectory(prefix="onnxlab-") as name, tempfile.TemporaryDirectory() as artifacts:
+        file = Path(name) / "model.onnx"
+        options = {"artifacts_dir": artifacts, **options, "dynamo": dynamo, "external_data": False}
+        torch.onnx.export(model, args, str(file), **options)
+        # Both exporters put the weights of a very large model beside the file, whatever they were asked.
+        size = sum(entry.stat().st_size for entry in Path(name).iterdir())
+        if size > _LARGEST_FILE:
+            msg = f"The model has {size / 1e9:.1f} GB; one ONNX file holds {_LARGEST_FILE / 1e9:.1f} GB."
+            raise ExportFailed(msg, then="Call torch.onnx.export with external_data=True instead.")
+        proto = load(file)
+    strip_origins(proto)
+    data: bytes = proto.SerializeToString()
+    return data
 
 
 def _modes(model: object) -> list[tuple[torch.nn.Module, bool]]:
@@ -313,16 +288,12 @@ def _stage(error: BaseException) -> Stage:
             return Stage(recorded)
         for function in _exporter_functions(exception.__traceback__):
             found = _STAGE_OF_FUNCTION.get(function, found)
-    if found is Stage.CAPTURE and _raised_by_the_writer(error):
-        # It refuses operators for which the translation had no rule and which it passed on as they were.
+    innermost = list(_exporter_functions(error.__traceback__))[-1:]
+    if found is Stage.CAPTURE and isinstance(error, RuntimeError) and innermost == ["_export"]:
+        # Raised by C++ code that the TorchScript exporter's main function calls, the writer of the proto. It
+        # refuses operators for which the translation had no rule and which it passed on as they were.
         return Stage.TRANSLATE if "Couldn't export" in str(error) else Stage.SERIALISE
     return found
-
-
-def _raised_by_the_writer(error: BaseException) -> bool:
-    """Whether C++ code called by the TorchScript exporter's main function raised; it writes the proto."""
-    functions = list(_exporter_functions(error.__traceback__))
-    return isinstance(error, RuntimeError) and functions[-1:] == ["_export"]
 
 
 def _exporter_functions(traceback: TracebackType | None) -> Iterator[str]:

@@ -70,20 +70,18 @@ def silenced() -> Iterator[Heard]:
     heard = Heard()
     printed = io.StringIO()
     messages: list[str] = []
-    caught: list[warnings.WarningMessage] = []
-    with tempfile.TemporaryFile() as printed_by_c:
+    with warnings.catch_warnings(record=True, action="always") as caught, tempfile.TemporaryFile() as by_c:
         try:
             with (
                 _logged(messages),
-                _warned(caught),
-                _descriptors_to(printed_by_c),
+                _descriptors_to(by_c),
                 contextlib.redirect_stdout(printed),
                 contextlib.redirect_stderr(printed),
             ):
                 yield heard
         finally:
-            printed_by_c.seek(0)
-            heard.text = printed.getvalue() + printed_by_c.read().decode(errors="replace")
+            by_c.seek(0)
+            heard.text = printed.getvalue() + by_c.read().decode(errors="replace")
             heard.notices = _counted(
                 [
                     *((warning.category.__name__, str(warning.message), "warning") for warning in caught),
@@ -99,16 +97,6 @@ def _counted(said: Iterable[tuple[str, str, str]]) -> tuple[Notice, ...]:
 
 def _first_line(message: str) -> str:
     return next((line.strip() for line in message.splitlines() if line.strip()), "")
-
-
-@contextlib.contextmanager
-def _warned(caught: list[warnings.WarningMessage]) -> Iterator[None]:
-    with warnings.catch_warnings(record=True) as recorded:
-        warnings.simplefilter("always")
-        try:
-            yield
-        finally:
-            caught += recorded
 
 
 class _Ear(logging.Handler):

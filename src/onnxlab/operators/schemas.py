@@ -7,12 +7,13 @@ from enum import StrEnum
 from typing import Any
 
 import onnx
-import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 
 # The only place that knows them: the binding to the C++ library.
 from onnxruntime.capi.onnxruntime_pybind11_state import (  # type: ignore[import-untyped]  # ships no types
     get_registered_ep_kernel_defs,
 )
+
+from onnxlab.runtime.session import open_session
 
 __all__ = [
     "ELEMENT_TYPES",
@@ -51,16 +52,12 @@ class Schema:
     """An operator's definition in force at an opset.
 
     Attributes:
-        name: The operator, of the default domain.
-        first: The opset that introduced the operator.
         since: The opset that introduced this version of it.
         types: The element types that its first input may have.
         has_body: Whether the definition says what to compute in terms of other operators; a runtime without
             a kernel can then run that.
     """
 
-    name: str
-    first: int
     since: int
     types: tuple[str, ...]
     has_body: bool
@@ -74,43 +71,39 @@ def schema(name: str, opset: int) -> Schema | None:
         >>> schema("Asinh", 8) is None, schema("Asinh", 20).since, schema("BitShift", 20).types
         (True, 9, ('uint8', 'uint16', 'uint32', 'uint64'))
     """
-    versions = [each for each in _history().get(name, ()) if each.since_version <= opset]
-    if not versions or versions[-1].deprecated:
+    found = _in_force(name, opset)
+    if found is None or found.deprecated:
         return None
-    found = versions[-1]
     # onnx's stubs lack both.
     body = found.has_function or found.has_context_dependent_function  # type: ignore[attr-defined]
-    return Schema(name, versions[0].since_version, found.since_version, _first_input(found)[1], body)
+    return Schema(found.since_version, _first_input(found)[1], body)
+
+
+def _in_force(name: str, opset: int) -> onnx.defs.OpSchema | None:
+    return onnx.defs.get_schema(name, opset, "") if onnx.defs.has(name, opset, "") else None
 
 
 @functools.cache
 def kernel_types(name: str, opset: int) -> tuple[str, ...] | None:
-    """Return the element types for which ONNX Runtime's CPU provider has a kernel at an opset.
+    """Return the element types of the first input for which ONNX Runtime's CPU provider has a kernel.
 
-    Args:
-        name: An operator of the default domain.
-        opset: The model's opset.
-
-    Returns:
-        The types of the first input; None if there is no kernel at all.
+    It is None where there is no kernel for the operator, of the default domain, at that opset.
 
     Example:
         >>> kernel_types("Asinh", 20), kernel_types("BitShift", 20), kernel_types("BitShift", 28)
         (('float',), ('uint8', 'uint32', 'uint64'), None)
     """
-    versions = [each for each in _history().get(name, ()) if each.since_version <= opset]
-    if not versions:
+    definition = _in_force(name, opset)
+    if definition is None:
         return None
-    since, (variable, allowed) = versions[-1].since_version, _first_input(versions[-1])
-    fitting = [kernel for kernel in _kernels().get(name, ()) if _fits(kernel.version_range, since)]
-    if not fitting:
-        return None
+    variable, allowed = _first_input(definition)
     found: set[str] = set()
+    fitting = [k for k in _kernels().get(name, ()) if _fits(k.version_range, definition.since_version)]
     for kernel in fitting:
         found.update(
             _elements(kernel.type_constraints[variable]) if variable in kernel.type_constraints else allowed
         )
-    return tuple(each for each in ELEMENT_TYPES if each in found)
+    return tuple(each for each in ELEMENT_TYPES if each in found) if fitting else None
 
 
 @functools.cache
@@ -127,27 +120,12 @@ def readable_opsets() -> range:
 
 
 def _loads(opset: int) -> bool:
-    value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])
-    result = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1])
-    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "one", [value], [result])
-    opsets = [onnx.helper.make_opsetid("", opset)]
-    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
+    head = f'<ir_version: 8, opset_import: ["" : {opset}]>'
     try:
-        ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    except Exception:
+        open_session(onnx.parser.parse_model(f"{head} g (float[1] x) => (float[1] y) {{ y = Relu (x) }}"))
+    except Exception:  # the runtime has several classes
         return False
     return True
-
-
-@functools.cache
-def _history() -> dict[str, list[onnx.defs.OpSchema]]:
-    found: dict[str, list[onnx.defs.OpSchema]] = {}
-    for each in onnx.defs.get_all_schemas_with_history():
-        if each.domain == "":
-            found.setdefault(each.name, []).append(each)
-    return {name: sorted(versions, key=lambda each: each.since_version) for name, versions in found.items()}
 
 
 @functools.cache
@@ -236,8 +214,11 @@ def schema_link(names: frozenset[str], opset: int) -> Link:
 
 
 def _introduced(name: str) -> str:
-    newest = schema(name, readable_opsets()[-1])
-    return f"{name} only since {newest.first}" if newest else f"{name} not any more"
+    if schema(name, readable_opsets()[-1]) is None:
+        return f"{name} not any more"
+    versions = (each for each in onnx.defs.get_all_schemas_with_history() if each.name == name)
+    newest_first = min(each.since_version for each in versions if each.domain == "")
+    return f"{name} only since {newest_first}"
 
 
 @functools.cache
