@@ -1,6 +1,7 @@
-"""How the tests are shared out among the cores, and what all of them share."""
+"""How the tests are shared out among the cores, and what many of them share."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,12 @@ def class_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if not (folder / CLASS_FILE).exists():  # is written last
             make_class(folder, start=Path(__file__).parents[1])
     return folder
+
+
+@pytest.fixture(scope="module")
+def remembered_translations() -> Iterator[None]:
+    """Has the torch.export exporter collect its translations once for each opset, not in every export."""
+    from onnxlab.exporters.export import remembered_torchlib
+
+    with remembered_torchlib():
+        yield

@@ -13,6 +13,7 @@ from onnxlab.exporters.export import Export, Exporter, Stage, export
 from onnxlab.exporters.symbolics import restored_rules
 from onnxlab.model.graph import op_types, outline, summary
 
+pytestmark = pytest.mark.usefixtures("remembered_translations")
 BOTH = pytest.mark.parametrize("exporter", list(Exporter))
 LEGACY = Exporter.TORCHSCRIPT
 DYNAMO = Exporter.TORCH_EXPORT

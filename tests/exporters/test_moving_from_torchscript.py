@@ -17,6 +17,7 @@ from torch.onnx._internal.exporter._registration import ONNXRegistry
 
 from onnxlab import Exporter, compare, export, history, op_types, run, silenced, summary, symbolics
 
+pytestmark = pytest.mark.usefixtures("remembered_translations")
 CHAPTER = Path(__file__).parents[2] / "notebooks" / "12_modern_exporter.ipynb"
 OLD = Exporter.TORCHSCRIPT
 GONE = "error"

@@ -8,6 +8,7 @@ from onnxlab.exporters.export import Exporter, Stage, export
 from onnxlab.model.graph import op_types
 from onnxlab.operators.support import State, support
 
+pytestmark = pytest.mark.usefixtures("remembered_translations")
 OPSET = 20
 x, y = torch.rand(3, 4) + 0.1, torch.rand(3, 4) + 0.1
 image, line = torch.rand(1, 2, 6, 6), torch.rand(1, 2, 6)

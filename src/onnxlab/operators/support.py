@@ -44,7 +44,7 @@ class Support:
 
 
 @functools.cache
-def overloads() -> dict[str, tuple[str, ...]]:
+def _overloads() -> dict[str, tuple[str, ...]]:
     """Return the overloads of every ATen operator that PyTorch knows, by its name without them."""
     found: dict[str, list[str]] = {}
     names = list(torch._C._dispatch_get_all_op_names())
@@ -63,7 +63,7 @@ def known_operators() -> tuple[str, ...]:
         >>> {"aten::asinh", "aten::relu_", "aten::__interpolate"} <= set(known_operators())
         True
     """
-    return tuple(sorted(overloads()))
+    return tuple(sorted(_overloads()))
 
 
 def support(operator: str, exporter: Exporter, opset: int) -> Support:
@@ -90,10 +90,10 @@ def support(operator: str, exporter: Exporter, opset: int) -> Support:
     if exporter is Exporter.TORCHSCRIPT:
         rule, writes = _torchscript(base, opset)
     else:
-        rule, writes = torch_export_rule(base, which, opset)
+        rule, writes = _torch_export(base, which, opset)
     # Without a rule the next question is whether ONNX has something to translate to: the other rule's answer.
     known = writes or (_either(base) if rule.state is State.NO else frozenset())
-    found = overloads().get(base)
+    found = _overloads().get(base)
     here = Link(State.YES, f"{len(found)} overloads" if len(found) > 1 else "yes") if found else _UNKNOWN_NAME
     return Support(here, rule, schema_link(known, opset), kernel_link(known, opset), tuple(sorted(writes)))
 
@@ -121,30 +121,25 @@ def _torchscript(base: str, opset: int) -> tuple[Link, frozenset[str]]:
 def _either(base: str) -> frozenset[str]:
     """What the newest rule of either exporter names."""
     rule = torchscript_rule(base, torchscript_opsets()[0][-1])
-    written = torch_export_rule(base, "", readable_opsets()[-1])[1]
+    written = _torch_export(base, "", readable_opsets()[-1])[1]
     return written or (rule.operators if rule else _NONE)
 
 
 # The rule of the torch.export exporter: its own, or those of the parts it takes an operator apart into
 
 
-def torch_export_rule(base: str, which: str, opset: int) -> tuple[Link, frozenset[str]]:
-    """Return the link from an operator to the exporter's library, and the ONNX operators its rules name.
-
-    Args:
-        base: A qualified name without the overload: "aten::asinh".
-        which: The overload, or "" for all of them: "Tensor".
-        opset: The opset to export at.
-    """
+def _torch_export(base: str, which: str, opset: int) -> tuple[Link, frozenset[str]]:
+    """The link to the exporter's library for one overload, or "" for all, and what its rules write."""
     if base.endswith("_") and not base.endswith("__"):  # the exporter replaces what writes in place
         base = base.removesuffix("_")
     names = _functional(base, which)
     answers = {name: _one(name, opset) for name in names}
-    best = max(answers.values(), key=lambda answer: _ORDER.index(answer[0].state), default=(_NO_RULE, _NONE))
-    link, _ = best
+    links = (link for link, _ in answers.values())
+    link = max(links, key=lambda each: _ORDER.index(each.state), default=_NO_RULE)
     writes = frozenset().union(*(w for found, w in answers.values() if found.state is link.state))
     if link.state is State.YES:
-        without = [_short(name) for name, (found, _) in answers.items() if found.state is State.NO]
+        refused = (name for name, (found, _) in answers.items() if found.state is State.NO)
+        without = [name.partition(".")[2] or "default" for name in refused]
         if without:
             link = Link(State.PART, f"{link.text}; none for {', '.join(without)}")
         if opset < library().lowest:
@@ -159,7 +154,7 @@ _NO_RULE = Link(State.NO, "no rule")
 @functools.cache
 def _functional(base: str, which: str) -> tuple[str, ...]:
     names = []
-    for name in overloads().get(base, ()):
+    for name in _overloads().get(base, ()):
         found = overload(name)
         wanted = not which or name.partition(".")[2] == which
         if found is not None and wanted and not is_variant(found) and _on_tensors(found):
@@ -204,7 +199,3 @@ def _part(part: str, opset: int) -> frozenset[str] | None:
 
 def _base(name: str) -> str:
     return name.partition(".")[0].removeprefix("aten::")
-
-
-def _short(name: str) -> str:
-    return name.partition(".")[2] or "default"
