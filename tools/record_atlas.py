@@ -7,7 +7,7 @@ A test compares the recording with the installed packages.
 
 from pathlib import Path
 
-from onnxlab.notebook.atlas.data import packed
+from onnxlab.notebook.atlas.view import packed
 
 __all__ = ["RECORDING", "recorded"]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from onnxlab.notebook.labs.checks import case, check, hint, require
     from onnxlab.notebook.labs.progress import progress
     from onnxlab.notebook.language import speak
-    from onnxlab.notebook.live_note import live_note
+    from onnxlab.notebook.outputs import live_note
     from onnxlab.notebook.predict.prediction import predict, predict_grid
     from onnxlab.notebook.slider import slider
     from onnxlab.notebook.tables import table
@@ -79,7 +79,7 @@ _HOME = {
     "expect_error": "notebook.expectations",
     "expect_warning": "notebook.expectations",
     "graph": "notebook.graph.view",
-    "live_note": "notebook.live_note",
+    "live_note": "notebook.outputs",
     "predict": "notebook.predict.prediction",
     "predict_grid": "notebook.predict.prediction",
     "quiet_exporters": "notebook.expectations",

@@ -29,7 +29,7 @@ STROKES = """boxes => boxes
   .map((box) => box.querySelector(':scope > .node-border').style.stroke)
   .filter(Boolean).length"""
 COUNT = """
-from onnxlab.notebook.graph.widget import GraphView
+from onnxlab.notebook.graph.view import GraphView
 asked, answer = [], GraphView._answer
 def counting(self, widget, message, buffers):
     asked.append(message['kind'])

@@ -8,8 +8,7 @@ from nbclient import NotebookClient
 from onnxlab import atlas
 from onnxlab.errors import OnnxLabError
 from onnxlab.exporters.export import Exporter
-from onnxlab.notebook.atlas.data import LINKS, marked, packed
-from onnxlab.notebook.atlas.view import EXCERPT
+from onnxlab.notebook.atlas.view import EXCERPT, LINKS, marked, packed
 from onnxlab.operators.support import known_operators, support
 from tools.record_atlas import RECORDING, recorded
 

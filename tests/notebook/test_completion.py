@@ -1,8 +1,6 @@
 """The text box of chapter 17: what is typed is continued, and the saved notebook keeps the first answer."""
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from onnxlab.notebook import completion as module
 from onnxlab.notebook.completion import completion
@@ -65,21 +63,3 @@ def test_an_empty_prompt_says_what_to_do(live):
 def test_bytes_that_are_no_text_are_shown_as_such(live):
     completion({"one": decoder()}, "\u00e9", 1)
     assert "\u00e9" in live["text"]
-
-
-def test_a_notebook_saves_it_and_a_typed_text_is_answered():
-    code = """
-import gc, ipywidgets
-from onnxlab import completion
-from tests.support.small_decoder import decoder
-completion({"one": decoder()}, "ab", 3)
-[box] = [w for w in gc.get_objects() if isinstance(w, ipywidgets.Text)]
-box.value = "b"
-"""
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
-    client = NotebookClient(notebook, kernel_name="python3", startup_timeout=180, iopub_timeout=60)
-    client.execute()
-    saved = next(out for out in notebook.cells[0].outputs if "text/html" in out.get("data", {}))
-    assert saved.data["text/plain"].startswith("one:\nab<ab\n")
-    [view] = [s["value"] for s in client.widget_state.values() if "onnxlab-completion" in str(s.get("value"))]
-    assert "<b>b</b>&lt;ab" in view

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from onnxlab.errors import ClaimBroken
-from onnxlab.notebook.expectations import expect_error, expect_warning, quiet_exporters
-from onnxlab.notebook.plain_lines import plain_lines
+from onnxlab.notebook.expectations import expect_error, expect_warning, plain_lines, quiet_exporters
 
 LOGGER = "torch.onnx._internal.exporter._registration"
 

@@ -5,8 +5,7 @@ from onnx import AttributeProto, ModelProto, helper
 
 from onnxlab import graph
 from onnxlab.notebook.graph.groups import grouped_model, module_path
-from onnxlab.notebook.graph.lean_model import IDENTIFIER, lean_model
-from onnxlab.notebook.graph.model_source import read_structure
+from onnxlab.notebook.graph.lean_model import IDENTIFIER, lean_model, read_structure
 from onnxlab.notebook.graph.pane import make_pane
 from tests.support.displayed import outputs
 from tests.support.graph_models import add_node, chain, modules

@@ -1,11 +1,13 @@
-"""How widgets are shown, also those of the ipywidgets that Colab has."""
+"""How widgets are shown, also those of the ipywidgets that Colab has; and a note that is in no file."""
 
 import ipywidgets
+import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
+from nbclient import NotebookClient
 
-from onnxlab.notebook.outputs import display_widget
+from onnxlab.notebook.outputs import display_widget, live_note
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -44,3 +46,20 @@ def test_a_widget_of_ipywidgets_7_is_shown_in_the_same_way(shown):
 def test_in_a_terminal_nothing_is_shown(capsys):
     display_widget(ipywidgets.VBox([]))
     assert capsys.readouterr().out == ""
+
+
+def test_in_a_terminal_a_note_is_printed(capsys):
+    live_note("no compiler")
+    assert capsys.readouterr().out == "no compiler\n"
+
+
+def test_in_a_notebook_a_note_is_a_widget_and_nothing_else():
+    code = "from onnxlab.notebook.outputs import live_note\nlive_note('<b>no</b> compiler')"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    client = NotebookClient(notebook, kernel_name="python3", startup_timeout=180, iopub_timeout=60)
+    client.execute()
+    [output] = notebook.cells[0].outputs
+    assert list(output.data) == ["application/vnd.jupyter.widget-view+json"]
+    model = output.data["application/vnd.jupyter.widget-view+json"]["model_id"]
+    shown = client.widget_state[model]["value"]
+    assert "&lt;b&gt;no&lt;/b&gt; compiler" in shown

@@ -36,9 +36,8 @@ from onnxlab.labs.kit.producing import produce_apart
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.diff import diff
 from onnxlab.model.graph import dims, edges, op_types, outline, summary, walk
-from onnxlab.notebook.graph.html import model_image
-from onnxlab.notebook.graph.view import GraphMessage, graph
-from onnxlab.notebook.graph.widget import GraphView
+from onnxlab.notebook.graph.saved_form import model_image
+from onnxlab.notebook.graph.view import GraphMessage, GraphView, graph
 from tools.fuzz.mutation import mutated
 from tools.fuzz.table import FAULT, Table
 

@@ -115,7 +115,7 @@ def _into_folder(
     from onnxlab.grading.reports.summary import summary_text
     from onnxlab.grading.results import Ledger, facts
     from onnxlab.grading.worker.client import can_fork
-    from onnxlab.notebook.graph.html import model_image
+    from onnxlab.notebook.graph.saved_form import model_image
     from onnxlab.plain_text import many, plain
 
     line = _Line()
@@ -147,7 +147,7 @@ def _into_gradebook(options: argparse.Namespace, intake: "Intake", ledger: "Ledg
     """Write into nbgrader's gradebook; return whether all of it is there."""
     from onnxlab.classroom.course.gradebook import book
     from onnxlab.grading.results import kept as graphs_of
-    from onnxlab.notebook.graph.html import model_image
+    from onnxlab.notebook.graph.saved_form import model_image
     from onnxlab.plain_text import many, plain
 
     print("Writing into the gradebook ...", flush=True)

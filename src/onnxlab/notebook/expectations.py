@@ -7,16 +7,18 @@ import io
 import logging
 import os
 import re
+import site
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
+from pathlib import Path
 
 from onnxlab.errors import ClaimBroken
 from onnxlab.notebook.language import said
-from onnxlab.notebook.plain_lines import plain_lines
 
-__all__ = ["expect_error", "expect_warning", "quiet_exporters"]
+__all__ = ["expect_error", "expect_warning", "plain_lines", "quiet_exporters"]
 
 # What both exporters say on every single call, whatever the model: category, start of the message, module.
 _NOISE: tuple[tuple[type[Warning], str, str], ...] = (
@@ -34,6 +36,7 @@ _NOISE: tuple[tuple[type[Warning], str, str], ...] = (
     (FutureWarning, r"`torch\.jit\.\w+` is deprecated", r"torch\.jit\."),  # the same since torch 2.14
     (FutureWarning, r"`isinstance\(treespec, LeafSpec\)` is deprecated", r"(copyreg|copy|torch\.)"),
 )
+_WIDTH = 160
 _TORCHVISION_LOGGER = "torch.onnx._internal.exporter._registration"
 
 
@@ -129,6 +132,30 @@ def expect_warning(category: type[Warning], text: str, *, lines: int = 1) -> Ite
         print(said(f"({len(others)} more {'warning' if len(others) == 1 else 'warnings'} not shown)"))
 
 
+def plain_lines(message: object, count: int) -> list[str]:
+    r"""The first lines of a message, without what differs between machines or does not fit.
+
+    Colour codes, object addresses and the folders of absolute paths are removed, long lines shortened. Where
+    the last line announces "Next steps:" that are not shown, the announcement is removed too.
+
+    >>> message = f"\x1b[31mbad\x1b[0m <Graph object at 0x7f01ab> in {tempfile.gettempdir()}/a1b2/m.onnx"
+    >>> plain_lines(message, 1)
+    ['bad <Graph object> in .../m.onnx']
+    """
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", str(message))
+    text = re.sub(r"(?<=\w) at 0x[0-9a-fA-F]+", "", text)
+    text = re.sub(r"\b0x[0-9a-fA-F]{6,}\b", "0x...", text)
+    text = re.sub(r"\S*[\\/]ipykernel_\d+[\\/]\d+\.py", "<cell>", text)
+    text = re.sub(r"(?:[A-Za-z]:)?[\\/][\w.\\/-]*[\\/](?=[\w-]+\.(?:cc|cpp|h)\b)", ".../", text)
+    for root in _machine_folders():
+        text = re.sub(re.escape(root) + r"[\\/](?:[^\s\\/'\":,;<>]+[\\/])*", ".../", text)
+    rows = [row.rstrip() for row in text.splitlines() if row.strip()]
+    rows = [row if len(row) <= _WIDTH else row[: _WIDTH - 3].rstrip() + "..." for row in rows[:count]]
+    if rows:
+        rows[-1] = re.sub(r"\s*Next steps:$", "", rows[-1])
+    return rows[:-1] if rows and not rows[-1] else rows
+
+
 @contextmanager
 def _quiet_failure() -> Iterator[None]:
     """Hide what a failing export or run writes besides its error: log lines and half-made graphs."""
@@ -180,3 +207,17 @@ def _is_noise(warning: warnings.WarningMessage) -> bool:
 
 def _not_torchvision(record: logging.LogRecord) -> bool:
     return not record.getMessage().startswith("torchvision is not installed")
+
+
+def _machine_folders() -> list[str]:
+    """Folders whose names say where this machine keeps things, the longest first."""
+    folders = {
+        tempfile.gettempdir(),
+        str(Path.home()),
+        str(Path.cwd()),
+        sys.prefix,
+        sys.base_prefix,
+        *site.getsitepackages(),
+    }
+    folders |= {os.path.realpath(f) for f in folders}
+    return sorted((f for f in folders if len(f) > 1), key=len, reverse=True)

@@ -5,13 +5,24 @@ drop it from a committed notebook, and what is left is complete. Rules of CSS in
 the widget below it lives.
 """
 
+import html
 from collections.abc import Mapping
 from typing import Any
 
+import ipywidgets
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-__all__ = ["display_html", "display_saved_and_live", "display_widget", "saved_steps_aside"]
+from onnxlab.notebook.language import said
+
+__all__ = [
+    "SavedAndLive",
+    "display_html",
+    "display_saved_and_live",
+    "display_widget",
+    "live_note",
+    "saved_steps_aside",
+]
 
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -57,6 +68,27 @@ def display_saved_and_live(
     display_widget(widget)
 
 
+class SavedAndLive:
+    """Has a saved and a live form; shown by the call that makes it or at a cell's end, but once in a cell."""
+
+    _widget: Any
+    _shown_in: int | None = None
+
+    def saved(self) -> str:
+        """The HTML that stays in the saved notebook."""
+        raise NotImplementedError
+
+    def show(self) -> None:
+        """Display the saved form and the widget."""
+        self._shown_in = _cell()
+        display_saved_and_live(self.saved(), repr(self), self._widget)
+
+    def _ipython_display_(self) -> None:
+        # `predict(...)` as the last line of a cell has been shown by the call already.
+        if self._shown_in is None or self._shown_in != _cell():
+            self.show()
+
+
 def saved_steps_aside(name: str) -> str:
     """Give the rules of CSS that hide a saved form while its live form stands below it.
 
@@ -70,3 +102,24 @@ def saved_steps_aside(name: str) -> str:
   {{ display: none; }}
 .jp-OutputArea-child:has(.{name}.saved) + .jp-OutputArea-child > .jupyter-widgets:not(:has(*))
   {{ display: none; }}"""
+
+
+def live_note(text: str) -> None:
+    """Show a remark about this machine in a running notebook; the saved one is the same everywhere.
+
+    Args:
+        text: The line; shown as it is, without markup.
+
+    >>> live_note("no compiler found")
+    no compiler found
+    """
+    if get_ipython() is None:
+        print(text)
+        return
+    note = said(f"On this machine: {said(text)}")
+    display_widget(ipywidgets.HTML(f"<em>{html.escape(note)}</em>"))
+
+
+def _cell() -> int | None:
+    shell = get_ipython()
+    return None if shell is None else shell.execution_count

@@ -1,4 +1,4 @@
-"""What is drawn onto a graph: highlighted borders, values inside the nodes, the first that diverges.
+"""What is drawn onto a graph: highlighted borders, values inside the nodes, what two models differ in.
 
 A mark belongs to one node and is plain data that marks.js paints, in the live frame and in the picture
 alike: `stroke` colours the border, `rows` are texts inside the node, `fill` is the ground of these texts.
@@ -8,17 +8,22 @@ import difflib
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, TypeAlias, TypeGuard
 
-from onnxlab.errors import OnnxLabError
+from onnxlab.errors import ModelNotReadable, OnnxLabError
+from onnxlab.model.diff import GraphDiff, diff
 from onnxlab.model.graph import GraphNode
+from onnxlab.model.load import ModelLike
 from onnxlab.notebook.language import said
 
 __all__ = [
+    "Comparison",
     "Highlight",
     "Marks",
     "Values",
+    "compare",
     "group_marks",
     "highlight_marks",
     "merge_marks",
@@ -38,6 +43,7 @@ Values: TypeAlias = Mapping[str, Any] | None
 
 _HIGHLIGHT = "#e8590c"
 _DIVERGING = "#c92a2a"
+_DIFFERENCE = {"removed": "#e03131", "added": "#2f9e44", "changed": "#f08c00"}
 _COLOUR = re.compile(r"[#\w(),.%\s/-]{1,64}")
 # A number is coloured from nothing at 1e-7, the noise of float32, to the full colour at 0.1.
 _QUIET, _LOUD = -7.0, -1.0
@@ -121,6 +127,37 @@ def group_marks(members: Mapping[str, Iterable[str]], marks: Marks) -> Marks:
     return groups
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """What a difference looks like.
+
+    Attributes:
+        marks: The marks of the nodes of each model.
+        pairs: For each node of the first model that has a counterpart, the path of it.
+        text: The difference in words.
+    """
+
+    marks: tuple[Marks, Marks]
+    pairs: dict[str, str]
+    text: str
+
+
+def compare(first: ModelLike, second: ModelLike) -> Comparison:
+    """Compare two models, with their weights.
+
+    Where the weights cannot be read, the comparison is empty and its text says why.
+    """
+    try:
+        found = diff(first, second)
+    except ModelNotReadable as error:
+        return Comparison(({}, {}), {}, f"{said('The models were not compared.')} {said(str(error))}")
+    return Comparison(
+        (_difference_marks(found.before), _difference_marks(found.after)),
+        _pairs(found),
+        _difference_text(found),
+    )
+
+
 def names_of(nodes: Mapping[str, GraphNode]) -> set[str]:
     """Operators, names, paths and outputs of nodes: what they can be called by."""
     return {name for node in nodes.values() for name in _names(node)}
@@ -193,3 +230,17 @@ def _first_diverging(nodes: Mapping[str, GraphNode], marks: Marks) -> str | None
             return path
         sizes.update(dict.fromkeys(node.outputs, read if size is None else size))
     return None
+
+
+def _difference_marks(states: Mapping[str, str]) -> Marks:
+    return {path: {"stroke": _DIFFERENCE[state]} for path, state in states.items() if state in _DIFFERENCE}
+
+
+def _pairs(found: GraphDiff) -> dict[str, str]:
+    return dict(found.same) | {change.before.path: change.after.path for change in found.changed}
+
+
+def _difference_text(found: GraphDiff) -> str:
+    colours = [("removed", "red"), ("added", "green"), ("changed", "orange")]
+    legend = [said(f"{kind} ({colour})") for kind, colour in colours if getattr(found, kind)]
+    return "\n".join([*([", ".join(legend) + ":"] if legend else []), *map(said, str(found).split("\n"))])

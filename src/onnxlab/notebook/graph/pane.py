@@ -7,9 +7,8 @@ from onnx import GraphProto
 from onnxlab.errors import ModelNotReadable
 from onnxlab.model.graph import GraphNode, declared
 from onnxlab.notebook.graph.groups import GroupedModel, grouped_model
-from onnxlab.notebook.graph.lean_model import LeanModel, lean_model
+from onnxlab.notebook.graph.lean_model import LeanModel, ModelSource, lean_model
 from onnxlab.notebook.graph.marks import Highlight, Marks, group_marks, highlight_marks, names_of
-from onnxlab.notebook.graph.model_source import ModelSource
 from onnxlab.notebook.graph.static_picture import Picture, PictureFailed, draw_picture
 from onnxlab.notebook.language import said
 from onnxlab.plain_text import aligned

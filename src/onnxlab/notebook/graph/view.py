@@ -1,19 +1,202 @@
-"""`graph()`: a model as a living Netron graph in the notebook, and as a picture in the saved file."""
+"""`graph()`: a model as a living Netron graph in the notebook, and as a picture in the saved file.
 
-from collections.abc import Sequence
+The view answers what the notebook's page (page/widget.js) asks of Python, and tells it what changes.
+"""
+
+import gzip
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePath
+from typing import Any
+
+import anywidget
+import traitlets
 
 from onnxlab.errors import OnnxLabError
+from onnxlab.model.graph import GraphNode
 from onnxlab.model.load import ModelLike
-from onnxlab.notebook.graph.compare import compare
-from onnxlab.notebook.graph.html import message_html
-from onnxlab.notebook.graph.marks import Highlight, Values
-from onnxlab.notebook.graph.model_source import read_structure
-from onnxlab.notebook.graph.pane import make_pane
-from onnxlab.notebook.graph.widget import GraphView
-from onnxlab.notebook.language import said
+from onnxlab.notebook.graph import netron_files
+from onnxlab.notebook.graph.lean_model import LeanModel, read_structure
+from onnxlab.notebook.graph.marks import (
+    Comparison,
+    Highlight,
+    Marks,
+    Values,
+    compare,
+    merge_marks,
+    names_of,
+    unknown_names,
+    value_marks,
+)
+from onnxlab.notebook.graph.pane import Pane, make_pane
+from onnxlab.notebook.graph.saved_form import message_html, note_html, pictures_html, saved_structure
+from onnxlab.notebook.language import said, script_words
+from onnxlab.notebook.outputs import display_saved_and_live
 
-__all__ = ["GraphMessage", "graph"]
+__all__ = ["GraphMessage", "GraphView", "graph"]
+
+_LOWEST, _HIGHEST = 160, 480
+
+
+class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships no types
+    """One graph, or two side by side, in a cell's output.
+
+    Attributes:
+        selected: The node that was clicked last, or None.
+        highlight: The operators and names that are highlighted; may be set at any time.
+        values: The values inside the nodes; may be set at any time.
+    """
+
+    _esm = netron_files.own_file("widget.js")
+    _kit = traitlets.Unicode().tag(sync=True)
+    _height = traitlets.Int(_HIGHEST).tag(sync=True)
+    _groups = traitlets.List().tag(sync=True)
+    _pairs = traitlets.Dict().tag(sync=True)
+    _titles = traitlets.List().tag(sync=True)
+    _notes = traitlets.List().tag(sync=True)
+    _words = traitlets.Unicode().tag(sync=True)
+    _said = traitlets.Dict().tag(sync=True)
+    _marks = traitlets.List().tag(sync=True)
+    _selected = traitlets.List().tag(sync=True)
+    _wanted = traitlets.List().tag(sync=True)
+
+    def __init__(
+        self,
+        panes: Sequence[Pane],
+        *,
+        highlight: Highlight = None,
+        values: Values = None,
+        height: int | None = None,
+        comparison: Comparison | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        self._panes = list(panes)
+        self._own_notes = [*notes, *([comparison.text] if comparison else [])]
+        self._highlight, self._values = highlight, values
+        self._given: Sequence[Marks] = comparison.marks if comparison else [{}]
+        all_marks = self._all_marks()
+        pictures = [pane.picture(own, grouped=True) for pane, own in zip(self._panes, all_marks, strict=True)]
+        self._pictures = [picture for picture in pictures if picture]
+        if height is None:
+            drawn = max((picture.height + 40 for picture in self._pictures), default=_HIGHEST)
+            height = max(_LOWEST, min(_HIGHEST, drawn))
+        super().__init__(
+            _kit=netron_files.bundle().key,
+            _height=height,
+            _titles=_titles(self._panes),
+            _pairs=comparison.pairs if comparison else {},
+            _notes=self._all_notes(),
+            _words=self._panes[0].words if len(self._panes) == 1 else "",
+            _said=script_words(),
+            _marks=all_marks,
+            _groups=[pane.groups.top if pane.groups else 0 for pane in self._panes],
+        )
+        self.on_msg(self._answer)
+
+    @property
+    def selected(self) -> GraphNode | None:
+        """The node that was clicked last; of two graphs side by side, in the one where it was clicked."""
+        match self._selected:
+            case [int(pane), str(path)] if 0 <= pane < len(self._panes):
+                return self._panes[pane].node(path)
+        return None
+
+    @property
+    def highlight(self) -> Highlight:
+        """The operators and names that are highlighted, with their colours if a mapping."""
+        return self._highlight
+
+    @highlight.setter
+    def highlight(self, highlight: Highlight) -> None:
+        self._highlight = highlight
+        self._marks, self._notes = self._all_marks(), self._all_notes()
+
+    @property
+    def values(self) -> Values:
+        """What is written into the nodes."""
+        return self._values
+
+    @values.setter
+    def values(self, values: Values) -> None:
+        self._values = values
+        self._marks, self._notes = self._all_marks(), self._all_notes()
+
+    def select(self, name: str) -> GraphNode:
+        """Select a node on the page and scroll to it.
+
+        Args:
+            name: The node's name, one of its outputs, its path or its operator; the first such node is taken.
+
+        Raises:
+            OnnxLabError: There is no such node.
+        """
+        for number, pane in enumerate(self._panes):
+            for path, node in pane.model(grouped=True).nodes.items():
+                if name in (path, node.name, *node.outputs, node.op):
+                    self._selected = [number, path]
+                    self._wanted = [number, path, len(self._wanted) and self._wanted[2] + 1]
+                    return node
+        raise OnnxLabError(unknown_names(names_of(self._panes[0].flat.nodes), [name])[0])
+
+    def __repr__(self) -> str:
+        return f"Graph({' | '.join(map(str, self._panes))})"
+
+    def _ipython_display_(self) -> None:
+        """Two outputs: the picture, which stays in the file, and the live graph, which hides the picture."""
+        text = "\n".join([repr(self), *self._notes])
+        structure = saved_structure(self._panes, self._marks, self._pairs, self._height)
+        display_saved_and_live(self._saved(self._words), text, self, structure)
+
+    def _repr_html_(self) -> str:
+        """The picture without words beside it, for whatever shows a graph inside of something else."""
+        return self._saved("")
+
+    def _saved(self, words: str) -> str:
+        if len(self._pictures) == len(self._panes):
+            return pictures_html(repr(self), self._titles, self._panes, self._pictures, self._notes, words)
+        return note_html(repr(self), self._panes, self._notes)
+
+    def _all_marks(self) -> list[Marks]:
+        return [
+            pane.with_groups(
+                merge_marks(
+                    given,
+                    value_marks(pane.flat.nodes, self._values),
+                    pane.highlighted(self._highlight),
+                )
+            )
+            for pane, given in zip(self._panes, self._given, strict=True)
+        ]
+
+    def _all_notes(self) -> list[str]:
+        known = {name for pane in self._panes for name in pane.names()}
+        inside = {name for pane in self._panes for name in names_of(pane.flat.nodes)}
+        asked = [self._highlight] if isinstance(self._highlight, str) else list(self._highlight or ())
+        unknown = [*unknown_names(known, asked), *unknown_names(inside, self._values or ())]
+        return [*unknown, *self._own_notes]
+
+    def _answer(self, _widget: object, message: Mapping[str, Any], _buffers: object) -> None:
+        """Answer a question of the page: Netron's files, a model, a weight."""
+        answer: dict[str, Any] = {"request": message.get("request")}
+        questions: dict[str, Callable[[Pane], list[bytes]]] = {
+            "kit": lambda _: [netron_files.bundle().data],
+            "model": lambda pane: _model_buffers(pane.model(grouped=bool(message.get("grouped")))),
+            "weight": lambda pane: [pane.flat.weight(str(message.get("location"))).read()],
+        }
+        buffers: list[bytes] = []
+        try:
+            pane = self._panes[message.get("pane", 0)]
+            answer |= {
+                "name": PurePath(pane.name).stem,
+                "origin": pane.flat.origin,
+                "size": len(pane.flat.nodes),
+            }
+            buffers = questions[message["kind"]](pane)
+        except OnnxLabError as error:
+            answer["error"] = said(str(error))
+        except (KeyError, IndexError, TypeError) as error:
+            answer["error"] = f"The page asked for something unknown: {error!r}"
+        self.send(answer, buffers)
 
 
 class GraphMessage:
@@ -76,3 +259,16 @@ def graph(
         )
     except OnnxLabError as error:
         return GraphMessage(error)
+
+
+def _titles(panes: Sequence[Pane]) -> list[str]:
+    """What is written above the graphs, if there are two."""
+    names = [pane.name for pane in panes]
+    if len(set(names)) < len(names):
+        names = [f"{name} ({number})" for number, name in enumerate(names, 1)]
+    return names if len(names) > 1 else []
+
+
+def _model_buffers(model: LeanModel) -> list[bytes]:
+    operators = netron_files.operator_table(model.operators).encode()
+    return [gzip.compress(data, 1, mtime=0) for data in (model.data, operators)]

@@ -1,22 +1,73 @@
 """Predictions: a learner commits to an answer before a cell reveals it; nothing is lost if they skip."""
 
 import html
+import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import anywidget
 import traitlets
+from IPython.core.getipython import get_ipython
 
 from onnxlab.errors import ClaimBroken
-from onnxlab.notebook.language import said
-from onnxlab.notebook.outputs import display_html
-from onnxlab.notebook.predict.widget import PredictionWidget, SavedAndLive, boxed
+from onnxlab.notebook.language import said, script_words
+from onnxlab.notebook.outputs import SavedAndLive, display_html
 from onnxlab.plain_text import aligned
 
 __all__ = ["Prediction", "PredictionGrid", "predict", "predict_grid"]
 
+_HERE = Path(__file__).parent
+# As long as nobody notices; a thread needs a few milliseconds. In many naps, because each of them ends later
+# where the machine is busy: the whole lasts longer just where the other thread needs longer.
+_NAPS, _SECONDS = 50, 0.005
+_NAPS_AFTER_CLICKS = 150  # more may be on their way
+_MOST_NAPS = 2000  # where clicks are still coming in
 
-class _ChoiceWidget(PredictionWidget):
-    _esm = Path(__file__).parent / "choice.js"
+
+class _PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships no types
+    """The base of the clickable forms; each adds its script and its state."""
+
+    _css = _HERE / "predict.css"
+    words = traitlets.Dict().tag(sync=True)
+    chosen: Any
+
+    def __init__(self, **state: object) -> None:
+        super().__init__(words=script_words(), **state)
+        self._told: Any = None
+        self._heard = 0
+        self.on_msg(self._on_click)
+
+    @property
+    def latest(self) -> Any:  # noqa: ANN401  # text for a choice, rows of texts for a grid
+        """What was clicked last.
+
+        The state `chosen` may still be on its way: the front end holds a change back until the one before it
+        has been answered, and a cell that is run meanwhile comes first. A message is never held back. It can
+        only be late: JupyterLab has it handled in a thread beside the cell's (a subshell); see `settle`.
+        """
+        return self.chosen if self._told is None else self._told
+
+    def settle(self) -> None:
+        """Let clicks that were sent before this cell be handled, where another thread does that."""
+        if getattr(getattr(get_ipython(), "kernel", None), "_supports_kernel_subshells", False):
+            left, heard = _NAPS_AFTER_CLICKS if self._heard else _NAPS, self._heard
+            for _ in range(_MOST_NAPS):
+                time.sleep(_SECONDS)
+                left -= 1
+                if heard != self._heard:  # where one came late, so may the next
+                    left, heard = _NAPS_AFTER_CLICKS, self._heard
+                if not left:
+                    return
+
+    def _on_click(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
+        self._told = content.get("chosen", self._told)
+        self._heard += 1
+
+
+class _ChoiceWidget(_PredictionWidget):
+    _esm = _HERE / "choice.js"
     question = traitlets.Unicode().tag(sync=True)
     options = traitlets.List().tag(sync=True)
     chosen = traitlets.Unicode().tag(sync=True)
@@ -67,12 +118,14 @@ class Prediction(SavedAndLive):
             text, tone = said(f"\u2713 You said: {right}. That is right."), "good"
         else:
             text, tone = said(f"\u2717 You said: {self._labels[self.chosen]}. It is: {right}"), "bad"
-        display_html(boxed(f'<p class="question {tone}">{html.escape(text)}</p>', "answer"), text)
+        display_html(_boxed(f'<p class="question {tone}">{html.escape(text)}</p>', "answer"), text)
 
     def saved(self) -> str:
         """The question and its options as HTML."""
         options = "".join(f"<li>{html.escape(label)}</li>" for label in self._labels.values())
-        return boxed(f'<p class="question">{html.escape(said(self.question))}</p><ul>{options}</ul>', "saved")
+        return _boxed(
+            f'<p class="question">{html.escape(said(self.question))}</p><ul>{options}</ul>', "saved"
+        )
 
     def __repr__(self) -> str:
         question = said(self.question)
@@ -102,8 +155,8 @@ def predict(question: str, options: Sequence[object]) -> Prediction:
 Key = tuple[str, str]
 
 
-class _GridWidget(PredictionWidget):
-    _esm = Path(__file__).parent / "grid.js"
+class _GridWidget(_PredictionWidget):
+    _esm = _HERE / "grid.js"
     question = traitlets.Unicode().tag(sync=True)
     rows = traitlets.List().tag(sync=True)
     columns = traitlets.List().tag(sync=True)
@@ -173,13 +226,13 @@ class PredictionGrid(SavedAndLive):
         tones = {key: "good" if choice == actual[key] else "bad" for key, choice in told.items()}
         body = self._grid(marks, tones) + (f'<p class="score">{score}</p>' if score else "")
         text = self._text(marks) + (f"\n{score}" if score else "")
-        display_html(boxed(body, "answer"), text)
+        display_html(_boxed(body, "answer"), text)
 
     def saved(self) -> str:
         """The empty grid as HTML."""
         title = f'<p class="question">{html.escape(said(self.question))}</p>' if self.question else ""
         hint = f'<p class="hint">{html.escape(self._hint())}</p>'
-        return boxed(title + self._grid({}, {}) + hint, "saved")
+        return _boxed(title + self._grid({}, {}) + hint, "saved")
 
     def __repr__(self) -> str:
         question = said(self.question) if self.question else self._hint()
@@ -249,3 +302,13 @@ def predict_grid(
     static  runs        fails
     """
     return PredictionGrid(rows, columns, choices, question)
+
+
+def _boxed(body: str, kind: str) -> str:
+    """HTML in the frame of a prediction; its kind is "saved" or "answer"."""
+    return f'<style>{_style()}</style><div class="onnxlab-predict {kind}">{body}</div>'
+
+
+@cache
+def _style() -> str:
+    return (_HERE / "predict.css").read_text("utf-8")

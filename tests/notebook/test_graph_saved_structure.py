@@ -6,7 +6,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from onnxlab import graph
-from onnxlab.notebook.graph.structure import STRUCTURE, saved_structure
+from onnxlab.notebook.graph.saved_form import STRUCTURE, saved_structure
 from tests.support.displayed import outputs
 from tests.support.graph_models import chain, modules
 

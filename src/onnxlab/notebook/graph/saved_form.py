@@ -1,17 +1,34 @@
-"""The HTML that a graph leaves in the saved notebook. Every word that comes from a model is escaped."""
+"""What a graph leaves in the saved notebook: pictures as HTML, and its structure as data.
+
+A code host shows the pictures; the web site makes a live graph of the structure. In the HTML, every word that
+comes from a model is escaped.
+"""
 
 import base64
+import math
 from collections import Counter
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
-from onnxlab.notebook.graph.lean_model import LeanModel
-from onnxlab.notebook.graph.model_source import read_structure
+from google.protobuf.message import Message  # type: ignore[import-untyped]  # protobuf has no types
+from onnx import ModelProto, TensorProto
+
+from onnxlab.notebook.graph.lean_model import IDENTIFIER, LeanModel, read_structure
+from onnxlab.notebook.graph.marks import Marks
 from onnxlab.notebook.graph.pane import Pane, make_pane
 from onnxlab.notebook.graph.static_picture import Picture
 from onnxlab.notebook.language import said
 
-__all__ = ["message_html", "model_image", "note_html", "operators", "pictures_html"]
+__all__ = [
+    "STRUCTURE",
+    "message_html",
+    "model_image",
+    "note_html",
+    "operators",
+    "pictures_html",
+    "saved_structure",
+]
 
 # While the live graph of the next output is there, the picture is not; where a notebook is opened without a
 # kernel, the next output has nothing but an error to show and is not there, either. JupyterLab and Notebook 7
@@ -30,6 +47,15 @@ _BESIDE = (
     "font-family: monospace"
 )
 _BOX = "border-left: 4px solid {}; padding: 6px 12px; white-space: pre-wrap"
+STRUCTURE = "application/vnd.onnxlab.graph+json"
+"""The MIME type; a front end that does not know it shows the HTML of the same output."""
+
+_LARGEST = 200_000  # characters: a graph that takes more is alive in a running notebook only
+# Up to so many floating-point numbers are shown. More are weights, of which another processor may compute
+# the last digit differently: a saved notebook would then not be what a run of it shows.
+_NUMBERS = 4
+_CONTENT = ("raw_data", "float_data", "double_data", "int32_data")
+_FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 # A higher picture is shrunk to this height, but not below this part of its size, where its words stop being
 # readable; what then does not fit is counted below it.
 _HEIGHT, _SMALLEST = 800, 0.6
@@ -103,6 +129,40 @@ def model_image(model: bytes, highlight: Sequence[str] = ()) -> str:
     return f"<p>{escape(operators(pane.flat))}</p>" if picture is None else _image(pane, picture)
 
 
+def saved_structure(
+    panes: Sequence[Pane], marks: Sequence[Marks], pairs: dict[str, str], height: int
+) -> dict[str, Any]:
+    """Return the models without weights and all that the page is told of them, under `STRUCTURE`.
+
+    The same on every run and in every language: texts stand in the HTML of the same output.
+
+    Args:
+        panes: The models, one or two.
+        marks: What is drawn onto each.
+        pairs: Of two models, the nodes that are counterparts, by their paths.
+        height: Height of the frame in pixels.
+
+    Returns:
+        One entry for an output's data; none where the models are too large to be kept in a notebook.
+    """
+    saved: list[dict[str, Any]] = [
+        {
+            "nodes": len(pane.flat.nodes),
+            "groups": pane.groups.top if pane.groups else 0,
+            "format": pane.flat.origin["format"],
+            "operators": sorted(map(list, pane.flat.operators)),
+            "models": [
+                _encoded(pane.model(grouped=grouped)) for grouped in [False, *([True] if pane.groups else [])]
+            ],
+            "marks": {path: {k: v for k, v in mark.items() if k != "size"} for path, mark in own.items()},
+        }
+        for pane, own in zip(panes, marks, strict=True)
+    ]
+    if sum(len(model) for pane in saved for model in pane["models"]) > _LARGEST:
+        return {}
+    return {STRUCTURE: {"height": height, "panes": saved, "pairs": pairs}}
+
+
 def _image(pane: Pane, picture: Picture) -> str:
     data = base64.b64encode(picture.svg.encode()).decode()
     alt = escape(said(f"Graph of {pane.name}: {operators(pane.flat)}"))
@@ -137,3 +197,32 @@ def _still(
         for kind, line in zip(kinds, [*hidden, *notes], strict=True)
     )
     return f'{_STYLE}<div class="onnxlab-still"{attributes} style="{style}">{content}</div>{below}'
+
+
+def _encoded(model: LeanModel) -> str:
+    structure = ModelProto.FromString(model.data)
+    _strip(structure)
+    return base64.b64encode(structure.SerializeToString(deterministic=True)).decode()
+
+
+def _strip(message: Message) -> None:
+    """Drop, in a message and all inside it, what is not drawn: notes (source lines of a machine), weights."""
+    for name in {"metadata_props", "doc_string"} & set(message.DESCRIPTOR.fields_by_name):
+        kept = [entry for entry in getattr(message, name) if getattr(entry, "key", "") == IDENTIFIER]
+        message.ClearField(name)
+        if kept:
+            message.metadata_props.extend(kept)
+    if isinstance(message, TensorProto) and _is_weight(message):
+        for name in _CONTENT:
+            message.ClearField(name)
+        message.data_location = TensorProto.EXTERNAL
+        message.external_data.add(key="location", value="weight")
+    for field, content in message.ListFields():
+        if field.message_type is not None:
+            for part in content if field.is_repeated else [content]:
+                _strip(part)
+
+
+def _is_weight(tensor: TensorProto) -> bool:
+    count = math.prod(tensor.dims)
+    return tensor.data_type in _FLOATS and not tensor.external_data and count > _NUMBERS
