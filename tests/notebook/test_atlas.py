@@ -1,15 +1,14 @@
 import itertools
 import json
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from onnxlab import atlas
 from onnxlab.errors import OnnxLabError
 from onnxlab.exporters.export import Exporter
 from onnxlab.notebook.atlas.view import EXCERPT, LINKS, marked, packed
 from onnxlab.operators.support import known_operators, support
+from tests.support.displayed import outputs
 from tools.record_atlas import RECORDING, recorded
 
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -83,14 +82,7 @@ def test_an_opset_outside_the_slider_is_told(opset):
         atlas(opset=opset)
 
 
-@pytest.mark.slow
 def test_a_notebook_keeps_the_excerpt_and_shows_the_widget():
-    cells = [
-        nbformat.v4.new_code_cell(source) for source in ("from onnxlab import atlas", "atlas()", "atlas()")
-    ]
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    limits = {"timeout": 900, "startup_timeout": 180, "iopub_timeout": 60}
-    NotebookClient(notebook, kernel_name="python3", store_widget_state=False, **limits).execute()
-    first, second = ([output["data"] for output in cell.outputs] for cell in notebook.cells[1:])
+    first, second = outputs(atlas()), outputs(atlas())
     assert [sorted(bundle) for bundle in first] == [["text/html", "text/plain"], [VIEW]]
     assert first[0] == second[0]
