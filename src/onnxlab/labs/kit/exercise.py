@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import requires
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -106,15 +107,20 @@ class Lab:
             package: The package's `__name__`.
             title: The lab's title.
         """
-        folder = importlib.import_module(package).__path__
-        modules = [importlib.import_module(f"{package}.{one.name}") for one in pkgutil.iter_modules(folder)]
+        name = package.rpartition(".")[2]
+        modules = [importlib.import_module(f"{package}.{each}") for each in _modules(name)]
         exercises = [module.EXERCISE for module in modules if hasattr(module, "EXERCISE")]
-        return cls(package.rpartition(".")[2], title, tuple(sorted(exercises, key=lambda one: one.order)))
+        return cls(name, title, tuple(sorted(exercises, key=lambda one: one.order)))
 
     @property
     def points(self) -> int:
         """What the lab is worth."""
         return sum(each.points for each in self.exercises)
+
+
+def _modules(lab_name: str) -> list[str]:
+    folders = [str(Path(folder, lab_name)) for folder in onnxlab.labs.__path__]
+    return [each.name for each in pkgutil.iter_modules(folders)]
 
 
 @cache
@@ -166,7 +172,8 @@ def exercise(name: str) -> tuple[Lab, Exercise]:
         ('lab04_asinh', ('asinh_symbolic',))
     """
     known = []
-    for lab_name in LABS:  # the labs behind the right one need not be loaded
+    module = str(name).replace("-", "_")  # it likely has the exercise's name; then no other lab is loaded
+    for lab_name in sorted(LABS, key=lambda each: module not in _modules(each)):
         one = lab(lab_name)
         for each in one.exercises:
             if each.id == name:
