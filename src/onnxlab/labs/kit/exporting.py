@@ -8,22 +8,25 @@ import inspect
 import linecache
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType, FunctionType, TracebackType
 from typing import Any
 
+import numpy as np
 import torch
 
 from onnxlab.exporters.export import Export, Exporter, Stage, export
 from onnxlab.exporters.symbolics import symbolic
+from onnxlab.labs.kit.exercise import Part
 from onnxlab.labs.kit.outcome import RETURN, Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.runtime.refusals import named_reason
 
 __all__ = [
+    "axis_options",
     "chain",
     "exported",
     "exported_or_stopped",
@@ -31,6 +34,7 @@ __all__ = [
     "exported_with_translation",
     "first_line",
     "learners",
+    "of_both_exporters",
     "own_error",
     "own_line",
     "raised_by_stub",
@@ -39,6 +43,37 @@ __all__ = [
 
 # Failures of what was written are for the judging part: it names them better, with a counterexample.
 _JUDGED_LATER = (Stage.CHECK, Stage.LOAD, Stage.RUN)
+
+
+def axis_options(exporter: Exporter, axes: Mapping[str, Mapping[int, str]]) -> dict[str, Any]:
+    """Return the options of an export that name its inputs and their dynamic axes.
+
+    Args:
+        exporter: Which exporter.
+        axes: The inputs in order; for each, its dynamic axes and their names.
+
+    Example:
+        >>> axis_options(Exporter.TORCH_EXPORT, {"x": {0: "batch"}})
+        {'input_names': ['x'], 'dynamic_shapes': ({0: 'batch'},)}
+    """
+    if exporter is Exporter.TORCHSCRIPT:
+        return {"input_names": list(axes), "dynamic_axes": dict(axes)}
+    return {"input_names": list(axes), "dynamic_shapes": tuple(axes.values())}
+
+
+def of_both_exporters(
+    *claims: tuple[str, Callable[[Exporter, Work, np.random.Generator], None]],
+) -> tuple[Part, ...]:
+    """Return the parts of an exercise that asks the same of each exporter's model.
+
+    Args:
+        *claims: Titles, each with a judge that is told the exporter.
+    """
+    return tuple(
+        Part(f"{exporter}: {title}", functools.partial(judge, exporter))
+        for exporter in Exporter
+        for title, judge in claims
+    )
 
 
 def exported(

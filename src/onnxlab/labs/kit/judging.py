@@ -157,6 +157,7 @@ def require_numbers(
     *,
     look_at: str | Mapping[str, str] = "",
     expected: bytes | None = None,
+    told: Callable[[Counterexample], Difference] | None = None,
 ) -> None:
     """Require that a model gives what PyTorch gives.
 
@@ -172,6 +173,7 @@ def require_numbers(
         look_at: What to look at if the numbers differ; or what to look at by the kind of failure ("numbers",
             "shape", "type", "outputs", "stop"). Kinds that are not named have a general text.
         expected: A model to lay beside it.
+        told: Describes the smallest counterexample; as `difference` does where it is not given.
 
     Raises:
         Wrong: With the smallest counterexample.
@@ -193,7 +195,8 @@ def require_numbers(
         kind = "numbers" if found.torch is not None else _kind(found.reason)
         msg, general = UNLIKE[kind]
         look = looks.get(kind) or general
-        raise Wrong(msg, look, difference=difference(found, names), evidence=shown)
+        shown_as = told(found) if told else difference(found, names)
+        raise Wrong(msg, look, difference=shown_as, evidence=shown)
 
 
 UNLIKE = {

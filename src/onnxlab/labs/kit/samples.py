@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnxlab.model.distance import Array
 
-__all__ = ["Sketch", "every_size", "extremes", "floats", "integers", "normal", "pictures"]
+__all__ = ["Sketch", "every_size", "extremes", "floats", "integers", "normal", "normal_weights", "pictures"]
 
 
 def floats(random: np.random.Generator, *shape: int, large: float = 1e30) -> torch.Tensor:
@@ -68,6 +68,20 @@ def normal(random: np.random.Generator, *shape: int) -> torch.Tensor:
         (2, 3)
     """
     return torch.from_numpy(random.normal(size=shape).astype(np.float32))
+
+
+def normal_weights(random: np.random.Generator, module: torch.nn.Module) -> None:
+    """Give a module normally distributed weights, and put it into evaluation mode.
+
+    Example:
+        >>> layer = torch.nn.Linear(2, 2, bias=False)
+        >>> normal_weights(np.random.default_rng(0), layer)
+        >>> layer.training, round(layer.weight[0, 0].item(), 3)
+        (False, 0.126)
+    """
+    with torch.no_grad():
+        for weights in module.eval().parameters():
+            weights.copy_(torch.from_numpy(random.normal(size=tuple(weights.shape))))
 
 
 def every_size(random: np.random.Generator, low: float, high: float) -> list[torch.Tensor]:

@@ -1,15 +1,15 @@
 """Exercise: a branch that looks at the numbers, kept with both sides in the exporter that is asked for."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import exported_or_stopped, require_type
+from onnxlab.labs.kit.exercise import Answers, Exercise
+from onnxlab.labs.kit.exporting import axis_options, exported_or_stopped, of_both_exporters, require_type
 from onnxlab.labs.kit.judging import (
     evidence,
     expected_model,
@@ -31,8 +31,6 @@ from onnxlab.labs.lab01_control_flow.interventions import (
 )
 
 __all__ = ["EXERCISE", "centred_or_folded"]
-
-Judge: TypeAlias = Callable[[Work, np.random.Generator], None]
 
 _SCRIPTS = 3
 
@@ -69,10 +67,6 @@ def questions(random: np.random.Generator) -> tuple[list[Exporter], list[Exporte
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Ask for modules for each exporter, and export them with that one, the length of x being dynamic."""
-    marks: dict[Exporter, dict[str, Any]] = {
-        Exporter.TORCHSCRIPT: {"dynamic_axes": {"x": {0: "n"}}},
-        Exporter.TORCH_EXPORT: {"dynamic_shapes": ({0: "n"},)},
-    }
 
     def asked_for(exporter: Exporter) -> torch.nn.Module:
         with trying(f"the {exporter} exporter", exporter=exporter.value):
@@ -87,8 +81,8 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     names = {exporter: iter(_names(exporter)) for exporter in Exporter}
     for exporter in asked:
         example = pictures(random, 3) + 0.5
-        name, module, marked = next(names[exporter]), asked_for(exporter), marks[exporter]
-        exported_or_stopped(work, name, module, example, exporter, input_names=["x"], **marked)
+        options = axis_options(exporter, {"x": {0: "n"}})
+        exported_or_stopped(work, next(names[exporter]), asked_for(exporter), example, exporter, **options)
 
 
 def _names(exporter: Exporter) -> list[str]:
@@ -96,14 +90,16 @@ def _names(exporter: Exporter) -> list[str]:
     return [f"{exporter.name.lower()}_{number}" for number in range(1, count + 1)]
 
 
-def _for_every_model(
-    exporter: Exporter, judge: Callable[[onnx.ModelProto, np.random.Generator], None]
-) -> Judge:
-    def judge_all(work: Work, random: np.random.Generator) -> None:
+def every_model(
+    judge: Callable[[Exporter, onnx.ModelProto, np.random.Generator], None],
+) -> Callable[[Exporter, Work, np.random.Generator], None]:
+    """Have a judge look at each model of an exporter."""
+
+    def judge_all(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
         for number, name in enumerate(_names(exporter), 1):
             try:
                 with trying(f"call {number}, for the {exporter} exporter", exporter=exporter.value):
-                    judge(require_exported(work, name), random)
+                    judge(exporter, require_exported(work, name), random)
             except Wrong as wrong:
                 if number > 1:
                     wrong.message = f"Asked for {exporter} once more, call {number}: {wrong.message}"
@@ -112,30 +108,46 @@ def _for_every_model(
     return judge_all
 
 
-def _judge_graph(exporter: Exporter) -> Judge:
-    def judge(model: onnx.ModelProto, random: np.random.Generator) -> None:
-        require_valid(model)
-        require_operators(
-            model,
-            "If",
-            look_at=f"How does {exporter} see your module: once, with one example, or with all its branches?",
-        )
-
-    return _for_every_model(exporter, judge)
+@every_model
+def judge_graph(exporter: Exporter, model: onnx.ModelProto, random: np.random.Generator) -> None:
+    """A valid model with an If."""
+    require_valid(model)
+    look = f"How does {exporter} see your module: once, with one example, or with all its branches?"
+    require_operators(model, "If", look_at=look)
 
 
-def _judge_sides(exporter: Exporter) -> Judge:
-    def judge(model: onnx.ModelProto, random: np.random.Generator) -> None:
-        model = inlined(model)
-        require_valid(model)
-        require_operators(model, "If", look_at="Which operator of ONNX has two branches?")
-        drawn = pictures(random, 5) - 0.5
-        sides = [drawn - drawn.mean() + shift for shift in (0.3, -0.3)]
-        _require_nothing_before(model, sides)
-        _require_nothing_after(model, sides)
-        _require_decided(model, sides)
+@every_model
+def judge_numbers(exporter: Exporter, model: onnx.ModelProto, random: np.random.Generator) -> None:
+    """Drawn numbers; means near zero, infinite and nan."""
+    lengths = 1, 2, 7, int(random.integers(100, 3000))
+    drawn = [pictures(random, length) + shift for length in lengths for shift in (0.1, -1.1)]
+    edges = [[0.0], [0.0, 0.0], [2.0, -2.0], [1e30, -1e29], [-1e30, 1e29], [np.inf, 1.0], [np.nan, 1.0]]
+    edges += [[-np.inf, 1.0], [1.0, np.nan], [np.inf, -np.inf], *_near_zero(random)]
+    inputs = [*drawn, *(torch.tensor(values, dtype=torch.float32) for values in edges)]
+    look = "Which side belongs to the mean of the input shown? Compute both sides by hand."
+    require_numbers(centred_or_folded, model, inputs, look_at=look)
 
-    return _for_every_model(exporter, judge)
+
+def _near_zero(random: np.random.Generator) -> list[list[float]]:
+    """Means of tiny size on both sides of zero, none of which depends on how a mean is rounded."""
+    tiny = [10.0 ** random.uniform(*exponents) for exponents in ((-7, -3), (-20, -7), (-37, -20))]
+    large, gap = 2.0 ** random.integers(0, 4), 2.0 ** -random.integers(16, 22)  # exact in float32
+    return [[sign * value] for value in tiny for sign in (1, -1)] + [
+        [large * (1 + sign * gap), -large] for sign in (1, -1)
+    ]
+
+
+@every_model
+def judge_sides(exporter: Exporter, model: onnx.ModelProto, random: np.random.Generator) -> None:
+    """The If decides what is computed, and its output is the result."""
+    model = inlined(model)
+    require_valid(model)
+    require_operators(model, "If", look_at="Which operator of ONNX has two branches?")
+    drawn = pictures(random, 5) - 0.5
+    sides = [drawn - drawn.mean() + shift for shift in (0.3, -0.3)]
+    _require_nothing_before(model, sides)
+    _require_nothing_after(model, sides)
+    _require_decided(model, sides)
 
 
 def _require_nothing_before(model: onnx.ModelProto, sides: Sequence[torch.Tensor]) -> None:
@@ -146,14 +158,11 @@ def _require_nothing_before(model: onnx.ModelProto, sides: Sequence[torch.Tensor
         for name, value, other in zip(names, run(x), run(x * 2 - 0.1), strict=False):
             if value.size > 1 and not np.array_equal(value, x.numpy()) and not np.array_equal(value, other):
                 msg = f"{name!r} is computed before the If, whatever the mean is; a branch only reads it."
-                raise Wrong(
-                    msg,
-                    "Which lines of yours stand inside a branch? What stands before it is computed for both.",
-                    difference=Difference(
-                        f"x = {_told(x)}", "branches that read x and its mean", _told(value)
-                    ),
-                    evidence=evidence(model, None, "If"),
+                look = (
+                    "Which lines of yours stand inside a branch? What stands before it is computed for both."
                 )
+                shown = Difference(f"x = {_told(x)}", "branches that read x and its mean", _told(value))
+                raise Wrong(msg, look, difference=shown, evidence=evidence(model, None, "If"))
 
 
 def _require_nothing_after(model: onnx.ModelProto, sides: Sequence[torch.Tensor]) -> None:
@@ -164,12 +173,9 @@ def _require_nothing_after(model: onnx.ModelProto, sides: Sequence[torch.Tensor]
         if not any(np.array_equal(value.ravel(), result.ravel(), equal_nan=True) for value in made):
             told = f"the If gives {', '.join(map(_told, made))[:80]}; the model {_told(result)}"
             msg = "The result is not what comes out of the If: it is computed after it, both sides of it."
-            raise Wrong(
-                msg,
-                "Let each branch return its side of the result. What uses the If's output in your graph?",
-                difference=Difference(f"x = {_told(x)}", "the result out of the If", told),
-                evidence=evidence(model, None, "If"),
-            )
+            look = "Let each branch return its side of the result. What uses the If's output in your graph?"
+            shown = Difference(f"x = {_told(x)}", "the result out of the If", told)
+            raise Wrong(msg, look, difference=shown, evidence=evidence(model, None, "If"))
 
 
 def _require_decided(model: onnx.ModelProto, sides: Sequence[torch.Tensor]) -> None:
@@ -184,45 +190,14 @@ def _require_decided(model: onnx.ModelProto, sides: Sequence[torch.Tensor]) -> N
             value.shape == expected.shape and np.allclose(value, expected, atol=1e-4) for value in made
         ):
             msg = "The branches are not the two sides: the other branch does not give the other side."
-            raise Wrong(
-                msg,
-                "What does each branch compute by itself? `where` in a branch computes both sides.",
-                difference=Difference(
-                    f"x = {_told(x)}, in the other branch",
-                    _told(expected),
-                    _told(made[0]) if made else "nothing",
-                ),
-                evidence=evidence(model, None, "If"),
-            )
+            look = "What does each branch compute by itself? `where` in a branch computes both sides."
+            got = _told(made[0]) if made else "nothing"
+            shown = Difference(f"x = {_told(x)}, in the other branch", _told(expected), got)
+            raise Wrong(msg, look, difference=shown, evidence=evidence(model, None, "If"))
 
 
 def _told(values: Any) -> str:  # noqa: ANN401 - a tensor or an array
     return np.array2string(np.asarray(values), precision=3, threshold=8)
-
-
-def _judge_numbers(exporter: Exporter) -> Judge:
-    def judge(model: onnx.ModelProto, random: np.random.Generator) -> None:
-        lengths = 1, 2, 7, int(random.integers(100, 3000))
-        drawn = [pictures(random, length) + shift for length in lengths for shift in (0.1, -1.1)]
-        edges = [[0.0], [0.0, 0.0], [2.0, -2.0], [1e30, -1e29], [-1e30, 1e29], [np.inf, 1.0], [np.nan, 1.0]]
-        edges += [[-np.inf, 1.0], [1.0, np.nan], [np.inf, -np.inf], *_near_zero(random)]
-        require_numbers(
-            centred_or_folded,
-            model,
-            [*drawn, *(torch.tensor(values, dtype=torch.float32) for values in edges)],
-            look_at="Which side belongs to the mean of the input shown? Compute both sides by hand.",
-        )
-
-    return _for_every_model(exporter, judge)
-
-
-def _near_zero(random: np.random.Generator) -> list[list[float]]:
-    """Means of tiny size on both sides of zero, none of which depends on how a mean is rounded."""
-    tiny = [10.0 ** random.uniform(*exponents) for exponents in ((-7, -3), (-20, -7), (-37, -20))]
-    large, gap = 2.0 ** random.integers(0, 4), 2.0 ** -random.integers(16, 22)  # exact in float32
-    return [[sign * value] for value in tiny for sign in (1, -1)] + [
-        [large * (1 + sign * gap), -large] for sign in (1, -1)
-    ]
 
 
 EXERCISE = Exercise(
@@ -233,14 +208,10 @@ EXERCISE = Exercise(
     answers=("branch_on_data",),
     produce=produce,
     torch_export=True,
-    parts=tuple(
-        Part(f"{exporter}: {title}", judge(exporter))
-        for exporter in Exporter
-        for title, judge in (
-            ("an If is in the graph", _judge_graph),
-            ("right on both sides, at any length", _judge_numbers),
-            ("only one side is computed", _judge_sides),
-        )
+    parts=of_both_exporters(
+        ("an If is in the graph", judge_graph),
+        ("right on both sides, at any length", judge_numbers),
+        ("only one side is computed", judge_sides),
     ),
     hints=(
         "One module will not do for both: each exporter has a way of its own to be told about a branch.",

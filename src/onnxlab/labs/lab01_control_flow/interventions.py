@@ -4,6 +4,7 @@ That an operator stands in a graph says little; that the result changes with it 
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from itertools import combinations
 
 import numpy as np
@@ -106,15 +107,9 @@ def _control(loop: onnx.NodeProto) -> set[str]:
     return {*loop.input[:2], after} - {""}
 
 
-def _copied(model: onnx.ModelProto) -> onnx.ModelProto:
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    return copy
-
-
 def stopped(model: onnx.ModelProto, places: Iterable[int]) -> onnx.ModelProto:
     """Return a copy in which some Loops end before their first round."""
-    copy = _copied(model)
+    copy = deepcopy(model)
     loops = list(_nodes(copy, "Loop"))
     for place in places:
         graph, loop = loops[place]
@@ -129,7 +124,7 @@ def switched(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
     """Yield copies in which Ifs take the other branch: every choice of them, as a decision may need two."""
     count = min(len(list(_nodes(model, "If"))), 4)  # an early return of a script makes two or three
     for places in (found for size in range(1, count + 1) for found in combinations(range(count), size)):
-        copy = _copied(model)
+        copy = deepcopy(model)
         ifs = list(_nodes(copy, "If"))
         for place in places:
             graph, node = ifs[place]
@@ -162,7 +157,7 @@ def outputs_of(model: onnx.ModelProto, operator: str) -> list[str]:
 
 def exposed(model: onnx.ModelProto, names: Iterable[str]) -> onnx.ModelProto:
     """Return a copy whose outputs are these values of the main graph."""
-    copy = _copied(model)
+    copy = deepcopy(model)
     del copy.graph.output[:]
     copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     return copy

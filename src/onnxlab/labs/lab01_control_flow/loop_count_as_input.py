@@ -1,9 +1,13 @@
 """Exercise: a model that repeats a step as often as one of its inputs says."""
 
+import contextlib
+import threading
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 import torch
 
 from onnxlab.exporters.export import Exporter
@@ -20,7 +24,6 @@ from onnxlab.labs.kit.judging import (
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
-from onnxlab.labs.lab01_control_flow.ending import require_end_in_runtime, require_end_in_torch
 from onnxlab.labs.lab01_control_flow.interventions import (
     fixed_loops,
     inlined,
@@ -28,11 +31,13 @@ from onnxlab.labs.lab01_control_flow.interventions import (
     outcome,
     stopped,
 )
+from onnxlab.runtime.session import feeds, open_session
 
 __all__ = ["EXERCISE", "Step", "step"]
 
 _ROWS, _WIDTH = 2, 4
-_LAYERS = ("turn", "shift")
+_SECONDS = 3.0  # for a run that takes milliseconds
+_NEVER_ENDS = "What has to change in every round, so that the condition of the loop becomes false?"
 
 _EXPECTED = f"""<ir_version: 8, opset_import: ["" : 20]>
 repeat (float[{_ROWS}, {_WIDTH}] x, int64 n) => (float[{_ROWS}, {_WIDTH}] y)
@@ -54,7 +59,7 @@ class Step(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.turn, self.shift = (torch.nn.Linear(_WIDTH, _WIDTH) for _ in _LAYERS)
+        self.turn, self.shift = (torch.nn.Linear(_WIDTH, _WIDTH) for _ in range(2))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Rows of four numbers."""
@@ -92,20 +97,60 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         require_type(module, torch.nn.Module, "loop_count_as_input(step)")
     scripted = isinstance(module, torch.jit.ScriptModule)
     exporter = Exporter.TORCHSCRIPT if scripted else Exporter.TORCH_EXPORT
-    examples = pictures(random, _ROWS, _WIDTH), torch.tensor(2)
+    x = pictures(random, _ROWS, _WIDTH)
     if scripted:
         with trying("n = 2", step=step(work.questions())):
-            require_end_in_torch(module, (examples[0], 2), lambda: _unusable(given))
-    exported(work, "repeated", module, examples, exporter, input_names=["x", "n"])
+            _require_end_in_torch(module, (x, 2), given)
+    exported(work, "repeated", module, (x, torch.tensor(2)), exporter, input_names=["x", "n"])
 
 
-def _unusable(module: torch.nn.Module) -> None:
-    for weights in module.parameters():
-        weights.resize_(0)
+# A time limit works between two steps of Python. TorchScript and ONNX Runtime run a whole loop in one: loops
+# that never end are left here, before they take the notebook with them.
+
+
+def _require_end_in_torch(
+    module: torch.nn.Module, inputs: tuple[Any, ...], given: Step, seconds: float = _SECONDS
+) -> None:
+    """Require that a module comes to an end. What it raises is not looked at: the export will say it."""
+
+    def run() -> None:
+        with contextlib.suppress(Exception):
+            module(*inputs)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        for weights in given.parameters():  # nothing can end it from outside, but without weights it fails
+            weights.resize_(0)
+        msg = f"Your module has not come to an end after {seconds:g} seconds."
+        raise Wrong(msg, _NEVER_ENDS)
+
+
+def _require_end_in_runtime(
+    model: onnx.ModelProto, inputs: tuple[Any, ...], told: str, seconds: float = _SECONDS
+) -> None:
+    """Require that ONNX Runtime comes to an end. Other failures are left to what compares the numbers."""
+    options, over = ort.RunOptions(), threading.Event()
+
+    def end() -> None:
+        over.set()
+        options.terminate = True
+
+    timer = threading.Timer(seconds, end)
+    timer.start()
+    try:
+        session = open_session(model)
+        session.run(None, feeds(session, inputs), options)
+    except Exception:
+        if over.is_set():
+            msg = f"With {told}, ONNX Runtime has not come to an end after {seconds:g} seconds."
+            raise Wrong(msg, _NEVER_ENDS) from None
+    finally:
+        timer.cancel()
 
 
 def judge_input(work: Work, random: np.random.Generator) -> None:
-    """Valid, and computed from both inputs."""
     model = work.model("repeated")
     require_valid(model)
     require_input_read(model, "x")
@@ -142,7 +187,7 @@ def _right_without(
     for count in (3, 6, 8):
         x = pictures(random, _ROWS, _WIDTH) - 0.5
         with trying(f"n = {count}", model=changed, inputs=(x, count)):
-            require_end_in_runtime(changed, (x, count), f"n = {count}")
+            _require_end_in_runtime(changed, (x, count), f"n = {count}")
         found = run(x, count)
         if not found or not np.allclose(found[0], right(x, count).numpy(), atol=1e-3):
             return False
@@ -164,18 +209,13 @@ def judge_many(work: Work, random: np.random.Generator) -> None:
 
 def _require_rounds(work: Work, random: np.random.Generator, counts: Iterable[int], look_at: str) -> None:
     model = work.model("repeated")
+    right = _repeated(step(work.questions()))
     inputs = [(pictures(random, _ROWS, _WIDTH) - 0.5, count) for count in counts]
     for each in inputs:
         with trying(f"n = {each[1]}", model=model, inputs=each):
-            require_end_in_runtime(model, each, f"n = {each[1]}")
-    require_numbers(
-        _repeated(step(work.questions())),
-        model,
-        inputs,
-        1e-3,
-        1e-3,  # rounding grows with the rounds; the results of two counts are a thousand times further apart
-        look_at=look_at,
-    )
+            _require_end_in_runtime(model, each, f"n = {each[1]}")
+    # Rounding grows with the rounds; the results of two counts are a thousand times further apart.
+    require_numbers(right, model, inputs, 1e-3, 1e-3, look_at=look_at)
 
 
 def _repeated(once: torch.nn.Module) -> Callable[[torch.Tensor, int], torch.Tensor]:

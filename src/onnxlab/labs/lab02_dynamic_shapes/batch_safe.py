@@ -7,9 +7,10 @@ import torch
 
 from onnxlab.exporters.export import Exporter
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import exported, require_type
+from onnxlab.labs.kit.exporting import axis_options, exported, require_type
 from onnxlab.labs.kit.judging import expected_model, require_dynamic, require_numbers, require_valid
 from onnxlab.labs.kit.outcome import trying
+from onnxlab.labs.kit.samples import normal, normal_weights
 from onnxlab.labs.kit.work import Work
 
 __all__ = ["EXERCISE", "Ranker"]
@@ -49,10 +50,8 @@ class Ranker(torch.nn.Module):
 def ranker(random: np.random.Generator) -> Ranker:
     """Return the model with weights drawn anew."""
     model = Ranker()
-    with torch.no_grad():
-        for weights in model.parameters():
-            weights.copy_(torch.from_numpy(random.normal(size=tuple(weights.shape))))
-    return model.eval()
+    normal_weights(random, model)
+    return model
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
@@ -60,8 +59,8 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     with trying("the model", model=ranker(work.questions())):
         module = answers["batch_safe"](ranker(random))
         require_type(module, torch.nn.Module, "batch_safe(model)")
-    marked = {"input_names": ["x"], "dynamic_shapes": ({0: "batch"},)}
-    exported(work, "repaired", module, _rows(random, 1), Exporter.TORCH_EXPORT, **marked)
+    options = axis_options(Exporter.TORCH_EXPORT, {"x": {0: "batch"}})
+    exported(work, "repaired", module, normal(random, 1, _FEATURES), Exporter.TORCH_EXPORT, **options)
 
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
@@ -74,7 +73,7 @@ def judge_model(work: Work, random: np.random.Generator) -> None:
 def judge_one(work: Work, random: np.random.Generator) -> None:
     """The batch of the example, of every kind of number."""
     look = "What does the original make of a batch of one: are its scores shifted? And 0 times inf is nan."
-    row = _rows(random, 1)
+    row = normal(random, 1, _FEATURES)
     _require_batches(work, [row, row * 0, *_odd_rows(random, row)], look)
 
 
@@ -82,14 +81,14 @@ def judge_more(work: Work, random: np.random.Generator) -> None:
     """Other batches, one too large to be written out."""
     look = "Which Python numbers, and which Python decisions, still come from x.shape or len(x)?"
     sizes = 2, 3, 5, 17, int(random.integers(100, 1000))
-    _require_batches(work, [_rows(random, size) for size in sizes], look)
+    _require_batches(work, [normal(random, size, _FEATURES) for size in sizes], look)
 
 
 def judge_alike(work: Work, random: np.random.Generator) -> None:
     """Rows that look like fewer rows, or like none."""
     look = "How does your module count the rows: by their number, or by what stands in them?"
-    row, count = _rows(random, 1), int(random.integers(2, 9))
-    rows = _rows(random, count)
+    row, count = normal(random, 1, _FEATURES), int(random.integers(2, 9))
+    rows = normal(random, count, _FEATURES)
     one_left = rows * 0
     one_left[int(random.integers(count))] = row
     _require_batches(work, [row.repeat(count, 1), rows * 0, one_left, *_odd_rows(random, rows)], look)
@@ -109,15 +108,10 @@ def _require_batches(work: Work, inputs: Sequence[torch.Tensor], look_at: str) -
     exact = ranker(work.questions()).double()  # a sum of many float32 depends on the order
 
     def reference(x: torch.Tensor) -> torch.Tensor:
-        with torch.inference_mode():
-            result: torch.Tensor = exact(x.double()).float()
+        result: torch.Tensor = exact(x.double()).float()
         return result
 
     require_numbers(reference, work.model("repaired"), inputs, 1e-4, look_at=look_at)
-
-
-def _rows(random: np.random.Generator, count: int) -> torch.Tensor:
-    return torch.from_numpy(random.normal(size=(count, _FEATURES)).astype(np.float32))
 
 
 EXERCISE = Exercise(

@@ -1,9 +1,10 @@
 """Exercise: from the inputs that a model must take to the axes that must be dynamic, and no others."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from itertools import combinations
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
@@ -11,21 +12,19 @@ import torch
 
 from onnxlab.exporters.export import Exporter, export
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import require_type
 from onnxlab.labs.kit.outcome import Difference, Evidence, Wrong, trying
 from onnxlab.labs.kit.work import Work
-from onnxlab.labs.lab02_dynamic_shapes.axis_names import (
-    Axes,
-    Case,
-    case_sizes,
-    packed,
-    require_sound,
-    sizes,
-    unpacked,
-)
 from onnxlab.runtime.refusals import Refusal, parse_refusal
 from onnxlab.runtime.session import open_session
 
 __all__ = ["EXERCISE"]
+
+Case: TypeAlias = Mapping[str, tuple[int, ...]]
+"""The shapes of one set of inputs, by the input's name."""
+
+Axes: TypeAlias = dict[str, dict[int, str]]
+"""The names of the dynamic axes, by input and axis."""
 
 _NAMES = ("image", "mask", "sound", "tokens", "weights", "boxes")
 
@@ -91,12 +90,12 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     given = []
     for cases in questions(random):
         with _tried(cases):
-            given.append(packed(answers["dynamic_axes_for"]([dict(case) for case in cases])))
+            given.append(_packed(answers["dynamic_axes_for"]([dict(case) for case in cases])))
     work.write_json("axes", given)
 
 
 def _tried(cases: Sequence[Case]) -> AbstractContextManager[None]:
-    return trying(f"the cases {case_sizes(cases)}", cases=cases)
+    return trying(f"the cases {_told(cases)}", cases=cases)
 
 
 def _given(work: Work) -> Iterator[tuple[list[Case], object]]:
@@ -109,14 +108,14 @@ def _given(work: Work) -> Iterator[tuple[list[Case], object]]:
 
 def _answered(work: Work) -> Iterator[tuple[list[Case], Axes]]:
     for cases, pairs in _given(work):
-        yield cases, unpacked(pairs, cases)
+        yield cases, _unpacked(pairs, cases)
 
 
 def judge_axes(work: Work, random: np.random.Generator) -> None:
     """Only names and axes that are there."""
     for cases, pairs in _given(work):
         with _tried(cases):
-            require_sound(pairs, cases)
+            _require_sound(pairs, cases)
 
 
 def judge_taken(work: Work, random: np.random.Generator) -> None:
@@ -130,9 +129,8 @@ def judge_taken(work: Work, random: np.random.Generator) -> None:
                 look = (
                     "Which sizes does that axis have over all cases, not only in the first or the last one?"
                 )
-                shown = Difference(
-                    case_sizes(cases), "every case runs", f"cases[{number}] is refused, with {axes}"
-                )
+                got = f"cases[{number}] is refused, with {axes}"
+                shown = Difference(_told(cases), "every case runs", got)
                 graphs = Evidence(model, _exported(cases, _right(cases)))
                 with _tried(cases):
                     raise Wrong(msg, look, difference=shown, evidence=graphs)
@@ -144,13 +142,13 @@ def judge_refused(work: Work, random: np.random.Generator) -> None:
         model = _exported(cases, axes)
         session = open_session(model)
         for name, axis in [(name, axis) for name, shape in cases[0].items() for axis in range(len(shape))]:
-            size, *others = sizes(cases, name, axis)
+            size, *others = _sizes(cases, name, axis)
             larger = tuple(each + (place == axis) for place, each in enumerate(cases[0][name]))
             if {size} >= set(others) and not _refusal(session, {**cases[0], name: larger}):
                 msg = f"Axis {axis} of {name} is {size} in every case; yet the model also takes {size + 1}."
                 look = "A dynamic axis gives up a check. Which axes have to?"
                 shown = Difference(
-                    case_sizes(cases), f"{case_sizes([{name: larger}])} is refused", f"it runs, with {axes}"
+                    _told(cases), f"{_told([{name: larger}])} is refused", f"it runs, with {axes}"
                 )
                 graphs = Evidence(model, _exported(cases, _right(cases)))
                 with _tried(cases):
@@ -162,11 +160,11 @@ def judge_names(work: Work, random: np.random.Generator) -> None:
     for cases, axes in _answered(work):
         named = [(label, name, axis) for name, inner in axes.items() for axis, label in inner.items()]
         for (label, name, axis), (other_label, other, its_axis) in combinations(named, 2):
-            ours, theirs = sizes(cases, name, axis), sizes(cases, other, its_axis)
+            ours, theirs = _sizes(cases, name, axis), _sizes(cases, other, its_axis)
             if label == other_label and ours != theirs:
                 msg = f"{label!r} names axis {axis} of {name} and axis {its_axis} of {other}, of other sizes."
                 look = "Readers take equal names for equal sizes, and torch.export may insist on it."
-                shown = Difference(case_sizes(cases), f"two names, for {ours} and {theirs}", str(axes))
+                shown = Difference(_told(cases), f"two names, for {ours} and {theirs}", str(axes))
                 with _tried(cases):
                     raise Wrong(msg, look, difference=shown)
 
@@ -193,7 +191,7 @@ def _right(cases: Sequence[Case]) -> Axes:
     axes: Axes = {}
     for name, shape in cases[0].items():
         for axis in range(len(shape)):
-            if len(set(sizes(cases, name, axis))) > 1:
+            if len(set(_sizes(cases, name, axis))) > 1:
                 axes.setdefault(name, {})[axis] = f"{name}_{axis}"
     return axes
 
@@ -204,6 +202,94 @@ def _refusal(session: ort.InferenceSession, case: Case) -> Refusal | None:
     except Exception as error:  # the runtime raises many kinds
         return parse_refusal(error)
     return None
+
+
+def _packed(answer: object) -> list[list[object]]:
+    """Return an answer as lists of pairs: a key of JSON can only be a text."""
+    require_type(answer, dict, "dynamic_axes_for(cases)")
+    assert isinstance(answer, dict)
+    pairs: list[list[object]] = []
+    for name, named in answer.items():
+        if not isinstance(named, dict):
+            msg = f"For {str(name)[:40]!r} there is {str(named)[:60]}; a dict from axis to name was expected."
+            look = "As in {'image': {0: 'batch'}}: a list of axes would leave their names to the exporter."
+            raise Wrong(msg, look)
+        pairs.append([_plain(name), [[_plain(axis), _plain(label)] for axis, label in named.items()]])
+    return pairs
+
+
+def _plain(value: object) -> object:
+    # The whole numbers of NumPy and torch are as good as Python's; JSON knows only the last.
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return int(value) if hasattr(value, "__index__") else str(value)
+
+
+def _unpacked(pairs: object, cases: Sequence[Case]) -> Axes:
+    """Return the answer again, as far as it can be used.
+
+    An entry for what the cases do not have is left out: the TorchScript exporter would end the process over
+    some of these. A name that is none is replaced. `_require_sound` says what was wrong.
+    """
+    axes: Axes = {}
+    for name, named in _pairs(pairs):
+        if isinstance(name, str) and name in cases[0]:
+            found = [(axis, label) for axis, label in _pairs(named) if _is_axis(cases, name, axis)]
+            axes[name] = {axis: label if _is_name(label) else f"{name}_{axis}" for axis, label in found}
+    return axes
+
+
+def _require_sound(pairs: object, cases: Sequence[Case]) -> None:
+    """Require that an answer names inputs and axes that the cases have."""
+
+    def shown(got: object) -> Difference:
+        return Difference(_told(cases), "inputs and axes of these cases", str(got)[:80])
+
+    for name, named in _pairs(pairs):
+        if not isinstance(name, str) or name not in cases[0]:
+            msg = f"There is no input {str(name)[:40]!r}; the inputs are {', '.join(cases[0])}."
+            raise Wrong(msg, "Where do the names in your dict come from?", difference=shown(pairs))
+        for axis, label in _pairs(named):
+            rank = len(cases[0][name])
+            if not _is_axis(cases, name, axis):
+                shown_axis = str(repr(axis))[:20]
+                msg = f"{name} has the axes 0 to {rank - 1}; {shown_axis} is none of them."
+                look = "An axis is a whole number, from 0. What the exporters make of -1, chapter 04 shows."
+                if isinstance(axis, str):
+                    msg = f"An axis of {name} is given as a text, {shown_axis}; it has to be a whole number."
+                    look = "Where does the text come from? In {'image': {0: 'batch'}} only names are quoted."
+                raise Wrong(msg, look, difference=shown({name: axis}))
+            if not _is_name(label):
+                msg = f"Axis {axis} of {name} is called {str(repr(label))[:40]}."
+                look = "The name of an axis is a text that is not empty, like 'batch'."
+                raise Wrong(msg, look, difference=shown({axis: label}))
+
+
+def _pairs(pairs: object) -> list[tuple[Any, Any]]:
+    if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        msg = f"Names and axes were expected, not {str(pairs)[:60]}."
+        raise Wrong(msg)
+    return [(pair[0], pair[1]) for pair in pairs]
+
+
+def _is_axis(cases: Sequence[Case], name: str, axis: object) -> bool:
+    return isinstance(axis, int) and not isinstance(axis, bool) and 0 <= axis < len(cases[0][name])
+
+
+def _is_name(label: object) -> bool:
+    return isinstance(label, str) and bool(label.strip())  # both exporters take any other text
+
+
+def _sizes(cases: Sequence[Case], name: str, axis: int) -> list[int]:
+    return [case[name][axis] for case in cases]
+
+
+def _told(cases: Sequence[Case]) -> str:
+    """Return cases as a short text: "x 1x3, y 4; x 2x3, y 4"."""
+    texts = (
+        ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in case.items()) for case in cases
+    )
+    return "; ".join(texts)
 
 
 EXERCISE = Exercise(

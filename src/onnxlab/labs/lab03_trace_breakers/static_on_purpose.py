@@ -7,7 +7,7 @@ import torch
 
 from onnxlab.exporters.export import Exporter
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import exported, require_type
+from onnxlab.labs.kit.exporting import axis_options, exported, require_type
 from onnxlab.labs.kit.judging import (
     at_other_sizes,
     beside,
@@ -18,7 +18,7 @@ from onnxlab.labs.kit.judging import (
     require_operators,
     require_valid,
 )
-from onnxlab.labs.kit.samples import pictures
+from onnxlab.labs.kit.samples import normal_weights, pictures
 from onnxlab.labs.kit.work import Work
 
 __all__ = ["EXERCISE", "Patches"]
@@ -47,12 +47,10 @@ class Patches(torch.nn.Module):
 def questions(random: np.random.Generator) -> tuple[Patches, dict[str, tuple[int, int, int]]]:
     """Return the model with weights drawn anew, and two sizes of pictures, neither of them square."""
     model = Patches()
-    with torch.no_grad():
-        for weights in model.parameters():
-            weights.copy_(torch.from_numpy(random.normal(size=tuple(weights.shape))))
+    normal_weights(random, model)
     low, middle = (2 * int(half) for half in np.sort(random.permutation(np.arange(1, 8))[:2]))
     high = 2 * int(random.integers(8, 14))
-    return model.eval(), {"first": (_CHANNELS, middle, high), "second": (_CHANNELS, middle, low)}
+    return model, {"first": (_CHANNELS, middle, high), "second": (_CHANNELS, middle, low)}
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
@@ -60,9 +58,9 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     model, sizes = questions(random)
     module = answers["static_on_purpose"](model)
     require_type(module, torch.nn.Module, "static_on_purpose(model)")
+    options = axis_options(Exporter.TORCHSCRIPT, {"x": {0: "batch"}})
     for name, size in sizes.items():
-        marked = {"input_names": ["x"], "dynamic_axes": {"x": {0: "batch"}}}
-        exported(work, name, module, pictures(random, 2, *size), Exporter.TORCHSCRIPT, **marked)
+        exported(work, name, module, pictures(random, 2, *size), Exporter.TORCHSCRIPT, **options)
 
 
 def judge_model(work: Work, random: np.random.Generator) -> None:

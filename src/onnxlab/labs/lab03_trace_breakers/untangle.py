@@ -1,14 +1,15 @@
 """Exercise: a model that leaves the graph at every line, rewritten so that both exporters keep it whole."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
+import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import exported_or_stopped, require_type
+from onnxlab.labs.kit.exercise import Answers, Exercise
+from onnxlab.labs.kit.exporting import axis_options, exported_or_stopped, of_both_exporters, require_type
 from onnxlab.labs.kit.judging import (
     at_other_sizes,
     expected_model,
@@ -19,6 +20,7 @@ from onnxlab.labs.kit.judging import (
     require_valid,
 )
 from onnxlab.labs.kit.outcome import trying
+from onnxlab.labs.kit.samples import normal
 from onnxlab.labs.kit.work import Work
 
 __all__ = ["EXERCISE", "Tangled"]
@@ -38,8 +40,6 @@ untangled (float[rows, 3] x) => (float[rows, 3] y, float[rows] means)
     y = Mul (stretched, gain)
     means = ReduceMean <keepdims = 0> (stretched, columns)
 }"""
-
-Judge = Callable[[Work, np.random.Generator], None]
 
 
 class Tangled(torch.nn.Module):
@@ -71,72 +71,47 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     with trying("the model", model=tangled(work.questions())):
         module = answers["untangle"](tangled(random))
         require_type(module, torch.nn.Module, "untangle(model)")
-    marks: dict[Exporter, dict[str, Any]] = {
-        Exporter.TORCHSCRIPT: {"dynamic_axes": {"x": {0: "rows"}}},
-        Exporter.TORCH_EXPORT: {"dynamic_shapes": ({0: "rows"},)},
-    }
-    for exporter, marked in marks.items():
-        exported_or_stopped(
-            work, exporter.name.lower(), module, _rows(random), exporter, input_names=["x"], **marked
-        )
+    for exporter in Exporter:
+        options = axis_options(exporter, {"x": {0: "rows"}})
+        example = normal(random, _ROWS, _COLUMNS)
+        exported_or_stopped(work, exporter.name.lower(), module, example, exporter, **options)
 
 
-def _with_case(exporter: Exporter, judge: Judge) -> Judge:
-    def judge_case(work: Work, random: np.random.Generator) -> None:
-        with trying(f"the {exporter} export", model=tangled(work.questions())):
-            judge(work, random)
-
-    return judge_case
-
-
-def _judge_graph(exporter: Exporter) -> Judge:
-    def judge(work: Work, random: np.random.Generator) -> None:
-        model = require_exported(work, exporter.name.lower())
+def judge_graph(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
+    """Valid, computed from x, for any number of rows."""
+    with _model(work, exporter) as model:
         require_valid(model)
         require_input_read(model, "x")
         require_dynamic(model, {"x": [0]})
 
-    return judge
+
+def judge_values(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
+    """Numbers of every size, and spans round the smallest one."""
+    large = -(10 ** random.uniform(2, 6))
+    scales = (1, 0), (-1, 5), (100, 0), (1e-4, 0), (1e-20, 0), (1e20, 0), (large, 0)
+    drawn = [normal(random, _ROWS, _COLUMNS) * scale + shift for scale, shift in scales]
+    # Spans on both sides of the smallest one, near it and further away.
+    near = 0.001 * np.array([random.uniform(0.9, 0.99), random.uniform(1.01, 1.1), random.uniform(2, 9)])
+    drawn += [_spanning(random, float(span)) for span in near]
+    level = [torch.full((_ROWS, _COLUMNS), value) for value in (0.0, 3.0, -7.5, random.normal())]
+    look = "Is one of the graph's constants a number of the example? And what is the span of a flat input?"
+    with _model(work, exporter) as model:
+        require_numbers(tangled(work.questions()), model, [*drawn, *level], 1e-4, look_at=look)
 
 
-def _judge_values(exporter: Exporter) -> Judge:
-    def judge(work: Work, random: np.random.Generator) -> None:
-        scales = (
-            (1, 0),
-            (-1, 5),
-            (100, 0),
-            (1e-4, 0),
-            (1e-20, 0),
-            (1e20, 0),
-            (-(10 ** random.uniform(2, 6)), 0),
-        )
-        drawn = [_rows(random) * scale + shift for scale, shift in scales]
-        # Spans on both sides of the smallest one, near it and further away.
-        near = 0.001 * np.array([random.uniform(0.9, 0.99), random.uniform(1.01, 1.1), random.uniform(2, 9)])
-        drawn += [_spanning(random, float(span)) for span in near]
-        level = [torch.full((_ROWS, _COLUMNS), value) for value in (0.0, 3.0, -7.5, random.normal())]
-        look = (
-            "Is one of the graph's constants a number of the example? And what is the span of a flat input?"
-        )
-        _require_rows(work, exporter, [*drawn, *level], look)
-
-    return judge
+def judge_lengths(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
+    """Other numbers of rows than the example's."""
+    look = f"The example had {_ROWS} rows. Which line of yours asks for their number?"
+    counts = 1, 2, 9, int(random.integers(50, 1000))
+    drawn = [normal(random, count, _COLUMNS) for count in counts]
+    with _model(work, exporter) as model:
+        require_numbers(tangled(work.questions()), model, drawn, 1e-4, look_at=at_other_sizes(look))
 
 
-def _judge_lengths(exporter: Exporter) -> Judge:
-    def judge(work: Work, random: np.random.Generator) -> None:
-        look = f"The example had {_ROWS} rows. Which line of yours asks for their number?"
-        counts = 1, 2, 9, int(random.integers(50, 1000))
-        _require_rows(work, exporter, [_rows(random, count) for count in counts], at_other_sizes(look))
-
-    return judge
-
-
-def _require_rows(
-    work: Work, exporter: Exporter, inputs: Sequence[torch.Tensor], look_at: str | dict[str, str]
-) -> None:
-    reference = tangled(work.questions())
-    require_numbers(reference, require_exported(work, exporter.name.lower()), inputs, 1e-4, look_at=look_at)
+@contextmanager
+def _model(work: Work, exporter: Exporter) -> Iterator[onnx.ModelProto]:
+    with trying(f"the {exporter} export", model=tangled(work.questions())):
+        yield require_exported(work, exporter.name.lower())
 
 
 def _spanning(random: np.random.Generator, span: float) -> torch.Tensor:
@@ -147,10 +122,6 @@ def _spanning(random: np.random.Generator, span: float) -> torch.Tensor:
     return torch.from_numpy(rows.reshape(_ROWS, _COLUMNS))
 
 
-def _rows(random: np.random.Generator, count: int = _ROWS) -> torch.Tensor:
-    return torch.from_numpy(random.normal(size=(count, _COLUMNS)).astype(np.float32))
-
-
 EXERCISE = Exercise(
     order=1,
     id="untangle",
@@ -159,14 +130,10 @@ EXERCISE = Exercise(
     answers=("untangle",),
     produce=produce,
     torch_export=True,
-    parts=tuple(
-        Part(f"{exporter}: {title}", _with_case(exporter, judge(exporter)))
-        for exporter in Exporter
-        for title, judge in (
-            ("the result is computed from x", _judge_graph),
-            ("right for other numbers", _judge_values),
-            ("right for other numbers of rows", _judge_lengths),
-        )
+    parts=of_both_exporters(
+        ("the result is computed from x", judge_graph),
+        ("right for other numbers", judge_values),
+        ("right for other numbers of rows", judge_lengths),
     ),
     hints=(
         "Four detours lead through Python: two `.item()`, a `max`, a list. Tensors can do each of them.",
