@@ -95,7 +95,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 
 
 def _tried(cases: Sequence[Case]) -> AbstractContextManager[None]:
-    return trying(f"the cases {_told(cases)}", cases=cases)
+    return trying(f"the cases {_case_sizes(cases)}", cases=cases)
 
 
 def _given(work: Work) -> Iterator[tuple[list[Case], object]]:
@@ -130,7 +130,7 @@ def judge_taken(work: Work, random: np.random.Generator) -> None:
                     "Which sizes does that axis have over all cases, not only in the first or the last one?"
                 )
                 got = f"cases[{number}] is refused, with {axes}"
-                shown = Difference(_told(cases), "every case runs", got)
+                shown = Difference(_case_sizes(cases), "every case runs", got)
                 graphs = Evidence(model, _exported(cases, _right(cases)))
                 with _tried(cases):
                     raise Wrong(msg, look, difference=shown, evidence=graphs)
@@ -148,7 +148,7 @@ def judge_refused(work: Work, random: np.random.Generator) -> None:
                 msg = f"Axis {axis} of {name} is {size} in every case; yet the model also takes {size + 1}."
                 look = "A dynamic axis gives up a check. Which axes have to?"
                 shown = Difference(
-                    _told(cases), f"{_told([{name: larger}])} is refused", f"it runs, with {axes}"
+                    _case_sizes(cases), f"{_case_sizes([{name: larger}])} is refused", f"it runs, with {axes}"
                 )
                 graphs = Evidence(model, _exported(cases, _right(cases)))
                 with _tried(cases):
@@ -164,7 +164,7 @@ def judge_names(work: Work, random: np.random.Generator) -> None:
             if label == other_label and ours != theirs:
                 msg = f"{label!r} names axis {axis} of {name} and axis {its_axis} of {other}, of other sizes."
                 look = "Readers take equal names for equal sizes, and torch.export may insist on it."
-                shown = Difference(_told(cases), f"two names, for {ours} and {theirs}", str(axes))
+                shown = Difference(_case_sizes(cases), f"two names, for {ours} and {theirs}", str(axes))
                 with _tried(cases):
                     raise Wrong(msg, look, difference=shown)
 
@@ -242,27 +242,27 @@ def _unpacked(pairs: object, cases: Sequence[Case]) -> Axes:
 def _require_sound(pairs: object, cases: Sequence[Case]) -> None:
     """Require that an answer names inputs and axes that the cases have."""
 
-    def shown(got: object) -> Difference:
-        return Difference(_told(cases), "inputs and axes of these cases", str(got)[:80])
+    def difference(got: object) -> Difference:
+        return Difference(_case_sizes(cases), "inputs and axes of these cases", str(got)[:80])
 
     for name, named in _pairs(pairs):
         if not isinstance(name, str) or name not in cases[0]:
             msg = f"There is no input {str(name)[:40]!r}; the inputs are {', '.join(cases[0])}."
-            raise Wrong(msg, "Where do the names in your dict come from?", difference=shown(pairs))
+            raise Wrong(msg, "Where do the names in your dict come from?", difference=difference(pairs))
         for axis, label in _pairs(named):
             rank = len(cases[0][name])
             if not _is_axis(cases, name, axis):
-                shown_axis = str(repr(axis))[:20]
-                msg = f"{name} has the axes 0 to {rank - 1}; {shown_axis} is none of them."
+                shown = str(repr(axis))[:20]
+                msg = f"{name} has the axes 0 to {rank - 1}; {shown} is none of them."
                 look = "An axis is a whole number, from 0. What the exporters make of -1, chapter 04 shows."
                 if isinstance(axis, str):
-                    msg = f"An axis of {name} is given as a text, {shown_axis}; it has to be a whole number."
+                    msg = f"An axis of {name} is given as a text, {shown}; it has to be a whole number."
                     look = "Where does the text come from? In {'image': {0: 'batch'}} only names are quoted."
-                raise Wrong(msg, look, difference=shown({name: axis}))
+                raise Wrong(msg, look, difference=difference({name: axis}))
             if not _is_name(label):
                 msg = f"Axis {axis} of {name} is called {str(repr(label))[:40]}."
                 look = "The name of an axis is a text that is not empty, like 'batch'."
-                raise Wrong(msg, look, difference=shown({axis: label}))
+                raise Wrong(msg, look, difference=difference({axis: label}))
 
 
 def _pairs(pairs: object) -> list[tuple[Any, Any]]:
@@ -284,7 +284,7 @@ def _sizes(cases: Sequence[Case], name: str, axis: int) -> list[int]:
     return [case[name][axis] for case in cases]
 
 
-def _told(cases: Sequence[Case]) -> str:
+def _case_sizes(cases: Sequence[Case]) -> str:
     """Return cases as a short text: "x 1x3, y 4; x 2x3, y 4"."""
     texts = (
         ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in case.items()) for case in cases

@@ -5,14 +5,16 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from onnxlab.exporters.export import Exporter
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import exported_with_translation
+from onnxlab.labs.kit.exporting import axis_options, exported_with_translation
 from onnxlab.labs.kit.judging import expected_model, require_dynamic, require_numbers, require_valid
-from onnxlab.labs.kit.samples import every_size, floats
+from onnxlab.labs.kit.samples import every_size, floats, normal
 from onnxlab.labs.kit.work import Work
 
 __all__ = ["EXERCISE", "TwoTypes"]
 
+_AXES = {"x": {0: "n", 1: "m"}, "wide": {0: "n", 1: "m"}}
 _ORDERS = (("wide", "x", "-x", "-wide"), ("wide", "-wide", "x", "-x"), ("-wide", "x", "wide", "-x"))
 
 
@@ -57,47 +59,35 @@ def _pair(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Export the module with the learner's translation."""
     module = questions(random)
-    exported_with_translation(
-        work,
-        "asinh",
-        {torch.ops.aten.asinh.default: answers["asinh_translation"]},
-        module,
-        _pair(torch.from_numpy(random.normal(size=(2, 3)).astype(np.float32))),
-        input_names=["x", "wide"],
-        dynamic_shapes={"x": {0: "n", 1: "m"}, "wide": {0: "n", 1: "m"}},
-    )
+    table = {torch.ops.aten.asinh.default: answers["asinh_translation"]}
+    options = axis_options(Exporter.TORCH_EXPORT, _AXES)
+    exported_with_translation(work, "asinh", table, module, _pair(normal(random, 2, 3)), **options)
 
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
     """Valid, with kernels for all that is in it, and still dynamic."""
     model = work.model("asinh")
     require_valid(model)
-    require_dynamic(model, {"x": [0, 1], "wide": [0, 1]})
+    require_dynamic(model, _AXES)
 
 
 def judge_numbers(work: Work, random: np.random.Generator) -> None:
     """Ordinary numbers, at several shapes."""
     shapes = [(1, 1), (2, 3), (3, 4), (5, 2), tuple(int(size) for size in random.integers(6, 60, 2))]
-    require_numbers(
-        questions(work.questions()),
-        work.model("asinh"),
-        [_pair(torch.from_numpy(random.normal(size=shape).astype(np.float32))) for shape in shapes],
-        look_at="Evaluate your function by hand for the input shown. Which type has each value on the way?",
-    )
+    inputs = [_pair(normal(random, *shape)) for shape in shapes]
+    look = "Evaluate your function by hand for the input shown. Which type has each value on the way?"
+    require_numbers(questions(work.questions()), work.model("asinh"), inputs, look_at=look)
 
 
 def judge_edges(work: Work, random: np.random.Generator) -> None:
     """Numbers for which a formula or a narrow type overflows or cancels: each to 1e-4 of its own value."""
     drawn = (*every_size(random, -30, 30), floats(random, 4, 8), -floats(random, 8, 4))
-    require_numbers(
-        questions(work.questions()),
-        work.model("asinh"),
-        [_pair(values) for values in drawn],
-        0.0,
-        1e-4,
-        look_at="How large, or how small, are the intermediate values for the input shown, and which type "
-        "must hold them?",
+    inputs = [_pair(values) for values in drawn]
+    look = (
+        "How large, or how small, are the intermediate values for the input shown, and which type "
+        "must hold them?"
     )
+    require_numbers(questions(work.questions()), work.model("asinh"), inputs, 0.0, 1e-4, look_at=look)
 
 
 EXERCISE = Exercise(

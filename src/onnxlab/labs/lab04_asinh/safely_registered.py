@@ -1,26 +1,24 @@
 """Exercise: a context manager that registers a symbolic function and leaves the registry as it was."""
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 
-from onnxlab.exporters.symbolics import own_rules
-from onnxlab.labs.kit.exercise import Exercise, Part
+# The public name of torch.onnx.register_custom_op_symbolic is not typed.
+from torch.onnx._internal.torchscript_exporter import utils
+
+from onnxlab.exporters.export import Export, Exporter, export
+from onnxlab.exporters.symbolics import own_rules, restored_rules
+from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exporting import own_line
 from onnxlab.labs.kit.judging import beside, expected_model, require_numbers, require_valid
-from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.work import Work
-from onnxlab.labs.lab04_asinh.block_scenes import (
-    ENDS,
-    MARKERS,
-    WITHOUT_RULE,
-    Call,
-    Questions,
-    block_of,
-    export_call,
-    produce,
-    refusal,
-)
 from onnxlab.model.graph import op_types
 
 __all__ = ["EXERCISE"]
@@ -34,25 +32,200 @@ _REGISTRY = (
     "onnxlab.exporters.symbolics.rule_opsets(operator) shows what the registry holds: look before and after."
 )
 
+# Functions whose operators have no rule, with the ONNX operator of each; and functions with a rule.
+_WITHOUT_RULE = {"asinh": "Asinh", "sinh": "Sinh", "acosh": "Acosh", "atanh": "Atanh", "cosh": "Cosh"}
+_WITH_RULE = ("relu", "sigmoid", "tanh", "exp", "sqrt")
+# What the rules write here. It is wrong on purpose: the numbers show which rule an export has used.
+_MARKERS = {"Neg": torch.neg, "Abs": torch.abs, "Floor": torch.floor, "Ceil": torch.ceil, "Sin": torch.sin}
+
+
+class Call(torch.nn.Module):
+    """The module that is exported: one operator, by its name in torch, as "asinh"."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        """Any shape, float32; as many inputs as the function has."""
+        result: torch.Tensor = getattr(torch, self.name)(*inputs)
+        return result
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What the blocks are about."""
+
+    unknown: str  # a function whose operator has no rule
+    known: str  # one whose operator has a rule
+    first: str  # what the first rule of a learner's block writes
+    second: str  # what another rule writes
+    other: str  # another function whose operator has no rule
+    opset: int  # of a rule that does not begin at 9
+
+    @classmethod
+    def drawn(cls, random: np.random.Generator) -> "Questions":
+        """Draw them."""
+        first, second = map(str, random.choice(list(_MARKERS), 2, replace=False))
+        unknown, other = map(str, random.choice(list(_WITHOUT_RULE), 2, replace=False))
+        known = str(random.choice(_WITH_RULE))
+        return cls(unknown, known, first, second, other, int(random.integers(11, 15)))
+
+
+class _Interruption(Exception):
+    """What goes wrong inside a block."""
+
+
+class _CtrlC(KeyboardInterrupt):
+    """Ctrl+C inside a block; a class of its own, so that a learner's real one is not taken for it."""
+
+
+class _Exit(SystemExit):
+    """exit() inside a block."""
+
+
+# How a block can end otherwise: the name of it in files, for a learner, and what is raised.
+_ENDS = {
+    "error": ("an exception", _Interruption),
+    "ctrl-c": ("Ctrl+C (KeyboardInterrupt)", _CtrlC),
+    "exit": ("exit() (SystemExit)", _Exit),
+}
+
+
+@own_rules()  # a rule that the notebook left registered is not what the exercise is about
+def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
+    """Export in, after and around blocks of the learner's context manager."""
+    asked = Questions.drawn(random)
+    first, second = asked.first, asked.second
+
+    @contextmanager
+    def safely(name: str, writes: str, opset: int = 9) -> Iterator[None]:
+        with _block_for(name, writes, opset):
+            block = answers["safely_registered"](f"aten::{name}", _writes(writes), opset)
+            if not (hasattr(type(block), "__enter__") and hasattr(type(block), "__exit__")):
+                msg = f"safely_registered() returned {type(block).__name__}; a context manager was expected."
+                raise Wrong(
+                    msg, "`with` needs __enter__ and __exit__; contextlib makes them from a generator."
+                )
+            with block:
+                yield
+
+    with restored_rules():
+        with safely(asked.unknown, first):
+            _attempt(work, "inside", asked.unknown, 9)
+            _attempt(work, "inside-later", asked.unknown, 13)
+        _attempt(work, "after", asked.unknown, 9)
+    with restored_rules(), safely(asked.unknown, _WITHOUT_RULE[asked.unknown]):
+        _attempt(work, "below", asked.unknown, 8, refused=True)
+    with restored_rules():
+        with safely(asked.known, first):
+            _attempt(work, "instead", asked.known, 9)
+        _attempt(work, "known-after", asked.known, 9)
+    with restored_rules():
+        for opset in (9, 13):
+            utils.register_custom_op_symbolic(f"aten::{asked.unknown}", _writes(second), opset)
+        with safely(asked.unknown, first):
+            _attempt(work, "over-earlier", asked.unknown, 9)
+        _attempt(work, "earlier-after", asked.unknown, 9)
+        _attempt(work, "earlier-after-13", asked.unknown, 13)
+    with restored_rules():
+        utils.register_custom_op_symbolic(f"aten::{asked.other}", _writes(second), 9)
+        with safely(asked.unknown, first):
+            pass
+        _attempt(work, "other-after", asked.other, 9)
+    with restored_rules(), safely(asked.known, first, asked.opset):
+        _attempt(work, "from-opset", asked.known, asked.opset)
+        _attempt(work, "before-opset", asked.known, asked.opset - 1, refused=True)
+    with restored_rules(), safely("hypot", "Sub"):
+        _attempt(work, "two-inputs", "hypot", 9, inputs=2)
+    came_out = {}
+    for file, (_, kind) in _ENDS.items():
+        with restored_rules():
+            raised = kind()
+            try:
+                with safely(asked.known, first), safely(asked.unknown, first):
+                    raise raised
+            except BaseException as error:
+                if error is not raised and not isinstance(error, Exception):
+                    raise  # a time limit, or the learner's own Ctrl+C
+                came_out[file] = error is raised
+            _attempt(work, f"after-{file}", asked.unknown, 9)
+            _attempt(work, f"known-after-{file}", asked.known, 9)
+    work.write_json("came-out", came_out)
+    with restored_rules():
+        with safely(asked.unknown, first):
+            with safely(asked.unknown, second):
+                _attempt(work, "inner", asked.unknown, 9)
+            _attempt(work, "outer", asked.unknown, 9)
+        _attempt(work, "after-both", asked.unknown, 9)
+
+
+def _block_for(name: str, writes: str, opset: int = 9) -> AbstractContextManager[None]:
+    """Name the case that is tried inside: a learner's block for a function of torch."""
+    operator, rule = f"aten::{name}", partial(_written, writes)  # can be sent from one process to another
+    return trying(f"a block for {operator} at opset {opset}", operator=operator, function=rule, opset=opset)
+
+
+def _written(operator: str, g: Any, *inputs: Any) -> Any:  # noqa: ANN401 - the exporter's own types
+    return g.op(operator, *inputs)
+
+
+def _writes(operator: str) -> Callable[..., Any]:
+    if operator == "Sub":
+        return lambda g, x, y: g.op(operator, x, y)
+    return lambda g, x: g.op(operator, x)
+
+
+def _exported(name: str, opset: int, inputs: int = 1) -> Export:
+    """Export a function at an opset with whatever rules there are."""
+    names = ["x", "y"][:inputs]
+    example, axes = (torch.ones(2, 3),) * inputs, {each: [0, 1] for each in names}
+    return export(
+        Call(name),
+        example,
+        Exporter.TORCHSCRIPT,
+        run=False,
+        opset_version=opset,
+        input_names=names,
+        dynamic_axes=axes,
+    )
+
+
+def _attempt(work: Work, file: str, name: str, opset: int, *, refused: bool = False, inputs: int = 1) -> None:
+    result = _exported(name, opset, inputs)
+    if result.model is not None:
+        work.write_model(file, result.model)
+        return
+    assert result.failure is not None
+    if not refused and result.failure.exception is not None and own_line(result.failure.exception):
+        raise result.failure.exception
+    work.write_json(file, _refusal(result))
+
+
+def _refusal(result: Export) -> str:
+    """Return in one line why an export failed."""
+    failure = result.failure
+    return f"{failure.error}: {failure.message.partition(chr(10))[0]}" if failure else ""
+
 
 def judge_inside(work: Work, random: np.random.Generator) -> None:
     """At the opset of the rule, at a later one, and instead of a rule of the exporter's own."""
     asked = Questions.drawn(work.questions())
     look = "Is the function registered before the block begins, for the operator and opset that were given?"
-    first, known = asked.first, f"aten::{asked.known}"
-    with block_of(f"aten::{asked.unknown}", first):
+    first = asked.first
+    with _block_for(asked.unknown, first):
         where = f"Inside the block, exporting {asked.unknown} at 9"
         _require_marker(work, "inside", first, random, where, look)
         _require_marker(work, "inside-later", first, random, "Inside the block, at opset 13", look)
-    with block_of(known, first):
+    with _block_for(asked.known, first):
         _require_marker(work, "instead", first, random, f"Inside a block for {asked.known}", look)
-    with block_of(f"aten::{asked.unknown}", first):
+    with _block_for(asked.unknown, first):
         _require_marker(work, "over-earlier", first, random, "Inside a block over another rule", look)
-    with block_of(known, first, asked.opset):
+    with _block_for(asked.known, first, asked.opset):
         where = f"Inside a block for {asked.known} from opset {asked.opset} on"
         _require_marker(work, "from-opset", first, random, where, look)
         _judge_before_opset(work, asked, random)
-    with block_of("aten::hypot", "Sub"):
+    with _block_for("hypot", "Sub"):
         _judge_two_inputs(work, random)
 
 
@@ -82,16 +255,16 @@ def _judge_two_inputs(work: Work, random: np.random.Generator) -> None:
 def judge_after(work: Work, random: np.random.Generator) -> None:
     """An operator without a rule, and one with a rule of the exporter's own."""
     asked = Questions.drawn(work.questions())
-    with block_of(f"aten::{asked.unknown}", asked.first):
+    with _block_for(asked.unknown, asked.first):
         _require_as_before(work, "after", asked.unknown, random, "After the block")
-    with block_of(f"aten::{asked.known}", asked.first):
+    with _block_for(asked.known, asked.first):
         _require_as_before(work, "known-after", asked.known, random, f"After a block for {asked.known}")
 
 
 def judge_earlier(work: Work, random: np.random.Generator) -> None:
     """A rule that somebody had registered before."""
     asked = Questions.drawn(work.questions())
-    with block_of(f"aten::{asked.unknown}", asked.first):
+    with _block_for(asked.unknown, asked.first):
         look = "Two rules had been registered before your block, at opsets 9 and 13. " + _REGISTRY
         for file, opset in (("earlier-after", 9), ("earlier-after-13", 13)):
             where = (
@@ -106,15 +279,15 @@ def judge_earlier(work: Work, random: np.random.Generator) -> None:
 def judge_error(work: Work, random: np.random.Generator) -> None:
     """What an exception, Ctrl+C and exit() inside the block leave."""
     asked, came_out = Questions.drawn(work.questions()), work.json("came-out")
-    for file, (name, _) in ENDS.items():
-        with block_of(f"aten::{asked.unknown}", asked.first):
+    for file, (name, _) in _ENDS.items():
+        with _block_for(asked.unknown, asked.first):
             if not isinstance(came_out, dict) or came_out.get(file) is not True:
                 msg = f"Raised inside the block, {name} did not come out of it as it was."
                 look = "__exit__ that returns something true, or an except without raise, swallows it."
                 raise Wrong(msg, look)
             where = f"After {name} inside the block"
             _require_as_before(work, f"after-{file}", asked.unknown, random, where)
-        with block_of(f"aten::{asked.known}", asked.first):
+        with _block_for(asked.known, asked.first):
             where = f"After {name} inside a block for {asked.known}"
             _require_as_before(work, f"known-after-{file}", asked.known, random, where)
 
@@ -123,9 +296,9 @@ def judge_nested(work: Work, random: np.random.Generator) -> None:
     """One block inside another, for one operator."""
     asked = Questions.drawn(work.questions())
     look = "Where is kept what the registry held before? Each block needs a place of its own. " + _REGISTRY
-    with block_of(f"aten::{asked.unknown}", asked.second):
+    with _block_for(asked.unknown, asked.second):
         _require_marker(work, "inner", asked.second, random, "In the inner of two blocks", look)
-    with block_of(f"aten::{asked.unknown}", asked.first):
+    with _block_for(asked.unknown, asked.first):
         where = "In the outer block, after the inner one"
         _require_marker(work, "outer", asked.first, random, where, look)
         _require_as_before(work, "after-both", asked.unknown, random, "After two nested blocks")
@@ -140,7 +313,7 @@ def judge_below(work: Work, random: np.random.Generator) -> None:
             asked = Questions.drawn(work.questions())
             msg = f"Registered for opset 9, the rule was also used at opset 8. {wrong.message}"
             look = "For opsets 7 and 8 the exporter looks upwards. In a rule, g.opset is the opset asked for."
-            with block_of(f"aten::{asked.unknown}", WITHOUT_RULE[asked.unknown]):
+            with _block_for(asked.unknown, _WITHOUT_RULE[asked.unknown]):
                 raise Wrong(msg, look, evidence=wrong.evidence) from None
 
 
@@ -153,7 +326,7 @@ def _require_marker(
     model = work.model(file)
     try:
         with beside(partial(expected_model, _MARKED.format(marker))):
-            require_numbers(MARKERS[marker], model, _inputs(random))
+            require_numbers(_MARKERS[marker], model, _inputs(random))
     except Wrong as wrong:
         msg = f"{where}: the rule writes {marker}; the model has {', '.join(op_types(model)) or 'no node'}."
         raise Wrong(msg, look_at, difference=wrong.difference, evidence=wrong.evidence) from None
@@ -161,7 +334,7 @@ def _require_marker(
 
 @own_rules()
 def _require_as_before(work: Work, file: str, name: str, random: np.random.Generator, where: str) -> None:
-    before = export_call(name, 9)
+    before = _exported(name, 9)
     if before.model is not None and work.has(file):
         try:
             require_numbers(Call(name), work.model(file), _inputs(random))
@@ -169,7 +342,7 @@ def _require_as_before(work: Work, file: str, name: str, random: np.random.Gener
             msg = f"{where}, the exporter's own rule for {name} is not back."
             raise Wrong(msg, _REGISTRY, difference=wrong.difference, evidence=wrong.evidence) from None
         return
-    expected = "a model" if before.model is not None else refusal(before)
+    expected = "a model" if before.model is not None else _refusal(before)
     if work.has(file):
         got = f"a model: {', '.join(op_types(work.model(file)))}"
         msg = f"{where}, exporting {name} still uses the rule."

@@ -1,6 +1,9 @@
 """Exercise: a right shift for the TorchScript exporter that is right for every number."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx
@@ -75,76 +78,52 @@ def _grids(random: np.random.Generator) -> list[tuple[torch.dtype, Shapes]]:
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Export a shift by a tensor and a shift by a number, for each type, with the learner's rule."""
     rule = answers["rshift_symbolic"]
+
+    def export(name: str, module: torch.nn.Module, *inputs: torch.Tensor, **options: Any) -> None:  # noqa: ANN401 - handed to torch as they are
+        options["input_names"] = ["x", "k"][: len(inputs)]
+        exported_with_rule(work, name, _OPERATOR, rule, module, inputs, opset=_OPSET, **options)
+
     for dtype, shapes in _grids(work.questions()):
-        x, k = drawn_shifts(random, dtype, shapes)
-        exported_with_rule(
-            work,
-            f"{type_name(dtype)}-unlike-shapes",
-            _OPERATOR,
-            rule,
-            Shift(),
-            (x, k),
-            opset=_OPSET,
-            input_names=["x", "k"],
-        )
+        export(f"{type_name(dtype)}-unlike-shapes", Shift(), *drawn_shifts(random, dtype, shapes))
     for dtype, by in _numbers_of_bits(work.questions()).items():
         x, k = torch.tensor([5, 100, 3], dtype=dtype), torch.tensor([1, 0, 2], dtype=dtype)
-        axes = {"x": {0: "n"}, "k": {0: "n"}}
-        exported_with_rule(
-            work,
-            type_name(dtype),
-            _OPERATOR,
-            rule,
-            Shift(),
-            (x, k),
-            opset=_OPSET,
-            input_names=["x", "k"],
-            dynamic_axes=axes,
-        )
-        exported_with_rule(
-            work,
-            f"{type_name(dtype)}-by-number",
-            _OPERATOR,
-            rule,
-            ShiftBy(by),
-            x,
-            opset=_OPSET,
-            input_names=["x"],
-            dynamic_axes={"x": {0: "n"}},
-        )
+        export(type_name(dtype), Shift(), x, k, dynamic_axes={"x": {0: "n"}, "k": {0: "n"}})
+        export(f"{type_name(dtype)}-by-number", ShiftBy(by), x, dynamic_axes={"x": {0: "n"}})
+
+
+@contextmanager
+def _named(dtype: torch.dtype, shapes: Shapes | None = None) -> Iterator[None]:
+    """Name the type in what is found wrong inside, and lay a right model for it beside the learner's."""
+    try:
+        with beside(partial(_expected, dtype, shapes=shapes)):
+            yield
+    except Wrong as wrong:
+        wrong.message = f"{type_name(dtype)}: {wrong.message}"
+        raise
 
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
     """Each type has a model that can be run."""
     for dtype in INTEGERS:
         model = work.model(type_name(dtype))
-        try:
-            with beside(partial(_expected, dtype)):
-                require_valid(model)
-                require_dynamic(model, {"x": [0], "k": [0]})
-                require_output_types(model, dtype)
-        except Wrong as wrong:
-            wrong.message = f"{type_name(dtype)}: {wrong.message}"
-            raise
+        with _named(dtype):
+            require_valid(model)
+            require_dynamic(model, {"x": [0], "k": [0]})
+            require_output_types(model, dtype)
 
 
 def judge_positive(work: Work, random: np.random.Generator) -> None:
     """Zero and above, uint8 among them: a rule takes over every type."""
     for dtype in INTEGERS:
-        values, look = (
-            torch.arange(100, dtype=dtype),
-            "Which number is the divisor, or how far are the bits moved?",
-        )
-        _require_shifts(work, values, look, range(width(dtype) - 1))
+        look = "Which number is the divisor, or how far are the bits moved?"
+        _require_shifts(work, torch.arange(100, dtype=dtype), look, range(width(dtype) - 1))
 
 
 def judge_negative(work: Work, random: np.random.Generator) -> None:
     """Below zero, by a few bits."""
     for dtype in INTEGERS[1:]:
-        values = torch.arange(-40, 0, dtype=dtype)
-        _require_shifts(
-            work, values, "A shift rounds down: -5 >> 1 is -3. How does your rule round?", range(5)
-        )
+        look = "A shift rounds down: -5 >> 1 is -3. How does your rule round?"
+        _require_shifts(work, torch.arange(-40, 0, dtype=dtype), look, range(5))
 
 
 def judge_extremes(work: Work, random: np.random.Generator) -> None:
@@ -158,44 +137,34 @@ def judge_extremes(work: Work, random: np.random.Generator) -> None:
 def judge_by_number(work: Work, random: np.random.Generator) -> None:
     """A shift by a Python number reaches the rule as a constant of type int64."""
     for dtype, by in _numbers_of_bits(work.questions()).items():
+        model, inputs = work.model(f"{type_name(dtype)}-by-number"), [integers(random, dtype, 20)]
+        look = f"Here k is the Python number {by}: a constant without axes, int64 whatever x is."
         with beside(partial(_expected, dtype, by)):
-            require_numbers(
-                ShiftBy(by),
-                work.model(f"{type_name(dtype)}-by-number"),
-                [integers(random, dtype, 20)],
-                look_at=f"Here k is the Python number {by}: a constant without axes, int64 whatever x is.",
-            )
+            require_numbers(ShiftBy(by), model, inputs, look_at=look)
 
 
 def judge_shapes(work: Work, random: np.random.Generator) -> None:
     """Several axes; a k that is broadcast to x, and an x that is broadcast to k."""
     for dtype, shapes in _grids(work.questions()):
-        look = broadcasting(shapes)
         cases = [drawn_shifts(random, dtype, shapes) for _ in range(3)]
-        try:
-            with beside(partial(_expected, dtype, shapes=shapes)):
-                model = work.model(f"{type_name(dtype)}-unlike-shapes")
-                require_numbers(Shift(), model, cases, look_at=at_other_sizes(look))
-        except Wrong as wrong:
-            wrong.message = f"{type_name(dtype)}: {wrong.message}"
-            raise
+        with _named(dtype, shapes):
+            model = work.model(f"{type_name(dtype)}-unlike-shapes")
+            require_numbers(Shift(), model, cases, look_at=at_other_sizes(broadcasting(shapes)))
 
 
 def _require_shifts(work: Work, values: torch.Tensor, look_at: str, by: range | None = None) -> None:
+    model = work.model(type_name(values.dtype))
     with beside(partial(_expected, values.dtype)):
-        require_numbers(
-            Shift(), work.model(type_name(values.dtype)), [every_shift(values, by)], look_at=look_at
-        )
+        require_numbers(Shift(), model, [every_shift(values, by)], look_at=look_at)
 
 
 def _expected(dtype: torch.dtype, by: int | None = None, shapes: Shapes | None = None) -> bytes:
     """A right model for one type, for a number of bits that is a Python number, and for given shapes."""
     name = type_name(dtype)
     text = _EXPECTED.replace("TYPE", name)
-    for part, shape in zip("XKY", (*shapes, np.broadcast_shapes(*shapes)) if shapes else (), strict=False):
+    of_each = (*shapes, np.broadcast_shapes(*shapes)) if shapes else (("n",),) * 3
+    for part, shape in zip("XKY", of_each, strict=True):
         text = text.replace(f"OF_{part}", ", ".join(map(str, shape)))
-    for part in "XKY":
-        text = text.replace(f"OF_{part}", "n")
     text = text.replace("NUMBER", str(onnx.TensorProto.DataType.Value(name.upper())))
     if by is not None:
         text = text.replace(f", {name}[n] k)", ")").replace("<int64 zero", f"<int64 k = {{{by}}}, int64 zero")

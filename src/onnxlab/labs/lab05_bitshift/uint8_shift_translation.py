@@ -1,6 +1,6 @@
 """Exercise: the left shift of the torch.export exporter, with uint8 staying uint8."""
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -53,15 +53,9 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     for dtype in INTEGERS:
         inputs += drawn_shifts(random, dtype, unlike.get(dtype, ((12,), (12,))))
         axes += [None if dtype in unlike else {0: f"n_{type_name(dtype)}"}] * 2
-    exported_with_translation(
-        work,
-        "shift",
-        {torch.ops.aten.bitwise_left_shift.Tensor: answers["uint8_shift_translation"]},
-        _LeftShifts(),
-        tuple(inputs),
-        input_names=list(_NAMES),
-        dynamic_shapes=(tuple(axes),),
-    )
+    table = {torch.ops.aten.bitwise_left_shift.Tensor: answers["uint8_shift_translation"]}
+    options: dict[str, Any] = {"input_names": list(_NAMES), "dynamic_shapes": (tuple(axes),)}
+    exported_with_translation(work, "shift", table, _LeftShifts(), tuple(inputs), **options)
 
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
@@ -97,8 +91,8 @@ def judge_shapes(work: Work, random: np.random.Generator) -> None:
     """Several axes; a k that is broadcast to x, and an x that is broadcast to k."""
     for _ in range(3):
         for dtype, shapes in _unlike(work.questions()).items():
-            look = broadcasting(shapes)
-            _require(work, random, {dtype: drawn_shifts(random, dtype, shapes)}, look)
+            pairs = {dtype: drawn_shifts(random, dtype, shapes)}
+            _require(work, random, pairs, broadcasting(shapes))
 
 
 def _require(work: Work, random: np.random.Generator, pairs: Pairs, look_at: str) -> None:

@@ -5,7 +5,7 @@ import torch
 
 from onnxlab.exporters.export import Exporter
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import exported
+from onnxlab.labs.kit.exporting import axis_options, exported
 from onnxlab.labs.kit.judging import expected_model, require_input_read, require_opset, require_valid
 from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.samples import pictures
@@ -13,8 +13,6 @@ from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.enlarging import (
     AXES,
     EXPECTED,
-    NAMES,
-    Case,
     both_axes_alike,
     cubic,
     each_axis_apart,
@@ -46,17 +44,10 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         raise Wrong(msg, "Begin with `class DynamicResize(torch.autograd.Function):`.")
     for number, (x, scales) in enumerate(each_axis_apart(random)):
         work.write_array(f"in_torch_{number}", function.apply(x.clone(), scales.clone()))
+    example = pictures(random, 1, 3, 6, 8), torch.tensor([1.0, 1.0, 3.0, 3.0])
+    options = axis_options(Exporter.TORCHSCRIPT, AXES)
     try:
-        exported(
-            work,
-            "resize",
-            _Free(function),
-            (pictures(random, 1, 3, 6, 8), torch.tensor([1.0, 1.0, 3.0, 3.0])),
-            Exporter.TORCHSCRIPT,
-            opset_version=11,
-            input_names=NAMES,
-            dynamic_axes=AXES,
-        )
+        exported(work, "resize", _Free(function), example, Exporter.TORCHSCRIPT, opset_version=11, **options)
     except Wrong as wrong:
         wrong.look_at = "Does symbolic return what g.op returned?"
         raise
@@ -97,23 +88,19 @@ def judge_exported(work: Work, random: np.random.Generator) -> None:
     """The very factor of the export."""
     once = [(4 * pictures(random, 1, 3, 6, 8) - 2, torch.tensor([1.0, 1.0, 3.0, 3.0]))]
     look = "Set each attribute of Resize beside its default: onnx.defs.get_schema('Resize', 11).attributes."
-    _require(work, once, look)
+    require_enlarged(work.model("resize"), once, look)
 
 
 def judge_alike(work: Work, random: np.random.Generator) -> None:
     """Other factors."""
     look = "It is right at the factor of the export. What in the file still holds that factor, or that size?"
-    _require(work, both_axes_alike(random), look)
+    require_enlarged(work.model("resize"), both_axes_alike(random), look)
 
 
 def judge_apart(work: Work, random: np.random.Generator) -> None:
     """Another factor for height than for width."""
     look = "Follow scales[2] and scales[3] through the graph: the order of the axes is n, c, h, w."
-    _require(work, each_axis_apart(random), look)
-
-
-def _require(work: Work, cases: list[Case], look: str) -> None:
-    require_enlarged(work.model("resize"), cases, look)
+    require_enlarged(work.model("resize"), each_axis_apart(random), look)
 
 
 EXERCISE = Exercise(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from copy import deepcopy
 
 import numpy as np
 import onnx
@@ -148,8 +149,7 @@ def _cases(random: np.random.Generator, batch: int, pairs: list[tuple[float, flo
 
 
 def _repaired(before: onnx.ModelProto) -> bytes:
-    model = onnx.ModelProto()
-    model.CopyFrom(before)
+    model = deepcopy(before)
     for node in model.graph.node:
         for attribute in node.attribute:
             if attribute.s == b"pytorch_half_pixel":

@@ -4,8 +4,9 @@ import numpy as np
 import onnx
 import torch
 
+from onnxlab.exporters.export import Exporter
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import exported_with_translation
+from onnxlab.labs.kit.exporting import axis_options, exported_with_translation
 from onnxlab.labs.kit.judging import (
     evidence,
     expected_model,
@@ -19,7 +20,6 @@ from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.enlarging import (
     AXES,
     EXPECTED,
-    NAMES,
     Case,
     both_axes_alike,
     cubic,
@@ -62,18 +62,10 @@ class _Mean(torch.nn.Module):
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Register the fake and export with the translation."""
     resize_cubic.register_fake(answers["resize_fake"])
+    table = {torch.ops.onnxlab_lab06.resize_cubic.default: answers["resize_translation"]}
+    options = axis_options(Exporter.TORCH_EXPORT, AXES) | {"output_names": ["y", "mean"], "opset_version": 20}
     try:
-        exported_with_translation(
-            work,
-            "resize",
-            {torch.ops.onnxlab_lab06.resize_cubic.default: answers["resize_translation"]},
-            _Mean(),
-            _example(work, random),
-            opset_version=20,
-            input_names=NAMES,
-            output_names=["y", "mean"],
-            dynamic_shapes={**AXES, "scales": None},
-        )
+        exported_with_translation(work, "resize", table, _Mean(), _example(work, random), **options)
     except Wrong as wrong:
         wrong.look_at = "Does the fake return a tensor, and the translation what op.Resize returned?"
         raise

@@ -6,8 +6,9 @@ import numpy as np
 import torch
 from torch.nn.functional import max_pool2d
 
+from onnxlab.exporters.export import Exporter
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import exported_with_rule
+from onnxlab.labs.kit.exporting import axis_options, exported_with_rule
 from onnxlab.labs.kit.judging import (
     at_other_sizes,
     beside,
@@ -17,11 +18,14 @@ from onnxlab.labs.kit.judging import (
     require_opset,
     require_valid,
 )
-from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.outcome import Difference
+from onnxlab.labs.kit.samples import normal
 from onnxlab.labs.kit.work import Work
-from onnxlab.runtime.parity import Counterexample, smallest_counterexample
+from onnxlab.runtime.parity import Counterexample
 
 __all__ = ["EXERCISE"]
+
+_AXES = {"values": {0: "batch"}, "index": {0: "batch"}}
 
 
 def _models(random: np.random.Generator) -> dict[str, tuple[int, int, int]]:
@@ -38,9 +42,9 @@ def _models(random: np.random.Generator) -> dict[str, tuple[int, int, int]]:
 
 
 class _Unpool(torch.nn.Module):
-    def __init__(self, size: tuple[int, int]) -> None:
+    def __init__(self, size: list[int]) -> None:
         super().__init__()
-        self.size = list(size)
+        self.size = size
 
     def forward(self, values: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
         # torch.nn.MaxUnpool2d checks its arguments in a way that cannot be traced; this is what it calls.
@@ -50,18 +54,10 @@ class _Unpool(torch.nn.Module):
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Export a module for each kind of picture with the learner's rule."""
+    rule, options = answers["max_unpool_symbolic"], axis_options(Exporter.TORCHSCRIPT, _AXES)
     for name, (channels, *size) in _models(work.questions()).items():
-        exported_with_rule(
-            work,
-            name,
-            "aten::max_unpool2d",
-            answers["max_unpool_symbolic"],
-            _Unpool((size[0], size[1])),
-            _pooled(random, 1, channels, *size),
-            opset=11,
-            input_names=["values", "index"],
-            dynamic_axes={"values": {0: "batch"}, "index": {0: "batch"}},
-        )
+        unpool, example = _Unpool(size), _pooled(random, 1, channels, *size)
+        exported_with_rule(work, name, "aten::max_unpool2d", rule, unpool, example, opset=11, **options)
 
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
@@ -71,7 +67,7 @@ def judge_model(work: Work, random: np.random.Generator) -> None:
         with beside(partial(_expected, picture)):
             require_opset(model, 11)
             require_valid(model)
-            require_dynamic(model, {"values": [0], "index": [0]})
+            require_dynamic(model, _AXES)
 
 
 def judge_one_channel(work: Work, random: np.random.Generator) -> None:
@@ -107,17 +103,10 @@ def judge_odd(work: Work, random: np.random.Generator) -> None:
 
 def _require(work: Work, random: np.random.Generator, name: str, batches: list[int], look: str) -> None:
     channels, *size = picture = _models(work.questions())[name]
-    unpool = _Unpool((size[0], size[1]))
     cases = [_pooled(random, batch, channels, *size) for batch in batches]
-    model = work.model(name)
-    try:
-        with beside(partial(_expected, picture)):
-            require_numbers(unpool, model, cases, 0.0, 0.0, look_at=at_other_sizes(look))
-    except Wrong as wrong:
-        found = smallest_counterexample(unpool, model, cases, 0.0) if wrong.difference else None
-        if found is not None:
-            wrong.difference = _difference(found, picture)
-        raise
+    model, looks, told = work.model(name), at_other_sizes(look), partial(_difference, picture)
+    with beside(partial(_expected, picture)):
+        require_numbers(_Unpool(size), model, cases, 0.0, 0.0, look_at=looks, told=told)
 
 
 def _expected(picture: tuple[int, int, int]) -> bytes:
@@ -142,7 +131,7 @@ def _expected(picture: tuple[int, int, int]) -> bytes:
     }}""")
 
 
-def _difference(found: Counterexample, picture: tuple[int, ...]) -> Difference:
+def _difference(picture: tuple[int, ...], found: Counterexample) -> Difference:
     given = f"pooled pictures, before that of shape {[len(found.inputs[0]), *picture]}"
     if found.torch is None:
         reason = found.reason.rpartition("Status Message: ")[2]  # the runtime's own words
@@ -153,8 +142,7 @@ def _difference(found: Counterexample, picture: tuple[int, ...]) -> Difference:
 
 
 def _pooled(random: np.random.Generator, *shape: int) -> tuple[torch.Tensor, torch.Tensor]:
-    x = torch.from_numpy(random.normal(size=shape).astype(np.float32))
-    values, index = max_pool2d(x, 2, return_indices=True)
+    values, index = max_pool2d(normal(random, *shape), 2, return_indices=True)
     return values, index
 
 
