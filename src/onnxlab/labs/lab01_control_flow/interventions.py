@@ -46,11 +46,9 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def loops_that_follow(model: onnx.ModelProto, name: str) -> list[int]:
-    """Return which Loops go round as often as an input says: by their place among the model's Loops.
+    """Return which Loops of a model without functions go round as often as an input says.
 
-    Args:
-        model: The model, without functions.
-        name: The input that their trip count, or their condition, has to be computed from.
+    By their place among the model's Loops: those whose trip count, or condition, is computed from the input.
 
     Example:
         >>> model = onnx.parser.parse_model('''<ir_version: 8, opset_import: ["" : 20]>

@@ -36,21 +36,13 @@ Question: TypeAlias = tuple[list[str], int]
 
 @dataclass(frozen=True)
 class _Change:
-    """What is registered and taken back while the answer is in use.
+    """What is registered and taken back while the answer is in use."""
 
-    Attributes:
-        registered: An operator without a rule that gets one.
-        taken_back: One that gets a rule which is taken back again: an empty group is left.
-        earlier: One whose first rule is for a later opset, and that gets one for `opset`.
-        own: An operator of somebody's own that gets a rule.
-        opset: The opset of these rules.
-    """
-
-    registered: str
-    taken_back: str
-    earlier: str
-    own: str
-    opset: int
+    registered: str  # an operator without a rule that gets one
+    taken_back: str  # one that gets a rule which is taken back again: an empty group is left
+    earlier: str  # one whose first rule is for a later opset, and that gets one for `opset`
+    own: str  # an operator of somebody's own that gets a rule
+    opset: int  # of these rules
 
     @classmethod
     def drawn(cls, random: np.random.Generator) -> "_Change":
@@ -133,21 +125,15 @@ def judge_names(work: Work, random: np.random.Generator) -> None:
 @own_rules()
 def judge_without(work: Work, random: np.random.Generator) -> None:
     """Operators without a rule at any opset."""
-    _judge(
-        work,
-        lambda since: since is None,
-        "Does registry.get_function_group(name) know this operator? What does it return if it does not?",
-    )
+    look = "Does registry.get_function_group(name) know this operator? What does it return if it does not?"
+    _judge(work, lambda since: since is None, look)
 
 
 @own_rules()
 def judge_opset(work: Work, random: np.random.Generator) -> None:
     """Operators whose rule begins at some opset."""
-    _judge(
-        work,
-        lambda since: since is not None,
-        "A rule written for one opset counts from there on. Compare the opset asked for with that one.",
-    )
+    look = "A rule written for one opset counts from there on. Compare the opset asked for with that one."
+    _judge(work, lambda since: since is not None, look)
 
 
 @own_rules()
@@ -182,12 +168,12 @@ def _judge(work: Work, asked: Callable[[int | None], bool], look_at: str) -> Non
 
 
 def _compare(names: Sequence[str], opset: int, given: list[object], look_at: str) -> None:
-    for name in sorted(names, key=_since_known):
+    everyday_first = sorted(names, key=lambda name: (name.removeprefix("aten::") not in _EVERYDAY, name))
+    for name in everyday_first:  # they are the clearer examples
         missing = not registration.registry.is_registered_op(name, opset)
         rule = torchscript_rule(name, opset)
-        if (name in given) != missing and not (
-            rule and rule.refuses
-        ):  # such a rule can be counted either way
+        either_way = rule is not None and rule.refuses
+        if (name in given) != missing and not either_way:
             since = _since(name)
             fact = "there is no rule" if since is None else f"its first rule is for opset {since}"
             msg = f"{name} at opset {opset} is {'not ' if missing else ''}in the answer: {fact}."
@@ -199,11 +185,6 @@ def _compare(names: Sequence[str], opset: int, given: list[object], look_at: str
 def _since(name: str) -> int | None:
     group = registration.registry.get_function_group(name)
     return min(group._functions, default=None) if group else None
-
-
-def _since_known(name: str) -> tuple[bool, str]:
-    """Everyday names first: they are the clearer examples."""
-    return name.removeprefix("aten::") not in _EVERYDAY, name
 
 
 EXERCISE = Exercise(

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import numpy as np
 import onnx
 import torch
 
+from onnxlab.exporters.export import Exporter
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import exported_with_rule
+from onnxlab.labs.kit.exporting import axis_options, exported_with_rule
 from onnxlab.labs.kit.judging import (
     at_other_sizes,
     beside,
@@ -79,16 +79,18 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Export a shift by a tensor and a shift by a number, for each type, with the learner's rule."""
     rule = answers["rshift_symbolic"]
 
-    def export(name: str, module: torch.nn.Module, *inputs: torch.Tensor, **options: Any) -> None:  # noqa: ANN401 - handed to torch as they are
-        options["input_names"] = ["x", "k"][: len(inputs)]
+    def export(
+        name: str, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], axes: dict[int, str]
+    ) -> None:
+        options = axis_options(Exporter.TORCHSCRIPT, dict.fromkeys(["x", "k"][: len(inputs)], axes))
         exported_with_rule(work, name, _OPERATOR, rule, module, inputs, opset=_OPSET, **options)
 
     for dtype, shapes in _grids(work.questions()):
-        export(f"{type_name(dtype)}-unlike-shapes", Shift(), *drawn_shifts(random, dtype, shapes))
+        export(f"{type_name(dtype)}-unlike-shapes", Shift(), drawn_shifts(random, dtype, shapes), {})
     for dtype, by in _numbers_of_bits(work.questions()).items():
         x, k = torch.tensor([5, 100, 3], dtype=dtype), torch.tensor([1, 0, 2], dtype=dtype)
-        export(type_name(dtype), Shift(), x, k, dynamic_axes={"x": {0: "n"}, "k": {0: "n"}})
-        export(f"{type_name(dtype)}-by-number", ShiftBy(by), x, dynamic_axes={"x": {0: "n"}})
+        export(type_name(dtype), Shift(), (x, k), {0: "n"})
+        export(f"{type_name(dtype)}-by-number", ShiftBy(by), (x,), {0: "n"})
 
 
 @contextmanager

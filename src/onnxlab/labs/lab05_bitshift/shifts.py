@@ -44,11 +44,7 @@ class Shift(torch.nn.Module):
 
 
 class ShiftBy(torch.nn.Module):
-    """`x >> k` for a `k` that is a Python number.
-
-    Args:
-        k: How many bits.
-    """
+    """`x >> k` for a `k` that is a Python number."""
 
     def __init__(self, k: int) -> None:
         super().__init__()
@@ -60,22 +56,12 @@ class ShiftBy(torch.nn.Module):
 
 
 def width(dtype: torch.dtype) -> int:
-    """Return how many bits a type has.
-
-    Example:
-        >>> width(torch.int16)
-        16
-    """
+    """Return how many bits a type has."""
     return torch.iinfo(dtype).bits
 
 
 def type_name(dtype: torch.dtype) -> str:
-    """Return a type's name without torch's.
-
-    Example:
-        >>> type_name(torch.uint8)
-        'uint8'
-    """
+    """Return a type's name without torch's: "int16"."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -93,13 +79,7 @@ def every_shift(values: torch.Tensor, by: Iterable[int] | None = None) -> tuple[
 
 
 def unlike_shapes(random: np.random.Generator) -> tuple[Shapes, Shapes]:
-    """Draw shapes of `x` and `k` that broadcast: first a `k` smaller than `x`, then an `x` smaller than both.
-
-    Example:
-        >>> (x, k), (small_x, large_k) = unlike_shapes(np.random.default_rng(0))
-        >>> np.broadcast_shapes(x, k) == x, np.broadcast_shapes(small_x, large_k) == small_x
-        (True, False)
-    """
+    """Draw shapes of `x` and `k` that broadcast: first a smaller `k`, then an `x` smaller than the result."""
     a, b, c = (int(size) for size in random.permutation([2, 3, 4]))
     full = (a, b, c)
     smaller_k = (full, (b, c)), (full, (a, 1, c))
@@ -116,24 +96,14 @@ def broadcasting(shapes: Shapes) -> str:
 def drawn_shifts(
     random: np.random.Generator, dtype: torch.dtype, shapes: Shapes
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw numbers, edges of the type among them, and a number of bits for each.
-
-    Example:
-        >>> x, k = drawn_shifts(np.random.default_rng(0), torch.int8, ((2, 3), (3,)))
-        >>> tuple(x.shape), tuple(k.shape), bool((k < 8).all())
-        ((2, 3), (3,), True)
-    """
+    """Draw numbers, edges of the type among them, and a number of bits for each."""
     x = integers(random, dtype, int(np.prod(shapes[0]))).reshape(shapes[0])
     k = torch.from_numpy(random.integers(0, width(dtype), size=shapes[1])).to(dtype)
     return x, k
 
 
 def require_output_types(model: onnx.ModelProto, *wanted: torch.dtype) -> None:
-    """Require that each output has the type of the number that was shifted.
-
-    Raises:
-        Wrong: With the types that the outputs have.
-    """
+    """Require that each output has the type of the number that was shifted."""
     found = [_NAMES.get(each.type.tensor_type.elem_type, "another type") for each in model.graph.output]
     names = [type_name(dtype) for dtype in wanted]
     if found != names:

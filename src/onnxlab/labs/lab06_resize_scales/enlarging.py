@@ -39,32 +39,17 @@ enlarged (float[n, 3, h, w] x, float[4] scales) => (float[n, 3, h2, w2] y) {
 
 
 def cubic(x: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-    """Enlarge height and width by the last two scales, bicubic.
-
-    Example:
-        >>> tuple(cubic(torch.rand(1, 3, 4, 6), torch.tensor([1.0, 1.0, 2.0, 0.5])).shape)
-        (1, 3, 8, 3)
-    """
+    """Enlarge height and width by the last two scales, bicubic."""
     return interpolate(x, scale_factor=scales.tolist()[-2:], mode="bicubic")
 
 
 def both_axes_alike(random: np.random.Generator) -> list[Case]:
-    """Return pictures with one factor for both axes.
-
-    Example:
-        >>> all(scales[2] == scales[3] for _, scales in both_axes_alike(np.random.default_rng(0)))
-        True
-    """
+    """Return pictures with one factor for both axes."""
     return _cases(random, lambda high, wide: (high, high))
 
 
 def each_axis_apart(random: np.random.Generator) -> list[Case]:
-    """Return pictures with another factor for height than for width, larger for one or the other.
-
-    Example:
-        >>> any(scales[2] == scales[3] for _, scales in each_axis_apart(np.random.default_rng(0)))
-        False
-    """
+    """Return pictures with another factor for height than for width, larger for one or the other."""
     return _cases(random, lambda high, wide: (high, wide if wide != high else wide + 1.0))
 
 

@@ -1,7 +1,7 @@
 """Exercise: find the input of Resize that says how large the result becomes, and what is stored for it."""
 
 from contextlib import AbstractContextManager
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import onnx
@@ -58,26 +58,34 @@ def _tried(what: str, model: onnx.ModelProto) -> AbstractContextManager[None]:
 
 def judge_number(work: Work, random: np.random.Generator) -> None:
     """Which input it is."""
-    for (what, model), answer in zip(_models(work.questions()), _answers(work), strict=True):
-        number, _ = _right(model)
-        if type(answer[0]) is not int or answer[0] != number:
-            msg = "Another input of Resize says how large the result becomes."
-            look = "List the names in node.input of this model: which are empty, or hold an empty tensor?"
-            difference = Difference(f"{what}: {_call(model)}", str(number), _short(answer[0]))
-            with _tried(what, model):
-                raise Wrong(msg, look, difference=difference, evidence=evidence(model, None, "Resize"))
+    msg = "Another input of Resize says how large the result becomes."
+    look = "List the names in node.input of this model: which are empty, or hold an empty tensor?"
+    for (what, model), (number, _) in zip(_models(work.questions()), _answers(work), strict=True):
+        right, _ = _right(model)
+        if type(number) is not int or number != right:
+            _refute(what, model, msg, look, right, number)
 
 
 def judge_values(work: Work, random: np.random.Generator) -> None:
     """What the file stores for it."""
-    for (what, model), answer in zip(_models(work.questions()), _answers(work), strict=True):
-        _, values = _right(model)
-        if not _same(answer[1], values):
-            msg = "These are not the numbers that the file stores for this input."
-            look = "Who makes the value: an initializer, a Constant node, another node, or whoever runs it?"
-            difference = Difference(f"{what}: {_call(model)}", _short(values), _short(answer[1]))
-            with _tried(what, model):
-                raise Wrong(msg, look, difference=difference, evidence=evidence(model, None, "Resize"))
+    msg = "These are not the numbers that the file stores for this input."
+    look = "Who makes the value: an initializer, a Constant node, another node, or whoever runs it?"
+    for (what, model), (_, values) in zip(_models(work.questions()), _answers(work), strict=True):
+        _, right = _right(model)
+        if not _same(values, right):
+            _refute(what, model, msg, look, right, values)
+
+
+def _refute(what: str, model: onnx.ModelProto, msg: str, look: str, right: object, got: object) -> NoReturn:
+    [node] = _resizes(model)
+    call = f"Resize({', '.join(name or '-' for name in node.input)})"
+    difference = Difference(f"{what}: {call}", str(right)[:80], str(got)[:80])
+    with _tried(what, model):
+        raise Wrong(msg, look, difference=difference, evidence=evidence(model, None, "Resize"))
+
+
+def _resizes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    return [node for node in model.graph.node if node.op_type == "Resize"]
 
 
 def _models(random: np.random.Generator) -> list[Model]:
@@ -149,7 +157,7 @@ def _written(
 
 
 def _right(model: onnx.ModelProto) -> tuple[int, list[float] | None]:
-    [node] = [node for node in model.graph.node if node.op_type == "Resize"]
+    [node] = _resizes(model)
     stored = {each.name: numpy_helper.to_array(each).tolist() for each in model.graph.initializer}
     for maker in model.graph.node:
         if maker.op_type == "Constant":
@@ -195,15 +203,6 @@ def _plain(value: object) -> object:
     if isinstance(value, str | bytes | dict) or not hasattr(value, "__iter__"):
         return value
     return [each.item() if isinstance(each, np.generic) else each for each in value]
-
-
-def _call(model: onnx.ModelProto) -> str:
-    [node] = [node for node in model.graph.node if node.op_type == "Resize"]
-    return f"Resize({', '.join(name or '-' for name in node.input)})"
-
-
-def _short(value: object) -> str:
-    return str(value)[:80]
 
 
 EXERCISE = Exercise(

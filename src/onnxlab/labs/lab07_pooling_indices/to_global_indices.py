@@ -89,25 +89,28 @@ def _large(random: np.random.Generator) -> Iterator[tuple[tuple[int, ...], Array
 def _require(work: Work, name: str, number: int, shape: tuple[int, ...], given: Array, right: Array) -> None:
     got = work.array(f"{name}_{number}")
     where = f"pictures of shape {list(shape)}"
-    look = "Write down, for two channels of 3 x 3 pixels, which numbers each way of counting gives to them."
     if got.shape != right.shape:
-        difference = Difference(where, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
+        shown = Difference(where, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
         msg = f"{name}() changed the shape of the indices."
-        raise Wrong(msg, "The answer has one number for each number given.", difference=difference)
-    if got.dtype != right.dtype:
-        difference = Difference(where, str(right.dtype), str(got.dtype))
+        look = "The answer has one number for each number given."
+    elif got.dtype != right.dtype:
+        shown = Difference(where, str(right.dtype), str(got.dtype))
         msg = f"{name}() changed the type of the indices."
-        raise Wrong(msg, "MaxUnpool takes int64 and nothing else.", difference=difference)
-    if max(shape[2:]) >= _LARGE:
-        largest = f"{int(max(right.max(), given.max())):,}"
-        look = f"Here numbers go up to {largest}. Is that a whole number of the types on the way?"
-    wrong = np.argwhere(got != right)
-    if len(wrong):
+        look = "MaxUnpool takes int64 and nothing else."
+    elif len(wrong := np.argwhere(got != right)):
         place = tuple(int(each) for each in wrong[0])
         text = f"{given[place]} at picture {place[0]}, channel {place[1]}, of {where}"
-        difference = Difference(text, str(right[place]), str(got[place]))
+        shown = Difference(text, str(right[place]), str(got[place]))
         msg = f"{name}() gives another place."
-        raise Wrong(msg, look, difference=difference)
+        look = (
+            "Write down, for two channels of 3 x 3 pixels, which numbers each way of counting gives to them."
+        )
+        if max(shape[2:]) >= _LARGE:
+            largest = f"{int(max(right.max(), given.max())):,}"
+            look = f"Here numbers go up to {largest}. Is that a whole number of the types on the way?"
+    else:
+        return
+    raise Wrong(msg, look, difference=shown)
 
 
 EXERCISE = Exercise(
