@@ -27,18 +27,12 @@ def by_differences(cases):
 
 def shared_names(cases):
     """Axes with the same sizes in every case share a name."""
-    names = {}
-    axes = {}
-    for name, shape in cases[0].items():
-        for axis in range(len(shape)):
+    names, axes = {}, by_sets(cases)
+    for name, found in axes.items():
+        for axis in found:
             sizes = tuple(case[name][axis] for case in cases)
-            if len(set(sizes)) > 1:
-                axes.setdefault(name, {})[axis] = names.setdefault(sizes, f"size{len(names)}")
+            found[axis] = names.setdefault(sizes, f"size{len(names)}")
     return axes
-
-
-def first_against_last(cases):
-    return by_sets([cases[0], cases[-1]])
 
 
 def only_batches(cases):
@@ -79,37 +73,29 @@ def named(template):
     }
 
 
+def keeping(kept):
+    """Leaves out axes, by the sizes that the axis has and the number of axes."""
+
+    def dynamic_axes_for(cases):
+        return {
+            name: {
+                axis: label
+                for axis, label in found.items()
+                if kept(axis, [case[name][axis] for case in cases], len(cases[0][name]))
+            }
+            for name, found in by_sets(cases).items()
+        }
+
+    return dynamic_axes_for
+
+
 def only_some_axes(*axes):
-    return lambda cases: {
-        name: {axis: label for axis, label in found.items() if axis in axes}
-        for name, found in by_sets(cases).items()
-    }
+    return keeping(lambda axis, sizes, rank: axis in axes)
 
 
-def but_channels(cases):
-    """Leaves out axis 1 of what has four axes: "the channels"."""
-    return {
-        name: {axis: label for axis, label in found.items() if axis != 1 or len(cases[0][name]) != 4}
-        for name, found in by_sets(cases).items()
-    }
-
-
-def but_last_two(cases):
-    """Leaves out the last two axes together where there are three."""
-    return {
-        name: {axis: label for axis, label in found.items() if len(cases[0][name]) != 3 or axis == 0}
-        for name, found in by_sets(cases).items()
-    }
-
-
-def growing(cases):
-    """Takes an axis for dynamic if a later case is larger than the first."""
-    axes = {}
-    for name, shape in cases[0].items():
-        for axis in range(len(shape)):
-            if max(case[name][axis] for case in cases) > shape[axis]:
-                axes.setdefault(name, {})[axis] = f"{name}_{axis}"
-    return axes
+but_channels = keeping(lambda axis, sizes, rank: axis != 1 or rank != 4)
+but_last_two = keeping(lambda axis, sizes, rank: axis == 0 or rank != 3)
+growing = keeping(lambda axis, sizes, rank: max(sizes) > sizes[0])
 
 
 def shared_by(key):
@@ -122,14 +108,6 @@ def shared_by(key):
         }
 
     return dynamic_axes_for
-
-
-def two_cases(cases):
-    return by_sets(cases[:2])
-
-
-def three_cases(cases):
-    return by_sets(cases[:3])
 
 
 def first_input(cases):
@@ -278,7 +256,11 @@ CONTRACTS = {
             (shared_by(lambda sizes: "_".join(map(str, sizes))),),
         ),
         wrong=(
-            WrongAnswer("the first case against the last", (first_against_last,), "cases[1] is refused"),
+            WrongAnswer(
+                "the first case against the last",
+                (lambda cases: by_sets([cases[0], cases[-1]]),),
+                "cases[1] is refused",
+            ),
             WrongAnswer("the batch only", (only_batches,), "over all cases"),
             WrongAnswer("every axis", (everything,), "in every case; yet the model also takes"),
             WrongAnswer("one name for all", (one_name,), "'dynamic' names axis"),
@@ -292,8 +274,8 @@ CONTRACTS = {
             WrongAnswer("axes 0, 2 and 3 only", (only_some_axes(0, 2, 3),), "is refused"),
             WrongAnswer("the last axes only", (only_some_axes(1, 2, 3),), "is refused"),
             WrongAnswer("growing axes only", (growing,), "is refused"),
-            WrongAnswer("the first two cases", (two_cases,), "is refused"),
-            WrongAnswer("the first three cases", (three_cases,), "is refused"),
+            WrongAnswer("the first two cases", (lambda cases: by_sets(cases[:2]),), "is refused"),
+            WrongAnswer("the first three cases", (lambda cases: by_sets(cases[:3]),), "is refused"),
             WrongAnswer("the first input only", (first_input,), "is refused"),
             WrongAnswer(
                 "a name for each set of sizes", (shared_by(lambda s: sorted(set(s))),), "of other sizes"

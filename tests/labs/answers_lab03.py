@@ -12,10 +12,14 @@ class Gained(torch.nn.Module):
         self.gain = model.gain
 
 
+def stretched(x):
+    low = x.min()
+    return (x - low) / (x.max() - low).clamp(min=0.001)
+
+
 class WithTensors(Gained):
     def forward(self, x):
-        low = x.min()
-        x = (x - low) / (x.max() - low).clamp(min=0.001)
+        x = stretched(x)
         return x * self.gain, x.mean(1)
 
 
@@ -51,22 +55,19 @@ class WithNumPy(Gained):
 
 class BakedMeans(Gained):
     def forward(self, x):
-        low = x.min()
-        x = (x - low) / (x.max() - low).clamp(min=0.001)
+        x = stretched(x)
         return x * self.gain, torch.tensor(x.tolist()).mean(1)
 
 
 class RowByRow(Gained):
     def forward(self, x):
-        low = x.min()
-        x = (x - low) / (x.max() - low).clamp(min=0.001)
+        x = stretched(x)
         return x * self.gain, torch.stack([row.mean() for row in x])
 
 
 class FourRows(Gained):
     def forward(self, x):
-        low = x.min()
-        x = (x - low) / (x.max() - low).clamp(min=0.001)
+        x = stretched(x)
         return x * self.gain, torch.cat([x[:1], x[1:2], x[2:3], x[3:4]]).mean(1)
 
 
@@ -79,15 +80,13 @@ class NoSmallestSpan(Gained):
 
 class MeansOfColumns(Gained):
     def forward(self, x):
-        low = x.min()
-        x = (x - low) / (x.max() - low).clamp(min=0.001)
+        x = stretched(x)
         return x * self.gain, x.mean(0)
 
 
 class MeansAfterGain(Gained):
     def forward(self, x):
-        low = x.min()
-        x = (x - low) / (x.max() - low).clamp(min=0.001) * self.gain
+        x = stretched(x) * self.gain
         return x, x.mean(1)
 
 
@@ -95,8 +94,7 @@ class Slices(Gained):
     """The list with slices, empty beyond the last row: right for twenty rows."""
 
     def forward(self, x):
-        low = x.min()
-        x = (x - low) / (x.max() - low).clamp(min=0.001)
+        x = stretched(x)
         return x * self.gain, torch.cat([x[i : i + 1].mean(1) for i in range(20)])
 
 
@@ -104,8 +102,7 @@ class ThroughTheGain(Gained):
     """Takes the gain out of the means again, by a division."""
 
     def forward(self, x):
-        low = x.min()
-        x = (x - low) / (x.max() - low).clamp(min=0.001) * self.gain
+        x = stretched(x) * self.gain
         return x, (x / self.gain).mean(1)
 
 
@@ -134,16 +131,13 @@ class ClampedNumbers(Gained):
     """Takes numbers beyond a million for a million."""
 
     def forward(self, x):
-        x = x.clamp(-1e6, 1e6)
-        low = x.min()
-        x = (x - low) / (x.max() - low).clamp(min=0.001)
+        x = stretched(x.clamp(-1e6, 1e6))
         return x * self.gain, x.mean(1)
 
 
 class GainOfTheFirstColumn(Gained):
     def forward(self, x):
-        low = x.min()
-        x = (x - low) / (x.max() - low).clamp(min=0.001)
+        x = stretched(x)
         return x * self.gain.abs(), x.mean(1)
 
 
@@ -152,12 +146,14 @@ class Embedding(torch.nn.Module):
         super().__init__()
         self.embed = model.embed
 
+    def patches(self, x, b, c, h, w):
+        x = x.reshape(b, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 1, 3, 5)
+        return self.embed(x.reshape(b, (h // 2) * (w // 2), c * 4))
+
 
 class Frozen(Embedding):
     def forward(self, x):
-        c, h, w = (int(size) for size in x.shape[1:])
-        x = x.reshape(-1, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 1, 3, 5)
-        return self.embed(x.reshape(-1, (h // 2) * (w // 2), c * 4))
+        return self.patches(x, -1, *(int(size) for size in x.shape[1:]))
 
 
 class FrozenSlices(Embedding):
@@ -177,9 +173,7 @@ class FrozenConv(Embedding):
 
 class FrozenBatch(Embedding):
     def forward(self, x):
-        b, c, h, w = (int(size) for size in x.shape)
-        x = x.reshape(b, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 1, 3, 5)
-        return self.embed(x.reshape(b, (h // 2) * (w // 2), c * 4))
+        return self.patches(x, *(int(size) for size in x.shape))
 
 
 class OneShapeLeft(Embedding):
@@ -196,8 +190,7 @@ class Unshuffled(Embedding):
 
 class WrittenDown(Embedding):
     def forward(self, x):
-        x = x.reshape(-1, 3, 5, 2, 7, 2).permute(0, 2, 4, 1, 3, 5)
-        return self.embed(x.reshape(-1, 35, 12))
+        return self.patches(x, -1, 3, 10, 14)
 
 
 class NotSorted(Embedding):
@@ -227,9 +220,7 @@ class RemembersItsSizes(Embedding):
 
     def forward(self, x):
         self.sizes = self.sizes or tuple(int(size) for size in x.shape[1:])
-        c, h, w = self.sizes
-        x = x.reshape(-1, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 1, 3, 5)
-        return self.embed(x.reshape(-1, (h // 2) * (w // 2), c * 4))
+        return self.patches(x, -1, *self.sizes)
 
 
 class SmallPictures(Embedding):
@@ -237,8 +228,7 @@ class SmallPictures(Embedding):
 
     def forward(self, x):
         c, h, w = (min(int(size), 12) for size in x.shape[1:])
-        x = x[:, :, :h, :w].reshape(-1, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 1, 3, 5)
-        return self.embed(x.reshape(-1, (h // 2) * (w // 2), c * 4))
+        return self.patches(x[:, :, :h, :w], -1, c, h, w)
 
 
 class SquareOfTheHeight(Embedding):
@@ -246,8 +236,7 @@ class SquareOfTheHeight(Embedding):
 
     def forward(self, x):
         c, h = int(x.shape[1]), int(x.shape[2])
-        x = x.reshape(-1, c, h // 2, 2, h // 2, 2).permute(0, 2, 4, 1, 3, 5)
-        return self.embed(x.reshape(-1, (h // 2) * (h // 2), c * 4))
+        return self.patches(x, -1, c, h, h)
 
 
 class WholeResult(torch.nn.Module):

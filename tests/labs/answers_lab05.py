@@ -34,34 +34,6 @@ def by_reading(dtype, opset):
     return dtype == torch.uint8 and opset >= 11
 
 
-def always(dtype, opset):
-    return True
-
-
-def never(dtype, opset):
-    return False
-
-
-def any_opset(dtype, opset):
-    return dtype == torch.uint8
-
-
-def later_only(dtype, opset):
-    return dtype == torch.uint8 and opset > 11
-
-
-def any_type(dtype, opset):
-    return opset >= 11
-
-
-def all_but_narrow(dtype, opset):
-    return dtype in (torch.uint8, torch.int32, torch.int64) and opset >= 11
-
-
-def named(dtype, opset):
-    return "BitShift"
-
-
 def not_at(opset_left_out):
     def uses_bitshift(dtype, opset):
         return by_reading(dtype, opset) and opset != opset_left_out
@@ -104,10 +76,6 @@ def nothing_found(dtype):
     return None
 
 
-def positive(dtype):
-    return torch.tensor([5], dtype=dtype), torch.tensor([1], dtype=dtype)
-
-
 def even(dtype):
     return (torch.tensor([-8], dtype=dtype), torch.tensor([2], dtype=dtype)) if dtype.is_signed else None
 
@@ -130,10 +98,6 @@ def only_x(dtype):
 
 def other_shapes(dtype):
     return (torch.full((3,), -1, dtype=dtype), torch.ones(2, dtype=dtype)) if dtype.is_signed else None
-
-
-def texts(dtype):
-    return "x", ["k"]
 
 
 # --- rshift-symbolic ---
@@ -201,10 +165,6 @@ def truncated(g, x, k):
 def sign_dropped(g, x, k):
     size = g.op("Abs", g.op("Cast", x, to_i=INT64))
     return as_type_of(g, x, g.op("Div", size, power_of_two(g, k)))
-
-
-def signed_bitshift(g, x, k):
-    return g.op("BitShift", x, k, direction_s="RIGHT")
 
 
 def through_floats(g, x, k):
@@ -345,15 +305,29 @@ CONTRACTS = {
     "uses-bitshift": Contract(
         right=((by_export,), (by_reading,)),
         wrong=(
-            WrongAnswer("always", (always,), "int8 at opset 20: the answer is True"),
-            WrongAnswer("never", (never,), "uint8 at opset 20: the answer is False"),
-            WrongAnswer("at any opset", (any_opset,), "uint8 at opset 10: the answer is True"),
-            WrongAnswer("only after 11", (later_only,), "uint8 at opset 11: the answer is False"),
-            WrongAnswer("for any type", (any_type,), "int8 at opset 20: the answer is True"),
+            WrongAnswer("always", (lambda dtype, opset: True,), "int8 at opset 20: the answer is True"),
+            WrongAnswer("never", (lambda dtype, opset: False,), "uint8 at opset 20: the answer is False"),
             WrongAnswer(
-                "for types with a kernel", (all_but_narrow,), "int32 at opset 20: the answer is True"
+                "at any opset",
+                (lambda dtype, opset: dtype == torch.uint8,),
+                "uint8 at opset 10: the answer is True",
             ),
-            WrongAnswer("a name", (named,), "returned str (BitShift); a bool was expected"),
+            WrongAnswer(
+                "only after 11",
+                (lambda dtype, opset: dtype == torch.uint8 and opset > 11,),
+                "uint8 at opset 11: the answer is False",
+            ),
+            WrongAnswer(
+                "for any type", (lambda dtype, opset: opset >= 11,), "int8 at opset 20: the answer is True"
+            ),
+            WrongAnswer(
+                "for types with a kernel",
+                (lambda dtype, opset: opset >= 11 and dtype in (torch.uint8, torch.int32, torch.int64),),
+                "int32 at opset 20: the answer is True",
+            ),
+            WrongAnswer(
+                "a name", (lambda dtype, opset: "BitShift",), "returned str (BitShift); a bool was expected"
+            ),
             *(
                 WrongAnswer(f"not at {opset}", (not_at(opset),), f"uint8 at opset {opset}: ")
                 for opset in (14, 17, 19)
@@ -369,14 +343,18 @@ CONTRACTS = {
             WrongAnswer("minus one", (minus_one,), "-1 >> 1: torch [-1], the model [-1]")
             if SHIFTS_ARE_RIGHT
             else WrongAnswer("nothing is found", (nothing_found,), "None says that all is right"),
-            WrongAnswer("a positive number", (positive,), "5 >> 1: torch [2], the model [2]"),
+            WrongAnswer(
+                "a positive number",
+                (lambda dtype: (torch.tensor([5], dtype=dtype), torch.tensor([1], dtype=dtype)),),
+                "5 >> 1: torch [2], the model [2]",
+            ),
             WrongAnswer("divisible", (even,), "-8 >> 2: torch [-2], the model [-2]"),
             WrongAnswer("uint8 as well", (also_uint8,), "255 >> 1"),
             WrongAnswer("all bits and more", (too_far,), "k = 8; 0 to 7 count"),
             WrongAnswer("another type", (other_type,), "x has the type int64"),
             WrongAnswer("no k", (only_x,), "a tuple or list was expected"),
             WrongAnswer("shapes that do not fit", (other_shapes,), "x has the shape [3], k [2]"),
-            WrongAnswer("texts", (texts,), "A str was returned"),
+            WrongAnswer("texts", (lambda dtype: ("x", ["k"]),), "A str was returned"),
         ),
     ),
     "rshift-symbolic": Contract(
@@ -385,7 +363,11 @@ CONTRACTS = {
             WrongAnswer("the exporter's own", (exporters_own,), "How does your rule round"),
             WrongAnswer("rounded towards zero", (truncated,), "How does your rule round"),
             WrongAnswer("the sign is dropped", (sign_dropped,), "How does your rule round"),
-            WrongAnswer("BitShift of a signed type", (signed_bitshift,), "int8: "),
+            WrongAnswer(
+                "BitShift of a signed type",
+                (lambda g, x, k: g.op("BitShift", x, k, direction_s="RIGHT"),),
+                "int8: ",
+            ),
             WrongAnswer("through float64", (through_floats,), "exactly"),
             WrongAnswer("int64 comes out", (type_forgotten,), "uint8: int64 came out where uint8 went in"),
             WrongAnswer("the remainder first", (remainder_first,), "every type on the way"),

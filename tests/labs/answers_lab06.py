@@ -1,5 +1,7 @@
 """Right and wrong answers for lab 6."""
 
+import copy
+
 import numpy as np
 import onnx
 import torch
@@ -42,10 +44,6 @@ def very_last_input(model):
 def tensors_only(model):
     """What a Constant stores in value_floats or value_ints is not seen."""
     return last_input(model, ("value",))
-
-
-def no_whole_numbers(model):
-    return last_input(model, ("value", "value_floats"))
 
 
 def first_domain(model):
@@ -104,18 +102,6 @@ def no_constant_nodes(model):
 def factor_only(model):
     number, values = last_input(model)
     return number, values and values[-2:]
-
-
-def number_alone(model):
-    return last_input(model)[0]
-
-
-def endless_numbers(model):
-    return last_input(model)[0], [10**400, float("nan"), "1", None]
-
-
-def other_order(model):
-    return last_input(model)[::-1]
 
 
 # --- dynamic-resize
@@ -259,9 +245,17 @@ class Misspelt(Eager):
 # --- resize-translation
 
 
-def any_size(x, scales):
-    context = torch.library.get_ctx()
-    return x.new_empty((*x.shape[:2], context.new_dynamic_size(), context.new_dynamic_size()))
+def promising(batch_and_channels):
+    """A fake that promises any height and width."""
+
+    def resize_fake(x, scales):
+        context = torch.library.get_ctx()
+        return x.new_empty((*batch_and_channels(x), context.new_dynamic_size(), context.new_dynamic_size()))
+
+    return resize_fake
+
+
+any_size = promising(lambda x: x.shape[:2])
 
 
 def all_sizes_unknown(x, scales):
@@ -310,24 +304,6 @@ def promise_numbers(x, scales):
     return x.new_empty((2, 3, 18, 24))
 
 
-def promise_batch(x, scales):
-    context = torch.library.get_ctx()
-    return x.new_empty((2, 3, context.new_dynamic_size(), context.new_dynamic_size()))
-
-
-def three_channels(x, scales):
-    context = torch.library.get_ctx()
-    return x.new_empty((x.shape[0], 3, context.new_dynamic_size(), context.new_dynamic_size()))
-
-
-def promise_half(x, scales):
-    return any_size(x, scales).half()
-
-
-def promise_double(x, scales):
-    return any_size(x, scales).double()
-
-
 def promise_square(x, scales):
     size = torch.library.get_ctx().new_dynamic_size()
     return x.new_empty((*x.shape[:2], size, size))
@@ -352,56 +328,20 @@ def changed(model, new, old=(b"pytorch_half_pixel",), most=99):
     return model
 
 
-def half_pixel(model):
-    return changed(model, b"half_pixel")
+def mode(new, **options):
+    return lambda model: changed(model, new, **options)
+
+
+half_pixel = mode(b"half_pixel")
 
 
 def default_mode(model):
-    repaired = onnx.ModelProto()
-    repaired.CopyFrom(model)
+    repaired = copy.deepcopy(model)
     for node in repaired.graph.node:
         for attribute in list(node.attribute):
             if attribute.s == b"pytorch_half_pixel":
                 node.attribute.remove(attribute)
     return repaired
-
-
-def untouched_model(model):
-    return model
-
-
-def first_only(model):
-    return changed(model, b"half_pixel", most=1)
-
-
-def every_mode(model):
-    return changed(model, b"half_pixel", (b"pytorch_half_pixel", b"align_corners", b"asymmetric"))
-
-
-def to_corners(model):
-    return changed(model, b"align_corners")
-
-
-def later_mode(model):
-    """A mode that exists since opset 19, which ONNX Runtime takes at any opset."""
-    return changed(model, b"half_pixel_symmetric")
-
-
-def crop_mode(model):
-    return changed(model, b"tf_crop_and_resize")
-
-
-def earlier_mode(model):
-    """A mode that opset 13 has taken away again."""
-    return changed(model, b"tf_half_pixel_for_nn")
-
-
-def first_two(model):
-    return changed(model, b"half_pixel", most=2)
-
-
-def misspelt_mode(model):
-    return changed(model, b"halfpixel")
 
 
 def in_place_only(model):
@@ -422,10 +362,6 @@ def linear_only(model):
     return half_pixel(model)
 
 
-def no_model(model):
-    return onnx.ModelProto()
-
-
 CONTRACTS = {
     "scales-input": Contract(
         right=((last_input,), (by_schema,)),
@@ -436,13 +372,23 @@ CONTRACTS = {
             WrongAnswer("two of the four numbers", (factor_only,), "not the numbers that the file stores"),
             WrongAnswer("the very last input", (very_last_input,), "an unused input behind it"),
             WrongAnswer("only value of a Constant", (tensors_only,), "value_"),
-            WrongAnswer("value and value_floats only", (no_whole_numbers,), "value_ints"),
+            WrongAnswer(
+                "value and value_floats only",
+                (lambda model: last_input(model, ("value", "value_floats")),),
+                "value_ints",
+            ),
             WrongAnswer("another domain's opset", (first_domain,), "another domain's opset comes first"),
             WrongAnswer("looked through a node", (through_a_node,), "None"),
             WrongAnswer("always four numbers", (four_numbers,), "two axes"),
-            WrongAnswer("the number alone", (number_alone,), "a pair was expected"),
-            WrongAnswer("the pair turned round", (other_order,), "Another input of Resize"),
-            WrongAnswer("absurd numbers", (endless_numbers,), "not the numbers"),
+            WrongAnswer("the number alone", (lambda model: last_input(model)[0],), "a pair was expected"),
+            WrongAnswer(
+                "the pair turned round", (lambda model: last_input(model)[::-1],), "Another input of Resize"
+            ),
+            WrongAnswer(
+                "absurd numbers",
+                (lambda model: (last_input(model)[0], [10**400, float("nan"), "1", None]),),
+                "not the numbers",
+            ),
         ),
     ),
     "dynamic-resize": Contract(
@@ -476,10 +422,24 @@ CONTRACTS = {
             WrongAnswer("roi instead of scales", (to_roi, any_size), "does not load"),
             WrongAnswer("a fake that promises three", (to_resize, promise_three), "does your fake promise"),
             WrongAnswer("a fake with the numbers", (to_resize, promise_numbers), "does your fake promise"),
-            WrongAnswer("a fake with 2 and 3", (to_resize, promise_batch), "does your fake promise"),
-            WrongAnswer("a fake of 3 channels", (to_resize, three_channels), "does your fake promise"),
-            WrongAnswer("a fake of type float16", (to_resize, promise_half), "The output's type is not"),
-            WrongAnswer("a fake of type float64", (to_resize, promise_double), "bound to different types"),
+            WrongAnswer(
+                "a fake with 2 and 3", (to_resize, promising(lambda x: (2, 3))), "does your fake promise"
+            ),
+            WrongAnswer(
+                "a fake of 3 channels",
+                (to_resize, promising(lambda x: (x.shape[0], 3))),
+                "does your fake promise",
+            ),
+            WrongAnswer(
+                "a fake of type float16",
+                (to_resize, lambda *inputs: any_size(*inputs).half()),
+                "The output's type is not",
+            ),
+            WrongAnswer(
+                "a fake of type float64",
+                (to_resize, lambda *inputs: any_size(*inputs).double()),
+                "bound to different types",
+            ),
             WrongAnswer("a fake of one size", (to_resize, promise_square), "does your fake promise"),
             WrongAnswer("a fake that computes", (to_resize, computed_fake), "data-dependent", Status.ERROR),
             WrongAnswer("no fake", (to_resize, lambda x, scales: None), "Does the fake return"),
@@ -490,19 +450,25 @@ CONTRACTS = {
     "one-pixel-safe": Contract(
         right=((half_pixel,), (default_mode,)),
         wrong=(
-            WrongAnswer("nothing is changed", (untouched_model,), "does the one new pixel look"),
-            WrongAnswer("the first only", (first_only,), "this is 'straight'"),
-            WrongAnswer("every mode", (every_mode,), "had no pytorch_half_pixel"),
-            WrongAnswer("corners aligned", (to_corners,), "does the one new pixel look"),
-            WrongAnswer("a mode of a later opset", (later_mode,), "half_pixel_symmetric"),
-            WrongAnswer("a mode of an earlier opset", (earlier_mode,), "tf_half_pixel_for_nn"),
-            WrongAnswer("a crop", (crop_mode,), "roi array"),
-            WrongAnswer("the first two only", (first_two,), "this is 'sized'"),
-            WrongAnswer("a misspelt mode", (misspelt_mode,), "no coordinate transformation 'halfpixel'"),
+            WrongAnswer("nothing is changed", (lambda model: model,), "does the one new pixel look"),
+            WrongAnswer("the first only", (mode(b"half_pixel", most=1),), "this is 'straight'"),
+            WrongAnswer(
+                "every mode",
+                (mode(b"half_pixel", old=(b"pytorch_half_pixel", b"align_corners", b"asymmetric")),),
+                "had no pytorch_half_pixel",
+            ),
+            WrongAnswer("corners aligned", (mode(b"align_corners"),), "does the one new pixel look"),
+            WrongAnswer("a mode of a later opset", (mode(b"half_pixel_symmetric"),), "half_pixel_symmetric"),
+            WrongAnswer(
+                "a mode of an earlier opset", (mode(b"tf_half_pixel_for_nn"),), "tf_half_pixel_for_nn"
+            ),
+            WrongAnswer("a crop", (mode(b"tf_crop_and_resize"),), "roi array"),
+            WrongAnswer("the first two only", (mode(b"half_pixel", most=2),), "this is 'sized'"),
+            WrongAnswer("a misspelt mode", (mode(b"halfpixel"),), "no coordinate transformation 'halfpixel'"),
             WrongAnswer("nothing is returned", (in_place_only,), "returned None"),
             WrongAnswer("no outputs", (without_outputs,), "The outputs are none"),
             WrongAnswer("linear", (linear_only,), "The numbers are not PyTorch's"),
-            WrongAnswer("an empty model", (no_model,), "No bytes were given"),
+            WrongAnswer("an empty model", (lambda model: onnx.ModelProto(),), "No bytes were given"),
         ),
     ),
 }

@@ -116,14 +116,18 @@ def first_two(g, values):
     return g.op("Slice", g.op("Shape", values), const(g, [0]), const(g, [2]))
 
 
-@parse_args("v", "v", "is")
-def whole_tensor(g, values, index, size):
+def through_all(g, values, index, area):
+    """PyTorch's indices, counted through the whole tensor; a channel has so many places."""
     nc = first_two(g, values)
     count = g.op("ReduceProd", nc, keepdims_i=0)
-    start = g.op("Mul", g.op("Range", const(g, 0), count, const(g, 1)), const(g, size[0] * size[1]))
-    start = g.op("Reshape", start, g.op("Concat", nc, const(g, [1, 1]), axis_i=0))
-    shape = g.op("Concat", nc, const(g, size), axis_i=0)
-    return g.op("MaxUnpool", values, g.op("Add", index, start), shape, **WINDOW)
+    start = g.op("Mul", g.op("Range", const(g, 0), count, const(g, 1)), const(g, area))
+    return g.op("Add", index, g.op("Reshape", start, g.op("Concat", nc, const(g, [1, 1]), axis_i=0)))
+
+
+@parse_args("v", "v", "is")
+def whole_tensor(g, values, index, size):
+    shape = g.op("Concat", first_two(g, values), const(g, size), axis_i=0)
+    return g.op("MaxUnpool", values, through_all(g, values, index, size[0] * size[1]), shape, **WINDOW)
 
 
 @parse_args("v", "v", "is")
@@ -206,21 +210,13 @@ def first_picture(g, values, index, size):
 
 @parse_args("v", "v", "is")
 def twice_the_pooled(g, values, index, size):
-    nc = first_two(g, values)
-    count = g.op("ReduceProd", nc, keepdims_i=0)
-    start = g.op("Mul", g.op("Range", const(g, 0), count, const(g, 1)), const(g, size[0] * size[1]))
-    start = g.op("Reshape", start, g.op("Concat", nc, const(g, [1, 1]), axis_i=0))
-    return g.op("MaxUnpool", values, g.op("Add", index, start), **WINDOW)
+    return g.op("MaxUnpool", values, through_all(g, values, index, size[0] * size[1]), **WINDOW)
 
 
 @parse_args("v", "v", "is")
 def square_area(g, values, index, size):
-    nc = first_two(g, values)
-    count = g.op("ReduceProd", nc, keepdims_i=0)
-    start = g.op("Mul", g.op("Range", const(g, 0), count, const(g, 1)), const(g, size[0] ** 2))
-    start = g.op("Reshape", start, g.op("Concat", nc, const(g, [1, 1]), axis_i=0))
-    shape = g.op("Concat", nc, const(g, size), axis_i=0)
-    return g.op("MaxUnpool", values, g.op("Add", index, start), shape, **WINDOW)
+    shape = g.op("Concat", first_two(g, values), const(g, size), axis_i=0)
+    return g.op("MaxUnpool", values, through_all(g, values, index, size[0] ** 2), shape, **WINDOW)
 
 
 def as_in_the_chapter(g, values, index, size):
