@@ -3,13 +3,15 @@
 import tempfile
 import time
 import zlib
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import onnx
+import torch
 
 from onnxlab.errors import UnknownExercise
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
@@ -18,7 +20,7 @@ from onnxlab.labs.kit.outcome import USABLE, Case, Finding, Outcome, Status, Wro
 from onnxlab.labs.kit.producing import Production, produce_apart
 from onnxlab.labs.kit.work import Work
 
-__all__ = ["check", "judge", "questions_seed", "refused", "unjudged"]
+__all__ = ["check", "judge", "questions_seed", "refused"]
 
 
 def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
@@ -26,14 +28,11 @@ def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
 
     Args:
         exercise: The exercise.
-        answers: The learner's functions by name, all of `exercise.answers`.
+        answers: The learner's functions by name.
         seed: What questions and test inputs are drawn from.
 
-    Returns:
-        What came of it.
-
     Raises:
-        UnknownExercise: If an answer is missing.
+        UnknownExercise: If one of `exercise.answers` is missing.
 
     Example:
         >>> from onnxlab.labs.kit.exercise import exercise
@@ -48,7 +47,7 @@ def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
         work = Work(Path(folder), questions_seed(exercise, seed))
         production = refused(exercise, answers) or produce_apart(exercise, answers, work)
         if production.status is not None:
-            return unjudged(exercise, production)
+            return _unjudged(exercise, production)
         started = time.perf_counter()
         findings = judge(exercise, work, seed)
     status = Status.PASSED if all(finding.holds for finding in findings) else Status.INCORRECT
@@ -65,41 +64,36 @@ def questions_seed(exercise: Exercise, seed: int) -> list[int]:
 
 
 def judge(exercise: Exercise, work: Work, seed: int) -> tuple[Finding, ...]:
-    """Judge what a learner's code made; that code is not needed, and is not run.
-
-    Args:
-        exercise: The exercise.
-        work: The folder it wrote to.
-        seed: What the test inputs are drawn from.
-    """
+    """Judge what a learner's code made, with inputs drawn from a seed; that code is not needed or run."""
     key = zlib.crc32(exercise.id.encode())
-    return tuple(
-        _finding(exercise, part, work, np.random.default_rng([seed, key, number]))
-        for number, part in enumerate(exercise.parts, 1)
-    )
+    with _one_thread():
+        return tuple(
+            _finding(exercise, part, work, np.random.default_rng([seed, key, number]))
+            for number, part in enumerate(exercise.parts, 1)
+        )
 
 
-def unjudged(exercise: Exercise, production: Production) -> Outcome:
+def _unjudged(exercise: Exercise, production: Production) -> Outcome:
     """Return the outcome of a production that left nothing to judge."""
     assert production.status is not None
-    findings: tuple[Finding, ...] = ()
-    if (wrong := production.wrong) is not None:
-        # The answer itself was refused; nothing is known of the parts.
-        # Its case can be that of an exception behind it, which does not come along from another process.
-        first = replace(_refuted(USABLE, wrong), case=production.case)
-        findings = (first, *(Finding(part.title, None) for part in exercise.parts))
-    return Outcome(
+    outcome = Outcome(
         exercise.id,
         production.status,
         0,
         exercise.points,
-        findings,
-        "" if findings else production.message,
-        production.where,
-        production.printed,
-        production.seconds,
-        None if findings else production.case,
+        message=production.message,
+        where=production.where,
+        printed=production.printed,
+        seconds=production.seconds,
+        case=production.case,
     )
+    if production.wrong is None:
+        return outcome
+    # The answer itself was refused; nothing is known of the parts.
+    # Its case can be that of an exception behind it, which does not come along from another process.
+    first = replace(_refuted(USABLE, production.wrong), case=production.case)
+    rest = (Finding(part.title, None) for part in exercise.parts)
+    return replace(outcome, findings=(first, *rest), message="", case=None)
 
 
 def refused(exercise: Exercise, answers: Answers) -> Production | None:
@@ -112,6 +106,17 @@ def refused(exercise: Exercise, answers: Answers) -> Production | None:
             )
             return Production(Status.INCORRECT, wrong=wrong)
     return None
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """The references are small: torch's other threads gain nothing, and spin on cores that others need."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _finding(exercise: Exercise, part: Part, work: Work, random: np.random.Generator) -> Finding:

@@ -1,10 +1,10 @@
-"""Exercises as statements of what is asked: one export with the learner's answer, and what its model must do.
+"""Exercises as statements: one export that the one answer takes part in, and what its model must do.
 
-For exercises whose one answer takes part in one export. The others are functions, as `Exercise` takes them.
+What does not fit such a statement are functions, as `Exercise` takes them.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -47,32 +47,26 @@ class RequestedExport:
     rule: str = ""
     translation: Any = None
     opset: int | None = None
-    name: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        if bool(self.rule) == (self.translation is not None):
-            msg = "An exercise asks for a rule or for a translation: one of the two."
-            raise ValueError(msg)
-        # The file's name is the operator's: it is what an instructor's own parts read.
-        operator = self.rule.partition("::")[2] or self.translation.overloadpacket.__name__
-        object.__setattr__(self, "name", operator)
+    @property
+    def name(self) -> str:
+        """The model's file: the operator's name. It is what an instructor's own parts read."""
+        return self.rule.partition("::")[2] or str(self.translation.overloadpacket.__name__)
 
     def produce(self, answer: str, answers: Answers, work: Work, random: np.random.Generator) -> None:
         """Export the function with the learner's answer."""
         module = self.function if isinstance(self.function, torch.nn.Module) else _Module(self.function)
-        example = self.example(random)
-        options: dict[str, Any] = {"input_names": list(self.inputs)}
+        example, written = self.example(random), answers[answer]
         axes = {name: dict(axes) for name, axes in self.inputs.items()}
+        options: dict[str, Any] = {"input_names": list(self.inputs)}
         if self.opset is not None:
-            options["opset_version"] = self.opset
+            options["opset" if self.rule else "opset_version"] = self.opset
         if self.rule:
-            opset = options.pop("opset_version")
             options["dynamic_axes"] = axes
-            rule = answers[answer]
-            exported_with_rule(work, self.name, self.rule, rule, module, example, opset=opset, **options)
+            exported_with_rule(work, self.name, self.rule, written, module, example, **options)
         else:
-            table = {self.translation: answers[answer]}
             options["dynamic_shapes"] = axes
+            table = {self.translation: written}
             exported_with_translation(work, self.name, table, module, example, **options)
 
 
@@ -91,11 +85,7 @@ _Declared = Callable[[RequestedExport], Part]
 
 
 def valid(title: str) -> _Declared:
-    """Ask for a model that the checker accepts and ONNX Runtime loads, with the opset and axes asked for.
-
-    Args:
-        title: The part's title, as "a valid model at opset 9".
-    """
+    """Ask for a model that the checker accepts and ONNX Runtime loads, with the opset and axes asked for."""
 
     def part(asked: RequestedExport) -> Part:
         def judge(work: Work, random: np.random.Generator) -> None:
@@ -116,11 +106,11 @@ def numbers(
     """Ask for PyTorch's numbers.
 
     Args:
-        title: The part's title, as "right for ordinary numbers at any shape".
+        title: The part's title.
         *drawn: Draw the sets of inputs, in order.
         look_at: Where to look if they differ, as for `require_numbers`.
-        atol: How far apart equal values may be.
-        rtol: How much further, for each unit of PyTorch's magnitude.
+        atol: As for `require_numbers`.
+        rtol: As for `require_numbers`.
     """
 
     def part(asked: RequestedExport) -> Part:

@@ -101,12 +101,7 @@ class Lab:
 
     @classmethod
     def of(cls, package: str, title: str) -> "Lab":
-        """Return the lab whose exercises are the modules of a package that have an `EXERCISE`.
-
-        Args:
-            package: The package's `__name__`.
-            title: The lab's title.
-        """
+        """Return the lab whose exercises are the modules of a package that have an `EXERCISE`."""
         name = package.rpartition(".")[2]
         modules = [importlib.import_module(f"{package}.{each}") for each in _modules(name)]
         exercises = [module.EXERCISE for module in modules if hasattr(module, "EXERCISE")]

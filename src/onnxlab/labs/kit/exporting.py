@@ -21,13 +21,12 @@ import torch
 from onnxlab.exporters.export import Export, Exporter, Stage, export
 from onnxlab.exporters.symbolics import symbolic
 from onnxlab.labs.kit.exercise import Part
-from onnxlab.labs.kit.outcome import RETURN, Wrong, trying
+from onnxlab.labs.kit.outcome import RETURN, Wrong, chain, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.runtime.refusals import named_reason
 
 __all__ = [
     "axis_options",
-    "chain",
     "exported",
     "exported_or_stopped",
     "exported_with_rule",
@@ -84,15 +83,7 @@ def exported(
     exporter: Exporter,
     **options: Any,  # noqa: ANN401 - handed to torch as they are
 ) -> Export:
-    """Export a module and keep the model.
-
-    Args:
-        work: Where to keep it.
-        name: The file's name.
-        module: The module.
-        inputs: The example inputs.
-        exporter: Which exporter.
-        **options: Further arguments of `torch.onnx.export`.
+    """Export a module and keep the model as a file of that name.
 
     Returns:
         The export, also when the model it wrote does not load.
@@ -134,14 +125,6 @@ def exported_or_stopped(
 
     For exercises that ask for several exports: what one of them refuses must not hide what is to be said of
     the others.
-
-    Args:
-        work: Where to keep the model, or the reason.
-        name: The file's name.
-        module: The module.
-        inputs: The example inputs.
-        exporter: Which exporter.
-        **options: Further arguments of `torch.onnx.export`.
     """
     try:
         exported(work, name, module, inputs, exporter, **options)
@@ -167,17 +150,9 @@ def exported_with_rule(
     opset: int,
     **options: Any,  # noqa: ANN401 - handed to torch as they are
 ) -> Export:
-    """Export with the TorchScript exporter while a symbolic function is registered.
+    """Export with the TorchScript exporter while a symbolic function is registered, as `exported` does.
 
-    Args:
-        work: Where to keep the model.
-        name: The file's name.
-        operator: The ATen operator, as "aten::asinh".
-        rule: The symbolic function.
-        module: The module.
-        inputs: The example inputs.
-        opset: The opset that the rule is registered for and the model is exported at.
-        **options: Further arguments of `torch.onnx.export`.
+    The rule, for an operator such as "aten::asinh", holds from the opset at which the model is exported.
     """
     tried = _tried(name, module, inputs, Exporter.TORCHSCRIPT, opset)
     with tried, _returning(rule) as watched, symbolic(operator, watched, opset):
@@ -192,15 +167,9 @@ def exported_with_translation(
     inputs: torch.Tensor | tuple[Any, ...],
     **options: Any,  # noqa: ANN401 - handed to torch as they are
 ) -> Export:
-    """Export with the torch.export exporter and a custom translation table.
+    """Export with the torch.export exporter and translations, as `exported` does.
 
-    Args:
-        work: Where to keep the model.
-        name: The file's name.
-        table: Translations by overload, as `{torch.ops.aten.asinh.default: asinh}`.
-        module: The module.
-        inputs: The example inputs.
-        **options: Further arguments of `torch.onnx.export`.
+    The table has them by overload: `{torch.ops.aten.asinh.default: asinh}`.
     """
     with (
         _tried(name, module, inputs, Exporter.TORCH_EXPORT, options.get("opset_version")),
@@ -237,15 +206,7 @@ def _returning(rule: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
 
 
 def require_type(value: object, kind: type | tuple[type, ...], what: str) -> None:
-    """Refuse an answer of another type.
-
-    Args:
-        value: What an answer returned.
-        kind: What it should be.
-        what: How to name it, as "loop_count_as_input()".
-
-    Raises:
-        Wrong: If it is something else.
+    """Refuse what an answer returned if it is of another type; `what` names the answer's call.
 
     Example:
         >>> try:
@@ -279,9 +240,6 @@ def learners(answers: Iterable[object]) -> Iterator[None]:
     Where a file lies says little: a learner's packages can be in a virtual environment, a user's site or a
     folder of their own. A frame is the learner's if it has the global names of an answer (for a notebook,
     those of all its cells), or of the program that runs.
-
-    Args:
-        answers: The learner's functions and classes.
 
     Example:
         >>> def answer(x):
@@ -362,17 +320,6 @@ def first_line(error: BaseException) -> str:
     'ValueError: one'
     """
     return named_reason(error, 2 * _LINE)
-
-
-def chain(error: BaseException) -> list[BaseException]:
-    """Return an exception and those behind it, from the outermost inwards."""
-    found = [error]
-    while True:
-        last = found[-1]
-        behind = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
-        if behind is None or behind in found:
-            return found
-        found.append(behind)
 
 
 def _frames(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:

@@ -53,11 +53,7 @@ _WHOLE = 8  # elements of an input that is shown whole
 
 
 def expected_model(text: str, weights: Mapping[str, torch.Tensor] | None = None) -> bytes:
-    """Return a model written in ONNX's text form, to lay beside a learner's.
-
-    Args:
-        text: The model.
-        weights: Initializers that the text does not define.
+    """Return a model in ONNX's text form, and the weights it leaves open, to lay beside a learner's.
 
     Example:
         >>> model = expected_model('''<ir_version: 8, opset_import: ["" : 9]>
@@ -74,19 +70,7 @@ def expected_model(text: str, weights: Mapping[str, torch.Tensor] | None = None)
 
 @contextmanager
 def beside(expected: Callable[[], bytes]) -> Iterator[None]:
-    """Lay a right model beside the learner's in what is found wrong inside, where there is none yet.
-
-    Args:
-        expected: Makes the right model; called only if something is wrong.
-
-    Example:
-        >>> try:
-        ...     with beside(lambda: b"a right one"):
-        ...         raise Wrong("There is no Loop.", evidence=Evidence(b"the learner's"))
-        ... except Wrong as wrong:
-        ...     wrong.evidence.expected
-        b'a right one'
-    """
+    """Lay a right model beside the learner's if something is found wrong inside, and none is there yet."""
     try:
         yield
     except Wrong as wrong:
@@ -167,11 +151,11 @@ def require_numbers(
     Args:
         reference: What is right: a module or function of torch.
         model: The model.
-        inputs: Sets of inputs, as for `facts.parity.compare`.
+        inputs: Sets of inputs, as for `runtime.parity.smallest_counterexample`.
         atol: How far apart equal values may be.
         rtol: How much further, for each unit of PyTorch's magnitude; floating-point values only.
-        look_at: What to look at if the numbers differ; or what to look at by the kind of failure ("numbers",
-            "shape", "type", "outputs", "stop"). Kinds that are not named have a general text.
+        look_at: What to look at if the numbers differ; or what to look at by the kind of failure: one of
+            `UNLIKE`. Kinds that are not named have a general text.
         expected: A model to lay beside it.
         told: Describes the smallest counterexample; as `difference` does where it is not given.
 
@@ -222,7 +206,7 @@ UNLIKE = {
 
 
 def at_other_sizes(look_at: str) -> dict[str, str]:
-    """Return where to look in a part that tries other sizes than the example's: a wrong shape counts."""
+    """Return `look_at` for a part that tries other sizes than the example's: a wrong shape counts."""
     return dict.fromkeys(("numbers", "shape", "stop"), look_at)
 
 
@@ -236,13 +220,9 @@ def _kind(reason: str) -> str:
 
 
 def difference(found: Counterexample, names: Sequence[str] = ()) -> Difference:
-    """Put a counterexample into three short texts.
+    """Put a counterexample into three short texts; with the outputs' names, the one that differs is named.
 
     Small inputs are shown whole: what an element of the result depends on is not known here.
-
-    Args:
-        found: The counterexample.
-        names: The names of the outputs; without them only the element is named.
 
     Example:
         >>> found = Counterexample((np.array([2, -2]),), 0, (1,), -2, 0, (np.array(-2),), "")
@@ -302,11 +282,7 @@ def _number(value: object) -> str:
 
 
 def require_exported(work: Work, name: str) -> onnx.ModelProto:
-    """Return the model that `exporting.exported_or_stopped` kept.
-
-    Raises:
-        Wrong: If there is none; with the reason, and the learner's line where it is one.
-    """
+    """Return the model that `exporting.exported_or_stopped` kept, or raise the reason why there is none."""
     if not work.has(name) and work.has(name, "json"):
         kept = work.json(name)
         if isinstance(kept, list) and len(kept) == 2 and all(isinstance(text, str) for text in kept):
@@ -321,16 +297,7 @@ def require_opset(
     opset: int,
     look_at: str = "Look at the number the rule is registered for, and at opset_version.",
 ) -> None:
-    """Require the opset of the default domain.
-
-    Args:
-        model: The model.
-        opset: Its opset.
-        look_at: What to look at if it is another.
-
-    Raises:
-        Wrong: If it is another.
-    """
+    """Require the opset of the default domain."""
     stamped = {each.domain: each.version for each in model.opset_import}.get("")
     if stamped != opset:
         msg = f"The model says opset {stamped}; {opset} was asked for."
@@ -343,17 +310,7 @@ def require_operators(
     without: Sequence[str] = (),
     look_at: str = "",
 ) -> None:
-    """Require that operators are in a model, bodies included, and others are not.
-
-    Args:
-        model: The model.
-        *needed: Operators that have to be there.
-        without: Operators that must not be there.
-        look_at: What to look at if it does not hold.
-
-    Raises:
-        Wrong: With the operators that are there.
-    """
+    """Require that operators are in a model, bodies included, and that others are not."""
     try:
         found = [node.op for node in walk(model)]
     except OnnxLabError as error:
@@ -368,15 +325,7 @@ def require_operators(
 
 
 def require_dynamic(model: onnx.ModelProto, axes: Mapping[str, Iterable[int]]) -> None:
-    """Require that axes of inputs are labelled dynamic. Whether the model keeps that promise, numbers tell.
-
-    Args:
-        model: The model.
-        axes: The axes that have to be dynamic, by the input's name.
-
-    Raises:
-        Wrong: With the shape that the input has.
-    """
+    """Require that axes of inputs, by name, are labelled dynamic. Whether that is kept, numbers tell."""
     names = [value.name for value in model.graph.input]
     for name, wanted in axes.items():
         if name not in names:
@@ -391,11 +340,7 @@ def require_dynamic(model: onnx.ModelProto, axes: Mapping[str, Iterable[int]]) -
 
 
 def require_input_read(model: onnx.ModelProto, name: str) -> None:
-    """Require that an output is computed from an input.
-
-    Raises:
-        Wrong: If there is no such input, or nothing that reaches an output reads it.
-    """
+    """Require that there is an input of a name, and that an output is computed from it."""
     makers, reads = edges(model)
     seen: set[str] = set()
     waiting = [value.name for value in model.graph.output]
@@ -430,20 +375,12 @@ def require_whole(
     where: str,
     look_at: str = "Which node makes the value named here, and is that node still there, before its readers?",
 ) -> None:
-    """Require that the full check accepts a model.
-
-    Args:
-        model: The model.
-        where: Which of the drawn models it was, for the message.
-        look_at: What to look at if it does not.
-    """
+    """Require that the full check accepts a model; `where` says which of the drawn ones it was."""
     try:
         onnx.checker.check_model(model, full_check=True)
     except Exception as error:  # protobuf's errors as well as the checker's
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        msg = (
-            f"{where}: onnx.checker.check_model(model, full_check=True) refuses the result: {lines[0][:200]}"
-        )
+        refused = _first_line(error)
+        msg = f"{where}: onnx.checker.check_model(model, full_check=True) refuses the result: {refused}"
         raise Wrong(msg, look_at, evidence=evidence(model)) from None
 
 
@@ -463,14 +400,13 @@ def require_interface(model: onnx.ModelProto, inputs: list[str], outputs: list[s
 
 def require_same_interface(model: onnx.ModelProto, original: onnx.ModelProto, where: str) -> None:
     """Require the names of the inputs and outputs of the model that it was made from, in order."""
-    graph = original.graph
-    inputs, outputs = [value.name for value in graph.input], [value.name for value in graph.output]
-    require_interface(model, inputs, outputs, where)
+    inputs, outputs = original.graph.input, original.graph.output
+    require_interface(model, [each.name for each in inputs], [each.name for each in outputs], where)
 
 
 def require_no_new_operators(model: onnx.ModelProto, original: onnx.ModelProto, where: str) -> None:
     """Require that a model has no function, and no more nodes of an operator than its original."""
-    more = _operators(model) - _operators(original)
+    more = Counter(node.op for node in walk(model)) - Counter(node.op for node in walk(original))
     if more or model.functions:
         names = ", ".join(f"{count} x {name}" for name, count in more.items()) or "a local function"
         msg = f"{where}: the result has nodes that were not there before: {names}."
@@ -480,21 +416,12 @@ def require_no_new_operators(model: onnx.ModelProto, original: onnx.ModelProto, 
 def require_same_numbers(
     model: onnx.ModelProto, feeds: Mapping[str, Array], right: list[Array], where: str, look_at: str
 ) -> None:
-    """Require what a model gives in ONNX Runtime.
-
-    Args:
-        model: The model.
-        feeds: Its inputs by name.
-        right: What its outputs must be.
-        where: Which of the drawn models it was, for the message.
-        look_at: What to look at if they are not.
-    """
+    """Require what a model's outputs are for inputs by name; `where` says which drawn model it was."""
     shown = evidence(model)
     try:
         found = open_session(model).run(None, dict(feeds))
     except Exception as error:  # the runtime raises many kinds
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        msg = f"{where}: ONNX Runtime does not run the result: {lines[0][:200]}"
+        msg = f"{where}: ONNX Runtime does not run the result: {_first_line(error)}"
         raise Wrong(msg, look_at, evidence=shown) from None
     given = ", ".join(
         f"{name} = {shown_whole(array)}" if shown_whole(array) else f"{name} of shape {list(array.shape)}"
@@ -525,5 +452,6 @@ def require_same_numbers(
             raise Wrong(msg, look_at, difference=difference, evidence=shown)
 
 
-def _operators(model: onnx.ModelProto) -> Counter[str]:
-    return Counter(node.op for node in walk(model))
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:200]

@@ -1,6 +1,7 @@
 """What came of a check, as data, and the case that it fails on: for a notebook, a file, or a grader."""
 
 import pickle
+from collections import UserDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ __all__ = [
     "Status",
     "Wrong",
     "case_of",
+    "chain",
     "trying",
 ]
 
@@ -179,7 +181,7 @@ class Outcome:
 _KEPT = "__onnxlab_case__"
 
 
-class Case(Mapping[str, object]):
+class Case(UserDict[str, object]):
     """What was tried: arguments by name, so that `answer(**case)` tries it again.
 
     Args:
@@ -194,17 +196,8 @@ class Case(Mapping[str, object]):
     """
 
     def __init__(self, name: str, arguments: Mapping[str, object]) -> None:
+        super().__init__(arguments)
         self.name = name
-        self._arguments = dict(arguments)
-
-    def __getitem__(self, key: str) -> object:
-        return self._arguments[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._arguments)
-
-    def __len__(self) -> int:
-        return len(self._arguments)
 
     def __reduce__(self) -> tuple[type["Case"], tuple[str, dict[str, object]]]:
         # What only lives in the process that made it, such as a class of a function, is left behind there.
@@ -264,12 +257,16 @@ def trying(name: str = "", **arguments: object) -> Iterator[None]:
 
 def case_of(error: BaseException) -> Case | None:
     """Return the case that an exception belongs to, its causes' included."""
-    found: BaseException | None = error
-    for _ in range(100):  # a chain can be a circle
-        if found is None:
-            break
-        kept = vars(found).get(_KEPT) if hasattr(found, "__dict__") else None
-        if isinstance(kept, Case):
-            return kept
-        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
-    return None
+    kept = (getattr(one, "__dict__", {}).get(_KEPT) for one in chain(error))
+    return next((case for case in kept if isinstance(case, Case)), None)
+
+
+def chain(error: BaseException) -> list[BaseException]:
+    """Return an exception and those behind it, from the outermost inwards."""
+    found = [error]
+    while True:
+        last = found[-1]
+        behind = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+        if behind is None or any(behind is one for one in found):  # it can be a circle
+            return found
+        found.append(behind)

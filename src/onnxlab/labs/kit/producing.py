@@ -4,7 +4,6 @@ On Linux it runs in a forked process, so that native code that dies does not tak
 """
 
 import _thread
-import contextlib
 import ctypes
 import faulthandler
 import functools
@@ -18,8 +17,8 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from types import FrameType
 
@@ -86,16 +85,15 @@ class _Counter(io.TextIOBase):
 def produce(exercise: Exercise, answers: Answers, work: Work) -> Production:
     """Call a learner's functions and keep what they make.
 
-    Args:
-        exercise: The exercise.
-        answers: The learner's functions by name.
-        work: The folder to write into.
-
     Returns:
         What happened. Whatever the functions raise is in it; only a wish to stop (an interrupt) comes out.
     """
+    load_exporter(exercise)
+    printed = _Counter()
+    started = time.perf_counter()
     with learners(answers.values()):
-        return _produced(exercise, answers, work)
+        ended = _called(exercise, answers, work, printed)
+    return replace(ended, printed=printed.count, seconds=time.perf_counter() - started)
 
 
 def load_exporter(exercise: Exercise) -> None:
@@ -116,21 +114,8 @@ def _use_torch_export() -> None:
         export(torch.nn.Linear(2, 1), torch.ones(3, 2), Exporter.TORCH_EXPORT, run=False, **batch)
 
 
-def _produced(exercise: Exercise, answers: Answers, work: Work) -> Production:
-    load_exporter(exercise)
-    printed = _Counter()
-    translations = remembered_torchlib() if exercise.torch_export else contextlib.nullcontext()
-    started = time.perf_counter()
-
-    def ended(
-        status: Status | None,
-        message: str = "",
-        where: str = "",
-        wrong: Wrong | None = None,
-        case: Case | None = None,
-    ) -> Production:
-        return Production(status, message, where, wrong, printed.count, time.perf_counter() - started, case)
-
+def _called(exercise: Exercise, answers: Answers, work: Work, printed: _Counter) -> Production:
+    translations = remembered_torchlib() if exercise.torch_export else nullcontext()
     try:
         # The limit is the innermost: it must not interrupt what puts things back.
         limit = time_limit(exercise.time_limit, PATIENCE)
@@ -138,24 +123,24 @@ def _produced(exercise: Exercise, answers: Answers, work: Work) -> Production:
             exercise.produce(answers, work, work.questions())
     except TimeLimitReached as error:
         message = f"Not ready after {exercise.time_limit:g} seconds, and left."
-        return ended(Status.TIMED_OUT, message, own_line(error))
+        return Production(Status.TIMED_OUT, message, own_line(error))
     except Wrong as wrong:
         where = own_line(wrong.__cause__) if wrong.__cause__ else ""
-        return ended(Status.INCORRECT, wrong.message, where, wrong, case_of(wrong))
+        return Production(Status.INCORRECT, wrong.message, where, wrong, case=case_of(wrong))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit as well: an answer must not end the notebook
         if raised_by_stub(error):
-            return ended(Status.NOT_ATTEMPTED)
+            return Production(Status.NOT_ATTEMPTED)
         case = case_of(error)
         message = first_line(own_error(error))
         if case is not None and case.name:
             message = f"{message.rstrip('.')}. This happened for {case.name}."
-        return ended(Status.ERROR, message, own_line(error), case=case)
-    return ended(None)
+        return Production(Status.ERROR, message, own_line(error), case=case)
+    return Production(None)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _apart(random: np.random.Generator) -> Iterator[None]:
     """Put back what an answer may change for everybody: rules, random numbers, modes of torch."""
     numbers, dtype, grad = np.random.get_state(), torch.get_default_dtype(), torch.is_grad_enabled()
@@ -169,11 +154,11 @@ def _apart(random: np.random.Generator) -> Iterator[None]:
             torch.set_grad_enabled(grad)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _into(printed: _Counter) -> Iterator[None]:
     with (
-        contextlib.redirect_stdout(printed),
-        contextlib.redirect_stderr(printed),
+        redirect_stdout(printed),
+        redirect_stderr(printed),
         warnings.catch_warnings(action="ignore"),  # a check is no place to read them
     ):
         yield
@@ -189,11 +174,6 @@ def produce_apart(exercise: Exercise, answers: Answers, work: Work) -> Productio
     The answers live in a notebook's memory and cannot be sent to a fresh process. On macOS, frameworks that
     torch uses do not survive a fork, and Windows has none: there, and where no process may be made,
     everything happens in this process, and a crash in native code ends it.
-
-    Args:
-        exercise: The exercise.
-        answers: The learner's functions by name.
-        work: The folder to write into.
 
     Returns:
         What happened; a crash is an error whose message names the signal.

@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _State = dict[str, dict[str, Any]]
+"""What is kept of each exercise, by its id."""
 
 _SHARING = "onnxlab"  # an entry beside the exercises: no exercise has this name
 
@@ -42,10 +43,10 @@ class Standing:
     Attributes:
         lab: Its lab.
         exercise: The exercise.
-        passed: Whether it was ever passed; it stays so.
+        passed: Whether it was ever passed.
         attempts: How often it was checked with an answer in it.
-        last: How the last check ended; None if there was none.
-        hints: How many hints were given.
+        last: How the last check ended, if there was one.
+        hints: How many were given.
     """
 
     lab: Lab
@@ -75,7 +76,7 @@ def state_file() -> Path:
 def standings() -> tuple[list[Standing], str]:
     """Return how the learner stands with every exercise, and a message if the file was damaged."""
     state, message = _read(state_file())
-    return [_standing(state, one, each) for one in labs() for each in one.exercises], message
+    return [_standing(state.get(each.id, {}), one, each) for one in labs() for each in one.exercises], message
 
 
 def record(outcome: Outcome) -> str:
@@ -91,27 +92,25 @@ def record(outcome: Outcome) -> str:
         return ""
 
     def note(entry: dict[str, Any]) -> None:
-        now = int(time.time())
-        entry["attempts"] = _count(entry, "attempts") + 1
-        entry["last"] = str(outcome.status)
-        entry["first_at"] = _count(entry, "first_at") or now
-        entry["last_at"] = now
-        if outcome.passed and entry.get("passed") is not True:
+        now, failed = int(time.time()), outcome.first_failure
+        before = entry.get("passed") is True
+        if outcome.passed and not before:
             entry["passed_at"] = now
-        entry["passed"] = entry.get("passed") is True or outcome.passed
-        failed = outcome.first_failure
-        entry["failing"] = failed.title if failed else ""
+        entry.update(
+            attempts=_count(entry, "attempts") + 1,
+            last=str(outcome.status),
+            first_at=_count(entry, "first_at") or now,
+            last_at=now,
+            passed=before or outcome.passed,
+            failing=failed.title if failed else "",
+        )
 
-    return _changed(outcome.exercise, note)[1]
+    return _changed(outcome.exercise, note)
 
 
 def set_private(private: bool) -> str:
-    """Say whether an instructor's page leaves this learner out.
-
-    Returns:
-        A message if that cannot be kept.
-    """
-    return _changed(_SHARING, lambda entry: entry.update(private=private))[1]
+    """Say whether an instructor's page leaves this learner out; return a message if that cannot be kept."""
+    return _changed(_SHARING, lambda entry: entry.update(private=private))
 
 
 def is_private() -> bool:
@@ -138,7 +137,8 @@ def all_hints(exercise: Exercise) -> None:
     _changed(exercise.id, lambda entry: entry.update(hints=len(exercise.hints)))
 
 
-def _changed(name: str, change: Callable[[dict[str, Any]], None]) -> tuple[_State, str]:
+def _changed(name: str, change: Callable[[dict[str, Any]], None]) -> str:
+    """Change an entry of the file; return a message if it was damaged or cannot be written."""
     path = state_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -146,11 +146,11 @@ def _changed(name: str, change: Callable[[dict[str, Any]], None]) -> tuple[_Stat
             state, message = _read(path)
             change(state.setdefault(name, {}))
             write_atomically(path, json.dumps(state, indent=1), mode=0o600)
-            return state, message
+            return message
     except CannotWrite as error:
-        return {}, f"Progress is not kept: {error.what}"
+        return f"Progress is not kept: {error.what}"
     except (OSError, TimeoutError) as error:  # a read-only or full disk must not keep a check from ending
-        return {}, f"Progress is not kept: {path} cannot be written ({error})."
+        return f"Progress is not kept: {path} cannot be written ({error})."
 
 
 def _read(path: Path) -> tuple[_State, str]:
@@ -180,12 +180,10 @@ def _set_aside(path: Path) -> str:
     return f"The progress file {path} is damaged and cannot be moved."
 
 
-def _standing(state: _State, one: Lab, each: Exercise) -> Standing:
-    entry = state.get(each.id, {})
-    last = entry.get("last")
-    known = Status(last) if last in list(Status) else None
+def _standing(entry: dict[str, Any], lab: Lab, exercise: Exercise) -> Standing:
+    last = next((each for each in Status if each == entry.get("last")), None)
     passed = entry.get("passed") is True
-    return Standing(one, each, passed, _count(entry, "attempts"), known, _count(entry, "hints"))
+    return Standing(lab, exercise, passed, _count(entry, "attempts"), last, _count(entry, "hints"))
 
 
 def _count(entry: dict[str, Any], key: str) -> int:

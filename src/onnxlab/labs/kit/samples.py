@@ -13,12 +13,9 @@ __all__ = ["Sketch", "every_size", "extremes", "floats", "integers", "normal", "
 
 
 def floats(random: np.random.Generator, *shape: int, large: float = 1e30) -> torch.Tensor:
-    """Return float32 numbers of many sizes, edges included: zeros, infinities, not-a-number, the largest.
+    """Return float32 numbers of many sizes, edges included: zeros, infinities, not-a-number, `large`.
 
-    Args:
-        random: Where they are drawn from.
-        *shape: The shape; the edges fill as many elements as there are.
-        large: The largest finite magnitude.
+    The edges fill as many elements as there are.
 
     Example:
         >>> floats(np.random.default_rng(0), 3, 7).isnan().sum().item()
@@ -87,11 +84,6 @@ def normal_weights(random: np.random.Generator, module: torch.nn.Module) -> None
 def every_size(random: np.random.Generator, low: float, high: float) -> list[torch.Tensor]:
     """Return single float32 numbers of both signs, of shape [1, 1], one for every two powers of ten.
 
-    Args:
-        random: Where they are drawn from.
-        low: The exponent of the smallest magnitude.
-        high: The exponent of the largest.
-
     Example:
         >>> len(every_size(np.random.default_rng(0), -4, 4))
         4
@@ -113,10 +105,7 @@ def extremes() -> list[torch.Tensor]:
 
 
 class Sketch:
-    """A graph in the making.
-
-    Args:
-        random: Where names are drawn from.
+    """A graph in the making, with every name by lot.
 
     Example:
         >>> sketch = Sketch(np.random.default_rng(0))
@@ -173,14 +162,9 @@ class Sketch:
         self, inputs: dict[str, Any], outputs: dict[str, Any], opset: int = 20, ir_version: int = 10
     ) -> onnx.ModelProto:
         """Return the model: float32 inputs and outputs by name, each with its shape."""
-        graph = helper.make_graph(
-            self._nodes,
-            self.name(),
-            [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
-            [
-                helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-                for name, shape in outputs.items()
-            ],
-            self._weights,
+        taken, given = (
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in values.items()]
+            for values in (inputs, outputs)
         )
+        graph = helper.make_graph(self._nodes, self.name(), taken, given, self._weights)
         return helper.make_model(graph, ir_version=ir_version, opset_imports=[helper.make_opsetid("", opset)])
