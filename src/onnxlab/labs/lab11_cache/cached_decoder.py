@@ -1,7 +1,8 @@
 """Exercise: a decoder that reads behind a cache, exported at an example that hides what was frozen."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import cast
 
 import numpy as np
 import onnx
@@ -9,7 +10,7 @@ import torch
 
 from onnxlab.exporters.export import Exporter
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import exported_or_stopped, require_type
+from onnxlab.labs.kit.exporting import axis_options, exported_or_stopped, of_both_exporters, require_type
 from onnxlab.labs.kit.judging import require_dynamic, require_exported, require_valid
 from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.work import Work
@@ -38,12 +39,6 @@ _AXES: dict[str, dict[int, str]] = {
 # Batch, new tokens and tokens in the cache at the export. One token without a cache is what a mask of the
 # example's size survives: it is a single True, and broadcasts.
 _EXAMPLES = {Exporter.TORCHSCRIPT: (1, 1, 0), Exporter.TORCH_EXPORT: (2, 3, 4)}
-_MARKS: dict[Exporter, dict[str, Any]] = {
-    Exporter.TORCHSCRIPT: {"dynamic_axes": _AXES},
-    Exporter.TORCH_EXPORT: {"dynamic_shapes": tuple(_AXES.values())},
-}
-
-Judge = Callable[[Work, np.random.Generator], None]
 
 
 def _decoder(random: np.random.Generator) -> Decoder:
@@ -63,9 +58,10 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         shape = batch, _HEADS, past, _SIZE
         key, value = (torch.from_numpy(random.normal(size=shape).astype(np.float32)) for _ in _PASTS)
         ids = torch.from_numpy(random.integers(VOCABULARY, size=(batch, new)))
-        names = {"input_names": _INPUTS, "output_names": _OUTPUTS}
-        args = ids, key, value
-        exported_or_stopped(work, exporter.name.lower(), module, args, exporter, **names, **_MARKS[exporter])
+        options, args = axis_options(exporter, _AXES), (ids, key, value)
+        exported_or_stopped(
+            work, exporter.name.lower(), module, args, exporter, output_names=_OUTPUTS, **options
+        )
 
 
 def _read(work: Work, number: int, module: torch.nn.Module, reading: Reading) -> None:
@@ -133,44 +129,35 @@ def _right(decoder: Decoder, reading: Reading) -> dict[str, Array]:
     return {name: tensor.numpy() for name, tensor in zip(_OUTPUTS, found, strict=True)}
 
 
-def _judge_graph(exporter: Exporter) -> Judge:
-    def judge(work: Work, random: np.random.Generator) -> None:
-        require_dynamic(_model(work, exporter), _AXES)
-
-    return judge
-
-
-def _model(work: Work, exporter: Exporter) -> onnx.ModelProto:
-    """Return an export, if it is one that can be driven."""
-    model = require_exported(work, exporter.name.lower())
-    look = "An argument that is never read is left out of the graph."
-    require_names(model, _INPUTS, _OUTPUTS, f"The {exporter} export", look)
-    require_valid(model)
-    return model
+def judge_graph(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
+    """A model that can be driven, with free lengths."""
+    with _model(work, exporter) as model:
+        require_dynamic(model, _AXES)
 
 
-def _judge_numbers(exporter: Exporter) -> Judge:
+def judge_numbers(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
+    """Right for every length of cache and text."""
     _, new, past = _EXAMPLES[exporter]
     example = f"{new} token{'s' if new > 1 else ''} and a cache of {past}"
     frozen = f"The example had {example}. Which constant of the graph has that size?"
     looks = {**LOOKS, **dict.fromkeys(("first", "one", "several", "stop"), frozen)}
-
-    def judge(work: Work, random: np.random.Generator) -> None:
-        model, decoder = _model(work, exporter), _decoder(work.questions())
+    decoder = _decoder(work.questions())
+    with _model(work, exporter) as model:
         for reading in readings(random):
             with trying(f"the {exporter} export: {reading.where.lower()}", model=model, ids=reading.ids):
                 right = _right(decoder, reading)
                 require_read(model, reading, right, _CACHES, looks, where=f"The {exporter} export")
 
-    return judge
 
-
-def _with_case(exporter: Exporter, judge: Judge) -> Judge:
-    def judge_case(work: Work, random: np.random.Generator) -> None:
-        with trying(f"the {exporter} export", decoder=_decoder(work.questions())):
-            judge(work, random)
-
-    return judge_case
+@contextmanager
+def _model(work: Work, exporter: Exporter) -> Iterator[onnx.ModelProto]:
+    """Give an export, if it is one that can be driven."""
+    with trying(f"the {exporter} export", decoder=_decoder(work.questions())):
+        model = require_exported(work, exporter.name.lower())
+        look = "An argument that is never read is left out of the graph."
+        require_names(model, _INPUTS, _OUTPUTS, f"The {exporter} export", look)
+        require_valid(model)
+        yield model
 
 
 EXERCISE = Exercise(
@@ -183,13 +170,9 @@ EXERCISE = Exercise(
     torch_export=True,
     parts=(
         Part("in PyTorch: what the decoder gives without a cache", judge_torch),
-        *(
-            Part(f"{exporter}: {title}", _with_case(exporter, judge(exporter)))
-            for exporter in Exporter
-            for title, judge in (
-                ("a valid model with free lengths", _judge_graph),
-                ("right for every length of cache and text", _judge_numbers),
-            )
+        *of_both_exporters(
+            ("a valid model with free lengths", judge_graph),
+            ("right for every length of cache and text", judge_numbers),
         ),
     ),
     hints=(

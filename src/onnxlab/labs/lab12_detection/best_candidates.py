@@ -1,14 +1,15 @@
 """Exercise: the k best candidates, or all of them where there are fewer."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
+import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import exported_or_stopped, require_type
+from onnxlab.labs.kit.exporting import axis_options, exported_or_stopped, of_both_exporters, require_type
 from onnxlab.labs.kit.judging import (
     at_other_sizes,
     expected_model,
@@ -24,11 +25,7 @@ from onnxlab.labs.kit.work import Work
 __all__ = ["EXERCISE"]
 
 _EXAMPLE = 20  # candidates at the export
-_NAMES = {"input_names": ["boxes", "scores"], "output_names": ["best_boxes", "best_scores"]}
-_MARKS: dict[Exporter, dict[str, Any]] = {
-    Exporter.TORCHSCRIPT: {"dynamic_axes": {"boxes": {0: "n"}, "scores": {0: "n"}}},
-    Exporter.TORCH_EXPORT: {"dynamic_shapes": ({0: "n"}, {0: "n"})},
-}
+_OUTPUTS = ["best_boxes", "best_scores"]
 _EXPECTED = """<ir_version: 8, opset_import: ["" : 18]>
 best (float[n, 4] boxes, float[n] scores) => (float[m, 4] best_boxes, float[m] best_scores)
 <int64[1] most = {%d}>
@@ -38,8 +35,6 @@ best (float[n, 4] boxes, float[n] scores) => (float[m, 4] best_boxes, float[m] b
     best_scores, places = TopK (scores, k)
     best_boxes = Gather (boxes, places)
 }"""
-
-Judge = Callable[[Work, np.random.Generator], None]
 
 
 def _k(random: np.random.Generator) -> int:
@@ -68,11 +63,14 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
                 if len(result) != 2:
                     msg = f"forward(boxes, scores) returned {len(result)} values; two were expected."
                     raise Wrong(msg, "Return the boxes first, then their scores.")
-                for name, tensor in zip(_NAMES["output_names"], result, strict=True):
+                for name, tensor in zip(_OUTPUTS, result, strict=True):
                     work.write_array(f"torch_{count}_{name}", tensor)
-    for exporter, marks in _MARKS.items():
+    for exporter in Exporter:
+        options = axis_options(exporter, {"boxes": {0: "n"}, "scores": {0: "n"}})
         example = _candidates(random, _EXAMPLE)
-        exported_or_stopped(work, exporter.name.lower(), module, example, exporter, **_NAMES, **marks)
+        exported_or_stopped(
+            work, exporter.name.lower(), module, example, exporter, output_names=_OUTPUTS, **options
+        )
 
 
 def _counts(k: int) -> tuple[int, ...]:
@@ -86,7 +84,7 @@ def judge_torch(work: Work, random: np.random.Generator) -> None:
     for count in _counts(k):
         boxes, scores = _candidates(questions, count)
         with trying(f"k = {k} and {count} candidates", k=k, boxes=boxes, scores=scores):
-            for name, tensor in zip(_NAMES["output_names"], _best(k)(boxes, scores), strict=True):
+            for name, tensor in zip(_OUTPUTS, _best(k)(boxes, scores), strict=True):
                 right, got = tensor.numpy(), work.array(f"torch_{count}_{name}")
                 given = f"k = {k} and {count} candidates; {name}"
                 if got.shape != right.shape or got.dtype != right.dtype:
@@ -109,58 +107,51 @@ def _best(k: int) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
     return best
 
 
-def _judge_graph(exporter: Exporter) -> Judge:
-    def judge(work: Work, random: np.random.Generator) -> None:
-        model = require_exported(work, exporter.name.lower())
+def judge_graph(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
+    """A valid model for any number of candidates."""
+    with _model(work, exporter) as model:
         require_valid(model)
         require_dynamic(model, {"boxes": [0], "scores": [0]})
         for name in ("boxes", "scores"):
             require_input_read(model, name)
 
-    return judge
+
+def judge_enough(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
+    """K candidates or more."""
+    k = _k(work.questions())
+    look = f"Are k rows left, the best first, with the boxes that belong to them? Here k is {k}."
+    _require_counts(exporter, work, random, (_EXAMPLE, k + 1, int(random.integers(_EXAMPLE, 500))), look)
 
 
-def _judge_counts(
-    exporter: Exporter, look_at: Callable[[int], str], counts: Callable[[int, int], tuple[int, ...]]
-) -> Judge:
-    def judge(work: Work, random: np.random.Generator) -> None:
-        model, k = require_exported(work, exporter.name.lower()), _k(work.questions())
-        many = int(random.integers(_EXAMPLE, 500))
-        inputs = [_candidates(random, count) for count in counts(k, many)]
-        look = look_at(k)
-        require_numbers(_best(k), model, inputs, look_at={**at_other_sizes(look), "outputs": look})
-
-    return judge
+def judge_fewer(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
+    """Fewer than k."""
+    k = _k(work.questions())
+    look = (
+        f"Which number does the graph take for k? Here k is {k}, the example had {_EXAMPLE} candidates: "
+        "what Python decided then is decided for good."
+    )
+    _require_counts(exporter, work, random, (k, k - 1, 2, 1), look)
 
 
-def _judge_enough(exporter: Exporter) -> Judge:
-    def look_at(k: int) -> str:
-        return f"Are k rows left, the best first, with the boxes that belong to them? Here k is {k}."
-
-    return _judge_counts(exporter, look_at, lambda k, many: (_EXAMPLE, k + 1, many))
-
-
-def _judge_fewer(exporter: Exporter) -> Judge:
-    def look_at(k: int) -> str:
-        return (
-            f"Which number does the graph take for k? Here k is {k}, the example had {_EXAMPLE} candidates: "
-            "what Python decided then is decided for good."
-        )
-
-    return _judge_counts(exporter, look_at, lambda k, many: (k, k - 1, 2, 1))
-
-
-def _judge_none(exporter: Exporter) -> Judge:
+def judge_none(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
+    """No candidate at all."""
     look = "What do the operators of your graph make of an axis of size 0?"
-    return _judge_counts(exporter, lambda _: look, lambda k, many: (0,))
+    _require_counts(exporter, work, random, (0,), look)
 
 
-def _with_case(exporter: Exporter, judge: Judge) -> Judge:
-    def judge_case(work: Work, random: np.random.Generator) -> None:
-        with trying(f"the {exporter} export", k=_k(work.questions())):
-            judge(work, random)
+def _require_counts(
+    exporter: Exporter, work: Work, random: np.random.Generator, counts: Sequence[int], look: str
+) -> None:
+    inputs = [_candidates(random, count) for count in counts]
+    with _model(work, exporter) as model:
+        best = _best(_k(work.questions()))
+        require_numbers(best, model, inputs, look_at={**at_other_sizes(look), "outputs": look})
 
-    return judge_case
+
+@contextmanager
+def _model(work: Work, exporter: Exporter) -> Iterator[onnx.ModelProto]:
+    with trying(f"the {exporter} export", k=_k(work.questions())):
+        yield require_exported(work, exporter.name.lower())
 
 
 EXERCISE = Exercise(
@@ -173,15 +164,11 @@ EXERCISE = Exercise(
     torch_export=True,
     parts=(
         Part("in PyTorch: right for every number of candidates", judge_torch),
-        *(
-            Part(f"{exporter}: {title}", _with_case(exporter, judge(exporter)))
-            for exporter in Exporter
-            for title, judge in (
-                ("a valid model for any number of candidates", _judge_graph),
-                ("right for k candidates or more", _judge_enough),
-                ("right for fewer", _judge_fewer),
-                ("right for none", _judge_none),
-            )
+        *of_both_exporters(
+            ("a valid model for any number of candidates", judge_graph),
+            ("right for k candidates or more", judge_enough),
+            ("right for fewer", judge_fewer),
+            ("right for none", judge_none),
         ),
     ),
     hints=(
