@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import cast
 
 import numpy as np
 import onnx
@@ -42,7 +41,7 @@ _EXAMPLES = {Exporter.TORCHSCRIPT: (1, 1, 0), Exporter.TORCH_EXPORT: (2, 3, 4)}
 
 
 def _decoder(random: np.random.Generator) -> Decoder:
-    return cast("Decoder", drawn(random, Decoder()))
+    return drawn(random, Decoder())
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:

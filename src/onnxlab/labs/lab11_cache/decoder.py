@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 import onnx
@@ -18,6 +18,7 @@ VOCABULARY = 20
 LONGEST = 64
 """Tokens of the longest text that a decoder has places for."""
 
+Module = TypeVar("Module", bound=nn.Module)
 Pairs: TypeAlias = Sequence[tuple[torch.Tensor, torch.Tensor]]
 """Keys and values, layer by layer; each [batch, heads, tokens, size]."""
 
@@ -78,7 +79,7 @@ class Step(nn.Module):
         return self.head(x), keys, values
 
 
-def drawn(random: np.random.Generator, module: nn.Module) -> nn.Module:
+def drawn(random: np.random.Generator, module: Module) -> Module:
     """Give a module weights that are drawn anew: embeddings around 1, others so that sums keep their size."""
     with torch.no_grad():
         for name, weights in module.named_parameters():

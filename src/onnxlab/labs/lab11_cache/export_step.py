@@ -1,16 +1,16 @@
 """Exercise: an export that a given runner can drive: it finds a cache by its names and its axes."""
 
 import tempfile
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import onnx
 import torch
 
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.judging import beside, evidence, require_input_read, require_valid
+from onnxlab.labs.kit.judging import evidence, require_input_read, require_valid
 from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab11_cache.decoder import Step, drawn, right_model
@@ -36,7 +36,7 @@ _LOOKS = {
 
 def _step(random: np.random.Generator) -> Step:
     """Draw a step: two or three layers, and heads."""
-    return cast("Step", drawn(random, Step(int(random.integers(2, 4)), int(random.integers(2, 4)))))
+    return drawn(random, Step(int(random.integers(2, 4)), int(random.integers(2, 4))))
 
 
 def _pairs(step: Step, kind: str) -> list[str]:
@@ -55,37 +55,37 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
             work.write_model("step", onnx.load(file))
 
 
+@contextmanager
+def _file(work: Work) -> Iterator[tuple[onnx.ModelProto, Step]]:
+    """Give the learner's file and its step, if it is valid and has the runner's names."""
+    step = _step(work.questions())
+    with trying("the step", step=step):
+        model = work.model("step")
+        inputs, outputs = ["ids", *_pairs(step, "past")], ["logits", *_pairs(step, "present")]
+        look = "Which names does the runner put together? It has a pair for each layer, counted from 0."
+        require_names(model, inputs, outputs, "The file", look)
+        require_valid(model)
+        for name in inputs:
+            try:
+                require_input_read(model, name)
+            except Wrong as wrong:
+                # torch.export takes one tensor in several places for one input, and leaves the others unread.
+                wrong.look_at = (
+                    "One tensor in several places of the example is one input: make a tensor for each."
+                )
+                raise
+        yield model, step
+
+
 def judge_names(work: Work, random: np.random.Generator) -> None:
     """Valid, with the names that the runner asks for."""
-    step = _step(work.questions())
-    with trying("the step", step=step), beside(partial(_right_model, step)):
-        _model(work, step)
-
-
-def _model(work: Work, step: Step) -> onnx.ModelProto:
-    """Return the learner's file, if it is valid and has the runner's names."""
-    model = work.model("step")
-    inputs, outputs = ["ids", *_pairs(step, "past")], ["logits", *_pairs(step, "present")]
-    look = "Which names does the runner put together? It has a pair for each layer, counted from 0."
-    require_names(model, inputs, outputs, "The file", look)
-    require_valid(model)
-    for name in inputs:
-        try:
-            require_input_read(model, name)
-        except Wrong as wrong:
-            # torch.export takes one tensor in several places for one input, and leaves the others unread.
-            wrong.look_at = (
-                "One tensor in several places of the example is one input: make a tensor for each."
-            )
-            raise
-    return model
+    with _file(work):
+        pass
 
 
 def judge_axes(work: Work, random: np.random.Generator) -> None:
     """Dynamic where the runner has other sizes, fixed where it reads the size."""
-    step = _step(work.questions())
-    with trying("the step", step=step), beside(partial(_right_model, step)):
-        model = _model(work, step)
+    with _file(work) as (model, step):
         for name in _pairs(step, "past"):
             _require_shape(model, name, [None, step.heads, None, step.size])
         _require_shape(model, "ids", [None, None])
@@ -118,10 +118,8 @@ def _require_shape(model: onnx.ModelProto, name: str, wanted: list[int | None]) 
 
 def judge_reading(work: Work, random: np.random.Generator) -> None:
     """Driven by its names, it gives what the step gives without a cache."""
-    step = _step(work.questions())
-    caches = dict(zip(_pairs(step, "past"), _pairs(step, "present"), strict=True))
-    with trying("the step", step=step), beside(partial(_right_model, step)):
-        model = _model(work, step)
+    with _file(work) as (model, step):
+        caches = dict(zip(_pairs(step, "past"), _pairs(step, "present"), strict=True))
         for reading in readings(random):
             with trying(reading.where.lower(), step=step, ids=reading.ids):
                 require_read(model, reading, _right(step, reading), caches, _LOOKS, where="The file")
@@ -136,7 +134,8 @@ def _right(step: Step, reading: Reading) -> dict[str, Array]:
     return {"logits": logits.numpy(), **dict(zip(_pairs(step, "present"), pairs, strict=True))}
 
 
-def _right_model(step: Step) -> bytes:
+def _right_model(work: Work) -> bytes:
+    step = _step(work.questions())
     return right_model(step, _pairs(step, "past"), _pairs(step, "present"))
 
 
@@ -163,4 +162,5 @@ EXERCISE = Exercise(
         "`output_names=['logits'] + [f'present.{i}.{part}' for part in ('key', 'value') for i in range(n)]`, "
         "and `dynamic_axes` with `dynamo=False`, by the names of the inputs.",
     ),
+    expected=_right_model,
 )
