@@ -29,6 +29,7 @@ __all__ = [
     "difference",
     "evidence",
     "expected_model",
+    "first_apart",
     "opsets",
     "require_dynamic",
     "require_exported",
@@ -360,6 +361,7 @@ def require_input_read(model: onnx.ModelProto, name: str) -> None:
         raise Wrong(msg, "What was computed from it in Python became a constant.", evidence=evidence(model))
 
 
+# Rounding to float32 stays ten times below this; weights that went through float16 come out above it.
 _TOLERANCE = 2e-5
 _DEFAULT_DOMAIN = ("", "ai.onnx")  # two names of one domain
 
@@ -413,6 +415,23 @@ def require_no_new_operators(model: onnx.ModelProto, original: onnx.ModelProto, 
         raise Wrong(msg, "Compare graph(before, after).", evidence=evidence(model, None, *more))
 
 
+def first_apart(expected: Array, actual: Array, tolerance: float = _TOLERANCE) -> tuple[int, ...] | None:
+    """Return where the first number stands that is not near the expected one; nan is near nothing.
+
+    Args:
+        expected: What is right.
+        actual: What came out, in the same shape.
+        tolerance: How far apart is near, as a share of the largest number: sums cancel.
+
+    Example:
+        >>> first_apart(np.array([1.0, 2.0]), np.array([1.0, 2.1]))
+        (1,)
+    """
+    largest = np.abs(expected).max(initial=0)
+    near = np.abs(actual.astype(np.float64) - expected) <= tolerance * (1.0 + largest)
+    return None if near.all() else tuple(map(int, np.argwhere(~near)[0]))
+
+
 def require_same_numbers(
     model: onnx.ModelProto, feeds: Mapping[str, Array], right: list[Array], where: str, look_at: str
 ) -> None:
@@ -436,13 +455,8 @@ def require_same_numbers(
             msg = f"{where}: the output {output.name} has another shape or type."
             look = look_at if actual.dtype == expected.dtype else UNLIKE["type"][1]
             raise Wrong(msg, look, difference=difference, evidence=shown)
-        # Of the largest number, as sums cancel: rounding to float32 stays ten times below this, weights that
-        # went through float16 come out above it.
-        largest = float(np.abs(expected).max(initial=0))
-        apart = np.abs(actual.astype(np.float64) - expected) > _TOLERANCE * (1 + largest)
-        apart |= np.isnan(actual.astype(np.float64))
-        if apart.any():
-            place = tuple(int(each) for each in np.argwhere(apart)[0])
+        place = first_apart(expected, actual)
+        if place is not None:
             difference = Difference(
                 f"{given}; output {output.name} at {list(place)}",
                 f"{expected[place]:.5g}",

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from onnxlab.labs.kit.exercise import Exercise, Part
-from onnxlab.labs.kit.judging import evidence, require_same_interface, require_whole, shown_whole
+from onnxlab.labs.kit.judging import evidence, first_apart, require_same_interface, require_whole, shown_whole
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.kit.samples import Sketch
@@ -152,10 +152,9 @@ def _require_near(half: onnx.ModelProto, question: _Question, x: Array) -> None:
     if got.shape != right.shape:
         difference = Difference(given, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
     else:
-        near = np.abs(got - right) <= _TOLERANCE * (1 + np.abs(right).max())
-        if near.all():
+        place = first_apart(right, got, _TOLERANCE)
+        if place is None:
             return
-        place = tuple(map(int, np.argwhere(~near)[0]))
         difference = Difference(f"{given}; at {list(place)}", f"{right[place]:.4g}", f"{got[place]:.4g}")
     msg = f"{question.where}: where float16 is really computed, the numbers are wrong."
     raise Wrong(msg, question.look_at, difference=difference, evidence=evidence(half))

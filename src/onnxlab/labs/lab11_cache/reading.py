@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import onnx
 
-from onnxlab.labs.kit.judging import UNLIKE, evidence
+from onnxlab.labs.kit.judging import UNLIKE, evidence, first_apart
 from onnxlab.labs.kit.outcome import Difference, Evidence, Wrong
 from onnxlab.labs.lab11_cache.decoder import LONGEST, VOCABULARY
 from onnxlab.model.distance import Array
@@ -15,8 +15,6 @@ from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
 
 __all__ = ["LOOKS", "Reading", "readings", "require_names", "require_piece", "require_read"]
-
-_TOLERANCE = 2e-5  # of the largest number; rounding to float32 stays ten times below
 
 LOOKS = {
     "first": "Nothing is cached here. Which tokens may each of the new tokens see?",
@@ -150,10 +148,8 @@ def require_piece(
             msg = f"{where}: {name} has another shape or type than it should."
             look = look if actual.dtype == expected.dtype else UNLIKE["type"][1]
             raise Wrong(msg, look, difference=Difference(given, *sides), evidence=shown)
-        apart = np.abs(actual.astype(np.float64) - expected)
-        near = apart <= _TOLERANCE * (1 + np.abs(expected).max(initial=0))  # nan is not near
-        if not near.all():
-            place = tuple(int(each) for each in np.argwhere(~near)[0])
+        place = first_apart(expected, actual)
+        if place is not None:
             numbers = f"{expected[place]:.5g}", f"{actual[place]:.5g}"
             msg = f"{where}: {name} {'holds' if is_cache else 'has'} other numbers than without a cache."
             difference = Difference(f"{given} at {list(place)}", *numbers)
