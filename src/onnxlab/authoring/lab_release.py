@@ -18,7 +18,6 @@ from onnxlab.labs.kit.exercise import Exercise, lab
 from onnxlab.machine import COURSE_IN_WHEEL
 
 __all__ = [
-    "HIDDEN_TESTS",
     "UNTOUCHED",
     "LabNotInSync",
     "course_root",
@@ -39,7 +38,7 @@ _CHECK = re.compile(r'^check\("([a-z0-9-]+)"(.*)\)\s*$', re.MULTILINE)
 _SOLUTION = re.compile(
     r"^([ \t]*)### BEGIN SOLUTION.*?^[ \t]*### END SOLUTION[^\n]*$", re.MULTILINE | re.DOTALL
 )
-HIDDEN_TESTS = re.compile(
+_HIDDEN_TESTS = re.compile(
     r"\n?^### BEGIN HIDDEN TESTS.*?^### END HIDDEN TESTS[^\n]*$", re.MULTILINE | re.DOTALL
 )
 """A hidden test in a cell, with its marks."""
@@ -70,7 +69,7 @@ def stamp(notebook: Notebook, name: str) -> Notebook:
             continue
         if _SOLUTION.search(cell["source"]):
             answers.append(cell)
-        elif found := _CHECK.search(HIDDEN_TESTS.sub("", cell["source"])):
+        elif found := _CHECK.search(_HIDDEN_TESTS.sub("", cell["source"])):
             exercise = exercises.pop(found[1], None)
             if exercise is None or not answers:
                 unknown = "an exercise without a record, or one that was checked above"
@@ -98,7 +97,7 @@ def release(notebook: Notebook) -> Notebook:
                 lambda found: "\n".join(found[1] + line for line in _STUB), cell["source"]
             )
         if grading.get("locked"):
-            cell["source"] = HIDDEN_TESTS.sub("", cell["source"])
+            cell["source"] = _HIDDEN_TESTS.sub("", cell["source"])
             cell["metadata"] |= {"deletable": False, "editable": False}
     return clean(result)
 

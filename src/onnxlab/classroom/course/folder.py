@@ -18,7 +18,7 @@ import nbformat
 import onnxlab
 from onnxlab.authoring.lab_release import course_root, stamp
 from onnxlab.authoring.notebooks import read
-from onnxlab.classroom.course.nbgrader import Course, CourseUnusable, course_at, require_nbgrader
+from onnxlab.classroom.course.nbgrader import SETTINGS, Course, CourseUnusable, course_at, require_nbgrader
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import write_atomically
 from onnxlab.labs.kit.exercise import LABS
@@ -78,11 +78,6 @@ class ClassFolder:
     written: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
-    def config(self) -> Path:
-        """The settings for nbgrader."""
-        return self.path / "nbgrader_config.py"
-
-    @property
     def source(self) -> Path:
         """The labs with their solutions; for the instructor only."""
         return self.path / "source"
@@ -98,24 +93,9 @@ class ClassFolder:
         return self.path / "submitted"
 
     @property
-    def autograded(self) -> Path:
-        """The graded copies that formgrader shows."""
-        return self.path / "autograded"
-
-    @property
-    def feedback(self) -> Path:
-        """The pages for students that nbgrader makes."""
-        return self.path / "feedback"
-
-    @property
     def gradebook(self) -> Path:
         """The database of nbgrader."""
         return self.path / "gradebook.db"
-
-    @property
-    def exchange(self) -> Path:
-        """The root of nbgrader's exchange: where learners fetch and submit."""
-        return self.path / "exchange"
 
     @property
     def hub(self) -> Path:
@@ -126,11 +106,6 @@ class ClassFolder:
     def learners(self) -> Path:
         """The learners' homes, one folder for each account."""
         return self.path / "learners"
-
-    @property
-    def labs(self) -> tuple[str, ...]:
-        """The assignments that the class has, by name."""
-        return tuple(sorted({each.parent.name for each in self.source.glob("*/*.ipynb")}))
 
 
 def open_class(path: Path) -> ClassFolder:
@@ -234,7 +209,7 @@ def make_class(path: Path, name: str | None = None, *, start: Path | None = None
     before = _before(path, name)
     folder = replace(before, version=version("onnxlab"))
     _make_folders(folder)
-    wanted = {folder.config.name: _CONFIG.format(name=folder.name).encode()}
+    wanted = {SETTINGS: _CONFIG.format(name=folder.name).encode()}
     wanted |= {f"source/{each}/{each}.ipynb": _source(solutions, each) for each in LABS}
     added: list[str] = []
     updated: list[str] = []
@@ -255,7 +230,7 @@ def make_class(path: Path, name: str | None = None, *, start: Path | None = None
     problems = _hand_out(course, {Path(each).stem for each in [*added, *updated]})
     if course.name != folder.name:
         line = f'c.CourseDirectory.course_id = "{folder.name}"'
-        problems.append(f"{folder.config.name} names the course {course.name!r}: write {line} into it.")
+        problems.append(f"{SETTINGS} names the course {course.name!r}: write {line} into it.")
     if folder.gradebook.exists():
         folder.gradebook.chmod(0o600)
     write_atomically(folder.path / CLASS_FILE, as_json(folder))
@@ -292,11 +267,11 @@ def _before(path: Path, name: str | None) -> ClassFolder:
     if folder.exists() and not folder.is_dir():
         msg = f"{path} is not a folder."
         raise ClassRefused(msg, "", "Give another place.")
-    if (folder / "nbgrader_config.py").exists():
+    if (folder / SETTINGS).exists():
         own = course_at(folder).name
         if own and name not in (None, own):
             msg = f"{path} is the course {own!r}, not {name!r}."
-            raise ClassRefused(msg, "nbgrader_config.py says so.", "Leave --name out.")
+            raise ClassRefused(msg, f"{SETTINGS} says so.", "Leave --name out.")
         return ClassFolder(folder, own or course_name(name, folder), "", made)
     if folder.exists() and any(folder.iterdir()):
         msg = f"{path} is not empty, and is neither a class nor an nbgrader course."
@@ -309,9 +284,10 @@ def _make_folders(folder: ClassFolder) -> None:
     folder.path.mkdir(parents=True, exist_ok=True)
     for name in _PRIVATE:
         (folder.path / name).mkdir(mode=0o700, exist_ok=True)
-    if not folder.exchange.exists():
-        folder.exchange.mkdir()
-        folder.exchange.chmod(0o777)  # nbgrader insists: every account of the machine may submit
+    exchange = folder.path / "exchange"
+    if not exchange.exists():
+        exchange.mkdir()
+        exchange.chmod(0o777)  # nbgrader insists: every account of the machine may submit
 
 
 def _source(solutions: Path, name: str) -> bytes:

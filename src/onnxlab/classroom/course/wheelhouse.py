@@ -199,23 +199,11 @@ def _fill(pins: list[str], target: Target, house: Path, *options: str) -> list[s
 
 
 def _pip(pins: Sequence[str], target: Target, house: Path, *options: str) -> tuple[int, str]:
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--no-input",
-        "--disable-pip-version-check",
-        "--retries=2",
-    ]
-    command += [
-        "--no-deps",
-        "--only-binary=:all:",
-        "--implementation=cp",
-        f"--python-version={target.python}",
-    ]
+    quiet = ["--no-input", "--disable-pip-version-check", "--progress-bar=off", "--retries=2"]
+    what = ["--no-deps", "--only-binary=:all:", "--implementation=cp", f"--python-version={target.python}"]
+    command = [sys.executable, "-m", "pip", "download", *quiet, *what]
     command += [f"--platform={name}" for name in target.platforms]
-    command += [f"--dest={house}", f"--find-links={house}", "--progress-bar=off", *options, *pins]
+    command += [f"--dest={house}", f"--find-links={house}", *options, *pins]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return done.returncode, done.stdout
 
