@@ -95,7 +95,7 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def _serve(options: argparse.Namespace) -> int:
     from onnxlab.classroom.hub.accounts import Passwords
-    from onnxlab.classroom.hub.serve import ServeOptions, require_parts, serve
+    from onnxlab.classroom.hub.serve import require_parts, serve
     from onnxlab.classroom.hub.settings import address
 
     if options.memory < 500 or options.processes < 64 or options.idle < 0:
@@ -104,16 +104,6 @@ def _serve(options: argparse.Namespace) -> int:
     apart = options.isolation != "none"
     require_parts(apart=apart)
     place = address(options.ip, options.port, options.tls_key, options.tls_cert, without_tls=options.no_tls)
-    asked = ServeOptions(
-        options.folder,
-        place,
-        options.password_file,
-        options.instructor_password_file,
-        options.idle,
-        options.memory,
-        options.processes,
-        apart=apart,
-    )
 
     def show(passwords: Passwords, notes: list[str]) -> None:
         for note in notes:
@@ -125,7 +115,16 @@ def _serve(options: argparse.Namespace) -> int:
         print("\nCtrl+C here ends it; the same command goes on with the same class.", flush=True)
 
     print("Starting the hub ...", flush=True)
-    serve(asked, show)
+    serve(
+        options.folder,
+        place,
+        {"room": options.password_file, "instructor": options.instructor_password_file},
+        show,
+        idle=options.idle,
+        memory=options.memory,
+        processes=options.processes,
+        apart=apart,
+    )
     print("The hub has ended. Everybody's work is kept.")
     return 0
 

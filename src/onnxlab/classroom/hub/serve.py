@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
@@ -32,7 +31,7 @@ from onnxlab.sandbox.libc import die_with_parent, prctl
 from onnxlab.sandbox.process_tree import end_all
 from onnxlab.sandbox.users import throw_away_user
 
-__all__ = ["CannotServe", "HubFailed", "ServeOptions", "own_folders", "require_parts", "serve"]
+__all__ = ["CannotServe", "HubFailed", "own_folders", "require_parts", "serve"]
 
 _PARTS = ("jupyterhub", "jupyterhub_idle_culler", "jupyterhub_traefik_proxy", "nbgrader")
 _PR_SET_CHILD_SUBREAPER = 36
@@ -53,58 +52,65 @@ class _Stopped(BaseException):
     """Somebody asked for the end."""
 
 
-@dataclass(frozen=True)
-class ServeOptions:
-    """What was asked for.
+def serve(
+    folder: Path,
+    address: Address,
+    password_files: dict[str, Path | None],
+    ready: Callable[[Passwords, list[str]], None],
+    *,
+    idle: int,
+    memory: int,
+    processes: int,
+    apart: bool,
+) -> None:
+    """Serve a class until this process gets SIGINT, SIGTERM or SIGHUP; then leave nothing running.
 
-    Attributes:
+    Args:
         folder: The class folder; made where there is none.
         address: Where to listen.
-        room_password: A file with the room's password; None for a variable, the last one, or a new one.
-        instructor_password: The same for the instructor.
+        password_files: Files with the passwords, as `given_passwords` takes them.
+        ready: Is called once learners can sign in, with the passwords and what else to say.
         idle: Minutes until a server that nobody uses is ended; 0 for never.
         memory: Megabytes of data of each process of a learner.
         processes: Processes and threads for each learner.
         apart: Whether learners have to be kept apart by the system.
-    """
-
-    folder: Path
-    address: Address
-    room_password: Path | None = None
-    instructor_password: Path | None = None
-    idle: int = 60
-    memory: int = 2000
-    processes: int = 256
-    apart: bool = True
-
-
-def serve(options: ServeOptions, ready: Callable[[Passwords, list[str]], None]) -> None:
-    """Serve a class until this process gets SIGINT, SIGTERM or SIGHUP; then leave nothing running.
-
-    Args:
-        options: How.
-        ready: Is called once learners can sign in, with the passwords and what else to say.
 
     Raises:
         OnnxLabError: If the class cannot be served, or the hub does not start, or ends; the message says why.
     """
-    require_parts(apart=options.apart)
-    chosen = given_passwords({"room": options.room_password, "instructor": options.instructor_password})
-    if not (options.folder / CLASS_FILE).exists():
-        _make_class(options.folder)
-    folder = open_class(options.folder)
-    if not os.access(folder.path, os.W_OK):
-        msg = f"{options.folder} cannot be written."
+    require_parts(apart=apart)
+    chosen = given_passwords(password_files)
+    if not (folder / CLASS_FILE).exists():
+        _make_class(folder)
+    course = open_class(folder)
+    if not os.access(course.path, os.W_OK):
+        msg = f"{folder} cannot be written."
         raise CannotServe(msg, "The hub keeps accounts and learners' work there.", "Give another folder.")
     own_users = throw_away_user(0) is not None
-    if options.apart and own_users:
-        _require_entrance(folder.path)
-    own_folders(folder)
-    with _only_one(folder.path), _runtime_folder() as runtime:
-        settings = _settings(options, folder.path, runtime)
-        _hand_out(folder, settings)
-        counted = passwords(folder.hub / "passwords.json", chosen)
-        Accounts(folder.hub / "accounts.json").ensure(INSTRUCTOR)
+    if apart and own_users:
+        _require_entrance(course.path)
+    own_folders(course)
+    with _only_one(course.path), _runtime_folder() as runtime:
+        hub_port = free_port()
+        room_port = free_port(but={hub_port})
+        settings = HubSettings(
+            folder=course.path,
+            runtime=runtime,
+            ip=address.ip,
+            port=address.port,
+            hub_port=hub_port,
+            room_port=room_port,
+            proxy_port=free_port(but={hub_port, room_port}),
+            tls_key=address.tls_key.absolute() if address.tls_key else None,
+            tls_cert=address.tls_cert.absolute() if address.tls_cert else None,
+            idle=idle,
+            memory=memory,
+            processes=processes,
+            landlock=apart and landlock.abi() > 0,
+        )
+        _hand_out(course, settings)
+        counted = passwords(course.hub / "passwords.json", chosen)
+        Accounts(course.hub / "accounts.json").ensure(INSTRUCTOR)
         _run(settings, lambda: ready(counted, _notes(settings, own_users=own_users)))
 
 
@@ -159,27 +165,6 @@ def own_folders(folder: ClassFolder) -> None:
         msg = f"{links[0]} is a link."
         raise CannotServe(msg, "The hub would write where it leads.", "Remove it.")
     (folder.hub / "logs").mkdir(mode=0o700, exist_ok=True)
-
-
-def _settings(options: ServeOptions, folder: Path, runtime: Path) -> HubSettings:
-    hub_port = free_port()
-    room_port = free_port(but={hub_port})
-    tls = (options.address.tls_key, options.address.tls_cert)
-    return HubSettings(
-        folder=folder,
-        runtime=runtime,
-        ip=options.address.ip,
-        port=options.address.port,
-        hub_port=hub_port,
-        room_port=room_port,
-        proxy_port=free_port(but={hub_port, room_port}),
-        tls_key=tls[0].absolute() if tls[0] else None,
-        tls_cert=tls[1].absolute() if tls[1] else None,
-        idle=options.idle,
-        memory=options.memory,
-        processes=options.processes,
-        landlock=options.apart and landlock.abi() > 0,
-    )
 
 
 def _hand_out(folder: ClassFolder, settings: HubSettings) -> None:
