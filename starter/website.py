@@ -11,7 +11,7 @@ from pathlib import Path
 from starter.console import Stop, step
 from starter.environment import ROOT, Environment, child_variables
 
-__all__ = ["run"]
+__all__ = ["page_server", "run"]
 
 FOLDER = ROOT / "artifacts" / "site"
 """Where the site is built if nobody says where."""
@@ -35,7 +35,7 @@ def run(options: Sequence[str], prepare: Callable[[], Environment]) -> int:
     except SystemExit as end:  # argparse has said what is wrong
         return int(end.code or 0)
     folder = given.build or FOLDER
-    server = None if given.build else _server(folder, given.port)
+    server = None if given.build else page_server(folder, given.port)  # before half a minute of building
     environment = prepare()
     step(4, "The site")
     program = str(ROOT / "site" / "build.py")
@@ -50,8 +50,12 @@ def run(options: Sequence[str], prepare: Callable[[], Environment]) -> int:
     return 0
 
 
-def _server(folder: Path, port: int) -> http.server.ThreadingHTTPServer:
-    """Take the port, before half a minute of building."""
+def page_server(folder: Path, port: int = 0) -> http.server.ThreadingHTTPServer:
+    """Take a port of the loopback address for a folder's files: a given one, or one that is free.
+
+    Raises:
+        Stop: The port is taken.
+    """
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
@@ -61,7 +65,5 @@ def _server(folder: Path, port: int) -> http.server.ThreadingHTTPServer:
         handler = functools.partial(Handler, directory=os.fspath(folder))
         return http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
     except (OSError, OverflowError) as error:
-        what = f"Port {port} cannot be used."
-        raise Stop(
-            what, f"The system says: {error}.", "Choose another one: course.py site --port 8123"
-        ) from None
+        what, why = f"Port {port} cannot be used.", f"The system says: {error}."
+        raise Stop(what, why, "Choose another one: course.py site --port 8123") from None

@@ -12,8 +12,6 @@ One file for each picture goes into FOLDER, in the size of the window. It takes 
 
 import argparse
 import contextlib
-import functools
-import http.server
 import os
 import shutil
 import subprocess
@@ -28,6 +26,7 @@ from PIL import Image, ImageDraw
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from starter.checks import find_chromium
+from starter.website import page_server
 from tests.support.graph_site import site
 from tests.support.jupyterlab import ARGUMENTS, end_lab, start_lab
 
@@ -116,14 +115,7 @@ def notebook_7() -> Iterator[Callable[[str], str]]:
 @contextlib.contextmanager
 def pages_of(folder: Path) -> Iterator[Callable[[str], str]]:
     """The built web site on the loopback address; where a notebook's page is."""
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            """Print nothing."""
-
-    with http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Handler, directory=str(folder))
-    ) as server:
+    with page_server(folder) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield lambda page: f"http://127.0.0.1:{server.server_port}/en/{page}.html"
         server.shutdown()

@@ -1,8 +1,6 @@
 """The web site, built as a user builds it, in a real browser: live graphs, search, links, from a disk."""
 
 import base64
-import functools
-import http.server
 import json
 import os
 import re
@@ -16,6 +14,8 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
+
+from starter.website import page_server
 
 ROOT = Path(__file__).parents[2]
 ADDRESS = "https://owner.github.io/onnx-lab/"
@@ -59,13 +59,7 @@ def server(browser: Browser, tmp_path_factory) -> Iterator[Server]:
     command = [sys.executable, "course.py", "site", "--build", str(out), "--repository", "owner/onnx-lab"]
     built = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=800)
     assert built.returncode == 0, built.stdout + built.stderr
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            pass
-
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as listener:
+    with page_server(folder) as listener:
         threading.Thread(target=listener.serve_forever, daemon=True).start()
         yield Server(out, f"http://127.0.0.1:{listener.server_port}/onnx-lab/")
         listener.shutdown()
