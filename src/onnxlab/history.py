@@ -53,6 +53,7 @@ write; tools/record_runtimes.py measures them again.
 import difflib
 import json
 from collections.abc import Iterable
+from copy import deepcopy
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -79,6 +80,8 @@ VERSIONS = ("1.7.1", "1.8.1", "1.9.1", "1.10.2", "1.11.0", "1.12.1")
 
 RUNTIMES = ("1.15.1", "1.17.3", "1.18.1", "1.20.1", "1.22.1", "1.23.2", "1.26.0")
 """The recorded releases of ONNX Runtime, oldest first."""
+
+_RECORDED = files("onnxlab").joinpath("assets", "recorded")
 
 
 def names(version: str) -> list[str]:
@@ -151,7 +154,7 @@ def recorded_fact(version: str, key: str) -> Any:  # noqa: ANN401 - JSON of any 
     facts = _facts(version)
     if key not in facts:
         raise UnknownRecord(*_missing("fact", key, version, facts))
-    return json.loads(facts[key])  # a fresh object: the caller may change it
+    return deepcopy(facts[key])  # the caller may change it
 
 
 def back_ends() -> dict[str, Any]:
@@ -165,8 +168,7 @@ def back_ends() -> dict[str, Any]:
         >>> [program for program, result in results.items() if result["verdict"] == "right"]
         ['ONNX Runtime', 'onnx.reference', 'OpenVINO', 'OpenCV']
     """
-    text = files("onnxlab").joinpath("assets", "recorded", "back_ends.json").read_text(encoding="utf-8")
-    record: dict[str, Any] = json.loads(text)
+    record: dict[str, Any] = _read("back_ends.json")
     return record
 
 
@@ -191,22 +193,25 @@ def recorded_runtime(release: str) -> dict[str, Any]:
     if release not in RUNTIMES:
         msg = f"Nothing was recorded with ONNX Runtime {release}."
         raise UnknownRecord(msg, then=f"The recorded releases are {', '.join(RUNTIMES)}.")
-    text = files("onnxlab").joinpath("assets", "recorded", "runtimes.json").read_text(encoding="utf-8")
-    facts: dict[str, Any] = json.loads(text)[release]
+    facts: dict[str, Any] = _read("runtimes.json")[release]
     return facts
 
 
 @cache
-def _facts(version: str) -> dict[str, str]:
-    text = (_folder(version) / "facts.json").read_text(encoding="utf-8")
-    return {key: json.dumps(fact) for key, fact in json.loads(text).items()}
+def _facts(version: str) -> dict[str, Any]:
+    facts: dict[str, Any] = _read(_folder(version).name, "facts.json")
+    return facts
 
 
 def _folder(version: str) -> Traversable:
     if version not in VERSIONS:
         msg = f"Nothing was recorded with torch {version}."
         raise UnknownRecord(msg, then=f"The recorded versions are {', '.join(VERSIONS)}.")
-    return files("onnxlab").joinpath("assets", "recorded", version)
+    return _RECORDED / version
+
+
+def _read(*path: str) -> Any:  # noqa: ANN401 - JSON of any shape
+    return json.loads(_RECORDED.joinpath(*path).read_text(encoding="utf-8"))
 
 
 def _missing(kind: str, name: str, version: str, known: Iterable[str]) -> tuple[str, str, str]:

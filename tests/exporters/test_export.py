@@ -9,7 +9,7 @@ import torch
 
 from onnxlab.errors import ExportFailed
 from onnxlab.exporters import export as export_module
-from onnxlab.exporters.export import Export, Exporter, Stage, export
+from onnxlab.exporters.export import Exporter, Stage, export
 from onnxlab.exporters.symbolics import restored_rules
 from onnxlab.model.graph import op_types, outline, summary
 
@@ -61,13 +61,6 @@ def test_a_model_comes_in_one_piece(exporter):
     assert [value.name for value in summary(result).initializers] == ["conv.weight", "conv.bias"]
     assert result.proto.graph.input[0].name == "image"
     assert 0 < result.seconds < 60
-
-
-def test_both_exporters_at_once():
-    results = {exporter: export(torch.nn.ReLU(), torch.ones(2), exporter) for exporter in Exporter}
-    assert list(results) == [LEGACY, DYNAMO]
-    assert all(isinstance(result, Export) and result.ok for result in results.values())
-    assert [exporter.dynamo for exporter in results] == [False, True]
 
 
 @BOTH
@@ -236,13 +229,6 @@ def test_a_type_the_runtime_has_no_kernel_for_fails_the_loading():
 
 
 def test_a_division_by_zero_fails_the_run():
-    class Divide(torch.nn.Module):
-        def forward(self, x, y):
-            return torch.div(x, y, rounding_mode="trunc")
-
-    numbers = torch.tensor([1, 2]), torch.tensor([1, 1])
-    assert export(Divide(), numbers, LEGACY).ok
-
     class Shift(torch.nn.Module):
         def forward(self, x, n):
             return x >> n

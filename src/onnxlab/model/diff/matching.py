@@ -185,16 +185,15 @@ class _Matcher:
 
     def _aligned(self, key: Callable[[Scope, GraphNode], Token]) -> list[tuple[int, int]]:
         """Line up both sequences of nodes; matched nodes count as equal, the others by their key."""
+
+        def tokens(scope: Scope, pairs: Mapping[str, str]) -> list[Token]:
+            return [
+                ("pair", pairs[node.path]) if node.path in pairs else ("key", key(scope, node))
+                for node in scope.nodes
+            ]
+
         known = {theirs.path: path for path, theirs in self._partner.items()}
-        ours = [
-            ("pair", node.path) if node.path in self._partner else ("key", key(self._a, node))
-            for node in self._a.nodes
-        ]
-        theirs = [
-            ("pair", known[node.path]) if node.path in known else ("key", key(self._b, node))
-            for node in self._b.nodes
-        ]
-        return aligned(ours, theirs)
+        return aligned(tokens(self._a, {path: path for path in self._partner}), tokens(self._b, known))
 
 
 def _held_type(node: GraphNode) -> Token:
