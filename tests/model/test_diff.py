@@ -15,6 +15,7 @@ from onnxlab.history import VERSIONS, names, recorded_graph
 from onnxlab.model.diff import diff
 from onnxlab.model.graph import subgraphs, walk
 
+pytestmark = pytest.mark.usefixtures("remembered_translations")
 KINDS = sorted(set(onnx.AttributeProto.AttributeType.values()) - {onnx.AttributeProto.TENSOR})
 HEAD = '<ir_version: 8, opset_import: ["" : 18]>'
 
