@@ -228,8 +228,8 @@ def test_a_folder_without_calls_makes_no_recording(tmp_path):
     assert pack(tmp_path, ["torch.onnx.export(model, x, f, dynamo=False)"]) is None
 
 
-# Two chapters on every run; all of them with --whole-course.
-WITHOUT_EXPORTER = ("01_first_deployment", "11_graph_surgery")
+# One chapter on every run; all of them with --whole-course.
+WITHOUT_EXPORTER = ("01_first_deployment",)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
