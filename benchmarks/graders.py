@@ -26,16 +26,16 @@ Way: TypeAlias = Callable[[Path, str, list[Path]], float]
 _BARE = """
 import json, sys, tempfile, time
 from pathlib import Path
-from onnxlab.grading.catalogue import uses_exporter
-from onnxlab.grading.cells import cells_of
-from onnxlab.grading.worker import preloading, student
+from onnxlab.grading.worker.task import uses_exporter
+from onnxlab.grading.submissions import cells_of
+from onnxlab.grading.worker import server, student
 from onnxlab.grading.worker.task import Task
 from onnxlab.labs.kit.checking import judge, questions_seed
 from onnxlab.labs.kit.exercise import lab
 from onnxlab.labs.kit.work import Work
-preloading.load()
+server.load()
 if uses_exporter(sys.argv[1], []):
-    preloading.load_exporter()
+    server.load_exporter()
 exercises = lab(sys.argv[1]).exercises
 began = time.perf_counter()
 for path in sys.argv[2:]:

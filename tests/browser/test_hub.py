@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from playwright.sync_api import TimeoutError as WaitedInVain
 
 from onnxlab.classroom.hub.homes import give_feedback
-from onnxlab.grading.reports.feedback import write_feedback
+from onnxlab.grading.reports import write_feedback
 from onnxlab.grading.results import Graded
 from onnxlab.labs.kit.exercise import exercises_of
 from onnxlab.labs.kit.outcome import Outcome, Status

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.grading.reports.feedback import write_feedback
+from onnxlab.grading.reports import write_feedback
 from onnxlab.grading.results import Ledger
 from onnxlab.grading.submissions import safe_name
 from tests.support.graded_class import EXERCISES, HOSTILE, LAB, SCRIPT, evidence, outcomes, submission

@@ -9,8 +9,16 @@ import sys
 
 import pytest
 
-from onnxlab.grading.cells import LARGEST, CannotRead, NotebookUnreadable, read
-from onnxlab.grading.submissions import Intake, NoSubmissions, find, safe_name
+from onnxlab.grading.submissions import (
+    LARGEST,
+    CannotRead,
+    Intake,
+    NoSubmissions,
+    NotebookUnreadable,
+    find,
+    read,
+    safe_name,
+)
 
 LABS = ("lab01_control_flow", "lab04_asinh", "lab14_other")
 DATA = b'{"cells": []}'

@@ -16,12 +16,12 @@ pytestmark = [
 _LOADED = """
 import json, os, sys
 from pathlib import Path
-from onnxlab.grading.worker import judge, preloading, student
-from onnxlab.grading.cells import cells_of
+from onnxlab.grading.worker import judge, server, student
+from onnxlab.grading.submissions import cells_of
 from onnxlab.grading.worker.task import CELLS, SECRET, JUDGES, Task
 from onnxlab.labs.kit.exercise import labs
-preloading.load()
-preloading.load_exporter()
+server.load()
+server.load_exporter()
 work = Path(sys.argv[1])
 for lab in labs():
     folder = work / lab.name
@@ -43,7 +43,7 @@ for lab in labs():
 _EXPORTS = """
 import functools, sys, torch
 from onnxlab.exporters.export import Exporter, export
-from onnxlab.grading.worker import preloading
+from onnxlab.grading.worker import server
 from onnxscript import opset18 as op
 
 class Asinh(torch.nn.Module):
@@ -58,8 +58,8 @@ def written(**options):
 
 written()  # the first one numbers its nodes differently from all later ones, if it does
 plain = written()
-preloading.load()
-preloading.load_exporter()
+server.load()
+server.load_exporter()
 table = {torch.ops.aten.asinh.default: translated}
 assert written() == plain
 from torch.onnx._internal.exporter._registration import ONNXRegistry
@@ -74,9 +74,9 @@ assert written(custom_translation_table=table) == other
 """
 _THREADS = """
 import os
-from onnxlab.grading.worker import preloading
-preloading.load()
-preloading.load_exporter()
+from onnxlab.grading.worker import server
+server.load()
+server.load_exporter()
 assert len(os.listdir("/proc/self/task")) == 1  # tqdm, where it is installed, starts one in an export
 import numpy
 import onnxruntime as ort

@@ -25,10 +25,10 @@ from pathlib import Path
 
 from onnxlab.sandbox import landlock
 from onnxlab.sandbox.entry import enter, probe, why_it_failed
-from onnxlab.sandbox.folders import disk, remove
 from onnxlab.sandbox.levels import Level, Limits, ending
 from onnxlab.sandbox.libc import libc, prctl, set_dumpable
 from onnxlab.sandbox.process_tree import descendants, end_all
+from onnxlab.sandbox.watcher import disk, remove
 
 READABLE = [Path(place) for place in ("/usr", "/lib", "/lib64", "/bin")]
 MB = 2**20

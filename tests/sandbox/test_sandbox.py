@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from onnxlab.sandbox import entry, folders, landlock, levels, users
-from onnxlab.sandbox.folders import TOO_MUCH, disk, remove
+from onnxlab.sandbox import entry, landlock, levels, users
 from onnxlab.sandbox.levels import Ending, Level, NoIsolation, available, ending, strongest
+from onnxlab.sandbox.watcher import TOO_MUCH, disk, remove
 
 pytestmark = [
     pytest.mark.slow,
@@ -376,7 +376,7 @@ def test_a_python_that_does_not_start_is_a_reason(monkeypatch: pytest.MonkeyPatc
         available.cache_clear()
 
 
-@pytest.mark.parametrize("module", ["entry", "levels", "limits", "namespaces", "landlock", "process_tree"])
+@pytest.mark.parametrize("module", ["entry", "levels", "namespaces", "landlock", "process_tree"])
 def test_modules_can_be_imported_without_a_unix(module: str) -> None:
     """As on Windows: no resource, no fcntl, no C library to load."""
     code = (
@@ -457,7 +457,7 @@ class TestFolders:
         assert not folder.exists()
 
     def test_what_is_not_there_is_removed(self, tmp_path: Path) -> None:
-        folders.remove(tmp_path / "nothing")
+        remove(tmp_path / "nothing")
 
 
 class TestWhereNothingConfines:

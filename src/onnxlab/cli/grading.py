@@ -109,10 +109,9 @@ def _into_folder(
     judges: str,
     grade: Callable[..., int],
 ) -> int:
-    from onnxlab.grading.grades import count
+    from onnxlab.grading.grades import count, summary_text
     from onnxlab.grading.marking import CRASHES
     from onnxlab.grading.reports import write_reports
-    from onnxlab.grading.reports.summary import summary_text
     from onnxlab.grading.results import Ledger, facts
     from onnxlab.grading.worker.client import can_fork
     from onnxlab.notebook.graph.saved_form import model_image

@@ -1,22 +1,36 @@
-"""The class's grades as a table for a spreadsheet or a learning platform, and the counts of a run."""
+"""How a class did, in numbers: its table of grades, the counts of a run, how it stands with each exercise."""
 
 import csv
 import io
-from collections import Counter
-from collections.abc import Collection, Iterable
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from onnxlab.files import write_atomically
 from onnxlab.grading.results import Graded
 from onnxlab.labs.kit.outcome import Status
 from onnxlab.plain_text import guarded, many, plain
 
-__all__ = ["NOT_GRADED", "NOT_SUBMITTED", "Counts", "count", "result_text", "write_grades"]
+__all__ = [
+    "NOT_GRADED",
+    "NOT_SUBMITTED",
+    "Counts",
+    "Standing",
+    "count",
+    "findings_of",
+    "mistake",
+    "standings",
+    "summary_text",
+    "write_grades",
+]
 
 NOT_SUBMITTED = "not submitted"
 NOT_GRADED = "not graded"  # the grader failed: no mark, and so no total
-_MARKS = {True: "\u2713", False: "\u2717", None: "\u2013"}
+_FREQUENT = 3  # mistakes that are shown for an exercise
+_VALUE = re.compile(r"'[^' ]{1,80}'|[-+]?\d[\d.,]*(?:e[-+]?\d+)?", re.IGNORECASE)
 _POSSIBLE = ("possible in labs handed in", "possible in all labs")
 
 
@@ -104,27 +118,6 @@ def write_grades(path: Path, rows: Iterable[Graded], failures: Collection[tuple[
     write_atomically(path, text.getvalue())
 
 
-def result_text(row: Graded) -> str:
-    """Return what a student reads about an exercise, as plain text: a line for each thing said."""
-    outcome = row.outcome
-    findings = [each for each in outcome.get("findings") or [] if isinstance(each, dict)]
-    lines = [row.status, outcome.get("message")]
-    if outcome.get("where"):
-        lines.append(f"In your code, {outcome['where']}")
-    lines += [f"{_MARKS.get(each.get('holds'), '')} {each.get('title', '')}" for each in findings]
-    failed = next((each for each in findings if each.get("holds") is False), None)
-    if failed:
-        lines.append(failed.get("message"))
-        difference = failed.get("difference")
-        if isinstance(difference, dict):
-            lines += [f"  for          {difference.get('given', '')}"]
-            lines += [f"  right is     {difference.get('expected', '')}"]
-            lines += [f"  yours gives  {difference.get('got', '')}"]
-        if failed.get("look_at"):
-            lines.append(f"Look at: {failed['look_at']}")
-    return "\n".join(plain(line) for line in lines if line)
-
-
 def _headings(labs: dict[str, dict[str, int]], ordered: list[str]) -> list[str]:
     exercises = [exercise for lab in ordered for exercise in labs[lab]]
     return [*ordered, *(name for each in exercises for name in (each, f"{each} status"))]
@@ -146,3 +139,96 @@ def _cells(
         of_exercises += [cell for pair in found for cell in pair]
         total += sum(points for points, _ in found)
     return [*points_of_labs, *of_exercises], total
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a class stands with one exercise.
+
+    Attributes:
+        lab: The lab.
+        exercise: The exercise.
+        statuses: How many students stand how.
+        mistakes: The most frequent messages with their counts.
+    """
+
+    lab: str
+    exercise: str
+    statuses: dict[Status, int]
+    mistakes: tuple[tuple[str, int], ...]
+
+    @property
+    def students(self) -> int:
+        """How many handed the exercise's lab in."""
+        return sum(self.statuses.values())
+
+    @property
+    def spoken(self) -> str:
+        """The counts in words, for who does not see the bar."""
+        return ", ".join(
+            f"{self.statuses[status]} {status}" for status in Status if self.statuses.get(status)
+        )
+
+
+def standings(rows: Iterable[Graded]) -> list[Standing]:
+    """Count how a class stands, by lab and in the order of the exercises.
+
+    Messages that differ in numbers or quoted names only count as one mistake; the most frequent one is shown.
+    """
+    statuses: dict[tuple[str, str], Counter[Status]] = defaultdict(Counter)
+    messages: dict[tuple[str, str], dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    for row in rows:
+        key = (row.lab, row.exercise)
+        statuses[key][Status(row.status)] += 1
+        if text := mistake(row.outcome):
+            messages[key][_VALUE.sub("#", text)][text] += 1
+    ordered = sorted(statuses, key=lambda key: key[0])  # stable: exercises stay in the order of their lab
+    return [Standing(*key, dict(statuses[key]), _most_frequent(messages[key])) for key in ordered]
+
+
+def mistake(outcome: dict[str, Any]) -> str:
+    """Return what an outcome says in one line: the first part that does not hold, else the error.
+
+    Example:
+        >>> mistake({"findings": [{"holds": False, "title": "a valid model", "message": "No node."}]})
+        '✗ a valid model: No node.'
+    """
+    _, failed = findings_of(outcome)
+    title = failed.get("title") if failed else None
+    said = (failed or outcome).get("message") or ""
+    return plain(f"\u2717 {title}: {said}" if title else said, 300)
+
+
+def findings_of(outcome: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """Return what an outcome says of each part, and of the first that does not hold."""
+    findings = [each for each in outcome.get("findings") or [] if isinstance(each, dict)]
+    return findings, next((each for each in findings if each.get("holds") is False), None)
+
+
+def summary_text(found: Sequence[Standing], width: int = 100) -> str:
+    """Return a table for a terminal, with the mistakes below each exercise.
+
+    Args:
+        found: The standings.
+        width: The columns of the terminal.
+    """
+    names = max([len(each.exercise) for each in found] + [len("exercise")])
+    heads = [str(status) for status in Status]
+    lines = [f"{'exercise':<{names}}  " + "  ".join(heads)]
+    lab = ""
+    for each in found:
+        if each.lab != lab:
+            lab = each.lab
+            lines.append(f"{plain(lab, 60)}:")
+        numbers = "  ".join(f"{each.statuses.get(status, 0):>{len(status)}}" for status in Status)
+        lines.append(f"{plain(each.exercise, names):<{names}}  {numbers}")
+        for text, count in each.mistakes:
+            room = max(20, width - 8)
+            cut = text if len(text) <= room else f"{text[: room - 1]}…"
+            lines.append(f"  {count:>4}  {cut}")
+    return "\n".join(lines)
+
+
+def _most_frequent(groups: dict[str, Counter[str]]) -> tuple[tuple[str, int], ...]:
+    found = [(max(texts, key=lambda text: (texts[text], text)), texts.total()) for texts in groups.values()]
+    return tuple(sorted(found, key=lambda each: (-each[1], each[0]))[:_FREQUENT])

@@ -17,7 +17,6 @@ from typing import Any
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import read_untrusted
-from onnxlab.grading.catalogue import lab, uses_exporter
 from onnxlab.grading.private_judges import NONE, JudgeBroken, PrivateJudges, expected
 from onnxlab.grading.worker.client import Processes
 from onnxlab.grading.worker.task import (
@@ -31,14 +30,16 @@ from onnxlab.grading.worker.task import (
     SECRET,
     STAGE,
     Task,
+    lab,
+    uses_exporter,
 )
 from onnxlab.labs.kit.exercise import Exercise
 from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
 from onnxlab.labs.kit.work import LARGEST
 from onnxlab.sandbox.entry import why_it_failed
-from onnxlab.sandbox.folders import remove
 from onnxlab.sandbox.levels import Ending, Level, Limits, ending
 from onnxlab.sandbox.users import submission_user
+from onnxlab.sandbox.watcher import remove
 
 __all__ = ["CRASHES", "JUDGE_SECONDS", "JudgeFailed", "Marked", "SandboxFailed", "mark", "sweep"]
 

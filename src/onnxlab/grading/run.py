@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from onnxlab.grading.catalogue import lab
-from onnxlab.grading.cells import CannotRead, NotebookUnreadable, cells_of, read
 from onnxlab.grading.marking import JudgeFailed, Marked, SandboxFailed, mark, sweep
 from onnxlab.grading.private_judges import NONE, JudgeBroken, PrivateJudges
 from onnxlab.grading.results import Ledger
-from onnxlab.grading.submissions import Intake, Submission
+from onnxlab.grading.submissions import CannotRead, Intake, NotebookUnreadable, Submission, cells_of, read
 from onnxlab.grading.worker.client import Processes, WorkerDied, processes
+from onnxlab.grading.worker.task import lab
 from onnxlab.labs.kit.outcome import Outcome, Status
 from onnxlab.sandbox.levels import Level, Limits
 from onnxlab.sandbox.libc import set_dumpable

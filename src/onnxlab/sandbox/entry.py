@@ -57,9 +57,8 @@ from pathlib import Path
 
 from onnxlab.sandbox import landlock, seccomp, watcher
 from onnxlab.sandbox.landlock import Access
-from onnxlab.sandbox.levels import Ending, Level, Limits, ending
+from onnxlab.sandbox.levels import Ending, Level, Limits, ending, limit
 from onnxlab.sandbox.libc import LINUX, die_with_parent, set_dumpable
-from onnxlab.sandbox.limits import limit
 from onnxlab.sandbox.namespaces import isolate
 from onnxlab.sandbox.users import become, can_isolate, no_new_privileges, throw_away_user
 from onnxlab.sandbox.watcher import why_it_failed

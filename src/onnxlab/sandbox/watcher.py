@@ -5,23 +5,27 @@ the watcher's child and not init's, so nothing can slip out by forking twice.
 """
 
 import contextlib
+import errno
 import os
 import select
+import shutil
 import signal
+import stat
 import time
 from pathlib import Path
 from typing import NoReturn
 
-from onnxlab.files import open_untrusted
-from onnxlab.sandbox.folders import disk
+from onnxlab.files import open_folder, open_untrusted
 from onnxlab.sandbox.levels import Ending, Limits
 from onnxlab.sandbox.libc import die_with_parent, prctl, set_dumpable
 from onnxlab.sandbox.process_tree import deprioritise, descendants, end_all, hidden_disk, memory, own_memory
 
-__all__ = ["READY", "failed", "in_words", "prepare", "watch", "why_it_failed"]
+__all__ = ["READY", "TOO_MUCH", "disk", "failed", "in_words", "prepare", "remove", "watch", "why_it_failed"]
 
 READY = b"confined"
 """What the other process says when it is confined; anything else is why it is not."""
+TOO_MUCH = 2**62
+"""What a folder counts as that cannot be looked into: nothing honest makes one."""
 
 _REASON = ".sandbox-failed"
 _LONGEST_REASON = 2000
@@ -29,6 +33,8 @@ _EVERY = 0.25
 _BUILDING_SECONDS = 60.0  # on a busy machine; not the submission's time
 _HONEST_THREADS = 8
 _MB = 2**20
+_LEAST = 4096  # bytes that a file counts as, however small
+_TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -151,3 +157,77 @@ def _said(report: int, seconds: float) -> bytes:
             break
     os.close(report)
     return said
+
+
+def disk(folder: Path, enough: int) -> int:
+    """Return the bytes that everything in a folder takes; once it is more than enough, counting ends."""
+    total = 0
+    todo = [os.fsencode(folder)]
+    while todo and total <= enough:
+        try:
+            with os.scandir(todo.pop()) as entries:
+                for entry in entries:
+                    try:
+                        found = entry.stat(follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue
+                    total += max(_LEAST, getattr(found, "st_blocks", 0) * 512)
+                    if stat.S_ISDIR(found.st_mode):
+                        todo.append(entry.path)
+                    if total > enough:
+                        break
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:  # not allowed, or a path that is too long
+            return TOO_MUCH
+    return total
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder with all that is in it: unreadable, deeper than any path is long, linked elsewhere.
+
+    Nobody may be writing in it any more. Nothing outside is touched.
+
+    Raises:
+        OSError: If something is left.
+    """
+    if os.name == "nt" or not folder.is_dir() or folder.is_symlink():
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    folder.chmod(0o700)
+    with open_folder(folder) as top:
+        _empty(top)
+    folder.rmdir()
+
+
+def _empty(top: int) -> None:
+    """Remove everything in an open folder: what is in its folders is moved up, so that nothing is deep."""
+    number = 0
+    while names := os.listdir(top):
+        for name in names:
+            if not stat.S_ISDIR(os.lstat(name, dir_fd=top).st_mode):
+                os.unlink(name, dir_fd=top)
+                continue
+            os.chmod(name, 0o700, dir_fd=top)
+            with open_folder(name, folder=top) as inner:
+                for below in os.listdir(inner):  # noqa: PTH208 - of a descriptor
+                    number += 1
+                    _move_up(below, inner, f".{number}.removed", top)
+            os.rmdir(name, dir_fd=top)
+
+
+def _move_up(name: str, inner: int, new: str, top: int) -> None:
+    if stat.S_ISDIR(os.lstat(name, dir_fd=inner).st_mode):
+        os.chmod(name, 0o700, dir_fd=inner)
+    else:
+        os.unlink(name, dir_fd=inner)
+        return
+    while True:
+        try:
+            os.rename(name, new, src_dir_fd=inner, dst_dir_fd=top)
+        except OSError as error:
+            if error.errno not in _TAKEN:
+                raise
+            new += "x"
+        else:
+            return

@@ -10,7 +10,7 @@ import pytest
 
 from onnxlab import cli
 from onnxlab.classroom.hub.homes import HomesNotFound, give_feedback, make_home, take_labs
-from onnxlab.grading.cells import LARGEST
+from onnxlab.grading.submissions import LARGEST
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="homes are not read there")
 LAB = "lab04_asinh.ipynb"

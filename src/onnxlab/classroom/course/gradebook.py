@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from onnxlab.authoring.notebooks import NotebookUnreadable, read
 from onnxlab.classroom.course.graded_copy import ReleasedLab, check_cell, comment, write_copy
 from onnxlab.classroom.course.nbgrader import SETTINGS, Course, CourseUnusable, course_at
-from onnxlab.grading import cells
-from onnxlab.grading.reports.feedback import Picture, remembering
+from onnxlab.grading.reports import Picture, remembering
 from onnxlab.grading.results import Graded
+from onnxlab.grading.submissions import NotebookUnreadable as SubmissionUnreadable
 from onnxlab.grading.submissions import Submission
+from onnxlab.grading.submissions import read as read_submission
 from onnxlab.labs.kit.exercise import exercises_of
 from onnxlab.labs.kit.outcome import Evidence
 
@@ -192,9 +193,9 @@ def _handed_in_at(folder: Path) -> "datetime | None":
     from nbgrader.utils import parse_utc
 
     try:
-        text = cells.read(folder / "timestamp.txt").decode().strip()
+        text = read_submission(folder / "timestamp.txt").decode().strip()
         when: datetime | None = parse_utc(text) if text else None
-    except (cells.NotebookUnreadable, ValueError, OverflowError, TypeError):
+    except (SubmissionUnreadable, ValueError, OverflowError, TypeError):
         return None
     return when
 

@@ -21,10 +21,9 @@ import nbformat
 
 from onnxlab.authoring.notebooks import Notebook
 from onnxlab.files import remove_unfinished, write_atomically
-from onnxlab.grading.cells import NotebookUnreadable, SubmittedCell, read, whole_cells
-from onnxlab.grading.reports.feedback import Picture, exercise_section
+from onnxlab.grading.reports import Picture, exercise_section
 from onnxlab.grading.results import Graded
-from onnxlab.grading.submissions import Submission
+from onnxlab.grading.submissions import NotebookUnreadable, Submission, SubmittedCell, read, whole_cells
 from onnxlab.labs.kit.outcome import Evidence, Status
 from onnxlab.plain_text import plain
 

@@ -18,8 +18,7 @@ from onnxlab.classroom.course.folder import CLASS_FILE
 from onnxlab.classroom.hub.settings import INSTRUCTOR
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import FOLDERS_STAY_OPEN, FileTooLarge, open_folder, open_untrusted, write_atomically
-from onnxlab.grading.cells import LARGEST
-from onnxlab.grading.submissions import safe_name
+from onnxlab.grading.submissions import LARGEST, safe_name
 from onnxlab.labs.kit.exercise import LABS
 
 __all__ = [

@@ -13,8 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.grading import catalogue
-from onnxlab.grading.worker.task import LARGEST_GREETING, LARGEST_MESSAGE, Task
+from onnxlab.grading.worker.task import LARGEST_GREETING, LARGEST_MESSAGE, Task, register
 from onnxlab.sandbox.levels import Ending
 
 __all__ = ["Forks", "Processes", "WorkerDied", "can_fork", "processes"]
@@ -71,7 +70,7 @@ class ForkServer:
                 "Does `import onnxlab.grading.worker.server` work?",
             ) from None
         self._control.settimeout(None)
-        catalogue.register(greeting["labs"])
+        register(greeting["labs"])
         self._ready = True
         threading.Thread(target=self._listen, daemon=True).start()
 

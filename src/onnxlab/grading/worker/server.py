@@ -4,11 +4,18 @@ It is started by `client.py` with one end of a socket, reads a task from it, for
 ended. It runs no submission itself, so that each fork begins clean. Where no fork is safe (macOS, Windows),
 the same module runs one task and ends.
 
+It holds all that a task imports, with each part used once: what is lazy is loaded then, and not again in
+every fork. The newer exporter takes longer to load than all the rest, and 90 MB: a run over labs that do
+without it does without it too.
+
 A fork copies one thread. A lock that another thread holds at that moment is held for ever, so the libraries
 get one thread each before they are loaded, and that there is only one is asserted before every fork.
 """
 
 import contextlib
+import functools
+import gc
+import importlib
 import json
 import os
 import selectors
@@ -19,14 +26,13 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from onnxlab.grading.catalogue import described
-from onnxlab.grading.worker import preloading
-from onnxlab.grading.worker.task import LARGEST_GREETING, LARGEST_MESSAGE, Task
+from onnxlab.grading.worker.task import LARGEST_GREETING, LARGEST_MESSAGE, PREFIX, Task, described
 from onnxlab.sandbox.levels import Ending
 from onnxlab.sandbox.libc import die_with_parent, set_dumpable
 
-__all__ = ["main", "readable_places", "run_task"]
+__all__ = ["load", "load_exporter", "main"]
 
 _KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "LD_LIBRARY_PATH")
 _QUIET = {
@@ -35,6 +41,16 @@ _QUIET = {
     "MKL_NUM_THREADS": "1",
     "ORT_DISABLE_TELEMETRY": "1",
 }
+_PARTS = (
+    "onnxlab.notebook.expectations",
+    "onnxlab.exporters.symbolics",
+    "onnxlab.exporters.torchscript_recording",
+    "onnxlab.grading.worker.judge",
+    "onnxlab.sandbox.entry",
+    "torch.onnx.symbolic_helper",
+)
+_HELD = contextlib.ExitStack()
+"""What stays for as long as the process and its forks live: a context that nobody holds would end at once."""
 
 
 def main(arguments: list[str]) -> None:
@@ -43,15 +59,97 @@ def main(arguments: list[str]) -> None:
     set_dumpable(False)
     if arguments[0] == "--once":
         with _before_anything_runs():
-            preloading.load()
-            run_task(Task.from_json(arguments[1]))
-    preloading.load()
+            load()
+            _run_task(Task.from_json(arguments[1]))
+    load()
     with socket.socket(fileno=int(arguments[0])) as control:
         _serve(control)
     os._exit(0)  # what is loaded would be taken apart for a quarter of a second
 
 
-def run_task(task: Task) -> None:
+def load() -> None:
+    """Load what every task needs."""
+    gc.disable()  # what is loaded stays, and would be looked through again and again
+    import torch
+
+    torch.set_num_threads(1)
+    _one_thread_for_each_session()
+    for name in _PARTS:
+        importlib.import_module(name)
+    from onnxlab.exporters.export import Exporter, export
+    from onnxlab.grading.worker import student
+    from onnxlab.labs.kit.exercise import labs
+
+    with _nothing_left_behind():
+        labs()
+        student.prepare()
+        for opset in (9, 11, 18):
+            model = torch.nn.Conv2d(1, 1, 3)
+            export(model, torch.ones(1, 1, 4, 4), Exporter.TORCHSCRIPT, opset_version=opset)
+    _settle()
+
+
+@functools.cache
+def load_exporter() -> None:
+    """Load what `torch.export` and the exporter built on it need. To be called after `load`."""
+    gc.disable()
+    import torch
+
+    from onnxlab.exporters.export import Exporter, export, remembered_torchlib, without_tqdm_thread
+    from onnxlab.operators.support import known_operators
+
+    class Branch(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            chosen: torch.Tensor = torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+            return chosen
+
+    _HELD.enter_context(remembered_torchlib())
+    known_operators()
+    batch: dict[str, Any] = {"dynamic_shapes": ({0: torch.export.Dim("batch")},)}
+    with _nothing_left_behind(), without_tqdm_thread():  # a fork server has one thread
+        for opset, model, options in ((18, torch.nn.Linear(3, 1), batch), (20, Branch(), {})):
+            export(model, torch.ones(2, 3), Exporter.TORCH_EXPORT, opset_version=opset, **options)
+    _settle()
+
+
+@contextlib.contextmanager
+def _nothing_left_behind() -> Iterator[None]:
+    """Have what libraries write as they start, in the home of whoever grades, written elsewhere."""
+    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-warm-") as folder:
+        os.environ.update(IPYTHONDIR=folder, TORCHINDUCTOR_CACHE_DIR=folder)
+        yield
+
+
+def _settle() -> None:
+    gc.freeze()  # memory that the collector never touches stays shared with the forks
+    gc.enable()
+
+
+def _one_thread_for_each_session() -> None:
+    """Have ONNX Runtime work in the thread that calls it, unless a session's options say otherwise.
+
+    By default each session starts a thread for each core: on a large machine more than a submission may have.
+    """
+    import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
+
+    begin = ort.InferenceSession.__init__
+
+    @functools.wraps(begin)
+    def begin_with_one(
+        self: Any,  # noqa: ANN401 - as it is called by onnxruntime
+        model: Any,  # noqa: ANN401
+        sess_options: Any = None,  # noqa: ANN401
+        *rest: Any,  # noqa: ANN401
+        **named: Any,  # noqa: ANN401
+    ) -> None:
+        options = sess_options or ort.SessionOptions()
+        options.intra_op_num_threads = options.intra_op_num_threads or 1
+        begin(self, model, options, *rest, **named)
+
+    ort.InferenceSession.__init__ = begin_with_one
+
+
+def _run_task(task: Task) -> None:
     """Do a task in this process and end it. What comes after is the submission's, or a judge's."""
     from onnxlab.grading.worker import judge, student
     from onnxlab.sandbox.entry import enter
@@ -59,7 +157,7 @@ def run_task(task: Task) -> None:
     folder = Path(task.folder)
     _forget(folder)
     if task.level is not None:
-        enter(folder, readable_places(), task.level, task.limits, task.user)
+        enter(folder, _readable_places(), task.level, task.limits, task.user)
     else:
         os.chdir(folder)
         _end_after(task.limits.wall)  # nobody watches it
@@ -70,7 +168,7 @@ def run_task(task: Task) -> None:
         os._exit(code)  # no exit handlers, which a submission may have registered
 
 
-def readable_places() -> list[Path]:
+def _readable_places() -> list[Path]:
     """Return what a task may read: Python, its packages, the system's libraries, and this package.
 
     Solutions and submissions are not below any of them.
@@ -103,7 +201,7 @@ def _serve(control: socket.socket) -> None:
                 return
             task = Task.from_json(message.decode())
             if task.exporter:
-                preloading.load_exporter()
+                load_exporter()
             process = _fork(task, control, waiting)
             ended = os.pidfd_open(process)
             running[ended] = (process, task.id)
@@ -122,7 +220,7 @@ def _fork(task: Task, control: socket.socket, waiting: selectors.BaseSelector) -
         die_with_parent(signal.SIGTERM)
         waiting.close()
         control.close()
-        run_task(task)
+        _run_task(task)
     os._exit(Ending.SANDBOX_FAILED)
 
 
@@ -130,7 +228,7 @@ def _fork(task: Task, control: socket.socket, waiting: selectors.BaseSelector) -
 def _before_anything_runs() -> Iterator[None]:
     """End this process as one that was never confined, whatever fails: the grader's fault, nobody's mark.
 
-    `run_task` ends the process itself, once a submission's code or a judge has begun.
+    `_run_task` ends the process itself, once a submission's code or a judge has begun.
     """
     try:
         yield
