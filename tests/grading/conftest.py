@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from onnxlab.grading.worker import client
 from onnxlab.grading.worker.client import Forks
 
 
@@ -17,3 +18,10 @@ def pool() -> Iterator[Forks]:
     vars(lasting)["close"] = lambda: None
     yield lasting
     Forks.close(lasting)
+
+
+@pytest.fixture
+def shared(pool: Forks, monkeypatch: pytest.MonkeyPatch) -> Forks:
+    """The same for `onnxlab grade`, called in this process."""
+    monkeypatch.setattr(client, "processes", lambda: pool)
+    return pool

@@ -24,7 +24,7 @@ from onnxlab.grading.submissions import Intake, find
 from onnxlab.grading.worker.task import PREFIX
 from onnxlab.sandbox.levels import Limits, strongest
 from onnxlab.sandbox.process_tree import descendants
-from tests.grading.adversaries import HONEST, notebook_of
+from tests.grading.small_class import CLASS, FULL, REST, WRONG, Learner, hand_in, marks
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="tried on Linux only")]
@@ -50,9 +50,8 @@ class Machines:
         return "".join(path.read_text("utf-8") for path in self.folder.glob("*.log"))
 
     def end(self) -> None:
-        for process in reversed(self.started):
+        for process in reversed(self.started):  # the scheduler last: a worker says goodbye to it
             process.terminate()
-        for process in self.started:
             try:
                 process.wait(20)
             except subprocess.TimeoutExpired:
@@ -105,39 +104,43 @@ def rows(ledger: Ledger) -> list[object]:
 
 @pytest.fixture(scope="module")
 def intake(tmp_path_factory) -> Intake:
-    folder = tmp_path_factory.mktemp("class")
-    for each in HONEST:
-        (folder / each.name).mkdir()
-        (folder / each.name / "lab04_asinh.ipynb").write_bytes(notebook_of(each))
-    (folder / "no notebook").mkdir()
-    (folder / "no notebook" / "lab04_asinh.ipynb").write_text("{")
-    return find(folder)
+    more = [Learner("more of it", REST, body=WRONG), Learner("and more"), Learner("no notebook", 0, raw=b"{")]
+    return find(hand_in(tmp_path_factory.mktemp("class"), [*CLASS, *more]))
 
 
 @pytest.fixture(scope="module")
-def expected(intake, tmp_path_factory) -> list[object]:
+def expected(intake, tmp_path_factory, pool) -> list[object]:
     """What a run on this machine gives."""
     with Ledger(tmp_path_factory.mktemp("here"), facts("full"), SEED) as ledger:
-        grade(intake, ledger, level=strongest(), limits=LIMITS, jobs=2)
+        grade(intake, ledger, level=strongest(), limits=LIMITS, jobs=2, pool=pool)
         return rows(ledger)
 
 
-def test_a_cluster_gives_the_rows_of_a_local_run_and_keeps_nothing(intake, expected, tmp_path):
-    with machines(tmp_path / "machines") as there:
-        workers = [there.worker(), there.worker("--no-nanny")]
-        with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
+@pytest.fixture(scope="module")
+def two(tmp_path_factory) -> Iterator[Machines]:
+    """A scheduler and two workers, for the tests that leave them whole."""
+    with machines(tmp_path_factory.mktemp("two") / "machines") as there:
+        there.worker()
+        there.worker("--no-nanny")
+        with connected(there.address) as client:
             client.wait_for_workers(2, timeout=240)
-            graded = grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS)
-            assert graded == len(HONEST) + 1
-            assert ledger.failures == {}
-            assert rows(ledger) == expected
-            assert grade_on(client, intake, ledger, level=None, limits=LIMITS) == 0
-            wait_for(lambda: not any(fork_servers(each.pid) for each in workers))
-        assert str(SEED) not in there.said()
-        assert not any(list(Path(tempfile.gettempdir()).glob(f"{PREFIX}{each.pid}-*")) for each in workers)
+        yield there
 
 
-def test_an_instructors_own_judges_go_to_the_workers_and_into_no_log(intake, tmp_path):
+def test_a_cluster_gives_the_rows_of_a_local_run_and_keeps_nothing(intake, expected, two, tmp_path):
+    _, *workers = two.started
+    with connected(two.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
+        graded = grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS)
+        assert graded == len(intake.submissions)
+        assert ledger.failures == {}
+        assert rows(ledger) == expected
+        assert grade_on(client, intake, ledger, level=None, limits=LIMITS) == 0
+        wait_for(lambda: not any(fork_servers(each.pid) for each in workers))
+    assert str(SEED) not in two.said()
+    assert not any(list(Path(tempfile.gettempdir()).glob(f"{PREFIX}{each.pid}-*")) for each in workers)
+
+
+def test_an_instructors_own_judges_go_to_the_workers_and_into_no_log(intake, two, tmp_path):
     text = """
 from onnxlab.labs.kit.exercise import Part
 from onnxlab.labs.kit.outcome import Wrong
@@ -145,16 +148,23 @@ from onnxlab.labs.kit.outcome import Wrong
 def judge(work, random):
     raise Wrong("UNHEARD-OF")
 
-PARTS = {"asinh-symbolic": [Part("more than can be asked", judge)]}
+PARTS = {"to-global-indices": [Part("more than can be asked", judge)]}
 """
-    judges = PrivateJudges(text, {"asinh-symbolic": ("more than can be asked",)})
-    with machines(tmp_path / "machines") as there:
-        there.worker("--no-nanny")
-        with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
-            grade_on(client, intake, ledger, level=strongest(), limits=LIMITS, judges=judges)
-            assert {row.points for row in ledger.rows() if row.exercise == "asinh-symbolic"} == {0}
-            assert any("UNHEARD-OF" in str(row.outcome) for row in ledger.rows())
-        assert "UNHEARD-OF" not in there.said()
+    judges = PrivateJudges(text, {"to-global-indices": ("more than can be asked",)})
+    with connected(two.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
+        grade_on(client, intake, ledger, level=strongest(), limits=LIMITS, judges=judges)
+        assert set(marks(ledger).values()) == {0, FULL - REST}
+        assert any("UNHEARD-OF" in str(row.outcome) for row in ledger.rows())
+    assert "UNHEARD-OF" not in two.said()
+
+
+def test_a_worker_with_other_versions_gives_no_marks(intake, two, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "facts", lambda level: facts(level) | {"torch": "1.0"})
+    with connected(two.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
+        graded = grade_on(client, intake, ledger, level=None, limits=LIMITS)
+        assert graded == 1  # the one that is no notebook
+        assert len(ledger.failures) == len(intake.submissions) - 1
+        assert all("not 1.0" in reason for reason in ledger.failures.values())
 
 
 def test_workers_that_die_and_join_lose_nothing_and_double_nothing(intake, expected, tmp_path):
@@ -167,7 +177,7 @@ def test_workers_that_die_and_join_lose_nothing_and_double_nothing(intake, expec
                 warm.extend(fork_servers(first.pid))
                 first.kill()
                 there.worker("--no-nanny")
-            if step.done == 5:
+            if step.done == 3:
                 warm.extend(fork_servers(second.pid))
                 second.kill()  # the one that joined does the rest
 
@@ -184,35 +194,33 @@ def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path,
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "onnxruntime.py").write_text("raise OSError('damaged')")
     with machines(tmp_path / "machines") as there:
-        good = there.worker("--no-nanny")
-
-        def disturb(step: Step) -> None:
-            if step.done == 3:
-                there.worker("--no-nanny")
-                client.wait_for_workers(3, timeout=240)
-                good.kill()  # what only it might do has to find the one that joined
-
+        good, _ = there.worker("--no-nanny"), there.worker("--no-nanny")
         with monkeypatch.context() as broken:
             broken.setenv("PYTHONPATH", str(tmp_path / "broken"))
             there.worker("--no-nanny")
+
+        def disturb(step: Step) -> None:
+            if step.done == 2:
+                good.kill()  # what was meant for it has to find the other one
+
         with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
-            client.wait_for_workers(2, timeout=240)
+            client.wait_for_workers(3, timeout=240)
             problems = []
-            answers = cluster._answers
+            watched = cluster._watched
 
-            def watched(*given: Any) -> Iterator[Any]:
-                for future, found in answers(*given):
-                    problems.extend([found] if isinstance(found, cluster.Problem) else [])
-                    yield future, found
+            def listened(*given: Any) -> Iterator[Any]:
+                for future, (worker, found) in watched(*given):
+                    problems.extend([found] if isinstance(found, str) else [])
+                    yield future, (worker, found)
 
-            monkeypatch.setattr(cluster, "_answers", watched)
+            monkeypatch.setattr(cluster, "_watched", listened)
             grade_on(client, intake, ledger, level=strongest(), limits=LIMITS, told=disturb)
             assert ledger.failures == {}
             assert rows(ledger) == expected
-            assert any("damaged" in each.reason for each in problems)
+            assert any("damaged" in each for each in problems)
 
 
-def test_a_scheduler_that_dies_ends_the_run_and_the_next_goes_on(intake, expected, tmp_path):
+def test_a_scheduler_that_dies_ends_the_run_and_the_next_goes_on(intake, expected, pool, tmp_path):
     with machines(tmp_path / "machines") as there:
         there.worker("--no-nanny")
 
@@ -225,19 +233,8 @@ def test_a_scheduler_that_dies_ends_the_run_and_the_next_goes_on(intake, expecte
                 grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS, told=disturb)
             assert 0 < len(rows(ledger)) < len(expected)
     with Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
-        grade(intake, ledger, level=strongest(), limits=LIMITS)
+        grade(intake, ledger, level=strongest(), limits=LIMITS, pool=pool)
         assert rows(ledger) == expected
-
-
-def test_a_worker_with_other_versions_gives_no_marks(intake, tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster, "facts", lambda level: facts(level) | {"torch": "1.0"})
-    with machines(tmp_path / "machines") as there:
-        there.worker("--no-nanny")
-        with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
-            graded = grade_on(client, intake, ledger, level=None, limits=LIMITS)
-            assert graded == 1  # the one that is no notebook
-            assert len(ledger.failures) == len(HONEST)
-            assert all("not 1.0" in reason for reason in ledger.failures.values())
 
 
 @pytest.mark.parametrize(
@@ -251,7 +248,7 @@ def test_a_worker_with_other_versions_gives_no_marks(intake, tmp_path, monkeypat
 )
 def test_what_cannot_be_a_cluster_is_a_message(tmp_path, monkeypatch, capsys, options, says, code):
     monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 1.0)
-    (tmp_path / "ada_lab04_asinh.ipynb").write_bytes(notebook_of(HONEST[0]))
+    hand_in(tmp_path, CLASS[:1])
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         free = one.getsockname()[1]
@@ -269,7 +266,7 @@ def test_without_dask_the_message_says_what_to_install(monkeypatch):
 
 
 def test_a_scheduler_without_workers_is_a_message(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 10.0)
+    monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 5.0)
     with (
         machines(tmp_path / "machines") as there,
         pytest.raises(ClusterFailed, match="has no workers"),

@@ -1,39 +1,40 @@
 """Grading on a Dask cluster: cells go out, marks come back, and only this process writes them.
 
 A submission whose worker dies is given to another one by Dask. What a worker fails over is sent out again, to
-those that have not failed. Each worker has one fork server, which ends with the run, or with the worker.
+those that have not failed if there are some. Each worker has one fork server, which ends with the run, or
+with the worker.
 """
 
 import contextlib
 import functools
 import ipaddress
 import itertools
-import queue
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.grading.marking import Marked, sweep
+from onnxlab.grading.marking import Marked, Terms, sweep
 from onnxlab.grading.private_judges import NONE, PrivateJudges
 from onnxlab.grading.results import Ledger, facts
-from onnxlab.grading.run import ATTEMPTS, Step, attempt, cells_to_run, keep
+from onnxlab.grading.run import ATTEMPTS, Progress, Step, attempt, cells_to_run, keep
 from onnxlab.grading.submissions import Intake, Submission
 from onnxlab.grading.worker.client import Processes, processes
 from onnxlab.sandbox.levels import Level, Limits, NoIsolation, available
 from onnxlab.sandbox.libc import LINUX, set_dumpable
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client, Future, as_completed
 
 __all__ = ["ClusterFailed", "common_level", "connected", "grade_on"]
 
 _ANSWER_SECONDS = 15.0  # for a scheduler to answer, and for its first worker
 _PATIENCE = 60.0  # without any worker
-_LOOK_SECONDS = 2.0  # between looks at which workers there are
+_LOOK_SECONDS = 0.5  # between looks at what has come, and which workers there are
 _FIRST_PLACE = 500  # those below are left to runs without a cluster
 
 
@@ -43,23 +44,16 @@ class ClusterFailed(OnnxLabError):
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker gets. Dask writes arguments to its logs, so the secrets are not shown."""
+    """What a worker gets. Dask writes arguments to its logs, so the cells are not shown."""
 
     lab: str
-    level: Level | None
-    limits: Limits
-    versions: dict[str, str]
     cells: list[str] = field(repr=False)
-    seed: int = field(repr=False)
-    judges: PrivateJudges = field(default=NONE, repr=False)
+    terms: Terms
+    versions: dict[str, str]
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Why a worker could not grade."""
-
-    worker: str
-    reason: str
+Answer: TypeAlias = tuple[str, Marked | str]
+"""The worker's address, and the marks, or why it could not grade."""
 
 
 @contextlib.contextmanager
@@ -149,83 +143,78 @@ def grade_on(
         CannotWrite: If the ledger cannot be written; what was written stays.
         ClusterFailed: If the scheduler or all workers are gone.
     """
+    from distributed import as_completed
+
     todo = [each for each in intake.submissions if not ledger.done(each)]
-    started, versions, steps = time.monotonic(), facts(""), itertools.count(1)
-    graded = 0
-
-    def finished(submission: Submission, problem: str) -> None:
-        nonlocal graded
-        done, graded = next(steps), graded + (not problem)
-        left = (time.monotonic() - started) / done * (len(todo) - done)
-        told(Step(submission, done, len(todo), left, problem))
-
+    progress = Progress(len(todo), told)
+    terms, versions = Terms(ledger.seed, level, limits, judges), facts("")
     jobs: dict[Submission, Job] = {}
     for submission in todo:
         cells = cells_to_run(submission, ledger)
         if isinstance(cells, str):
-            finished(submission, cells)
+            progress.finished(submission, cells)
         else:
-            jobs[submission] = Job(submission.lab, level, limits, versions, cells, ledger.seed, judges)
+            jobs[submission] = Job(submission.lab, cells, terms, versions)
+    futures = dict(zip(client.map(_grade_there, list(jobs.values()), pure=False), jobs, strict=True))
+    answers = as_completed(futures, client.loop, with_results=True, raise_errors=False)
+    failures: Counter[Submission] = Counter()
     failing: set[str] = set()
-    for left_over in reversed(range(ATTEMPTS)):
-        good = [worker for worker in client.nthreads() if worker not in failing] if jobs else []
-        futures = client.map(_grade_there, list(jobs.values()), pure=False, workers=good or None)
-        sent = dict(zip(futures, list(jobs), strict=True))
-        for future, found in _answers(client, list(futures), good):
-            submission = sent[future]
-            if isinstance(found, Marked):
-                keep(submission, ledger, found)
-            elif left_over:
-                failing.add(found.worker)
-                continue
-            else:
-                ledger.failed(submission, found.reason)
-            del jobs[submission]
-            finished(submission, "" if isinstance(found, Marked) else found.reason)
+    bound: dict[Future[Answer], list[str]] = {}  # to these workers
+    for future, (worker, found) in _watched(client, answers, bound):
+        submission = futures.pop(future)
+        if isinstance(found, Marked):
+            keep(submission, ledger, found)
+            progress.finished(submission, "")
+            continue
+        failing.add(worker)
+        failures[submission] += 1
+        if failures[submission] == ATTEMPTS:
+            ledger.failed(submission, found)
+            progress.finished(submission, found)
+            continue
+        good = [one for one in client.nthreads() if one not in failing]
+        again = client.submit(_grade_there, jobs[submission], pure=False, workers=good or None)
+        futures[again] = submission
+        if good:
+            bound[again] = good
+        answers.add(again)
     with contextlib.suppress(Exception):  # it ends with its worker at the latest
         client.run(_end_warm)
-    return graded
+    return progress.graded
 
 
-def _answers(
-    client: "Client", futures: "list[Future[Marked | Problem]]", good: list[str]
-) -> "Iterator[tuple[Future[Marked | Problem], Marked | Problem]]":
-    """Give answers as they come; where none of the good workers is left, that is a problem of theirs."""
-    ended: queue.SimpleQueue[Future[Marked | Problem]] = queue.SimpleQueue()
-    for future in futures:
-        future.add_done_callback(ended.put)
-    out, looked = set(futures), time.monotonic()
-    seen = looked
-    while out:
-        with contextlib.suppress(queue.Empty):
-            future = ended.get(timeout=_LOOK_SECONDS)
-            if future.status in ("cancelled", "lost"):
+def _watched(
+    client: "Client", answers: "as_completed", bound: "dict[Future[Answer], list[str]]"
+) -> "Iterator[tuple[Future[Answer], Answer]]":
+    """Give answers as they come, and see meanwhile that there is somebody who works, and who may.
+
+    What is bound to workers that are gone comes back as not graded.
+    """
+    seen = time.monotonic()
+    while not answers.is_empty():
+        for future, answer in answers.next_batch(block=False):
+            if bound.pop(future, None) == []:
+                yield future, ("", "Its worker is gone.")
+            elif future.status in ("cancelled", "lost"):
                 _lost("The connection to the scheduler was lost.")
-            try:
-                found = future.result(timeout=_ANSWER_SECONDS)
-            except TimeoutError:  # its worker died after it had finished: Dask has it graded again
-                future.add_done_callback(ended.put)
-                continue
-            except Exception as error:  # whatever it was there, it is no student's fault
-                found = Problem("", f"{type(error).__name__}: {error}"[:500])
-            out.remove(future)
-            yield future, found
-        if (now := time.monotonic()) - looked < _LOOK_SECONDS:
-            continue
+            elif future.status == "error":  # whatever it was there, it is no student's fault
+                kind, error, _ = answer
+                yield future, ("", f"{kind.__name__}: {error}"[:500])
+            else:
+                yield future, answer
         try:
             workers = client.nthreads()
         except OSError:
             _lost("The scheduler does not answer any more.")
-        looked = now
         if workers:
-            seen = now
-        elif now - seen > _PATIENCE:
+            seen = time.monotonic()
+            for future, good in bound.items():
+                if good and workers.keys().isdisjoint(good):
+                    good.clear()
+                    future.cancel()
+        elif time.monotonic() - seen > _PATIENCE:
             _lost("All workers are gone.")
-        if good and workers and not workers.keys() & set(good):  # nobody is left who may
-            for future in out:
-                yield future, Problem("", "Its worker is gone.")
-            client.cancel(list(out))
-            return
+        time.sleep(_LOOK_SECONDS)
 
 
 def _lost(what: str) -> NoReturn:
@@ -240,28 +229,18 @@ def _loopback(address: str) -> bool:
         return host == "localhost"
 
 
-def _grade_there(job: Job) -> Marked | Problem:
+def _grade_there(job: Job) -> Answer:
     """Grade a submission, on a Dask worker."""
     from distributed import get_worker
 
-    worker = get_worker().address
-    here = facts("")
+    worker, here = get_worker().address, facts("")
     if different := [
         f"{name} {here[name]}, not {job.versions[name]}" for name in here if here[name] != job.versions[name]
     ]:
-        return Problem(worker, f"{worker}: A worker has {'; '.join(different)}.")
+        return worker, f"{worker}: A worker has {'; '.join(different)}."
     with _place() as place:
-        found = attempt(
-            job.cells,
-            job.lab,
-            _warm(),
-            seed=job.seed,
-            level=job.level,
-            limits=job.limits,
-            place=place,
-            judges=job.judges,
-        )
-    return Problem(worker, f"{worker}: {found}") if isinstance(found, str) else found
+        found = attempt(job.cells, job.lab, _warm(), job.terms, place)
+    return worker, f"{worker}: {found}" if isinstance(found, str) else found
 
 
 _STARTING = threading.Lock()

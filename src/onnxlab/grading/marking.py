@@ -41,7 +41,7 @@ from onnxlab.sandbox.levels import Ending, Level, Limits, ending
 from onnxlab.sandbox.users import submission_user
 from onnxlab.sandbox.watcher import remove
 
-__all__ = ["CRASHES", "JUDGE_SECONDS", "JudgeFailed", "Marked", "SandboxFailed", "mark", "sweep"]
+__all__ = ["CRASHES", "JUDGE_SECONDS", "JudgeFailed", "Marked", "SandboxFailed", "Terms", "mark", "sweep"]
 
 JUDGE_SECONDS = 60.0
 """Seconds that a judge has at least; it takes one."""
@@ -68,6 +68,23 @@ class JudgeFailed(OnnxLabError):
 
 
 @dataclass(frozen=True)
+class Terms:
+    """What holds for every submission of a run.
+
+    Attributes:
+        seed: The run's seed; the judges' own is derived from it and is never where a submission runs.
+        level: How submissions are confined; None for not at all.
+        limits: What a submission may use.
+        judges: What is asked besides the exercises' own parts.
+    """
+
+    seed: int = field(repr=False)  # Dask writes arguments to its logs
+    level: Level | None
+    limits: Limits
+    judges: PrivateJudges = NONE
+
+
+@dataclass(frozen=True)
 class Marked:
     """The marks for one submission.
 
@@ -84,39 +101,26 @@ class Marked:
     seconds: float
 
 
-def mark(
-    cells: list[str],
-    name: str,
-    pool: Processes,
-    *,
-    seed: int,
-    level: Level | None,
-    limits: Limits,
-    place: int = 0,
-    judges: PrivateJudges = NONE,
-) -> Marked:
+def mark(cells: list[str], name: str, pool: Processes, terms: Terms, place: int = 0) -> Marked:
     """Run a submission's cells and judge what they make.
 
     Args:
         cells: The sources of the code cells.
         name: The lab.
         pool: What runs tasks.
-        seed: The run's seed; the judges' own is derived from it and is never where the submission runs.
-        level: How the submission is confined.
-        limits: What it may use.
+        terms: The run's.
         place: A number that no other submission has at the same time.
-        judges: What is asked besides the exercises' own parts.
 
     Raises:
         SandboxFailed: If a sandbox could not be built.
-        JudgeBroken: If one of `judges` has a fault.
+        JudgeBroken: If one of the instructor's judges has a fault.
         JudgeFailed: If a judge of the course has one, or is not ready in time.
         WorkerDied: If a process of the grader died.
     """
     started = time.perf_counter()
-    exercises = expected(lab(name).exercises, judges)
+    exercises = expected(lab(name).exercises, terms.judges)
     ids = tuple(each.id for each in exercises)
-    user = None if level is None else submission_user(place)
+    user = None if terms.level is None else submission_user(place)
     with _WorkFolder("work") as work, _WorkFolder("judge") as judged:
         (work / CELLS).write_text(json.dumps(cells), "utf-8")
         _give(work, user)
@@ -126,18 +130,18 @@ def mark(
             folder=str(work),
             lab=name,
             exercises=ids,
-            seed=_questions_seed(seed),
-            level=level,
-            limits=limits,
+            seed=_questions_seed(terms.seed),
+            level=terms.level,
+            limits=terms.limits,
             user=user,
             exporter=uses_exporter(name, cells),
         )
         how = _ending(pool.run(task), work)
-        notes = _notes(work, how, limits)
+        notes = _notes(work, how, terms.limits)
         produced = {each.id: _take_out(work / each.id, judged / each.id) for each in exercises}
         waiting = tuple(each.id for each in exercises if produced[each.id].get("status", "") is None)
-        judging = replace(task, kind="judge", folder=str(judged), limits=_judges_limits(limits))
-        found = _judged(judged, judging, waiting, pool, seed, judges)
+        judging = replace(task, kind="judge", folder=str(judged), limits=_judges_limits(terms.limits))
+        found = _judged(judged, judging, waiting, pool, terms)
     outcomes = tuple(_outcome(each, produced[each.id], found.get(each.id), how) for each in exercises)
     evidence = {name: data["evidence"] for name, data in found.items() if data.get("evidence")}
     return Marked(outcomes, evidence, notes, time.perf_counter() - started)
@@ -173,7 +177,7 @@ def _notes(work: Path, how: Ending, limits: Limits) -> str:
 
 
 def _judged(
-    folder: Path, task: Task, waiting: tuple[str, ...], pool: Processes, seed: int, judges: PrivateJudges
+    folder: Path, task: Task, waiting: tuple[str, ...], pool: Processes, terms: Terms
 ) -> dict[str, dict[str, Any]]:
     """Judge exercises, and tell a judge that fails from files that end it.
 
@@ -189,8 +193,8 @@ def _judged(
     todo, crashed = list(waiting), set[str]()
     while todo:
         batch = todo[:1] if todo[0] in crashed else todo
-        (folder / SECRET).write_text(str(seed), "utf-8")
-        (folder / JUDGES).write_text(judges.text, "utf-8")
+        (folder / SECRET).write_text(str(terms.seed), "utf-8")
+        (folder / JUDGES).write_text(terms.judges.text, "utf-8")
         for name in (STAGE, CRASH):
             (folder / name).unlink(missing_ok=True)
         _give(folder, task.user)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from onnxlab.grading.marking import JudgeFailed, Marked, SandboxFailed, mark, sweep
+from onnxlab.grading.marking import JudgeFailed, Marked, SandboxFailed, Terms, mark, sweep
 from onnxlab.grading.private_judges import NONE, JudgeBroken, PrivateJudges
 from onnxlab.grading.results import Ledger
 from onnxlab.grading.submissions import CannotRead, Intake, NotebookUnreadable, Submission, cells_of, read
@@ -19,7 +19,7 @@ from onnxlab.labs.kit.outcome import Outcome, Status
 from onnxlab.sandbox.levels import Level, Limits
 from onnxlab.sandbox.libc import set_dumpable
 
-__all__ = ["ATTEMPTS", "Step", "attempt", "cells_to_run", "grade", "keep"]
+__all__ = ["ATTEMPTS", "Progress", "Step", "attempt", "cells_to_run", "grade", "keep"]
 
 ATTEMPTS = 3
 """How often a submission is tried if the grader fails over it."""
@@ -42,6 +42,22 @@ class Step:
     total: int
     left: float
     problem: str = ""
+
+
+class Progress:
+    """Counts what a run has done, and tells after each submission."""
+
+    def __init__(self, total: int, told: Callable[[Step], None]) -> None:
+        self._started, self._done = time.monotonic(), 0
+        self._total, self._told = total, told
+        self.graded = 0
+
+    def finished(self, submission: Submission, problem: str) -> None:
+        """One more is done; `problem` says why it could not be graded."""
+        self._done += 1
+        self.graded += not problem
+        left = (time.monotonic() - self._started) / self._done * (self._total - self._done)
+        self._told(Step(submission, self._done, self._total, left, problem))
 
 
 def grade(
@@ -80,7 +96,7 @@ def grade(
         if pool is not None:
             pool.close()
         return 0
-    workers = min(jobs, len(todo))
+    workers, terms = min(jobs, len(todo)), Terms(ledger.seed, level, limits, judges)
     places: queue.SimpleQueue[int] = queue.SimpleQueue()
     for place in range(workers):
         places.put(place)
@@ -88,11 +104,11 @@ def grade(
     def work(submission: Submission) -> str:
         place = places.get()
         try:
-            return _one(submission, ledger, servers, place, level, limits, judges)
+            return _one(submission, ledger, servers, terms, place)
         finally:
             places.put(place)
 
-    started, done, graded = time.monotonic(), 0, 0
+    progress = Progress(len(todo), told)
     rest = iter(todo)
     with _ForkServers(pool or processes()) as servers, ThreadPoolExecutor(workers) as threads:
         waiting: dict[Future[str], Submission] = {}  # a few at a time: memory does not grow with the class
@@ -103,14 +119,11 @@ def grade(
                 if not waiting:
                     break
                 for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                    submission, problem = waiting.pop(future), future.result()
-                    done, graded = done + 1, graded + (not problem)
-                    left = (time.monotonic() - started) / done * (len(todo) - done)
-                    told(Step(submission, done, len(todo), left, problem))
+                    progress.finished(waiting.pop(future), future.result())
         finally:  # also when the instructor presses Ctrl+C, or the disk is full
             threads.shutdown(wait=False, cancel_futures=True)
             servers.close()  # the threads wait for answers that do not come any more
-    return graded
+    return progress.graded
 
 
 class _ForkServers:
@@ -165,20 +178,10 @@ def cells_to_run(submission: Submission, ledger: Ledger) -> list[str] | str:
         return ""
 
 
-def attempt(
-    cells: list[str],
-    name: str,
-    pool: Processes,
-    *,
-    seed: int,
-    level: Level | None,
-    limits: Limits,
-    place: int,
-    judges: PrivateJudges = NONE,
-) -> Marked | str:
+def attempt(cells: list[str], name: str, pool: Processes, terms: Terms, place: int) -> Marked | str:
     """Mark a submission's cells as `marking.mark` does; return why if the grader cannot."""
     try:
-        return mark(cells, name, pool, seed=seed, level=level, limits=limits, place=place, judges=judges)
+        return mark(cells, name, pool, terms, place)
     except (WorkerDied, SandboxFailed, JudgeBroken, JudgeFailed) as error:
         return " ".join(str(error).split())
     except Exception as error:  # the machine's fault (no room, too many processes) or this program's
@@ -190,15 +193,7 @@ def keep(submission: Submission, ledger: Ledger, found: Marked) -> None:
     ledger.record(submission, found.outcomes, evidence=found.evidence, note=found.note, seconds=found.seconds)
 
 
-def _one(
-    submission: Submission,
-    ledger: Ledger,
-    servers: _ForkServers,
-    place: int,
-    level: Level | None,
-    limits: Limits,
-    judges: PrivateJudges,
-) -> str:
+def _one(submission: Submission, ledger: Ledger, servers: _ForkServers, terms: Terms, place: int) -> str:
     """Grade a submission and keep the result; return why the grader could not."""
     with contextlib.suppress(WorkerDied):  # the attempts below say why
         servers.shared.ready()
@@ -210,16 +205,7 @@ def _one(
     problem = ""
     for number in range(ATTEMPTS):
         with servers.another() if number else contextlib.nullcontext(servers.shared) as pool:
-            found = attempt(
-                cells,
-                submission.lab,
-                pool,
-                seed=ledger.seed,
-                level=level,
-                limits=limits,
-                place=place,
-                judges=judges,
-            )
+            found = attempt(cells, submission.lab, pool, terms, place)
         if isinstance(found, Marked):
             keep(submission, ledger, found)
             return ""
