@@ -13,7 +13,7 @@ import nbformat
 from onnxlab.grading.results import Ledger
 from tests.grading.adversaries import ROOT, Adversary, notebook_of
 
-__all__ = ["CLASS", "FULL", "LAB", "REST", "WRONG", "Learner", "hand_in", "marks"]
+__all__ = ["CLASS", "FULL", "LAB", "REST", "RIGHT", "WRONG", "Learner", "hand_in", "marks"]
 
 LAB = "lab07_pooling_indices"
 FULL, REST = 10, 3  # all points; those that are left where max_unpool_symbolic is wrong

@@ -9,20 +9,21 @@ import pytest
 from onnxlab import cli
 from onnxlab.grading.private_judges import NONE, PrivateJudges
 from onnxlab.grading.results import Ledger, facts
-from onnxlab.grading.run import grade
+from onnxlab.grading.run import ATTEMPTS, grade
 from onnxlab.grading.submissions import find
-from onnxlab.grading.worker.client import Forks
+from onnxlab.grading.worker.client import Forks, Processes
 from onnxlab.grading.worker.task import Task
 from onnxlab.labs.kit.exercise import exercise
-from onnxlab.sandbox.levels import Limits, strongest
-from tests.grading.adversaries import FULL, HONEST, Adversary, notebook_of
+from onnxlab.sandbox.levels import Level, Limits, strongest
+from tests.grading.adversaries import HONEST, Adversary
+from tests.grading.small_class import FULL, LAB, Learner, hand_in, marks
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="the fork server needs Linux"),
 ]
 LIMITS = Limits(wall=120.0, cpu=60)
-RIGHT = HONEST[0]
+RIGHT = Learner("right")
 # Writes another model in place of the one that was exported.
 REPLACED = """
 import atexit, onnx, os, threading
@@ -64,19 +65,24 @@ def bad():
 )
 
 
-class Disturbed(Forks):
-    """A fork server whose tasks are changed on their way; `times` says how many of them."""
+class Disturbed(Processes):
+    """The tests' fork server, as each that is asked for; `times` of its tasks are changed on their way."""
 
+    kind = ""
     times = 0
-    judged = 0
+    pool: Forks
+
+    def ready(self) -> None:
+        self.pool.ready()
 
     def run(self, task: Task) -> int:
-        if task.kind == self.kind:
-            type(self).judged += 1
-            if type(self).times:
-                type(self).times -= 1
-                task = self.change(task)
-        return super().run(task)
+        if task.kind == self.kind and self.times:
+            type(self).times -= 1
+            task = self.change(task)
+        return self.pool.run(task)
+
+    def change(self, task: Task) -> Task:
+        raise NotImplementedError
 
 
 class Slow(Disturbed):
@@ -98,44 +104,36 @@ class Unplaced(Disturbed):
 
 
 def graded(
-    tmp_path: Path, *students: Adversary, pool=None, level=None, judges=NONE
+    tmp_path: Path, *students: Adversary, pool: Processes, level: Level | None = None, judges=NONE
 ) -> tuple[dict[str, int], dict[tuple[str, str], str]]:
-    folder = tmp_path / "class"
-    for one in students:
-        (folder / one.name).mkdir(parents=True, exist_ok=True)
-        (folder / one.name / "lab04_asinh.ipynb").write_bytes(notebook_of(one))
     with Ledger(tmp_path / "out", facts("")) as ledger:
-        grade(find(folder), ledger, level=level, limits=LIMITS, jobs=1, judges=judges, pool=pool)
-        return points(ledger), ledger.failures
-
-
-def points(ledger: Ledger) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for row in ledger.rows():
-        found[row.student] = found.get(row.student, 0) + row.points
-    return found
+        intake = find(hand_in(tmp_path / "class", students))
+        grade(intake, ledger, level=level, limits=LIMITS, jobs=1, judges=judges, pool=pool)
+        return marks(ledger), ledger.failures
 
 
 @pytest.mark.parametrize("times", [1, 99])
-def test_a_judge_that_is_not_ready_in_time_is_no_mark(tmp_path, monkeypatch, times):
-    monkeypatch.setattr(Slow, "times", times)
-    marks, failures = graded(tmp_path, RIGHT, pool=Slow(), level=strongest())
-    if times == 1:  # tried again, it is ready
-        assert (marks, failures) == ({RIGHT.name: FULL}, {})
-    else:
-        assert marks == {}
-        assert "was not ready after" in failures[RIGHT.name, "lab04_asinh"]
-
-
-@pytest.mark.parametrize("times", [1, 99])
-def test_a_fork_that_failed_before_the_submission_began_is_no_mark(tmp_path, monkeypatch, times):
-    monkeypatch.setattr(Unplaced, "times", times)
-    marks, failures = graded(tmp_path, RIGHT, pool=Unplaced())
+@pytest.mark.parametrize(
+    ("kind", "student", "says"),
+    [
+        # Its judges take longer than the watcher looks away.
+        (Slow, HONEST[0], "was not ready after"),
+        (Unplaced, RIGHT, "could not be built"),
+    ],
+)
+def test_what_the_grader_fails_over_is_tried_again_and_is_no_mark(
+    tmp_path, pool, monkeypatch, kind, student, says, times
+):
+    monkeypatch.setattr(kind, "pool", pool, raising=False)
+    monkeypatch.setattr(kind, "times", times)
+    level = strongest() if kind is Slow else None
+    given, failures = graded(tmp_path, student, pool=kind(), level=level)
     if times == 1:
-        assert (marks, failures) == ({RIGHT.name: FULL}, {})
+        assert (given, failures) == ({student.name: student.points}, {})
     else:
-        assert marks == {}
-        assert "could not be built" in failures[RIGHT.name, "lab04_asinh"]
+        assert kind.times == times - ATTEMPTS
+        assert given == {}
+        assert [says in reason for reason in failures.values()] == [True]
 
 
 JUDGE = """
@@ -145,7 +143,7 @@ from onnxlab.labs.kit.exercise import Part
 def judge(work, random):
     {fault}
 
-PARTS = {{"asinh-symbolic": [Part("a fault of its own", judge)]}}
+PARTS = {{"to-global-indices": [Part("a fault of its own", judge)]}}
 """
 
 
@@ -160,34 +158,37 @@ PARTS = {{"asinh-symbolic": [Part("a fault of its own", judge)]}}
 )
 def test_a_private_judge_that_ends_its_process_is_no_mark(tmp_path, pool, monkeypatch, fault, says):
     monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 1)  # each further one starts a fork server
-    judges = PrivateJudges(JUDGE.format(fault=fault), {"asinh-symbolic": ("a fault of its own",)})
-    marks, failures = graded(tmp_path, RIGHT, level=strongest(), judges=judges, pool=pool)
-    assert marks == {}
-    assert (
-        "The private judge of asinh-symbolic failed: 'a fault of its own'"
-        in failures[RIGHT.name, "lab04_asinh"]
-    )
-    assert says in failures[RIGHT.name, "lab04_asinh"]
+    judges = PrivateJudges(JUDGE.format(fault=fault), {"to-global-indices": ("a fault of its own",)})
+    given, failures = graded(tmp_path, RIGHT, level=strongest(), judges=judges, pool=pool)
+    assert given == {}
+    said = failures[RIGHT.name, LAB]
+    assert "The private judge of to-global-indices failed: 'a fault of its own'" in said
+    assert says in said
 
 
 def test_a_private_judge_that_never_ends_is_no_mark(tmp_path, pool, monkeypatch):
     monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 1)
     monkeypatch.setattr("onnxlab.grading.marking.JUDGE_SECONDS", 8.0, raising=False)
     monkeypatch.setattr(sys.modules[__name__], "LIMITS", Limits(wall=8.0, cpu=60))
-    judges = PrivateJudges(JUDGE.format(fault="time.sleep(600)"), {"asinh-symbolic": ("a fault of its own",)})
-    marks, failures = graded(tmp_path, RIGHT, level=strongest(), judges=judges, pool=pool)
-    assert marks == {}
-    assert "'a fault of its own'" in failures[RIGHT.name, "lab04_asinh"]
-    assert "was not ready after" in failures[RIGHT.name, "lab04_asinh"]
+    judges = PrivateJudges(
+        JUDGE.format(fault="time.sleep(600)"), {"to-global-indices": ("a fault of its own",)}
+    )
+    given, failures = graded(tmp_path, RIGHT, level=strongest(), judges=judges, pool=pool)
+    assert given == {}
+    assert "'a fault of its own'" in failures[RIGHT.name, LAB]
+    assert "was not ready after" in failures[RIGHT.name, LAB]
 
 
-def test_what_crashes_its_judge_again_and_again_is_the_submissions(tmp_path, capsys):
+def test_what_crashes_its_judge_again_and_again_is_the_submissions(tmp_path, shared, capsys):
     folder, out = tmp_path / "class", tmp_path / "out"
     # These two write a model of the name that crashes the runtime.
-    left = FULL - sum(exercise(name)[1].points for name in ("asinh-symbolic", "asinh-translation"))
-    marks, failures = graded(tmp_path, Adversary("eve", left, before=CRASHES), RIGHT, level=strongest())
+    lost = ("asinh-symbolic", "asinh-translation")
+    left = HONEST[0].points - sum(exercise(name)[1].points for name in lost)
+    given, failures = graded(
+        tmp_path, Adversary("eve", left, before=CRASHES), RIGHT, level=strongest(), pool=shared
+    )
     assert failures == {}
-    assert marks == {"eve": left, RIGHT.name: FULL}
+    assert given == {"eve": left, RIGHT.name: FULL}
     capsys.readouterr()
     assert cli.main(["grade", str(folder), "--out", str(out)]) == 0
     said = capsys.readouterr().out
@@ -198,11 +199,11 @@ def test_what_crashes_its_judge_again_and_again_is_the_submissions(tmp_path, cap
 
 
 def test_what_never_ends_in_its_judge_is_listed_and_keeps_nobody_else(tmp_path, pool, monkeypatch):
-    monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 2)
+    monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 1)
     monkeypatch.setattr("onnxlab.grading.marking.JUDGE_SECONDS", 8.0, raising=False)
     monkeypatch.setattr(sys.modules[__name__], "LIMITS", Limits(wall=8.0, cpu=60))
-    marks, failures = graded(
+    given, failures = graded(
         tmp_path, Adversary("eve", 0, before=ENDLESS), RIGHT, level=strongest(), pool=pool
     )
-    assert marks == {RIGHT.name: FULL}
+    assert given == {RIGHT.name: FULL}
     assert "asinh-symbolic was not ready after" in failures["eve", "lab04_asinh"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from onnxlab.sandbox.process_tree import descendants
-from tests.grading.adversaries import HONEST, Adversary, notebook_of
+from tests.grading.small_class import Learner, hand_in
 
 pytestmark = [
     pytest.mark.slow,
@@ -20,18 +20,12 @@ pytestmark = [
 SECONDS = 2.0
 # Ordered by name: one that is done at once, one that is soon done, one that would take minutes.
 CLASS = (
-    Adversary("a", 0, raw=b"no notebook"),
-    Adversary("b", 15),
-    Adversary("c", 0, before="import time\nimport signal\nsignal.alarm(0)\ntime.sleep(600)", quick=False),
-    *(Adversary(f"d{number}", 15) for number in range(2)),
+    Learner("a", 0, raw=b"no notebook"),
+    Learner("b"),
+    Learner("c", 0, before="import time\nimport signal\nsignal.alarm(0)\ntime.sleep(600)", quick=False),
+    Learner("d0"),
+    Learner("d1"),
 )
-
-
-def hand_in(folder: Path) -> Path:
-    for one in CLASS:
-        (folder / one.name).mkdir(parents=True)
-        (folder / one.name / "lab04_asinh.ipynb").write_bytes(notebook_of(one))
-    return folder
 
 
 def start(folder: Path, out: Path) -> "subprocess.Popen[str]":
@@ -84,7 +78,7 @@ def interrupt(process: "subprocess.Popen[str]") -> tuple[float, str, str]:
 
 
 def test_it_stops_at_once_and_the_next_run_goes_on(tmp_path):
-    folder, out = hand_in(tmp_path / "class"), tmp_path / "out"
+    folder, out = hand_in(tmp_path / "class", CLASS), tmp_path / "out"
     process = start(folder, out)
     for line in process.stdout:
         if line.startswith("2 of"):
@@ -94,7 +88,7 @@ def test_it_stops_at_once_and_the_next_run_goes_on(tmp_path):
     assert seconds < SECONDS
     assert process.returncode == 130
     assert err.split() == ["Stopped."]
-    (folder / "c" / "lab04_asinh.ipynb").write_bytes(notebook_of(HONEST[0]))
+    hand_in(folder, [Learner("c")])
     again = start(folder, out)
     said, err = again.communicate(timeout=600)
     assert again.returncode == 0, err
@@ -102,7 +96,7 @@ def test_it_stops_at_once_and_the_next_run_goes_on(tmp_path):
 
 
 def test_while_the_labs_are_loaded_too(tmp_path):
-    process = start(hand_in(tmp_path / "class"), tmp_path / "out")
+    process = start(hand_in(tmp_path / "class", CLASS), tmp_path / "out")
     for line in process.stdout:
         if "to grade" in line:
             break
@@ -114,7 +108,7 @@ def test_while_the_labs_are_loaded_too(tmp_path):
 
 @pytest.mark.parametrize("wait", [0.0, 8.0])
 def test_where_nothing_is_forked_nobody_gets_a_mark_for_it(tmp_path, wait):
-    folder = hand_in(tmp_path / "class")
+    folder = hand_in(tmp_path / "class", CLASS)
     shutil.rmtree(folder / "b")  # on a fast machine it is done after eight seconds
     process = subprocess.Popen(
         [sys.executable, "-c", SPAWNED, folder, tmp_path / "out"],

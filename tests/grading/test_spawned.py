@@ -10,28 +10,14 @@ from onnxlab.grading.worker import client
 from onnxlab.grading.worker.client import Forks, Processes, processes
 from onnxlab.sandbox import levels
 from onnxlab.sandbox.levels import Limits
-from tests.grading.adversaries import Adversary, notebook_of
+from tests.grading.small_class import REST, WRONG, Learner, hand_in, marks
 
 pytestmark = pytest.mark.slow
 CLASS = (
-    Adversary("right", 15),
-    Adversary("one wrong", 13, body='return g.op("Atan", x)'),
-    Adversary("ends its process", 0, before="import os\nos._exit(0)"),
+    Learner("right"),
+    Learner("one wrong", REST, body=WRONG),
+    Learner("ends its process", 0, before="import os\nos._exit(0)"),
 )
-
-
-def hand_in(folder, adversaries):
-    for each in adversaries:
-        (folder / each.name).mkdir(parents=True)
-        (folder / each.name / "lab04_asinh.ipynb").write_bytes(notebook_of(each))
-    return folder
-
-
-def marks(ledger):
-    found = {}
-    for row in ledger.rows():
-        found[row.student] = found.get(row.student, 0) + row.points
-    return found
 
 
 def test_a_class_gets_the_same_marks(tmp_path):
@@ -46,7 +32,7 @@ def test_a_notebook_that_never_ends_is_left(tmp_path):
     """In native code, and so past every limit that Python itself can keep."""
     endless = "import torch, threading\nthreading.Lock().acquire() or None\nlock = threading.Lock()\n"
     endless += "lock.acquire()\nimport signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})\n"
-    intake = find(hand_in(tmp_path / "class", (Adversary("endless", 0, before=endless + "lock.acquire()"),)))
+    intake = find(hand_in(tmp_path / "class", [Learner("endless", 0, before=endless + "lock.acquire()")]))
     with Ledger(tmp_path / "out", facts("none"), 5) as ledger:
         grade(intake, ledger, level=None, limits=Limits(wall=2), pool=Processes())
         assert {row.status for row in ledger.rows()} == {"timed out"}
@@ -71,4 +57,4 @@ def test_the_instructor_is_told_what_is_missing(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().out
     assert "Nothing confines the notebooks" in said
     assert "WSL2" in said
-    assert "exercises: 4 passed" in said
+    assert "exercises: 2 passed" in said
