@@ -11,6 +11,7 @@ import os
 import secrets
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -121,7 +122,7 @@ def mark(cells: list[str], name: str, pool: Processes, terms: Terms, place: int 
     exercises = expected(lab(name).exercises, terms.judges)
     ids = tuple(each.id for each in exercises)
     user = None if terms.level is None else submission_user(place)
-    with _WorkFolder("work") as work, _WorkFolder("judge") as judged:
+    with _work_folder("work") as work, _work_folder("judge") as judged:
         (work / CELLS).write_text(json.dumps(cells), "utf-8")
         _give(work, user)
         task = Task(
@@ -347,18 +348,15 @@ def sweep() -> int:
     return removed
 
 
-class _WorkFolder:
+@contextlib.contextmanager
+def _work_folder(what: str) -> Iterator[Path]:
     """A folder that is gone afterwards, whatever was done to the rights of what is in it."""
-
-    def __init__(self, what: str) -> None:
-        self._path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-{what}-"))
-
-    def __enter__(self) -> Path:
-        return self._path
-
-    def __exit__(self, *_: object) -> None:
+    path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-{what}-"))
+    try:
+        yield path
+    finally:
         with contextlib.suppress(OSError):  # what is left, the next run sweeps away
-            remove(self._path)
+            remove(path)
 
 
 def _give(folder: Path, user: int | None) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxlab.errors import OnnxLabError
+from onnxlab.grading.worker.task import elsewhere
 from onnxlab.labs.kit.exercise import Exercise, Part, exercise
 from onnxlab.labs.kit.outcome import Wrong
 
@@ -131,7 +132,7 @@ def with_parts(exercises: Iterable[Exercise], added: Mapping[str, list[Part]]) -
 
 def expected(exercises: Iterable[Exercise], judges: PrivateJudges) -> tuple[Exercise, ...]:
     """Return exercises as they are judged elsewhere: with the titles of added parts, and no judges."""
-    added = {name: [Part(title, _elsewhere) for title in titles] for name, titles in judges.titles.items()}
+    added = {name: [Part(title, elsewhere) for title in titles] for name, titles in judges.titles.items()}
     return with_parts(exercises, added)
 
 
@@ -149,11 +150,6 @@ def _guarded(part: Part, begin: Callable[[str], None]) -> Judge:
             raise JudgeBroken(msg) from None
 
     return judge
-
-
-def _elsewhere(work: "Work", random: "np.random.Generator") -> None:
-    msg = "It is judged in a process of its own."
-    raise NotImplementedError(msg)
 
 
 def _where(error: BaseException) -> str:

@@ -174,26 +174,24 @@ class Ledger:
         if not outcomes:
             msg = f"A submission for {submission.lab} has no exercises."
             raise ValueError(msg)
-        if self.done(submission):
-            return False
-        files = {name: self._keep(submission, name, data) for name, data in (evidence or {}).items()}
         key = _bytes(submission.student), submission.lab
-        rows = [
-            (
-                *key,
-                number,
-                one.exercise,
-                str(one.status),
-                one.points,
-                one.possible,
-                json.dumps(_shortened(one.as_json())),
-                files.get(one.exercise),
-            )
-            for number, one in enumerate(outcomes)
-        ]
         with self._mutex:
             if self.done(submission):
                 return False
+            files = {name: self._keep(submission, name, data) for name, data in (evidence or {}).items()}
+            rows = [
+                (
+                    *key,
+                    number,
+                    one.exercise,
+                    str(one.status),
+                    one.points,
+                    one.possible,
+                    json.dumps(_shortened(one.as_json())),
+                    files.get(one.exercise),
+                )
+                for number, one in enumerate(outcomes)
+            ]
             with self._writing() as base:
                 for table in ("submission", "result", "failure"):
                     base.execute(f"DELETE FROM {table} WHERE student = ? AND lab = ?", key)

@@ -70,10 +70,6 @@ class _LabName:
     start: int
     end: int
 
-    def in_file(self, path: Path) -> bool:
-        """Whether it stands in the file's own name."""
-        return self.name == path.name
-
 
 def _lab_in(name: str, labs: Sequence[str]) -> _LabName | None:
     """Find the lab that a name holds, in full or as its number."""
@@ -135,102 +131,95 @@ class _Candidate:
         return self.age, natural, os.fsencode(self.path)
 
 
-def _below(root: Path, labs: Sequence[str], ignored: list[tuple[Path, str]]) -> Iterator[_Candidate]:
-    """Find the candidates below a folder; what is none, and why, is added to `ignored`."""
-    for entry in _entries(root, ignored):
-        if not entry.is_dir(follow_symlinks=False):
-            yield from _single(Path(entry), root.absolute().name, labs, ignored)
-        elif _lab_alone(entry.name, labs):
-            yield from _in_lab_folder(Path(entry), labs, ignored)
-        else:
-            yield from _of_student(Path(entry), labs, ignored)
+class _Search:
+    """What is below a root: candidates, and what is none of them, with the reason."""
 
+    def __init__(self, labs: Sequence[str]) -> None:
+        self._labs = labs
+        self.ignored: list[tuple[Path, str]] = []
 
-def _in_lab_folder(
-    folder: Path, labs: Sequence[str], ignored: list[tuple[Path, str]]
-) -> Iterator[_Candidate]:
-    """Single files in a folder that has a lab's name."""
-    for entry in _entries(folder, ignored):
-        if entry.is_dir(follow_symlinks=False):
-            ignored.append((Path(entry), "The folder lies deeper than submissions do."))
-        else:
-            yield from _single(Path(entry), folder.name, labs, ignored)
-
-
-def _of_student(folder: Path, labs: Sequence[str], ignored: list[tuple[Path, str]]) -> Iterator[_Candidate]:
-    for entry in _entries(folder, ignored):
-        if not entry.is_dir(follow_symlinks=False):
-            yield from _candidate(Path(entry), folder.name, _lab_in(entry.name, labs), ignored)
-            continue
-        named_by_folder = _lab_in(entry.name, labs)
-        for inner in _entries(Path(entry), ignored):
-            if inner.is_dir(follow_symlinks=False):
-                ignored.append((Path(inner), "The folder lies deeper than submissions do."))
+    def below(self, root: Path) -> Iterator[_Candidate]:
+        """Find the candidates below a folder."""
+        for entry in self._entries(root):
+            if not entry.is_dir(follow_symlinks=False):
+                yield from self.single(Path(entry), root.absolute().name)
+            elif _lab_alone(entry.name, self._labs):
+                for file in self._files(Path(entry)):
+                    yield from self.single(file, entry.name)
             else:
-                found = _lab_in(inner.name, labs) or named_by_folder
-                yield from _candidate(Path(inner), folder.name, found, ignored)
+                yield from self._of_student(Path(entry))
 
+    def single(self, path: Path, folder: str) -> Iterator[_Candidate]:
+        """Find whether a single file is a candidate. `folder` is the name of the one that it lies in."""
+        found = _lab_in(path.name, self._labs)
+        by_folder = _lab_alone(folder, self._labs)
+        student = _around(path.stem, found) if found else path.stem.strip(_AROUND) if by_folder else ""
+        if not student and not by_folder:
+            student = folder
+        if not student and path.suffix.lower() == ".ipynb":
+            self.ignored.append((path, "Neither its name nor its folder says whose it is."))
+            return
+        yield from self._candidate(path, student, found or by_folder)
 
-def _single(
-    path: Path, folder: str, labs: Sequence[str], ignored: list[tuple[Path, str]]
-) -> Iterator[_Candidate]:
-    """Find whether a single file is a candidate. `folder` is the name of the one that it lies in."""
-    found = _lab_in(path.name, labs)
-    by_folder = _lab_alone(folder, labs)
-    student = _around(path.stem, found) if found else path.stem.strip(_AROUND) if by_folder else ""
-    if not student and not by_folder:
-        student = folder
-    if not student and path.suffix.lower() == ".ipynb":
-        ignored.append((path, "Neither its name nor its folder says whose it is."))
-        return
-    yield from _candidate(path, student, found or by_folder, ignored)
+    def _of_student(self, folder: Path) -> Iterator[_Candidate]:
+        for entry in self._entries(folder):
+            named = _lab_in(entry.name, self._labs)
+            if not entry.is_dir(follow_symlinks=False):
+                yield from self._candidate(Path(entry), folder.name, named)
+                continue
+            for file in self._files(Path(entry)):
+                yield from self._candidate(file, folder.name, _lab_in(file.name, self._labs) or named)
 
-
-def _candidate(
-    path: Path, student: str, found: "_LabName | None", ignored: list[tuple[Path, str]]
-) -> Iterator[_Candidate]:
-    if path.suffix.lower() != ".ipynb":
-        if found and found.in_file(path):
-            ignored.append((path, "It is not a notebook (.ipynb)."))
-        return
-    if found is None:
-        ignored.append((path, "Neither its name nor its folder says which lab it is."))
-        return
-    try:
-        status = path.lstat()
-    except OSError as error:
-        ignored.append((path, f"It cannot be looked at: {error.strerror}."))
-        return
-    if not stat.S_ISREG(status.st_mode):
-        ignored.append((path, "It is not an ordinary file."))
-    elif status.st_size > LARGEST:
-        ignored.append((path, _TOO_LARGE))
-    else:
-        yield _Candidate(student, found.lab, path, status.st_mtime_ns)
-
-
-def _entries(folder: Path, ignored: list[tuple[Path, str]]) -> list["os.DirEntry[str]"]:
-    """Return what a folder holds, by name, without links and hidden things."""
-    try:
-        with os.scandir(folder) as entries:
-            everything = sorted(entries, key=lambda entry: os.fsencode(entry.name))
-    except OSError as error:
-        ignored.append((folder, f"The folder cannot be read: {error.strerror}."))
-        return []
-    if not everything and folder.suffix.lower() == ".ipynb":  # other empty folders stand for nothing
-        ignored.append((folder, "It is an empty folder, not a notebook."))
-    kept = []
-    for entry in everything:
-        if entry.name in _SILENT:
-            continue
-        if entry.is_symlink():
-            ignored.append((Path(entry), "It is a link; links are not followed."))
-        elif entry.name.startswith("."):
-            if entry.is_dir(follow_symlinks=False) or entry.name.lower().endswith(".ipynb"):
-                ignored.append((Path(entry), "It is hidden: its name begins with a dot."))
+    def _candidate(self, path: Path, student: str, found: _LabName | None) -> Iterator[_Candidate]:
+        if path.suffix.lower() != ".ipynb":
+            if found and found.name == path.name:
+                self.ignored.append((path, "It is not a notebook (.ipynb)."))
+            return
+        if found is None:
+            self.ignored.append((path, "Neither its name nor its folder says which lab it is."))
+            return
+        try:
+            status = path.lstat()
+        except OSError as error:
+            self.ignored.append((path, f"It cannot be looked at: {error.strerror}."))
+            return
+        if not stat.S_ISREG(status.st_mode):
+            self.ignored.append((path, "It is not an ordinary file."))
+        elif status.st_size > LARGEST:
+            self.ignored.append((path, _TOO_LARGE))
         else:
-            kept.append(entry)
-    return kept
+            yield _Candidate(student, found.lab, path, status.st_mtime_ns)
+
+    def _files(self, folder: Path) -> Iterator[Path]:
+        """Give what a folder holds but for other folders."""
+        for entry in self._entries(folder):
+            if entry.is_dir(follow_symlinks=False):
+                self.ignored.append((Path(entry), "The folder lies deeper than submissions do."))
+            else:
+                yield Path(entry)
+
+    def _entries(self, folder: Path) -> list["os.DirEntry[str]"]:
+        """Return what a folder holds, by name, without links and hidden things."""
+        try:
+            with os.scandir(folder) as entries:
+                everything = sorted(entries, key=lambda entry: os.fsencode(entry.name))
+        except OSError as error:
+            self.ignored.append((folder, f"The folder cannot be read: {error.strerror}."))
+            return []
+        if not everything and folder.suffix.lower() == ".ipynb":  # other empty folders stand for nothing
+            self.ignored.append((folder, "It is an empty folder, not a notebook."))
+        kept = []
+        for entry in everything:
+            if entry.name in _SILENT:
+                continue
+            if entry.is_symlink():
+                self.ignored.append((Path(entry), "It is a link; links are not followed."))
+            elif entry.name.startswith("."):
+                if entry.is_dir(follow_symlinks=False) or entry.name.lower().endswith(".ipynb"):
+                    self.ignored.append((Path(entry), "It is hidden: its name begins with a dot."))
+            else:
+                kept.append(entry)
+        return kept
 
 
 class NoSubmissions(OnnxLabError):
@@ -277,25 +266,25 @@ def find(root: Path, labs: Sequence[str] = LABS) -> Intake:
     Raises:
         NoSubmissions: If the root does not exist, or is neither a file nor a folder.
     """
-    ignored: list[tuple[Path, str]] = []
+    search = _Search(labs)
     if os.path.isfile(root):  # noqa: PTH113 - never raises
         if root.suffix.lower() != ".ipynb":
             msg = f"{root} is not a notebook (.ipynb)."
             raise NoSubmissions(msg)
-        candidates = list(_single(root, root.absolute().parent.name, labs, ignored))
+        candidates = list(search.single(root, root.absolute().parent.name))
     elif os.path.isdir(root):  # noqa: PTH112 - never raises
         inner = root / "submitted"
         folder = inner if inner.is_dir() and not inner.is_symlink() else root
-        candidates = list(_below(folder, labs, ignored))
+        candidates = list(search.below(folder))
     else:
         there = os.path.lexists(root)
         msg = f"{root} is neither a file nor a folder." if there else f"{root} is not there."
         raise NoSubmissions(msg, "", "Name a notebook, a folder of notebooks or nbgrader's course folder.")
     submissions = tuple(
         Submission(each.student, each.lab, each.path, _digest(each.path))
-        for each in _newest(candidates, ignored)
+        for each in _newest(candidates, search.ignored)
     )
-    return Intake(submissions, tuple(sorted(ignored, key=lambda each: os.fsencode(each[0]))))
+    return Intake(submissions, tuple(sorted(search.ignored, key=lambda each: os.fsencode(each[0]))))
 
 
 def _newest(candidates: list[_Candidate], ignored: list[tuple[Path, str]]) -> list[_Candidate]:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.grading.worker.task import LARGEST_GREETING, LARGEST_MESSAGE, Task, register
+from onnxlab.grading.worker.task import LARGEST_GREETING, LARGEST_MESSAGE, QUIET, Task, register
 from onnxlab.sandbox.levels import Ending
 
 __all__ = ["Forks", "Processes", "WorkerDied", "can_fork", "processes"]
@@ -116,10 +116,9 @@ class ForkServer:
 
 
 def variables() -> dict[str, str]:
-    """Return the variables of a worker: threads are limited before anything is imported."""
-    limited = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    """Return the variables of a worker, which finds this package where this process does."""
     paths = [str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, **limited, "ORT_DISABLE_TELEMETRY": "1", "PYTHONPATH": os.pathsep.join(paths)}
+    return {**os.environ, **QUIET, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def can_fork() -> bool:
@@ -127,13 +126,9 @@ def can_fork() -> bool:
     return sys.platform == "linux"
 
 
-def processes(*, fork: bool | None = None) -> "Processes":
-    """Return what runs tasks on this machine.
-
-    Args:
-        fork: Whether from a fork server; None for where that is safe.
-    """
-    return Forks() if (can_fork() if fork is None else fork) else Processes()
+def processes() -> "Processes":
+    """Return what runs tasks on this machine."""
+    return Forks() if can_fork() else Processes()
 
 
 class Processes:

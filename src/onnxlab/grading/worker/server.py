@@ -28,19 +28,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from onnxlab.grading.worker.task import LARGEST_GREETING, LARGEST_MESSAGE, PREFIX, Task, described
+from onnxlab.grading.worker.task import LARGEST_GREETING, LARGEST_MESSAGE, PREFIX, QUIET, Task, described
 from onnxlab.sandbox.levels import Ending
 from onnxlab.sandbox.libc import die_with_parent, set_dumpable
 
 __all__ = ["load", "load_exporter", "main"]
 
 _KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "LD_LIBRARY_PATH")
-_QUIET = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "ORT_DISABLE_TELEMETRY": "1",
-}
 _PARTS = (
     "onnxlab.notebook.expectations",
     "onnxlab.exporters.symbolics",
@@ -55,7 +49,7 @@ _HELD = contextlib.ExitStack()
 
 def main(arguments: list[str]) -> None:
     """Serve on the descriptor that is the first argument, or run the one task that follows `--once`."""
-    os.environ.update(_QUIET)
+    os.environ.update(QUIET)
     set_dumpable(False)
     if arguments[0] == "--once":
         with _before_anything_runs():
@@ -248,11 +242,11 @@ def _forget(folder: Path) -> None:
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)
     os.closerange(3, 4096)
-    for name in [name for name in os.environ if name not in _KEPT and name not in _QUIET]:
+    for name in [name for name in os.environ if name not in _KEPT and name not in QUIET]:
         del os.environ[name]
     tempfile.tempdir = str(folder)  # it was looked up long ago
     os.environ.update(
-        HOME=str(folder), TMPDIR=str(folder), ONNXLAB_STATE=str(folder / "progress.json"), **_QUIET
+        HOME=str(folder), TMPDIR=str(folder), ONNXLAB_STATE=str(folder / "progress.json"), **QUIET
     )
     # Windows has no sessions; a process that was started apart (`--once`) leads one already.
     with contextlib.suppress(AttributeError, PermissionError):

@@ -25,10 +25,12 @@ __all__ = [
     "NOTES",
     "PREFIX",
     "PRODUCTION",
+    "QUIET",
     "SECRET",
     "STAGE",
     "Task",
     "described",
+    "elsewhere",
     "exercise",
     "lab",
     "register",
@@ -37,6 +39,14 @@ __all__ = [
 
 PREFIX = "onnxlab-grade-"
 """How the names of temporary folders begin; the number of the process that made it follows."""
+
+QUIET = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "ORT_DISABLE_TELEMETRY": "1",
+}
+"""The variables of every worker: threads are limited before anything is imported."""
 
 LARGEST_MESSAGE, LARGEST_GREETING = 1 << 16, 1 << 20  # bytes; a greeting tells of every lab
 
@@ -127,8 +137,8 @@ def register(descriptions: Iterable[dict[str, Any]]) -> None:
                 one["title"],
                 one["points"],
                 answers=(),
-                produce=_elsewhere,
-                parts=tuple(Part(title, _elsewhere) for title in one["parts"]),
+                produce=elsewhere,
+                parts=tuple(Part(title, elsewhere) for title in one["parts"]),
                 hints=("", "", ""),
             )
             for one in each["exercises"]
@@ -172,6 +182,7 @@ def _uses_exporter(name: str) -> bool:
     return any(word in source.read_text("utf-8") for source in sources for word in _EXPORTER)
 
 
-def _elsewhere(*_: object) -> None:
+def elsewhere(*_: object) -> None:
+    """Stand in for what a lab or a judge does: this process only knows that it is asked."""
     msg = "It is done in a process of its own."
     raise NotImplementedError(msg)
