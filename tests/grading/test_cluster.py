@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -194,17 +195,20 @@ def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path,
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "onnxruntime.py").write_text("raise OSError('damaged')")
     with machines(tmp_path / "machines") as there:
-        good, _ = there.worker("--no-nanny"), there.worker("--no-nanny")
+        good = there.worker("--no-nanny")
         with monkeypatch.context() as broken:
             broken.setenv("PYTHONPATH", str(tmp_path / "broken"))
             there.worker("--no-nanny")
 
         def disturb(step: Step) -> None:
             if step.done == 2:
-                good.kill()  # what was meant for it has to find the other one
+                good.send_signal(signal.SIGSTOP)
+                there.worker("--no-nanny")
+                client.wait_for_workers(3, timeout=240)
+                good.kill()  # what only it might do has to find the one that joined
 
         with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
-            client.wait_for_workers(3, timeout=240)
+            client.wait_for_workers(2, timeout=240)
             problems = []
             watched = cluster._watched
 
@@ -218,6 +222,7 @@ def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path,
             assert ledger.failures == {}
             assert rows(ledger) == expected
             assert any("damaged" in each for each in problems)
+            assert "Its worker is gone." in problems
 
 
 def test_a_scheduler_that_dies_ends_the_run_and_the_next_goes_on(intake, expected, pool, tmp_path):

@@ -172,7 +172,7 @@ def grade_on(
             ledger.failed(submission, found)
             progress.finished(submission, found)
             continue
-        good = [one for one in client.nthreads() if one not in failing]
+        good = [one for one in _workers(client) if one not in failing]
         again = client.submit(_grade_there, jobs[submission], pure=False, workers=good or None)
         futures[again] = submission
         if good:
@@ -202,19 +202,22 @@ def _watched(
                 yield future, ("", f"{kind.__name__}: {error}"[:500])
             else:
                 yield future, answer
-        try:
-            workers = client.nthreads()
-        except OSError:
-            _lost("The scheduler does not answer any more.")
-        if workers:
+        if workers := _workers(client):
             seen = time.monotonic()
             for future, good in bound.items():
-                if good and workers.keys().isdisjoint(good):
-                    good.clear()
+                if good and workers.isdisjoint(good):
+                    good.clear()  # how it is known above, as cancelled from here
                     future.cancel()
         elif time.monotonic() - seen > _PATIENCE:
             _lost("All workers are gone.")
         time.sleep(_LOOK_SECONDS)
+
+
+def _workers(client: "Client") -> set[str]:
+    try:
+        return set(client.nthreads())
+    except OSError:
+        _lost("The scheduler does not answer any more.")
 
 
 def _lost(what: str) -> NoReturn:
