@@ -77,6 +77,7 @@ def _services(settings: HubSettings) -> list[dict[str, Any]]:
             "command": [sys.executable, "-m", room, str(settings.folder)],
             "display": True,
             "oauth_no_confirm": True,
+            "timeout": 110,  # seconds: it loads the labs first, and JupyterHub would give up after 30
         }
     ]
     if settings.idle:
