@@ -1,17 +1,21 @@
-"""Fixtures of the browser tests: one JupyterLab and one Chromium for all, one fresh page for each.
+"""Fixtures of the browser tests: one JupyterLab and one Chromium for all.
 
-A test that uses `page` fails if the page asks anything of an address other than the server's own, and leaves
-a screenshot if it fails.
+To load JupyterLab takes a processor eight seconds: a test has a `page` of its own where it opens a notebook
+or needs a fresh one, and otherwise fills the cells of `scratch`. With both, a test fails if the page asks
+anything of an address other than the server's own or opens a dialog, and leaves a screenshot if it fails.
 """
 
 from collections.abc import Iterator
-from urllib.parse import urlsplit
+from pathlib import Path
 
+import nbformat
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from onnxlab.authoring.hygiene import METADATA
 from starter.checks import WITHOUT_BROWSER, find_chromium
-from tests.support.jupyterlab import ARGUMENTS, PATIENCE, Lab, end_lab, start_lab
+from tests.support.graph_site import Notebook
+from tests.support.jupyterlab import ARGUMENTS, KERNEL, PATIENCE, Lab, WatchedPage, end_lab, start_lab
 
 expect.set_options(timeout=PATIENCE)  # by itself it gives up after five seconds
 OUTCOME = pytest.StashKey[pytest.TestReport]()
@@ -54,23 +58,40 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(browser: Browser, lab: Lab, request: pytest.FixtureRequest, tmp_path) -> Iterator[Page]:
-    """A fresh page. Requests that leave the server's own address fail the test."""
-    own = urlsplit(lab.url).netloc
-    asked: set[str] = set()
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.on("request", lambda request: asked.add(request.url))
-    page = context.new_page()
-    page.on("websocket", lambda socket: asked.add(socket.url))
-    page.set_default_timeout(PATIENCE)
-    yield page
+def page(browser: Browser, lab: Lab, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Page]:
+    """A fresh page."""
+    watched = WatchedPage.open(browser)
+    yield watched.page
+    screenshot_of_failure(watched.page, request, tmp_path)
+    watched.page.context.close()
+    lab.end_kernels()
+    watched.require_nothing_foreign(lab.url)
+
+
+@pytest.fixture(scope="session")
+def scratch_page(browser: Browser, lab: Lab) -> Iterator[WatchedPage]:
+    """The page of `scratch`."""
+    watched = WatchedPage.open(browser, height=2600)  # cells out of sight are not kept in the page
+    nbformat.write(nbformat.v4.new_notebook(metadata=METADATA), lab.folder / "scratch.ipynb")
+    lab.open(watched.page, "scratch.ipynb")
+    lab.kept.add(watched.page.evaluate(f"() => {KERNEL}.id"))
+    yield watched
+    watched.page.context.close()
+
+
+@pytest.fixture
+def scratch(
+    scratch_page: WatchedPage, lab: Lab, request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Notebook]:
+    """One notebook for all tests that need no page of their own; each fills in its cells."""
+    yield Notebook(scratch_page.page)
+    screenshot_of_failure(scratch_page.page, request, tmp_path)
+    scratch_page.require_nothing_foreign(lab.url)
+
+
+def screenshot_of_failure(page: Page, request: pytest.FixtureRequest, folder: Path) -> None:
+    """Leave a picture of the page if the test failed."""
     outcome = request.node.stash.get(OUTCOME, None)
     if outcome is not None and outcome.failed:
-        page.screenshot(path=tmp_path / "failed.png")
-        print(f"screenshot: {tmp_path / 'failed.png'}")
-    context.close()
-    lab.end_kernels()
-    outside = {
-        url for url in asked if urlsplit(url).scheme not in ("data", "blob") and urlsplit(url).netloc != own
-    }
-    assert not outside, f"the page asked outside the server: {sorted(outside)}"
+        page.screenshot(path=folder / "failed.png")
+        print(f"screenshot: {folder / 'failed.png'}")

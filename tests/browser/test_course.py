@@ -5,13 +5,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import nbformat
 import pytest
 from playwright.sync_api import Page, expect
 
-from onnxlab.authoring.hygiene import METADATA
+from tests.support.graph_site import Notebook
 from tests.support.jupyterlab import ROOT, Lab
 
+LEARNERS = {"width": 1280, "height": 900}
 TWO_NODES = """
 <ir_version: 8, opset_import: ["": 18]>
 two (float[1, 3] x) => (float[1, 3] y) { positive = Relu(x) y = Neg(positive) }
@@ -77,9 +77,9 @@ THEN: dict[str, Callable[[Page], None]] = {
     "06_trace_breakers": baked_number,
     "09_dynamic_resize": enlarged_photograph,
 }
-# nbval runs every chapter, and the web site's tests draw every graph of every chapter. JupyterLab runs those
+# nbval runs every chapter, and the web site's tests draw every graph of every chapter. JupyterLab runs one
 # with a slider and one that compares graphs; with --whole-course all.
-IN_JUPYTERLAB = [*THEN, "11_graph_surgery"]
+IN_JUPYTERLAB = ["02_trace_and_script", "11_graph_surgery"]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -94,7 +94,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def test_a_chapter_runs_from_top_to_bottom_and_draws_its_graphs(lab: Lab, page: Page, chapter: str):
     notebook = lab.open(page, f"notebooks/{chapter}.ipynb")
     notebook.run_all()
-    cells = notebook.cells()
+    cells = notebook.contents()
     code = [cell for cell in cells if cell["cell_type"] == "code" and cell["source"].strip()]
     assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
     assert not [output for cell in code for output in cell["outputs"] if output["output_type"] == "error"]
@@ -111,60 +111,57 @@ def test_a_chapter_runs_from_top_to_bottom_and_draws_its_graphs(lab: Lab, page: 
         THEN[chapter](page)
 
 
-def test_a_live_graph_is_netron_with_the_models_nodes(lab: Lab, page: Page):
-    cell = nbformat.v4.new_code_cell(
-        f"import onnx, onnxlab\nonnxlab.graph(onnx.parser.parse_model({TWO_NODES!r}))"
-    )
-    nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=METADATA), lab.folder / "two_nodes.ipynb")
-    notebook = lab.open(page, "two_nodes.ipynb")
-    notebook.run_all()
-    (frame,) = notebook.graphs(0)
+def show(model: str) -> str:
+    """A cell that shows a model."""
+    return f"import onnx, onnxlab\nonnxlab.graph(onnx.parser.parse_model({model!r}))"
+
+
+def test_a_live_graph_is_netron_with_the_models_nodes(scratch: Notebook):
+    (frame,) = scratch.fill([show(TWO_NODES)]).run_graph(0)
     assert frame.locator("g.graph-node").count() == 2
     assert frame.locator("g.graph-node .node-item-type").all_text_contents() == ["Relu", "Neg"]
 
 
-def test_graphs_whose_cells_are_pushed_out_of_sight_are_drawn_whole(lab: Lab, page: Page):
+def test_graphs_whose_cells_are_pushed_out_of_sight_are_drawn_whole(scratch: Notebook):
     # All cells are in sight at first; each graph pushes those below it out, and JupyterLab hides them.
-    show = f"onnxlab.graph(onnx.parser.parse_model({TWO_NODES!r}))"
-    sources = [f"import onnx, onnxlab\n{show}", *[f"graph = {show}\ngraph" for _ in range(5)]]
-    cells = [nbformat.v4.new_code_cell(each) for each in sources]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=METADATA), lab.folder / "pushed.ipynb")
-    notebook = lab.open(page, "pushed.ipynb")
-    notebook.run_all()
-    page.wait_for_timeout(3000)  # while they are out of sight
-    for index in range(len(sources)):
-        (frame,) = notebook.graphs(index)
+    scratch.fill([show(TWO_NODES)] * 6)
+    high = scratch.page.viewport_size
+    scratch.page.set_viewport_size(LEARNERS)
+    scratch.run_all()
+    scratch.page.wait_for_timeout(3000)  # while they are out of sight
+    for index in range(6):
+        (frame,) = scratch.graphs(index)
         assert frame.locator("g.graph-node").count() == 2
+    scratch.page.set_viewport_size(high)
 
 
-HIDE_MEANWHILE = """([first, last]) => new MutationObserver(() => {
-  const frame = document.querySelector('iframe.onnxlab-graph:not([data-seen])');
-  if (!frame) return;
-  frame.dataset.seen = 'yes';
-  setTimeout(() => { frame.style.display = 'none'; }, first);
-  setTimeout(() => { frame.style.display = 'block'; }, last);
+# A graph that is made at the n-th time is hidden from the n-th of these milliseconds on, for three seconds.
+HIDE_MEANWHILE = """(starts) => new MutationObserver(() => {
+  for (const frame of document.querySelectorAll('iframe.onnxlab-graph:not([data-seen])')) {
+    const start = starts.shift();
+    frame.dataset.seen = 'yes';
+    if (start === undefined) continue;
+    setTimeout(() => { frame.style.display = 'none'; }, start);
+    setTimeout(() => { frame.style.display = 'block'; }, start + 3000);
+  }
 }).observe(document.body, { subtree: true, childList: true })"""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("after", [0, 100, 400])  # ms: before, while and after it is drawn
-def test_a_graph_that_is_hidden_for_a_moment_is_drawn_whole(lab: Lab, page: Page, after: int):
+def test_a_graph_that_is_hidden_for_a_moment_is_drawn_whole(scratch: Notebook):
     nodes = "".join(f"x{n + 1} = Relu (x{n}) " for n in range(200))
     model = f'<ir_version: 8, opset_import: ["": 18]> long (float[1] x0) => (float[1] x200) {{ {nodes} }}'
-    cell = nbformat.v4.new_code_cell(
-        f"import onnx, onnxlab\nonnxlab.graph(onnx.parser.parse_model({model!r}))"
-    )
-    nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=METADATA), lab.folder / "hidden.ipynb")
-    notebook = lab.open(page, "hidden.ipynb")
-    page.evaluate(HIDE_MEANWHILE, [after, after + 3000])
-    notebook.run_all()
-    page.wait_for_timeout(after + 3500)
-    (frame,) = notebook.graphs(0)
-    assert frame.frame_element().get_attribute("data-nodes") == "202"  # and the input and the output
+    starts = [0, 100, 400]  # before, while and after it is drawn
+    scratch.fill([show(model)] * len(starts))
+    scratch.page.evaluate(HIDE_MEANWHILE, starts)
+    for index, start in enumerate(starts):
+        scratch.run(index)
+        scratch.page.wait_for_timeout(start + 3500)
+        (frame,) = scratch.graphs(index)
+        nodes_drawn = frame.frame_element().get_attribute("data-nodes")
+        assert nodes_drawn == "202", f"hidden after {start} ms"  # and the input and the output
 
 
-def test_nobody_is_asked_about_news(lab: Lab, page: Page):
-    page.goto(f"{lab.url}lab?token={lab.token}")
-    page.wait_for_function("() => window.jupyterapp?.started?.then(() => true)")
-    page.wait_for_timeout(2000)  # the question comes a moment after the start
-    assert page.get_by_text("news").count() == 0
+def test_nobody_is_asked_about_news(scratch: Notebook):
+    scratch.page.wait_for_timeout(2000)  # the question comes a moment after the start, and stays
+    assert scratch.page.get_by_text("news").count() == 0

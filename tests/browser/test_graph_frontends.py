@@ -1,14 +1,14 @@
-"""The live graph in JupyterLab and Notebook 7, at their own address and below a hub's."""
+"""The live graph in Notebook 7, and in JupyterLab below a hub's address."""
 
 import json
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 import onnx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.graph_site import Site, site, wait_until
+from tests.support.jupyterlab import WatchedPage
 
 LOOP = """
 <ir_version: 10, opset_import: ["": 18]>
@@ -19,7 +19,8 @@ control (float[4] x) => (float[4] out) <int64 trips = {3}, float[1] two = {2.0}>
     out = Relu(y)
 }
 """
-SITES = {"lab": ("lab", "/"), "notebook": ("notebook", "/"), "hub": ("lab", "/user/ada@example.org/")}
+# JupyterLab at its own address is what test_graph_page.py looks at.
+SITES = {"notebook": ("notebook", "/"), "hub": ("lab", "/user/ada@example.org/")}
 
 
 @pytest.fixture(scope="module", params=SITES.values(), ids=SITES.keys())
@@ -34,18 +35,10 @@ def server(request, browser: Browser, tmp_path_factory) -> Iterator[Site]:
 @pytest.fixture
 def page(browser: Browser, server: Site) -> Iterator[Page]:
     """A fresh page; requests that leave the server's own address fail the test."""
-    asked: set[str] = set()
-    context = browser.new_context()
-    context.on("request", lambda request: asked.add(request.url))
-    page = context.new_page()
-    page.on("websocket", lambda socket: asked.add(socket.url))
-    yield page
-    context.close()
-    own = urlsplit(server.url).netloc
-    outside = {
-        url for url in asked if urlsplit(url).scheme not in ("data", "blob") and urlsplit(url).netloc != own
-    }
-    assert not outside, f"the page asked outside the server: {sorted(outside)}"
+    watched = WatchedPage.open(browser)
+    yield watched.page
+    watched.page.context.close()
+    watched.require_nothing_foreign(server.url)
 
 
 def test_nodes_bodies_clicks_colours_theme_restart_and_reopening(server: Site, page: Page):

@@ -14,11 +14,26 @@ from pathlib import Path
 import nbformat
 from playwright.sync_api import Frame, Locator, Page, expect
 
-from tests.support.jupyterlab import KERNEL, PATIENCE, end_server, free_port, own_folders, wait_for_server
+from tests.support.jupyterlab import (
+    KERNEL,
+    PATIENCE,
+    OpenNotebook,
+    end_server,
+    free_port,
+    own_folders,
+    wait_for_server,
+)
 
 FORGET_RUN = """index => {
   const { widgets } = window.jupyterapp.shell.currentWidget.content;
   widgets.filter(({ model }) => model.type === 'code')[index].model.executionCount = null;
+}"""
+FILL = """(sources) => {
+  const { sharedModel } = window.jupyterapp.shell.currentWidget.content.model;
+  const untouched = { cell_type: 'code', metadata: {}, outputs: [], execution_count: null };
+  const cells = sources.map((source) => ({ ...untouched, source }));
+  sharedModel.insertCells(0, cells);
+  sharedModel.deleteCellRange(cells.length, sharedModel.cells.length);
 }"""
 READY = "iframe.onnxlab-graph[data-status=ready]"
 
@@ -58,15 +73,19 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Notebook:
-    """The notebook that a page shows."""
-
-    page: Page
+class Notebook(OpenNotebook):
+    """The notebook that a page shows, all of it in sight, and its cells to be run one by one."""
 
     @property
     def cells(self) -> Locator:
         """The code cells."""
         return self.page.locator(".jp-Notebook .jp-CodeCell")
+
+    def fill(self, sources: Sequence[str]) -> "Notebook":
+        """Put other cells in the place of the notebook's; the kernel goes on."""
+        self.page.evaluate(FILL, list(sources))
+        expect(self.cells).to_have_count(len(sources))
+        return self
 
     def wait_for_kernel(self) -> None:
         """Wait until the kernel has nothing to do."""

@@ -10,11 +10,12 @@ import subprocess
 import sys
 import time
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from playwright.sync_api import Frame, Page, expect
+from playwright.sync_api import Browser, Frame, Page, expect
 
 ROOT = Path(__file__).parents[2]
 # Chromium in a container, and without the services it would otherwise look for.
@@ -34,6 +35,48 @@ PATIENCE = 300_000
 KERNEL = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel"
 
 
+@dataclass
+class WatchedPage:
+    """A page of its own browser context, and what it did that no page of ours may do.
+
+    Attributes:
+        page: The page.
+        asked: Every address that it asked for.
+        dialogs: The text of each dialog that it opened.
+    """
+
+    page: Page
+    asked: set[str] = field(default_factory=set)
+    dialogs: list[str] = field(default_factory=list)
+
+    @classmethod
+    def open(cls, browser: Browser, width: int = 1280, height: int = 900) -> "WatchedPage":
+        """Open an empty page."""
+        context = browser.new_context(viewport={"width": width, "height": height})
+        watched = cls(context.new_page())
+        asked, dialogs = watched.asked, watched.dialogs
+        context.on("request", lambda request: asked.add(request.url))
+        # The policy of a graph's frame stops a request before it leaves.
+        context.on("requestfailed", lambda request: request.failure == "csp" and asked.discard(request.url))
+        watched.page.on("websocket", lambda socket: asked.add(socket.url))
+        watched.page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+        watched.page.set_default_timeout(PATIENCE)
+        return watched
+
+    def require_nothing_foreign(self, server: str) -> None:
+        """Fail if the page asked anything of an address other than the server's, or opened a dialog."""
+        own = urlsplit(server).netloc
+        addresses = {url: urlsplit(url) for url in self.asked}
+        outside = {
+            url for url, at in addresses.items() if at.scheme not in ("data", "blob") and at.netloc != own
+        }
+        dialogs = list(self.dialogs)
+        self.asked.clear()
+        self.dialogs.clear()
+        assert not outside, f"the page asked outside the server: {sorted(outside)}"
+        assert not dialogs
+
+
 @dataclass(frozen=True)
 class Lab:
     """A running JupyterLab.
@@ -42,11 +85,13 @@ class Lab:
         url: Its address, ending with a slash.
         token: What lets a browser in.
         folder: Its root: a copy of the course's notebooks, so that a run cannot change the committed ones.
+        kept: The kernels that outlive a test.
     """
 
     url: str
     token: str
     folder: Path
+    kept: set[str] = field(default_factory=set)
 
     def add(self, path: Path) -> str:
         """Copy a notebook into the root; return its path there."""
@@ -54,9 +99,10 @@ class Lab:
         return path.name
 
     def end_kernels(self) -> None:
-        """End every kernel: one with torch in it takes hundreds of megabytes."""
+        """End every kernel that is not kept: one with torch in it takes hundreds of megabytes."""
         for kernel in json.loads(self.ask("api/kernels")):
-            self.ask(f"api/kernels/{kernel['id']}", method="DELETE")
+            if kernel["id"] not in self.kept:
+                self.ask(f"api/kernels/{kernel['id']}", method="DELETE")
 
     def ask(self, path: str, method: str = "GET") -> bytes:
         """Ask the server itself something."""
@@ -100,7 +146,7 @@ class OpenNotebook:
         self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
         self.page.wait_for_function(f"() => {KERNEL}?.status === 'idle' && !({RUNNING})", timeout=PATIENCE)
 
-    def cells(self) -> list[dict[str, Any]]:
+    def contents(self) -> list[dict[str, Any]]:
         """Return the cells with their outputs, as they would be saved now."""
         found = self.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.model.toJSON().cells")
         return list(found)
