@@ -10,7 +10,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 from onnxlab.authoring.hygiene import METADATA
 from starter.checks import WITHOUT_BROWSER, find_chromium
@@ -18,6 +18,7 @@ from tests.support.graph_site import Notebook
 from tests.support.jupyterlab import ARGUMENTS, KERNEL, PATIENCE, Lab, WatchedPage, end_lab, start_lab
 
 expect.set_options(timeout=PATIENCE)  # by itself it gives up after five seconds
+HIGH: ViewportSize = {"width": 1280, "height": 2600}  # cells out of sight are not kept in the page
 OUTCOME = pytest.StashKey[pytest.TestReport]()
 
 
@@ -71,7 +72,7 @@ def page(browser: Browser, lab: Lab, request: pytest.FixtureRequest, tmp_path: P
 @pytest.fixture(scope="session")
 def scratch_page(browser: Browser, lab: Lab) -> Iterator[WatchedPage]:
     """The page of `scratch`."""
-    watched = WatchedPage.open(browser, height=2600)  # cells out of sight are not kept in the page
+    watched = WatchedPage.open(browser)
     nbformat.write(nbformat.v4.new_notebook(metadata=METADATA), lab.folder / "scratch.ipynb")
     lab.open(watched.page, "scratch.ipynb")
     lab.kept.add(watched.page.evaluate(f"() => {KERNEL}.id"))
@@ -84,6 +85,7 @@ def scratch(
     scratch_page: WatchedPage, lab: Lab, request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[Notebook]:
     """One notebook for all tests that need no page of their own; each fills in its cells."""
+    scratch_page.page.set_viewport_size(HIGH)
     yield Notebook(scratch_page.page)
     screenshot_of_failure(scratch_page.page, request, tmp_path)
     scratch_page.require_nothing_foreign(lab.url)

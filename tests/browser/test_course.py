@@ -11,7 +11,6 @@ from playwright.sync_api import Page, expect
 from tests.support.graph_site import Notebook
 from tests.support.jupyterlab import ROOT, Lab
 
-LEARNERS = {"width": 1280, "height": 900}
 TWO_NODES = """
 <ir_version: 8, opset_import: ["": 18]>
 two (float[1, 3] x) => (float[1, 3] y) { positive = Relu(x) y = Neg(positive) }
@@ -125,14 +124,12 @@ def test_a_live_graph_is_netron_with_the_models_nodes(scratch: Notebook):
 def test_graphs_whose_cells_are_pushed_out_of_sight_are_drawn_whole(scratch: Notebook):
     # All cells are in sight at first; each graph pushes those below it out, and JupyterLab hides them.
     scratch.fill([show(TWO_NODES)] * 6)
-    high = scratch.page.viewport_size
-    scratch.page.set_viewport_size(LEARNERS)
+    scratch.page.set_viewport_size({"width": 1280, "height": 900})
     scratch.run_all()
     scratch.page.wait_for_timeout(3000)  # while they are out of sight
     for index in range(6):
         (frame,) = scratch.graphs(index)
         assert frame.locator("g.graph-node").count() == 2
-    scratch.page.set_viewport_size(high)
 
 
 # A graph that is made at the n-th time is hidden from the n-th of these milliseconds on, for three seconds.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, Frame, Page, expect
+from playwright.sync_api import Browser, Dialog, Frame, Page, Request, expect
 
 ROOT = Path(__file__).parents[2]
 # Chromium in a container, and without the services it would otherwise look for.
@@ -50,16 +50,23 @@ class WatchedPage:
     dialogs: list[str] = field(default_factory=list)
 
     @classmethod
-    def open(cls, browser: Browser, width: int = 1280, height: int = 900) -> "WatchedPage":
+    def open(cls, browser: Browser, height: int = 900) -> "WatchedPage":
         """Open an empty page."""
-        context = browser.new_context(viewport={"width": width, "height": height})
+        context = browser.new_context(viewport={"width": 1280, "height": height})
         watched = cls(context.new_page())
-        asked, dialogs = watched.asked, watched.dialogs
-        context.on("request", lambda request: asked.add(request.url))
-        # The policy of a graph's frame stops a request before it leaves.
-        context.on("requestfailed", lambda request: request.failure == "csp" and asked.discard(request.url))
-        watched.page.on("websocket", lambda socket: asked.add(socket.url))
-        watched.page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+
+        def stopped(request: Request) -> None:
+            if request.failure == "csp":  # the policy of a graph's frame stops a request before it leaves
+                watched.asked.discard(request.url)
+
+        def dismiss(dialog: Dialog) -> None:
+            watched.dialogs.append(dialog.message)
+            dialog.dismiss()
+
+        context.on("request", lambda request: watched.asked.add(request.url))
+        context.on("requestfailed", stopped)
+        watched.page.on("websocket", lambda socket: watched.asked.add(socket.url))
+        watched.page.on("dialog", dismiss)
         watched.page.set_default_timeout(PATIENCE)
         return watched
 
