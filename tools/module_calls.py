@@ -36,6 +36,8 @@ def _profile(frame, event, argument):
         if caller.f_code.co_name == "_call_with_frames_removed":  # an import: decorators, dataclasses
             return
         caller = caller.f_back
+    while caller is not None and caller.f_code.co_name in ("<genexpr>", "<listcomp>", "<dictcomp>"):
+        caller = caller.f_back
     if caller is not None and caller.f_code.co_name == "<module>":
         return
     pair = ((caller.f_globals["__name__"] if caller else "-"), name)

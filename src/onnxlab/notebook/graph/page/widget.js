@@ -1,5 +1,5 @@
 // The notebook's side of a live graph: makes the sandboxed frame, hands it Netron and the model, passes
-// clicks on to Python and weights, colours and themes back. Loaded by anywidget; talks to graph_view.py.
+// clicks on to Python and weights, colours and themes back. Loaded by anywidget; talks to view.py.
 
 // A text in the language of the notebook, its gaps filled.
 const speech = (model, words) => (text, gaps = {}) =>
