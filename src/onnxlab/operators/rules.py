@@ -20,8 +20,6 @@ import torch
 # torch has no public view of its registries.
 from torch.onnx import _constants
 from torch.onnx._internal.exporter import _constants as _torchlib
-from torch.onnx._internal.exporter import _registration
-from torch.onnx._internal.exporter._torchlib import _torchlib_registry
 from torch.onnx._internal.torchscript_exporter import registration, utils
 
 from onnxlab.exporters.silence import silenced
@@ -124,6 +122,10 @@ class Library:
 @functools.cache
 def library() -> Library:
     """Read torchlib and run PyTorch's decompositions; seconds at the first call, nothing afterwards."""
+    # These import onnxscript and sympy, half a second: only for who asks about torchlib.
+    from torch.onnx._internal.exporter import _registration
+    from torch.onnx._internal.exporter._torchlib import _torchlib_registry
+
     lowest = _torchlib.TORCHLIB_OPSET
     with silenced():  # torchlib logs a line for each operator of torchvision if that is not installed
         registry = _registration.ONNXRegistry.from_torchlib(lowest)
