@@ -25,17 +25,17 @@ def model(body, inputs="float[2] x", outputs="float[2] y", head=HEAD):
 
 
 def renamed(original, spell=lambda i: f"value_{i * 7 + 3}"):
-    """The same model, with other names for all its nodes and values."""
-    proto, known = copy.deepcopy(original), {}
+    """The same model, with other new_names for all its nodes and values."""
+    proto, new_names = copy.deepcopy(original), {}
 
     def new(name):
-        return known.setdefault(name, spell(len(known))) if name else ""
+        return new_names.setdefault(name, spell(len(new_names))) if name else ""
 
     def rename(graph):
         for value in [*graph.input, *graph.output, *graph.value_info, *graph.initializer]:
             value.name = new(value.name)
         for node in graph.node:
-            node.name = f"node_{len(known)}"
+            node.name = f"node_{len(new_names)}"
             node.input[:] = [new(name) for name in node.input]
             node.output[:] = [new(name) for name in node.output]
             for _, inner in subgraphs(node):
@@ -67,62 +67,64 @@ def exported(exporter=Exporter.TORCHSCRIPT, edit=None, names=None, **options):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_recorded_graph_is_itself_under_any_name(version):
+def test_every_recorded_graph_equals_itself_under_any_names(version):
     for name in names(version):
         graph = recorded_graph(version, name)
         for other in (graph, renamed(graph), renamed(graph, str)):
-            found = diff(graph, other)
-            assert not found, f"{name}: {found}"
-            assert found.before == {node.path: "same" for node in walk(graph)}
-            assert found.after == {node.path: "same" for node in walk(other)}
+            differences = diff(graph, other)
+            assert not differences, f"{name}: {differences}"
+            assert differences.before == {node.path: "same" for node in walk(graph)}
+            assert differences.after == {node.path: "same" for node in walk(other)}
         assert str(diff(graph, graph)) == "No difference."
 
 
-def test_renamed_inputs_and_outputs_are_told_apart_from_differences():
-    found = diff(model("y = Relu(x)"), model("out = Relu(in)", "float[2] in", "float[2] out"))
-    assert not found
-    assert found.renamed == (("x", "in"), ("y", "out"))
-    assert str(found) == "No difference.\nrenamed: x -> in, y -> out"
+def test_renamed_inputs_and_outputs_are_listed_apart_from_differences():
+    differences = diff(model("y = Relu(x)"), model("out = Relu(in)", "float[2] in", "float[2] out"))
+    assert not differences
+    assert differences.renamed == (("x", "in"), ("y", "out"))
+    assert str(differences) == "No difference.\nrenamed: x -> in, y -> out"
 
 
 def test_swapped_inputs_are_a_difference():
     inputs = "float[2] a, float[2] b"
-    found = diff(model("y = Sub(a, b)", inputs), model("y = Sub(b, a)", inputs))
-    assert [str(change) for change in found.changed[0].changes] == ["input 0 a -> b", "input 1 b -> a"]
+    differences = diff(model("y = Sub(a, b)", inputs), model("y = Sub(b, a)", inputs))
+    assert [str(change) for change in differences.changed[0].changes] == ["input 0 a -> b", "input 1 b -> a"]
 
 
-def test_names_that_were_counted_up_do_not_mislead():
+def test_names_with_shifted_numbers_do_not_mislead():
     before = model("t1 = Relu(x) t2 = Neg(t1) y = Relu(t2)")
     after = model("t1 = Abs(x) t2 = Relu(t1) t3 = Neg(t2) y = Relu(t3)")
-    found = diff(before, after)
-    assert [node.op for node in found.added] == ["Abs"]
-    assert found.removed == ()
-    assert [(change.before.path, change.after.path) for change in found.changed] == [("0", "1")]
-    assert str(found) == "+ Abs t1\n~ Relu t1: input 0 x -> Abs t1"
+    differences = diff(before, after)
+    assert [node.op for node in differences.added] == ["Abs"]
+    assert differences.removed == ()
+    assert [(change.before.path, change.after.path) for change in differences.changed] == [("0", "1")]
+    assert str(differences) == "+ Abs t1\n~ Relu t1: input 0 x -> Abs t1"
 
 
 @pytest.mark.parametrize("exporter", list(Exporter))
 def test_another_operator_in_one_place(exporter):
-    found = diff(exported(exporter), exported(exporter, activation=torch.nn.Tanh()))
-    assert [str(change) for change in found.changed[0].changes] == ["operator Relu -> Tanh"]
-    assert (len(found.changed), found.added, found.removed) == (1, (), ())
+    differences = diff(exported(exporter), exported(exporter, activation=torch.nn.Tanh()))
+    assert [str(change) for change in differences.changed[0].changes] == ["operator Relu -> Tanh"]
+    assert (len(differences.changed), differences.added, differences.removed) == (1, (), ())
 
 
 def test_another_attribute():
-    found = diff(exported(), exported(stride=2))
-    assert [str(change) for change in found.changed[0].changes] == ["attribute strides [1, 1] -> [2, 2]"]
-    assert [str(change) for change in found.outputs] == [
-        f"output {found.outputs[0].name} float32[1, 4, 6, 6] -> float32[1, 4, 3, 3]"
+    differences = diff(exported(), exported(stride=2))
+    assert [str(change) for change in differences.changed[0].changes] == [
+        "attribute strides [1, 1] -> [2, 2]"
+    ]
+    assert [str(change) for change in differences.outputs] == [
+        f"output {differences.outputs[0].name} float32[1, 4, 6, 6] -> float32[1, 4, 3, 3]"
     ]
 
 
 def test_an_added_node_rewires_the_next():
-    found = diff(exported(), exported(sigmoid=True))
-    assert [node.op for node in found.added] == ["Sigmoid"]
-    assert [change.before.op for change in found.changed] == ["Mul"]
+    differences = diff(exported(), exported(sigmoid=True))
+    assert [node.op for node in differences.added] == ["Sigmoid"]
+    assert [change.before.op for change in differences.changed] == ["Mul"]
     back = diff(exported(sigmoid=True), exported())
     assert [node.op for node in back.removed] == ["Sigmoid"]
-    assert found.after[found.added[0].path] == "added"
+    assert differences.after[differences.added[0].path] == "added"
     assert back.before[back.removed[0].path] == "removed"
 
 
@@ -131,21 +133,21 @@ def test_other_weights_are_measured(names):
     def shift(net):
         net.b.weight.data += 0.25
 
-    found = diff(exported(), exported(edit=shift, names=names))
-    [change] = found.changed
+    differences = diff(exported(), exported(edit=shift, names=names))
+    [change] = differences.changed
     assert change.before.op == "Conv"
     assert [(c.kind, c.name) for c in change.changes] == [("weight", "b.weight")]
     assert change.changes[0].max_abs == pytest.approx(0.25)
-    assert len(found.same) == len(found.before) - 1
+    assert len(differences.same) == len(differences.before) - 1
 
 
 def test_other_weights_under_other_names_are_measured():
     def shift(net):
         net.a.bias.data += 0.5
 
-    found = diff(exported(), renamed(exported(edit=shift)))
-    assert [[c.max_abs for c in change.changes] for change in found.changed] == [[pytest.approx(0.5)]]
-    assert (found.added, found.removed) == ((), ())
+    differences = diff(exported(), renamed(exported(edit=shift)))
+    assert [[c.max_abs for c in change.changes] for change in differences.changed] == [[pytest.approx(0.5)]]
+    assert (differences.added, differences.removed) == ((), ())
 
 
 def test_weights_of_another_shape_are_described():
@@ -181,7 +183,7 @@ def test_texts_among_the_weights_are_compared():
     assert str(diff(text(b"a"), text(b"b"))) == "~ Identity y: weight w differs"
 
 
-def test_an_attribute_that_says_the_default_says_nothing():
+def test_an_attribute_with_its_default_value_is_no_difference():
     written = model("y = LeakyRelu <alpha = 0.01> (x)")
     assert not diff(written, model("y = LeakyRelu (x)"))
     assert diff(written, model("y = LeakyRelu <alpha = 0.02> (x)"))
@@ -191,16 +193,16 @@ def test_a_default_belongs_to_an_opset():
     # Softmax took axis 1 by default until opset 12, the last axis since 13.
     old = '<ir_version: 8, opset_import: ["" : 11]>'
     shapes = {"inputs": "float[2, 3, 4] x", "outputs": "float[2, 3, 4] y"}
-    one, last = (model(f"y = Softmax <axis = {axis}> (x)", **shapes, head=old) for axis in (1, -1))
-    unsaid = model("y = Softmax (x)", **shapes, head=old)
-    assert not diff(one, unsaid)
-    assert diff(last, unsaid)
+    first, last = (model(f"y = Softmax <axis = {axis}> (x)", **shapes, head=old) for axis in (1, -1))
+    default = model("y = Softmax (x)", **shapes, head=old)
+    assert not diff(first, default)
+    assert diff(last, default)
 
 
-def test_what_an_exporter_writes_and_the_other_leaves_out_is_no_difference():
-    found = diff(exported(), exported(Exporter.TORCH_EXPORT))
-    assert found.changed == ()
-    assert {node.op for node in found.added + found.removed} <= {"Constant"}
+def test_both_exporters_models_of_one_module_differ_in_constants_at_most():
+    differences = diff(exported(), exported(Exporter.TORCH_EXPORT))
+    assert differences.changed == ()
+    assert {node.op for node in differences.added + differences.removed} <= {"Constant"}
 
 
 def test_opsets_and_types_are_compared():
@@ -211,20 +213,20 @@ def test_opsets_and_types_are_compared():
 
 
 def test_a_new_input_is_reported():
-    found = diff(model("y = Relu(x)"), model("y = Relu(x)", "float[2] x, int64 n"))
-    assert [str(change) for change in found.inputs] == ["input n nothing -> int64[]"]
-    assert len(found.same) == 1
+    differences = diff(model("y = Relu(x)"), model("y = Relu(x)", "float[2] x, int64 n"))
+    assert [str(change) for change in differences.inputs] == ["input n nothing -> int64[]"]
+    assert len(differences.same) == 1
 
 
 def test_an_output_fed_by_another_node_is_reported():
     body = "a = Relu(x) b = Neg(x) {} = Identity({})"
-    found = diff(model(body.format("y", "a")), model(body.format("y", "b")))
-    assert "Relu a -> Neg b" in str(found)
+    differences = diff(model(body.format("y", "a")), model(body.format("y", "b")))
+    assert "Relu a -> Neg b" in str(differences)
     swapped = diff(model("y = Relu(x) z = Neg(x)"), model("z = Relu(x) y = Neg(x)"))
     assert [str(change) for change in swapped.outputs] == ["output y Relu y -> Neg y"]
 
 
-def test_an_omitted_and_a_missing_input_are_one():
+def test_an_omitted_and_a_missing_input_are_the_same():
     omitted = model("y = Clip(x)")
     omitted.graph.node[0].input.extend(["", ""])
     assert not diff(model("y = Clip(x)"), omitted)
@@ -241,14 +243,18 @@ LOOP_INPUTS = "float[2] x, float[2] z, int64 trips, bool go"
 
 
 def test_differences_inside_a_body_are_found():
-    found = diff(model(LOOP.format("Add", "x"), LOOP_INPUTS), model(LOOP.format("Mul", "x"), LOOP_INPUTS))
-    assert str(found) == "~ Loop y: subgraph body differs\n~ Add out in 0/body: operator Add -> Mul"
-    assert found.before == {"0": "changed", "0/body/0": "same", "0/body/1": "changed"}
+    differences = diff(
+        model(LOOP.format("Add", "x"), LOOP_INPUTS), model(LOOP.format("Mul", "x"), LOOP_INPUTS)
+    )
+    assert str(differences) == "~ Loop y: subgraph body differs\n~ Add out in 0/body: operator Add -> Mul"
+    assert differences.before == {"0": "changed", "0/body/0": "same", "0/body/1": "changed"}
 
 
 def test_a_body_that_reads_another_outer_value_differs():
-    found = diff(model(LOOP.format("Add", "x"), LOOP_INPUTS), model(LOOP.format("Add", "z"), LOOP_INPUTS))
-    assert "~ Add out in 0/body: input 1 x -> z" in str(found)
+    differences = diff(
+        model(LOOP.format("Add", "x"), LOOP_INPUTS), model(LOOP.format("Add", "z"), LOOP_INPUTS)
+    )
+    assert "~ Add out in 0/body: input 1 x -> z" in str(differences)
 
 
 def test_a_body_whose_outputs_change_places_differs():
@@ -327,7 +333,7 @@ def test_long_differences_stay_readable():
     assert lines[-1] == "... and 40 more"
 
 
-def test_a_large_graph_takes_no_ages():
+def test_a_large_graph_is_compared():
     body = " ".join(f"v{i + 1} = Relu(v{i})" for i in range(1500)).replace("Relu(v0)", "Relu(x)")
     big = model(f"{body} y = Neg(v1500)")
     changed = copy.deepcopy(big)
@@ -336,10 +342,10 @@ def test_a_large_graph_takes_no_ages():
 
 
 def test_the_models_are_not_changed():
-    one, two = model("y = Relu(x)"), model("y = Abs(x)")
-    before = onnx.ModelProto.FromString(one.SerializeToString())
-    diff(one, two)
-    assert one == before
+    first, second = model("y = Relu(x)"), model("y = Abs(x)")
+    before = onnx.ModelProto.FromString(first.SerializeToString())
+    diff(first, second)
+    assert first == before
 
 
 @pytest.mark.parametrize(
@@ -354,26 +360,26 @@ def test_the_models_are_not_changed():
     ids=["too short", "huge", "negative", "unknown type", "too many axes"],
 )
 def test_a_damaged_tensor_is_named(damaged):
-    one = model("w = Constant <value = float[2] {1.0, 2.0}> () y = Add(x, w)")
-    broken = copy.deepcopy(one)
-    broken.graph.node[0].attribute[0].t.CopyFrom(TensorProto(name="heavy", **damaged))
+    intact = model("w = Constant <value = float[2] {1.0, 2.0}> () y = Add(x, w)")
+    constant = copy.deepcopy(intact)
+    constant.graph.node[0].attribute[0].t.CopyFrom(TensorProto(name="heavy", **damaged))
     weight = model("y = Relu(x)")
     weight.graph.initializer.add(name="heavy", **damaged)
-    for other in (broken, weight):
+    for broken in (constant, weight):
         with pytest.raises(ModelNotReadable, match="tensor 'heavy' cannot be read") as caught:
-            diff(one, other)
+            diff(intact, broken)
         assert len(str(caught.value).splitlines()) == 3
 
 
 @pytest.mark.parametrize("opset", [2**31, 2**40, -1, 0])
-def test_an_opset_that_is_no_opset_is_a_difference(opset):
-    one = model("y = Relu(x)")
-    other = copy.deepcopy(one)
+def test_an_impossible_opset_is_a_difference(opset):
+    relu = model("y = Relu(x)")
+    other = copy.deepcopy(relu)
     other.opset_import[0].version = opset
-    assert [str(change) for change in diff(one, other).opsets] == [f"opset ai.onnx 18 -> {opset}"]
+    assert [str(change) for change in diff(relu, other).opsets] == [f"opset ai.onnx 18 -> {opset}"]
 
 
-def test_a_thousand_bodies_in_one_another_are_refused_and_not_waited_for():
+def test_thousands_of_nested_bodies_are_refused_at_once():
     deep = onnx.NodeProto(op_type="If", input=["x"], output=["y"])
     for _ in range(20):
         outer = onnx.NodeProto(op_type="If", input=["x"], output=["y"])
@@ -384,7 +390,7 @@ def test_a_thousand_bodies_in_one_another_are_refused_and_not_waited_for():
         diff(wide, wide)
 
 
-def test_a_constant_that_each_call_of_a_function_gives_is_compared():
+def test_a_constant_that_is_an_argument_of_a_function_is_compared():
     text = """<ir_version: 10, opset_import: ["": 18, "own": 1]>
     g (int64 x) => (int64 y) {{ y = own.more <by = 2> (x) }}
     <domain: "own", opset_import: ["": 18]> more <by> (x) => (y)
@@ -398,6 +404,6 @@ def test_a_constant_that_each_call_of_a_function_gives_is_compared():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_constant_whose_attribute_has_another_type_is_compared(kind):
-    one = model("c = Constant <value_int = 3> () y = Add(x, c)")
-    one.graph.node[0].attribute[0].type = kind
-    assert not diff(one, one)
+    constant = model("c = Constant <value_int = 3> () y = Add(x, c)")
+    constant.graph.node[0].attribute[0].type = kind
+    assert not diff(constant, constant)

@@ -76,26 +76,26 @@ def test_a_function_that_calls_itself_does_not_hang():
 
 
 def test_the_summary_names_everything():
-    found = summary(NESTED)
-    assert [str(each) for each in found.inputs] == [
+    parts = summary(NESTED)
+    assert [str(value_info) for value_info in parts.inputs] == [
         "x: float32[n]",
         "c: bool[]",
         "trips: int64[]",
         "go: bool[]",
     ]
-    assert dict(found.opsets) == {"ai.onnx": 18, "mylib": 1}
-    assert found.functions == ("mylib::scale",)
-    assert found.ir_version == 8
-    assert [node.op for node in found.nodes] == op_types(NESTED)
+    assert dict(parts.opsets) == {"ai.onnx": 18, "mylib": 1}
+    assert parts.functions == ("mylib::scale",)
+    assert parts.ir_version == 8
+    assert [node.op for node in parts.nodes] == op_types(NESTED)
 
 
 def test_initializers_and_the_producer_are_reported():
-    found = summary(recorded_graph("1.8.1", "model_static"))
-    assert {str(each) for each in found.initializers} == {
+    parts = summary(recorded_graph("1.8.1", "model_static"))
+    assert {str(weight) for weight in parts.initializers} == {
         "conv.weight: float32[3, 3, 3, 3]",
         "conv.bias: float32[3]",
     }
-    assert found.producer == "pytorch 1.8"
+    assert parts.producer == "pytorch 1.8"
 
 
 def test_edges_join_the_nodes_of_the_main_graph():
@@ -116,7 +116,7 @@ def test_shapes_are_numbers_names_or_unknown():
     assert dims(NESTED, "v") == ("n",)
 
 
-def test_types_that_are_no_tensors_have_no_shape():
+def test_values_that_are_not_tensors_have_no_shape():
     sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, [2])
     unranked = helper.make_tensor_value_info("u", TensorProto.BFLOAT16, None)
     model = helper.make_model(helper.make_graph([], "g", [sequence, unranked], []))
@@ -125,10 +125,10 @@ def test_types_that_are_no_tensors_have_no_shape():
     assert str(value(model, "u")) == "u: bfloat16[...]"
 
 
-@pytest.mark.parametrize("ask", [dims, value])
-def test_an_unknown_value_names_near_ones(ask):
+@pytest.mark.parametrize("query", [dims, value])
+def test_an_unknown_value_names_similar_ones(query):
     with pytest.raises(UnknownValue, match=r"no value named 'scale'\.\nIt has scaled"):
-        ask(NESTED, "scale")
+        query(NESTED, "scale")
 
 
 def test_an_omitted_value_is_no_value():
@@ -136,11 +136,12 @@ def test_an_omitted_value_is_no_value():
         dims(NESTED, "")
 
 
-def test_an_unknown_element_type_is_said_by_its_number():
+def test_an_unknown_element_type_is_named_by_its_number():
     model = parse_model(
         '<ir_version: 8, opset_import: ["" : 18]> g (float[n] x) => (float[n] y) { y = Relu (x) }'
     )
     model.graph.input[0].type.tensor_type.elem_type = 99
     model.graph.initializer.add(name="w", data_type=98, dims=[2])
-    found = summary(model)
-    assert [str(each) for each in (*found.inputs, *found.initializers)] == ["x: type 99[n]", "w: type 98[2]"]
+    parts = summary(model)
+    values = [str(value_info) for value_info in (*parts.inputs, *parts.initializers)]
+    assert values == ["x: type 99[n]", "w: type 98[2]"]

@@ -1,4 +1,4 @@
-"""Every form of a model, and every way in which a file can be no model."""
+"""Every form of a model is loaded; every file that is not a model is refused."""
 
 import onnx
 import pytest
@@ -61,7 +61,7 @@ def test_a_failed_export_says_why():
     ],
     ids=["empty", "program", "pointer", "picture", "cut", "tensor"],
 )
-def test_what_is_no_model_is_refused(tmp_path, content, message):
+def test_a_file_that_is_not_a_model_is_refused(tmp_path, content, message):
     file = tmp_path / "model.onnx"
     file.write_bytes(content)
     with pytest.raises(ModelNotReadable, match=message) as caught:
@@ -71,16 +71,16 @@ def test_what_is_no_model_is_refused(tmp_path, content, message):
 
 
 @pytest.mark.parametrize("name", [b"Relu", b"here", b"own"])
-def test_a_name_that_is_no_text_is_refused(tmp_path, name):
+def test_a_name_that_is_not_text_is_refused(tmp_path, name):
     """Protobuf gives bytes for it, and whatever expects a string fails on these, far from here."""
     model = onnx.ModelProto.FromString(RELU.SerializeToString())
     model.graph.initializer.add(name="here", data_type=1, dims=[1], raw_data=b"\xff" * 4)
     model.opset_import.add(domain="own", version=1)
     file = tmp_path / "model.onnx"
     file.write_bytes(model.SerializeToString().replace(name, b"\xff\xfe"[: len(name)] + name[2:]))
-    for shown in (lambda: load(file), lambda: load(file.read_bytes())):
+    for form in (file, file.read_bytes()):
         with pytest.raises(ModelNotReadable, match="is not text in UTF-8") as caught:
-            shown()
+            load(form)
         assert len(str(caught.value).splitlines()) == 3
     file.write_bytes(model.SerializeToString())
     assert load(file) == model
@@ -103,10 +103,10 @@ def test_an_impossible_path_is_refused(path):
         load(path)
 
 
-@pytest.mark.parametrize("thing", [None, 3, RELU.graph])
-def test_another_object_is_refused(thing):
-    with pytest.raises(ModelNotReadable, match=f"not a {type(thing).__name__}"):
-        load(thing)
+@pytest.mark.parametrize("other", [None, 3, RELU.graph])
+def test_another_object_is_refused(other):
+    with pytest.raises(ModelNotReadable, match=f"not a {type(other).__name__}"):
+        load(other)
 
 
 def test_weights_beside_the_model_are_read(tmp_path):

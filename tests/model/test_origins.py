@@ -1,4 +1,4 @@
-"""Nothing is left of where a model came from."""
+"""strip_origins leaves no path of a source file in a model."""
 
 import onnx
 import torch
@@ -15,17 +15,17 @@ class Cond(torch.nn.Module):
 
 def _metadata(message):
     """Every metadata_props anywhere in a message."""
-    found = []
+    entries = []
     for field, content in message.ListFields():
         if field.name == "metadata_props":
-            found += content
+            entries += content
         elif field.message_type is not None:
             for part in content if field.is_repeated else [content]:
-                found += _metadata(part)
-    return found
+                entries += _metadata(part)
+    return entries
 
 
-def test_metadata_is_there_before_it_is_stripped(tmp_path):
+def test_an_export_has_metadata_and_loses_it(tmp_path):
     with silenced():
         torch.onnx.export(Cond(), (torch.rand(3),), tmp_path / "m.onnx", dynamo=True, external_data=False)
     model = onnx.load(tmp_path / "m.onnx")

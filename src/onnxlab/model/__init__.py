@@ -1,1 +1,1 @@
-"""What a model is, as plain data: its nodes, values and weights, and how two models differ."""
+"""ONNX models as plain data: loading them, their nodes, values and weights, and how two of them differ."""

@@ -1,4 +1,4 @@
-"""How far apart two arrays are, element by element, for every type an ONNX model can have."""
+"""The difference between two arrays, element by element, for every element type of ONNX."""
 
 from typing import Any, TypeAlias
 
@@ -12,19 +12,19 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 def difference(ours: Array, theirs: Array) -> Array:
     """Return the absolute difference, element by element, as float64.
 
-    Not-a-number and infinity equal themselves; against anything else they are infinitely far away.
+    NaN equals NaN and infinity equals itself; their difference from anything else is infinite.
 
     Example:
         >>> difference(np.array([1, np.nan, np.nan]), np.array([3, np.nan, 0]))
         array([ 2.,  0., inf])
     """
     a, b = ours.astype(np.float64), theirs.astype(np.float64)
-    same = (ours == theirs) | (np.isnan(a) & np.isnan(b))
+    equal = (ours == theirs) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore", over="ignore"):
-        apart = np.abs(a - b)
+        absolute = np.abs(a - b)
     if ours.dtype.kind in "iu" and theirs.dtype.kind in "iu":
-        apart = np.maximum(apart, 1)  # float64 cannot tell neighbouring large integers apart
-    return np.where(same, 0.0, np.where(np.isnan(apart), np.inf, apart))
+        absolute = np.maximum(absolute, 1)  # float64 cannot tell neighbouring large integers apart
+    return np.where(equal, 0.0, np.where(np.isnan(absolute), np.inf, absolute))
 
 
 def largest_difference(ours: Array, theirs: Array) -> float:

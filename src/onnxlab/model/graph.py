@@ -1,4 +1,4 @@
-"""What a graph contains: nodes, also those inside others, values and their shapes, who feeds which input."""
+"""The contents of a graph: nodes, also those of subgraphs, values, and which node feeds which input."""
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,15 +37,15 @@ __all__ = [
 
 @dataclass(frozen=True)
 class GraphNode:
-    """A node and where it stands.
+    """A node and its place in the model.
 
     Attributes:
         path: Its place: "3" is the fourth node of the main graph, "3/body/0" the first node of that node's
             `body`, "mylib::gelu/0" the first node of a model-local function.
-        op: The operator, with its domain when that is not the ONNX domain: "Conv", "com.microsoft::Gelu".
+        op: The operator, with its domain unless that is ONNX's own: "Conv", "com.microsoft::Gelu".
         name: The node's name; may be empty.
         inputs: Names of the values it reads; an empty string is an omitted optional input.
-        outputs: Names of the values it makes.
+        outputs: Names of the values it produces.
         proto: The node itself.
     """
 
@@ -58,7 +58,7 @@ class GraphNode:
 
     @property
     def scope(self) -> str:
-        """The path of the graph it stands in; empty for the main graph."""
+        """The path of the graph that contains it; empty for the main graph."""
         return self.path.rpartition("/")[0]
 
     @property
@@ -71,7 +71,7 @@ class GraphNode:
 
 
 def operator(node: onnx.NodeProto) -> str:
-    """Return the operator's name, with the domain in front when it is a foreign one.
+    """Return the operator's name, after its domain unless that is ONNX's own.
 
     Example:
         >>> operator(onnx.helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft"))
@@ -98,17 +98,17 @@ def subgraphs(node: onnx.NodeProto) -> list[tuple[str, onnx.GraphProto]]:
         >>> subgraphs(onnx.helper.make_node("Relu", ["x"], ["y"]))
         []
     """
-    found: list[tuple[str, onnx.GraphProto]] = []
+    graphs: list[tuple[str, onnx.GraphProto]] = []
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
-            found.append((attribute.name, attribute.g))
+            graphs.append((attribute.name, attribute.g))
         elif attribute.type == onnx.AttributeProto.GRAPHS:
-            found += [(f"{attribute.name}[{i}]", graph) for i, graph in enumerate(attribute.graphs)]
-    return found
+            graphs += [(f"{attribute.name}[{i}]", graph) for i, graph in enumerate(attribute.graphs)]
+    return graphs
 
 
 def reads(node: onnx.NodeProto) -> list[str]:
-    """Return the values a node reads, also from within the graphs it carries; each once.
+    """Return the names of the values that a node and its subgraphs read from around them, each once.
 
     Example:
         >>> reads(onnx.helper.make_node("Clip", ["x", "", "x"], ["y"]))
@@ -116,9 +116,9 @@ def reads(node: onnx.NodeProto) -> list[str]:
     """
     names = dict.fromkeys(name for name in node.input if name)
     for _, graph in subgraphs(node):
-        own = {info.name for info in graph.input} | {tensor.name for tensor in graph.initializer}
-        own |= {name for inner in graph.node for name in inner.output}
-        names |= dict.fromkeys(name for inner in graph.node for name in reads(inner) if name not in own)
+        local = {info.name for info in graph.input} | {tensor.name for tensor in graph.initializer}
+        local |= {name for inner in graph.node for name in inner.output}
+        names |= dict.fromkeys(name for inner in graph.node for name in reads(inner) if name not in local)
     return list(names)
 
 
@@ -159,7 +159,7 @@ def _walk(nodes: Iterable[onnx.NodeProto], scope: str) -> Iterator[GraphNode]:
 
 
 def op_types(model: ModelLike) -> list[str]:
-    """Return the operators of the main graph, in order; foreign ones with their domain.
+    """Return the operators of the main graph, in order; with their domain unless it is ONNX's own.
 
     Example:
         >>> from onnxlab.history import recorded_graph
@@ -170,7 +170,7 @@ def op_types(model: ModelLike) -> list[str]:
 
 
 def outline(model: ModelLike) -> list[str]:
-    """Return the operators of the main graph with the insides of subgraphs and local functions in braces.
+    """Return the operators of the main graph, with those of subgraphs and local functions in braces.
 
     Example:
         >>> from onnxlab.history import recorded_graph
@@ -190,7 +190,7 @@ def _outline(node: onnx.NodeProto, functions: dict[str, onnx.FunctionProto]) -> 
     ]
     called = f"{node.domain}::{node.op_type}" + (f":{node.overload}" if node.overload else "")
     if called in functions:
-        # A function must not call itself; leaving it out on the way down keeps a broken model from looping.
+        # A function must not call itself; without this, a broken model in which one does would never end.
         others = {name: body for name, body in functions.items() if name != called}
         parts.append("function: " + ", ".join(_outline(inner, others) for inner in functions[called].node))
     return f"{op}{{{'; '.join(parts)}}}" if parts else op
@@ -204,13 +204,13 @@ Dims: TypeAlias = tuple[int | str | None, ...]
 
 @dataclass(frozen=True)
 class Value:
-    """A value of a graph: an input, an output, an initializer, or one in between.
+    """A value of a graph: an input, an output, an initializer, or an intermediate value.
 
     Attributes:
         name: Its name.
         dtype: NumPy's name of the element type; for a sequence, optional or map, ONNX's description; "?"
-            where the file says nothing.
-        dims: Its shape, or None where the rank is not known.
+            where the file does not give it.
+        dims: Its shape, or None where the rank is unknown.
     """
 
     name: str
@@ -252,10 +252,10 @@ def initializers(graph: onnx.GraphProto) -> tuple[Value, ...]:
 
 
 def tensor_array(tensor: onnx.TensorProto) -> Array:
-    """Return what a tensor holds.
+    """Return a tensor's content as an array.
 
     Raises:
-        ModelNotReadable: Its content does not fit its type and shape: the file is damaged.
+        ModelNotReadable: If the content does not fit the type and shape: the file is damaged.
 
     Example:
         >>> tensor_array(onnx.TensorProto(name="w", data_type=1, dims=[2], raw_data=b"abc"))
@@ -266,14 +266,14 @@ def tensor_array(tensor: onnx.TensorProto) -> Array:
         Export the model again, or fetch the complete file.
     """
     try:
-        found: Array = onnx.numpy_helper.to_array(tensor)
+        array: Array = onnx.numpy_helper.to_array(tensor)
     except Exception as error:  # ONNX and NumPy raise many kinds here
         kind = plain(Value("", _dtype(tensor.data_type), tuple(tensor.dims)).type, 80)
         name = plain(tensor.name, 80)
         msg = f"The tensor {name!r} cannot be read: its content is no {kind}."
         then = "Export the model again, or fetch the complete file."
         raise ModelNotReadable(msg, plain(error, 200), then) from error
-    return found
+    return array
 
 
 def _declared(info: onnx.ValueInfoProto) -> Value:
@@ -293,7 +293,7 @@ def _declared(info: onnx.ValueInfoProto) -> Value:
 
 def _dtype(elem_type: int) -> str:
     if elem_type not in onnx.TensorProto.DataType.values():
-        return f"type {elem_type}"  # of a newer format, or a damaged file
+        return f"type {elem_type}"  # from a newer format, or a damaged file
     name = str(onnx.TensorProto.DataType.Name(elem_type)).lower()
     return {"float": "float32", "double": "float64", "undefined": "?"}.get(name, name)
 
@@ -303,7 +303,7 @@ def _dtype(elem_type: int) -> str:
 
 @dataclass(frozen=True)
 class GraphSummary:
-    """What a model consists of.
+    """The parts of a model.
 
     Attributes:
         ir_version: The version of the file format.
@@ -331,10 +331,10 @@ def summary(model: ModelLike) -> GraphSummary:
 
     Example:
         >>> from onnxlab.history import recorded_graph
-        >>> found = summary(recorded_graph("1.8.1", "model_dynamic_0_dict"))
-        >>> [str(value) for value in found.inputs + found.outputs]
+        >>> parts = summary(recorded_graph("1.8.1", "model_dynamic_0_dict"))
+        >>> [str(value) for value in parts.inputs + parts.outputs]
         ['in: float32[batch, 3, 10, 10]', 'out: float32[batch, 3, 8, 8]']
-        >>> dict(found.opsets), [node.op for node in found.nodes]
+        >>> dict(parts.opsets), [node.op for node in parts.nodes]
         ({'ai.onnx': 9}, ['Conv'])
     """
     proto = load(model)
@@ -351,12 +351,12 @@ def summary(model: ModelLike) -> GraphSummary:
 
 
 def edges(model: ModelLike) -> tuple[dict[str, GraphNode], dict[str, list[str]]]:
-    """Return who makes each value of the main graph, and what each of its nodes reads.
+    """Return which node makes each value of the main graph, and which values each node reads.
 
-    A node with a Loop, If or Scan body also reads what the body reads from outside.
+    A Loop, If or Scan node also reads what its bodies read from outside.
 
     Returns:
-        The maker of each value, by the value's name; the values read, by the node's path.
+        The maker of each value, by the value's name; the names of the values read, by the node's path.
 
     Example:
         >>> from onnxlab.history import recorded_graph
@@ -370,7 +370,7 @@ def edges(model: ModelLike) -> tuple[dict[str, GraphNode], dict[str, list[str]]]
 
 
 def value(model: ModelLike, name: str) -> Value:
-    """Return what the file says about a value; an unknown type is "?" and an unknown rank None.
+    """Return what the file declares about a value; an unknown type is "?", an unknown rank None.
 
     Raises:
         UnknownValue: If the graph has no such value.
@@ -381,10 +381,10 @@ def value(model: ModelLike, name: str) -> Value:
         'conv.weight: float32[3, 3, 3, 3]'
     """
     graphs = list(_graphs(load(model).graph))
-    known: dict[str, Value] = {}
+    known: dict[str, Value] = {}  # its name stands in the translated message
     for graph in graphs:
-        for found in declared([*graph.input, *graph.output, *graph.value_info]) + initializers(graph):
-            known.setdefault(found.name, found)
+        for info in declared([*graph.input, *graph.output, *graph.value_info]) + initializers(graph):
+            known.setdefault(info.name, info)
     for output in (output for graph in graphs for node in graph.node for output in node.output if output):
         known.setdefault(output, Value(output, "?", None))
     if name not in known:

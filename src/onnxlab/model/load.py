@@ -1,7 +1,4 @@
-"""One door for every form in which a model can be handed over: a file, bytes, a proto, a fresh export.
-
-And what a model should not carry when it is handed on: the paths of the source files it came from.
-"""
+"""Load a model from a file, bytes, a proto or an export; remove the source paths that an export holds."""
 
 import os
 from collections.abc import Iterator
@@ -22,14 +19,14 @@ _TENSOR_TEXTS = ("name", "doc_string", "external_data", "metadata_props")
 
 
 class HasModelProto(Protocol):
-    """What `torch.onnx.ONNXProgram` offers; named by its shape so that torch need not be imported."""
+    """The part of `torch.onnx.ONNXProgram` that is needed here; a protocol, so torch need not be imported."""
 
     @property
     def model_proto(self) -> onnx.ModelProto: ...  # noqa: D102 - the class says it
 
 
 class HasProto(Protocol):
-    """What `onnxlab.exporters.export.Export` offers."""
+    """The part of `onnxlab.exporters.export.Export` that is needed here."""
 
     @property
     def proto(self) -> onnx.ModelProto: ...  # noqa: D102 - the class says it
@@ -67,7 +64,7 @@ def load(model: ModelLike) -> onnx.ModelProto:
         return _complete(_parse(data, f"The {len(data):,} bytes given"), "The model")
     if isinstance(model, str | PathLike):
         return _load_file(path_of(model))
-    # Asked for by name: isinstance with a protocol would read the property, which may be costly, twice.
+    # isinstance with a protocol would read the property, which may be costly, twice.
     for name in ("proto", "model_proto"):
         proto = getattr(model, name, None)
         if isinstance(proto, onnx.ModelProto):
@@ -76,10 +73,10 @@ def load(model: ModelLike) -> onnx.ModelProto:
 
 
 def path_of(model: str | PathLike[str]) -> Path:
-    """Return the path that was given, also one of bytes.
+    """Return a path as a `Path`; `os.PathLike` may also give bytes.
 
     Raises:
-        ModelNotReadable: The object says that it is a path, and is none.
+        ModelNotReadable: If it is a `PathLike` that gives no path.
     """
     try:
         return Path(os.fsdecode(model))
@@ -94,11 +91,13 @@ def _no_model(given: object) -> ModelNotReadable:
 
 
 def _shown(name: object, most: int = 240) -> str:
-    """A name as a message can hold it: on one line, and of a length that somebody reads."""
+    """A name for a message: on one line, shortened in the middle, without unprintable characters."""
     text = str(name)
     if len(text) > most:
         text = f"{text[: most // 2]}…{text[-(most // 2) :]}"
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    return "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
+    )
 
 
 def _load_file(path: Path) -> onnx.ModelProto:
@@ -107,7 +106,8 @@ def _load_file(path: Path) -> onnx.ModelProto:
         data = path.read_bytes()
     except FileNotFoundError:
         msg = f"There is no file {name}."
-        near = ", ".join(_shown(each, 80) for each in sorted(p.name for p in path.parent.glob("*.onnx"))[:5])
+        files = sorted(file.name for file in path.parent.glob("*.onnx"))
+        near = ", ".join(_shown(file, 80) for file in files[:5])
         why = f"Models in that folder: {near}." if near else ""
         raise ModelNotReadable(msg, why, "Check the path, or run the cell that exports the model.") from None
     except IsADirectoryError:
@@ -155,22 +155,27 @@ def _parse(data: bytes, name: str) -> onnx.ModelProto:
 
 
 def require_text(model: onnx.ModelProto, name: str = "The model") -> None:
-    """Refuse a model in which a name is no text: protobuf then gives bytes, where a string is expected.
+    """Refuse a model with a string that is not UTF-8: protobuf then gives bytes where a string is expected.
+
+    Args:
+        model: The model.
+        name: What the message calls it.
 
     Raises:
-        ModelNotReadable: A string is not UTF-8; the message calls the model by `name`.
+        ModelNotReadable: If a string is not UTF-8.
     """
-    if (broken := _no_text(model)) is not None:
-        field, owner, shown = broken[0], broken[1].removesuffix("Proto"), _shown(broken[2], 80)
+    if (undecodable := _undecodable(model)) is not None:
+        field, owner, content = undecodable
+        owner, shown = owner.removesuffix("Proto"), _shown(content, 80)
         msg = f"{name} cannot be read: a name or note in it is not text in UTF-8."
         why = f"It is the {field} of a {owner}: {shown}."
         raise ModelNotReadable(msg, why, "Export the model again, or fetch the complete file.")
 
 
-def _no_text(message: Message) -> tuple[str, str, bytes] | None:
-    """The first string that is none: its field, what it belongs to, and its bytes."""
+def _undecodable(message: Message) -> tuple[str, str, bytes] | None:
+    """The first string that is not UTF-8: its field, the kind of message with that field, its bytes."""
     fields = message.ListFields()
-    if isinstance(message, onnx.TensorProto):  # all but the content, which would be copied
+    if isinstance(message, onnx.TensorProto):  # all but the tensor's content, which would be copied
         fields = [(message.DESCRIPTOR.fields_by_name[name], getattr(message, name)) for name in _TENSOR_TEXTS]
     for field, content in fields:
         parts = content if field.is_repeated else [content]
@@ -180,8 +185,8 @@ def _no_text(message: Message) -> tuple[str, str, bytes] | None:
                     return field.name, message.DESCRIPTOR.name, part
         elif field.message_type is not None:
             for part in parts:
-                if (found := _no_text(part)) is not None:
-                    return found
+                if (undecodable := _undecodable(part)) is not None:
+                    return undecodable
     return None
 
 
@@ -208,7 +213,7 @@ def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 
 def strip_origins(message: Message) -> None:
-    """Remove, in place, what says where a model's source stood: all metadata, and the stacks of nodes.
+    """Remove, in place, the paths of source files: all metadata, and the stack traces of nodes.
 
     Args:
         message: The model, or a part of it.
@@ -222,7 +227,7 @@ def strip_origins(message: Message) -> None:
         >>> len(model.graph.node[0].metadata_props)
         0
     """
-    # By the format's own description, so that no field of a newer ONNX is forgotten.
+    # Fields are taken from the format's own description, so that none of a newer ONNX is forgotten.
     if "metadata_props" in message.DESCRIPTOR.fields_by_name:
         message.ClearField("metadata_props")
     if isinstance(message, onnx.NodeProto):

@@ -1,4 +1,4 @@
-"""How two models differ: which nodes belong together, and what is not the same about them."""
+"""The differences between two models: nodes are matched first, then compared."""
 
 from onnxlab.model.diff.comparison import Change, GraphDiff, NodeChange, diff
 

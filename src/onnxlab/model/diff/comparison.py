@@ -1,4 +1,4 @@
-"""What differs between two models in structure and numbers; not what things are called."""
+"""The differences between two models in structure and numbers; names do not count."""
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,20 +19,20 @@ __all__ = ["Change", "GraphDiff", "NodeChange", "diff"]
 _Slots: TypeAlias = list[tuple[Value | None, Value | None]]
 """Inputs, or outputs, of two models side by side; None where one model has no counterpart."""
 
-_STEPS = 100_000  # nodes that are looked at; more take longer than anybody waits
+_MOST_NODES = 100_000  # traced; more take longer than anybody waits
 _LINES = 20  # of the text; a long list helps nobody
 _LONGEST = 40  # characters of an attribute's value in a message
 
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that differs.
+    """One difference.
 
     Attributes:
         kind: "operator", "attribute", "input", "weight", "output", "subgraph", "opset" or "function".
         name: Which one: the attribute, the number of the input, the value, the domain.
-        before: What it is in the first model, in words; None where it is absent.
-        after: What it is in the second model; None where it is absent.
+        before: A description of it in the first model; None where it is absent.
+        after: A description of it in the second model; None where it is absent.
         max_abs: The largest absolute difference, for weights and tensors of one shape.
     """
 
@@ -53,12 +53,12 @@ class Change:
 
 @dataclass(frozen=True)
 class NodeChange:
-    """A node that is in both models, but not the same.
+    """A node that differs from its counterpart.
 
     Attributes:
         before: The node in the first model.
         after: Its counterpart in the second.
-        changes: What differs.
+        changes: The differences.
     """
 
     before: GraphNode
@@ -71,20 +71,20 @@ class NodeChange:
 
 @dataclass(frozen=True)
 class GraphDiff:
-    """How two models differ. It is false when they do not, whatever their nodes and values are called.
+    """The differences between two models; false if there are none, whatever nodes and values are called.
 
-    A removed or added node stands for all that is in its subgraphs.
+    Nodes in the subgraphs of a removed or added node are not listed.
 
     Attributes:
         removed: Nodes of the first model without a counterpart.
         added: Nodes of the second model without a counterpart.
-        changed: Nodes with a counterpart that is not the same.
-        same: Pairs of paths of nodes that are the same.
+        changed: Nodes that differ from their counterparts.
+        same: The paths of nodes that equal their counterparts, in pairs.
         inputs: Changes of the declared inputs.
-        outputs: Changes of the declared outputs, and of what feeds them.
+        outputs: Changes of the declared outputs, and of the values that feed them.
         opsets: Changes of the imported operator sets.
-        functions: Model-local functions that only one model has, or whose outputs are fed by something else.
-        renamed: Inputs and outputs that have another name.
+        functions: Model-local functions that only one model has, or whose outputs have another source.
+        renamed: Inputs and outputs with another name.
     """
 
     removed: tuple[GraphNode, ...] = ()
@@ -132,22 +132,22 @@ class GraphDiff:
 
 
 def _runs(sign: str, nodes: Sequence[GraphNode]) -> list[str]:
-    """One line a node, or one for four and more of one operator in a row."""
+    """One line for each node, or for four and more nodes of one operator in a row."""
     lines: list[str] = []
-    for _, run in groupby(nodes, key=lambda node: (node.op, node.scope)):
-        alike = list(run)
-        if len(alike) > 3:
-            lines.append(f"{sign} {len(alike)} x {alike[0].op}: {alike[0].label} ... {alike[-1].label}")
+    for _, group in groupby(nodes, key=lambda node: (node.op, node.scope)):
+        run = list(group)
+        if len(run) > 3:
+            lines.append(f"{sign} {len(run)} x {run[0].op}: {run[0].label} ... {run[-1].label}")
         else:
-            lines += [f"{sign} {node}" for node in alike]
+            lines += [f"{sign} {node}" for node in run]
     return lines
 
 
 def diff(a: ModelLike, b: ModelLike) -> GraphDiff:
-    """Say how two models differ; false, and "No difference." as text, where they do not.
+    """Return the differences between two models; false, and "No difference." as text, if there are none.
 
     Raises:
-        ModelNotReadable: One is no model, is damaged, or they are too large.
+        ModelNotReadable: If one is not a model or is damaged, or if they are too large.
 
     Example:
         >>> from onnxlab.history import recorded_graph
@@ -162,17 +162,17 @@ def diff(a: ModelLike, b: ModelLike) -> GraphDiff:
     _require_comparable(first, second)
     inputs = _slots(declared(first.graph.input), declared(second.graph.input))
     outputs = _slots(declared(first.graph.output), declared(second.graph.output))
-    found = _Findings()
-    matching = found.compare(
+    findings = _Findings()
+    matching = findings.compare(
         _outermost(first).inner(first.graph, "", _numbered("input", (ours for ours, _ in inputs))),
         _outermost(second).inner(second.graph, "", _numbered("input", (theirs for _, theirs in inputs))),
     )
     return GraphDiff(
-        functions=tuple(found.compare_functions(first, second)),
-        removed=tuple(found.removed),
-        added=tuple(found.added),
-        changed=tuple(found.changed),
-        same=tuple(found.same),
+        functions=tuple(findings.compare_functions(first, second)),
+        removed=tuple(findings.removed),
+        added=tuple(findings.added),
+        changed=tuple(findings.changed),
+        same=tuple(findings.same),
         inputs=tuple(_type_changes("input", inputs)),
         outputs=(*_type_changes("output", outputs), *_rewired(outputs, matching)),
         opsets=tuple(_opset_changes(first, second)),
@@ -184,7 +184,7 @@ def _require_comparable(*models: onnx.ModelProto) -> None:
     nodes = [node for model in models for node in walk(model)]
     count = f"{len(nodes):,}"
     # A body is traced once for each graph around it.
-    if sum(node.path.count("/") // 2 + 1 for node in nodes) > _STEPS:
+    if sum(node.path.count("/") // 2 + 1 for node in nodes) > _MOST_NODES:
         msg = f"The models are too large to be compared: together they have {count} nodes."
         why = "Bodies inside one another count once for each body around them."
         raise ModelNotReadable(msg, why, "Compare a part of each: onnx.utils.extract_model() cuts one out.")
@@ -196,11 +196,11 @@ def _rewired(outputs: _Slots, matching: Matching) -> Iterator[Change]:
             yield from _feeder_changes("output", theirs.name, ours.name, theirs.name, matching)
 
 
-# The graphs, those inside nodes and functions included
+# Graphs, those of nodes and functions included
 
 
 class _Findings:
-    """What was found so far, in all the graphs of two models: the fields of a `GraphDiff`."""
+    """The differences in the graphs of two models so far: fields of a `GraphDiff`."""
 
     def __init__(self) -> None:
         self.removed: list[GraphNode] = []
@@ -209,14 +209,14 @@ class _Findings:
         self.same: list[tuple[str, str]] = []
 
     def compare(self, a: Scope, b: Scope) -> Matching:
-        """Compare two scopes and the graphs inside their nodes."""
+        """Compare two scopes and the subgraphs of their nodes."""
         matching = match(a, b)
         partners = {ours.path: theirs.path for ours, theirs in matching.pairs}
         matched = set(partners.values())
         self.removed += [node for node in a.nodes if node.path not in partners]
         self.added += [node for node in b.nodes if node.path not in matched]
         for ours, theirs in matching.pairs:
-            position = len(self.changed)  # a node is listed before the nodes inside it
+            position = len(self.changed)  # a node is listed before those of its subgraphs
             changes = [
                 *_node_changes(ours, theirs, matching),
                 *self._compare_subgraphs(ours, theirs, matching),
@@ -243,7 +243,7 @@ class _Findings:
                 yield Change("subgraph", label)
 
     def compare_functions(self, first: onnx.ModelProto, second: onnx.ModelProto) -> Iterator[Change]:
-        """Compare the functions of one name, and yield what cannot be said of a node."""
+        """Compare functions of the same name; yield the differences that are not a node's."""
         mine, other = ({function_name(f): f for f in model.functions} for model in (first, second))
         for name in sorted(mine.keys() ^ other.keys()):
             yield _presence("function", name, mine, other)
@@ -266,7 +266,7 @@ def _outermost(owner: onnx.ModelProto | onnx.FunctionProto) -> Scope:
 
 
 def _numbered(kind: str, values: Iterable[Value | None]) -> dict[str, Token]:
-    """Name values by their places, so that two graphs agree on them whatever they are called."""
+    """Return tokens for values by their positions, so that two graphs agree whatever names they use."""
     return {value.name: (kind, i) for i, value in enumerate(values) if value}
 
 
@@ -279,15 +279,15 @@ def _outputs(label: str, ours: Sequence[str], theirs: Sequence[str], matching: M
         yield from _feeder_changes("output", f"{label}[{i}]", mine, other, matching)
 
 
-# What is seen from outside: inputs, outputs, operator sets
+# Inputs, outputs and operator sets of the models
 
 
 def _slots(ours: Sequence[Value], theirs: Sequence[Value]) -> _Slots:
     """Pair inputs, or outputs: by name if the names are the same, else by position if there are as many."""
-    names, others = {value.name for value in ours}, {value.name: value for value in theirs}
-    if names != others.keys() and len(ours) == len(theirs):
+    names, counterparts = {value.name for value in ours}, {value.name: value for value in theirs}
+    if names != counterparts.keys() and len(ours) == len(theirs):
         return list(zip(ours, theirs, strict=True))
-    by_name: _Slots = [(value, others.get(value.name)) for value in ours]
+    by_name: _Slots = [(value, counterparts.get(value.name)) for value in ours]
     return by_name + [(None, value) for value in theirs if value.name not in names]
 
 
@@ -311,11 +311,11 @@ def _opset_changes(first: onnx.ModelProto, second: onnx.ModelProto) -> Iterator[
             yield Change("opset", domain, mine.get(domain), other.get(domain))
 
 
-# What differs between a node and its counterpart
+# Nodes and their counterparts
 
 
 def _node_changes(ours: GraphNode, theirs: GraphNode, matching: Matching) -> Iterator[Change]:
-    """What differs between a node and its counterpart, without the graphs inside them."""
+    """The differences between a node and its counterpart, without their subgraphs."""
     if ours.op != theirs.op:
         yield Change("operator", "", ours.op, theirs.op)
     yield from _attribute_changes(ours.proto, theirs.proto, matching)
@@ -326,7 +326,7 @@ def _node_changes(ours: GraphNode, theirs: GraphNode, matching: Matching) -> Ite
 
 
 def _feeder_changes(kind: str, slot: str, mine: str, other: str, matching: Matching) -> Iterator[Change]:
-    """What differs where two values come from: inputs of nodes or outputs of graphs, empty if omitted."""
+    """Compare the sources of two values, inputs of nodes or outputs of graphs; a name is empty if omitted."""
     before, after = matching.before, matching.after
     if before.token(mine) == after.token(other):
         return
@@ -355,11 +355,11 @@ def _attribute_changes(ours: onnx.NodeProto, theirs: onnx.NodeProto, matching: M
     for name in sorted(mine.keys() | other.keys()):
         if mine.get(name) == other.get(name):
             continue
-        tensors = [side[name].t for side in (before, after) if name in side and side[name].HasField("t")]
-        if len(tensors) == 2:
-            yield _tensor_change("attribute", name, *tensors)
+        first, second = before.get(name), after.get(name)
+        if first is not None and second is not None and first.HasField("t") and second.HasField("t"):
+            yield _tensor_change("attribute", name, first.t, second.t)
         else:
-            yield Change("attribute", name, _words(before.get(name)), _words(after.get(name)))
+            yield Change("attribute", name, _attribute_text(first), _attribute_text(second))
 
 
 def _tensor_change(kind: str, name: str, ours: onnx.TensorProto, theirs: onnx.TensorProto) -> Change:
@@ -371,7 +371,7 @@ def _tensor_change(kind: str, name: str, ours: onnx.TensorProto, theirs: onnx.Te
     return Change(kind, name, max_abs=largest_difference(mine, other))
 
 
-def _words(attribute: onnx.AttributeProto | None) -> str | None:
+def _attribute_text(attribute: onnx.AttributeProto | None) -> str | None:
     if attribute is None:
         return None
     if attribute.ref_attr_name:

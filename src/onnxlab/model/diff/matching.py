@@ -1,12 +1,12 @@
-"""Which node of one graph is which node of another, whatever the nodes and values are called.
+"""Match the nodes of two graphs, whatever the nodes and values are called.
 
-Four passes, each over the nodes the ones before left:
+Four passes, each over the nodes that are still unmatched:
 
 1. nodes that compute the same from the same values, traced back to inputs and weights;
-2. nodes of one operator with one name; where the name ends in a number, an exporter may have counted it up,
-   and attributes and weight shapes must agree, too;
-3. nodes of one operator in the same order, those with equal attributes and weight shapes first;
-4. what stands in one place between matched neighbours and reads the same value: there the operator changed.
+2. nodes with the same operator and name; where the name ends in a number, an exporter may have counted, so
+   attributes and weight shapes must agree, too;
+3. nodes with the same operator in the same order, those with equal attributes and weight shapes first;
+4. nodes between the same matched neighbours whose first inputs are the same value: their operator changed.
 """
 
 from bisect import bisect_left
@@ -25,11 +25,11 @@ __all__ = ["Matching", "aligned", "match"]
 
 @dataclass(frozen=True)
 class Matching:
-    """Which nodes of two scopes belong together, and which values thereby.
+    """The matched nodes of two scopes, with tokens under which matched values are equal.
 
     Attributes:
-        before: The first scope, with tokens for the values its nodes make, too.
-        after: The second scope, likewise; a token on both sides is one value.
+        before: The first scope, with tokens for the values its nodes produce, too.
+        after: The second scope, likewise; values with one token in both scopes are the same.
         pairs: Nodes of the first scope with their counterparts in the second, in the first one's order.
     """
 
@@ -58,22 +58,22 @@ class _Matcher:
         self._ids: dict[Token, int] = {}
         self._traced_a, self._signature_a = self._trace(a)
         self._traced_b, self._signature_b = self._trace(b)
-        self._partner: dict[str, GraphNode] = {}  # path in a -> node of b
-        self._taken: set[str] = set()  # paths in b
-        # Each value's token, first as traced, then equal also where nodes were paired in spite of it.
+        self._partners: dict[str, GraphNode] = {}  # path in a -> node of b
+        self._matched_b: set[str] = set()  # paths in b
+        # Each value's token: as traced, and after `_retoken` equal for all nodes that were paired.
         self._before, self._after = self._traced_a, self._traced_b
 
     def match(self) -> Matching:
         self._same_computation()
         self._same_name()
         self._same_order(lambda scope, node: (node.op, _kind(scope, node)))
-        self._same_order(lambda _, node: (node.op, _held_type(node)))
+        self._same_order(lambda _, node: (node.op, _constant_type(node)))
         self._same_place()
         before, after = replace(self._a, tokens=self._before), replace(self._b, tokens=self._after)
         return Matching(before, after, self._pairs())
 
     def _pairs(self) -> list[tuple[GraphNode, GraphNode]]:
-        return [(node, self._partner[node.path]) for node in self._a.nodes if node.path in self._partner]
+        return [(node, self._partners[node.path]) for node in self._a.nodes if node.path in self._partners]
 
     # Tracing
 
@@ -95,33 +95,33 @@ class _Matcher:
                 info.name: ("body input", node.path.count("/"), i) for i, info in enumerate(graph.input)
             }
             around = replace(scope, tokens=tokens)
-            inner, inside = self._trace(around.inner(graph, f"{node.path}/{label}", inputs))
+            inner, signatures = self._trace(around.inner(graph, f"{node.path}/{label}", inputs))
             outputs = tuple(inner.get(info.name) for info in graph.output)
-            bodies.append((label, outputs, tuple(sorted(inside.values()))))
+            bodies.append((label, outputs, tuple(sorted(signatures.values()))))
         attributes = frozenset(plain_attributes(node.proto, scope.opsets).items())
         key = (node.op, len(node.outputs), read, attributes, tuple(bodies))
         return self._ids.setdefault(key, len(self._ids))
 
     def _retoken(self) -> None:
-        """Make the tokens equal for the outputs of nodes that were paired in spite of their tokens."""
+        """Give the outputs of paired nodes equal tokens where tracing gave them different ones."""
         self._before, self._after = self._traced_a.copy(), self._traced_b.copy()
         for ours, theirs in self._pairs():
             self._join(ours, theirs)
 
     def _join(self, ours: GraphNode, theirs: GraphNode) -> list[str]:
         """Do so for one pair; return the outputs of the second node that have a new token."""
-        joined = []
+        retokened = []
         for i, (mine, other) in enumerate(zip(ours.outputs, theirs.outputs, strict=False)):
             if self._before[mine] != self._after[other]:
                 self._before[mine] = self._after[other] = ("pair", ours.path, i)
-                joined.append(other)
-        return joined
+                retokened.append(other)
+        return retokened
 
     # The passes
 
     def _pair(self, ours: GraphNode, theirs: GraphNode) -> None:
-        self._partner[ours.path] = theirs
-        self._taken.add(theirs.path)
+        self._partners[ours.path] = theirs
+        self._matched_b.add(theirs.path)
 
     def _same_computation(self) -> None:
         twins: dict[Token, deque[GraphNode]] = defaultdict(deque)  # by signature, and by signature and label
@@ -132,25 +132,25 @@ class _Matcher:
         for ours in self._a.nodes:
             signature = self._signature_a[ours.path]
             for queue in (twins[signature, ours.label], twins[signature]):
-                while queue and queue[0].path in self._taken:
+                while queue and queue[0].path in self._matched_b:
                     queue.popleft()
                 if queue:
                     self._pair(ours, queue.popleft())
                     break
 
     def _same_name(self) -> None:
-        by_name = {(node.op, node.label): node for node in self._b.nodes if node.path not in self._taken}
+        by_name = {(node.op, node.label): node for node in self._b.nodes if node.path not in self._matched_b}
         for node in self._a.nodes:
-            found = by_name.get((node.op, node.label))
-            if found is None or found.path in self._taken or node.path in self._partner:
+            partner = by_name.get((node.op, node.label))
+            if partner is None or partner.path in self._matched_b or node.path in self._partners:
                 continue
-            if not node.label[-1:].isdigit() or _kind(self._a, node) == _kind(self._b, found):
-                self._pair(node, found)
+            if not node.label[-1:].isdigit() or _kind(self._a, node) == _kind(self._b, partner):
+                self._pair(node, partner)
 
     def _same_order(self, key: Callable[[Scope, GraphNode], Token]) -> None:
         for i, j in self._aligned(key):
             ours, theirs = self._a.nodes[i], self._b.nodes[j]
-            if ours.path not in self._partner and theirs.path not in self._taken:
+            if ours.path not in self._partners and theirs.path not in self._matched_b:
                 self._pair(ours, theirs)
 
     def _same_place(self) -> None:
@@ -159,27 +159,27 @@ class _Matcher:
         ends = [*fixed, (len(self._a.nodes), len(self._b.nodes))]
         starts = [(0, 0), *((i + 1, j + 1) for i, j in fixed)]
         for (i, j), (i_end, j_end) in zip(starts, ends, strict=True):
-            ours = [node for node in self._a.nodes[i:i_end] if node.path not in self._partner]
-            theirs = [node for node in self._b.nodes[j:j_end] if node.path not in self._taken]
+            ours = [node for node in self._a.nodes[i:i_end] if node.path not in self._partners]
+            theirs = [node for node in self._b.nodes[j:j_end] if node.path not in self._matched_b]
             if ours and theirs:
                 self._same_first_input(ours, theirs)
 
     def _same_first_input(self, ours: Sequence[GraphNode], theirs: Sequence[GraphNode]) -> None:
-        """Pair each node with the first of the others that reads the same value."""
+        """Pair each of our nodes with the first of theirs that has the same value as its first input."""
         readers: dict[str, list[int]] = defaultdict(list)  # by the name of the first input
         waiting: dict[Token, list[int]] = defaultdict(list)  # by its token; heaps, as pairing adds to them
         for place, node in enumerate(theirs):
             readers["".join(node.inputs[:1])].append(place)
-            waiting[_reads(node, self._after)].append(place)
+            waiting[_first_input(node, self._after)].append(place)
         for node in ours:
-            token = _reads(node, self._before)
+            token = _first_input(node, self._before)
             places = waiting[token] if token is not None else []
             while places:
-                found = theirs[heappop(places)]
-                if found.path not in self._taken and _reads(found, self._after) == token:
-                    self._pair(node, found)
-                    for name in self._join(node, found):
-                        for place in readers[name]:  # these read another value now
+                partner = theirs[heappop(places)]
+                if partner.path not in self._matched_b and _first_input(partner, self._after) == token:
+                    self._pair(node, partner)
+                    for name in self._join(node, partner):
+                        for place in readers[name]:  # their first input has a new token
                             heappush(waiting[self._after[name]], place)
                     break
 
@@ -192,37 +192,38 @@ class _Matcher:
                 for node in scope.nodes
             ]
 
-        known = {theirs.path: path for path, theirs in self._partner.items()}
-        return aligned(tokens(self._a, {path: path for path in self._partner}), tokens(self._b, known))
+        paths_in_a = {theirs.path: path for path, theirs in self._partners.items()}
+        return aligned(tokens(self._a, {path: path for path in self._partners}), tokens(self._b, paths_in_a))
 
 
-def _held_type(node: GraphNode) -> Token:
-    """The type and shape of a Constant; two constants of different types have nothing in common."""
+def _constant_type(node: GraphNode) -> Token:
+    """The type and shape of a Constant, None for other nodes; Constants of different types do not match."""
     constant = constant_token(node)
     return constant[:3] if isinstance(constant, tuple) else None
 
 
 def _kind(scope: Scope, node: GraphNode) -> Token:
+    """A node's attributes, the shapes of its weights, and the names of its subgraphs."""
     shapes = tuple(tuple(scope.weights[name].dims) for name in node.inputs if name in scope.weights)
     labels = tuple(label for label, _ in subgraphs(node.proto))
     return frozenset(plain_attributes(node.proto, scope.opsets).items()), shapes, labels
 
 
-def _reads(node: GraphNode, tokens: Mapping[str, Token]) -> Token:
+def _first_input(node: GraphNode, tokens: Mapping[str, Token]) -> Token:
     return tokens.get(node.inputs[0]) if node.inputs else None
 
 
-# Lining up two sequences as a text diff does, in time that grows with their length, not its square
+# Aligning two sequences as a text diff does, in time that grows with their length, not its square
 
-# Stretches of at most so many elements on either side are left to difflib. It takes cubic time at worst, and
-# a network is what is worst for it: the same few operators over and over.
+# difflib aligns stretches of up to this many elements. Its worst case takes cubic time, and networks are such
+# a case: the same few operators over and over.
 _SHORT = 64
-_CONTEXTS = (1, 4, 16)  # elements looked at together, to find a row that is unique
-_DEPTH = 6  # cuts at unique rows that may follow one another, each of which reads a stretch once
+_WIDTHS = (1, 4, 16)  # lengths of the rows of elements among which a unique one is looked for
+_DEPTH = 6  # nested cuts at unique rows; each reads its stretch once
 
 
 class _Stretch(NamedTuple):
-    """The elements from `start` to `end` of one sequence, beside those of the other, after `depth` cuts."""
+    """The elements from `start` to `end` of one sequence, and those of the other, after `depth` cuts."""
 
     start: int
     end: int
@@ -232,11 +233,11 @@ class _Stretch(NamedTuple):
 
 
 def aligned(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Return the places of equal elements that belong together, rising on both sides.
+    """Return the places of equal elements that belong together, increasing on both sides.
 
-    Short sequences are lined up by `difflib.SequenceMatcher`. Longer ones are first cut where they agree on
-    something that each has only once (a "patience diff"): an element or, failing that, a row of 4 or
-    16. Where nothing is unique they are cut in the middle.
+    Short sequences are aligned by `difflib.SequenceMatcher`. Longer ones are first cut at what both have
+    exactly once (a "patience diff"): an element or, failing that, a row of 4 or 16. Where nothing is unique
+    they are cut in the middle.
 
     Example:
         >>> aligned("abcd", "xacd")
@@ -244,7 +245,7 @@ def aligned(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> list[tuple[
     """
     # Small numbers stand for the elements, which may be large and slow to hash.
     numbers: dict[Hashable, int] = {}
-    a, b = ([numbers.setdefault(item, len(numbers)) for item in side] for side in (ours, theirs))
+    a, b = ([numbers.setdefault(element, len(numbers)) for element in row] for row in (ours, theirs))
     pairs: list[tuple[int, int]] = []
     stretches = [_Stretch(0, len(a), 0, len(b), 0)]
     while stretches:
@@ -268,12 +269,12 @@ def aligned(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> list[tuple[
 def _cut(
     a: Sequence[int], b: Sequence[int], stretch: _Stretch, pairs: list[tuple[int, int]]
 ) -> list[_Stretch]:
-    """Cut a stretch behind what is unique on both sides, which is added to the pairs, or in the middle."""
+    """Cut a stretch after each row that is unique on both sides, adding it to the pairs, or in the middle."""
     start, end, other_start, other_end, depth = stretch
-    for width in _CONTEXTS if depth <= _DEPTH else ():
+    for width in _WIDTHS if depth <= _DEPTH else ():
         mine = _unique_rows(a, start, end, width)
         other = _unique_rows(b, other_start, other_end, width)
-        anchors = _rising([(place, other[row]) for row, place in mine.items() if row in other])
+        anchors = _longest_increasing([(place, other[row]) for row, place in mine.items() if row in other])
         if anchors:
             pairs += anchors
             ends = [*anchors, (end, other_end)]
@@ -287,30 +288,30 @@ def _cut(
     return [_Stretch(start, i, other_start, j, depth), _Stretch(i, end, j, other_end, depth)]
 
 
-def _unique_rows(items: Sequence[int], start: int, end: int, width: int) -> dict[tuple[int, ...], int]:
-    """The rows of so many elements that occur once, in order, with their places."""
+def _unique_rows(elements: Sequence[int], start: int, end: int, width: int) -> dict[tuple[int, ...], int]:
+    """The rows of `width` elements that occur once, with their places, in order."""
     places: dict[tuple[int, ...], int] = {}
     repeated = set()
     for place in range(start, end - width + 1):
-        row = tuple(items[place : place + width])
+        row = tuple(elements[place : place + width])
         if places.setdefault(row, place) != place:
             repeated.add(row)
     return {row: place for row, place in places.items() if row not in repeated}
 
 
-def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest selection of pairs, sorted by their first place, of which the second places rise too."""
-    lowest: list[int] = []  # the lowest second place with which a selection of each length can end
-    at: list[int] = []  # the pair that has it
-    before: list[int | None] = []
+def _longest_increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest subsequence of pairs, sorted by their first place, whose second places increase, too."""
+    lowest: list[int] = []  # for each length, the lowest second place at which a subsequence can end
+    at: list[int] = []  # the number of the pair with that place
+    before: list[int | None] = []  # for each pair, the number of the one before it in its subsequence
     for number, (_, place) in enumerate(pairs):
         length = bisect_left(lowest, place)
         before.append(at[length - 1] if length else None)
         lowest[length : length + 1] = [place]
         at[length : length + 1] = [number]
-    chosen: list[tuple[int, int]] = []
-    step = at[-1] if at else None
-    while step is not None:
-        chosen.append(pairs[step])
-        step = before[step]
-    return chosen[::-1]
+    longest: list[tuple[int, int]] = []
+    last = at[-1] if at else None
+    while last is not None:
+        longest.append(pairs[last])
+        last = before[last]
+    return longest[::-1]

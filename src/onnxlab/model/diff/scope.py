@@ -1,4 +1,4 @@
-"""What the values of a graph are, so that two graphs can be compared whatever their values are called."""
+"""Tokens that identify values by how they are computed, so that graphs compare whatever names they use."""
 
 import hashlib
 from collections import ChainMap
@@ -15,12 +15,11 @@ __all__ = ["Body", "Scope", "Token", "constant_token", "layered", "plain_attribu
 
 T = TypeVar("T")
 Token: TypeAlias = Hashable
-"""Stands for a value: two values with one token are the same value."""
+"""Identifies a value: two values with equal tokens are the same value."""
 
 Body: TypeAlias = onnx.GraphProto | onnx.FunctionProto
 
-
-_OPSETS = 2**31 - 1  # the largest number that ONNX's schemas can be asked for; a file may hold larger ones
+_LARGEST_OPSET = 2**31 - 1  # of a schema lookup in ONNX; a file may have a larger number
 
 _CONSTANTS = {
     ("value_int", onnx.AttributeProto.INT): onnx.TensorProto.INT64,
@@ -28,18 +27,18 @@ _CONSTANTS = {
     ("value_float", onnx.AttributeProto.FLOAT): onnx.TensorProto.FLOAT,
     ("value_floats", onnx.AttributeProto.FLOATS): onnx.TensorProto.FLOAT,
 }
-"""What the short attributes of a Constant stand for."""
+"""The element type of each short attribute of a Constant node."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The nodes of one graph or function body, and what it has before the first of them runs.
+    """The nodes of one graph or function body, and the values that exist before the first of them runs.
 
     Attributes:
         nodes: Its own nodes, without those of subgraphs.
-        tokens: Inputs, weights, and values of the graphs around it.
-        weights: The tensors of this graph and of those around it, by name.
-        opsets: The operator set of each domain; it says what an attribute is that a node leaves out.
+        tokens: The tokens of inputs, weights, and values of the enclosing graphs, by name.
+        weights: The tensors of this graph and of the enclosing ones, by name.
+        opsets: The operator set of each domain; it decides the defaults of attributes that a node omits.
     """
 
     nodes: Sequence[GraphNode]
@@ -48,7 +47,7 @@ class Scope:
     opsets: Mapping[str, int] = field(default_factory=dict)
 
     def token(self, name: str) -> Token:
-        """Return what a value is; None for an omitted one."""
+        """Return a value's token; None for an omitted input or output."""
         return self.tokens.get(name, ("unknown", name)) if name else None
 
     @cached_property
@@ -60,25 +59,25 @@ class Scope:
             for number, name in reversed(list(enumerate(node.outputs)))
         }
 
-    def inner(self, body: Body, path: str, tokens: Mapping[str, Token]) -> "Scope":
-        """Return the scope of a body that stands in this one, given what its inputs are."""
+    def inner(self, body: Body, path: str, inputs: Mapping[str, Token]) -> "Scope":
+        """Return the scope of a body at a path inside this one, given the tokens of its inputs."""
         # Layered, not copied: in a graph of a thousand Ifs, two thousand bodies see all its values.
-        known, weights = layered(self.tokens), layered(self.weights)
-        known.update(tokens)
+        tokens, weights = layered(self.tokens), layered(self.weights)
+        tokens.update(inputs)
         if isinstance(body, onnx.GraphProto):
             for tensor in body.initializer:
-                known[tensor.name], weights[tensor.name] = tensor_token(tensor), tensor
-            known.update({s.values.name: ("sparse", s.SerializeToString()) for s in body.sparse_initializer})
-        return Scope(nodes_of(body.node, path), known, weights, self.opsets)
+                tokens[tensor.name], weights[tensor.name] = tensor_token(tensor), tensor
+            tokens.update({s.values.name: ("sparse", s.SerializeToString()) for s in body.sparse_initializer})
+        return Scope(nodes_of(body.node, path), tokens, weights, self.opsets)
 
 
 def layered(outer: Mapping[str, T]) -> ChainMap[str, T]:
-    """Return names that can be added to without touching, or copying, those of the graphs around."""
+    """Return a mapping that takes new names without changing, or copying, that of the enclosing graphs."""
     return outer.new_child() if isinstance(outer, ChainMap) else ChainMap({}, dict(outer))
 
 
 def tensor_token(tensor: onnx.TensorProto) -> Token:
-    """Return what a tensor is: its type, shape and content, not its name.
+    """Return a tensor's token, made of its type, shape and content, not its name.
 
     Example:
         >>> a, b = (onnx.helper.make_tensor(name, 1, [2], [1.0, 2.0]) for name in "ab")
@@ -91,30 +90,30 @@ def tensor_token(tensor: onnx.TensorProto) -> Token:
 
 
 def plain_attributes(node: onnx.NodeProto, opsets: Mapping[str, int]) -> dict[str, Token]:
-    """Return a node's attributes, other than graphs, in a form that can be compared.
+    """Return a node's attributes, except for graphs, in a form that can be compared.
 
-    An attribute with the value it has by default is left out: one exporter writes it, the other does not.
+    Attributes with their default value are left out: one exporter writes them, the other does not.
 
     Example:
         >>> pool = onnx.helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], ceil_mode=0)
         >>> plain_attributes(pool, {"": 18}).keys()
         dict_keys(['kernel_shape'])
     """
-    found: dict[str, Token] = {}
+    attributes: dict[str, Token] = {}
     defaults = _defaults(node.op_type, opsets.get(node.domain, 0), node.domain)
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.TENSOR:
-            found[attribute.name] = tensor_token(attribute.t)
+            attributes[attribute.name] = tensor_token(attribute.t)
         elif attribute.type not in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
             content = _content(attribute)
             if defaults.get(attribute.name) != content:
-                found[attribute.name] = content
-    return found
+                attributes[attribute.name] = content
+    return attributes
 
 
 @cache
 def _defaults(op_type: str, opset: int, domain: str) -> dict[str, bytes]:
-    if not 0 < opset <= _OPSETS or not onnx.defs.has(op_type, opset, domain):
+    if not 0 < opset <= _LARGEST_OPSET or not onnx.defs.has(op_type, opset, domain):
         return {}
     attributes = onnx.defs.get_schema(op_type, opset, domain).attributes
     return {name: _content(attribute.default_value) for name, attribute in attributes.items()}
@@ -129,7 +128,7 @@ def _content(attribute: onnx.AttributeProto) -> bytes:
 
 
 def constant_token(node: GraphNode) -> Token | None:
-    """Return what a Constant node holds, the same as for an initializer; None for another node.
+    """Return the token of a Constant node's tensor, as for an initializer; None for any other node.
 
     Example:
         >>> [two] = nodes_of([onnx.helper.make_node("Constant", [], ["c"], value_float=2.0)])
@@ -139,7 +138,7 @@ def constant_token(node: GraphNode) -> Token | None:
     if node.op != "Constant" or len(node.proto.attribute) != 1:
         return None
     attribute = node.proto.attribute[0]
-    if attribute.ref_attr_name:  # in a function: each call gives another value
+    if attribute.ref_attr_name:  # in a function: each call gives its own value
         return None
     if attribute.name == "value":
         return tensor_token(attribute.t)
