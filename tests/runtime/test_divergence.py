@@ -1,4 +1,4 @@
-"""The first value that differs."""
+"""first_divergence finds the first value that differs, and names the nodes that can be the cause."""
 
 import numpy as np
 import onnx
@@ -38,50 +38,50 @@ def fork(stem: str = "Sin", left: str = "Neg") -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 17, 38, 39])
-def test_the_wrong_step_is_found(wrong: int) -> None:
+def test_the_wrong_node_is_named(wrong: int) -> None:
     expected = intermediates(chain(), X)
-    linear = first_divergence(chain(wrong), expected, X)
-    assert linear is not None
-    assert linear.value == f"v{wrong}"
-    assert [node.outputs for node in linear.suspects] == [(f"v{wrong}",)]
+    divergence = first_divergence(chain(wrong), expected, X)
+    assert divergence is not None
+    assert divergence.value == f"v{wrong}"
+    assert [node.outputs for node in divergence.suspects] == [(f"v{wrong}",)]
 
 
-def test_nothing_differs() -> None:
+def test_equal_values_have_no_divergence() -> None:
     expected = intermediates(chain(), X)
     assert first_divergence(chain(), expected, X) is None
 
 
-def test_nothing_to_compare() -> None:
+def test_without_expected_values_there_is_no_divergence() -> None:
     assert first_divergence(chain(), {}, X) is None
 
 
 @pytest.mark.parametrize(("changed", "value"), [({"stem": "Cos"}, "stem"), ({"left": "Abs"}, "l2")])
-def test_a_right_branch_does_not_lead_astray(changed: dict[str, str], value: str) -> None:
+def test_a_correct_branch_is_not_suspected(changed: dict[str, str], value: str) -> None:
     expected = intermediates(fork(), X)
-    found = first_divergence(fork(**changed), expected, X)
-    assert found is not None
-    assert found.value == value
+    divergence = first_divergence(fork(**changed), expected, X)
+    assert divergence is not None
+    assert divergence.value == value
 
 
 def test_values_without_a_counterpart_make_more_suspects() -> None:
     expected = {"v5": intermediates(chain(), X)["v5"], "v8": intermediates(chain(), X)["v8"]}
-    found = first_divergence(chain(7), expected, X)
-    assert found is not None
-    assert [node.outputs[0] for node in found.suspects] == ["v6", "v7", "v8"]
+    divergence = first_divergence(chain(7), expected, X)
+    assert divergence is not None
+    assert [node.outputs[0] for node in divergence.suspects] == ["v6", "v7", "v8"]
 
 
-def test_a_wrong_type_or_shape_is_said() -> None:
+def test_a_wrong_type_or_shape_is_named() -> None:
     expected = intermediates(fork(), X)
-    found = first_divergence(fork(), {**expected, "stem": expected["stem"].astype(np.float64)}, X)
-    assert found is not None
-    assert (found.value, found.problem) == ("stem", "type float32 instead of float64")
-    found = first_divergence(fork(), {**expected, "l2": np.zeros(3, np.float32)}, X)
-    assert found is not None
-    assert found.problem == "shape (2,) instead of (3,)"
-    assert "l2" in str(found)
+    divergence = first_divergence(fork(), {**expected, "stem": expected["stem"].astype(np.float64)}, X)
+    assert divergence is not None
+    assert (divergence.value, divergence.problem) == ("stem", "type float32 instead of float64")
+    divergence = first_divergence(fork(), {**expected, "l2": np.zeros(3, np.float32)}, X)
+    assert divergence is not None
+    assert divergence.problem == "shape (2,) instead of (3,)"
+    assert "l2" in str(divergence)
 
 
-def test_not_a_number_agrees_with_itself() -> None:
+def test_nan_agrees_with_nan() -> None:
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 20]>
         g (float[2] x) => (float[2] y) { y = Sqrt(x) }""")
     nan = np.array([np.nan, np.nan], np.float32)
@@ -95,9 +95,9 @@ def test_a_body_reads_values_from_outside() -> None:
             h = Sin(x)
             y = If(c) <then_branch = t () => (a) { a = Neg(h) }, else_branch = e () => (b) { b = Abs(h) }>
         }""")
-    found = first_divergence(model, {"y": X}, X, np.array(True))
-    assert found is not None
-    assert [node.op for node in found.suspects] == ["Sin", "If"]
+    divergence = first_divergence(model, {"y": X}, X, np.array(True))
+    assert divergence is not None
+    assert [node.op for node in divergence.suspects] == ["Sin", "If"]
 
 
 def test_expose_keeps_the_model_and_its_outputs() -> None:
@@ -126,7 +126,7 @@ def test_program_values_survive_a_change_in_place() -> None:
     assert np.allclose(values["mul_"], 2 * np.sin(1.0))
 
 
-def test_names_of_the_exporter_fit_the_program() -> None:
+def test_the_exporter_names_values_as_the_program_does() -> None:
     net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten()).eval()
     x = torch.rand(1, 3, 6, 6)
     onnx_program = torch.onnx.export(net, (x,), dynamo=True, verbose=False)
@@ -137,6 +137,6 @@ def test_names_of_the_exporter_fit_the_program() -> None:
     broken = onnx.ModelProto()
     broken.CopyFrom(onnx_program.model_proto)
     broken.graph.node[1].op_type = "Sigmoid"
-    found = first_divergence(broken, expected, x)
-    assert found is not None
-    assert (found.value, found.suspects[-1].op) == ("relu", "Sigmoid")
+    divergence = first_divergence(broken, expected, x)
+    assert divergence is not None
+    assert (divergence.value, divergence.suspects[-1].op) == ("relu", "Sigmoid")

@@ -1,4 +1,4 @@
-"""How far apart torch and the runtime are, over all kinds of inputs and outputs."""
+"""Differences between torch and the runtime, for all kinds of inputs and outputs."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_each_set_of_inputs_has_a_row():
     assert parity.ok(atol=3.0)
 
 
-def test_nothing_compared_is_nothing_proven():
+def test_no_inputs_prove_nothing():
     assert not compare(torch.relu, RELU, []).ok()
 
 
@@ -63,13 +63,13 @@ def test_arguments_may_be_tuples_and_dicts():
     assert compare(lambda a, b: a - b, subtract, {"a": a, "b": b}).ok()
 
 
-def test_numbers_take_the_type_the_model_wants():
+def test_python_numbers_take_the_type_of_the_input():
     power = model("y = Pow(x, p)", "float[n] x, int64 p")
     assert compare(lambda x, p: x**p, power, [(torch.tensor([2.0, 3.0]), 3)]).ok(1e-4)
     assert run(power, np.array([2.0], np.float32), 3)[0].tolist() == [8.0]
 
 
-def test_a_value_that_is_no_number_equals_itself_only():
+def test_nan_and_infinity_equal_only_themselves():
     sqrt = model("y = Sqrt(x)")
     assert compare(torch.sqrt, sqrt, torch.tensor([-1.0, 4.0, torch.inf])).ok()
     parity = compare(lambda x: torch.sqrt(x).nan_to_num(7.0), sqrt, torch.tensor([-1.0, 4.0]))
@@ -142,7 +142,7 @@ def test_run_takes_positions_or_names():
 
 
 @pytest.mark.parametrize("inputs", [(), (np.ones(2, np.float32),) * 2])
-def test_run_wants_one_array_for_each_input(inputs):
+def test_run_requires_one_array_for_each_input(inputs):
     with pytest.raises(InputMismatch, match=rf"has 1 inputs \(x\); {len(inputs)} arrays were given"):
         run(RELU, *inputs)
 
@@ -160,7 +160,7 @@ def test_differences_of_every_type(kind):
     assert difference(ours, theirs).tolist() == [0.0, 1.0, 1.0]
 
 
-def test_neighbouring_large_integers_are_apart():
+def test_neighbouring_large_integers_differ():
     ours, theirs = np.array([2**62, 2**62]), np.array([2**62 + 1, 2**62])
     assert difference(ours, theirs).tolist() == [1.0, 0.0]
     extremes = np.array([np.iinfo(np.int64).min]), np.array([np.iinfo(np.int64).max])
@@ -179,12 +179,12 @@ def test_the_smallest_failing_input_is_reported():
         torch.tensor([-70.0, 2.0, 1.0]),
         torch.ones(1),
     ]
-    found = smallest_counterexample(torch.abs, RELU, inputs)
-    assert found.inputs[0].tolist() == [-7.0, -2.0, 5.0]
-    assert (found.output, found.index) == (0, (1,))
-    assert (found.torch, found.runtime) == (2.0, 0.0)
-    assert found.input_slice[0].tolist() == -2.0
-    assert str(found) == "output 0 at [1]: torch 2, runtime 0\ninputs: float32[3]; there: -2.0"
+    counterexample = smallest_counterexample(torch.abs, RELU, inputs)
+    assert counterexample.inputs[0].tolist() == [-7.0, -2.0, 5.0]
+    assert (counterexample.output, counterexample.index) == (0, (1,))
+    assert (counterexample.torch, counterexample.runtime) == (2.0, 0.0)
+    assert counterexample.input_slice[0].tolist() == -2.0
+    assert str(counterexample) == "output 0 at [1]: torch 2, runtime 0\ninputs: float32[3]; there: -2.0"
 
 
 def test_there_is_no_counterexample_where_all_agree():
@@ -196,8 +196,8 @@ def test_large_floating_point_values_may_differ_in_their_last_digits_if_asked_fo
     inputs = torch.tensor([-1000.0, 0.5])
     almost = lambda x: torch.relu(-x * 1.000001)  # noqa: E731 - a module in a line
     negated = model("z = Neg(x) y = Relu(z)", "float[n] x", "float[n] y")
-    found = smallest_counterexample(almost, negated, inputs)
-    assert (found.index, found.runtime) == ((0,), 1000.0)
+    counterexample = smallest_counterexample(almost, negated, inputs)
+    assert (counterexample.index, counterexample.runtime) == ((0,), 1000.0)
     assert smallest_counterexample(almost, negated, inputs, rtol=1e-5) is None
     assert smallest_counterexample(almost, negated, inputs, rtol=1e-7) is not None
     # Neither a whole number nor an infinity has a last digit that may differ.
@@ -211,42 +211,44 @@ def test_large_floating_point_values_may_differ_in_their_last_digits_if_asked_fo
 def test_where_shapes_differ_the_worst_element_and_a_corner_are_shown():
     total = model("y = ReduceSum <keepdims = 0> (x, axes)", "float[a,b] x, int64[1] axes", "float[a] y")
     x = torch.arange(20.0).reshape(4, 5)
-    found = smallest_counterexample(
+    counterexample = smallest_counterexample(
         lambda x, axes: x.sum(1) + torch.tensor([0, 3.0, 1.0, 0]), total, [(x, torch.tensor([1]))]
     )
-    assert (found.index, found.torch - found.runtime) == ((1,), 3.0)
-    assert found.input_slice[0].shape == (3, 3)
+    assert (counterexample.index, counterexample.torch - counterexample.runtime) == ((1,), 3.0)
+    assert counterexample.input_slice[0].shape == (3, 3)
 
 
 def test_a_single_number_may_be_the_counterexample():
-    found = smallest_counterexample(
+    counterexample = smallest_counterexample(
         lambda x: x + 1, model("y = Relu(x)", "float x", "float y"), torch.tensor(2.0)
     )
-    assert (found.index, found.torch, found.runtime) == ((), 3.0, 2.0)
+    assert (counterexample.index, counterexample.torch, counterexample.runtime) == ((), 3.0, 2.0)
 
 
-def test_an_input_that_is_no_number_may_be_the_counterexample():
-    found = smallest_counterexample(lambda x: x.nan_to_num(0.0), RELU, torch.tensor([1.0, torch.nan]))
-    assert found.index == (1,)
-    assert np.isnan(found.runtime)
+def test_nan_may_be_the_counterexample():
+    counterexample = smallest_counterexample(
+        lambda x: x.nan_to_num(0.0), RELU, torch.tensor([1.0, torch.nan])
+    )
+    assert counterexample.index == (1,)
+    assert np.isnan(counterexample.runtime)
 
 
-def test_what_cannot_be_compared_is_a_counterexample_too():
-    found = smallest_counterexample(lambda x: torch.relu(x).double(), RELU, torch.ones(2))
-    assert found.reason == "output 0: torch gives float64, the runtime float32"
-    assert (found.index, found.torch, found.runtime) == ((), None, None)
+def test_outputs_that_cannot_be_compared_are_a_counterexample():
+    counterexample = smallest_counterexample(lambda x: torch.relu(x).double(), RELU, torch.ones(2))
+    assert counterexample.reason == "output 0: torch gives float64, the runtime float32"
+    assert (counterexample.index, counterexample.torch, counterexample.runtime) == ((), None, None)
 
 
 def test_booleans_are_shown_as_such():
     greater = model("y = Greater(x, z)", "float[n] x, float[n] z", "bool[n] y")
-    found = smallest_counterexample(torch.ge, greater, [(torch.ones(1), torch.ones(1))])
-    assert (found.torch, found.runtime) == (True, False)
-    assert "torch True, runtime False" in str(found)
+    counterexample = smallest_counterexample(torch.ge, greater, [(torch.ones(1), torch.ones(1))])
+    assert (counterexample.torch, counterexample.runtime) == (True, False)
+    assert "torch True, runtime False" in str(counterexample)
 
 
 def test_the_recorded_shift_is_wrong_for_negative_numbers():
     shift = recorded_graph("1.12.1", "rshift_int32_o9")
     x, n = torch.tensor([8, -5, -1, 7, 9, -3], dtype=torch.int32), torch.ones(6, dtype=torch.int32)
-    found = smallest_counterexample(torch.bitwise_right_shift, shift, [(x, n)])
-    assert [part.item() for part in found.input_slice] == [-1, 1]
-    assert (found.torch, found.runtime) == (-1, 0)
+    counterexample = smallest_counterexample(torch.bitwise_right_shift, shift, [(x, n)])
+    assert [part.item() for part in counterexample.input_slice] == [-1, 1]
+    assert (counterexample.torch, counterexample.runtime) == (-1, 0)

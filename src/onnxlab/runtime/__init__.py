@@ -1,4 +1,4 @@
-"""What ONNX Runtime makes of a model: outputs, inner values, refusals, beside PyTorch's."""
+"""Models in ONNX Runtime: outputs and intermediate values, compared with PyTorch's, and refused inputs."""
 
 from onnxlab.model.distance import largest_difference
 from onnxlab.runtime.divergence import first_divergence, intermediates, program_values

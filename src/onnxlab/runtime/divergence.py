@@ -1,11 +1,12 @@
-"""The values inside a graph, and the first of them that is not what it should be."""
+"""The intermediate values of a graph, and the first of them that differs from what is expected."""
 
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx
+import torch
 
 from onnxlab.errors import UnknownValue
 from onnxlab.model.distance import Array, largest_difference
@@ -13,22 +14,19 @@ from onnxlab.model.graph import GraphNode, edges
 from onnxlab.model.load import ModelLike, load
 from onnxlab.runtime.session import feeds, open_session
 
-if TYPE_CHECKING:
-    import torch
-
 __all__ = ["Divergence", "expose", "first_divergence", "inner_values", "intermediates", "program_values"]
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first value that is not what it should be.
+    """The first value that differs from the expected one.
 
     Attributes:
         value: Its name.
         suspects: The nodes that can be the cause, in order: the one that makes the value, and those before it
-            of which no value could be compared.
+            whose values could not be compared.
         max_abs: The largest absolute difference; infinite where types or shapes differ.
-        problem: What differs besides numbers, or an empty string.
+        problem: A difference of type or shape, or an empty string.
     """
 
     value: str
@@ -44,11 +42,11 @@ class Divergence:
 def first_divergence(
     model: ModelLike, expected: Mapping[str, Array], *inputs: object, atol: float = 1e-5
 ) -> Divergence | None:
-    """Compare every value of the main graph that has a counterpart, in one run that keeps them all.
+    """Run a model once and compare the values of its main graph with the expected ones.
 
     Args:
         model: The model.
-        expected: What the values should be, by name; values without a counterpart are passed over.
+        expected: The expected values by name; values of the graph that are not named are not compared.
         *inputs: The inputs of the model, in order.
         atol: The largest absolute difference that counts as agreement.
 
@@ -68,33 +66,33 @@ def first_divergence(
     actual = intermediates(model, *inputs, names=names) if names else {}
     for name in names:
         problem = _problem(expected[name], actual[name])
-        apart = float("inf") if problem else largest_difference(expected[name], actual[name])
-        if problem or apart > atol:
-            return Divergence(name, _suspects(model, name, expected), apart, problem)
+        max_abs = float("inf") if problem else largest_difference(expected[name], actual[name])
+        if problem or max_abs > atol:
+            return Divergence(name, _suspects(model, name, expected), max_abs, problem)
     return None
 
 
 def _problem(expected: Array, actual: Array) -> str:
-    found: list[str] = []
+    mismatches: list[str] = []
     if expected.dtype != actual.dtype:
-        found.append(f"type {actual.dtype} instead of {expected.dtype}")
+        mismatches.append(f"type {actual.dtype} instead of {expected.dtype}")
     if expected.shape != actual.shape:
-        found.append(f"shape {actual.shape} instead of {expected.shape}")
-    return ", ".join(found)
+        mismatches.append(f"shape {actual.shape} instead of {expected.shape}")
+    return ", ".join(mismatches)
 
 
 def _suspects(model: ModelLike, value: str, compared: Mapping[str, Array]) -> tuple[GraphNode, ...]:
     """The maker of a value, and the nodes before it up to values that were compared (and agreed)."""
     makers, reads = edges(load(model))
-    found: dict[str, GraphNode] = {}
-    open_values = [value]
-    while open_values:
-        node = makers.get(open_values.pop())
-        if node is None or node.path in found:
+    suspects: dict[str, GraphNode] = {}
+    pending = [value]
+    while pending:
+        node = makers.get(pending.pop())
+        if node is None or node.path in suspects:
             continue
-        found[node.path] = node
-        open_values += [name for name in reads[node.path] if name not in compared]
-    return tuple(sorted(found.values(), key=lambda node: int(node.path)))
+        suspects[node.path] = node
+        pending += [name for name in reads[node.path] if name not in compared]
+    return tuple(sorted(suspects.values(), key=lambda node: int(node.path)))
 
 
 def inner_values(model: ModelLike) -> list[str]:
@@ -109,13 +107,13 @@ def inner_values(model: ModelLike) -> list[str]:
 
 
 def expose(model: ModelLike, names: Iterable[str] | None = None, *, only: bool = False) -> onnx.ModelProto:
-    """Return a copy of a model with values from inside the graph among its outputs.
+    """Return a copy of a model with intermediate values among its outputs.
 
     Args:
         model: The model.
-        names: Which values; by default all that nodes of the main graph make.
-        only: Whether the model's own outputs are left out unless they are named; the runtime then computes no
-            more than the named values need.
+        names: The values; by default all that nodes of the main graph make.
+        only: Whether the model's own outputs are left out unless named; the runtime then computes no more
+            than the named values need.
 
     Raises:
         UnknownValue: If no node of the main graph makes a value of that name.
@@ -127,16 +125,16 @@ def expose(model: ModelLike, names: Iterable[str] | None = None, *, only: bool =
     """
     proto = onnx.ModelProto()
     proto.CopyFrom(load(model))
-    made = inner_values(proto)
-    wanted = made if names is None else list(names)
-    for name in wanted:
+    made = inner_values(proto)  # its name stands in the translated message
+    exposed = made if names is None else list(names)
+    for name in exposed:
         if name not in made:
             near = difflib.get_close_matches(name, made, n=3, cutoff=0.4)
             msg = f"No node of the main graph makes a value named {name!r}."
             raise UnknownValue(msg, f"They make {', '.join(near or made[:5])}.")
-    known = {info.name: info for info in [*proto.graph.value_info, *proto.graph.output]}
+    infos = {info.name: info for info in [*proto.graph.value_info, *proto.graph.output]}
     own = [] if only else [info.name for info in proto.graph.output]
-    outputs = [known.get(name, onnx.ValueInfoProto(name=name)) for name in dict.fromkeys([*own, *wanted])]
+    outputs = [infos.get(name, onnx.ValueInfoProto(name=name)) for name in dict.fromkeys([*own, *exposed])]
     del proto.graph.output[:]
     proto.graph.output.extend(outputs)
     return proto
@@ -145,12 +143,12 @@ def expose(model: ModelLike, names: Iterable[str] | None = None, *, only: bool =
 def intermediates(
     model: ModelLike, *inputs: object, names: Iterable[str] | None = None, optimize: bool = False
 ) -> dict[str, Array]:
-    """Run a model and return the values inside its graph by name.
+    """Run a model and return its intermediate values by name.
 
     Args:
         model: The model.
         *inputs: Tensors, arrays or numbers, one for each input in order.
-        names: Which values; by default all that nodes of the main graph make.
+        names: The values; by default all that nodes of the main graph make.
         optimize: Whether the runtime may rewrite the rest of the graph; by default it runs as it stands.
 
     Raises:
@@ -160,20 +158,20 @@ def intermediates(
     Example:
         >>> import numpy as np
         >>> from onnxlab.history import recorded_graph
-        >>> found = intermediates(recorded_graph("1.8.1", "silu_9"), np.zeros(3, np.float32))
-        >>> {name: value.tolist() for name, value in found.items()}
+        >>> values = intermediates(recorded_graph("1.8.1", "silu_9"), np.zeros(3, np.float32))
+        >>> {name: value.tolist() for name, value in values.items()}
         {'1': [0.5, 0.5, 0.5], '2': [0.0, 0.0, 0.0]}
     """
-    wanted = inner_values(model) if names is None else list(names)
-    session = open_session(expose(model, wanted, only=True), optimize=optimize)
-    return dict(zip(wanted, session.run(wanted, feeds(session, inputs)), strict=True))
+    names = inner_values(model) if names is None else list(names)
+    session = open_session(expose(model, names, only=True), optimize=optimize)
+    return dict(zip(names, session.run(names, feeds(session, inputs)), strict=True))
 
 
-def program_values(program: "torch.export.ExportedProgram", *inputs: Any) -> dict[str, Array]:  # noqa: ANN401
+def program_values(program: torch.export.ExportedProgram, *inputs: Any) -> dict[str, Array]:  # noqa: ANN401
     """Run an exported program in PyTorch and return the value of each of its nodes by name.
 
     The torch.export exporter names most values of an ONNX graph after the nodes of
-    `ONNXProgram.exported_program`, so these are what the runtime's values should be.
+    `ONNXProgram.exported_program`, so these are the expected values of the runtime.
 
     Args:
         program: The program.
@@ -183,23 +181,20 @@ def program_values(program: "torch.export.ExportedProgram", *inputs: Any) -> dic
         Tensors only: a node that gives a tuple is left out, the nodes that unpack it are not.
 
     Example:
-        >>> import torch
         >>> program = torch.export.export(torch.nn.SiLU(), (torch.zeros(2),))
         >>> {name: value.tolist() for name, value in program_values(program, torch.zeros(2)).items()}
         {'silu': [0.0, 0.0]}
     """
-    import torch  # loaded late: the other functions of this module do without it
-
-    found: dict[str, Array] = {}
+    values: dict[str, Array] = {}
 
     class Recorder(torch.fx.Interpreter):
         def run_node(self, n: torch.fx.Node) -> Any:  # noqa: ANN401 - as in the base class
             result = super().run_node(n)
             if n.op == "call_function" and isinstance(result, torch.Tensor):
                 # A copy: a later node may change the tensor in place.
-                found[n.name] = result.detach().cpu().numpy().copy()
+                values[n.name] = result.detach().cpu().numpy().copy()
             return result
 
     with torch.no_grad():
         Recorder(program.module()).run(*inputs)
-    return found
+    return values

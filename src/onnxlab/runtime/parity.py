@@ -1,7 +1,4 @@
-"""The same inputs through eager PyTorch and ONNX Runtime: how far apart are the outputs?
-
-The simplest input for which they disagree is the counterexample to show.
-"""
+"""Compare a module in PyTorch with its model in ONNX Runtime; find the simplest input where they disagree."""
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,13 +27,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class PairedRun:
-    """What came out on both sides.
+    """The outputs of PyTorch and of ONNX Runtime for one set of inputs.
 
     Attributes:
-        inputs: The arrays that went in.
+        inputs: The input arrays.
         torch: The module's outputs.
         runtime: ONNX Runtime's outputs; empty if it raised.
-        error: What ONNX Runtime raised, or an empty string.
+        error: The class and reason of what ONNX Runtime raised, or an empty string.
     """
 
     inputs: tuple[Array, ...]
@@ -45,18 +42,18 @@ class PairedRun:
     error: str = ""
 
     def problems(self) -> list[str]:
-        """Return what cannot be expressed as a difference of numbers."""
+        """Return the differences other than of numbers: the error, the number of outputs, types, shapes."""
         if self.error:
             return [self.error]
         if len(self.torch) != len(self.runtime):
             return [f"torch gives {len(self.torch)} outputs, the runtime {len(self.runtime)}"]
-        found: list[str] = []
+        mismatches: list[str] = []
         for i, (ours, theirs) in enumerate(zip(self.torch, self.runtime, strict=True)):
             if ours.dtype != theirs.dtype:
-                found.append(f"output {i}: torch gives {ours.dtype}, the runtime {theirs.dtype}")
+                mismatches.append(f"output {i}: torch gives {ours.dtype}, the runtime {theirs.dtype}")
             if ours.shape != theirs.shape:
-                found.append(f"output {i}: torch gives shape {ours.shape}, the runtime {theirs.shape}")
-        return found
+                mismatches.append(f"output {i}: torch gives shape {ours.shape}, the runtime {theirs.shape}")
+        return mismatches
 
     def comparable(self) -> list[tuple[int, Array, Array]]:
         """Return the outputs of equal shape: number, torch's values, the runtime's values."""
@@ -75,9 +72,9 @@ def paired_runs(module: Callable[..., Any], model: ModelLike, inputs: object) ->
     """
     session = open_session(model)
     many = isinstance(inputs, Iterable) and not isinstance(inputs, torch.Tensor | np.ndarray | Mapping)
-    for given in cast("Iterable[object]", inputs) if many else [inputs]:
-        keywords = dict(given) if isinstance(given, Mapping) else {}
-        positional = () if keywords else given if isinstance(given, tuple) else (given,)
+    for arguments in cast("Iterable[object]", inputs) if many else [inputs]:
+        keywords = dict(arguments) if isinstance(arguments, Mapping) else {}
+        positional = () if keywords else arguments if isinstance(arguments, tuple) else (arguments,)
         with torch.no_grad():
             result = module(*copy.deepcopy(positional), **copy.deepcopy(keywords))
         fed = tuple(np.asarray(array) for array in arrays([positional, keywords]))
@@ -90,22 +87,21 @@ def paired_runs(module: Callable[..., Any], model: ModelLike, inputs: object) ->
             yield PairedRun(fed, ours, tuple(np.asarray(array) for array in theirs))
 
 
-_CORNER = 3  # elements shown of an axis, where an output element has no single input element
+_CORNER = 3  # elements of each axis to show, where an output element has no single input element
 
 
 @dataclass(frozen=True)
 class Counterexample:
-    """One input for which the two sides disagree.
+    """One set of inputs for which PyTorch and ONNX Runtime disagree.
 
     Attributes:
-        inputs: The arrays that went in.
+        inputs: The input arrays.
         output: The number of the output that differs.
         index: The element of that output; empty where `reason` says that the outputs cannot be compared.
-        torch: The module's value there; None without an element.
-        runtime: ONNX Runtime's value there; None without an element.
-        input_slice: From each input, the element that belongs to the output element where shapes agree, and
-            otherwise a corner of the array.
-        reason: What is wrong, in a sentence.
+        torch: The module's value of that element, or None.
+        runtime: ONNX Runtime's value of that element, or None.
+        input_slice: From each input, the element at `index` if it has the output's shape, otherwise a corner.
+        reason: The disagreement in a sentence.
     """
 
     inputs: tuple[Array, ...] = field(repr=False, compare=False)
@@ -128,26 +124,24 @@ def smallest_counterexample(
     """Find, among sets of inputs, the simplest for which a module and its exported model disagree.
 
     The simplest set has the fewest elements and, among equals, the smallest values. Of its wrong elements the
-    one with the smallest input is reported where inputs and outputs correspond, otherwise the worst one.
+    one with the smallest input is reported where an input has the output's shape, otherwise the worst one.
 
     Args:
         module: The module.
         model: The exported model.
         inputs: Sets of inputs, as for `compare`.
-        atol: How far apart equal values may be.
-        rtol: How much further, for each unit of PyTorch's magnitude. For floating-point values only: whole
-            numbers have no rounding.
+        atol: The absolute tolerance.
+        rtol: The tolerance relative to PyTorch's value, added to `atol`. For floating-point values only:
+            whole numbers are not rounded.
 
     Returns:
         The counterexample, or None if every set agrees.
 
     Example:
-        >>> import torch
         >>> from onnxlab.history import recorded_graph
         >>> shift = recorded_graph("1.8.1", "rshift_int32_o11")
         >>> x, n = torch.tensor([8, 4, -5, -1, -9, 2], dtype=torch.int32), torch.ones(6, dtype=torch.int32)
-        >>> found = smallest_counterexample(torch.bitwise_right_shift, shift, [(x, n)])
-        >>> print(found)
+        >>> print(smallest_counterexample(torch.bitwise_right_shift, shift, [(x, n)]))
         output 0 at [3]: torch -1, runtime 0
         inputs: int32[6], int32[6]; there: -1, 1
     """
@@ -157,12 +151,12 @@ def smallest_counterexample(
 
 def _fails(pair: PairedRun, atol: float, rtol: float) -> bool:
     return bool(pair.problems()) or any(
-        _apart(ours, theirs, atol, rtol).any() for _, ours, theirs in pair.comparable()
+        _wrong(ours, theirs, atol, rtol).any() for _, ours, theirs in pair.comparable()
     )
 
 
-def _apart(ours: Array, theirs: Array, atol: float, rtol: float) -> Array:
-    """Which elements are further apart than they may be."""
+def _wrong(ours: Array, theirs: Array, atol: float, rtol: float) -> Array:
+    """Which elements differ by more than the tolerance."""
     allowed: Array = np.full(ours.shape, atol)
     if rtol and ours.dtype.kind == "f":
         magnitude = np.abs(ours.astype(np.float64))
@@ -180,19 +174,20 @@ def _describe(pair: PairedRun, atol: float, rtol: float) -> Counterexample:
     if problems := pair.problems():
         return Counterexample(pair.inputs, 0, (), None, None, _at(pair.inputs, None, ()), "; ".join(problems))
     for number, ours, theirs in pair.comparable():
-        wrong = _apart(ours, theirs, atol, rtol)
+        wrong = _wrong(ours, theirs, atol, rtol)
         if wrong.any():
             index = _clearest(pair.inputs, wrong, difference(ours, theirs))
             mine, other = ours[index].item(), theirs[index].item()
             reason = f"output {number} at {list(index)}: torch {_plain(mine)}, runtime {_plain(other)}"
-            there = _at(pair.inputs, ours.shape, index)
-            return Counterexample(pair.inputs, number, index, mine, other, there, reason)
+            input_slice = _at(pair.inputs, ours.shape, index)
+            return Counterexample(pair.inputs, number, index, mine, other, input_slice, reason)
     raise AssertionError(pair)  # only failing pairs come here
 
 
-def _clearest(inputs: tuple[Array, ...], wrong: Array, apart: Array) -> tuple[int, ...]:
+def _clearest(inputs: tuple[Array, ...], wrong: Array, differences: Array) -> tuple[int, ...]:
+    """The index of the wrong element to report."""
     elementwise = [array for array in inputs if array.shape == wrong.shape]
-    rank = np.abs(elementwise[0][wrong].astype(np.float64)) if elementwise else -apart[wrong]
+    rank = np.abs(elementwise[0][wrong].astype(np.float64)) if elementwise else -differences[wrong]
     simplest = np.nan_to_num(rank, nan=np.inf).argmin()
     return tuple(int(i) for i in np.argwhere(wrong)[simplest])
 
@@ -200,6 +195,7 @@ def _clearest(inputs: tuple[Array, ...], wrong: Array, apart: Array) -> tuple[in
 def _at(
     inputs: tuple[Array, ...], shape: tuple[int, ...] | None, index: tuple[int, ...]
 ) -> tuple[Array, ...]:
+    """From each input, the element at the index if it has the shape, otherwise a corner."""
     return tuple(
         array[index] if array.shape == shape else array[(slice(_CORNER),) * array.ndim] for array in inputs
     )
@@ -238,13 +234,13 @@ def run(model: ModelLike, *inputs: object, optimize: bool = True) -> list[Array]
 
 @dataclass(frozen=True)
 class ParityRow:
-    """How one set of inputs fared.
+    """The comparison for one set of inputs.
 
     Attributes:
         shapes: The shapes of the inputs.
-        max_abs: The largest absolute difference; infinite where one side is not a number and the other is.
-        problems: What cannot be expressed as a difference: another number of outputs, another type or shape,
-            or the error of the runtime.
+        max_abs: The largest absolute difference; infinite where one value is NaN and the other is not.
+        problems: Differences other than of numbers: another number of outputs, another type or shape, or the
+            error of the runtime.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -252,13 +248,13 @@ class ParityRow:
     problems: tuple[str, ...] = ()
 
     def ok(self, atol: float = 1e-5) -> bool:
-        """Whether the outputs are of the same kind and nowhere further apart than `atol`."""
+        """Whether the outputs have the same types and shapes, and differ by `atol` at most."""
         return not self.problems and self.max_abs <= atol
 
 
 @dataclass(frozen=True)
 class Parity:
-    """How a model in ONNX Runtime compares with the module it came from.
+    """The comparison of a model in ONNX Runtime with the module that it was exported from.
 
     Attributes:
         rows: One for each set of inputs, in order.
@@ -279,7 +275,7 @@ class Parity:
 def compare(module: Callable[..., Any], model: ModelLike, inputs: object) -> Parity:
     """Run every set of inputs through the module and through ONNX Runtime.
 
-    Outputs may be a tensor or nested tuples, lists and dicts of tensors. Not-a-number equals itself.
+    Outputs may be a tensor or nested tuples, lists and dicts of tensors. NaN equals NaN.
 
     Args:
         module: The module, in the mode it is in; it is run without gradients on copies of the inputs.
@@ -288,7 +284,6 @@ def compare(module: Callable[..., Any], model: ModelLike, inputs: object) -> Par
             or a dict alone counts as one set.
 
     Example:
-        >>> import torch
         >>> from onnxlab.history import recorded_graph
         >>> silu = recorded_graph("1.8.1", "silu_9")
         >>> parity = compare(torch.nn.SiLU(), silu, [torch.ones(3), torch.zeros(3)])
@@ -301,6 +296,6 @@ def compare(module: Callable[..., Any], model: ModelLike, inputs: object) -> Par
 
 
 def _row(pair: PairedRun) -> ParityRow:
-    apart = (largest_difference(ours, theirs) for _, ours, theirs in pair.comparable())
+    differences = (largest_difference(ours, theirs) for _, ours, theirs in pair.comparable())
     shapes = tuple(array.shape for array in pair.inputs)
-    return ParityRow(shapes, max(apart, default=0.0), tuple(pair.problems()))
+    return ParityRow(shapes, max(differences, default=0.0), tuple(pair.problems()))

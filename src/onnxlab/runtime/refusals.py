@@ -1,4 +1,4 @@
-"""Why ONNX Runtime refuses an input, or anything fails, read out of error messages."""
+"""The reasons in error messages: of ONNX Runtime, when it refuses an input, and of PyTorch."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -22,11 +22,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class AxisMismatch:
-    """One thing that is not as the model declares it.
+    """A property of an input that is not what the model declares.
 
     Attributes:
-        axis: The axis, or None where the whole input is concerned: its rank, its type, its name.
-        got: What the input has.
+        axis: The axis; None if the mismatch is of the whole input: its rank, type or name.
+        got: The input's property.
         expected: What the model declares.
     """
 
@@ -44,10 +44,10 @@ class Refusal:
     """Why ONNX Runtime did not run a model.
 
     Attributes:
-        input: The input concerned, where the runtime names one.
-        reason: What is wrong, in a few words.
-        mismatches: What was found and what was expected.
-        text: The runtime's own words.
+        input: The input's name, if the runtime gives one.
+        reason: The reason in a few words.
+        mismatches: The properties that differ from what the model declares.
+        text: The runtime's own message.
     """
 
     input: str | None
@@ -67,7 +67,7 @@ _UNKNOWN = re.compile(r"Invalid (?:feed )?input name: ?(.+)", re.IGNORECASE)
 _CONTAINER = re.compile(r"Input must be a list of dictionaries or a single numpy array for input '(.+?)'")
 _OBJECT = re.compile(r"Unable to handle object of type <class '(.+?)'>")
 
-# What stands before the reason in an error of ONNX Runtime: a code, what it was doing, a place in its source.
+# Before the reason, an error of ONNX Runtime has a code, an activity, and a place in its source.
 _PREFIXES = (
     re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : "),
     re.compile(r"^Exception during initialization: "),
@@ -88,14 +88,14 @@ _WITHOUT_REASON = "The following operation failed in the TorchScript interpreter
 
 
 def short_reason(error: BaseException | str, longest: int = _LONGEST) -> str:
-    r"""Return the sentence of an error that says what is wrong, without what stands before it.
+    r"""Return the sentence of an error message that gives the reason.
 
-    ONNX Runtime begins with a code and a place in its own source, and the reason comes last; PyTorch often
-    begins with a heading that ends in a colon. Of both, what a reader can act on is returned.
+    A message of ONNX Runtime begins with a code and a place in its own source, which are left out. One of
+    PyTorch often begins with a heading that ends in a colon; the line below it is added.
 
     Args:
         error: The exception, or its text.
-        longest: How many characters there may be; a longer text is cut at a word.
+        longest: The most characters; a longer text is cut at a word.
 
     Returns:
         One line; the exception's class where it has no text.
@@ -111,7 +111,7 @@ def short_reason(error: BaseException | str, longest: int = _LONGEST) -> str:
         text = str(error).strip()
     except Exception:  # a class written by a learner can do anything here
         text = ""
-    text = _said(_COLOUR.sub("", text))
+    text = _sentence(_COLOUR.sub("", text))
     if len(text) > longest:
         text = text[: longest - 1].rpartition(" ")[0].rstrip(",;:") + "\N{HORIZONTAL ELLIPSIS}"
     return text or (type(error).__name__ if isinstance(error, BaseException) else "")
@@ -131,20 +131,21 @@ def named_reason(error: BaseException, longest: int = _LONGEST) -> str:
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def _said(text: str) -> str:
+def _sentence(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         return ""
-    if lines[0].startswith(_WITHOUT_REASON):  # a traceback follows, and what was raised stands at its end
+    if lines[0].startswith(_WITHOUT_REASON):  # a traceback follows, with the exception at its end
         return lines[-1]
-    said = ""
+    sentence = ""
     for line in lines:
-        if said and line.startswith(("File ", "==> Context")):
+        if sentence and line.startswith(("File ", "==> Context")):
             break
-        said = f"{said} {_ADVICE.sub('', line.removeprefix('- ') if said else line).strip()}".strip()
-        if not _OPEN.search(said) and not re.search(r"node: name: [^.]*$", said):
+        part = _ADVICE.sub("", line.removeprefix("- ") if sentence else line).strip()
+        sentence = f"{sentence} {part}".strip()
+        if not _OPEN.search(sentence) and not re.search(r"node: name: [^.]*$", sentence):
             break
-    return _without_place(said.removesuffix(":"))
+    return _without_place(sentence.removesuffix(":"))
 
 
 def _without_place(text: str) -> str:
@@ -192,40 +193,40 @@ def parse_refusal(error: BaseException | str) -> Refusal:
     """
     text = str(error).strip()
     kind, name, mismatches = next(_readings(text), (short_reason(text), None, ()))
-    said = "; ".join(str(mismatch) for mismatch in mismatches)
-    return Refusal(name, ": ".join(part for part in (kind, said) if part), mismatches, text)
+    listing = "; ".join(str(mismatch) for mismatch in mismatches)
+    return Refusal(name, ": ".join(part for part in (kind, listing) if part), mismatches, text)
 
 
 def _readings(text: str) -> Iterator[tuple[str, str | None, tuple[AxisMismatch, ...]]]:
-    if found := _DIMENSIONS.search(text):
+    if match := _DIMENSIONS.search(text):
         axes = (AxisMismatch(*(int(number) for number in index)) for index in _INDEX.findall(text))
-        yield "", found[1], tuple(axes)
-    if found := _RANK.search(text):
-        yield "rank", found[1], (AxisMismatch(None, int(found[2]), int(found[3])),)
-    if found := _DTYPE.search(text):
-        yield "dtype", None, (AxisMismatch(None, found[1], found[2]),)
-    if found := _MISSING.search(text):
-        missing, given = (names.replace("'", "") for names in found.groups())
-        yield "missing input", missing, (AxisMismatch(None, given or "nothing", missing),)
-    if found := _TOO_FEW.search(text):
-        yield "missing input", None, (AxisMismatch(None, int(found[2]), int(found[1])),)
-    if found := _LEFT_OUT.search(text):
-        yield "missing input", found[1], (AxisMismatch(None, "nothing", found[1]),)
-    if found := _UNKNOWN.search(text):
-        yield "unknown input", found[1], ()
-    if found := _CONTAINER.search(text):
-        yield "not an array", found[1], ()
-    if found := _OBJECT.search(text):
-        yield "not an array", None, (AxisMismatch(None, found[1], "numpy array"),)
+        yield "", match[1], tuple(axes)
+    if match := _RANK.search(text):
+        yield "rank", match[1], (AxisMismatch(None, int(match[2]), int(match[3])),)
+    if match := _DTYPE.search(text):
+        yield "dtype", None, (AxisMismatch(None, match[1], match[2]),)
+    if match := _MISSING.search(text):
+        missing, fed = (names.replace("'", "") for names in match.groups())
+        yield "missing input", missing, (AxisMismatch(None, fed or "nothing", missing),)
+    if match := _TOO_FEW.search(text):
+        yield "missing input", None, (AxisMismatch(None, int(match[2]), int(match[1])),)
+    if match := _LEFT_OUT.search(text):
+        yield "missing input", match[1], (AxisMismatch(None, "nothing", match[1]),)
+    if match := _UNKNOWN.search(text):
+        yield "unknown input", match[1], ()
+    if match := _CONTAINER.search(text):
+        yield "not an array", match[1], ()
+    if match := _OBJECT.search(text):
+        yield "not an array", None, (AxisMismatch(None, match[1], "numpy array"),)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What happened when one model was given one input.
+    """The outcome of running one model with one input.
 
     Attributes:
         refusal: Why it did not run, or None.
-        output_shapes: The shapes of the outputs, where it ran.
+        output_shapes: The shapes of the outputs, if it ran.
     """
 
     refusal: Refusal | None
@@ -244,12 +245,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class FailureTable:
-    """Models against inputs.
+    """The outcomes of running several models with several inputs.
 
     Attributes:
         models: The models' names, in order.
         inputs: The inputs' names, in order.
-        cells: What happened, by (model, input).
+        cells: The outcomes, by (model, input).
     """
 
     models: tuple[str, ...]
@@ -257,7 +258,7 @@ class FailureTable:
     cells: Mapping[tuple[str, str], Cell]
 
     def rows(self) -> list[dict[str, str]]:
-        """Return one row a model: its name, then a column for each input."""
+        """Return a row for each model: its name, then a column for each input."""
         return [
             {"model": model} | {name: str(self.cells[model, name]) for name in self.inputs}
             for model in self.models
@@ -265,12 +266,12 @@ class FailureTable:
 
 
 def failure_table(models: Mapping[str, ModelLike], inputs: Mapping[str, Any]) -> FailureTable:
-    """Give each input to each model and note what ONNX Runtime says.
+    """Run each model with each input in ONNX Runtime, and collect outputs' shapes and refusals.
 
     Args:
         models: The models by name.
         inputs: By name, an array for the model's first input, or a dict of arrays by input name. They are
-            given to the runtime as they are; a torch tensor is refused.
+            passed to the runtime as they are; it refuses torch tensors.
 
     Example:
         >>> import numpy as np
@@ -287,9 +288,9 @@ def failure_table(models: Mapping[str, ModelLike], inputs: Mapping[str, Any]) ->
     cells: dict[tuple[str, str], Cell] = {}
     for name, model in models.items():
         session = open_session(model)
-        first = next((value.name for value in session.get_inputs()), "")
-        for label, given in inputs.items():
-            feed = dict(given) if isinstance(given, Mapping) else {first: given}
+        first = next((declared.name for declared in session.get_inputs()), "")
+        for label, value in inputs.items():
+            feed = dict(value) if isinstance(value, Mapping) else {first: value}
             try:
                 outputs = session.run(None, feed)
             except Exception as error:  # the runtime raises plain Exception subclasses and RuntimeError

@@ -36,7 +36,7 @@ def open_session(model: ModelLike, *, optimize: bool = True) -> ort.InferenceSes
     # The course's models are small: more threads gain nothing. Where two programs run, each waits for its own
     # threads by spinning, on the cores that the other needs: both take twice as long.
     options.intra_op_num_threads = 1
-    options.log_severity_level = 4  # what goes wrong is raised; the log would only say it twice
+    options.log_severity_level = 4  # errors are raised; the log would only repeat them
     if not optimize:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     return ort.InferenceSession(load(model).SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -45,7 +45,7 @@ def open_session(model: ModelLike, *, optimize: bool = True) -> ort.InferenceSes
 def arrays(value: object) -> list[Any]:
     """Return the arrays inside nested tuples, lists and dicts, in order; None is left out.
 
-    Tensors become NumPy arrays. Python numbers stay as they are: their type depends on who reads them.
+    Tensors become NumPy arrays. Python numbers stay as they are: their type depends on the input they feed.
 
     Example:
         >>> arrays({"a": np.zeros(2), "b": [1, None]})
@@ -54,9 +54,9 @@ def arrays(value: object) -> list[Any]:
     if value is None:
         return []
     if isinstance(value, Mapping):
-        return [leaf for item in value.values() for leaf in arrays(item)]
+        return [leaf for part in value.values() for leaf in arrays(part)]
     if isinstance(value, list | tuple):
-        return [leaf for item in value for leaf in arrays(item)]
+        return [leaf for part in value for leaf in arrays(part)]
     if hasattr(value, "detach"):  # a torch tensor; torch itself is not needed here
         return [value.detach().cpu().numpy()]
     return [value]
@@ -65,16 +65,16 @@ def arrays(value: object) -> list[Any]:
 def feeds(
     session: ort.InferenceSession, inputs: Sequence[object], *, spare: bool = False
 ) -> dict[str, Array]:
-    """Give each input of a session one of the arrays, in order.
+    """Assign the arrays to the inputs of a session, in order.
 
     Args:
         session: The session.
         inputs: Tensors, arrays and numbers, possibly nested.
-        spare: Whether there may be more arrays than inputs, as after an export that made one a constant.
-            Then an array of the wrong type or rank is passed over.
+        spare: Whether there may be more arrays than inputs, as after an export that turned an argument into
+            a constant. Then an array of the wrong type or rank is skipped.
 
     Raises:
-        InputMismatch: If the arrays cannot be given to the inputs.
+        InputMismatch: If the arrays cannot be assigned to the inputs.
 
     Example:
         >>> from onnxlab.history import recorded_graph
@@ -82,24 +82,24 @@ def feeds(
         >>> {name: array.shape for name, array in feeds(session, [np.zeros((1, 3, 10, 10))]).items()}
         {'in': (1, 3, 10, 10)}
     """
-    wanted, given = session.get_inputs(), arrays(list(inputs))
+    wanted, given = session.get_inputs(), arrays(list(inputs))  # their names stand in the translated message
     exact = len(wanted) == len(given)
-    found: dict[str, Array] = {}
+    feed: dict[str, Array] = {}
     rest = iter(given)
     for value in wanted:
-        # Without a spare array there is nothing to choose: what is wrong is for the runtime to say.
+        # Without a spare array there is no choice: the runtime itself says what does not fit.
         fitting = (array for array in rest if exact or _fits(array, value))
         array = next(fitting, None)
         if array is not None:
             number = isinstance(array, bool | int | float)
-            found[value.name] = np.asarray(array, _NUMPY_TYPES.get(value.type) if number else None)
-    if len(found) < len(wanted) or (len(given) > len(wanted) and not spare):
+            feed[value.name] = np.asarray(array, _NUMPY_TYPES.get(value.type) if number else None)
+    if len(feed) < len(wanted) or (len(given) > len(wanted) and not spare):
         names = ", ".join(value.name for value in wanted) or "none"
         msg = f"The model has {len(wanted)} inputs ({names}); {len(given)} arrays were given."
         raise InputMismatch(
             msg, "An export may turn an argument into a constant.", "Give one array for each input, in order."
         )
-    return found
+    return feed
 
 
 def _fits(array: object, value: Any) -> bool:  # noqa: ANN401 - the runtime's NodeArg has no type information

@@ -1,4 +1,4 @@
-"""The runtime's reasons, as they are raised today and as they were recorded."""
+"""The reasons of ONNX Runtime's refusals, as raised today and as recorded."""
 
 import numpy as np
 import pytest
@@ -18,8 +18,8 @@ def zeros(*shape, dtype=np.float32):
     return np.zeros(shape, dtype)
 
 
-def refusal(feed, model=STATIC):
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - the runtime's classes vary; the text is looked at
+def refused(feed, model=STATIC):
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - the runtime's classes vary; the text is tested
         open_session(model).run(None, feed)
     return parse_refusal(caught.value)
 
@@ -33,47 +33,47 @@ def refusal(feed, model=STATIC):
     ],
 )
 def test_wrong_axes_are_listed(array, mismatches):
-    found = refusal({"in": array})
-    assert found.input == "in"
-    assert found.mismatches == tuple(AxisMismatch(*mismatch) for mismatch in mismatches)
-    assert found.reason == "; ".join(f"axis {a}: got {g}, expected {e}" for a, g, e in mismatches)
+    refusal = refused({"in": array})
+    assert refusal.input == "in"
+    assert refusal.mismatches == tuple(AxisMismatch(*mismatch) for mismatch in mismatches)
+    assert refusal.reason == "; ".join(f"axis {a}: got {g}, expected {e}" for a, g, e in mismatches)
 
 
 def test_a_wrong_rank():
-    found = refusal({"in": zeros(3, 10, 10)})
-    assert (found.input, found.mismatches) == ("in", (AxisMismatch(None, 3, 4),))
-    assert found.reason == "rank: got 3, expected 4"
+    refusal = refused({"in": zeros(3, 10, 10)})
+    assert (refusal.input, refusal.mismatches) == ("in", (AxisMismatch(None, 3, 4),))
+    assert refusal.reason == "rank: got 3, expected 4"
 
 
 def test_a_wrong_type():
-    found = refusal({"in": zeros(1, 3, 10, 10, dtype=np.float64)})
-    assert found.reason == "dtype: got tensor(double), expected tensor(float)"
+    refusal = refused({"in": zeros(1, 3, 10, 10, dtype=np.float64)})
+    assert refusal.reason == "dtype: got tensor(double), expected tensor(float)"
 
 
 def test_a_wrong_name():
-    found = refusal({"x": zeros(1, 3, 10, 10)})
-    assert found.input == "in"
-    assert found.reason == "missing input: got x, expected in"
+    refusal = refused({"x": zeros(1, 3, 10, 10)})
+    assert refusal.input == "in"
+    assert refusal.reason == "missing input: got x, expected in"
 
 
 def test_no_input_at_all():
-    assert refusal({}).reason == "missing input: got nothing, expected in"
+    assert refused({}).reason == "missing input: got nothing, expected in"
 
 
 def test_one_input_too_many():
-    found = refusal({"in": zeros(1, 3, 10, 10), "extra": zeros(1)})
-    assert found.input == "extra"
-    assert found.reason == "unknown input"
+    refusal = refused({"in": zeros(1, 3, 10, 10), "extra": zeros(1)})
+    assert refusal.input == "extra"
+    assert refusal.reason == "unknown input"
 
 
 def test_a_torch_tensor():
-    found = refusal({"in": torch.zeros(1, 3, 10, 10)})
-    assert (found.input, found.reason) == ("in", "not an array")
+    refusal = refused({"in": torch.zeros(1, 3, 10, 10)})
+    assert (refusal.input, refusal.reason) == ("in", "not an array")
 
 
 def test_a_number_and_nothing():
-    assert refusal({"in": 3.0}).reason == "not an array: got float, expected numpy array"
-    assert refusal({"in": None}).reason == "missing input: got nothing, expected in"
+    assert refused({"in": 3.0}).reason == "not an array: got float, expected numpy array"
+    assert refused({"in": None}).reason == "missing input: got nothing, expected in"
 
 
 def test_a_name_with_spaces_and_colons():
@@ -85,22 +85,22 @@ def test_a_name_with_spaces_and_colons():
             place.name = "my input: one"
         else:
             place[0] = "my input: one"
-    assert refusal({"my input: one": zeros(3)}, model).input == "my input: one"
+    assert refused({"my input: one": zeros(3)}, model).input == "my input: one"
 
 
 def test_an_error_from_inside_the_model_is_of_no_known_kind():
     add = parse_model(f"{HEAD} g (float[n] a, float[m] b) => (float[k] y) {{ y = Add(a, b) }}")
-    found = refusal({"a": zeros(2), "b": zeros(3)}, add)
-    assert found.mismatches == ()
-    assert "Add" in found.reason
-    assert "\n" not in found.reason
-    assert not found.reason.startswith("[ONNXRuntimeError]")
+    refusal = refused({"a": zeros(2), "b": zeros(3)}, add)
+    assert refusal.mismatches == ()
+    assert "Add" in refusal.reason
+    assert "\n" not in refusal.reason
+    assert not refusal.reason.startswith("[ONNXRuntimeError]")
 
 
 @pytest.mark.parametrize("text", ["", "something else", "\n\n"])
 def test_any_text_is_taken(text):
-    found = parse_refusal(text)
-    assert (found.input, found.mismatches, found.reason) == (None, (), text.strip())
+    refusal = parse_refusal(text)
+    assert (refusal.input, refusal.mismatches, refusal.reason) == (None, (), text.strip())
 
 
 @pytest.mark.parametrize("version", VERSIONS)
