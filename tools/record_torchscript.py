@@ -102,12 +102,12 @@ class Recorder:
         source = calls.calling_cell(frame)
         facts = calls.facts(model, example, given)  # before: a failing export may leave the model changed
         known = calls.digest(json.dumps(facts, ensure_ascii=False))
-        rules = calls.own_rules()
+        rules = calls.registered_rules()
         call = self._live(model, example, f, args, options)
-        if added := sorted(calls.own_rules().keys() - rules.keys()):
+        if added := sorted(calls.registered_rules().keys() - rules.keys()):
             call["registers"] = added
         entry = {"cell": calls.cell_digest(source), "facts": known, "call": call}
-        entry |= {"models": sorted(calls.own_cells(model))}
+        entry |= {"models": sorted(calls.reached_cells(model))}
         with (self.folder / "calls.jsonl").open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(entry, ensure_ascii=False) + "\n")
         shown = dict(call)

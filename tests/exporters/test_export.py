@@ -1,4 +1,4 @@
-"""Both exporters, through success and through a failure at every stage."""
+"""Both exporters: successful exports, and failures at every stage."""
 
 import logging
 import warnings
@@ -53,7 +53,7 @@ IMAGE = torch.rand(1, 3, 8, 8)
 
 
 @BOTH
-def test_a_model_comes_in_one_piece(exporter):
+def test_a_model_is_one_file_with_its_weights(exporter):
     result = export(Net(), IMAGE, exporter, input_names=["image"], output_names=["out"])
     assert result.ok
     assert result.failure is None
@@ -100,7 +100,7 @@ def test_nothing_is_printed_and_nothing_is_left_changed(exporter, model, capfd, 
 
 @BOTH
 @pytest.mark.parametrize("failing", [False, True])
-def test_the_module_stays_in_the_mode_it_was(exporter, failing):
+def test_the_module_keeps_its_mode(exporter, failing):
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Dropout(), Bessel() if failing else Net())
     model = model[:2] if not failing else model
     model.train()
@@ -110,7 +110,7 @@ def test_the_module_stays_in_the_mode_it_was(exporter, failing):
     assert [module.training for module in model.modules()] == modes
 
 
-def test_what_is_warned_about_is_data():
+def test_warnings_are_data():
     result = export(Branch(), torch.ones(3), LEGACY)
     tracer = [notice for notice in result.notices if notice.category == "TracerWarning"]
     assert result.ok
@@ -256,7 +256,7 @@ def test_a_negative_dynamic_axis_does_not_abort_the_process():
 
 
 @pytest.mark.parametrize("option", ["f", "dynamo", "external_data"])
-def test_options_that_are_not_the_callers_are_refused(option):
+def test_options_that_export_sets_are_refused(option):
     with pytest.raises(TypeError, match=option):
         export(Net(), IMAGE, **{option: True})
 
@@ -301,9 +301,9 @@ def test_inputs_that_the_export_dropped_are_not_fed():
 
 
 def test_exports_compare_without_their_time():
-    one, two = (export(torch.nn.ReLU(), torch.ones(2), LEGACY) for _ in range(2))
-    assert one == two
-    assert "b'" not in repr(one)
+    first, second = (export(torch.nn.ReLU(), torch.ones(2), LEGACY) for _ in range(2))
+    assert first == second
+    assert "b'" not in repr(first)
 
 
 def test_temporary_files_are_gone(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""The table of chapter 12: every way of the TorchScript exporter, and its counterpart, run in both."""
+"""Every row of chapter 12's table: a way of the TorchScript exporter, and its counterpart, both run."""
 
 import re
 from collections.abc import Callable
@@ -29,24 +29,24 @@ CASES: dict[str, Callable[[Path], Verdicts]] = {}
 
 
 def row(way: str) -> Callable[[Callable[[Path], Verdicts]], Callable[[Path], Verdicts]]:
-    """The test of the row whose TorchScript way is this, without its backticks."""
+    """Mark the test of a row: its TorchScript way, without backticks."""
 
-    def keep(case: Callable[[Path], Verdicts]) -> Callable[[Path], Verdicts]:
+    def register(case: Callable[[Path], Verdicts]) -> Callable[[Path], Verdicts]:
         CASES[way] = case
         return case
 
-    return keep
+    return register
 
 
 def table() -> dict[str, Verdicts]:
     """The table's verdicts by the TorchScript way."""
     cells = nbformat.read(CHAPTER, as_version=4).cells
     (text,) = [cell.source for cell in cells if "## What becomes of each TorchScript way" in cell.source]
-    found = {}
+    verdicts = {}
     for line in re.findall(r"^\| \d\d \|.*$", text, re.MULTILINE):
         _, way, old, _, new = [column.strip() for column in line.strip("| ").split(" | ")]
-        found[way.replace("`", "")] = (old, new)
-    return found
+        verdicts[way.replace("`", "")] = (old, new)
+    return verdicts
 
 
 TABLE = table()
@@ -63,20 +63,20 @@ def test_row(way, tmp_path):
         assert CASES[way](tmp_path) == TABLE[way]
 
 
-def word(right: bool) -> str:
-    return "ok" if right else "wrong"
+def word(correct: bool) -> str:
+    return "ok" if correct else "wrong"
 
 
 def both(module, args, old=None, new=None):
     return export(module, args, OLD, **(old or {})), export(module, args, **(new or {}))
 
 
-def right(module, result, *inputs) -> str:
+def parity(module, result, *inputs) -> str:
     return word(compare(module, result, list(inputs)).ok()) if result.ok else "error"
 
 
 def refused(argument: str) -> str:
-    """An argument that both exporters refuse and torch 1.8.1 had."""
+    """The verdict for an argument that torch 1.8.1 had and both exporters refuse."""
     assert f"{argument}=" in history.recorded_fact("1.8.1", "export_signature")
     failures = [export(LINEAR, ROWS, exporter, **{argument: True}).failure for exporter in Exporter]
     assert all(failure.error == "TypeError" and argument in failure.message for failure in failures)
@@ -111,7 +111,7 @@ class While(torch.nn.Module):
 
 @row("example_outputs=...")
 def _(_folder):
-    return refused("example_outputs"), right(LINEAR, export(LINEAR, ROWS), ROWS)
+    return refused("example_outputs"), parity(LINEAR, export(LINEAR, ROWS), ROWS)
 
 
 @row("torch.jit.script: for")
@@ -120,8 +120,8 @@ def _(_folder):
     new = export(While(), (VECTOR, torch.tensor(2)))
 
     def verdict(result):
-        made = {n: run(result, VECTOR, np.array(n))[0] for n in (0, 2, 5)}
-        return word(all(np.allclose(y, Repeat()(VECTOR, n), atol=1e-6) for n, y in made.items()))
+        outputs = {n: run(result, VECTOR, np.array(n))[0] for n in (0, 2, 5)}
+        return word(all(np.allclose(y, Repeat()(VECTOR, n), atol=1e-6) for n, y in outputs.items()))
 
     return verdict(old), verdict(new)
 
@@ -129,14 +129,14 @@ def _(_folder):
 @row("torch.jit.script: if")
 def _(_folder):
     old, new = export(torch.jit.script(Branch()), NUMBERS, OLD), export(Cond(), NUMBERS)
-    return right(Branch(), old, NUMBERS, -NUMBERS), right(Branch(), new, NUMBERS, -NUMBERS)
+    return parity(Branch(), old, NUMBERS, -NUMBERS), parity(Branch(), new, NUMBERS, -NUMBERS)
 
 
 @row("torch.jit.trace first")
 def _(_folder):
     old = export(torch.jit.trace(LINEAR, (ROWS,)), ROWS, OLD)
     new = export(torch.export.export(LINEAR, (ROWS,)), ROWS)
-    return right(LINEAR, old, ROWS), right(LINEAR, new, ROWS)
+    return parity(LINEAR, old, ROWS), parity(LINEAR, new, ROWS)
 
 
 @row("f, the file, is required")
@@ -250,7 +250,7 @@ def _(_folder):
     names = {"input_names": ["in"], "dynamic_axes": {"in": {0: "batch"}}}
     old, new = both(LINEAR, ROWS, names, {"dynamic_shapes": {"input": {0: "batch"}}})
     batches = [torch.rand(size, 4) for size in (1, 2, 7)]
-    return right(LINEAR, old, *batches), right(LINEAR, new, *batches)
+    return parity(LINEAR, old, *batches), parity(LINEAR, new, *batches)
 
 
 @row('dynamic_axes={"in": [0]}')
@@ -258,7 +258,7 @@ def _(_folder):
     names = {"input_names": ["in"], "dynamic_axes": {"in": [0]}}
     old, new = both(LINEAR, ROWS, names, {"dynamic_shapes": {"input": {0: torch.export.Dim.DYNAMIC}}})
     batches = [torch.rand(size, 4) for size in (1, 2, 7)]
-    return right(LINEAR, old, *batches), right(LINEAR, new, *batches)
+    return parity(LINEAR, old, *batches), parity(LINEAR, new, *batches)
 
 
 class Deploy(torch.nn.Module):
@@ -281,7 +281,7 @@ class First(torch.nn.Module):
 @row("x[0].item()")
 def _(_folder):
     old, new = both(First(), VECTOR)
-    return right(First(), old, 2 * VECTOR), right(First(), new, 2 * VECTOR)
+    return parity(First(), old, 2 * VECTOR), parity(First(), new, 2 * VECTOR)
 
 
 class Scale(torch.nn.Module):
@@ -300,7 +300,7 @@ def _(_folder):
 def _(_folder):
     old, new = both(Scale(), (VECTOR, torch.tensor(2.5)))
     other = (VECTOR, torch.tensor(-1.5))
-    return right(Scale(), old, other), right(Scale(), new, other)
+    return parity(Scale(), old, other), parity(Scale(), new, other)
 
 
 @row("look for rules in symbolic_opsetN.py")
@@ -335,7 +335,7 @@ def _(_folder):
     with symbolics.symbolic("moving::twice", lambda g, x: g.op("Add", x, x)):
         old = export(Twice(), VECTOR, OLD)
     new = export(Twice(), VECTOR, custom_translation_table=TWICE_RULE)
-    return right(Twice(), old, VECTOR), right(Twice(), new, VECTOR)
+    return parity(Twice(), old, VECTOR), parity(Twice(), new, VECTOR)
 
 
 class Marker(torch.autograd.Function):
@@ -358,7 +358,7 @@ def _(_folder):
     old, ignored = both(Wrapped(), VECTOR)
     assert (op_types(old), op_types(ignored)) == (["Add"], ["Mul"])
     new = export(Twice(), VECTOR, custom_translation_table=TWICE_RULE)
-    return right(Wrapped(), old, VECTOR), right(Wrapped(), new, VECTOR)
+    return parity(Wrapped(), old, VECTOR), parity(Wrapped(), new, VECTOR)
 
 
 class Own(torch.nn.Module):
@@ -387,7 +387,7 @@ def _(_folder):
     old, new = both(Resized(), (x, torch.tensor([12, 9])))
     other = (x, torch.tensor([7, 20]))
     assert len(summary(old).inputs) == 1  # the size is no input any more
-    return word(run(old, x)[0].shape == Resized()(*other).shape), right(Resized(), new, other)
+    return word(run(old, x)[0].shape == Resized()(*other).shape), parity(Resized(), new, other)
 
 
 class NewInterpolate(torch.autograd.Function):
@@ -433,4 +433,4 @@ def _(_folder):
     old = export(Enlarge(NewInterpolate.apply), doubled, OLD)
     table = {torch.ops.moving.resize.default: resize_rule}
     new = export(Enlarge(resize), doubled, custom_translation_table=table)
-    return right(Enlarge(resize), old, doubled, wide), right(Enlarge(resize), new, doubled, wide)
+    return parity(Enlarge(resize), old, doubled, wide), parity(Enlarge(resize), new, doubled, wide)

@@ -1,4 +1,4 @@
-"""Nothing gets out of a silenced block, and nothing is different after it."""
+"""A silenced block shows nothing, and leaves everything as it was."""
 
 import contextlib
 import ctypes
@@ -13,7 +13,7 @@ import pytest
 from onnxlab.exporters.silence import silenced
 
 
-def test_python_and_c_may_print_without_being_seen(capfd):
+def test_what_python_and_c_print_is_captured(capfd):
     print("before")
     with silenced() as heard:
         print("from Python")
@@ -38,7 +38,7 @@ def test_warnings_are_counted_by_class_and_first_line():
     ]
 
 
-def test_warnings_that_were_already_shown_are_heard_again():
+def test_warnings_that_were_already_shown_are_captured_again():
     def careless():
         warnings.warn("once", UserWarning, stacklevel=1)
 
@@ -59,7 +59,7 @@ def test_an_error_filter_does_not_turn_warnings_into_errors():
 
 
 @pytest.mark.parametrize("name", ["torch.onnx", "torch.fresh.logger", "onnxscript.rewriter", "onnx_ir"])
-def test_log_messages_of_the_exporters_are_heard(name, capfd):
+def test_log_messages_of_the_exporters_are_captured(name, capfd):
     with silenced() as heard:
         logging.getLogger(name).warning("kept at %d\nmore", 18)
         logging.getLogger(name).info("progress")

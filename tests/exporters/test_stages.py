@@ -1,4 +1,4 @@
-"""A failure as data."""
+"""Failures as data: causes, message and stage."""
 
 import pytest
 
@@ -23,12 +23,12 @@ def test_causes_are_listed_from_the_outside_in():
         except ValueError:
             raise RuntimeError("outer")  # noqa: B904 - the implicit chain is what is tested
 
-    found = failure(raised(chained))
-    assert (found.error, found.message) == ("RuntimeError", "outer")
-    assert found.causes == ("ValueError: inner", "KeyError: 'innermost'")
+    chain = failure(raised(chained))
+    assert (chain.error, chain.message) == ("RuntimeError", "outer")
+    assert chain.causes == ("ValueError: inner", "KeyError: 'innermost'")
 
 
-def test_a_cause_that_was_hidden_stays_hidden():
+def test_a_suppressed_cause_is_not_listed():
     def hidden():
         try:
             raise KeyError("detail")
@@ -38,22 +38,22 @@ def test_a_cause_that_was_hidden_stays_hidden():
     assert failure(raised(hidden)).causes == ()
 
 
-def test_a_chain_in_a_circle_ends():
-    one, two = ValueError("one"), ValueError("two")
-    one.__cause__, two.__cause__ = two, one
-    assert failure(one).causes == ("ValueError: two",)
+def test_a_circular_chain_ends():
+    first, second = ValueError("one"), ValueError("two")
+    first.__cause__, second.__cause__ = second, first
+    assert failure(first).causes == ("ValueError: two",)
 
 
 def test_colours_are_removed():
     assert failure(ValueError("\x1b[96mstep 1/3\x1b[0m failed")).message == "step 1/3 failed"
 
 
-def test_what_is_not_the_exporters_is_capture():
+def test_an_error_outside_of_the_exporters_is_capture():
     assert failure(ValueError("bad argument")).stage is Stage.CAPTURE
     assert failure(ValueError("bad argument"), Stage.RUN).stage is Stage.RUN
 
 
-def test_a_function_of_the_same_name_elsewhere_says_nothing():
+def test_a_function_of_the_same_name_elsewhere_does_not_decide():
     def save():
         raise OSError("disk full")
 

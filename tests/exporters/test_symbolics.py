@@ -1,4 +1,4 @@
-"""The TorchScript exporter's registry is the same before and after a registration."""
+"""A registration for a block: the TorchScript exporter's registry is the same after it."""
 
 import io
 
@@ -77,7 +77,7 @@ def test_the_whole_registry_comes_back_after_an_error():
     assert snapshot() == before
 
 
-def test_a_function_registered_by_the_way_is_forgotten():
+def test_an_operator_that_an_export_registers_is_removed():
     domain = onnxscript.values.Opset("test.symbolics", 1)
 
     @onnxscript.script(domain, default_opset=op)

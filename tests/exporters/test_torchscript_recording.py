@@ -1,4 +1,4 @@
-"""What stands in for the TorchScript exporter: a kernel records it, does without it, runs the same cells."""
+"""The recording of the TorchScript exporter: a kernel records calls, then runs the same cells without it."""
 
 import json
 import re
@@ -32,13 +32,13 @@ def show(file):
     print(hashlib.sha256(file.getvalue()).hexdigest())
 
 def as_live(file, *call):
-    live(*call, truly := io.BytesIO(), dynamo=False)
-    both = [onnx.load_model_from_string(written.getvalue()) for written in (file, truly)]
+    live(*call, expected := io.BytesIO(), dynamo=False)
+    both = [onnx.load_model_from_string(written.getvalue()) for written in (file, expected)]
     print("as the exporter's:", both[0] == both[1])
 
-def refusal(act):
+def refusal(call):
     try:
-        act()
+        call()
     except Exception as error:
         print(f"{{type(error).__name__}}: {{error}}".splitlines()[0])
 """
@@ -109,15 +109,15 @@ def shown():
     with tempfile.TemporaryDirectory() as folder:
         setup = SETUP.format(root=str(ROOT), folder=folder)
         without = WITHOUT.format(variable=VARIABLE)
-        kept = [PLAIN, FOLDED, BAKED, REFUSED, COMPARED, WARNED, FOLDED_AGAIN]
+        same = [PLAIN, FOLDED, BAKED, REFUSED, COMPARED, WARNED, FOLDED_AGAIN]
         other_code = MODEL.replace("x * x[0].item()", "x + x[0].item()")
         then = [AGAIN, COMPARED, FOLDED_AGAIN, CHANGED, other_code, BAKED.replace("show(file)", ""), DYNAMO]
-        sources = [setup, MODEL, *kept, without, *kept, *then]
+        sources = [setup, MODEL, *same, without, *same, *then]
         notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
         client = NotebookClient(notebook, kernel_name="python3", timeout=300, allow_errors=True)
         client.execute()
     printed = [_printed(cell) for cell in notebook.cells]
-    n = len(kept)
+    n = len(same)
     return {
         "live": printed[2 : 2 + n],
         "recorded": printed[3 + n : 3 + 2 * n],
@@ -153,7 +153,7 @@ def test_a_model_with_other_weights_gets_its_own(shown):
     assert shown["then"]["weights"] == "True\n"
 
 
-def test_what_was_not_recorded_is_refused(shown):
+def test_calls_that_were_not_recorded_are_refused(shown):
     then = shown["then"]
     assert (
         then["folded"]
@@ -242,5 +242,5 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.mark.slow
 def test_a_chapter_runs_without_the_exporter(chapter: str):
-    done = run_chapter(ROOT / "notebooks" / f"{chapter}.ipynb", {VARIABLE: "recorded"})
-    assert done.returncode == 0, done.stdout + done.stderr
+    outcome = run_chapter(ROOT / "notebooks" / f"{chapter}.ipynb", {VARIABLE: "recorded"})
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr

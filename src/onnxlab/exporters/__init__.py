@@ -1,1 +1,1 @@
-"""Both exporters of PyTorch: what they make, where they fail, what they say, their symbolic rules."""
+"""PyTorch's two exporters: exports and failures as data, silenced output, symbolic functions."""

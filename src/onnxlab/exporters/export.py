@@ -1,4 +1,4 @@
-"""One door to both exporters: the model as bytes, and warnings and failures as data.
+"""Export with either exporter: the model as bytes, warnings and failures as data.
 
 Notebooks show the plain `torch.onnx.export`; this is for tables, labs and tests.
 """
@@ -27,7 +27,6 @@ __all__ = [
     "Export",
     "Exporter",
     "Failure",
-    "Notice",
     "Stage",
     "export",
     "failure",
@@ -43,7 +42,7 @@ Arguments: TypeAlias = torch.Tensor | tuple[Any, ...]
 
 
 class Stage(StrEnum):
-    """The way of a model from Python to a runtime, in order."""
+    """The stages of a model on its way from Python to a runtime, in order."""
 
     CAPTURE = "capture"
     """The exporter reads the arguments and records the graph: tracing, scripting or torch.export."""
@@ -66,11 +65,11 @@ class Failure:
     """Why an export failed.
 
     Attributes:
-        stage: Where it happened.
+        stage: The stage that failed.
         error: The class of the exception.
         message: Its text.
-        causes: The exceptions behind it, from the outermost inwards, each as "class: first line".
-        exception: The exception itself, for whoever looks for a line in its traceback.
+        causes: The exceptions that caused it, the nearest first, each as "class: first line".
+        exception: The exception itself, with its traceback.
     """
 
     stage: Stage
@@ -94,14 +93,14 @@ class Exporter(StrEnum):
 
 @dataclass(frozen=True)
 class Export:
-    """What came of an export.
+    """The outcome of an export.
 
     Attributes:
         exporter: The exporter that was used.
-        model: The file's bytes; also present when the model was written but then found to be wrong.
-        notices: What was warned about.
-        failure: Why and where it failed, or None.
-        seconds: How long `torch.onnx.export` took.
+        model: The file's bytes, also where a later stage failed; None if no file was written.
+        notices: The warnings.
+        failure: The failure, or None.
+        seconds: The duration of `torch.onnx.export`.
     """
 
     exporter: Exporter
@@ -112,7 +111,7 @@ class Export:
 
     @property
     def ok(self) -> bool:
-        """Whether there is a model and every step tried with it succeeded."""
+        """Whether every stage succeeded that was tried."""
         return self.failure is None
 
     @property
@@ -140,18 +139,18 @@ def export(
 ) -> Export:
     """Export a model, check it, load it into ONNX Runtime, and run it; raise nothing when that fails.
 
-    Nothing is printed. The model comes as one file, weights included, without the paths of the source files
-    that the exporters write into it. The module stays in the mode it was in.
+    Nothing is printed. The model is one file, weights included, without the paths of source files that the
+    exporters write into it. The module keeps its training or evaluation mode.
 
     Args:
-        model: What `torch.onnx.export` takes.
+        model: A module or an exported program.
         args: The example inputs.
         exporter: Which exporter to use.
         run: Whether to load the model into ONNX Runtime and run it with the example inputs.
         **options: Further arguments of `torch.onnx.export`.
 
     Raises:
-        TypeError: If an option is given that this function decides: `f`, `dynamo`, `external_data`.
+        TypeError: If an option is passed that this function sets: `f`, `dynamo`, `external_data`.
         UnknownRecord: If the TorchScript exporter is gone and this call was not recorded.
 
     Example:
@@ -166,11 +165,11 @@ def export(
         msg = f"export() decides {', '.join(sorted(taken))} itself"
         raise TypeError(msg)
     if isinstance(model, torch.export.ExportedProgram):
-        exporter = Exporter.TORCH_EXPORT  # torch takes no other way, whatever is asked for
+        exporter = Exporter.TORCH_EXPORT  # torch uses no other for it
     args = (args,) if isinstance(args, torch.Tensor) else args
     examples: Sequence[object] = (args, options.get("kwargs"))
     if isinstance(model, torch.export.ExportedProgram) and not args:
-        examples = model.example_inputs or ()  # it has been exported with some
+        examples = model.example_inputs or ()  # those it was captured with
     modes = _modes(model)
     written: bytes | None = None
     problem: Failure | None = None
@@ -178,7 +177,7 @@ def export(
         started = time.perf_counter()
         try:
             written = _exported_bytes(model, args, dynamo=exporter.dynamo, options=options)
-        except UnknownRecord:  # says nothing about the model
+        except UnknownRecord:  # the recording's failure, not the model's
             raise
         except Exception as error:
             problem = failure(error, Stage.SERIALISE if isinstance(error, ExportFailed) else None)
@@ -203,7 +202,7 @@ def _exported_bytes(
         file = Path(name) / "model.onnx"
         options = {"artifacts_dir": artifacts, **options, "dynamo": dynamo, "external_data": False}
         torch.onnx.export(model, args, str(file), **options)
-        # Both exporters put the weights of a very large model beside the file, whatever they were asked.
+        # Both exporters put the weights of a very large model beside the file, whatever the options.
         size = sum(entry.stat().st_size for entry in Path(name).iterdir())
         if size > _LARGEST_FILE:
             msg = f"The model has {size / 1e9:.1f} GB; one ONNX file holds {_LARGEST_FILE / 1e9:.1f} GB."
@@ -217,7 +216,7 @@ def _exported_bytes(
 def _modes(model: object) -> list[tuple[torch.nn.Module, bool]]:
     if not isinstance(model, torch.nn.Module):
         return []
-    # torch.jit.freeze takes the mode away: what is frozen has none to go back to.
+    # torch.jit.freeze removes the mode of a module.
     return [(module, module.training) for module in model.modules() if hasattr(module, "training")]
 
 
@@ -235,9 +234,9 @@ def _try_out(model: bytes, examples: Sequence[object], *, run: bool) -> Failure 
     return None
 
 
-# At which stage an export failed, read from the exception and the exporter's own frames
+# The stage at which an export failed, read from the exception and the frames of the exporter
 
-# Functions of the exporters that tell the stage; the innermost one on the way to the error decides.
+# Functions of the exporters and their stages; the innermost one in the traceback decides.
 _STAGE_OF_FUNCTION = {
     # the TorchScript exporter
     "_pre_trace_quant_model": Stage.CAPTURE,
@@ -263,7 +262,7 @@ def failure(error: BaseException, stage: Stage | None = None) -> Failure:
 
     Args:
         error: What was raised.
-        stage: The stage, where the caller knows it; otherwise it is read from the exporter's frames.
+        stage: The stage, if the caller knows it; otherwise it is read from the exporter's frames.
 
     Example:
         >>> failure(ValueError("too large"), Stage.SERIALISE)
@@ -280,20 +279,20 @@ def failure(error: BaseException, stage: Stage | None = None) -> Failure:
 
 
 def _stage(error: BaseException) -> Stage:
-    found = Stage.CAPTURE  # also what is refused before anything is captured: arguments, options
+    stage = Stage.CAPTURE  # also where arguments or options are refused before the capture
     for exception in _chain(error):
         if type(exception).__name__ == "TorchExportError":
             return Stage.CAPTURE
         if recorded := getattr(exception, "recorded_stage", ""):  # raised from a recording, without frames
             return Stage(recorded)
         for function in _exporter_functions(exception.__traceback__):
-            found = _STAGE_OF_FUNCTION.get(function, found)
+            stage = _STAGE_OF_FUNCTION.get(function, stage)
     innermost = list(_exporter_functions(error.__traceback__))[-1:]
-    if found is Stage.CAPTURE and isinstance(error, RuntimeError) and innermost == ["_export"]:
-        # Raised by C++ code that the TorchScript exporter's main function calls, the writer of the proto. It
-        # refuses operators for which the translation had no rule and which it passed on as they were.
+    if stage is Stage.CAPTURE and isinstance(error, RuntimeError) and innermost == ["_export"]:
+        # Raised by C++ code that the TorchScript exporter's main function calls: the writer of the proto. It
+        # refuses operators that the translation had no rule for and left as they were.
         return Stage.TRANSLATE if "Couldn't export" in str(error) else Stage.SERIALISE
-    return found
+    return stage
 
 
 def _exporter_functions(traceback: TracebackType | None) -> Iterator[str]:
@@ -308,10 +307,10 @@ def _chain(error: BaseException) -> list[BaseException]:
     chain = [error]
     while True:
         last = chain[-1]
-        behind = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
-        if behind is None or behind in chain:
+        cause = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+        if cause is None or cause in chain:
             return chain
-        chain.append(behind)
+        chain.append(cause)
 
 
 def _text(error: BaseException) -> str:
@@ -325,7 +324,7 @@ def _text(error: BaseException) -> str:
 def without_tqdm_thread() -> Iterator[None]:
     """Keep tqdm from starting its thread with the first bar: for a process that forks after an export.
 
-    torch.export draws its progress by tqdm where that is installed, and a process with two threads cannot be
+    torch.export shows its progress with tqdm if that is installed, and a process with two threads cannot be
     forked safely.
     """
     try:
@@ -345,11 +344,11 @@ _COLLECTED: dict[int, Any] = {}  # by opset
 
 @contextlib.contextmanager
 def remembered_torchlib() -> Iterator[None]:
-    """Have all exports in the block, and in later ones, use the translations that the first one collected.
+    """Collect torchlib's translations once, and use them for all exports in this block and in later ones.
 
-    The exporter parses the source of some 500 functions to collect them, which is half of a small model's
-    export. What one export adds to them (`custom_translation_table`) the next does not see. An exporter that
-    collects them in another way than that of torch 2.13 is left as it is.
+    The exporter parses the source of some 500 functions to collect them, which is half the time of a small
+    model's export. The additions of one export (`custom_translation_table`) do not affect the next. An
+    exporter that collects them in another way than torch 2.13 is left as it is.
     """
     try:
         from torch.onnx._internal.exporter._constants import TORCHLIB_OPSET
@@ -365,7 +364,7 @@ def remembered_torchlib() -> Iterator[None]:
         if opset_version not in _COLLECTED:
             _COLLECTED[opset_version] = collect(opset_version)
         fresh: ONNXRegistry = copy.copy(_COLLECTED[opset_version])
-        fresh.functions = {target: list(known) for target, known in fresh.functions.items()}
+        fresh.functions = {target: list(translations) for target, translations in fresh.functions.items()}
         return fresh
 
     setattr(ONNXRegistry, "from_torchlib", staticmethod(from_torchlib))  # noqa: B010 - mypy refuses to assign

@@ -1,4 +1,4 @@
-"""Keep the exporters' noise off the screen and keep what they warn about as data."""
+"""Silence a block of code: what it prints, warns about and logs is captured and becomes data."""
 
 import contextlib
 import ctypes
@@ -13,15 +13,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO
 
-__all__ = ["Heard", "Notice", "silenced"]
+__all__ = ["Captured", "Notice", "silenced"]
 
-# The roots of the logger trees that speak during an export.
-_LOUD_PACKAGES = ("torch", "onnxscript", "onnx_ir", "onnxruntime")
+# The top-level loggers of the packages that log during an export.
+_PACKAGES = ("torch", "onnxscript", "onnx_ir", "onnxruntime")
 
 
 @dataclass(frozen=True)
 class Notice:
-    """One thing an exporter warned about, however often it did.
+    """A warning of an exporter, with the number of times that it came.
 
     Attributes:
         category: The warning's class, such as "TracerWarning", or "log" for a log message.
@@ -37,12 +37,12 @@ class Notice:
 
 
 @dataclass
-class Heard:
-    """What was said inside a silenced block; filled in when the block ends.
+class Captured:
+    """The output of a silenced block; filled in when the block ends.
 
     Attributes:
         notices: First the warnings, then the log messages of level WARNING and above.
-        text: What was printed, by Python or by C++.
+        text: All that was printed, by Python or by C++.
     """
 
     notices: tuple[Notice, ...] = ()
@@ -50,13 +50,13 @@ class Heard:
 
 
 @contextlib.contextmanager
-def silenced() -> Iterator[Heard]:
-    r"""Catch warnings, log messages and everything printed inside the block, also what C++ code prints.
+def silenced() -> Iterator[Captured]:
+    r"""Capture warnings, log messages and everything printed inside the block, also by C++ code.
 
-    Filters, log handlers and streams are as before afterwards, also when the block raises.
+    Afterwards filters, log handlers and streams are as before, also when the block raises.
 
     Yields:
-        What was heard, filled in when the block ends.
+        The output, filled in when the block ends.
 
     Example:
         >>> with silenced() as heard:
@@ -67,7 +67,7 @@ def silenced() -> Iterator[Heard]:
         >>> heard.text
         'progress\n'
     """
-    heard = Heard()
+    captured = Captured()
     printed = io.StringIO()
     messages: list[str] = []
     with warnings.catch_warnings(record=True, action="always") as caught, tempfile.TemporaryFile() as by_c:
@@ -78,11 +78,11 @@ def silenced() -> Iterator[Heard]:
                 contextlib.redirect_stdout(printed),
                 contextlib.redirect_stderr(printed),
             ):
-                yield heard
+                yield captured
         finally:
             by_c.seek(0)
-            heard.text = printed.getvalue() + by_c.read().decode(errors="replace")
-            heard.notices = _counted(
+            captured.text = printed.getvalue() + by_c.read().decode(errors="replace")
+            captured.notices = _counted(
                 [
                     *((warning.category.__name__, str(warning.message), "warning") for warning in caught),
                     *(("log", message, "log") for message in messages),
@@ -90,8 +90,8 @@ def silenced() -> Iterator[Heard]:
             )
 
 
-def _counted(said: Iterable[tuple[str, str, str]]) -> tuple[Notice, ...]:
-    counts = Counter((category, _first_line(message), source) for category, message, source in said)
+def _counted(messages: Iterable[tuple[str, str, str]]) -> tuple[Notice, ...]:
+    counts = Counter((category, _first_line(message), source) for category, message, source in messages)
     return tuple(Notice(category, line, n, source) for (category, line, source), n in counts.items())
 
 
@@ -99,7 +99,7 @@ def _first_line(message: str) -> str:
     return next((line.strip() for line in message.splitlines() if line.strip()), "")
 
 
-class _Ear(logging.Handler):
+class _MessageList(logging.Handler):
     def __init__(self, messages: list[str]) -> None:
         super().__init__(logging.WARNING)
         self._messages = messages
@@ -110,20 +110,20 @@ class _Ear(logging.Handler):
 
 @contextlib.contextmanager
 def _logged(messages: list[str]) -> Iterator[None]:
-    ear = _Ear(messages)
-    for name in _LOUD_PACKAGES:
-        logging.getLogger(name)  # so that it exists, and stands above the loggers made during the block
+    handler = _MessageList(messages)
+    for name in _PACKAGES:
+        logging.getLogger(name)  # so that it exists, and is the parent of loggers made during the block
     loggers = [
         logger
         for name, logger in logging.root.manager.loggerDict.items()
-        if isinstance(logger, logging.Logger) and name.partition(".")[0] in _LOUD_PACKAGES
+        if isinstance(logger, logging.Logger) and name.partition(".")[0] in _PACKAGES
     ]
     # Many torch loggers print through a handler of their own and pass nothing on.
     before = [(logger, logger.handlers, logger.propagate) for logger in loggers]
     for logger in loggers:
-        is_root = logger.name in _LOUD_PACKAGES
-        logger.handlers = [ear] if is_root else []
-        logger.propagate = not is_root
+        is_top = logger.name in _PACKAGES
+        logger.handlers = [handler] if is_top else []
+        logger.propagate = not is_top
     try:
         yield
     finally:
@@ -133,7 +133,7 @@ def _logged(messages: list[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _descriptors_to(sink: IO[bytes]) -> Iterator[None]:
-    """Send what is written to the process's own stdout and stderr to a file."""
+    """Send what is written to the process's own file descriptors of stdout and stderr to a file."""
     _flush()
     saved: list[tuple[int, int]] = []
     for descriptor in (1, 2):
@@ -153,6 +153,6 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.flush()
-    # C keeps what it prints in a buffer of its own; left there, it would appear after the block.
+    # The C library has a buffer of its own; what is left in it would appear after the block.
     with contextlib.suppress(AttributeError, OSError):
         (ctypes.CDLL("ucrtbase") if os.name == "nt" else ctypes.CDLL(None)).fflush(None)

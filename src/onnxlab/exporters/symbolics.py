@@ -1,15 +1,15 @@
-"""The rules of the TorchScript exporter: what is registered, and a registration that really ends.
+"""The TorchScript exporter's rules (symbolic functions): list them, and register one for a block only.
 
-`torch.onnx.unregister_custom_op_symbolic` takes the function away but leaves its empty group behind, and
-the next export of that operator fails with an unrelated error. A symbolic function that calls
-`g.onnxscript_op` registers a second operator by the way. `symbolic` puts everything back.
+`torch.onnx.unregister_custom_op_symbolic` removes the function but leaves its empty group behind, and the
+next export of that operator fails with an unrelated error. A symbolic function that calls
+`g.onnxscript_op` registers a second operator. `symbolic` restores everything.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# torch's public functions add and remove a rule; only the registry itself can be read and put back.
+# torch's public functions add and remove a rule; only the registry itself can be read and restored.
 from torch.onnx._internal.torchscript_exporter import registration, utils
 
 __all__ = ["own_rules", "restored_rules", "rule_opsets", "symbolic"]
@@ -59,7 +59,7 @@ def symbolic(operator: str, function: Callable[..., Any], opset: int = 9) -> Ite
 
 @contextmanager
 def restored_rules() -> Iterator[None]:
-    """Put every rule back as it was before the block, whatever the block registers or unregisters.
+    """Restore every rule after the block, whatever the block registers or unregisters.
 
     Example:
         >>> import torch.onnx
@@ -85,9 +85,9 @@ def restored_rules() -> Iterator[None]:
 
 @contextmanager
 def own_rules() -> Iterator[None]:
-    """Leave the exporter only its own rules for PyTorch's operators, for the length of a block.
+    """Leave only the exporter's own rules for PyTorch's operators, for the length of a block.
 
-    Rules that somebody registered count again after it.
+    Rules that were registered in addition are back after it.
 
     Example:
         >>> with symbolic("aten::asinh", lambda g, x: g.op("Asinh", x)):

@@ -1,10 +1,10 @@
-"""What makes two calls of the TorchScript exporter the same call: for the recording of what it wrote.
+"""The identity of a call of the TorchScript exporter: which recorded call a new one is equal to.
 
-A call is known by its cell and by its facts. The cell is that of the outermost notebook frame, compared
+A call is identified by its cell and its facts. The cell is that of the outermost notebook frame, compared
 without comments, docstrings and prose, so that it is the same in every language. The facts are the options,
-the kinds and shapes of the arguments, the modules with their attributes and the shapes of their state, every
-piece of the learner's own code that the model reaches, and the symbolic functions that are registered.
-Values of weights are no facts: a recorded file gets those of the model at hand.
+the kinds and shapes of the arguments, the modules with their attributes and the shapes of their state, all of
+the learner's own code that the model reaches, and the symbolic functions that are registered. Values of
+weights are not facts: a recorded file gets those of the model at hand.
 """
 
 import ast
@@ -22,14 +22,23 @@ from typing import Any
 
 import torch
 
-__all__ = ["arguments", "calling_cell", "cell_digest", "digest", "facts", "own_cells", "own_rules", "state"]
+__all__ = [
+    "arguments",
+    "calling_cell",
+    "cell_digest",
+    "digest",
+    "facts",
+    "reached_cells",
+    "registered_rules",
+    "state",
+]
 
-_OUTPUT_OPTIONS = ("dynamo", "artifacts_dir")  # they say nothing about the model in the file
-_UNNAMED = {"ctx", "kind", "type_comment", "type_params"}  # fields of ast that differ between Pythons
+_OUTPUT_OPTIONS = ("dynamo", "artifacts_dir")  # they do not affect the model in the file
+_IGNORED_FIELDS = {"ctx", "kind", "type_comment", "type_params"}  # fields of ast that differ between Pythons
 
 
 def digest(content: str | bytes) -> str:
-    """Return 16 letters that stand for a content."""
+    """Return the first 16 digits of a content's SHA-256."""
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()[:16]
 
 
@@ -38,7 +47,7 @@ def digest(content: str | bytes) -> str:
 
 @functools.cache
 def cell_digest(source: str) -> str:
-    """Return what stands for the code of a cell, whatever its comments, layout and prose.
+    """Return a digest of a cell's code, without its comments, layout and prose.
 
     Example:
         >>> cell_digest("x = 1  # one") == cell_digest("x = (1)") != cell_digest("x = 2")
@@ -53,20 +62,20 @@ def cell_digest(source: str) -> str:
     return digest(repr(_skeleton(tree)))
 
 
-def _skeleton(part: object) -> object:
-    if isinstance(part, list):
-        return [_skeleton(each) for each in part if not _is_docstring(each)]
-    if isinstance(part, ast.JoinedStr):  # its literal parts are prose
-        return [_skeleton(each) for each in part.values if isinstance(each, ast.FormattedValue)]
-    if isinstance(part, ast.AST):
-        fields = ((name, value) for name, value in ast.iter_fields(part) if name not in _UNNAMED)
+def _skeleton(node: object) -> object:
+    if isinstance(node, list):
+        return [_skeleton(child) for child in node if not _is_docstring(child)]
+    if isinstance(node, ast.JoinedStr):  # its literal parts are prose
+        return [_skeleton(part) for part in node.values if isinstance(part, ast.FormattedValue)]
+    if isinstance(node, ast.AST):
+        fields = ((name, value) for name, value in ast.iter_fields(node) if name not in _IGNORED_FIELDS)
         named = [(name, _skeleton(value)) for name, value in fields if value is not None and value != []]
-        return [type(part).__name__, *named]
-    return "" if _is_prose(part) else part
+        return [type(node).__name__, *named]
+    return "" if _is_prose(node) else node
 
 
-def _is_docstring(part: object) -> bool:
-    constant = part.value if isinstance(part, ast.Expr) else None
+def _is_docstring(node: object) -> bool:
+    constant = node.value if isinstance(node, ast.Expr) else None
     return isinstance(constant, ast.Constant) and isinstance(constant.value, str)
 
 
@@ -77,7 +86,7 @@ def _is_prose(value: object) -> bool:
 def calling_cell(frame: FrameType | None) -> str:
     """Return the source of the cell from which a frame was called; empty if there is none.
 
-    Without a cell that runs, as in a widget's callback, it is the cell that defined the callback.
+    In a widget's callback, where no cell runs, it is the cell that defined the callback.
     """
     source, notebook = "", vars(sys.modules["__main__"])  # the kernel's own program is called __main__, too
     while frame is not None:
@@ -95,13 +104,13 @@ def _source(code: CodeType) -> str:
 
 
 def arguments(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Any, Any, dict[str, Any]]:
-    """Return what torch.onnx.export was given: the model, the example, the file, and the other options."""
-    given = dict(zip(("model", "args", "f"), args, strict=False)) | options
-    return given.pop("model", None), given.pop("args", None), given.pop("f", None), given
+    """Return the arguments of torch.onnx.export: the model, the example, the file, and the other options."""
+    named = dict(zip(("model", "args", "f"), args, strict=False)) | options
+    return named.pop("model", None), named.pop("args", None), named.pop("f", None), named
 
 
 def facts(model: object, args: object, options: Mapping[str, Any]) -> dict[str, object]:
-    """Return what a call is known by, as plain data that is the same on every machine."""
+    """Return the facts that identify a call, as plain data that is the same on every machine."""
     modules = model.named_modules() if isinstance(model, torch.nn.Module) else ()
     return {
         "options": {
@@ -110,20 +119,20 @@ def facts(model: object, args: object, options: Mapping[str, Any]) -> dict[str, 
         "args": _plain(args),
         "modules": [_described(name, module) for name, module in modules],
         "state": {name: _plain(tensor) for name, tensor in state(model).items()},
-        "code": _Reached(model, options).listing(),
+        "code": _ReachedCode(model, options).listing(),
         "rules": sorted(
-            f"{name} {opset} {_Reached(function).listing()}"
-            for (name, opset), function in own_rules().items()
+            f"{name} {opset} {_ReachedCode(function).listing()}"
+            for (name, opset), function in registered_rules().items()
         ),
     }
 
 
-def own_cells(model: object) -> set[str]:
+def reached_cells(model: object) -> set[str]:
     """Return the digests of the cells whose code a model reaches."""
-    return _Reached(model).cells
+    return _ReachedCode(model).cells
 
 
-def own_rules() -> dict[tuple[str, int], Any]:
+def registered_rules() -> dict[tuple[str, int], Any]:
     """Return the symbolic functions that the learner registered, by operator and opset."""
     try:  # private, and may be gone
         from torch.onnx._internal.torchscript_exporter.registration import registry
@@ -132,7 +141,7 @@ def own_rules() -> dict[tuple[str, int], Any]:
     return {
         (name, opset): function
         for name, group in registry._registry.items()
-        if not name.startswith("::")  # the exporter's own note of an autograd.Function with a symbolic method
+        if not name.startswith("::")  # the exporter's entry for an autograd.Function with a symbolic method
         for opset, function in dict(group._functions._overrides).items()
     }
 
@@ -140,8 +149,8 @@ def own_rules() -> dict[tuple[str, int], Any]:
 def state(model: object) -> dict[str, torch.Tensor]:
     """Return the parameters and buffers of a model that are ordinary tensors, by name."""
     try:
-        tensors = model.state_dict()  # type: ignore[attr-defined]  # what has none is caught
-    except Exception:  # quantised modules refuse in many ways
+        tensors = model.state_dict()  # type: ignore[attr-defined]  # a model without one is caught
+    except Exception:  # quantised modules raise many kinds
         return {}
     return {
         name: tensor
@@ -153,39 +162,39 @@ def state(model: object) -> dict[str, torch.Tensor]:
 
 
 def _described(name: str, module: torch.nn.Module) -> list[object]:
-    own = _script_words(module) if isinstance(module, torch.jit.ScriptModule) else vars(module)
-    shown = {key: value for key, value in sorted(own.items()) if _is_plain(value) and key[0] != "_"}
-    plain = {key: _plain(value) for key, value in shown.items()}
+    attributes = _script_attributes(module) if isinstance(module, torch.jit.ScriptModule) else vars(module)
+    public = {key: value for key, value in sorted(attributes.items()) if key[0] != "_"}
+    plain = {key: _plain(value) for key, value in public.items() if _is_plain(value)}
     kind = getattr(module, "original_name", type(module).__qualname__)
     return [name, kind, plain, getattr(module, "training", None)]
 
 
-def _script_words(module: torch.jit.ScriptModule) -> dict[str, object]:
-    """The plain attributes that a script reads; of a trace also its constants, and how often operators stand.
+def _script_attributes(module: torch.jit.ScriptModule) -> dict[str, object]:
+    """The plain attributes that a script reads; of a trace also its constants, and how often operators occur.
 
-    A script's own operators are no facts: an export changes them in place. Its code is that of its class.
+    A script's own operators are not facts: an export changes them in place. Its code is that of its class.
     """
     traced = type(module).__name__ == "TopLevelTracedModule"  # torch does not export the class
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     attributes: dict[str, object] = {}
     with suppress(Exception):  # a module without forward has no graph
         graph: Any = module.inlined_graph
-        inside: list[Any] = list(module.modules())
-        waiting = list(graph.nodes())
-        while waiting:
-            node = waiting.pop()
-            waiting += [inner for block in node.blocks() for inner in block.nodes()]
+        modules: list[Any] = list(module.modules())
+        pending = list(graph.nodes())
+        while pending:
+            node = pending.pop()
+            pending += [inner for block in node.blocks() for inner in block.nodes()]
             kind = node.kind()
             if kind == "prim::GetAttr" and (name := node.s("name")) != "training":
-                values = [getattr(m, name) for m in inside if hasattr(m, "_c") and m._c.hasattr(name)]
+                values = [getattr(m, name) for m in modules if hasattr(m, "_c") and m._c.hasattr(name)]
                 if plain := [_plain(value) for value in values if _is_plain(value)]:
                     attributes[name] = plain
             elif kind == "prim::Constant" and traced:
-                with suppress(Exception):  # a constant of a kind that Python has not
-                    found[repr(_plain(node.output().toIValue()))] = 1  # an export may pool or copy them
+                with suppress(Exception):  # a constant of a kind that Python does not have
+                    counts[repr(_plain(node.output().toIValue()))] = 1  # an export may pool or copy them
             elif traced and (kind.startswith("aten::") or kind in ("prim::Loop", "prim::If")):
-                found[kind] += 1
-    return {**attributes, **found}
+                counts[kind] += 1
+    return {**attributes, **counts}
 
 
 def _is_plain(value: object) -> bool:
@@ -198,9 +207,9 @@ def _plain(value: object) -> object:
     if isinstance(value, torch.Tensor):
         return f"{value.dtype}{list(value.shape)}"
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(part) for part in value]
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, bool | int | str | None) and not isinstance(value, Enum):
@@ -213,39 +222,40 @@ def _plain(value: object) -> object:
 # The learner's own code
 
 
-class _Reached:
-    """The learner's own functions that objects lead to.
+class _ReachedCode:
+    """The learner's own code that can be reached from objects.
 
     Attributes:
         code: For each function the digest of its cell or file, its name and its place there; for one without
             source the names and numbers in it.
-        cells: The digests that belong to cells, and not to files.
+        cells: The digests of cells, without those of files.
     """
 
-    def __init__(self, *things: object) -> None:
+    def __init__(self, *roots: object) -> None:
         self.code: set[tuple[str, ...]] = set()
         self.cells: set[str] = set()
-        self._seen: dict[int, object] = {}  # kept: a method is made anew at each look, with an id used before
-        self._visit(things)
+        # By id. The objects are held, because the id of one that is gone, as a bound method, is used again.
+        self._visited: dict[int, object] = {}
+        self._visit(roots)
 
     def listing(self) -> list[str]:
         return sorted(map(repr, self.code))
 
-    def _visit(self, thing: object) -> None:
-        if id(thing) in self._seen:
+    def _visit(self, value: object) -> None:
+        if id(value) in self._visited:
             return
-        self._seen[id(thing)] = thing
-        if isinstance(thing, torch.nn.Module):
-            self._visit_modules(thing)
-        elif isinstance(thing, type):
-            self._visit_class(thing)
-        elif isinstance(thing, FunctionType):
-            self._visit_function(thing)
-        elif isinstance(thing, BuiltinFunctionType):
-            self.code.add(("", thing.__name__))
+        self._visited[id(value)] = value
+        if isinstance(value, torch.nn.Module):
+            self._visit_modules(value)
+        elif isinstance(value, type):
+            self._visit_class(value)
+        elif isinstance(value, FunctionType):
+            self._visit_function(value)
+        elif isinstance(value, BuiltinFunctionType):
+            self.code.add(("", value.__name__))
         else:
-            for inner in _inside(thing):
-                self._visit(inner)
+            for part in _parts(value):
+                self._visit(part)
 
     def _visit_modules(self, model: torch.nn.Module) -> None:
         notebook = vars(sys.modules["__main__"])
@@ -281,16 +291,16 @@ class _Reached:
                 self.cells.add(cell)
             place = sum(line < code.co_firstlineno for line in _first_lines(source))
             self.code.add((cell, function.__qualname__, str(place)))
-        else:  # it was made of a text, by eval
-            names = {name for each in codes for name in each.co_names}
-            values = (value for each in codes for value in each.co_consts if value is not None)
+        else:  # a function without source, as eval makes one
+            names = {name for inner in codes for name in inner.co_names}
+            values = (value for inner in codes for value in inner.co_consts if value is not None)
             constants = {repr(value) for value in values if _is_plain(value) and not _is_prose(value)}
             self.code.add(("", function.__qualname__, *sorted(names), *sorted(constants)))
-        for closed in function.__closure__ or ():
+        for variable in function.__closure__ or ():
             with suppress(ValueError):  # it has no value yet
-                self._visit(closed.cell_contents)
-        steps = (step for each in codes for step in dis.get_instructions(each))
-        read = {step.argval for step in steps if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+                self._visit(variable.cell_contents)
+        instructions = (instruction for inner in codes for instruction in dis.get_instructions(inner))
+        read = {i.argval for i in instructions if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
         for name in read & function.__globals__.keys():
             value = function.__globals__[name]
             if _is_plain(value) and not _is_path(value):
@@ -299,20 +309,20 @@ class _Reached:
                 self._visit(value)
 
 
-def _inside(thing: object) -> Iterable[object]:
-    if isinstance(thing, functools.partial):
-        return [thing.func, *thing.args, *thing.keywords.values()]
-    if isinstance(thing, dict):
-        return thing.values()
-    if isinstance(thing, list | tuple):
-        return thing
-    function = thing.fget if isinstance(thing, property) else getattr(thing, "__func__", None)
+def _parts(value: object) -> Iterable[object]:
+    if isinstance(value, functools.partial):
+        return [value.func, *value.args, *value.keywords.values()]
+    if isinstance(value, dict):
+        return value.values()
+    if isinstance(value, list | tuple):
+        return value
+    function = value.fget if isinstance(value, property) else getattr(value, "__func__", None)
     return [function] if callable(function) else []
 
 
 @functools.cache
 def _first_lines(source: str) -> list[int]:
-    """Where the functions of a source begin: with the first decorator."""
+    """The first line of each function in a source: that of its first decorator, if it has one."""
     try:
         tree = ast.parse(source)
     except SyntaxError:
@@ -323,9 +333,9 @@ def _first_lines(source: str) -> list[int]:
 
 
 def _nested(code: CodeType) -> list[CodeType]:
-    """A function's code, and that of the functions inside it."""
-    inner = [value for value in code.co_consts if isinstance(value, CodeType)]
-    return [code, *(each for value in inner for each in _nested(value))]
+    """The code of a function and of the functions defined in it."""
+    functions = [value for value in code.co_consts if isinstance(value, CodeType)]
+    return [code, *(inner for function in functions for inner in _nested(function))]
 
 
 def _is_path(value: object) -> bool:

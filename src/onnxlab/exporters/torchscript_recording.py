@@ -1,19 +1,19 @@
-"""What stands in for the TorchScript exporter where torch has none: a recording of the chapters' calls.
+"""A recording of the chapters' calls of the TorchScript exporter, for a torch that no longer has it.
 
-`torch.onnx.export(..., dynamo=False)` is deprecated, and stands in almost every chapter. Each call of a
+`torch.onnx.export(..., dynamo=False)` is deprecated, and almost every chapter calls it. Each call of a
 chapter was recorded with torch 2.13: the graph, the warnings, what was printed, or the error. `stand_in`
-answers a call from there. It does so where torch has no such exporter any more, and where the environment
-variable ONNXLAB_TORCHSCRIPT is "recorded", which pretends it, so that the recording can be tried today.
+answers calls from the recording if torch has no such exporter, or if the environment variable
+ONNXLAB_TORCHSCRIPT is "recorded", so that the recording can be tried today.
 
-What is pretended: `torch.onnx.export` with dynamo=False, in this process. A call runs the model's forward as
-often as the exporter did, so that a chapter sees it run. What is not: `torch.jit`,
-`torch.onnx.symbolic_helper`, `register_custom_op_symbolic` and the registry of rules are torch's own, and a
-Python that a cell starts has the exporter that is installed. Nothing is recorded for the labs.
+Replaced is `torch.onnx.export` with dynamo=False, in this process. It runs the model's forward as often as
+the exporter did, so that a chapter sees it run. Not replaced are `torch.jit`, `torch.onnx.symbolic_helper`,
+`register_custom_op_symbolic` and the registry of rules, nor the exporter in a Python that a cell starts.
+Nothing is recorded for the labs.
 
-A recording fits a call only if the cell, the learner's code that the model reaches, the options and the kinds
-of the arguments are what they were (`torchscript_calls`). Weights in a file are those of the model at hand;
-weights that the exporter computed, as when it folds a BatchNorm, fit only a model whose weights are those of
-then, and values that it baked only the example of then. Everything else is refused.
+A recording answers a call only if the cell, the learner's code that the model reaches, the options and the
+kinds of the arguments are the same (`torchscript_calls`). Weights in a file are those of the model at hand.
+If the exporter computed weights, as when it folds a BatchNorm, the model's weights must be those of the
+recording; if it turned values of the example into constants, the example must be. Other calls are refused.
 """
 
 import functools
@@ -57,12 +57,12 @@ VARIABLE = "ONNXLAB_TORCHSCRIPT"
 FOLDER = ("assets", "recorded", "torchscript")
 
 Call = dict[str, Any]
-"""One recorded call, as tools/record_torchscript.py writes it; what did not happen is left out.
+"""One recorded call, as tools/record_torchscript.py writes it. All keys are optional.
 
-`file` (the key of a graph, and where its weights come from), `values` and `examples` (what the weights and
-the arguments were, where that counts), `ran` (how often forward ran), `warnings`, `printed_by_c` (and by the
-model), `registers` (rules that the exporter added by itself), `error` (the exception and those behind it) and
-`stage` (at which it failed).
+`file` (the key of a graph, and the source of each weight), `values` and `examples` (fingerprints of the
+weights and of the arguments, if the file depends on them), `ran` (how often forward ran), `warnings`,
+`printed_by_c` (and by the model), `registers` (rules that the exporter added), `error` (the exception and its
+causes) and `stage` (at which it failed).
 """
 
 
@@ -74,20 +74,20 @@ class Recordings:
     """
 
     def __init__(self, archives: Iterable[bytes]) -> None:
-        self._where: dict[str, zipfile.ZipFile] = {}
+        self._archives: dict[str, zipfile.ZipFile] = {}
         self._cells: dict[str, dict[str, list[Call]]] = {}
         for archive in (zipfile.ZipFile(io.BytesIO(content)) for content in archives):
-            self._where |= dict.fromkeys(archive.namelist(), archive)
+            self._archives |= dict.fromkeys(archive.namelist(), archive)
             for cell, recorded in json.loads(archive.read("calls.json"))["cells"].items():
                 self._cells.setdefault(cell, {}).update(recorded)
 
     def calls(self, cell: str, facts: str) -> list[Call]:
-        """Return what was recorded for a cell and the facts of a call, in the order in which it came."""
+        """Return the recorded calls of a cell that have certain facts, in order; both are digests."""
         return self._cells.get(cell, {}).get(facts, [])
 
     def content(self, name: str) -> bytes:
         """Return a graph or a tensor."""
-        return self._where[name].read(name)
+        return self._archives[name].read(name)
 
 
 @cache
@@ -104,7 +104,7 @@ def _is_gone() -> bool:
 
 
 def stand_in(recordings: Callable[[], Recordings] = shipped) -> None:
-    """Where the TorchScript exporter is gone, answer torch.onnx.export(dynamo=False) from a recording."""
+    """Answer torch.onnx.export(dynamo=False) from a recording if torch has no TorchScript exporter."""
     if _is_gone() and not hasattr(torch.onnx.export, "recordings"):
         torch.onnx.export = _with_recordings(torch.onnx.export, recordings)
 
@@ -115,7 +115,7 @@ def _with_recordings(export: Callable[..., Any], recordings: Callable[[], Record
     running: object = None
 
     @functools.wraps(export)
-    def export_or_recall(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - as torch's function
+    def export_or_replay(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - as torch's function
         nonlocal running
         if options.get("dynamo", True) is not False:
             if not knows_dynamo:
@@ -124,10 +124,10 @@ def _with_recordings(export: Callable[..., Any], recordings: Callable[[], Record
         if running != (now := _execution_count()):  # another run of a cell counts its calls anew
             running = now
             counts.clear()
-        model, example, f, given = calls.arguments(args, options)
+        model, example, f, others = calls.arguments(args, options)
         cell = calls.cell_digest(calls.calling_cell(sys._getframe(1)))
-        known = calls.digest(json.dumps(calls.facts(model, example, given), ensure_ascii=False))
-        recorded = recordings().calls(cell, known)
+        facts = calls.digest(json.dumps(calls.facts(model, example, others), ensure_ascii=False))
+        recorded = recordings().calls(cell, facts)
         if not recorded:
             what = "There is no recording of this call of the TorchScript exporter."
             why = (
@@ -135,14 +135,14 @@ def _with_recordings(export: Callable[..., Any], recordings: Callable[[], Record
                 "those of a chapter."
             )
             raise _unknown(what, why)
-        call = recorded[min(counts[cell, known], len(recorded) - 1)]
-        counts[cell, known] += 1
-        _check_values(call, model, (example, given.get("kwargs")))
-        answer(call, model, example, f, given, recordings().content)
+        call = recorded[min(counts[cell, facts], len(recorded) - 1)]
+        counts[cell, facts] += 1
+        _check_values(call, model, (example, others.get("kwargs")))
+        answer(call, model, example, f, others, recordings().content)
         return None
 
-    export_or_recall.recordings = recordings  # type: ignore[attr-defined]  # the mark that it stands in
-    return export_or_recall
+    export_or_replay.recordings = recordings  # type: ignore[attr-defined]  # marks that it stands in
+    return export_or_replay
 
 
 def _unknown(what: str, why: str) -> UnknownRecord:
@@ -156,7 +156,7 @@ def _execution_count() -> object:
 
 
 def fingerprint(tensors: Mapping[str, torch.Tensor]) -> dict[str, list[float]]:
-    """Return mean and spread of each tensor, to five digits: what two processors nearly agree on."""
+    """Return mean and standard deviation of each tensor, to five digits: processors differ in the rest."""
     prints = {}
     for name, tensor in tensors.items():
         if tensor.numel() and not tensor.is_complex():
@@ -166,7 +166,7 @@ def fingerprint(tensors: Mapping[str, torch.Tensor]) -> dict[str, list[float]]:
 
 
 def examples(args: object) -> dict[str, torch.Tensor]:
-    """Return the tensors among the arguments of a call, by their place."""
+    """Return the tensors among the arguments of a call, by their position."""
     if isinstance(args, torch.Tensor):
         return {"": args}
     if isinstance(args, list | tuple):
@@ -203,15 +203,15 @@ def answer(
     """Do what the exporter did: run the model, warn, print, write the file or fail.
 
     Args:
-        call: What was recorded.
+        call: The recorded call.
         model: The model.
         args: The example inputs.
-        f: Where the file goes: a path, or an object with `write`.
+        f: The destination of the file: a path, or an object with `write`.
         options: Further arguments of the call.
-        content: Gives a recorded graph or tensor.
+        content: Returns a recorded graph or tensor by its name.
 
     Raises:
-        Exception: What the exporter raised; a RuntimeError where torch has its class no more.
+        Exception: What the exporter raised; a RuntimeError if torch no longer has its class.
     """
     with _in_export():
         for _ in range(call.get("ran", 0)):
@@ -236,8 +236,8 @@ def answer(
 @contextmanager
 def _in_export() -> Iterator[None]:
     try:
-        from torch.onnx._internal.exporter import _flags  # what torch.onnx.is_in_onnx_export looks at
-    except ImportError:  # then a model cannot see that it is exported
+        from torch.onnx._internal.exporter import _flags  # read by torch.onnx.is_in_onnx_export
+    except ImportError:  # then a model cannot tell that it is exported
         yield
         return
     before, _flags._is_onnx_exporting = _flags._is_onnx_exporting, True
@@ -248,28 +248,28 @@ def _in_export() -> Iterator[None]:
 
 
 def _run(model: Any, args: object, options: Mapping[str, Any]) -> None:  # noqa: ANN401 - a module of any kind
-    """Run the model once, in the mode that the exporter chooses; what it says was recorded."""
-    given: list[Any] = list(args) if isinstance(args, list | tuple) else [args]
-    named = dict(options.get("kwargs") or {})
-    if given and isinstance(given[-1], dict):
-        named |= given.pop()
+    """Run the model once, in the mode that the exporter sets. What it prints is in the recording already."""
+    positional: list[Any] = list(args) if isinstance(args, list | tuple) else [args]
+    keywords = dict(options.get("kwargs") or {})
+    if positional and isinstance(positional[-1], dict):
+        keywords |= positional.pop()
     before = getattr(model, "training", None)
     mode = options.get("training", torch.onnx.TrainingMode.EVAL)
-    chosen = before is not None and mode != torch.onnx.TrainingMode.PRESERVE
+    switched = before is not None and mode != torch.onnx.TrainingMode.PRESERVE
     with torch.no_grad(), warnings.catch_warnings(action="ignore"), redirect_stdout(io.StringIO()):
-        if chosen:
+        if switched:
             model.train(mode == torch.onnx.TrainingMode.TRAINING)
-        with suppress(Exception):  # whether it failed was recorded
-            model(*given, **named)
-        if chosen:
+        with suppress(Exception):  # a failure is in the recording, too
+            model(*positional, **keywords)
+        if switched:
             model.train(before)
 
 
 def _only_recorded(*_: object) -> None:
-    """Stands in the registry where an export registered a rule by itself."""
+    """A placeholder in the registry for a rule that an export registered."""
 
 
-_warned: dict[str, dict[Any, Any]] = {}  # per module, as Python keeps it: "once" and "default" need it
+_warned: dict[str, dict[Any, Any]] = {}  # by module, as Python does it for the filters "once" and "default"
 
 
 def _warn(category: str, text: str, module: str, line: int) -> None:
@@ -279,7 +279,7 @@ def _warn(category: str, text: str, module: str, line: int) -> None:
 
 
 def _named(name: str, base: type, default: type) -> Any:  # noqa: ANN401 - a class below `base`
-    """The class of a name such as "torch.jit._trace.TracerWarning", where there still is one."""
+    """The class of a name such as "torch.jit._trace.TracerWarning"; a new one if it no longer exists."""
     module, _, attribute = name.rpartition(".")
     with suppress(ImportError, AttributeError):
         kind = getattr(importlib.import_module(module), attribute)
@@ -292,10 +292,10 @@ def _raised(chain: Sequence[Mapping[str, str]], stage: str) -> Exception:
     errors = []
     for link in chain:
         kind, text = _named(link["class"], Exception, RuntimeError), link["text"]
-        # A subclass: what it is called with, and how it makes its text of that, differs from class to class.
-        shown = {"__str__": lambda _, text=text: text, "__module__": kind.__module__}
-        said: Any = type(kind.__name__, (kind,), shown)
-        error: Exception = said.__new__(said, text)
+        # A subclass with the recorded text: each class has other arguments, and makes its text of them.
+        attributes = {"__str__": lambda _, text=text: text, "__module__": kind.__module__}
+        replayed: Any = type(kind.__name__, (kind,), attributes)
+        error: Exception = replayed.__new__(replayed, text)
         errors.append(error)
     for error, cause in itertools.pairwise(errors):
         error.__cause__ = cause
@@ -306,17 +306,17 @@ def _raised(chain: Sequence[Mapping[str, str]], stage: str) -> Exception:
 def _written_by(file: Mapping[str, Any], model: object, content: Callable[[str], bytes]) -> bytes:
     """A recorded file with the weights of the model at hand.
 
-    `weights` says where an initializer comes from: the "state" of the model, the same "transposed", or a
-    "stored" tensor. What it leaves out stands in the graph.
+    `weights` gives the source of an initializer: the "state" of the model, the same "transposed", or a
+    "stored" tensor. Those that it does not name are in the graph.
     """
     proto = onnx.load_model_from_string(content(file["graph"]))
     state = calls.state(model)
     for initializer in proto.graph.initializer:
-        where, key = file["weights"].get(initializer.name, (None, None))
-        if where == "stored":
+        source, key = file["weights"].get(initializer.name, (None, None))
+        if source == "stored":
             initializer.raw_data = content(key)
-        elif where is not None:
-            initializer.raw_data = weight_bytes(state[key], transposed=where == "transposed")
+        elif source is not None:
+            initializer.raw_data = weight_bytes(state[key], transposed=source == "transposed")
     data: bytes = proto.SerializeToString()
     return data
 
