@@ -1,4 +1,4 @@
-"""The four links, each against the registry it is read from."""
+"""The four links from an operator to a running model, each against the registry that it is read from."""
 
 import onnx
 import pytest
@@ -19,8 +19,8 @@ SCRIPT, MODERN = Exporter
 
 
 def links(name, exporter, opset):
-    found = support(f"aten::{name}", exporter, opset)
-    return [str(link.state) for link in (found.operator, found.rule, found.schema, found.kernel)]
+    chain = support(f"aten::{name}", exporter, opset)
+    return [str(link.state) for link in (chain.operator, chain.rule, chain.schema, chain.kernel)]
 
 
 def test_the_three_examples_of_the_course():
@@ -50,14 +50,13 @@ def test_the_missing_kernel_is_real():
 def test_own_rules_are_the_registrys(opset):
     with silenced():
         registry = ONNXRegistry.from_torchlib(opset)
-    whole = {
+    registered = {
         t.name()
         for ms in registry.functions.values()
         for m in ms
         if isinstance(t := m.fx_target, torch._ops.OpOverload) and not m.is_complex
     }
-    found = {name for name in library().rules if library().rule(name, opset) is not None}
-    assert found == whole
+    assert {name for name in library().rules if library().rule(name, opset) is not None} == registered
 
 
 def test_a_newer_rule_counts_from_its_opset():
@@ -83,7 +82,7 @@ def test_a_rule_that_only_raises_is_no_rule():
     assert not always_refuses(symbolic_opset9.erf)
 
 
-def test_a_rule_that_somebody_registers_is_seen_at_once():
+def test_a_rule_that_a_learner_registers_counts_at_once():
     assert support("aten::asinh", SCRIPT, 11).missing == "rule"
     with symbolic("aten::asinh", lambda g, x: g.op("Asinh", x), opset=9):
         assert support("aten::asinh", SCRIPT, 11).missing == ""
@@ -97,7 +96,7 @@ def test_overloads_are_told_apart():
     assert support("aten::__rshift__.Scalar", MODERN, 20).missing == ""
 
 
-def test_what_writes_in_place_has_the_rule_of_what_does_not():
+def test_an_operator_that_works_in_place_has_the_rule_of_the_other():
     for exporter in Exporter:
         assert support("aten::relu_", exporter, 20).writes == support("aten::relu", exporter, 20).writes
 
@@ -132,7 +131,7 @@ def test_decompositions_are_run_with_guessed_arguments():
     assert parts_of([torch.ops.aten.asinh.default], {}, set()) == {}
 
 
-def test_guesses_stop_where_there_is_nothing_to_guess():
+def test_several_arguments_are_guessed_for_an_operator():
     assert list(guesses(torch.ops.aten.rand_like.generator._schema))
     assert len(list(guesses(torch.ops.aten.asinh.default._schema))) > 3
 
@@ -140,12 +139,12 @@ def test_guesses_stop_where_there_is_nothing_to_guess():
 @pytest.mark.parametrize("name", ["Relu", "Asinh", "Resize", "BitShift", "Conv"])
 @pytest.mark.parametrize("opset", [9, 11, 13, 20])
 def test_schemas_are_those_of_onnx(name, opset):
-    found = schema(name, opset)
-    if found is None:
+    definition = schema(name, opset)
+    if definition is None:
         with pytest.raises(onnx.defs.SchemaError):
             onnx.defs.get_schema(name, opset)
     else:
-        assert found.since == onnx.defs.get_schema(name, opset).since_version
+        assert definition.since == onnx.defs.get_schema(name, opset).since_version
 
 
 KINDS = {"float": 1, "float16": 10, "double": 11, "bfloat16": 16}
@@ -153,8 +152,8 @@ KINDS = {"float": 1, "float16": 10, "double": 11, "bfloat16": 16}
 
 @pytest.mark.parametrize("name", ["Asinh", "Relu", "Erf", "Sqrt"])
 @pytest.mark.parametrize("element", KINDS)
-def test_what_lacks_a_kernel_does_not_load_and_all_else_does(name, element):
-    ends = [onnx.helper.make_tensor_value_info(each, KINDS[element], [1]) for each in "xy"]
+def test_a_model_loads_unless_its_type_lacks_a_kernel(name, element):
+    ends = [onnx.helper.make_tensor_value_info(value, KINDS[element], [1]) for value in "xy"]
     graph = onnx.helper.make_graph([onnx.helper.make_node(name, ["x"], ["y"])], "one", ends[:1], ends[1:])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=9)
     data = model.SerializeToString()

@@ -1,4 +1,4 @@
-"""What the atlas says against what really happens: single operators, exported through both exporters."""
+"""The links of single operators against real exports, by both exporters."""
 
 import pytest
 import torch
@@ -13,11 +13,11 @@ OPSET = 20
 x, y = torch.rand(3, 4) + 0.1, torch.rand(3, 4) + 0.1
 image, line = torch.rand(1, 2, 6, 6), torch.rand(1, 2, 6)
 square = torch.rand(3, 3) + 3 * torch.eye(3)
-whole, mask = torch.tensor([3, 5, 6]), torch.tensor([True, False, True])
+integers, mask = torch.tensor([3, 5, 6]), torch.tensor([True, False, True])
 pooled, where = F.max_pool2d(image, 2, return_indices=True)
 ops = torch.ops.aten
 
-# The operator, what calls it, and its inputs.
+# The operator, a function that calls it, and its inputs.
 SAMPLE = {
     "aten::abs": (torch.abs, x),
     "aten::acosh": (torch.acosh, x + 1),
@@ -32,9 +32,9 @@ SAMPLE = {
     "aten::avg_pool2d": (lambda a: F.avg_pool2d(a, 2), image),
     "aten::bilinear": (F.bilinear, x, y, torch.rand(2, 4, 4)),
     "aten::bitwise_not": (torch.bitwise_not, mask),
-    "aten::bitwise_right_shift.Tensor": (torch.bitwise_right_shift, whole, whole),
-    "aten::__rshift__.Scalar": (lambda a: a >> 1, whole),
-    "aten::__rshift__.Tensor": (lambda a, b: a >> b, whole, whole),
+    "aten::bitwise_right_shift.Tensor": (torch.bitwise_right_shift, integers, integers),
+    "aten::__rshift__.Scalar": (lambda a: a >> 1, integers),
+    "aten::__rshift__.Tensor": (lambda a, b: a >> b, integers, integers),
     "aten::bucketize.Tensor": (torch.bucketize, x, torch.tensor([0.2, 0.5])),
     "aten::cdist": (torch.cdist, x, y),
     "aten::celu": (F.celu, x),
@@ -102,7 +102,7 @@ SAMPLE = {
     "aten::square": (torch.square, x),
     "aten::std": (torch.std, x),
     "aten::svd": (lambda a: torch.svd(a)[1], x),
-    "aten::take": (torch.take, x, whole),
+    "aten::take": (torch.take, x, integers),
     "aten::trapezoid": (torch.trapezoid, x),
     "aten::tril": (torch.tril, x),
     "aten::unfold": (lambda a: a.unfold(2, 3, 1), line),
@@ -133,12 +133,12 @@ class Several(torch.nn.Module):
         return tuple(function(*[rest.pop(0) for _ in range(count)]) for function, count in self.calls)
 
 
-def tried(name, exporter):
+def exported(name, exporter):
     function, *inputs = SAMPLE[name]
     return export(Single(function).eval(), tuple(inputs), exporter, opset_version=OPSET)
 
 
-def together(names, exporter):
+def all_run(names, exporter):
     """Whether some operators export, load and run in one model: then each of them does."""
     calls = [(SAMPLE[name][0], len(SAMPLE[name]) - 1) for name in names]
     inputs = tuple(value.clone() for name in names for value in SAMPLE[name][1:])
@@ -147,14 +147,14 @@ def together(names, exporter):
 
 def broken_at(name, exporter) -> str:
     """The link at which a real export breaks."""
-    failure = tried(name, exporter).failure
+    failure = exported(name, exporter).failure
     if failure is None:
         return ""
     early = (Stage.CAPTURE, Stage.DECOMPOSE, Stage.TRANSLATE, Stage.SERIALISE)
     return "rule" if failure.stage in early else f"after the rule: {failure.stage}"
 
 
-def test_the_sample_is_large_and_the_atlas_has_an_opinion():
+def test_the_sample_is_large_and_every_rule_is_known():
     answers = [support(name, exporter, OPSET) for name in SAMPLE for exporter in Exporter]
     assert len(SAMPLE) >= 60
     assert not [answer for answer in answers if answer.rule.state is State.UNKNOWN]
@@ -164,31 +164,35 @@ def test_the_sample_is_large_and_the_atlas_has_an_opinion():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("exporter", Exporter)
-def test_what_exports_and_runs_is_what_the_atlas_says(exporter):
-    told = {name: support(name, exporter, OPSET).missing for name in SAMPLE}
-    good = [name for name, missing in told.items() if not missing]
+def test_the_missing_link_is_where_an_export_breaks(exporter):
+    expected = {name: support(name, exporter, OPSET).missing for name in SAMPLE}
+    good = [name for name, missing in expected.items() if not missing]
     groups = [good[start : start + 12] for start in range(0, len(good), 12)]
-    # An export of twelve costs little more than one of one. Where it fails, each is tried.
-    alone = [name for group in groups if not together(group, exporter) for name in group]
-    found = {name: broken_at(name, exporter) for name in (*alone, *(set(SAMPLE) - set(good)))}
-    wrong = [f"{name}: told {told[name]!r}, is {at!r}" for name, at in found.items() if told[name] != at]
+    # An export of twelve costs little more than an export of one. If it fails, each is exported alone.
+    alone = [name for group in groups if not all_run(group, exporter) for name in group]
+    broken = {name: broken_at(name, exporter) for name in (*alone, *(set(SAMPLE) - set(good)))}
+    wrong = [
+        f"{name}: expected {expected[name]!r}, is {at!r}"
+        for name, at in broken.items()
+        if expected[name] != at
+    ]
     assert not wrong, wrong
     assert len(good) > 30
-    assert len(found) > 10
+    assert len(broken) > 10
 
 
 @pytest.mark.slow
-def test_what_is_written_is_among_what_the_sources_name():
-    """By the TorchScript exporter, which is fast; what constant folding leaves over aside."""
+def test_the_operators_written_are_among_those_that_the_sources_name():
+    """By the TorchScript exporter, which is fast; without those that constant folding leaves."""
     for name in SAMPLE:
         answer = support(name, Exporter.TORCHSCRIPT, OPSET)
         if not answer.missing:
-            written = set(op_types(tried(name, Exporter.TORCHSCRIPT)))
+            written = set(op_types(exported(name, Exporter.TORCHSCRIPT)))
             assert written - {"Constant", "Identity"} <= set(answer.writes), name
 
 
-def test_a_rule_can_refuse_an_element_type_that_the_atlas_knows_nothing_of():
+def test_a_rule_can_refuse_an_element_type_although_no_link_is_missing():
     name = "aten::bitwise_not"
     assert broken_at(name, Exporter.TORCHSCRIPT) == support(name, Exporter.TORCHSCRIPT, OPSET).missing == ""
-    whole_numbers = export(Single(torch.bitwise_not).eval(), whole, Exporter.TORCHSCRIPT, opset_version=OPSET)
-    assert "bitwise Not for non-boolean" in whole_numbers.failure.message
+    refused = export(Single(torch.bitwise_not).eval(), integers, Exporter.TORCHSCRIPT, opset_version=OPSET)
+    assert "bitwise Not for non-boolean" in refused.failure.message

@@ -1,4 +1,4 @@
-"""Whether an operator can be exported and run, link by link: rule, schema, kernel."""
+"""Whether an operator can be exported and run: its rule, its ONNX schema, its kernel."""
 
 from onnxlab.operators.rules import original
 from onnxlab.operators.support import State, support

@@ -1,8 +1,8 @@
-"""What PyTorch takes an ATen operator apart into before the torch.export exporter translates it.
+"""The parts of an ATen operator: what PyTorch decomposes it into before the torch.export exporter translates.
 
 An operator without a rule of its own still exports if PyTorch knows a decomposition and every part has a
 rule. The decomposition is run with fake tensors, and the parts are what it calls. Fake tensors have a shape
-and an element type but no numbers, so a guess at the arguments, made from the operator's schema, costs a
+and an element type but no numbers, so trying arguments that are guessed from the operator's schema costs a
 millisecond.
 """
 
@@ -24,8 +24,9 @@ Parts = tuple[str, ...]
 Table = Mapping[Any, Callable[..., Any]]
 
 _DEEPEST = 30
-# Operators of special hardware or layouts, and of training: guessed arguments can crash the process.
-_NOT_TRIED = (
+# Words in the names of operators that are not run, those of special hardware or layouts and of training:
+# guessed arguments can crash the process.
+_NOT_RUN = (
     "backward",
     "cudnn",
     "cufft",
@@ -80,27 +81,27 @@ def parts_of(
     Args:
         overloads: The overloads, without a rule of their own.
         table: The decompositions, as `decompositions` gives them.
-        registered: The names of the overloads with a rule; they are not taken apart further.
+        registered: The names of the overloads with a rule; they are not decomposed further.
 
     Returns:
-        For every overload that can be taken apart the names of its parts, in the order of their first call;
-        None where no guessed arguments were accepted.
+        For every overload that can be decomposed the names of its parts, in the order of their first call;
+        None if no guessed arguments were accepted.
 
     Example:
         >>> square = torch.ops.aten.square.default
         >>> parts_of([square], decompositions(set()), {"aten::pow.Tensor_Scalar"})
         {'aten::square': ('aten::pow.Tensor_Scalar',)}
     """
-    found: dict[str, Parts | None] = {}
+    parts: dict[str, Parts | None] = {}
     with silenced(), torch.no_grad():  # failed guesses are logged with their tracebacks
         for overload in overloads:
             if overload in table or is_composite(overload):
-                found[qualified(overload)] = _tried(overload, table, registered)
-    return found
+                parts[qualified(overload)] = _decomposed(overload, table, registered)
+    return parts
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
-    """Note what is called, taking apart what the table knows."""
+    """Record the operators that are called, after the table's decompositions."""
 
     def __init__(self, table: Table, registered: Set[str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -117,30 +118,29 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch ha
         name, kwargs = func.name(), kwargs or {}
         if name.startswith("prim::"):  # a question such as "on which device?"
             return func(*args, **kwargs)
-        whole = name in self.registered or self.depth > _DEEPEST
-        run = None if whole else self.table.get(func, func.decompose if is_composite(func) else None)
-        if run is None:
+        decomposition = self.table.get(func, func.decompose if is_composite(func) else None)
+        if decomposition is None or name in self.registered or self.depth > _DEEPEST:
             self.parts[name] = None
             return func(*args, **kwargs)
         self.depth += 1
         try:
             with self:
-                return run(*args, **kwargs)
+                return decomposition(*args, **kwargs)
         finally:
             self.depth -= 1
 
 
-def _tried(overload: torch._ops.OpOverload, table: Table, registered: Set[str]) -> Parts | None:
+def _decomposed(overload: torch._ops.OpOverload, table: Table, registered: Set[str]) -> Parts | None:
     name = qualified(overload).partition("::")[2]
-    if any(word in name for word in _NOT_TRIED) or (name.startswith("_") and overload not in table):
+    if any(word in name for word in _NOT_RUN) or (name.startswith("_") and overload not in table):
         return None
-    run = table.get(overload, overload)
+    function = table.get(overload, overload)
     with FakeTensorMode():
         for args, kwargs in guesses(overload._schema):
             recorder = _Recorder(table, registered)
             try:
                 with recorder:
-                    run(*args, **kwargs)
+                    function(*args, **kwargs)
             except Exception:
                 continue
             return tuple(recorder.parts)
@@ -162,7 +162,7 @@ _POOLS: tuple[tuple[tuple[int, ...], torch.dtype, tuple[int, ...], torch.dtype],
     ((2, 4, 4, 4, 4), torch.float32, (4, 4, 4, 4, 4), torch.float32),
     ((4, 4), torch.float32, (), torch.float32),
 )
-_WORDS = {"reduction": "mean", "mode": "trunc", "rounding_mode": "trunc", "indexing": "ij", "reduce": "sum"}
+_STRINGS = {"reduction": "mean", "mode": "trunc", "rounding_mode": "trunc", "indexing": "ij", "reduce": "sum"}
 _LISTS = {"dim": [-1], "dims": [0], "pad": [1, 1], "padding": [0], "stride": [], "normalized_shape": [4]}
 _ONE_PER_AXIS = ("kernel_size", "output_size")  # of the axes after batch and channel
 _WHOLE_NUMBERS = ("index", "indices")
@@ -171,30 +171,30 @@ _WHOLE_NUMBERS = ("index", "indices")
 def guesses(schema: torch.FunctionSchema) -> Iterator[tuple[list[Any], dict[str, Any]]]:
     """Yield positional and keyword arguments to try, the likelier ones first.
 
-    Only arguments without a default are filled in. Nothing is yielded for an operator that needs something
-    else than tensors, numbers, words and lists of them.
+    Only arguments without a default are filled in. Nothing is yielded for an operator that needs other
+    arguments than tensors, numbers, strings and lists of them.
 
     Args:
-        schema: What an overload's `_schema` says about its arguments.
+        schema: An overload's `_schema`.
 
     Example:
         >>> args, kwargs = next(guesses(torch.ops.aten.logit.default._schema))
         >>> [tuple(arg.shape) for arg in args], kwargs
         ([(4, 4)], {})
     """
-    needed = [argument for argument in schema.arguments if not argument.has_default_value()]
-    seen = set()
+    required = [argument for argument in schema.arguments if not argument.has_default_value()]
+    yielded = set()
     for pool in _POOLS:
         try:
-            values = [_value(argument, pool, index) for index, argument in enumerate(needed)]
+            values = [_value(argument, pool, index) for index, argument in enumerate(required)]
         except KeyError:
             return
-        described = str([(v.shape, v.dtype) if isinstance(v, torch.Tensor) else v for v in values])
-        if described in seen:
+        description = str([(v.shape, v.dtype) if isinstance(v, torch.Tensor) else v for v in values])
+        if description in yielded:
             continue
-        seen.add(described)
-        positional = [v for a, v in zip(needed, values, strict=True) if not a.kwarg_only]
-        yield positional, {a.name: v for a, v in zip(needed, values, strict=True) if a.kwarg_only}
+        yielded.add(description)
+        positional = [v for a, v in zip(required, values, strict=True) if not a.kwarg_only]
+        yield positional, {a.name: v for a, v in zip(required, values, strict=True) if a.kwarg_only}
 
 
 def _value(argument: Any, pool: Any, index: int) -> Any:  # noqa: ANN401 - torch has no type for it
@@ -211,9 +211,9 @@ def _value(argument: Any, pool: Any, index: int) -> Any:  # noqa: ANN401 - torch
     if kind in ("List[int]", "List[SymInt]"):
         return _LISTS.get(argument.name, [4, 4] if "size" in argument.name else [1])
     if kind == "str":
-        return _WORDS.get(argument.name, "mean")
+        return _STRINGS.get(argument.name, "mean")
     if kind == "bool":
-        return argument.name == "training"  # in training no statistics from before are needed
+        return argument.name == "training"  # in training no running statistics are needed
     simple: dict[str, Any] = {"int": 1, "SymInt": 1, "float": 0.5, "number": 2}
     simple |= {"List[float]": [1.0], "List[bool]": [False]}
     return simple[kind]

@@ -1,7 +1,7 @@
-"""The second link: which rule each exporter has for an ATen operator at an opset, and what it can write.
+"""The exporters' rules for an ATen operator at an opset, and the ONNX operators that a rule can write.
 
-A rule is a Python function with branches: what it can write is what its source names, on any branch and in
-the functions it calls. One export writes some of it.
+A rule is a Python function with branches. The operators that it can write are those that its source names, on
+any branch and in the functions that it calls. One export writes some of them.
 """
 
 import ast
@@ -45,7 +45,7 @@ class TorchScriptRule:
 
     Attributes:
         opset: The opset it was written for.
-        refuses: Whether all it does is to raise.
+        refuses: Whether it does nothing but raise.
         operators: The ONNX operators that its source names.
     """
 
@@ -99,8 +99,7 @@ class Library:
     Attributes:
         rules: For each overload ("aten::add.Tensor") the ONNX operators that its rule names, by the opset
             from which the rule is used.
-        parts: For each overload that PyTorch can take apart what it consists of; None where that could not
-            be found out.
+        parts: For each overload that PyTorch can decompose its parts; None if they could not be found.
         lowest: The opset of the oldest rules. An export below it is converted downwards afterwards.
     """
 
@@ -115,14 +114,14 @@ class Library:
             >>> sorted(library().rule("aten::asinh", 20)), library().rule("aten::lgamma", 20)
             (['Asinh'], None)
         """
-        since = [each for each in self.rules.get(overload, ()) if each <= max(opset, self.lowest)]
+        since = [start for start in self.rules.get(overload, ()) if start <= max(opset, self.lowest)]
         return self.rules[overload][max(since)] if since else None
 
 
 @functools.cache
 def library() -> Library:
-    """Read torchlib and run PyTorch's decompositions; seconds at the first call, nothing afterwards."""
-    # These import onnxscript and sympy, half a second: only for who asks about torchlib.
+    """Read torchlib and run PyTorch's decompositions; the first call takes seconds, later ones no time."""
+    # These import onnxscript and sympy, which takes half a second.
     from torch.onnx._internal.exporter import _registration
     from torch.onnx._internal.exporter._torchlib import _torchlib_registry
 
@@ -143,23 +142,23 @@ def library() -> Library:
 
 
 def _overloads(names: set[str]) -> set[torch._ops.OpOverload]:
-    return {found for name in names if (found := overload(name)) is not None}
+    return {operator for name in names if (operator := overload(name)) is not None}
 
 
 def _decomposable(without: set[str]) -> list[torch._ops.OpOverload]:
     names = (name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
-    found = [overload(name) for name in sorted(names) if name not in without]
-    return [each for each in found if each is not None and not is_variant(each)]
+    operators = [overload(name) for name in sorted(names) if name not in without]
+    return [operator for operator in operators if operator is not None and not is_variant(operator)]
 
 
-def is_variant(each: torch._ops.OpOverload) -> bool:
-    """Whether an overload writes into an argument or takes dimension names; exporters see another form.
+def is_variant(operator: torch._ops.OpOverload) -> bool:
+    """Whether an overload writes into an argument or takes dimension names; exporters use another one.
 
     Example:
         >>> is_variant(torch.ops.aten.relu_.default), is_variant(torch.ops.aten.relu.default)
         (True, False)
     """
-    arguments = each._schema.arguments
+    arguments = operator._schema.arguments
     return any(a.alias_info is not None and a.alias_info.is_write for a in arguments) or any(
         "Dimname" in str(a.type) for a in arguments
     )
@@ -178,7 +177,7 @@ def overload(name: str) -> torch._ops.OpOverload | None:
     return getattr(packet, which or "default", None)
 
 
-_WRITTEN_AS = {
+_OPERATOR_OF_SIGN = {
     ast.Add: "Add",
     ast.Sub: "Sub",
     ast.Mult: "Mul",
@@ -191,7 +190,7 @@ _REFUSALS = ("_unimplemented", "_onnx_unsupported", "_onnx_opset_unsupported", "
 
 
 def original(rule: Any) -> Callable[..., Any]:  # noqa: ANN401 - what the two registries hold has no common type
-    """Return the Python function that somebody wrote, below decorators and wrappers.
+    """Return a rule's Python function, without decorators and wrappers.
 
     Example:
         >>> from torch.onnx._internal.torchscript_exporter import symbolic_opset9
@@ -220,7 +219,7 @@ def named_operators(rule: Any) -> frozenset[str]:  # noqa: ANN401
 
 
 def always_refuses(rule: Any) -> bool:  # noqa: ANN401
-    """Whether a rule only raises: a registered way to say no.
+    """Whether a rule does nothing but raise: it is registered in order to refuse.
 
     Example:
         >>> from torch.onnx._internal.torchscript_exporter import symbolic_helper
@@ -236,25 +235,25 @@ def always_refuses(rule: Any) -> bool:  # noqa: ANN401
     statements = [s for s in node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
     if len(statements) != 1:
         return False
-    (only,) = statements
-    if isinstance(only, ast.Raise):
+    (statement,) = statements
+    if isinstance(statement, ast.Raise):
         return True
-    called = only.value if isinstance(only, ast.Return | ast.Expr) else None
-    return isinstance(called, ast.Call) and any(ast.unparse(called.func).endswith(word) for word in _REFUSALS)
+    call = statement.value if isinstance(statement, ast.Return | ast.Expr) else None
+    return isinstance(call, ast.Call) and any(ast.unparse(call.func).endswith(word) for word in _REFUSALS)
 
 
 @functools.cache
-def _known() -> frozenset[str]:
+def _onnx_operators() -> frozenset[str]:
     schemas = onnx.defs.get_all_schemas_with_history()
     return frozenset(schema.name for schema in schemas if schema.domain == "")
 
 
 @functools.cache
 def _functions(file: str) -> dict[int, ast.FunctionDef]:
-    """The functions of a file by the line of their first decorator, which is where their code begins."""
+    """The functions of a file by the line of their first decorator, where their code objects begin."""
     tree = ast.parse(Path(file).read_text("utf-8"))
-    found = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
-    return {min([node.lineno, *(part.lineno for part in node.decorator_list)]): node for node in found}
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    return {min([node.lineno, *(part.lineno for part in node.decorator_list)]): node for node in nodes}
 
 
 def _node(function: Callable[..., Any]) -> ast.FunctionDef | None:
@@ -269,51 +268,51 @@ def _named(function: Callable[..., Any], depth: int) -> frozenset[str]:
     node = _node(function)
     if node is None or depth > _DEEPEST:
         return frozenset()
-    # Several rules come from one function that is given the name: `_reduce_with_dtype("ReduceSum", "sum")`.
-    outer = _outer(function) | _imported(node)
-    found: set[str] = {value for value in outer.values() if _is_operator(value)}
+    # Several rules come from one function that takes the name: `_reduce_with_dtype("ReduceSum", "sum")`.
+    outer = _closure(function) | _imported(node)
+    named: set[str] = {value for value in outer.values() if _is_operator(value)}
     torchlib = "onnxscript" in function.__module__ or "_torchlib" in function.__module__
     for part in (p for statement in node.body for p in ast.walk(statement)):
         if torchlib:
-            found |= _written_in_torchlib(part)
+            named |= _named_in_torchlib(part)
         elif isinstance(part, ast.Constant) and _is_operator(part.value):
-            found.add(str(part.value))
+            named.add(str(part.value))
         if isinstance(part, ast.Call):
             for called in _called(part, ChainMap(outer, function.__globals__)):
-                found |= _named(called, depth + 1)
-    return frozenset(found)
+                named |= _named(called, depth + 1)
+    return frozenset(named)
 
 
-def _written_in_torchlib(part: ast.AST) -> set[str]:
+def _named_in_torchlib(part: ast.AST) -> set[str]:
     if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
-        return {part.attr} if part.value.id.startswith("op") and part.attr in _known() else set()
+        return {part.attr} if part.value.id.startswith("op") and _is_operator(part.attr) else set()
     if isinstance(part, ast.BinOp):
-        return {_WRITTEN_AS[type(part.op)]} if type(part.op) in _WRITTEN_AS else set()
+        return {_OPERATOR_OF_SIGN[type(part.op)]} if type(part.op) in _OPERATOR_OF_SIGN else set()
     return set()
 
 
-def _outer(function: Callable[..., Any]) -> dict[str, Any]:
-    """The variables of the functions around it that a function uses."""
+def _closure(function: Callable[..., Any]) -> dict[str, Any]:
+    """The variables of enclosing functions that a function uses."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     return {name: cell.cell_contents for name, cell in cells}
 
 
 def _imported(node: ast.FunctionDef) -> dict[str, Any]:
-    """The names that a function imports for itself, against a circle of imports."""
-    found: dict[str, Any] = {}
+    """The names that a function imports inside, as against circular imports."""
+    names: dict[str, Any] = {}
     for part in ast.walk(node):
         if isinstance(part, ast.ImportFrom) and part.module and part.module.startswith("torch.onnx"):
             module = importlib.import_module(part.module)
-            found |= {alias.asname or alias.name: getattr(module, alias.name, None) for alias in part.names}
-    return found
+            names |= {alias.asname or alias.name: getattr(module, alias.name, None) for alias in part.names}
+    return names
 
 
 def _is_operator(value: object) -> bool:
-    return isinstance(value, str) and value in _known()
+    return isinstance(value, str) and value in _onnx_operators()
 
 
 def _called(call: ast.Call, names: Mapping[str, Any]) -> Iterator[Callable[..., Any]]:
-    """The functions of the exporters that a call reaches, as far as they can be told by name."""
+    """The exporter's function that a call reaches, if its name leads to it."""
     path = ast.unparse(call.func).split(".")
     target = names.get(path[0])
     for name in path[1:]:

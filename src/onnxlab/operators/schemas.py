@@ -1,4 +1,4 @@
-"""A link of the chain from a PyTorch operator to a running model; the last two: ONNX schemas and kernels."""
+"""The links from an ONNX operator to a running model: its schema at an opset, and ONNX Runtime's kernel."""
 
 import functools
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx
 
-# The only place that knows them: the binding to the C++ library.
+# ONNX Runtime lists its kernels only here, in the binding to the C++ library.
 from onnxruntime.capi.onnxruntime_pybind11_state import (  # type: ignore[import-untyped]  # ships no types
     get_registered_ep_kernel_defs,
 )
@@ -54,8 +54,8 @@ class Schema:
     Attributes:
         since: The opset that introduced this version of it.
         types: The element types that its first input may have.
-        has_body: Whether the definition says what to compute in terms of other operators; a runtime without
-            a kernel can then run that.
+        has_body: Whether the definition has a body of other operators; a runtime without a kernel can then
+            run the body.
     """
 
     since: int
@@ -71,12 +71,12 @@ def schema(name: str, opset: int) -> Schema | None:
         >>> schema("Asinh", 8) is None, schema("Asinh", 20).since, schema("BitShift", 20).types
         (True, 9, ('uint8', 'uint16', 'uint32', 'uint64'))
     """
-    found = _in_force(name, opset)
-    if found is None or found.deprecated:
+    definition = _in_force(name, opset)
+    if definition is None or definition.deprecated:
         return None
     # onnx's stubs lack both.
-    body = found.has_function or found.has_context_dependent_function  # type: ignore[attr-defined]
-    return Schema(found.since_version, _first_input(found)[1], body)
+    body = definition.has_function or definition.has_context_dependent_function  # type: ignore[attr-defined]
+    return Schema(definition.since_version, _first_input(definition)[1], body)
 
 
 def _in_force(name: str, opset: int) -> onnx.defs.OpSchema | None:
@@ -97,86 +97,87 @@ def kernel_types(name: str, opset: int) -> tuple[str, ...] | None:
     if definition is None:
         return None
     variable, allowed = _first_input(definition)
-    found: set[str] = set()
+    types: set[str] = set()
     fitting = [k for k in _kernels().get(name, ()) if _fits(k.version_range, definition.since_version)]
     for kernel in fitting:
-        found.update(
+        types.update(
             _elements(kernel.type_constraints[variable]) if variable in kernel.type_constraints else allowed
         )
-    return tuple(each for each in ELEMENT_TYPES if each in found) if fitting else None
+    return tuple(element for element in ELEMENT_TYPES if element in types) if fitting else None
 
 
 @functools.cache
 def readable_opsets() -> range:
-    """Return the opsets of models that the installed ONNX Runtime loads, found by trying.
+    """Return the opsets that the installed ONNX Runtime loads, by loading a model of each.
 
     Example:
         >>> readable_opsets()
         range(7, 27)
     """
     last = onnx.defs.onnx_opset_version()
-    good = [opset for opset in range(7, last + 1) if _loads(opset)]
-    return range(good[0], good[-1] + 1)
+    readable = [opset for opset in range(7, last + 1) if _loads(opset)]
+    return range(readable[0], readable[-1] + 1)
 
 
 def _loads(opset: int) -> bool:
     head = f'<ir_version: 8, opset_import: ["" : {opset}]>'
     try:
         open_session(onnx.parser.parse_model(f"{head} g (float[1] x) => (float[1] y) {{ y = Relu (x) }}"))
-    except Exception:  # the runtime has several classes
+    except Exception:  # the runtime raises several classes
         return False
     return True
 
 
 @functools.cache
 def _kernels() -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
+    kernels: dict[str, list[Any]] = {}
     for kernel in get_registered_ep_kernel_defs("CPUExecutionProvider"):
         if kernel.domain == "":
-            found.setdefault(kernel.op_name, []).append(kernel)
-    return found
+            kernels.setdefault(kernel.op_name, []).append(kernel)
+    return kernels
 
 
 def _fits(versions: tuple[int, int], since: int) -> bool:
-    """ONNX Runtime's own rule: a kernel without an end is only for the version it begins with."""
+    """ONNX Runtime's own rule: a kernel whose versions have no end is for its first version only."""
     begin, end = versions
     return begin == since or (begin < since <= end and end != _NEVER_ENDS)
 
 
-def _first_input(found: onnx.defs.OpSchema) -> tuple[str, tuple[str, ...]]:
-    if not found.inputs:
+def _first_input(definition: onnx.defs.OpSchema) -> tuple[str, tuple[str, ...]]:
+    """The type variable of an operator's first input, and the element types that it may have."""
+    if not definition.inputs:
         return "", ()
-    variable = found.inputs[0].type_str
-    allowed = {each.type_param_str: each.allowed_type_strs for each in found.type_constraints}
+    variable = definition.inputs[0].type_str
+    allowed = {limit.type_param_str: limit.allowed_type_strs for limit in definition.type_constraints}
     types = _elements(allowed.get(variable, [variable]))
-    return variable, tuple(each for each in ELEMENT_TYPES if each in types)
+    return variable, tuple(element for element in ELEMENT_TYPES if element in types)
 
 
 def _elements(types: Iterable[str]) -> set[str]:
-    """`tensor(float)` is float; sequences and optionals of tensors do not count."""
-    return {each[len("tensor(") : -1] for each in types if each.startswith("tensor(")}
+    """The element types of tensor types: float of `tensor(float)`. Sequences and optionals are left out."""
+    return {text[len("tensor(") : -1] for text in types if text.startswith("tensor(")}
 
 
 class State(StrEnum):
-    """What is known of a link."""
+    """Whether a link of the chain from an operator to a running model holds."""
 
     YES = "yes"
     PART = "part"
-    """It holds with a reservation, which the link's text tells."""
+    """It holds with a reservation, which is in the link's text."""
     NO = "no"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
 class Link:
-    """One link of the chain.
+    """One link of the chain from an operator to a running model.
 
     Attributes:
         state: Whether it holds.
-        text: Why, in a few words.
-        lacks: For the kernel: element types that ONNX allows here and that no kernel takes, each with the
-            operators that lack it. A signed integer counts if the operator takes its bits as an unsigned
-            one only, and that has no kernel.
+        text: The reason in a few words.
+        lacks: For the kernel: element types that ONNX allows and no kernel takes, each with the operators
+            that lack it. A signed integer counts if the operator takes only the unsigned one of that size,
+            which has no kernel.
     """
 
     state: State
@@ -184,7 +185,7 @@ class Link:
     lacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-# Operators that carry numbers and shapes about, next to those that compute.
+# Operators that only convert or reshape, next to those that compute.
 _PLUMBING = frozenset(
     {"Cast", "CastLike", "Constant", "Expand", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"}
 )
@@ -193,37 +194,35 @@ _NEEDS_NO_KERNEL = frozenset({"Constant"})  # the runtime makes an initializer o
 
 @functools.cache  # many operators are translated to the same few
 def schema_link(names: frozenset[str], opset: int) -> Link:
-    """Return whether ONNX defines some operators at an opset, and in which version.
+    """Return the link for the schemas: whether ONNX defines some operators at an opset, in which version.
 
     Example:
         >>> schema_link(frozenset({"Asinh"}), 8).text
         'Asinh only since 9'
     """
-    defined = {name: schema(name, opset) for name in sorted(names)}
-    absent = [name for name, found in defined.items() if found is None]
-    if not defined:
+    schemas = {name: schema(name, opset) for name in sorted(names)}
+    absent = [name for name, definition in schemas.items() if definition is None]
+    if not schemas:
         return Link(State.UNKNOWN, "unknown")
+    computing = [name for name in schemas if name not in _PLUMBING]
     if not absent:
-        main = [name for name in defined if name not in _PLUMBING] or list(defined)
-        return Link(
-            State.YES, ", ".join(f"{name} {found.since}" for name in main if (found := defined[name]))
-        )
+        versions = {name: definition.since for name, definition in schemas.items() if definition}
+        return Link(State.YES, ", ".join(f"{name} {versions[name]}" for name in computing or versions))
     text = ", ".join(_introduced(name) for name in absent)
-    computing = [name for name in defined if name not in _PLUMBING]
     return Link(State.NO if set(computing) <= set(absent) else State.PART, text)
 
 
 def _introduced(name: str) -> str:
     if schema(name, readable_opsets()[-1]) is None:
         return f"{name} not any more"
-    versions = (each for each in onnx.defs.get_all_schemas_with_history() if each.name == name)
-    newest_first = min(each.since_version for each in versions if each.domain == "")
+    versions = (entry for entry in onnx.defs.get_all_schemas_with_history() if entry.name == name)
+    newest_first = min(entry.since_version for entry in versions if entry.domain == "")
     return f"{name} only since {newest_first}"
 
 
 @functools.cache
 def kernel_link(names: frozenset[str], opset: int) -> Link:
-    """Return whether ONNX Runtime can run some operators at an opset, and for which element types.
+    """Return the link for the kernels: whether ONNX Runtime runs some operators, for which element types.
 
     Example:
         >>> kernel_link(frozenset({"Asinh"}), 20).lacks
@@ -233,7 +232,7 @@ def kernel_link(names: frozenset[str], opset: int) -> Link:
         return Link(State.NO, f"ONNX Runtime reads models up to opset {readable_opsets()[-1]}")
     absent: list[str] = []
     lacks: dict[str, list[str]] = {}
-    taken: dict[str, tuple[str, ...]] = {}
+    supported: dict[str, tuple[str, ...]] = {}
     for name in sorted(names - _NEEDS_NO_KERNEL):
         defined, types = schema(name, opset), kernel_types(name, opset)
         if defined is None or (types is None and defined.has_body):
@@ -241,22 +240,23 @@ def kernel_link(names: frozenset[str], opset: int) -> Link:
         if types is None:
             absent.append(name)
             continue
-        taken[name] = types
-        for each in ELEMENT_TYPES:
-            needed = each if each in defined.types else f"u{each}"  # int16 can only go in as uint16
-            # Half precision without a kernel is computed in single precision: the runtime puts casts around.
-            replaced = each == "float16" and "float" in types
+        supported[name] = types
+        for element in ELEMENT_TYPES:
+            needed = element if element in defined.types else f"u{element}"  # int16 only as uint16
+            # Without a kernel, half precision is computed in single precision: the runtime inserts casts.
+            replaced = element == "float16" and "float" in types
             if needed in defined.types and needed not in types and not replaced:
-                lacks.setdefault(each, []).append(name)
-    lacking = {each: tuple(operators) for each, operators in lacks.items()}
+                lacks.setdefault(element, []).append(name)
+    lacking = {element: tuple(operators) for element, operators in lacks.items()}
     if absent:
-        return Link(State.PART if taken else State.NO, f"no kernel for {', '.join(absent)}", lacking)
-    return Link(State.YES, _common(taken), lacking) if taken else Link(State.UNKNOWN, "unknown")
+        return Link(State.PART if supported else State.NO, f"no kernel for {', '.join(absent)}", lacking)
+    return Link(State.YES, _common_types(supported), lacking) if supported else Link(State.UNKNOWN, "unknown")
 
 
-def _common(taken: dict[str, tuple[str, ...]]) -> str:
-    computing = {name: types for name, types in taken.items() if name not in _PLUMBING} or taken
-    common = [each for each in ELEMENT_TYPES if all(each in types for types in computing.values())]
+def _common_types(supported: dict[str, tuple[str, ...]]) -> str:
+    """A text for the element types that all operators support."""
+    computing = {name: types for name, types in supported.items() if name not in _PLUMBING} or supported
+    common = [element for element in ELEMENT_TYPES if all(element in types for types in computing.values())]
     if len(common) == len(ELEMENT_TYPES):
         return "all types"
     if not common:

@@ -1,7 +1,7 @@
-"""The four links from a PyTorch operator to a running model, read live from what is installed.
+"""The four links from a PyTorch operator to a running model, read from the installed packages.
 
-PyTorch has the operator; the exporter has a rule for it; ONNX defines what the rule writes; the runtime has a
-kernel for that. The first link that is missing says what to mend.
+PyTorch has the operator; the exporter has a rule for it; ONNX defines the operators that the rule writes; the
+runtime has kernels for them. The first missing link is the one to repair.
 """
 
 import functools
@@ -46,18 +46,18 @@ class Support:
 @functools.cache
 def _overloads() -> dict[str, tuple[str, ...]]:
     """Return the overloads of every ATen operator that PyTorch knows, by its name without them."""
-    found: dict[str, list[str]] = {}
+    overloads: dict[str, list[str]] = {}
     names = list(torch._C._dispatch_get_all_op_names())
     names += [s.name + f".{s.overload_name}" * bool(s.overload_name) for s in torch._C._jit_get_all_schemas()]
     for name in dict.fromkeys(names):
         if name.startswith("aten::"):
-            found.setdefault(name.partition(".")[0], []).append(name)
-    return {base: tuple(each) for base, each in found.items()}
+            overloads.setdefault(name.partition(".")[0], []).append(name)
+    return {base: tuple(names) for base, names in overloads.items()}
 
 
 @functools.cache
 def known_operators() -> tuple[str, ...]:
-    """Return every ATen operator that PyTorch or a registry of an exporter knows, without overloads.
+    """Return every ATen operator that PyTorch knows, without overloads.
 
     Example:
         >>> {"aten::asinh", "aten::relu_", "aten::__interpolate"} <= set(known_operators())
@@ -91,11 +91,11 @@ def support(operator: str, exporter: Exporter, opset: int) -> Support:
         rule, writes = _torchscript(base, opset)
     else:
         rule, writes = _torch_export(base, which, opset)
-    # Without a rule the next question is whether ONNX has something to translate to: the other rule's answer.
-    known = writes or (_either(base) if rule.state is State.NO else frozenset())
-    found = _overloads().get(base)
-    here = Link(State.YES, f"{len(found)} overloads" if len(found) > 1 else "yes") if found else _UNKNOWN_NAME
-    return Support(here, rule, schema_link(known, opset), kernel_link(known, opset), tuple(sorted(writes)))
+    # Without a rule, the next question is what a rule could write: the operators that another rule names.
+    names = writes or (_named_by_any_rule(base) if rule.state is State.NO else frozenset())
+    found = _overloads().get(base)  # its name stands in the translated message
+    link = Link(State.YES, f"{len(found)} overloads" if len(found) > 1 else "yes") if found else _UNKNOWN_NAME
+    return Support(link, rule, schema_link(names, opset), kernel_link(names, opset), tuple(sorted(writes)))
 
 
 _UNKNOWN_NAME = Link(State.NO, "PyTorch has no such operator")
@@ -118,27 +118,26 @@ def _torchscript(base: str, opset: int) -> tuple[Link, frozenset[str]]:
 
 
 @functools.cache
-def _either(base: str) -> frozenset[str]:
-    """What the newest rule of either exporter names."""
+def _named_by_any_rule(base: str) -> frozenset[str]:
+    """The operators that the newest rule of either exporter names."""
     rule = torchscript_rule(base, torchscript_opsets()[0][-1])
-    written = _torch_export(base, "", readable_opsets()[-1])[1]
-    return written or (rule.operators if rule else _NONE)
+    writes = _torch_export(base, "", readable_opsets()[-1])[1]
+    return writes or (rule.operators if rule else _NONE)
 
 
-# The rule of the torch.export exporter: its own, or those of the parts it takes an operator apart into
+# The rule of the torch.export exporter: its own, or those of the parts into which it decomposes an operator
 
 
 def _torch_export(base: str, which: str, opset: int) -> tuple[Link, frozenset[str]]:
-    """The link to the exporter's library for one overload, or "" for all, and what its rules write."""
-    if base.endswith("_") and not base.endswith("__"):  # the exporter replaces what writes in place
+    """The link to the exporter's library for one overload, or "" for all, and the operators written."""
+    if base.endswith("_") and not base.endswith("__"):  # the exporter replaces operators that work in place
         base = base.removesuffix("_")
-    names = _functional(base, which)
-    answers = {name: _one(name, opset) for name in names}
-    links = (link for link, _ in answers.values())
-    link = max(links, key=lambda each: _ORDER.index(each.state), default=_NO_RULE)
-    writes = frozenset().union(*(w for found, w in answers.values() if found.state is link.state))
+    rules = {name: _overload_rule(name, opset) for name in _functional(base, which)}
+    links = (link for link, _ in rules.values())
+    link = max(links, key=lambda link: _ORDER.index(link.state), default=_NO_RULE)
+    writes = frozenset().union(*(names for rule, names in rules.values() if rule.state is link.state))
     if link.state is State.YES:
-        refused = (name for name, (found, _) in answers.items() if found.state is State.NO)
+        refused = (name for name, (rule, _) in rules.items() if rule.state is State.NO)
         without = [name.partition(".")[2] or "default" for name in refused]
         if without:
             link = Link(State.PART, f"{link.text}; none for {', '.join(without)}")
@@ -155,20 +154,22 @@ _NO_RULE = Link(State.NO, "no rule")
 def _functional(base: str, which: str) -> tuple[str, ...]:
     names = []
     for name in _overloads().get(base, ()):
-        found = overload(name)
-        wanted = not which or name.partition(".")[2] == which
-        if found is not None and wanted and not is_variant(found) and _on_tensors(found):
+        operator = overload(name)
+        if operator is None or (which and name.partition(".")[2] != which):
+            continue
+        if not is_variant(operator) and _on_tensors(operator):
             names.append(name)
     return tuple(names)
 
 
-def _on_tensors(found: torch._ops.OpOverload) -> bool:
-    """TorchScript has overloads of its own for Python numbers and lists; no tensor, nothing to export."""
-    values = (*found._schema.arguments, *found._schema.returns)
+def _on_tensors(operator: torch._ops.OpOverload) -> bool:
+    """Whether an overload has tensors; TorchScript's overloads for Python numbers and lists have none."""
+    values = (*operator._schema.arguments, *operator._schema.returns)
     return any("Tensor" in str(value.type) for value in values)
 
 
-def _one(name: str, opset: int) -> tuple[Link, frozenset[str]]:
+def _overload_rule(name: str, opset: int) -> tuple[Link, frozenset[str]]:
+    """The link for one overload, and the operators that its rule or those of its parts write."""
     rules = library()
     own = rules.rule(name, opset)
     if own is not None:
@@ -187,14 +188,14 @@ def _one(name: str, opset: int) -> tuple[Link, frozenset[str]]:
 
 
 def _part(part: str, opset: int) -> frozenset[str] | None:
-    """The rule of a part; what writes in place is replaced by what does not, in any of its overloads."""
+    """The operators of a part's rule. If it works in place: of any overload of the operator that does not."""
     rules = library()
-    found = rules.rule(part, opset)
+    writes = rules.rule(part, opset)
     base = part.partition(".")[0]
-    if found is None and base.endswith("_"):
+    if writes is None and base.endswith("_"):
         names = [name for name in rules.rules if name.partition(".")[0] == base.removesuffix("_")]
         return next(filter(None, (rules.rule(name, opset) for name in names)), None)
-    return found
+    return writes
 
 
 def _base(name: str) -> str:
