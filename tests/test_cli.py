@@ -1,3 +1,5 @@
+"""The command line: messages, exit codes and wrong usage."""
+
 import os
 import subprocess
 import sys
@@ -26,7 +28,7 @@ def chapter(tmp_path, monkeypatch):
     return write
 
 
-def test_run_says_how_far_it_is_and_what_is_left_to_correct(chapter, capsys):
+def test_run_shows_its_progress_and_lists_what_to_correct(chapter, capsys):
     path = chapter("print(6 * 7)")
     assert main(["author", "run", str(path)]) == 0
     out = capsys.readouterr().out
@@ -36,7 +38,7 @@ def test_run_says_how_far_it_is_and_what_is_left_to_correct(chapter, capsys):
     assert "42" in path.read_text()
 
 
-def test_run_stops_at_an_error_and_says_so_in_the_exit_code(chapter, capsys):
+def test_run_stops_at_an_error_and_its_exit_code_is_1(chapter, capsys):
     path = chapter("1 / 0")
     before = path.read_text()
     assert main(["author", "run", str(path)]) == 1
@@ -54,7 +56,7 @@ def test_check_prints_a_table_and_fails(chapter, capsys):
     assert any(line.startswith("chapter.ipynb") and "execution count is None" in line for line in lines)
 
 
-def test_a_file_that_is_no_notebook_is_said_without_a_traceback(tmp_path, capsys):
+def test_a_file_that_is_not_a_notebook_is_named_without_a_traceback(tmp_path, capsys):
     path = tmp_path / "text.ipynb"
     path.write_text("hello")
     assert main(["author", "check", str(path)]) == 1
@@ -108,7 +110,7 @@ def test_progress_private_and_public(tmp_path, monkeypatch, capsys):
         ([], "onnxlab", "required: COMMAND"),
     ],
 )
-def test_wrong_usage_is_said_in_three_lines(capsys, arguments, command, says):
+def test_wrong_usage_gets_three_lines(capsys, arguments, command, says):
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2

@@ -1,4 +1,4 @@
-"""The documents say what is there: files, chapters, and commands that parse with their options."""
+"""Links in documents lead to files, all chapters are listed, and commands parse with their options."""
 
 import argparse
 import re
@@ -32,7 +32,7 @@ def test_every_chapter_is_in_the_map_of_the_course(chapter):
 
 
 def fenced(document: Path) -> list[str]:
-    """The lines in fences that begin with our command, whole, and without what explains them."""
+    """The lines in fences that begin with our command, complete and without comments."""
     text = "\n".join(FENCE.findall(document.read_text(encoding="utf-8"))).replace("\\\n", " ")
     lines = (line.partition(" #")[0].strip().removeprefix("$ ") for line in text.splitlines())
     return [re.split(r"\s{3,}", line)[0] for line in lines if line.startswith("onnxlab ")]
@@ -45,7 +45,7 @@ def inline(document: Path) -> list[str]:
 
 
 def unknown(command: str) -> str:
-    """What of a command does not exist; not all of its arguments need be there."""
+    """The first word of a command that does not exist; arguments may be missing."""
     parser = _parser()
     for word in shlex.split(command)[1:]:
         choices = next(
@@ -61,7 +61,7 @@ def unknown(command: str) -> str:
 
 
 @every_document
-def test_every_command_of_a_document_is_one(document, capsys):
+def test_every_command_of_a_document_exists(document, capsys):
     refused = [f"{command}: {word}" for command in inline(document) if (word := unknown(command))]
     for command in fenced(document):
         try:
@@ -71,7 +71,7 @@ def test_every_command_of_a_document_is_one(document, capsys):
     assert not refused
 
 
-def test_a_command_that_does_not_exist_would_be_found():
+def test_a_command_that_does_not_exist_is_recognised():
     assert unknown("onnxlab author nothing") == "nothing"
     assert unknown("onnxlab grade --nothing") == "--nothing"
     assert unknown("onnxlab grade SUBMISSIONS --out DIR --seed 7") == ""

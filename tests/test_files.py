@@ -1,4 +1,4 @@
-"""Reading files that somebody untrusted wrote, and writing files in one step."""
+"""Untrusted files are read without following links; files are written atomically."""
 
 import os
 
@@ -37,12 +37,12 @@ def test_links_pipes_and_folders_are_not_read(tmp_path):
 
 
 @pytest.mark.skipif(not FOLDERS_STAY_OPEN, reason="no links, pipes or open folders")
-def test_what_takes_a_files_place_while_it_is_opened_is_not_read(tmp_path, monkeypatch):
+def test_a_link_or_pipe_that_replaces_a_file_while_it_is_opened_is_not_read(tmp_path, monkeypatch):
     (tmp_path / "secret").write_text("secret")
     regular = (tmp_path / "secret").stat()
     (tmp_path / "link").symlink_to("secret")
     os.mkfifo(tmp_path / "pipe")
-    monkeypatch.setattr(os, "stat", lambda *_, **__: regular)  # so it looked a moment ago
+    monkeypatch.setattr(os, "stat", lambda *_, **__: regular)  # as it was a moment ago
     with pytest.raises(OSError, match="symbolic link"):
         read_untrusted(tmp_path / "link", 10)
     with pytest.raises(NotRegularFile):
@@ -61,7 +61,7 @@ def test_no_part_of_a_folders_path_is_a_link(tmp_path):
         pass
 
 
-def test_a_file_is_whole_or_as_it_was(tmp_path, monkeypatch):
+def test_a_file_is_complete_or_as_it_was(tmp_path, monkeypatch):
     path = write_atomically(tmp_path / "new" / "a", "text \udcff")
     assert path.read_bytes() == b"text \\udcff"
     assert path.stat().st_mode & 0o777 == (0o644 if os.name == "posix" else 0o666)
@@ -76,7 +76,7 @@ def test_a_file_is_whole_or_as_it_was(tmp_path, monkeypatch):
     assert [entry.name for entry in path.parent.iterdir()] == ["a"]
 
 
-def test_what_a_kill_left_half_written_is_removed(tmp_path):
+def test_temporary_files_of_a_killed_run_are_removed(tmp_path):
     (tmp_path / ".writing-x").write_text("half")
     (tmp_path / "a").write_text("whole")
     remove_unfinished(tmp_path)

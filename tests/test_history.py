@@ -1,4 +1,4 @@
-"""The recordings are complete, clean and say what the course says about them."""
+"""The recordings are complete, without paths, and agree with what the course says about them."""
 
 import itertools
 import json
@@ -52,12 +52,12 @@ def test_todays_runtime_takes_the_recorded_graphs(version):
     for name in names(version):
         try:
             open_session(recorded_graph(version, name))
-        except Exception:  # the runtime has several classes
+        except Exception:  # the runtime raises several classes
             refused.add(name)
     assert refused == REFUSED.get(version, set())
 
 
-def test_no_shipped_file_knows_a_machine():
+def test_no_shipped_file_holds_a_path_of_a_machine():
     files = [path for path in FOLDER.rglob("*") if path.is_file()]
     assert len(files) > 250
     for file in files:
@@ -66,13 +66,13 @@ def test_no_shipped_file_knows_a_machine():
         assert b"site-packages" not in content, file
 
 
-def test_the_check_for_paths_finds_one():
+def test_the_pattern_of_paths_matches_paths():
     for path in (b'"/home/me/x.py"', b"(/root/.cache)", rb"C:\Users\me", b"File /usr/lib/python3"):
         assert ABSOLUTE.search(path)
 
 
 def test_the_recordings_are_small():
-    """Those of old versions; the limit for the chapters is in test_torchscript_recording."""
+    """Those of old versions; the chapters' have a limit in test_torchscript_recording."""
     files = (path for path in FOLDER.rglob("*") if path.is_file() and path.parent.name != "torchscript")
     assert sum(path.stat().st_size for path in files) < 500_000
 
@@ -85,7 +85,7 @@ def test_the_facts_are_those_of_that_version(version):
         json.dumps(recorded_fact(version, key))
 
 
-def test_a_fact_may_be_changed_by_whoever_asked():
+def test_a_fact_may_be_changed_by_the_caller():
     recorded_fact("1.8.1", "nine_cells").clear()
     assert len(recorded_fact("1.8.1", "nine_cells")) == 9
 
@@ -120,25 +120,25 @@ def test_a_recorded_graph_still_runs():
 
 def test_a_body_of_a_function_is_refused_by_six_of_eight_programs():
     models = back_ends()["models"]
-    taken = {
+    loading = {
         name: [p for p, result in models[name]["results"].items() if result["verdict"] == "right"]
         for name in ("function", "function_if", "function_inlined")
     }
-    assert taken["function"] == taken["function_if"] == ["ONNX Runtime", "onnx.reference"]
-    assert len(taken["function_inlined"]) == 7
+    assert loading["function"] == loading["function_if"] == ["ONNX Runtime", "onnx.reference"]
+    assert len(loading["function_inlined"]) == 7
 
 
 def test_an_unknown_version_names_the_known_ones():
-    for ask in (
+    for query in (
         lambda: names("1.6.0"),
         lambda: recorded_graph("../1.8.1", "a"),
         lambda: recorded_fact("", "item"),
     ):
         with pytest.raises(UnknownRecord, match=r"Nothing was recorded with torch .*\n.*1\.7\.1, 1\.8\.1"):
-            ask()
+            query()
 
 
-def test_an_unknown_name_names_near_ones():
+def test_an_unknown_name_names_similar_ones():
     with pytest.raises(
         UnknownRecord, match=r"no recorded graph 'model_2_scrip' .*\nNear it: model_2_script.*\n.*names\("
     ):

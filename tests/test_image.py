@@ -1,4 +1,4 @@
-"""The Dockerfile and the values for a cluster, as far as that can be seen without a builder of images."""
+"""The Dockerfile and the values for a cluster, as far as they can be tested without building an image."""
 
 import json
 import re
@@ -20,7 +20,7 @@ COPIED = [name for line in re.findall(r"^COPY (.+) \S+$", DOCKERFILE, re.MULTILI
 
 
 @pytest.mark.parametrize("name", COPIED)
-def test_what_the_image_copies_is_there_and_is_sent_to_the_builder(name):
+def test_files_that_the_image_copies_exist_and_are_sent_to_the_builder(name):
     rules = (ROOT / ".dockerignore").read_text().splitlines()
     assert subprocess.check_output(["git", "ls-files", name], cwd=ROOT)
     assert f"!{name}" in rules
@@ -41,8 +41,8 @@ def test_the_images_python_is_one_that_the_course_supports():
 
 def test_the_small_torch_is_the_pinned_one():
     (command,) = re.findall(r"\$\((grep [^)]*)\)", DOCKERFILE)
-    found = subprocess.check_output(["sh", "-c", command], cwd=ROOT, text=True)
-    assert found == f"torch=={parse_pins((ROOT / 'requirements.txt').read_text())['torch']}\n"
+    requirement = subprocess.check_output(["sh", "-c", command], cwd=ROOT, text=True)
+    assert requirement == f"torch=={parse_pins((ROOT / 'requirements.txt').read_text())['torch']}\n"
 
 
 def test_jupyterlab_asks_nobody_for_news_in_the_image():

@@ -1,4 +1,4 @@
-"""Installed and tested versions, also where the one or the other is not known."""
+"""Installed and tested versions, also if one of them is not known, and the C++ compiler."""
 
 import os
 import subprocess
@@ -35,16 +35,16 @@ def course(tmp_path):
     return tmp_path
 
 
-def test_pins_are_read_whatever_stands_around_them(course):
+def test_pins_are_read_among_comments_and_markers(course):
     assert pinned_versions(course) == {"torch": "2.13.0", "onnx-ir": "1.1.0", "numpy": "2.4.6"}
 
 
-def test_what_is_installed_stands_beside_what_was_tested(course):
-    found = {package.name: package for package in environment(course)}
-    assert list(found) == list(PACKAGES)
-    assert found["torch"].tested == "2.13.0"
-    assert found["onnx-ir"].tested == "1.1.0"
-    assert found["onnx"] == Installed("onnx", version("onnx"), None)
+def test_every_package_has_its_installed_and_tested_version(course):
+    packages = {package.name: package for package in environment(course)}
+    assert list(packages) == list(PACKAGES)
+    assert packages["torch"].tested == "2.13.0"
+    assert packages["onnx-ir"].tested == "1.1.0"
+    assert packages["onnx"] == Installed("onnx", version("onnx"), None)
 
 
 def test_this_course_is_found_beside_its_package(tmp_path, monkeypatch):
@@ -106,7 +106,7 @@ def test_every_package_of_the_list_is_really_pinned():
     assert set(PACKAGES) <= pinned_versions(Path(__file__).parents[1]).keys()
 
 
-# The search for a compiler: what is found really runs, what is not is named.
+# The search for a compiler: one that is found runs, missing programs are named.
 
 
 def program(folder, name):
@@ -137,7 +137,7 @@ def test_ninja_beside_python_is_found_and_put_on_the_path(monkeypatch, tmp_path)
     assert tools.path.split(os.pathsep) == [str(tmp_path), str(tmp_path / "venv")]
 
 
-def test_the_chosen_compiler_is_asked_for(monkeypatch, tmp_path):
+def test_the_compiler_of_the_environment_is_used(monkeypatch, tmp_path):
     compiler = program(tmp_path, "my-compiler")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CXX", "my-compiler")
@@ -150,7 +150,7 @@ def test_the_path_does_not_grow(monkeypatch, tmp_path):
     assert tools.path == str(tmp_path)
 
 
-def test_what_is_found_here_runs():
+def test_the_programs_of_this_machine_run():
     tools = cpp_toolchain()
     if not tools.ready:
         pytest.skip(f"nothing to try: {tools.missing} missing")
@@ -158,7 +158,7 @@ def test_what_is_found_here_runs():
     assert subprocess.run([tools.ninja, "--version"], capture_output=True, check=True).stdout
 
 
-def test_a_torch_without_the_torchscript_exporter_is_said(monkeypatch, tmp_path):
+def test_the_advice_names_a_torch_without_the_torchscript_exporter(monkeypatch, tmp_path):
     newer = [Installed("torch", "2.15.0", "2.13.0")]
     assert "recording" not in advice(newer)
     (tmp_path / "torch" / "onnx" / "_internal").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The pins fit the ranges, fit each other, and say nothing about the machine they were compiled on."""
+"""The pins fit the ranges and each other, and hold nothing of the machine that compiled them."""
 
 import tomllib
 from pathlib import Path
@@ -19,24 +19,24 @@ EXTRAS = PROJECT["optional-dependencies"]
 every_file = pytest.mark.parametrize("text", [COURSE, CLASSROOM, TEST], ids=["course", "classroom", "test"])
 
 
-def fits(wanted: str, text: str) -> bool:
-    requirement = Requirement(wanted)
-    return parse_pins(text)[canonicalize_name(requirement.name)] in requirement.specifier
+def fits(requirement: str, text: str) -> bool:
+    parsed = Requirement(requirement)
+    return parse_pins(text)[canonicalize_name(parsed.name)] in parsed.specifier
 
 
-@pytest.mark.parametrize("wanted", PROJECT["dependencies"])
-def test_every_range_of_the_course_holds_its_pin(wanted):
-    assert fits(wanted, COURSE)
+@pytest.mark.parametrize("requirement", PROJECT["dependencies"])
+def test_every_range_of_the_course_holds_its_pin(requirement):
+    assert fits(requirement, COURSE)
 
 
-@pytest.mark.parametrize("wanted", EXTRAS["classroom"])
-def test_every_range_of_a_class_holds_its_pin(wanted):
-    assert fits(wanted, CLASSROOM)
+@pytest.mark.parametrize("requirement", EXTRAS["classroom"])
+def test_every_range_of_a_class_holds_its_pin(requirement):
+    assert fits(requirement, CLASSROOM)
 
 
-@pytest.mark.parametrize("wanted", EXTRAS["test"] + EXTRAS["cluster"] + EXTRAS["backends"])
-def test_every_range_of_the_tests_holds_its_pin(wanted):
-    assert fits(wanted, TEST)
+@pytest.mark.parametrize("requirement", EXTRAS["test"] + EXTRAS["cluster"] + EXTRAS["backends"])
+def test_every_range_of_the_tests_holds_its_pin(requirement):
+    assert fits(requirement, TEST)
 
 
 @every_file

@@ -18,7 +18,7 @@ def test_every_supported_python_runs_and_every_system_with_the_newest():
     assert {name.partition("-")[0] for name in MATRIX["system"]} == {"ubuntu", "macos", "windows"}
 
 
-def test_what_runs_is_the_readmes_second_command():
+def test_it_runs_the_readmes_second_command():
     last = JOB["steps"][-1]
     assert (last["shell"], last["run"]) == ("bash", "bash .ci/run")
     assert "exec python3 course.py test" in (ROOT / ".ci" / "run").read_text()

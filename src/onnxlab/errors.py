@@ -17,9 +17,9 @@ class OnnxLabError(Exception):
     """Base of every error that ONNX Lab raises on purpose.
 
     Args:
-        what: What happened, with the values involved.
-        why: The reason, where one is known.
-        then: What the reader can do next.
+        what: What happened, with values.
+        why: The reason, if it is known.
+        then: What to do next.
     """
 
     def __init__(self, what: str, why: str = "", then: str = "") -> None:
@@ -32,28 +32,28 @@ class ModelNotReadable(OnnxLabError):
 
 
 class ExportFailed(OnnxLabError):
-    """A model was asked for that the export did not produce."""
+    """An export has no model, because it failed."""
 
 
 class InputMismatch(OnnxLabError):
-    """The arrays given are not the inputs a model has."""
+    """The arrays do not fit the inputs of a model."""
 
 
 class NotPassed(OnnxLabError, AssertionError):
-    """A hidden test found that an exercise is not passed."""
+    """An exercise is not passed: raised by its hidden test."""
 
 
 class UnknownExercise(OnnxLabError):
-    """A lab or an exercise was named that does not exist, or was given the wrong answers."""
+    """A lab or an exercise does not exist, or has other answers than were passed."""
 
 
 class UnknownRecord(OnnxLabError):
-    """A recorded graph or fact was asked for that is not in the recordings."""
+    """The recordings have no such graph, fact or call."""
 
 
 class UnknownValue(OnnxLabError):
-    """A value was asked for that the graph does not contain."""
+    """A graph has no such value."""
 
 
 class ClaimBroken(OnnxLabError, AssertionError):
-    """A notebook said that something would happen, and it did not."""
+    """A notebook cell's claim does not hold: an expected error, warning or answer did not come."""

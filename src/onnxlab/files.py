@@ -1,8 +1,8 @@
-"""Files written in one step, and files read that somebody untrusted wrote.
+"""Write files atomically, and read files that somebody untrusted wrote.
 
 A learner or a submission can put a link, a pipe or a huge file where a small file is expected, also while it
-is being opened. So what is untrusted is opened without following a link and without waiting, and what was
-opened is looked at, not what has the name.
+is being opened. So an untrusted file is opened without following links and without waiting, and the checks
+are made on the open file, not on its name.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 FOLDERS_STAY_OPEN = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
-"""Whether a file can be opened from an open folder, whatever its path leads to meanwhile; not on Windows."""
+"""Whether files can be opened relative to an open folder, even if it is moved meanwhile; not on Windows."""
 
 _UNFINISHED = ".writing-"
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -39,7 +39,7 @@ _FILE = os.O_RDONLY | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_
 
 
 class CannotWrite(OnnxLabError):
-    """The output folder takes nothing more: the disk is full, or it is read-only."""
+    """A file cannot be written: the disk is full, the folder read-only, or the like."""
 
 
 class NotRegularFile(OSError):
@@ -50,21 +50,21 @@ class NotRegularFile(OSError):
 
 
 class FileTooLarge(OSError):
-    """A file has more bytes than anything honest."""
+    """A file has more bytes than its reader accepts."""
 
     def __init__(self, most: int) -> None:
         super().__init__(0, f"it has more than {most:,} bytes")
 
 
 def open_untrusted(path: str | Path, *, folder: int | None = None) -> BinaryIO:
-    """Open a regular file for reading; no link is followed, no pipe waited for.
+    """Open a regular file for reading, without following a link or waiting for a pipe.
 
     Args:
-        path: The file. Only its last part is guarded: `open_folder` guards those before it.
+        path: The file. Links are refused in its last part only; `open_folder` refuses them in those before.
         folder: An open folder that the path starts from.
 
     Raises:
-        NotRegularFile: If it is anything but a regular file.
+        NotRegularFile: If it is not a regular file.
         OSError: If there is none, or the system refuses.
     """
     if not stat.S_ISREG(os.stat(path, dir_fd=folder, follow_symlinks=False).st_mode):
@@ -77,15 +77,15 @@ def open_untrusted(path: str | Path, *, folder: int | None = None) -> BinaryIO:
 
 
 def read_untrusted(path: str | Path, most: int, *, folder: int | None = None) -> bytes:
-    """Return what is in a regular file, as `open_untrusted` opens it.
+    """Return the content of a regular file, opened by `open_untrusted`.
 
     Args:
         path: The file.
-        most: How many bytes it may have.
+        most: The most bytes that it may have.
         folder: An open folder that the path starts from.
 
     Raises:
-        NotRegularFile: If it is anything but a regular file.
+        NotRegularFile: If it is not a regular file.
         FileTooLarge: If it has more bytes.
         OSError: If there is none, or the system refuses.
 
@@ -104,11 +104,11 @@ def read_untrusted(path: str | Path, most: int, *, folder: int | None = None) ->
 
 @contextlib.contextmanager
 def open_folder(path: str | Path, *below: str, folder: int | None = None) -> Iterator[int]:
-    """Open a folder for a block, or one below it, none of them through a link.
+    """Open a folder, or one below it, for the length of a block, without following links.
 
     Args:
         path: A folder.
-        below: The names of folders, each in the one before.
+        below: Names of folders, each inside the one before.
         folder: An open folder that the path starts from.
 
     Yields:
@@ -126,17 +126,17 @@ def open_folder(path: str | Path, *below: str, folder: int | None = None) -> Ite
 
 
 def write_atomically(path: Path, data: bytes | str, *, mode: int = 0o644) -> Path:
-    """Write a file beside its place and put it there in one step: it is whole or not there.
+    """Write a temporary file and rename it: the file is complete, or as it was before.
 
-    Text that has no UTF-8 form (names of files can be such) is written with escapes.
+    Characters that have no UTF-8 form, as some names of files, are written as escapes.
 
     Args:
-        path: The file; its folder is made if need be.
+        path: The file; its folder is made if necessary.
         data: Its content.
         mode: Its permissions; 0o600 if only its owner may read it.
 
     Raises:
-        CannotWrite: If it cannot be written; a file that was there stays as it was.
+        CannotWrite: If it cannot be written; an earlier file stays as it was.
     """
     content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
     temporary = None
@@ -160,14 +160,14 @@ def write_atomically(path: Path, data: bytes | str, *, mode: int = 0o644) -> Pat
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what a killed run left half written in a folder, which nobody else may be writing to."""
+    """Remove the temporary files of killed runs from a folder; no other process may be writing to it."""
     for path in folder.glob(f"{_UNFINISHED}*"):
         with contextlib.suppress(OSError):
             path.unlink()
 
 
 def cannot_write(path: Path, error: OSError) -> CannotWrite:
-    """Return the error that says why something is not written."""
+    """Return the error that says why a file cannot be written."""
     msg = f"{path} cannot be written: {error.strerror or error}."
     then = "Make room there or name another folder; the same command then goes on where it was."
     return CannotWrite(msg, "", then)

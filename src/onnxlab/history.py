@@ -1,11 +1,9 @@
-"""What was recorded: old versions of torch with the course's snippets, and eight programs with its models.
+"""Recordings: the course's snippets in torch 1.7.1 to 1.12.1, its models in eight programs and old runtimes.
 
-What torch 1.7.1 to 1.12.1 really did, as graphs and facts; what other programs did, as `back_ends`.
+Each version of torch was run with the onnx and onnxruntime of its day (the fact `versions` names them). The
+exporter of those years is the one called TorchScript today. The recordings ship with the package.
 
-Each version was run with the onnx and onnxruntime of its day (the fact `versions` names them); the
-recordings ship with the package. The exporter of those years is the one called TorchScript today.
-
-Graphs, asked for with `recorded_graph`:
+Graphs, returned by `recorded_graph`:
 
 - `model_2_plain`, `_trace`, `_script` (also `_3_`, `_70_`): a convolution repeated 2, 3 or 70 times,
   exported as a plain, a traced and a scripted module. Torch 1.7.1 could not export the scripted one. With
@@ -15,8 +13,8 @@ Graphs, asked for with `recorded_graph`:
 - `model_static`, `model_dynamic_0`, `model_dynamic_23` (axes as lists), `model_dynamic_0_dict`: dynamic
   axes.
 - `no_names`, `noparams`, `kiai`: no names given, `export_params=False`, `keep_initializers_as_inputs=True`.
-- `num_int`, `num_float`, `num_tensor`: a number as the second input. `a`: the model whose `.item()` is
-  baked.
+- `num_int`, `num_float`, `num_tensor`: a number as the second input. `a`: the model in which `.item()`
+  becomes a constant.
 - `isin`, `isin_tr`: `is_in_onnx_export`, and the same traced before the export.
 - `asinh_custom`: a custom Asinh. `bic11`, `bicsi`, `newinterp`: bicubic with a constant, `.item()`, input
   scale.
@@ -26,7 +24,7 @@ Graphs, asked for with `recorded_graph`:
   folding, `_pe` with TrainingMode.PRESERVE in eval mode.
 - `mp9`, `mp11`: max pooling with indices.
 
-Facts, asked for with `recorded_fact`, have one of these shapes:
+Facts, returned by `recorded_fact`, have one of these forms:
 
 - An export (`ch_loop_n2_script_with_example_outputs`, `ch_static`, `if_script`, `item`, `asinh_o9`,
   `silu_o11`, `conv_bn_training_PRESERVE_train`, ...): `ok`, `warnings`, and either `graph` (`ir`, `opsets`,
@@ -34,8 +32,8 @@ Facts, asked for with `recorded_fact`, have one of these shapes:
 - `nine_cells`: "Input[i] on model_... .onnx" to "succeed (shape)" or "error class: text".
 - `shifts`: "rshift int32 opset9" to the nodes, torch's result and the runtime's.
 - `cmp`: largest absolute differences between torch and the runtime, by graph or comparison.
-- `opset_range`: opset to the opsets of the model, or the error. `default_opset` and `stable_opsets`: what
-  the exporter's source says (null where that version kept it elsewhere).
+- `opset_range`: opset to the opsets of the model, or the error. `default_opset` and `stable_opsets`: from
+  the exporter's source (null if that version had them elsewhere).
 - `versions`, `export_signature`, `symbolic_files`, `bicubic_lines`, `asinh_in_symbolic_files`: the
   installation.
 - `item_consts`, `is_in_onnx_export_eff`, `maxpool_idx_o11_vals`, ...: measured values. `extra`: single
@@ -46,8 +44,8 @@ what the model `shows` and its `results`. A result has a `verdict`, "right", "wr
 the program `says`: its message, or the numbers that are wrong; from ncnn also the `layers` of its converter.
 `python -m tools.back_ends` measures it again.
 
-Seven releases of ONNX Runtime, asked for with `recorded_runtime`, were given files that today's exporters
-write; tools/record_runtimes.py measures them again.
+`recorded_runtime` returns what seven releases of ONNX Runtime did with files of today's exporters;
+tools/record_runtimes.py measures it again.
 """
 
 import difflib
@@ -94,8 +92,8 @@ def names(version: str) -> list[str]:
         >>> [name for name in names("1.8.1") if name.startswith("model_2")]
         ['model_2_plain', 'model_2_script', 'model_2_trace']
     """
-    found = (entry.name for entry in _folder(version).iterdir())
-    return sorted(name.removesuffix(".onnx") for name in found if name.endswith(".onnx"))
+    files = (entry.name for entry in _folder(version).iterdir())
+    return sorted(name.removesuffix(".onnx") for name in files if name.endswith(".onnx"))
 
 
 def recorded_graph(version: str, name: str) -> onnx.ModelProto:
@@ -103,7 +101,7 @@ def recorded_graph(version: str, name: str) -> onnx.ModelProto:
 
     Args:
         version: One of `VERSIONS`.
-        name: One of `names(version)`; this module's documentation says what they are.
+        name: One of `names(version)`; they are described at the top of this module.
 
     Raises:
         UnknownRecord: If there is no such version or graph.
@@ -112,9 +110,9 @@ def recorded_graph(version: str, name: str) -> onnx.ModelProto:
         >>> [node.op_type for node in recorded_graph("1.8.1", "model_2_script").graph.node]
         ['Constant', 'Constant', 'Loop']
     """
-    known = names(version)
-    if name not in known:
-        raise UnknownRecord(*_missing("graph", name, version, known))
+    recorded = names(version)
+    if name not in recorded:
+        raise UnknownRecord(*_missing("graph", name, version, recorded))
     return load((_folder(version) / f"{name}.onnx").read_bytes())
 
 
@@ -132,11 +130,11 @@ def keys(version: str) -> list[str]:
 
 
 def recorded_fact(version: str, key: str) -> Any:  # noqa: ANN401 - JSON of any shape
-    """Return what was observed with a torch version, as plain data.
+    """Return a fact that was measured with a torch version, as plain data.
 
     Args:
         version: One of `VERSIONS`.
-        key: One of `keys(version)`; this module's documentation says what they are.
+        key: One of `keys(version)`; they are described at the top of this module.
 
     Raises:
         UnknownRecord: If there is no such version or fact.
@@ -158,9 +156,9 @@ def recorded_fact(version: str, key: str) -> Any:  # noqa: ANN401 - JSON of any 
 
 
 def back_ends() -> dict[str, Any]:
-    """Return what eight programs did with the course's models, as plain data.
+    """Return the results of eight programs with the course's models, as plain data.
 
-    A result is "right" when every output agrees with torch to 0.001, absolute and relative.
+    A result is "right" if every output agrees with torch to 0.001, absolute and relative.
 
     Example:
         >>> record = back_ends()
@@ -173,7 +171,7 @@ def back_ends() -> dict[str, Any]:
 
 
 def recorded_runtime(release: str) -> dict[str, Any]:
-    """Return what a release of ONNX Runtime made of files with newer and newer versions.
+    """Return what a release of ONNX Runtime did with files of newer and newer versions.
 
     Args:
         release: One of `RUNTIMES`.
@@ -214,8 +212,8 @@ def _read(*path: str) -> Any:  # noqa: ANN401 - JSON of any shape
     return json.loads(_RECORDED.joinpath(*path).read_text(encoding="utf-8"))
 
 
-def _missing(kind: str, name: str, version: str, known: Iterable[str]) -> tuple[str, str, str]:
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+def _missing(kind: str, name: str, version: str, recorded: Iterable[str]) -> tuple[str, str, str]:
+    near = difflib.get_close_matches(name, recorded, n=3, cutoff=0.5)
     why = f"Near it: {', '.join(near)}." if near else ""
     listing = "names" if kind == "graph" else "keys"
     what = f"There is no recorded {kind} {name!r} of torch {version}."

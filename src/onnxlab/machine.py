@@ -1,4 +1,4 @@
-"""What this machine has: packages, beside what the course was tested with, and a C++ compiler."""
+"""The installed packages compared with those that the course was tested with, and the C++ compiler."""
 
 import os
 import re
@@ -24,25 +24,25 @@ __all__ = [
 ]
 
 COURSE_IN_WHEEL = Path(__file__).resolve().parent / "assets" / "course"
-"""Where a wheel has the course's notebooks and its requirements.txt. A clone has them beside src/ instead."""
+"""The folder of a wheel with the course's notebooks and requirements.txt; a clone has them beside src/."""
 
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 """PyTorch's own index of builds without CUDA, which are a tenth as large."""
 
 PACKAGES = ("torch", "onnx", "onnxruntime", "onnxscript", "onnx-ir", "numpy", "netron")
-"""The packages whose versions decide what the course's cells print and show."""
+"""The packages whose versions affect what the course's cells print and show."""
 
 _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;#\\]+)")
 
 
 @dataclass(frozen=True)
 class Installed:
-    """One package.
+    """A package.
 
     Attributes:
         name: Its name.
         installed: The installed version, or None.
-        tested: The version the course was tested with, or None where that is not known.
+        tested: The version that the course was tested with, or None if that is not known.
     """
 
     name: str
@@ -51,9 +51,9 @@ class Installed:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the two are the same release; None where the tested one is not known.
+        """Whether both versions are the same release; None if the tested one is not known.
 
-        A build tag is no difference: 2.13.0+cpu is 2.13.0.
+        Build tags do not count: 2.13.0+cpu is 2.13.0.
         """
         if self.tested is None:
             return None
@@ -61,11 +61,11 @@ class Installed:
 
 
 def environment(folder: Path | None = None) -> list[Installed]:
-    """Return the packages that decide the course's outputs.
+    """Return the packages that affect the course's outputs.
 
     Args:
-        folder: Where to look for requirements.txt; by default in the package (a wheel has it there), beside
-            it, then in the working directory and the folders above it.
+        folder: The folder of requirements.txt; by default the package (in a wheel), the one beside it, the
+            working directory and the folders above it are searched.
 
     Example:
         >>> [package.name for package in environment()][:3]
@@ -76,7 +76,7 @@ def environment(folder: Path | None = None) -> list[Installed]:
 
 
 def advice(packages: Iterable[Installed]) -> str:
-    """Say in a sentence or two whether the outputs will be those of the course, and what to do if not.
+    """Return a sentence or two: whether outputs will be those of the course, and what to do if not.
 
     Example:
         >>> advice([Installed("torch", "2.13.0+cpu", "2.13.0")])
@@ -99,6 +99,7 @@ run: pip install torch==2.13.0'
         f"{p.name} is {p.installed or 'not installed'}, tested was {p.tested}" for p in different
     )
     pins = " ".join(f"{p.name}=={p.tested}" for p in different)
+    # The name of `said` stands in the translated message.
     said = f"{listing}. Outputs may differ; for the tested versions, run: pip install {pins}"
     if has_torchscript_exporter():
         return said
@@ -106,9 +107,7 @@ run: pip install torch==2.13.0'
 
 
 def has_torchscript_exporter() -> bool:
-    """Whether the installed torch still has what `torch.onnx.export` does with dynamo=False.
-
-    Torch is not imported for that.
+    """Whether the installed torch still has the TorchScript exporter; torch is not imported.
 
     Example:
         >>> has_torchscript_exporter()
@@ -130,7 +129,7 @@ def pinned_versions(folder: Path | None = None) -> dict[str, str]:
     if file is None:
         return {}
     lines = file.read_text(encoding="utf-8").splitlines()
-    return {_key(found[1]): found[2] for line in lines if (found := _PIN.match(line.strip()))}
+    return {_key(pin[1]): pin[2] for line in lines if (pin := _PIN.match(line.strip()))}
 
 
 def _requirements(folder: Path | None) -> Path | None:
@@ -142,7 +141,7 @@ def _requirements(folder: Path | None) -> Path | None:
         candidates = [COURSE_IN_WHEEL, package, here, *here.parents]
     for candidate in candidates:
         file = candidate / "requirements.txt"
-        # Any project may have a requirements.txt; the course's stands beside its package, or in it.
+        # Any project may have a requirements.txt; the course's is beside its package, or in it.
         ours = candidate in (folder, COURSE_IN_WHEEL) or (candidate / "src" / "onnxlab").is_dir()
         if file.is_file() and ours:
             return file
@@ -183,28 +182,28 @@ class Toolchain:
 
     @property
     def missing(self) -> str:
-        """What is missing and how to get it; empty if nothing is.
+        """The missing programs and how to get them; empty if none is missing.
 
         Example:
             >>> Toolchain(compiler="c++", ninja=None).missing
             'ninja (pip install ninja)'
         """
-        wanted = {
+        programs = {
             "a C++ compiler (g++, clang or Visual Studio's cl)": self.compiler,
             "ninja (pip install ninja)": self.ninja,
         }
-        return " and ".join(name for name, found in wanted.items() if found is None)
+        return " and ".join(name for name, path in programs.items() if path is None)
 
     @property
     def path(self) -> str:
-        """A search path on which the programs are found, for `os.environ["PATH"]`."""
+        """A search path with the programs' folders, for `os.environ["PATH"]`."""
         folders = [str(Path(program).parent) for program in (self.compiler, self.ninja) if program]
-        known = os.environ.get("PATH", "").split(os.pathsep)
-        return os.pathsep.join([*known, *(folder for folder in folders if folder not in known)])
+        path = os.environ.get("PATH", "").split(os.pathsep)
+        return os.pathsep.join([*path, *(folder for folder in folders if folder not in path)])
 
 
 def cpp_toolchain() -> Toolchain:
-    """Look for a compiler and for ninja; ninja also beside the running Python, where pip puts it.
+    """Find a compiler and ninja; ninja also beside the running Python, where pip puts it.
 
     Example:
         >>> tools = cpp_toolchain()

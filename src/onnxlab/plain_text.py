@@ -1,4 +1,4 @@
-"""Text fit to be shown: of others, no control characters, turned text or formulas, not too long; numbers."""
+"""Text that is safe to show: no control characters or formulas, not too long; tables and counts as text."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -7,15 +7,15 @@ __all__ = ["aligned", "guarded", "many", "plain"]
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _FORMULA = tuple("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
-_JOINERS = "\u200c\u200d"  # parts of names in Persian and in the scripts of India
+_JOINERS = "\u200c\u200d"  # parts of names in Persian and in Indian scripts
 
 
 def plain(text: object, most: int = 2000, *, lines: bool = False) -> str:
-    r"""Return a text with everything that a terminal or a page could take for an order replaced.
+    r"""Return a text without the characters that a terminal or a page could take for commands.
 
     Args:
-        text: Anything; what is not a string is turned into one.
-        most: How many characters are kept.
+        text: Any value; it is converted to a string.
+        most: The most characters; a longer text is cut.
         lines: Whether line ends stay.
 
     Example:
@@ -24,10 +24,10 @@ def plain(text: object, most: int = 2000, *, lines: bool = False) -> str:
     """
     source = text if isinstance(text, str) else str(text)
     cut = source if len(source) <= most else source[:most] + "…"
-    kept = _JOINERS + "\n" if lines else _JOINERS
+    allowed = _JOINERS + "\n" if lines else _JOINERS
     return "".join(
         character
-        if character in kept or unicodedata.category(character) not in _HIDDEN
+        if character in allowed or unicodedata.category(character) not in _HIDDEN
         else " "
         if character in "\n\r\t"
         else "\ufffd"
@@ -36,11 +36,11 @@ def plain(text: object, most: int = 2000, *, lines: bool = False) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], heading: int = 0) -> list[str]:
-    """Return the lines of a table in columns, where a Chinese character takes the room of two letters.
+    """Return the lines of a table with aligned columns; a Chinese character is as wide as two letters.
 
     Args:
         rows: The cells.
-        heading: After how many rows a line is drawn; after none, none is.
+        heading: The number of rows above a line; 0 for no line.
 
     Example:
         >>> aligned([["模型", "a"], ["model", "b"]])
@@ -63,7 +63,7 @@ def _width(text: str) -> int:
 
 
 def guarded(cell: str) -> str:
-    """Return a text with an apostrophe before it where a spreadsheet would take it for a formula.
+    """Return a text with an apostrophe before it if a spreadsheet would take it for a formula.
 
     Example:
         >>> guarded("=1+1"), guarded("Ada")
@@ -73,7 +73,7 @@ def guarded(cell: str) -> str:
 
 
 def many(number: int, what: str) -> str:
-    """Return how many there are of something.
+    """Return a number with its noun, in the plural unless it is 1.
 
     Example:
         >>> many(1, "submission"), many(1200, "submission")

@@ -1,3 +1,5 @@
+"""The trained detector, its drawn scenes, and the overlap of boxes."""
+
 import numpy as np
 import pytest
 import torch
@@ -6,7 +8,7 @@ from onnxlab.errors import OnnxLabError
 from onnxlab.networks.detection import SIDE, box_iou, load_trained, prepared, scene
 
 
-def test_a_scene_is_the_same_for_the_same_seed_and_another_for_another():
+def test_the_seed_decides_the_scene():
     first, second, other = scene(3), scene(3), scene(4)
     assert np.array_equal(first.picture, second.picture)
     assert np.array_equal(first.boxes, second.boxes)
@@ -14,15 +16,15 @@ def test_a_scene_is_the_same_for_the_same_seed_and_another_for_another():
 
 
 @pytest.mark.parametrize(("height", "width"), [(240, 320), (97, 301), (480, 360)])
-def test_a_scene_has_the_size_and_the_number_of_shapes_that_were_asked_for(height, width):
+def test_a_scene_has_the_requested_size_and_number_of_shapes(height, width):
     for count in (0, 1, 6):
-        drawn = scene(0, height, width, count)
-        assert drawn.picture.shape == (height, width, 3)
-        assert drawn.picture.dtype == np.uint8
-        assert drawn.boxes.shape == (count, 4)
-        assert drawn.shapes.shape == (count,)
-        assert (drawn.boxes >= 0).all()
-        assert (drawn.boxes <= [width, height, width, height]).all()
+        drawing = scene(0, height, width, count)
+        assert drawing.picture.shape == (height, width, 3)
+        assert drawing.picture.dtype == np.uint8
+        assert drawing.boxes.shape == (count, 4)
+        assert drawing.shapes.shape == (count,)
+        assert (drawing.boxes >= 0).all()
+        assert (drawing.boxes <= [width, height, width, height]).all()
 
 
 def test_seven_shapes_find_no_room():
@@ -32,12 +34,12 @@ def test_seven_shapes_find_no_room():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_box_is_the_smallest_around_its_shape(seed):
-    """The pixels that differ from the picture without the shape reach its four sides, and no further."""
-    drawn = scene(seed, 240, 320, 1)
-    # The background takes most of the picture.
-    empty = np.median(drawn.picture.reshape(-1, 3).astype(int), axis=0)
-    left, top, right, bottom = drawn.boxes[0]
-    changed = np.abs(drawn.picture.astype(int) - empty).max(2) > 65
+    """The pixels that differ from the background reach its four sides, and no further."""
+    drawing = scene(seed, 240, 320, 1)
+    # Most pixels are background.
+    background = np.median(drawing.picture.reshape(-1, 3).astype(int), axis=0)
+    left, top, right, bottom = drawing.boxes[0]
+    changed = np.abs(drawing.picture.astype(int) - background).max(2) > 65
     rows, columns = changed.any(1).nonzero()[0], changed.any(0).nonzero()[0]
     extent = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]
     # An ellipse and a tip touch their sides with a few pixels only, which may be pale.
@@ -45,20 +47,19 @@ def test_a_box_is_the_smallest_around_its_shape(seed):
 
 
 def test_the_overlap_of_boxes():
-    one = torch.tensor([0.0, 0.0, 10.0, 10.0])
+    box = torch.tensor([0.0, 0.0, 10.0, 10.0])
     others = torch.tensor([[0.0, 0, 10, 10], [5, 0, 15, 10], [10, 0, 20, 10], [2, 2, 4, 4]])
-    torch.testing.assert_close(box_iou(one, others), torch.tensor([1, 50 / 150, 0, 0.04]))
+    torch.testing.assert_close(box_iou(box, others), torch.tensor([1, 50 / 150, 0, 0.04]))
     assert box_iou(others[:, None], others).shape == (4, 4)
 
 
 def test_a_prepared_picture_keeps_the_middle_of_a_shape():
-    drawn = scene(0, 240, 320, 1)
-    white = np.zeros_like(drawn.picture)
+    white = np.zeros((240, 320, 3), np.uint8)
     left, top, right, bottom = 40, 60, 200, 180
     white[top:bottom, left:right] = 255
-    seen = prepared(white)[0, 0]
+    brightness = prepared(white)[0, 0]
     middles = torch.arange(SIDE) + 0.5
-    x, y = ((seen.sum(axis) * middles).sum() / seen.sum() for axis in (0, 1))
+    x, y = ((brightness.sum(axis) * middles).sum() / brightness.sum() for axis in (0, 1))
     assert abs(x * 320 / SIDE - (left + right) / 2) < 1.2
     assert abs(y * 240 / SIDE - (top + bottom) / 2) < 1.2
 
@@ -67,12 +68,12 @@ def test_the_trained_network_finds_the_shapes_of_a_picture():
     hits = total = 0
     network = load_trained()
     for seed in range(40):
-        drawn = scene(seed, count=2)
+        drawing = scene(seed, count=2)
         with torch.inference_mode():
-            (boxes,), (scores,) = network(prepared(drawn.picture))
-        true = torch.from_numpy(drawn.boxes) * (SIDE / torch.tensor([320, 240]).repeat(2))
-        for box, shape in zip(true, drawn.shapes, strict=True):
-            surest = (scores[shape] * (box_iou(boxes, box) > 0.5)).max()
-            hits += bool(surest > 0.5)
+            (boxes,), (scores,) = network(prepared(drawing.picture))
+        true = torch.from_numpy(drawing.boxes) * (SIDE / torch.tensor([320, 240]).repeat(2))
+        for box, shape in zip(true, drawing.shapes, strict=True):
+            score = (scores[shape] * (box_iou(boxes, box) > 0.5)).max()
+            hits += bool(score > 0.5)
             total += 1
     assert hits / total > 0.93

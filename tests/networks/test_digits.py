@@ -1,3 +1,5 @@
+"""The digits classifier and its pictures."""
+
 import numpy as np
 import torch
 
@@ -5,18 +7,18 @@ from onnxlab import digits
 
 
 def test_the_trained_network_recognises_nearly_all_test_pictures():
-    known = digits.pictures()
+    pictures = digits.pictures()
     with torch.inference_mode():
-        scores = digits.load_trained()(torch.from_numpy(digits.normalised(known.test))).numpy()
-    assert (scores.argmax(1) == known.test_digits).mean() > 0.99
+        scores = digits.load_trained()(torch.from_numpy(digits.normalised(pictures.test))).numpy()
+    assert (scores.argmax(1) == pictures.test_digits).mean() > 0.99
 
 
 def test_no_picture_is_in_both_halves_and_every_digit_is_in_each():
-    known = digits.pictures()
-    assert known.training.shape == (1200, 8, 8)
-    assert known.test.shape == (597, 8, 8)
-    assert not {image.tobytes() for image in known.training} & {image.tobytes() for image in known.test}
-    assert set(known.training_digits) == set(known.test_digits) == set(range(10))
+    pictures = digits.pictures()
+    assert pictures.training.shape == (1200, 8, 8)
+    assert pictures.test.shape == (597, 8, 8)
+    assert not {image.tobytes() for image in pictures.training} & {image.tobytes() for image in pictures.test}
+    assert set(pictures.training_digits) == set(pictures.test_digits) == set(range(10))
 
 
 def test_mean_and_deviation_are_those_of_the_training_pictures():

@@ -1,3 +1,5 @@
+"""The small GPT: its cache, positions, attention and exports."""
+
 import onnxruntime
 import pytest
 import torch
@@ -5,7 +7,7 @@ import torch
 from onnxlab import gpt
 
 
-def test_it_knows_a_whole_poem_by_heart():
+def test_the_trained_network_knows_a_poem_by_heart():
     poem = gpt.poems().split("\n\n\n")[0].encode()
     with torch.inference_mode():
         scores, _ = gpt.load_trained()(torch.tensor([list(poem)]), gpt.cache())
@@ -17,20 +19,20 @@ def test_it_knows_a_whole_poem_by_heart():
 def test_a_text_in_two_pieces_gives_the_scores_of_the_whole(cut):
     network, text = gpt.load_trained(), torch.randint(0, 256, (2, 20))
     with torch.inference_mode():
-        whole, cached = network(text, gpt.cache(2))
+        expected, cached = network(text, gpt.cache(2))
         first, past = network(text[:, :cut], gpt.cache(2))
         second, present = network(text[:, cut:], past)
-    torch.testing.assert_close(torch.cat([first, second], 1), whole, rtol=0, atol=1e-4)
+    torch.testing.assert_close(torch.cat([first, second], 1), expected, rtol=0, atol=1e-4)
     for pair, other in zip(present, cached, strict=True):
         torch.testing.assert_close(pair, other, rtol=0, atol=1e-4)
 
 
-def test_no_token_sees_a_later_one():
+def test_later_tokens_do_not_affect_earlier_ones():
     network, text = gpt.load_trained(), torch.randint(0, 256, (1, 20))
     changed = text.clone()
     changed[:, 12:] = 7
     with torch.inference_mode():
-        before, after = (network(given, gpt.cache())[0] for given in (text, changed))
+        before, after = (network(tokens, gpt.cache())[0] for tokens in (text, changed))
     torch.testing.assert_close(before[:, :12], after[:, :12], rtol=0, atol=1e-5)
     assert (before[:, 12:] - after[:, 12:]).abs().max() > 0.1
 
@@ -45,14 +47,14 @@ def test_positions_count_only_as_differences():
     assert (near - wrong).abs().max() > 0.1
 
 
-def test_another_attention_takes_the_place_of_the_first():
+def test_the_attention_can_be_replaced():
     def blind(query, key, value, past_key, past_value):
         return value, torch.cat([past_key, key], 2), torch.cat([past_value, value], 2)
 
     text = torch.tensor([list(b"The Eagle\n")])
     with torch.inference_mode():
-        right, wrong = (gpt.load_trained(attend)(text, gpt.cache())[0] for attend in (gpt.attend, blind))
-    assert (right - wrong).abs().max() > 0.1
+        scores, other = (gpt.load_trained(attend)(text, gpt.cache())[0] for attend in (gpt.attend, blind))
+    assert (scores - other).abs().max() > 0.1
 
 
 def test_the_keys_and_values_of_a_cache_are_tensors_of_their_own():
@@ -112,8 +114,8 @@ def test_an_architecture_from_transformers_is_refused_with_an_example_of_one_tok
             cache = transformers.DynamicCache(config=config)
             for layer, (key, value) in enumerate(past):
                 cache.update(key, value, layer)
-            found = self.model(input_ids=tokens, attention_mask=mask, past_key_values=cache)
-            return found.logits, [(layer.keys, layer.values) for layer in found.past_key_values.layers]
+            output = self.model(input_ids=tokens, attention_mask=mask, past_key_values=cache)
+            return output.logits, [(layer.keys, layer.values) for layer in output.past_key_values.layers]
 
     example = (torch.randint(0, 256, (1, 1)), gpt.cache(1, 4), torch.ones(1, 5, dtype=torch.int64))
     axes = AXES | {"mask": {0: "batch", 1: "total"}}

@@ -1,3 +1,5 @@
+"""The super-resolution network, the photograph, and PSNR."""
+
 import numpy as np
 import pytest
 import torch

@@ -19,7 +19,7 @@ __all__ = ["SHAPES", "SIDE", "STRIDE", "DetectorNet", "Scene", "box_iou", "load_
 
 SHAPES = ("ellipse", "rectangle", "triangle")
 SIDE = 96
-"""Height and width of what the network sees, in pixels."""
+"""Height and width of the network's input, in pixels."""
 STRIDE = 8
 """One candidate stands for a square of 8 by 8 of these pixels: 144 in all."""
 
@@ -32,7 +32,7 @@ Box = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Scene:
-    """A drawn picture, and what is in it.
+    """A drawn picture with the boxes and kinds of its shapes.
 
     Attributes:
         picture: RGB, of type uint8 and shape (height, width, 3).
@@ -55,7 +55,7 @@ def scene(seed: int, height: int = 240, width: int = 320, count: int | None = No
         count: How many shapes, from 0 to 6; by default 0 to 4, at random.
 
     Raises:
-        OnnxLabError: More shapes are asked for than find room.
+        OnnxLabError: If `count` is not from 0 to 6.
 
     Example:
         >>> drawn = scene(1, count=2)
@@ -80,7 +80,7 @@ def scene(seed: int, height: int = 240, width: int = 320, count: int | None = No
 def _background(
     colour: NDArray[np.float64], height: int, width: int, random: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Give a colour that becomes lighter towards one side."""
+    """Return a picture of one colour that becomes lighter towards one side."""
     down, right = random.uniform(-40, 40, 2)
     light = down * np.linspace(-0.5, 0.5, height)[:, None] + right * np.linspace(-0.5, 0.5, width)
     shaded: NDArray[np.float64] = light[..., None] + colour
@@ -95,20 +95,20 @@ def _other_colour(colour: NDArray[np.float64], random: np.random.Generator) -> N
 
 
 def _places(count: int, height: int, width: int, random: np.random.Generator) -> Box:
-    """Give boxes that hardly overlap. One that does is thrown away; after 100 tries all are drawn anew."""
+    """Return boxes that hardly overlap. One that does is dropped; after 100 tries all are drawn anew."""
     size = np.array([width, height])
-    chosen: list[Box] = []
+    boxes: list[Box] = []
     tries = 0
-    while len(chosen) < count:
+    while len(boxes) < count:
         extent = random.uniform(0.14, 0.42, 2) * size
         corner = random.uniform(0, 1, 2) * (size - extent)
         box = np.concatenate([corner, corner + extent])
-        if all(box_iou(torch.from_numpy(box), torch.from_numpy(other)) < 0.05 for other in chosen):
-            chosen.append(box)
+        if all(box_iou(torch.from_numpy(box), torch.from_numpy(other)) < 0.05 for other in boxes):
+            boxes.append(box)
         tries += 1
         if tries % 100 == 0:
-            chosen.clear()
-    return np.array(chosen).reshape(-1, 4)
+            boxes.clear()
+    return np.array(boxes).reshape(-1, 4)
 
 
 def _paint(picture: NDArray[np.float64], box: Box, shape: str, colour: NDArray[np.float64]) -> None:
@@ -134,7 +134,7 @@ def _paint(picture: NDArray[np.float64], box: Box, shape: str, colour: NDArray[n
 
 
 def prepared(picture: NDArray[np.uint8]) -> Tensor:
-    """Turn a picture (height, width, 3) into what the network expects: floats from 0 to 1, (1, 3, 96, 96).
+    """Turn a picture (height, width, 3) into the network's input: floats from 0 to 1, (1, 3, 96, 96).
 
     The pixels' middles are aligned (`align_corners=False`), so that boxes are scaled like the picture.
 
@@ -179,7 +179,7 @@ class DetectorNet(nn.Module):
 
 
 def load_trained() -> DetectorNet:
-    """Give the network with the course's trained weights, in inference mode.
+    """Return the network with the course's trained weights, in inference mode.
 
     Example:
         >>> boxes, scores = load_trained()(torch.zeros(1, 3, 96, 96))
@@ -189,18 +189,18 @@ def load_trained() -> DetectorNet:
     return with_weights(DetectorNet(), _WEIGHTS)
 
 
-def box_iou(one: Tensor, other: Tensor) -> Tensor:
-    """Give the overlap of boxes: the area that both cover, divided by the area that either covers.
+def box_iou(boxes: Tensor, others: Tensor) -> Tensor:
+    """Return the overlap of boxes: the area that both cover, divided by the area that either covers.
 
     Args:
-        one: Boxes, of shape (..., 4).
-        other: Boxes; the shapes are broadcast.
+        boxes: Boxes, of shape (..., 4).
+        others: Boxes; the shapes are broadcast.
 
     Example:
         >>> box_iou(torch.tensor([0.0, 0, 2, 1]), torch.tensor([[0.0, 0, 1, 1], [5, 5, 6, 6]]))
         tensor([0.5000, 0.0000])
     """
-    shared = torch.minimum(one[..., 2:], other[..., 2:]) - torch.maximum(one[..., :2], other[..., :2])
-    both = shared.clamp(min=0).prod(-1)
-    areas = [(boxes[..., 2:] - boxes[..., :2]).prod(-1) for boxes in (one, other)]
-    return both / (areas[0] + areas[1] - both)
+    extent = torch.minimum(boxes[..., 2:], others[..., 2:]) - torch.maximum(boxes[..., :2], others[..., :2])
+    intersection = extent.clamp(min=0).prod(-1)
+    area, other_area = ((corners[..., 2:] - corners[..., :2]).prod(-1) for corners in (boxes, others))
+    return intersection / (area + other_area - intersection)

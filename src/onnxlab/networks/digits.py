@@ -1,4 +1,4 @@
-"""A small classifier of handwritten digits, its trained weights, pictures to calibrate and to judge it with.
+"""A small classifier of handwritten digits, its trained weights, pictures to calibrate and to test it with.
 
 The pictures are 8 by 8 pixels with values from 0 to 16. The network wants them normalised: see `normalised`.
 """
@@ -15,7 +15,7 @@ from onnxlab.networks.weights import with_weights
 __all__ = ["MEAN", "STD", "DigitsNet", "Pictures", "load_trained", "normalised", "pictures", "split"]
 
 MEAN, STD = 0.305, 0.376
-"""Of the training pictures' pixels, once they are divided by 16."""
+"""Mean and standard deviation of the training pictures' pixels, divided by 16."""
 
 TRAINING_PICTURES = 1200
 _ASSETS = files("onnxlab") / "assets" / "digits"
@@ -29,9 +29,9 @@ class Pictures:
 
     Attributes:
         training: 1200 pictures that the network was trained on; calibrate with these.
-        training_digits: What they show, 0 to 9.
-        test: 597 pictures that it never saw; judge with these.
-        test_digits: What they show.
+        training_digits: Their digits, 0 to 9.
+        test: 597 pictures that it was not trained on; test with these.
+        test_digits: Their digits.
     """
 
     training: NDArray[np.uint8]
@@ -53,13 +53,13 @@ class DigitsNet(nn.Module):
         self.head = nn.Linear(64, 10)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Give one score for each digit, of shape (batch, 10), for normalised pictures (batch, 1, 8, 8)."""
+        """Return one score for each digit, of shape (batch, 10), for normalised pictures (batch, 1, 8, 8)."""
         scores: Tensor = self.head(self.body(x).mean((2, 3)))
         return scores
 
 
 def load_trained() -> DigitsNet:
-    """Give the network with the course's trained weights, in inference mode.
+    """Return the network with the course's trained weights, in inference mode.
 
     Example:
         >>> import torch
@@ -70,7 +70,7 @@ def load_trained() -> DigitsNet:
 
 
 def pictures() -> Pictures:
-    """Give the pictures: scikit-learn's digits, shuffled once with seed 0.
+    """Return the pictures: scikit-learn's digits, shuffled once with seed 0.
 
     Example:
         >>> pictures().test.shape, int(pictures().training.max())
@@ -87,12 +87,12 @@ def split(images: NDArray[np.uint8], digits: NDArray[np.uint8]) -> Pictures:
         >>> len(split(np.zeros((1797, 8, 8), np.uint8), np.zeros(1797, np.uint8)).test)
         597
     """
-    shown, cut = digits.astype(np.int64), TRAINING_PICTURES
-    return Pictures(images[:cut], shown[:cut], images[cut:], shown[cut:])
+    labels, cut = digits.astype(np.int64), TRAINING_PICTURES
+    return Pictures(images[:cut], labels[:cut], images[cut:], labels[cut:])
 
 
 def normalised(images: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Turn stored pictures (count, 8, 8) into what the network expects: float32 of shape (count, 1, 8, 8).
+    """Turn stored pictures (count, 8, 8) into the network's input: float32 of shape (count, 1, 8, 8).
 
     Example:
         >>> normalised(np.full((1, 8, 8), 16, dtype=np.uint8))[0, 0, 0, 0]

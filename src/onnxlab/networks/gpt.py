@@ -1,7 +1,7 @@
-"""A small decoder with a cache, which knows four poems by heart.
+"""A small decoder with a cache, which was trained on four poems until it knew them by heart.
 
-Its tokens are bytes. What it computed for earlier tokens, a key and a value for each layer, it takes as
-`past` and gives back, longer by the new tokens. docs/weights.md says how it was trained.
+Its tokens are bytes. The keys and values of earlier tokens, for each layer, are its input `past`; it returns
+them with those of the new tokens added. docs/weights.md says how it was trained.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ _POEMS = _ASSETS / "poems.txt"
 def attend(
     query: Tensor, key: Tensor, value: Tensor, past_key: Tensor, past_value: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Let each new token look at all tokens before it and at itself.
+    """Let each new token attend to all tokens before it and to itself.
 
     Args:
         query: Of the new tokens, (batch, heads, new, size); `key` and `value` have the same shape.
@@ -58,8 +58,8 @@ def attend(
     """
     past, key, value = past_key.shape[2], torch.cat([past_key, key], 2), torch.cat([past_value, value], 2)
     total = key.shape[2]
-    seen = torch.arange(total)[None, :] <= torch.arange(past, total)[:, None]
-    return scaled_dot_product_attention(query, key, value, attn_mask=seen), key, value
+    mask = torch.arange(total)[None, :] <= torch.arange(past, total)[:, None]
+    return scaled_dot_product_attention(query, key, value, attn_mask=mask), key, value
 
 
 class RMSNorm(nn.Module):
@@ -91,7 +91,7 @@ class Block(nn.Module):
     def forward(
         self, x: Tensor, angles: Tensor, past_key: Tensor, past_value: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Give the new `x` (batch, new, WIDTH), and the keys and values of all tokens so far."""
+        """Return the new `x` (batch, new, WIDTH), and the keys and values of all tokens so far."""
         split = self.into(self.before_attention(x)).unflatten(-1, (3, HEADS, HEAD_SIZE))
         query, key, value = split.permute(2, 0, 3, 1, 4).unbind(0)
         query, key = _turned(query, angles), _turned(key, angles)
@@ -104,7 +104,7 @@ class GPT(nn.Module):
     """Two layers, four heads, a width of 64, rotary positions, a vocabulary of 256 bytes; 132,032 parameters.
 
     Args:
-        attend: How new tokens look at earlier ones. Chapter 17 puts wrong ones in its place.
+        attend: The attention of new tokens to earlier ones. Chapter 17 puts wrong ones in its place.
     """
 
     def __init__(self, attend: Attend = attend) -> None:
@@ -119,12 +119,12 @@ class GPT(nn.Module):
     def forward(
         self, tokens: Tensor, past: Cache, positions: Tensor | None = None
     ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-        """Score what may follow each new token.
+        """Return scores for the token after each new token.
 
         Args:
             tokens: The new tokens, whole numbers (batch, new).
             past: The cache of all tokens before; see `cache` for an empty one.
-            positions: Where the new tokens stand, whole numbers (new,); by default right after the past.
+            positions: The positions of the new tokens, whole numbers (new,); by default right after the past.
 
         Returns:
             The scores (batch, new, VOCABULARY), and the cache with the new tokens.
@@ -142,7 +142,7 @@ class GPT(nn.Module):
 
 
 def cache(batch: int = 1, length: int = 0) -> list[tuple[Tensor, Tensor]]:
-    """Give a cache to begin with, or, with a length, one of random numbers as an example for an export.
+    """Return a cache to begin with, or, with a length, one of random numbers as an example for an export.
 
     Example:
         >>> [key.shape for key, _ in cache(batch=2)]
@@ -153,10 +153,10 @@ def cache(batch: int = 1, length: int = 0) -> list[tuple[Tensor, Tensor]]:
 
 
 def load_trained(attend: Attend = attend) -> GPT:
-    """Give the network with the course's trained weights, in inference mode.
+    """Return the network with the course's trained weights, in inference mode.
 
     Args:
-        attend: How new tokens look at earlier ones; the weights are the same.
+        attend: The attention of new tokens to earlier ones; the weights are the same.
 
     Example:
         >>> scores, present = load_trained()(torch.tensor([list(b"Jabber")]), cache())
@@ -167,7 +167,7 @@ def load_trained(attend: Attend = attend) -> GPT:
 
 
 def poems() -> str:
-    r"""Give the text that the network was trained on: four poems, each below a title.
+    r"""Return the text that the network was trained on: four poems, each below a title.
 
     Example:
         >>> [poem.splitlines()[0] for poem in poems().split("\n\n\n") if poem]

@@ -1,4 +1,4 @@
-"""The super-resolution network of the course, its trained weights, the photograph, the measure of quality.
+"""The super-resolution network of the course, its trained weights, a photograph, and PSNR to measure quality.
 
 The network sees brightness only: one channel, values from 0 to 1. Colour is enlarged by plain interpolation,
 because the eye resolves brightness much better than colour.
@@ -66,7 +66,7 @@ class SuperResolutionNet(nn.Module):
 
 
 def load_trained() -> SuperResolutionNet:
-    """Give the network with the course's trained weights, in inference mode.
+    """Return the network with the course's trained weights, in inference mode.
 
     Example:
         >>> load_trained()(torch.rand(1, 1, 10, 20)).shape
@@ -76,7 +76,7 @@ def load_trained() -> SuperResolutionNet:
 
 
 def photograph() -> Picture:
-    """Give Chelsea the cat as an RGB array of shape (300, 450, 3). No picture of her was used in training.
+    """Return Chelsea the cat as an RGB array of shape (300, 450, 3). No picture of her was used in training.
 
     Example:
         >>> photograph().shape
@@ -97,7 +97,7 @@ def resize_bicubic(picture: Picture, width: int, height: int) -> Picture:
 
 
 def luminance(picture: Picture) -> Picture:
-    """Give the brightness Y of an RGB picture (ITU-R BT.601, full range), rounded to whole numbers.
+    """Return the brightness Y of an RGB picture (ITU-R BT.601, full range), rounded to whole numbers.
 
     Example:
         >>> luminance(np.array([[[255, 0, 0], [255, 255, 255]]], dtype=np.uint8)).tolist()
@@ -110,8 +110,8 @@ def psnr(picture: Picture, reference: Picture, border: int = UPSCALE_FACTOR) -> 
     """Measure the peak signal-to-noise ratio in decibels; higher is closer to the reference.
 
     Args:
-        picture: What is judged.
-        reference: The truth, of the same shape.
+        picture: The picture to measure.
+        reference: The original, of the same shape.
         border: Pixels left out at each edge, where every method has to guess.
 
     Example:

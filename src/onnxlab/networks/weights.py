@@ -1,4 +1,4 @@
-"""Trained weights that come with the course."""
+"""Loading of the trained weights that come with the course."""
 
 from importlib.resources import as_file
 from importlib.resources.abc import Traversable
@@ -16,14 +16,14 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 def with_weights(network: Network, weights: Traversable) -> Network:
-    """Give a network the weights of a safetensors file, and put it into inference mode.
+    """Load the weights of a safetensors file into a network, and put it into inference mode.
 
     Args:
         network: A new network; it is changed and returned.
         weights: The file, with one tensor for each parameter and buffer.
 
     Raises:
-        ModelNotReadable: The file is missing or damaged, or belongs to another network.
+        ModelNotReadable: If the file is missing or damaged, or belongs to another network.
     """
     try:
         with as_file(weights) as path:
