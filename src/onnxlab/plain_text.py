@@ -11,7 +11,7 @@ _JOINERS = "\u200c\u200d"  # parts of names in Persian and in Indian scripts
 
 
 def plain(text: object, most: int = 2000, *, lines: bool = False) -> str:
-    r"""Return a text without the characters that a terminal or a page could take for commands.
+    r"""Return a text with all characters replaced that a terminal or a page could take for commands.
 
     Args:
         text: Any value; it is converted to a string.

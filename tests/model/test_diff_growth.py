@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from onnxlab.model.diff import diff
-from onnxlab.model.diff.matching import aligned
+from onnxlab.model.diff.matching import align
 
 KINDS = (("Relu", ()), ("Elu", ("alpha",)), ("LeakyRelu", ("alpha",)))
 
@@ -75,7 +75,7 @@ def test_short_sequences_are_aligned_as_difflib_does():
     for _ in range(200):
         a, b = (draw.choices("abcdef", k=draw.randrange(60)) for _ in range(2))
         blocks = SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
-        assert aligned(a, b) == [(i + k, j + k) for i, j, size in blocks for k in range(size)]
+        assert align(a, b) == [(i + k, j + k) for i, j, size in blocks for k in range(size)]
 
 
 @pytest.mark.parametrize("letters", [2, 6, 5000])
@@ -83,7 +83,7 @@ def test_long_sequences_are_aligned_where_they_are_equal(letters):
     draw = random.Random(letters)
     a = [draw.randrange(letters) for _ in range(3000)]
     b = [number for number in a if draw.random() < 0.95]
-    pairs = aligned(a, b)
+    pairs = align(a, b)
     assert all(a[i] == b[j] for i, j in pairs)
     assert all(i < k and j < m for (i, j), (k, m) in pairwise(pairs))
     assert len(pairs) > {2: 0.7, 6: 0.8, 5000: 0.99}[letters] * len(b)

@@ -186,7 +186,7 @@ def export(
             for module, training in modes:
                 module.training = training
         if written is not None:
-            problem = _try_out(written, examples, run=run)
+            problem = _check_and_run(written, examples, run=run)
     return Export(exporter, written, heard.notices, problem, seconds)
 
 
@@ -220,7 +220,7 @@ def _modes(model: object) -> list[tuple[torch.nn.Module, bool]]:
     return [(module, module.training) for module in model.modules() if hasattr(module, "training")]
 
 
-def _try_out(model: bytes, examples: Sequence[object], *, run: bool) -> Failure | None:
+def _check_and_run(model: bytes, examples: Sequence[object], *, run: bool) -> Failure | None:
     stage = Stage.CHECK
     try:
         onnx.checker.check_model(model)

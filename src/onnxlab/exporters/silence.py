@@ -73,7 +73,7 @@ def silenced() -> Iterator[Captured]:
     with warnings.catch_warnings(record=True, action="always") as caught, tempfile.TemporaryFile() as by_c:
         try:
             with (
-                _logged(messages),
+                _log_messages_to(messages),
                 _descriptors_to(by_c),
                 contextlib.redirect_stdout(printed),
                 contextlib.redirect_stderr(printed),
@@ -82,7 +82,7 @@ def silenced() -> Iterator[Captured]:
         finally:
             by_c.seek(0)
             captured.text = printed.getvalue() + by_c.read().decode(errors="replace")
-            captured.notices = _counted(
+            captured.notices = _notices(
                 [
                     *((warning.category.__name__, str(warning.message), "warning") for warning in caught),
                     *(("log", message, "log") for message in messages),
@@ -90,7 +90,7 @@ def silenced() -> Iterator[Captured]:
             )
 
 
-def _counted(messages: Iterable[tuple[str, str, str]]) -> tuple[Notice, ...]:
+def _notices(messages: Iterable[tuple[str, str, str]]) -> tuple[Notice, ...]:
     counts = Counter((category, _first_line(message), source) for category, message, source in messages)
     return tuple(Notice(category, line, n, source) for (category, line, source), n in counts.items())
 
@@ -109,7 +109,7 @@ class _MessageList(logging.Handler):
 
 
 @contextlib.contextmanager
-def _logged(messages: list[str]) -> Iterator[None]:
+def _log_messages_to(messages: list[str]) -> Iterator[None]:
     handler = _MessageList(messages)
     for name in _PACKAGES:
         logging.getLogger(name)  # so that it exists, and is the parent of loggers made during the block

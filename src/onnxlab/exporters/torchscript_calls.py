@@ -1,4 +1,4 @@
-"""The identity of a call of the TorchScript exporter: which recorded call a new one is equal to.
+"""The identity of a call of the TorchScript exporter: what makes a new call equal to a recorded one.
 
 A call is identified by its cell and its facts. The cell is that of the outermost notebook frame, compared
 without comments, docstrings and prose, so that it is the same in every language. The facts are the options,
@@ -117,7 +117,7 @@ def facts(model: object, args: object, options: Mapping[str, Any]) -> dict[str, 
             key: _plain(value) for key, value in sorted(options.items()) if key not in _OUTPUT_OPTIONS
         },
         "args": _plain(args),
-        "modules": [_described(name, module) for name, module in modules],
+        "modules": [_module_facts(name, module) for name, module in modules],
         "state": {name: _plain(tensor) for name, tensor in state(model).items()},
         "code": _ReachedCode(model, options).listing(),
         "rules": sorted(
@@ -161,7 +161,7 @@ def state(model: object) -> dict[str, torch.Tensor]:
     }
 
 
-def _described(name: str, module: torch.nn.Module) -> list[object]:
+def _module_facts(name: str, module: torch.nn.Module) -> list[object]:
     attributes = _script_attributes(module) if isinstance(module, torch.jit.ScriptModule) else vars(module)
     public = {key: value for key, value in sorted(attributes.items()) if key[0] != "_"}
     plain = {key: _plain(value) for key, value in public.items() if _is_plain(value)}

@@ -112,17 +112,17 @@ def stand_in(recordings: Callable[[], Recordings] = shipped) -> None:
 def _with_recordings(export: Callable[..., Any], recordings: Callable[[], Recordings]) -> Callable[..., Any]:
     knows_dynamo = "dynamo" in inspect.signature(export).parameters
     counts: Counter[tuple[str, str]] = Counter()
-    running: object = None
+    last_execution: object = None
 
     @functools.wraps(export)
     def export_or_replay(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - as torch's function
-        nonlocal running
+        nonlocal last_execution
         if options.get("dynamo", True) is not False:
             if not knows_dynamo:
                 options.pop("dynamo", None)
             return export(*args, **options)
-        if running != (now := _execution_count()):  # another run of a cell counts its calls anew
-            running = now
+        if last_execution != (execution := _execution_count()):  # another run of a cell counts its calls anew
+            last_execution = execution
             counts.clear()
         model, example, f, others = calls.arguments(args, options)
         cell = calls.cell_digest(calls.calling_cell(sys._getframe(1)))
@@ -186,10 +186,11 @@ def _check_values(call: Call, model: object, args: object) -> None:
         raise _unknown(what, why)
 
 
-def _close(then: Mapping[str, Sequence[float]], now: Mapping[str, Sequence[float]]) -> bool:
-    ours = [now[name] for name in then if name in now]
-    same_names = then.keys() == now.keys()
-    return same_names and np.allclose(list(then.values()), ours, rtol=2e-3, atol=1e-6, equal_nan=True)
+def _close(recorded: Mapping[str, Sequence[float]], current: Mapping[str, Sequence[float]]) -> bool:
+    if recorded.keys() != current.keys():
+        return False
+    numbers = [current[name] for name in recorded]
+    return np.allclose(list(recorded.values()), numbers, rtol=2e-3, atol=1e-6, equal_nan=True)
 
 
 def answer(
@@ -224,13 +225,13 @@ def answer(
         sys.stdout.flush()
         os.write(1, call["printed_by_c"].encode())
     if "file" in call:
-        data = _written_by(call["file"], model, content)
+        data = _file_with_weights(call["file"], model, content)
         if hasattr(f, "write"):
             f.write(data)
         else:
             Path(os.fsdecode(f)).write_bytes(data)  # type: ignore[arg-type]  # a path, as when it was recorded
     if "error" in call:
-        raise _raised(call["error"], call["stage"])
+        raise _replayed_error(call["error"], call["stage"])
 
 
 @contextmanager
@@ -273,12 +274,12 @@ _warned: dict[str, dict[Any, Any]] = {}  # by module, as Python does it for the 
 
 
 def _warn(category: str, text: str, module: str, line: int) -> None:
-    kind = _named(category, Warning, UserWarning)
+    kind = _class_of_name(category, Warning, UserWarning)
     registry = _warned.setdefault(module, {})
     warnings.warn_explicit(text, kind, module.replace(".", "/"), line, module, registry)
 
 
-def _named(name: str, base: type, default: type) -> Any:  # noqa: ANN401 - a class below `base`
+def _class_of_name(name: str, base: type, default: type) -> Any:  # noqa: ANN401 - a class below `base`
     """The class of a name such as "torch.jit._trace.TracerWarning"; a new one if it no longer exists."""
     module, _, attribute = name.rpartition(".")
     with suppress(ImportError, AttributeError):
@@ -288,10 +289,10 @@ def _named(name: str, base: type, default: type) -> Any:  # noqa: ANN401 - a cla
     return type(attribute, (default,), {})
 
 
-def _raised(chain: Sequence[Mapping[str, str]], stage: str) -> Exception:
+def _replayed_error(chain: Sequence[Mapping[str, str]], stage: str) -> Exception:
     errors = []
     for link in chain:
-        kind, text = _named(link["class"], Exception, RuntimeError), link["text"]
+        kind, text = _class_of_name(link["class"], Exception, RuntimeError), link["text"]
         # A subclass with the recorded text: each class has other arguments, and makes its text of them.
         attributes = {"__str__": lambda _, text=text: text, "__module__": kind.__module__}
         replayed: Any = type(kind.__name__, (kind,), attributes)
@@ -303,7 +304,7 @@ def _raised(chain: Sequence[Mapping[str, str]], stage: str) -> Exception:
     return errors[0]
 
 
-def _written_by(file: Mapping[str, Any], model: object, content: Callable[[str], bytes]) -> bytes:
+def _file_with_weights(file: Mapping[str, Any], model: object, content: Callable[[str], bytes]) -> bytes:
     """A recorded file with the weights of the model at hand.
 
     `weights` gives the source of an initializer: the "state" of the model, the same "transposed", or a

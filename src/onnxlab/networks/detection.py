@@ -70,7 +70,7 @@ def scene(seed: int, height: int = 240, width: int = 320, count: int | None = No
         raise OnnxLabError(what, "Each shape takes up to a fifth of the picture.", "Ask for fewer shapes.")
     colour = random.uniform(40, 215, 3)
     picture = _background(colour, height, width, random)
-    boxes, shapes = _places(count, height, width, random), random.integers(0, len(SHAPES), count)
+    boxes, shapes = _random_boxes(count, height, width, random), random.integers(0, len(SHAPES), count)
     for box, shape in zip(boxes, shapes, strict=True):
         _paint(picture, box, SHAPES[shape], _other_colour(colour, random))
     picture += random.integers(-8, 9, picture.shape)  # the noise of a camera
@@ -81,8 +81,8 @@ def _background(
     colour: NDArray[np.float64], height: int, width: int, random: np.random.Generator
 ) -> NDArray[np.float64]:
     """Return a picture of one colour that becomes lighter towards one side."""
-    down, right = random.uniform(-40, 40, 2)
-    light = down * np.linspace(-0.5, 0.5, height)[:, None] + right * np.linspace(-0.5, 0.5, width)
+    downwards, rightwards = random.uniform(-40, 40, 2)
+    light = downwards * np.linspace(-0.5, 0.5, height)[:, None] + rightwards * np.linspace(-0.5, 0.5, width)
     shaded: NDArray[np.float64] = light[..., None] + colour
     return shaded
 
@@ -94,7 +94,7 @@ def _other_colour(colour: NDArray[np.float64], random: np.random.Generator) -> N
             return other
 
 
-def _places(count: int, height: int, width: int, random: np.random.Generator) -> Box:
+def _random_boxes(count: int, height: int, width: int, random: np.random.Generator) -> Box:
     """Return boxes that hardly overlap. One that does is dropped; after 100 tries all are drawn anew."""
     size = np.array([width, height])
     boxes: list[Box] = []

@@ -41,7 +41,7 @@ class Pictures:
 
 
 class DigitsNet(nn.Module):
-    """Three times Conv, BatchNorm, ReLU with 16, 32 and 64 channels; a mean over the places; a Linear."""
+    """Three times Conv, BatchNorm, ReLU (16, 32, 64 channels); a mean over height and width; a Linear."""
 
     def __init__(self) -> None:
         super().__init__()

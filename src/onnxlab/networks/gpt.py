@@ -78,7 +78,7 @@ class RMSNorm(nn.Module):
 
 
 class Block(nn.Module):
-    """One layer: attention, then two Linear with a GELU between, each added to what came in."""
+    """One layer: attention, then two Linear with a GELU between, each added to its input."""
 
     def __init__(self, attend: Attend) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class Block(nn.Module):
         """Return the new `x` (batch, new, WIDTH), and the keys and values of all tokens so far."""
         split = self.into(self.before_attention(x)).unflatten(-1, (3, HEADS, HEAD_SIZE))
         query, key, value = split.permute(2, 0, 3, 1, 4).unbind(0)
-        query, key = _turned(query, angles), _turned(key, angles)
+        query, key = _rotated(query, angles), _rotated(key, angles)
         answer, keys, values = self.attend(query, key, value, past_key, past_value)
         x = x + self.out(answer.transpose(1, 2).flatten(2))
         return x + self.feed(self.before_feed(x)), keys, values
@@ -176,7 +176,7 @@ def poems() -> str:
     return _POEMS.read_text(encoding="ascii")
 
 
-def _turned(x: Tensor, angles: Tensor) -> Tensor:
+def _rotated(x: Tensor, angles: Tensor) -> Tensor:
     """Rotary positions: turn the pairs of numbers in `x` (batch, HEADS, new, HEAD_SIZE) by `angles`."""
     first, second = x[..., : HEAD_SIZE // 2], x[..., HEAD_SIZE // 2 :]
     cos, sin = angles.cos(), angles.sin()

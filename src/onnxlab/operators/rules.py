@@ -152,7 +152,7 @@ def _decomposable(without: set[str]) -> list[torch._ops.OpOverload]:
 
 
 def is_variant(operator: torch._ops.OpOverload) -> bool:
-    """Whether an overload writes into an argument or takes dimension names; exporters use another one.
+    """Whether an overload writes into an argument or takes dimension names; exporters use others.
 
     Example:
         >>> is_variant(torch.ops.aten.relu_.default), is_variant(torch.ops.aten.relu.default)
@@ -172,9 +172,9 @@ def overload(name: str) -> torch._ops.OpOverload | None:
         (<OpOverload(op='aten.add', overload='Tensor')>, None)
     """
     namespace, _, rest = name.partition("::")
-    base, _, which = rest.partition(".")
+    base, _, overload_name = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), base, None)
-    return getattr(packet, which or "default", None)
+    return getattr(packet, overload_name or "default", None)
 
 
 _OPERATOR_OF_SIGN = {
@@ -298,7 +298,7 @@ def _closure(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _imported(node: ast.FunctionDef) -> dict[str, Any]:
-    """The names that a function imports inside, as against circular imports."""
+    """The names that a function imports in its body, in order to avoid circular imports."""
     names: dict[str, Any] = {}
     for part in ast.walk(node):
         if isinstance(part, ast.ImportFrom) and part.module and part.module.startswith("torch.onnx"):

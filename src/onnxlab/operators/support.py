@@ -86,11 +86,11 @@ def support(operator: str, exporter: Exporter, opset: int) -> Support:
         >>> support("aten::bitwise_right_shift", Exporter.TORCH_EXPORT, 20).kernel.lacks["int16"]
         ('BitShift',)
     """
-    base, _, which = operator.partition(".")
+    base, _, overload_name = operator.partition(".")
     if exporter is Exporter.TORCHSCRIPT:
         rule, writes = _torchscript(base, opset)
     else:
-        rule, writes = _torch_export(base, which, opset)
+        rule, writes = _torch_export(base, overload_name, opset)
     # Without a rule, the next question is what a rule could write: the operators that another rule names.
     names = writes or (_named_by_any_rule(base) if rule.state is State.NO else frozenset())
     found = _overloads().get(base)  # its name stands in the translated message
@@ -128,11 +128,11 @@ def _named_by_any_rule(base: str) -> frozenset[str]:
 # The rule of the torch.export exporter: its own, or those of the parts into which it decomposes an operator
 
 
-def _torch_export(base: str, which: str, opset: int) -> tuple[Link, frozenset[str]]:
+def _torch_export(base: str, overload_name: str, opset: int) -> tuple[Link, frozenset[str]]:
     """The link to the exporter's library for one overload, or "" for all, and the operators written."""
     if base.endswith("_") and not base.endswith("__"):  # the exporter replaces operators that work in place
         base = base.removesuffix("_")
-    rules = {name: _overload_rule(name, opset) for name in _functional(base, which)}
+    rules = {name: _overload_rule(name, opset) for name in _functional(base, overload_name)}
     links = (link for link, _ in rules.values())
     link = max(links, key=lambda link: _ORDER.index(link.state), default=_NO_RULE)
     writes = frozenset().union(*(names for rule, names in rules.values() if rule.state is link.state))
@@ -151,11 +151,11 @@ _NO_RULE = Link(State.NO, "no rule")
 
 
 @functools.cache
-def _functional(base: str, which: str) -> tuple[str, ...]:
+def _functional(base: str, overload_name: str) -> tuple[str, ...]:
     names = []
     for name in _overloads().get(base, ()):
         operator = overload(name)
-        if operator is None or (which and name.partition(".")[2] != which):
+        if operator is None or (overload_name and name.partition(".")[2] != overload_name):
             continue
         if not is_variant(operator) and _on_tensors(operator):
             names.append(name)

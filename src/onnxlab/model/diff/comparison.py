@@ -228,34 +228,36 @@ class _Findings:
         return matching
 
     def _compare_subgraphs(self, ours: GraphNode, theirs: GraphNode, outer: Matching) -> Iterator[Change]:
-        mine, other = dict(subgraphs(ours.proto)), dict(subgraphs(theirs.proto))
-        for label in sorted(mine.keys() ^ other.keys()):
-            yield _presence("subgraph", label, mine, other)
-        for label in sorted(mine.keys() & other.keys()):
-            a, b = mine[label], other[label]
-            key, before = f"{ours.path}/{label}", self._differences()
+        our_graphs, their_graphs = dict(subgraphs(ours.proto)), dict(subgraphs(theirs.proto))
+        for label in sorted(our_graphs.keys() ^ their_graphs.keys()):
+            yield _presence("subgraph", label, our_graphs, their_graphs)
+        for label in sorted(our_graphs.keys() & their_graphs.keys()):
+            a, b = our_graphs[label], their_graphs[label]
+            path, count = f"{ours.path}/{label}", self._count()
             inner = self.compare(
-                outer.before.inner(a, key, _numbered(key, declared(a.input))),
-                outer.after.inner(b, f"{theirs.path}/{label}", _numbered(key, declared(b.input))),
+                outer.before.inner(a, path, _numbered(path, declared(a.input))),
+                outer.after.inner(b, f"{theirs.path}/{label}", _numbered(path, declared(b.input))),
             )
             yield from _outputs(label, [v.name for v in a.output], [v.name for v in b.output], inner)
-            if self._differences() != before:
+            if self._count() != count:
                 yield Change("subgraph", label)
 
     def compare_functions(self, first: onnx.ModelProto, second: onnx.ModelProto) -> Iterator[Change]:
         """Compare functions of the same name; yield the differences that are not a node's."""
-        mine, other = ({function_name(f): f for f in model.functions} for model in (first, second))
-        for name in sorted(mine.keys() ^ other.keys()):
-            yield _presence("function", name, mine, other)
-        for name in sorted(mine.keys() & other.keys()):
-            a, b = mine[name], other[name]
+        our_functions, their_functions = (
+            {function_name(f): f for f in model.functions} for model in (first, second)
+        )
+        for name in sorted(our_functions.keys() ^ their_functions.keys()):
+            yield _presence("function", name, our_functions, their_functions)
+        for name in sorted(our_functions.keys() & their_functions.keys()):
+            a, b = our_functions[name], their_functions[name]
             matching = self.compare(
                 _outermost(a).inner(a, name, {value: (name, i) for i, value in enumerate(a.input)}),
                 _outermost(b).inner(b, name, {value: (name, i) for i, value in enumerate(b.input)}),
             )
             yield from _outputs(f"of {name}", a.output, b.output, matching)
 
-    def _differences(self) -> int:
+    def _count(self) -> int:
         return len(self.removed) + len(self.added) + len(self.changed)
 
 
@@ -275,8 +277,8 @@ def _presence(kind: str, name: str, before: Container[str], after: Container[str
 
 
 def _outputs(label: str, ours: Sequence[str], theirs: Sequence[str], matching: Matching) -> Iterator[Change]:
-    for i, (mine, other) in enumerate(zip_longest(ours, theirs, fillvalue="")):
-        yield from _feeder_changes("output", f"{label}[{i}]", mine, other, matching)
+    for i, (our_name, their_name) in enumerate(zip_longest(ours, theirs, fillvalue="")):
+        yield from _feeder_changes("output", f"{label}[{i}]", our_name, their_name, matching)
 
 
 # Inputs, outputs and operator sets of the models
@@ -302,13 +304,13 @@ def _type_changes(kind: str, pairs: _Slots) -> Iterator[Change]:
 
 def _opset_changes(first: onnx.ModelProto, second: onnx.ModelProto) -> Iterator[Change]:
     """Compare the operator sets that two models import."""
-    mine, other = (
+    our_opsets, their_opsets = (
         {opset.domain or "ai.onnx": str(opset.version) for opset in model.opset_import}
         for model in (first, second)
     )
-    for domain in sorted(mine.keys() | other.keys()):
-        if mine.get(domain) != other.get(domain):
-            yield Change("opset", domain, mine.get(domain), other.get(domain))
+    for domain in sorted(our_opsets.keys() | their_opsets.keys()):
+        if our_opsets.get(domain) != their_opsets.get(domain):
+            yield Change("opset", domain, our_opsets.get(domain), their_opsets.get(domain))
 
 
 # Nodes and their counterparts
@@ -319,22 +321,24 @@ def _node_changes(ours: GraphNode, theirs: GraphNode, matching: Matching) -> Ite
     if ours.op != theirs.op:
         yield Change("operator", "", ours.op, theirs.op)
     yield from _attribute_changes(ours.proto, theirs.proto, matching)
-    for i, (mine, other) in enumerate(zip_longest(ours.inputs, theirs.inputs, fillvalue="")):
-        yield from _feeder_changes("input", str(i), mine, other, matching)
+    for i, (our_name, their_name) in enumerate(zip_longest(ours.inputs, theirs.inputs, fillvalue="")):
+        yield from _feeder_changes("input", str(i), our_name, their_name, matching)
     if [bool(name) for name in ours.outputs] != [bool(name) for name in theirs.outputs]:
         yield Change("output", "count", str(len(ours.outputs)), str(len(theirs.outputs)))
 
 
-def _feeder_changes(kind: str, slot: str, mine: str, other: str, matching: Matching) -> Iterator[Change]:
+def _feeder_changes(
+    kind: str, slot: str, our_name: str, their_name: str, matching: Matching
+) -> Iterator[Change]:
     """Compare the sources of two values, inputs of nodes or outputs of graphs; a name is empty if omitted."""
     before, after = matching.before, matching.after
-    if before.token(mine) == after.token(other):
+    if before.token(our_name) == after.token(their_name):
         return
-    ours, theirs = before.weights.get(mine), after.weights.get(other)
-    if ours is not None and theirs is not None:
-        yield _tensor_change("weight", mine, ours, theirs)
+    our_weight, their_weight = before.weights.get(our_name), after.weights.get(their_name)
+    if our_weight is not None and their_weight is not None:
+        yield _tensor_change("weight", our_name, our_weight, their_weight)
     else:
-        yield Change(kind, slot, _feeder(before, mine), _feeder(after, other))
+        yield Change(kind, slot, _feeder(before, our_name), _feeder(after, their_name))
 
 
 def _feeder(scope: Scope, name: str) -> str | None:
@@ -349,11 +353,11 @@ def _feeder(scope: Scope, name: str) -> str | None:
 
 
 def _attribute_changes(ours: onnx.NodeProto, theirs: onnx.NodeProto, matching: Matching) -> Iterator[Change]:
-    mine = plain_attributes(ours, matching.before.opsets)
-    other = plain_attributes(theirs, matching.after.opsets)
+    our_values = plain_attributes(ours, matching.before.opsets)
+    their_values = plain_attributes(theirs, matching.after.opsets)
     before, after = ({attribute.name: attribute for attribute in node.attribute} for node in (ours, theirs))
-    for name in sorted(mine.keys() | other.keys()):
-        if mine.get(name) == other.get(name):
+    for name in sorted(our_values.keys() | their_values.keys()):
+        if our_values.get(name) == their_values.get(name):
             continue
         first, second = before.get(name), after.get(name)
         if first is not None and second is not None and first.HasField("t") and second.HasField("t"):
@@ -363,12 +367,13 @@ def _attribute_changes(ours: onnx.NodeProto, theirs: onnx.NodeProto, matching: M
 
 
 def _tensor_change(kind: str, name: str, ours: onnx.TensorProto, theirs: onnx.TensorProto) -> Change:
-    mine, other = tensor_array(ours), tensor_array(theirs)
-    if mine.dtype != other.dtype or mine.shape != other.shape:
-        return Change(kind, name, f"{mine.dtype}{list(mine.shape)}", f"{other.dtype}{list(other.shape)}")
-    if mine.dtype == object:  # strings
+    arrays = tensor_array(ours), tensor_array(theirs)
+    before, after = (f"{array.dtype}{list(array.shape)}" for array in arrays)
+    if before != after:
+        return Change(kind, name, before, after)
+    if arrays[0].dtype == object:  # strings
         return Change(kind, name)
-    return Change(kind, name, max_abs=largest_difference(mine, other))
+    return Change(kind, name, max_abs=largest_difference(*arrays))
 
 
 def _attribute_text(attribute: onnx.AttributeProto | None) -> str | None:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from onnxlab.model.diff.scope import Scope, Token, constant_token, layered, plain_attributes
 from onnxlab.model.graph import GraphNode, subgraphs
 
-__all__ = ["Matching", "aligned", "match"]
+__all__ = ["Matching", "align", "match"]
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ class _Matcher:
         self._before, self._after = self._traced_a, self._traced_b
 
     def match(self) -> Matching:
-        self._same_computation()
-        self._same_name()
-        self._same_order(lambda scope, node: (node.op, _kind(scope, node)))
-        self._same_order(lambda _, node: (node.op, _constant_type(node)))
-        self._same_place()
+        self._pair_by_computation()
+        self._pair_by_name()
+        self._pair_by_order(lambda scope, node: (node.op, _kind(scope, node)))
+        self._pair_by_order(lambda _, node: (node.op, _constant_type(node)))
+        self._pair_by_place()
         before, after = replace(self._a, tokens=self._before), replace(self._b, tokens=self._after)
         return Matching(before, after, self._pairs())
 
@@ -109,12 +109,12 @@ class _Matcher:
             self._join(ours, theirs)
 
     def _join(self, ours: GraphNode, theirs: GraphNode) -> list[str]:
-        """Do so for one pair; return the outputs of the second node that have a new token."""
+        """Give one pair's outputs equal tokens; return those of the second node that have a new one."""
         retokened = []
-        for i, (mine, other) in enumerate(zip(ours.outputs, theirs.outputs, strict=False)):
-            if self._before[mine] != self._after[other]:
-                self._before[mine] = self._after[other] = ("pair", ours.path, i)
-                retokened.append(other)
+        for i, (our_name, their_name) in enumerate(zip(ours.outputs, theirs.outputs, strict=False)):
+            if self._before[our_name] != self._after[their_name]:
+                self._before[our_name] = self._after[their_name] = ("pair", ours.path, i)
+                retokened.append(their_name)
         return retokened
 
     # The passes
@@ -123,7 +123,7 @@ class _Matcher:
         self._partners[ours.path] = theirs
         self._matched_b.add(theirs.path)
 
-    def _same_computation(self) -> None:
+    def _pair_by_computation(self) -> None:
         twins: dict[Token, deque[GraphNode]] = defaultdict(deque)  # by signature, and by signature and label
         for node in self._b.nodes:
             signature = self._signature_b[node.path]
@@ -138,7 +138,7 @@ class _Matcher:
                     self._pair(ours, queue.popleft())
                     break
 
-    def _same_name(self) -> None:
+    def _pair_by_name(self) -> None:
         by_name = {(node.op, node.label): node for node in self._b.nodes if node.path not in self._matched_b}
         for node in self._a.nodes:
             partner = by_name.get((node.op, node.label))
@@ -147,13 +147,13 @@ class _Matcher:
             if not node.label[-1:].isdigit() or _kind(self._a, node) == _kind(self._b, partner):
                 self._pair(node, partner)
 
-    def _same_order(self, key: Callable[[Scope, GraphNode], Token]) -> None:
+    def _pair_by_order(self, key: Callable[[Scope, GraphNode], Token]) -> None:
         for i, j in self._aligned(key):
             ours, theirs = self._a.nodes[i], self._b.nodes[j]
             if ours.path not in self._partners and theirs.path not in self._matched_b:
                 self._pair(ours, theirs)
 
-    def _same_place(self) -> None:
+    def _pair_by_place(self) -> None:
         fixed = self._aligned(lambda scope, node: (scope is self._a, node.path))
         self._retoken()
         ends = [*fixed, (len(self._a.nodes), len(self._b.nodes))]
@@ -162,9 +162,9 @@ class _Matcher:
             ours = [node for node in self._a.nodes[i:i_end] if node.path not in self._partners]
             theirs = [node for node in self._b.nodes[j:j_end] if node.path not in self._matched_b]
             if ours and theirs:
-                self._same_first_input(ours, theirs)
+                self._pair_by_first_input(ours, theirs)
 
-    def _same_first_input(self, ours: Sequence[GraphNode], theirs: Sequence[GraphNode]) -> None:
+    def _pair_by_first_input(self, ours: Sequence[GraphNode], theirs: Sequence[GraphNode]) -> None:
         """Pair each of our nodes with the first of theirs that has the same value as its first input."""
         readers: dict[str, list[int]] = defaultdict(list)  # by the name of the first input
         waiting: dict[Token, list[int]] = defaultdict(list)  # by its token; heaps, as pairing adds to them
@@ -184,7 +184,7 @@ class _Matcher:
                     break
 
     def _aligned(self, key: Callable[[Scope, GraphNode], Token]) -> list[tuple[int, int]]:
-        """Line up both sequences of nodes; matched nodes count as equal, the others by their key."""
+        """Align both sequences of nodes; matched nodes are equal, others if their keys are."""
 
         def tokens(scope: Scope, pairs: Mapping[str, str]) -> list[Token]:
             return [
@@ -193,7 +193,7 @@ class _Matcher:
             ]
 
         paths_in_a = {theirs.path: path for path, theirs in self._partners.items()}
-        return aligned(tokens(self._a, {path: path for path in self._partners}), tokens(self._b, paths_in_a))
+        return align(tokens(self._a, {path: path for path in self._partners}), tokens(self._b, paths_in_a))
 
 
 def _constant_type(node: GraphNode) -> Token:
@@ -232,7 +232,7 @@ class _Stretch(NamedTuple):
     depth: int
 
 
-def aligned(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> list[tuple[int, int]]:
+def align(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Return the places of equal elements that belong together, increasing on both sides.
 
     Short sequences are aligned by `difflib.SequenceMatcher`. Longer ones are first cut at what both have
@@ -240,7 +240,7 @@ def aligned(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> list[tuple[
     they are cut in the middle.
 
     Example:
-        >>> aligned("abcd", "xacd")
+        >>> align("abcd", "xacd")
         [(0, 1), (2, 2), (3, 3)]
     """
     # Small numbers stand for the elements, which may be large and slow to hash.
@@ -272,9 +272,11 @@ def _cut(
     """Cut a stretch after each row that is unique on both sides, adding it to the pairs, or in the middle."""
     start, end, other_start, other_end, depth = stretch
     for width in _WIDTHS if depth <= _DEPTH else ():
-        mine = _unique_rows(a, start, end, width)
-        other = _unique_rows(b, other_start, other_end, width)
-        anchors = _longest_increasing([(place, other[row]) for row, place in mine.items() if row in other])
+        our_rows = _unique_rows(a, start, end, width)
+        their_rows = _unique_rows(b, other_start, other_end, width)
+        anchors = _longest_increasing(
+            [(place, their_rows[row]) for row, place in our_rows.items() if row in their_rows]
+        )
         if anchors:
             pairs += anchors
             ends = [*anchors, (end, other_end)]

@@ -1,4 +1,4 @@
-"""Tokens that identify values by how they are computed, so that graphs compare whatever names they use."""
+"""Tokens that identify values by how they are computed, so that graphs with other names can be compared."""
 
 import hashlib
 from collections import ChainMap
