@@ -99,7 +99,7 @@ run: pip install torch==2.13.0'
         f"{p.name} is {p.installed or 'not installed'}, tested was {p.tested}" for p in different
     )
     pins = " ".join(f"{p.name}=={p.tested}" for p in different)
-    # The name of `said` stands in the translated message.
+    # `said` names a gap of a translated message.
     said = f"{listing}. Outputs may differ; for the tested versions, run: pip install {pins}"
     if has_torchscript_exporter():
         return said

@@ -161,7 +161,7 @@ def export(
         >>> failure.stage.value, failure.message
         ('translate', 'Unsupported onnx_opset_version: 99')
     """
-    if taken := {"f", "dynamo", "external_data"} & options.keys():
+    if taken := {"f", "dynamo", "external_data"} & options.keys():  # names a gap of a translated message
         msg = f"export() decides {', '.join(sorted(taken))} itself"
         raise TypeError(msg)
     if isinstance(model, torch.export.ExportedProgram):

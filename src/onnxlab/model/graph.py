@@ -381,7 +381,7 @@ def value(model: ModelLike, name: str) -> Value:
         'conv.weight: float32[3, 3, 3, 3]'
     """
     graphs = list(_graphs(load(model).graph))
-    known: dict[str, Value] = {}  # its name stands in the translated message
+    known: dict[str, Value] = {}  # names a gap of a translated message
     for graph in graphs:
         for info in declared([*graph.input, *graph.output, *graph.value_info]) + initializers(graph):
             known.setdefault(info.name, info)

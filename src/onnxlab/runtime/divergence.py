@@ -125,7 +125,7 @@ def expose(model: ModelLike, names: Iterable[str] | None = None, *, only: bool =
     """
     proto = onnx.ModelProto()
     proto.CopyFrom(load(model))
-    made = inner_values(proto)  # its name stands in the translated message
+    made = inner_values(proto)  # names a gap of a translated message
     exposed = made if names is None else list(names)
     for name in exposed:
         if name not in made:

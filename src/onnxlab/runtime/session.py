@@ -82,7 +82,7 @@ def feeds(
         >>> {name: array.shape for name, array in feeds(session, [np.zeros((1, 3, 10, 10))]).items()}
         {'in': (1, 3, 10, 10)}
     """
-    wanted, given = session.get_inputs(), arrays(list(inputs))  # their names stand in the translated message
+    wanted, given = session.get_inputs(), arrays(list(inputs))  # name gaps of a translated message
     exact = len(wanted) == len(given)
     feed: dict[str, Array] = {}
     rest = iter(given)
