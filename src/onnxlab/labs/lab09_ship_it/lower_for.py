@@ -1,4 +1,4 @@
-"""Exercise: a model for an older runtime, or a refusal; never other numbers."""
+"""Exercise lower-for: convert a model for an older runtime, or raise where its numbers would change."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from onnxlab.model.distance import Array
 
 __all__ = ["EXERCISE"]
 
-_FIRST_WITH_FUNCTIONS = 8  # the IR version that brought functions of a model's own
+_FIRST_WITH_FUNCTIONS = 8  # the IR version that introduced local functions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class _Lowering(Question):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """A model, the limits of a runtime, and an input for both."""
+        """The model, the newest versions that the runtime knows, and an input."""
         limits = {"newest_ir": self.newest_ir, "newest_opset": self.newest_opset}
         return {"model": self.model, **limits, "x": self.x}
 
@@ -36,139 +36,145 @@ class _Lowering(Question):
 _RECENT = ((9, 19), (8, 17), (8, 15))  # limits of ONNX Runtime 1.15, 1.13 and 1.10
 _MISH = """ <domain: "acme", opset_import: ["" : %d]>
 Mish (x) => (y) { s = Softplus (x) t = Tanh (s) y = Mul (x, t) }"""
-_KEPT = "Was the version lower already? Then it stays: a conversion upwards can change numbers as well."
+_ALREADY_LOWER = (
+    "Was the version lower already? Then it stays: a conversion upwards can change numbers as well."
+)
 _FUNCTION = (
     "What is left of model.functions after the conversion? "
     "`onnx.inliner` writes a body in place of each call."
 )
 
-# What it is about; opsets, in the file's order; IR version; limits to choose from; shape of x; the graph;
-# what to look at; whether the converter does it.
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of model to lower.
+
+    Attributes:
+        where: What it is an example of, for messages.
+        opsets: Its opset imports, in the file's order and in ONNX's text form.
+        ir_version: Its IR version.
+        graph: Its graph in ONNX's text form.
+        look_at: Where to look if it is lowered wrongly.
+        limits: The newest IR version and opset of each runtime to choose from.
+        shape: The shape of x without the batch.
+        possible: Whether the converter can lower it.
+    """
+
+    where: str
+    opsets: str
+    ir_version: int
+    graph: str
+    look_at: str
+    limits: tuple[tuple[int, int], ...] = _RECENT
+    shape: tuple[int, ...] = (3,)
+    possible: bool = True
+
+
 _KINDS = (
-    (
+    _Kind(
         "Both versions are too new",
         '"" : 20',
         10,
-        _RECENT[1:],
-        (3,),
         "(float[n, 3] x) => (float[n, 1] y) <int64[1] last = {1}> "
         "{ h = MatMul (x, w) t = Tanh (h) y = ReduceMean (t, last) }",
         "What did ReduceMean take for its axes before opset 18? A stamp alone changes no node.",
-        True,
+        limits=_RECENT[1:],
     ),
-    (
+    _Kind(
         "Only the IR version is too new",
         '"" : 15',
         10,
-        _RECENT[:2],
-        (3,),
         "(float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = Relu (h) }",
-        _KEPT,
-        True,
+        _ALREADY_LOWER,
+        limits=_RECENT[:2],
     ),
-    (
+    _Kind(
         "Only the opset is too new",
         '"" : 20',
         7,
-        _RECENT,
-        (3,),
         "(float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = Sigmoid (h) }",
         "Which of the two versions did the converter change?",
-        True,
     ),
-    (
+    _Kind(
         "Both versions are low enough; a Resize of opset 10",
         '"" : 10',
         5,
-        _RECENT,
-        (1, 3),
         "(float[n, 1, 3] x) => (float[n, 1, 6] y) <float[3] by = {1, 1, 2}> "
         '{ y = Resize <mode = "linear"> (x, by) }',
-        _KEPT,
-        True,
+        _ALREADY_LOWER,
+        shape=(1, 3),
     ),
-    (
+    _Kind(
         "The first opset in the list is that of ai.onnx.ml",
         '"ai.onnx.ml" : 3, "" : 20',
         10,
-        _RECENT,
-        (3,),
         "(float[n, 3] x) => (float[n, 3] y) "
         "{ h = MatMul (x, w) y = ai.onnx.ml.Scaler <offset = [0.5, 0.25, 2.0], scale = [2.0, 3.0, 4.0]> "
         "(h) }",
         "model.opset_import is a list with one entry for each domain. Which entry is it that counts?",
-        True,
     ),
-    (
+    _Kind(
         "A function of the model's own",
         '"" : 20, "acme" : 1',
         10,
-        _RECENT,
-        (3,),
         "(float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = acme.Mish (h) }" + _MISH % 20,
         _FUNCTION,
-        True,
     ),
-    (
+    _Kind(
         "A function, for a runtime from before there were functions",
         '"" : 14, "acme" : 1',
         10,
-        ((7, 14),),
-        (3,),
         "(float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = acme.Mish (h) }" + _MISH % 14,
         _FUNCTION,
-        True,
+        limits=((7, 14),),
     ),
-    (
+    _Kind(
         "A Gelu, which is new in opset 20",
         '"" : 20',
         10,
-        _RECENT,
-        (3,),
         "(float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = Gelu (h) }",
         "What does the converter raise here, and what was asked for?",
-        False,
+        possible=False,
     ),
-    (
+    _Kind(
         "A ReduceMean with an attribute of opset 18",
         '"" : 18',
         8,
-        _RECENT[1:],
-        (3,),
         "(float[n, 3] x) => (float[n, 1] y) <int64[1] last = {1}> "
         "{ y = ReduceMean <noop_with_empty_axes = 0> (x, last) }",
         "Which check finds what the converter wrote here? Run it before you return.",
-        False,
+        limits=_RECENT[1:],
+        possible=False,
     ),
-    (
+    _Kind(
         "A Softmax over axis 1 of three, for opset 12",
         '"" : 13',
         8,
-        ((7, 12),),
-        (4, 3),
         "(float[n, 4, 3] x) => (float[n, 4, 3] y) { h = LeakyRelu (x) y = Softmax <axis = 1> (h) }",
         "No check of the file finds this. What does x give before, and after?",
-        False,
+        limits=((7, 12),),
+        shape=(4, 3),
+        possible=False,
     ),
 )
 
 
 def _lowerings(random: np.random.Generator) -> Iterator[_Lowering]:
     """Draw a model of each kind, its limits, and an input."""
-    for where, imports, ir, limits, shape, graph, look_at, possible in _KINDS:
-        model = parser.parse_model(f"<ir_version: {ir}, opset_import: [{imports}]> net {graph}")
-        if "(x, w)" in graph:
+    for kind in _KINDS:
+        header = f"<ir_version: {kind.ir_version}, opset_import: [{kind.opsets}]>"
+        model = parser.parse_model(f"{header} net {kind.graph}")
+        if "(x, w)" in kind.graph:
             weight = random.normal(size=(3, 3)).astype(np.float32)
             model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
-        newest_ir, newest = limits[int(random.integers(len(limits)))]
-        x = random.normal(size=(2, *shape)).astype(np.float32)
-        yield _Lowering(
-            where, model, look_at, possible=possible, newest_ir=newest_ir, newest_opset=newest, x=x
-        )
+        newest_ir, newest_opset = kind.limits[int(random.integers(len(kind.limits)))]
+        x = random.normal(size=(2, *kind.shape)).astype(np.float32)
+        versions = {"newest_ir": newest_ir, "newest_opset": newest_opset}
+        yield _Lowering(kind.where, model, kind.look_at, kind.possible, **versions, x=x)
 
 
-def _require_whole(model: onnx.ModelProto, question: _Lowering) -> None:
-    """Within the limits, valid, with the same inputs and outputs."""
+def _require_structure(model: onnx.ModelProto, question: _Lowering) -> None:
+    """Require a valid model within the limits, with the same inputs and outputs."""
     for what, limit, got in (
         ("IR version", question.newest_ir, model.ir_version),
         ("opset", question.newest_opset, max(opsets(model), default=None)),
@@ -176,44 +182,47 @@ def _require_whole(model: onnx.ModelProto, question: _Lowering) -> None:
         if got is None or got > limit:
             difference = Difference(f"a runtime that knows {what} {limit}", f"at most {limit}", str(got))
             msg = f"{question.where}: the {what} of the result is {got}, and {limit} is the newest allowed."
-            look = "The converter never lowers the IR version: that number is yours to set."
+            advice = "The converter never lowers the IR version: that number is yours to set."
             raise Wrong(
                 msg,
-                look if what == "IR version" else question.look_at,
+                advice if what == "IR version" else question.look_at,
                 difference=difference,
                 evidence=evidence(model),
             )
     if model.functions and model.ir_version < _FIRST_WITH_FUNCTIONS:
         msg = f"{question.where}: the result says IR version {model.ir_version} and has functions."
-        look = f"IR version {_FIRST_WITH_FUNCTIONS} brought functions; `onnx.inliner` does without."
-        raise Wrong(msg, look, evidence=evidence(model))
+        look_at = f"IR version {_FIRST_WITH_FUNCTIONS} brought functions; `onnx.inliner` does without."
+        raise Wrong(msg, look_at, evidence=evidence(model))
     require_whole(model, question.where, question.look_at)
     require_same_interface(model, question.model, question.where)
 
 
 def _require_numbers(model: onnx.ModelProto, question: _Lowering, random: np.random.Generator) -> None:
-    """What the model gave before, also for other sizes than that of x."""
+    """Require the original model's numbers, also for other batch sizes than that of x."""
     shapes = [(rows, *question.x.shape[1:]) for rows in (1, 2, int(random.integers(3, 9)))]
     require_as_before(model, question, (random.normal(size=shape).astype(np.float32) for shape in shapes))
 
 
-def _judge_refusals(work: Work, random: np.random.Generator) -> None:
-    """What the converter cannot do, or does wrong, ends with a ValueError, or is mended."""
-    for number, question, got in _ASKED.not_refused(work):
+def _judge_refused(work: Work, random: np.random.Generator) -> None:
+    """Require a ValueError or a right model where the converter fails or changes the numbers."""
+    for number, question, got in _REWRITING.not_refused(work):
         with question.tried():
             if got == "nothing":
                 lowered = work.model(f"lowered_{number}")
-                _require_whole(lowered, question)
+                _require_structure(lowered, question)
                 _require_numbers(lowered, question, random)
                 continue
-            given = f"opset {max(opsets(question.model))}, for a runtime up to {question.newest_opset}"
-            difference = Difference(given, "ValueError, or a model with the same numbers", got[:80])
+            difference = Difference(
+                f"opset {max(opsets(question.model))}, for a runtime up to {question.newest_opset}",
+                "ValueError, or a model with the same numbers",
+                got[:80],
+            )
             msg = f"{question.where}: this has to end with a ValueError."
             raise Wrong(msg, question.look_at, difference=difference)
 
 
-def _right(question: _Lowering) -> onnx.ModelProto:
-    """A right answer for what the converter can do."""
+def _lowered(question: _Lowering) -> onnx.ModelProto:
+    """Return a right answer for a model that the converter can lower."""
     model = inliner.inline_local_functions(question.model)
     if max(opsets(model)) > question.newest_opset:
         model = version_converter.convert_version(model, question.newest_opset)
@@ -221,7 +230,7 @@ def _right(question: _Lowering) -> onnx.ModelProto:
     return model
 
 
-_ASKED = Rewriting("lower_for", "lowered", _lowerings, _require_whole, _right, mendable=True)
+_REWRITING = Rewriting("lower_for", "lowered", _lowerings, _require_structure, _lowered, mendable=True)
 
 EXERCISE = Exercise(
     order=1,
@@ -229,11 +238,11 @@ EXERCISE = Exercise(
     title="Lower a model for an older runtime, or refuse",
     points=4,
     answers=("lower_for",),
-    produce=_ASKED.produce,
+    produce=_REWRITING.produce,
     parts=(
-        Part("valid, and within the limits", _ASKED.judge()),
-        Part("the numbers are as before, at every size", _ASKED.judge(_require_numbers)),
-        Part("what cannot be lowered is refused", _judge_refusals),
+        Part("valid, and within the limits", _REWRITING.judge()),
+        Part("the numbers are as before, at every size", _REWRITING.judge(_require_numbers)),
+        Part("what cannot be lowered is refused", _judge_refused),
     ),
     hints=(
         "Four steps: what is too new is converted, the IR version is set, the result is checked, and its "

@@ -1,4 +1,4 @@
-"""Exercise: one file out of several, without its author's notes, with a stamp of its own."""
+"""Exercise one-file: merge a model and its weight files into one, without notes, with new metadata."""
 
 import tempfile
 from collections.abc import Iterator
@@ -22,13 +22,13 @@ from onnxlab.model.load import strip_origins
 __all__ = ["EXERCISE"]
 
 _NOTES = ("metadata_props", "doc_string")
-_LOOK = "Which weights did you read, and from which of the files?"
+_WHICH_WEIGHTS = "Which weights did you read, and from which of the files?"
 _HEAD = """<ir_version: 10, opset_import: ["" : 20, "acme" : 1]>
 net (float[n, 3] x) => (float[n, 3] y) {
     h = MatMul (x, w)
     k = Tanh (h)
 """
-# What it is about, the rest of the graph, and whether every weight has a file of its own.
+# What the upload is, the rest of its graph, and whether each weight has a file of its own.
 _KINDS = (
     ("All weights in one second file", "y = Add (k, b) }", False),
     ("A file for each weight", "y = Add (k, b) }", True),
@@ -56,13 +56,13 @@ class _Upload(Question):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The files by name, and what the one file is to be stamped with."""
+        """The files by name, and the metadata that the one file must have."""
         return {"files": self.files, "notes": self.notes}
 
 
 def _uploads(random: np.random.Generator) -> Iterator[_Upload]:
-    """Draw a model of each kind, full of notes, and the files that it is kept in."""
-    for where, rest, apart in _KINDS:
+    """Draw a model of each kind, add notes everywhere, and save it with external weights."""
+    for where, rest, separate_files in _KINDS:
         model = parser.parse_model(_HEAD + rest)
         for name, shape in (("w", (3, 3)), ("b", (3,)), ("zero", ())):
             if name == "zero" and "zero" not in rest:
@@ -71,10 +71,12 @@ def _uploads(random: np.random.Generator) -> Iterator[_Upload]:
             model.graph.initializer.append(numpy_helper.from_array(values.astype(np.float32), name))
         model = onnx.shape_inference.infer_shapes(model)
         annotated = deepcopy(model)
-        author, place = (_word(random) for _ in "ab")
-        _annotate(annotated, f'File "/home/{author}/{place}/network.py", line 12, in forward')
+        author, folder = (_word(random) for _ in "ab")
+        _annotate(annotated, f'File "/home/{author}/{folder}/network.py", line 12, in forward')
         notes = {"version": f"{random.integers(1, 9)}.{random.integers(0, 20)}", _word(random): _word(random)}
-        yield _Upload(where, model, _LOOK, files=_saved(annotated, apart), notes=notes)
+        yield _Upload(
+            where, model, _WHICH_WEIGHTS, files=_saved_files(annotated, separate_files), notes=notes
+        )
 
 
 def _word(random: np.random.Generator) -> str:
@@ -82,27 +84,27 @@ def _word(random: np.random.Generator) -> str:
 
 
 def _annotate(message: Message, note: str) -> None:
-    """Write a note wherever the format has room for one, as exporters, tools and people do."""
+    """Add a note to every message that has a metadata_props or a doc_string."""
     for field, content in message.ListFields():
         if field.message_type is not None and field.name not in _NOTES:
-            for part in content if field.is_repeated else [content]:
-                _annotate(part, note)
+            for child in content if field.is_repeated else [content]:
+                _annotate(child, note)
     if "metadata_props" in message.DESCRIPTOR.fields_by_name:
         message.metadata_props.add(key="pkg.torch.onnx.stack_trace", value=note)
     if "doc_string" in message.DESCRIPTOR.fields_by_name:
         message.doc_string = note
 
 
-def _saved(model: onnx.ModelProto, apart: bool) -> dict[str, bytes]:
-    """Return the files of a model whose weights lie outside, by name."""
+def _saved_files(model: onnx.ModelProto, separate_files: bool) -> dict[str, bytes]:
+    """Save a model with external weights, and return its files by name."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         onnx.save(
             model,
             folder / "net.onnx",
             save_as_external_data=True,
-            all_tensors_to_one_file=not apart,
-            location=None if apart else "net.onnx.data",
+            all_tensors_to_one_file=not separate_files,
+            location=None if separate_files else "net.onnx.data",
             size_threshold=0,
             convert_attribute=True,
         )
@@ -110,7 +112,7 @@ def _saved(model: onnx.ModelProto, apart: bool) -> dict[str, bytes]:
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Ask for one file of each upload."""
+    """Let the learner make one file of each upload."""
     for number, upload in enumerate(_uploads(random)):
         with upload.tried():
             data = answers["one_file"](*upload.copies())
@@ -120,16 +122,16 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
             work.write_file(f"one_{number}", data)
 
 
-def _require_whole(model: onnx.ModelProto, upload: _Upload) -> None:
-    """One file that opens anywhere."""
+def _require_structure(model: onnx.ModelProto, upload: _Upload) -> None:
+    """Require a valid model in one file, with the same inputs and outputs."""
     require_whole(model, upload.where)
     require_same_interface(model, upload.model, upload.where)
 
 
 def _require_numbers(model: onnx.ModelProto, upload: _Upload, random: np.random.Generator) -> None:
-    """It computes what the files did, in the same versions."""
-    rows = 1, 2, int(random.integers(3, 9))
-    require_as_before(model, upload, (random.normal(size=(n, 3)).astype(np.float32) for n in rows))
+    """Require the original model's numbers, IR version and opset."""
+    batches = 1, 2, int(random.integers(3, 9))
+    require_as_before(model, upload, (random.normal(size=(n, 3)).astype(np.float32) for n in batches))
     for what, wanted, got in (
         ("IR version", upload.model.ir_version, model.ir_version),
         ("opset", max(opsets(upload.model)), max(opsets(model), default=None)),
@@ -140,49 +142,49 @@ def _require_numbers(model: onnx.ModelProto, upload: _Upload, random: np.random.
 
 
 def _require_no_notes(model: onnx.ModelProto, upload: _Upload, random: np.random.Generator) -> None:
-    """Nothing of what was noted is left, anywhere."""
+    """Require that no note of the author is left, in any message of the file."""
     left = [(place, note) for place, note in _notes(model) if "/home/" in note]
     if left:
         place, note = left[0]
         msg = f"{upload.where}: {len(left)} notes of the author are left."
-        look = "Notes can stand in every message of the format that has a metadata_props or a doc_string."
+        look_at = "Notes can stand in every message of the format that has a metadata_props or a doc_string."
         difference = Difference(place, "no note", note[:120])
-        raise Wrong(msg, look, difference=difference, evidence=evidence(model))
+        raise Wrong(msg, look_at, difference=difference, evidence=evidence(model))
 
 
-def _require_stamp(model: onnx.ModelProto, upload: _Upload, random: np.random.Generator) -> None:
-    """What the runtime reads from the file is what was asked for."""
-    got = {each.key: each.value for each in model.metadata_props}
+def _require_metadata(model: onnx.ModelProto, upload: _Upload, random: np.random.Generator) -> None:
+    """Require exactly the metadata that was asked for."""
+    got = {entry.key: entry.value for entry in model.metadata_props}
     if got != upload.notes:
         difference = Difference("model.metadata_props", str(upload.notes), str(got)[:160])
         msg = f"{upload.where}: the file does not say what it was to be stamped with."
-        look = "What came last: the stamp, or the clearing? `onnx.helper.set_model_props` stamps."
-        raise Wrong(msg, look, difference=difference, evidence=evidence(model))
+        look_at = "What came last: the stamp, or the clearing? `onnx.helper.set_model_props` stamps."
+        raise Wrong(msg, look_at, difference=difference, evidence=evidence(model))
 
 
 def _notes(message: Message, place: str = "model") -> Iterator[tuple[str, str]]:
-    """Find all texts of notes, and where they stand."""
+    """Yield the path and the text of every note."""
     for field, content in message.ListFields():
         where = f"{place}.{field.name}"
         if field.name == "doc_string":
             yield where, content
         elif field.name == "metadata_props":
-            yield from ((where, f"{each.key}: {each.value}") for each in content)
+            yield from ((where, f"{entry.key}: {entry.value}") for entry in content)
         elif field.message_type is not None:
-            parts = content if field.is_repeated else [content]
-            for number, part in enumerate(parts):
-                yield from _notes(part, f"{where}[{number}]" if field.is_repeated else where)
+            children = content if field.is_repeated else [content]
+            for number, child in enumerate(children):
+                yield from _notes(child, f"{where}[{number}]" if field.is_repeated else where)
 
 
-def _right(upload: _Upload) -> onnx.ModelProto:
-    """A right answer: the model as it was before it was annotated and written."""
+def _cleaned(upload: _Upload) -> onnx.ModelProto:
+    """Return a right answer: the model without notes, with the metadata."""
     model = deepcopy(upload.model)
     strip_origins(model)
     onnx.helper.set_model_props(model, upload.notes)
     return model
 
 
-_ASKED = Rewriting("one_file", "one", _uploads, _require_whole, _right)
+_REWRITING = Rewriting("one_file", "one", _uploads, _require_structure, _cleaned)
 
 EXERCISE = Exercise(
     order=2,
@@ -192,9 +194,9 @@ EXERCISE = Exercise(
     answers=("one_file",),
     produce=produce,
     parts=(
-        Part("one file, valid, with the numbers of the given ones", _ASKED.judge(_require_numbers)),
-        Part("no note of its author is left", _ASKED.judge(_require_no_notes)),
-        Part("the stamp is in it, and nothing else", _ASKED.judge(_require_stamp)),
+        Part("one file, valid, with the numbers of the given ones", _REWRITING.judge(_require_numbers)),
+        Part("no note of its author is left", _REWRITING.judge(_require_no_notes)),
+        Part("the stamp is in it, and nothing else", _REWRITING.judge(_require_metadata)),
     ),
     hints=(
         "Three jobs, in this order: read all files, clear the notes, stamp. "

@@ -1,4 +1,4 @@
-"""Exercise: Softmax over one axis, at an opset where Softmax flattens."""
+"""Exercise to-opset-12: keep Softmax over one axis at an opset where Softmax flattens its input."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from onnxlab.labs.kit.rewriting import Question, Rewriting, require_as_before
 __all__ = ["EXERCISE"]
 
 _SUMS = "Along which axis do the results add up to 1, in the given model and in yours?"
-_CLASSES, _INPUTS = 3, 1
+_CLASSES, _CHANNELS = 3, 1
 
-# What it is about, how many axes a picture has behind that of the channels, the nodes behind h, and where to
-# look. The operators are those that the converter takes from opset 13 to 12.
+# What the network is an example of, how many spatial axes its input has, the nodes after h, where to look.
+# The converter takes these operators from opset 13 to 12.
 _KINDS = (
     ("A Softmax over the classes of each pixel", 2, "y = Softmax <axis = 1> (h)", _SUMS),
     (
@@ -59,7 +59,7 @@ _KINDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class _Question(Question):
-    axes: int
+    axes: int  # spatial ones
 
 
 def _questions(random: np.random.Generator) -> Iterator[_Question]:
@@ -69,20 +69,20 @@ def _questions(random: np.random.Generator) -> Iterator[_Question]:
         outputs = [f"float[n, {_CLASSES}, {sizes}] {name}" for name in "yz" if f"{name} =" in nodes]
         model = parser.parse_model(
             f"""<ir_version: 7, opset_import: ["" : 13]>
-            net (float[n, {_INPUTS}, {sizes}] x) => ({", ".join(outputs)}) {{
+            net (float[n, {_CHANNELS}, {sizes}] x) => ({", ".join(outputs)}) {{
                 c = Conv (x, w, b)
                 h = LeakyRelu (c)
                 {nodes}
             }}"""
         )
-        for name, shape in (("w", (_CLASSES, _INPUTS, *[1] * axes)), ("b", (_CLASSES,))):
+        for name, shape in (("w", (_CLASSES, _CHANNELS, *[1] * axes)), ("b", (_CLASSES,))):
             values = 2 * random.normal(size=shape)
             model.graph.initializer.append(numpy_helper.from_array(values.astype(np.float32), name))
         yield _Question(where, model, look_at, axes=axes)
 
 
-def _require_whole(lowered: onnx.ModelProto, question: _Question) -> None:
-    """Valid at opset 12, with the same inputs and outputs."""
+def _require_structure(lowered: onnx.ModelProto, question: _Question) -> None:
+    """Require a valid model at opset 12, with the same inputs and outputs."""
     require_opset(lowered, 12, "What does `lowered.opset_import` say?")
     if opsets(lowered) != {12}:
         msg = f"{question.where}: a function of the result asks for another opset."
@@ -92,15 +92,15 @@ def _require_whole(lowered: onnx.ModelProto, question: _Question) -> None:
 
 
 def _require_numbers(lowered: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
-    """What the network gave at opset 13; at sizes that differ from axis to axis."""
+    """Require the numbers of opset 13, at sizes that differ from axis to axis."""
     sizes = (2, 2, 2), (1, 4, 3), random.integers(2, 8, 3).tolist()
-    shapes = [(batch, _INPUTS, *rest[: question.axes]) for batch, *rest in sizes]
+    shapes = [(batch, _CHANNELS, *spatial[: question.axes]) for batch, *spatial in sizes]
     inputs = (random.normal(size=shape).astype(np.float32) for shape in shapes)
     require_as_before(lowered, question, inputs)
 
 
-def _right(question: _Question) -> onnx.ModelProto:
-    """A right answer: the axis is moved to the end, and back."""
+def _transposed(question: _Question) -> onnx.ModelProto:
+    """Return a right answer: a Transpose before and after each Softmax."""
     model = version_converter.convert_version(question.model, 12)
     rank, nodes = 2 + question.axes, list(model.graph.node)
     del model.graph.node[:]
@@ -112,13 +112,14 @@ def _right(question: _Question) -> onnx.ModelProto:
         order = list(range(rank))
         order[axis], order[-1] = order[-1], order[axis]
         before, after = f"last_{number}", f"soft_{number}"
-        turn = partial(onnx.helper.make_node, "Transpose", perm=order)
-        soft = onnx.helper.make_node(node.op_type, [before], [after], axis=rank - 1)
-        model.graph.node.extend([turn([node.input[0]], [before]), soft, turn([after], [node.output[0]])])
+        transpose = partial(onnx.helper.make_node, "Transpose", perm=order)
+        softmax = onnx.helper.make_node(node.op_type, [before], [after], axis=rank - 1)
+        first, last = transpose([node.input[0]], [before]), transpose([after], [node.output[0]])
+        model.graph.node.extend([first, softmax, last])
     return model
 
 
-_ASKED = Rewriting("to_opset_12", "lowered", _questions, _require_whole, _right)
+_REWRITING = Rewriting("to_opset_12", "lowered", _questions, _require_structure, _transposed)
 
 EXERCISE = Exercise(
     order=3,
@@ -126,10 +127,10 @@ EXERCISE = Exercise(
     title="Mend what the converter makes of Softmax",
     points=3,
     answers=("to_opset_12",),
-    produce=_ASKED.produce,
+    produce=_REWRITING.produce,
     parts=(
-        Part("a valid model at opset 12 with the same inputs and outputs", _ASKED.judge()),
-        Part("the numbers are those of opset 13", _ASKED.judge(_require_numbers)),
+        Part("a valid model at opset 12 with the same inputs and outputs", _REWRITING.judge()),
+        Part("the numbers are those of opset 13", _REWRITING.judge(_require_numbers)),
     ),
     hints=(
         "Up to opset 12, Softmax makes one long row of all axes from the given one on. For which axis is "

@@ -1,4 +1,4 @@
-"""Exercise: cross-layer equalisation where it is legal, so that one huge channel leaves the others steps."""
+"""Exercise equalise: scale channels between two Convs where that is legal, so that 8 bits are enough."""
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -15,46 +15,41 @@ from onnxlab.labs.kit.judging import evidence, require_no_new_operators, require
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting, require_as_before
 from onnxlab.labs.kit.samples import Sketch
-from onnxlab.labs.lab10_quantise.int8 import apart, in_int8
+from onnxlab.labs.lab10_quantise.int8 import relative_error, run_in_int8
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
 __all__ = ["EXERCISE"]
 
 _CHANNELS = 4
-_ALLOWED = 0.2  # of the model's numbers; an equalised one loses 0.02 to 0.09, one that is not nearly all
-_THROUGH = ("Relu", "LeakyRelu")  # f(k * x) = k * f(x) for every k above 0
+_ALLOWED = 0.2  # relative error; 0.02 to 0.09 if equalised, nearly 1 if not
+_HOMOGENEOUS = ("Relu", "LeakyRelu")  # f(k * x) = k * f(x) for every k above 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Question(Question):
-    huge: bool  # whether one of its channels is
+    huge: bool  # whether a channel is much larger than the others
 
 
 def _conv(s: Sketch, x: str, weight: Array, *, bias: bool = True, name: str = "", group: int = 1) -> str:
-    """Add a Conv, with a weight by its values or by the name of one that is there."""
-    name = name or s.weight(weight)
-    more = [s.weight(_filled(s, weight))] if bias else []
-    return s.add("Conv", x, name, *more, kernel_shape=[3, 3], pads=[1] * 4, group=group)
-
-
-def _filled(s: Sketch, weight: Array) -> Array:
-    """Draw a bias as large as the weights of its channel."""
-    bias: Array = 0.3 * s.normal(len(weight)) * np.abs(weight).max((1, 2, 3))
-    return bias
+    """Add a Conv whose weight is new, or the initializer `name` with these values."""
+    parameters = [name or s.weight(weight)]
+    if bias:  # as large as the weights of its channel
+        parameters.append(s.weight(0.3 * s.normal(len(weight)) * np.abs(weight).max((1, 2, 3))))
+    return s.add("Conv", x, *parameters, kernel_shape=[3, 3], pads=[1] * 4, group=group)
 
 
 def _weights(s: Sketch, count: int, *, group: int = 1) -> list[Array]:
-    """Draw the weights of a chain of Convs; between two of them one channel is huge."""
+    """Draw the weights of a chain of Convs, with one huge channel between any two of them."""
     shape = (_CHANNELS, _CHANNELS, 3, 3)
     weights = [s.normal(*shape) * np.sqrt(2 / (9 * _CHANNELS)) for _ in range(count)]
     for first, second in pairwise(weights):
         channel, factor = int(s.random.integers(_CHANNELS)), float(s.random.uniform(300, 3000))
         first[channel] *= factor
         second[:, channel] /= factor
-    if group > 1:  # of the last one: each output reads only the channels of its own group
+    if group > 1:  # in the last Conv, each output reads only the channels of its group
         last, width = weights[-1], _CHANNELS // group
-        weights[-1] = np.stack([row[o // width * width :][:width] for o, row in enumerate(last)])
+        weights[-1] = np.stack([row[i // width * width :][:width] for i, row in enumerate(last)])
     return weights
 
 
@@ -78,19 +73,19 @@ def _groups(s: Sketch, x: str) -> list[str]:
 def _dead(s: Sketch, x: str) -> list[str]:
     first, second = _weights(s, 2)
     smallest = int(np.abs(first).max((1, 2, 3)).argmin())
-    first[smallest] = 0  # a channel that training has switched off; its bias is 0 as well
+    first[smallest] = 0  # as training can leave a channel; its bias is 0 as well
     return [_conv(s, s.add("Relu", _conv(s, x, first)), second)]
 
 
 def _shared(s: Sketch, x: str) -> list[str]:
     first, second = _weights(s, 2)
     name = s.weight(first)
-    one = _conv(s, s.add("Relu", _conv(s, x, first, name=name)), second)
-    return [one, _conv(s, x, first, name=name, bias=False)]
+    output = _conv(s, s.add("Relu", _conv(s, x, first, name=name)), second)
+    return [output, _conv(s, x, first, name=name, bias=False)]
 
 
 def _plain(s: Sketch, x: str) -> tuple[str, Array]:
-    """A Conv with nothing huge about it, and weights for the next."""
+    """Add a Conv without a huge channel, and draw weights for the next."""
     first, second = (0.3 * s.normal(_CHANNELS, _CHANNELS, 3, 3) for _ in "ab")
     first[0] *= 3
     return _conv(s, x, first), second
@@ -114,7 +109,8 @@ def _also_an_output(s: Sketch, x: str) -> list[str]:
 
 
 _READERS = "Who else reads the value between the two, and what would that reader get?"
-# What it is about, how it is drawn (names of the outputs), whether a channel is huge, what to look at.
+# What the model is an example of, what draws it and returns its outputs, whether a channel is huge, where to
+# look.
 _KINDS: tuple[tuple[str, Callable[[Sketch, str], list[str]], bool, str], ...] = (
     (
         "Two Convs, a Relu between them",
@@ -168,38 +164,38 @@ def _questions(random: np.random.Generator) -> Iterator[_Question]:
         yield _Question(where, model, look_at, huge=huge)
 
 
-def _require_whole(equal: onnx.ModelProto, question: _Question) -> None:
-    """Valid, with the same inputs, outputs and nodes."""
+def _require_structure(equal: onnx.ModelProto, question: _Question) -> None:
+    """Require a valid model with the same inputs, outputs and nodes."""
     require_whole(equal, question.where)
     require_same_interface(equal, question.model, question.where)
     require_no_new_operators(equal, question.model, question.where)
 
 
 def _require_float(equal: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
-    """In float32 nothing has changed."""
+    """Require the original model's numbers in float32."""
     shapes = (1, _CHANNELS, 2, 1), (1, _CHANNELS, 4, 5)
     require_as_before(equal, question, (random.normal(size=shape).astype(np.float32) for shape in shapes))
 
 
 def _require_int8(equal: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
-    """In 8 bits the numbers are nearly those of float32."""
+    """Require that the numbers in 8 bits are near those of float32."""
     if not question.huge:
         return
-    measured, x = (random.normal(size=(12, _CHANNELS, 6, 6)).astype(np.float32) for _ in "ab")
-    right = open_session(question.model).run(None, {question.name: x})[0]
+    calibration, x = (random.normal(size=(12, _CHANNELS, 6, 6)).astype(np.float32) for _ in "ab")
+    expected = open_session(question.model).run(None, {question.name: x})[0]
     try:
-        got = in_int8(equal, {question.name: measured}, {question.name: x})[0]
+        got = run_in_int8(equal, {question.name: calibration}, {question.name: x})[0]
     except Exception as error:  # the runtime and its tool raise many kinds
         msg = f"{question.where}: the result cannot be quantised: {str(error)[:200]}"
         raise Wrong(msg, question.look_at, evidence=evidence(equal)) from None
-    if got.shape != right.shape:
+    if got.shape != expected.shape:
         msg = f"{question.where}: the result's output has another shape."
         raise Wrong(msg, question.look_at, evidence=evidence(equal))
-    lost = apart(right, got)
+    lost = relative_error(expected, got)
     if not lost <= _ALLOWED:
-        worst = tuple(map(int, np.unravel_index(np.abs(right - got).argmax(), right.shape)))
+        worst = tuple(map(int, np.unravel_index(np.abs(expected - got).argmax(), expected.shape)))
         place = f"quantised, for x of shape {list(x.shape)}; output at {list(worst)}"
-        difference = Difference(place, f"{right[worst]:.4g}", f"{got[worst]:.4g}")
+        difference = Difference(place, f"{expected[worst]:.4g}", f"{got[worst]:.4g}")
         msg = (
             f"{question.where}: in 8 bits the numbers are off by {lost:.0%}; "
             f"at most {_ALLOWED:.0%} is allowed."
@@ -208,22 +204,22 @@ def _require_int8(equal: onnx.ModelProto, question: _Question, random: np.random
 
 
 def _equalised(question: _Question) -> onnx.ModelProto:
-    """A right answer: each channel's largest weights on both sides become equal."""
+    """Return a right answer: each channel's largest weights in both Convs become equal."""
     equal = deepcopy(question.model)
     graph = equal.graph
-    weights = {each.name: numpy_helper.to_array(each).astype(np.float64) for each in graph.initializer}
-    makers = {node.output[0]: node for node in graph.node}
-    read = [each.name for each in graph.output] + [name for node in graph.node for name in node.input]
+    weights = {tensor.name: numpy_helper.to_array(tensor).astype(np.float64) for tensor in graph.initializer}
+    producers = {node.output[0]: node for node in graph.node}
+    reads = [value.name for value in graph.output] + [name for node in graph.node for name in node.input]
 
     def replace(node: onnx.NodeProto, place: int, values: Array) -> None:
         node.input[place] = f"{node.output[0]}_equal_{place}"
         weights[node.input[place]] = values
 
     for second in [node for node in graph.node if node.op_type == "Conv"]:
-        between = makers.get(second.input[0], second)
-        first = makers.get(between.input[0], second)
-        single = read.count(second.input[0]) == read.count(between.input[0]) == 1
-        if between.op_type not in _THROUGH or first.op_type != "Conv" or not single:
+        between = producers.get(second.input[0], second)
+        first = producers.get(between.input[0], second)
+        single_reader = reads.count(second.input[0]) == reads.count(between.input[0]) == 1
+        if between.op_type not in _HOMOGENEOUS or first.op_type != "Conv" or not single_reader:
             continue
         before, after = weights[first.input[1]], weights[second.input[1]]
         groups = len(before) // after.shape[1]
@@ -246,7 +242,7 @@ def _equalised(question: _Question) -> onnx.ModelProto:
     return equal
 
 
-_ASKED = Rewriting("equalise", "equal", _questions, _require_whole, _equalised)
+_REWRITING = Rewriting("equalise", "equal", _questions, _require_structure, _equalised)
 
 EXERCISE = Exercise(
     order=2,
@@ -254,11 +250,11 @@ EXERCISE = Exercise(
     title="Equalise two layers, so that 8 bits are enough",
     points=5,
     answers=("equalise",),
-    produce=_ASKED.produce,
+    produce=_REWRITING.produce,
     parts=(
-        Part("a valid model with the same inputs, outputs and nodes", _ASKED.judge()),
-        Part("in float32 the numbers are as before", _ASKED.judge(_require_float)),
-        Part("in 8 bits the numbers are nearly those of float32", _ASKED.judge(_require_int8)),
+        Part("a valid model with the same inputs, outputs and nodes", _REWRITING.judge()),
+        Part("in float32 the numbers are as before", _REWRITING.judge(_require_float)),
+        Part("in 8 bits the numbers are nearly those of float32", _REWRITING.judge(_require_int8)),
     ),
     hints=(
         "relu(k * x) = k * relu(x) for k above 0: what one Conv multiplies, the next one can divide. It is "

@@ -1,4 +1,4 @@
-"""Exercise: a model in float16, but for the nodes that float16 breaks."""
+"""Exercise halve: convert a model to float16, except for the nodes that float16 breaks."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,18 +25,18 @@ __all__ = ["EXERCISE"]
 
 _WIDTH = 4
 _FLOAT, _FLOAT16 = int(TensorProto.FLOAT), int(TensorProto.FLOAT16)
-_LARGEST, _SMALLEST = 65504.0, 6e-8  # what float16 holds
-_TOLERANCE = 0.03  # of the largest number; float16 itself loses less than 0.005 here
+_LARGEST, _SMALLEST = 65504.0, 6e-8  # magnitudes that float16 represents
+_TOLERANCE = 0.03  # of the largest number; rounding to float16 costs less than 0.005 here
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Question(Question):
     x: Array
-    sizes: tuple[float, float, bool]  # of all inputs: from, to, and whether both signs are among them
+    magnitudes: tuple[float, float, bool]  # of the inputs: lowest, highest, and whether they have both signs
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """A model, and an input that shows what breaks."""
+        """The model, and an input that shows what breaks."""
         return {"model": self.model, "x": self.x}
 
 
@@ -79,7 +79,7 @@ def _small_weights(s: Sketch, x: str) -> str:
     return _matmul(s, s.add("Cos", s.add("Mul", small, s.weight(np.array(1e9)))))
 
 
-# What it is about, how it is drawn, the sizes of its inputs, and what to look at.
+# What the model is an example of, what draws it, the magnitudes of its inputs, and where to look.
 _KINDS: tuple[tuple[str, Callable[[Sketch, str], str], tuple[float, float, bool], str], ...] = (
     ("A mean of squares", _mean_of_squares, (400, 700, True), "How large are the squares, and their mean?"),
     (
@@ -113,37 +113,38 @@ _KINDS: tuple[tuple[str, Callable[[Sketch, str], str], tuple[float, float, bool]
 
 def _questions(random: np.random.Generator) -> Iterator[_Question]:
     """Draw a model of each kind, and an input for it."""
-    for where, draw, sizes, look_at in _KINDS:
+    for where, draw, magnitudes, look_at in _KINDS:
         sketch, shape = Sketch(random), ("n", _WIDTH)
-        x = sketch.name()
-        model = sketch.model({x: shape}, {draw(sketch, x): shape})
-        yield _Question(where, model, look_at, x=_inputs(random, 8, *sizes), sizes=sizes)
+        name = sketch.name()
+        model = sketch.model({name: shape}, {draw(sketch, name): shape})
+        x = _inputs(random, 8, *magnitudes)
+        yield _Question(where, model, look_at, x=x, magnitudes=magnitudes)
 
 
-def _require_whole(half: onnx.ModelProto, question: _Question) -> None:
-    """Valid, with the same inputs and outputs, in float32."""
+def _require_structure(half: onnx.ModelProto, question: _Question) -> None:
+    """Require a valid model with the same inputs and outputs, in float32, and no new operator but Cast."""
     require_whole(half, question.where, "Do all inputs of each node have one type? A Cast changes it.")
     require_same_interface(half, question.model, question.where)
     new = {node.op for node in walk(half)} - {node.op for node in walk(question.model)} - {"Cast"}
     if new or half.functions:
         msg = f"{question.where}: the result has nodes of another kind: {', '.join(new) or 'a function'}."
         raise Wrong(msg, "A Cast is all that has to be added.", evidence=evidence(half, None, *new))
-    kinds = {value.type.tensor_type.elem_type for value in (*half.graph.input, *half.graph.output)}
-    if kinds != {_FLOAT}:
+    types = {value.type.tensor_type.elem_type for value in (*half.graph.input, *half.graph.output)}
+    if types != {_FLOAT}:
         msg = f"{question.where}: an input or output is not float32 any more."
         raise Wrong(msg, "Callers give and expect float32: cast inside.", evidence=evidence(half))
 
 
 def _require_numbers(half: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
-    """Right where float16 is really computed: in onnx.reference, not in ONNX Runtime on a CPU."""
+    """Require right numbers in onnx.reference, as ONNX Runtime on a CPU computes in float32."""
     for rows in (2, 20):  # the first is small enough to be shown whole
-        _require_near(half, question, _inputs(random, rows, *question.sizes))
+        _require_near(half, question, _inputs(random, rows, *question.magnitudes))
 
 
 def _require_near(half: onnx.ModelProto, question: _Question, x: Array) -> None:
     (right,) = open_session(question.model).run(None, {question.name: x})
     try:
-        with np.errstate(all="ignore"):  # an overflow is what is looked for
+        with np.errstate(all="ignore"):  # overflows show in the numbers
             got = np.asarray(next(iter(ReferenceEvaluator(half).run(None, {question.name: x}))))
     except Exception as error:  # it raises many kinds
         msg = f"{question.where}: onnx.reference does not run the result: {str(error)[:200]}"
@@ -161,79 +162,81 @@ def _require_near(half: onnx.ModelProto, question: _Question, x: Array) -> None:
 
 
 def _require_halved(half: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
-    """No other node stays in float32."""
-    names = _broken(question)
-    allowed = Counter(node.op_type for node in question.model.graph.node if node.name in names)
+    """Require that only what float16 breaks computes in float32."""
+    broken = _broken(question)
+    allowed = Counter(node.op_type for node in question.model.graph.node if node.name in broken)
     needless = _in_float32(half) - allowed
     if needless:
         said = ", ".join(f"{count} x {name}" for name, count in needless.items())
         expected = ", ".join(allowed) or "no node"
         difference = Difference("nodes that compute in float32", expected, f"{said} more")
         msg = f"{question.where}: {said} could compute in float16."
-        look = "Which of its inputs and outputs does float16 not hold?"
-        raise Wrong(msg, look, difference=difference, evidence=evidence(half, None, *needless))
+        look_at = "Which of its inputs and outputs does float16 not hold?"
+        raise Wrong(msg, look_at, difference=difference, evidence=evidence(half, None, *needless))
 
 
 def _in_float32(model: onnx.ModelProto) -> Counter[str]:
-    """Count the nodes that do not compute in float16, by operator; a Cast computes nothing."""
+    """Count the nodes that do not compute in float16, by operator, without Casts."""
     graph = onnx.shape_inference.infer_shapes(model).graph
-    other = {
+    not_half = {
         value.name
         for value in (*graph.value_info, *graph.output)
         if value.type.tensor_type.elem_type != _FLOAT16
     }
-    return Counter(node.op_type for node in graph.node if node.op_type != "Cast" and other & set(node.output))
+    return Counter(
+        node.op_type for node in graph.node if node.op_type != "Cast" and not_half & set(node.output)
+    )
 
 
 def _broken(question: _Question) -> set[str]:
-    """Name the nodes that read or make a number that float16 does not hold."""
+    """Return the names of the nodes that read or make a number that float16 cannot represent."""
     graph = question.model.graph
     values = {question.name: question.x, **intermediates(question.model, question.x)}
-    values |= {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+    values |= {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
 
-    def held(name: str) -> bool:
-        sizes = np.abs(values[name][values[name] != 0])
-        return bool(np.all((sizes <= _LARGEST) & (sizes >= _SMALLEST)))
+    def representable(name: str) -> bool:
+        magnitudes = np.abs(values[name][values[name] != 0])
+        return bool(np.all((magnitudes <= _LARGEST) & (magnitudes >= _SMALLEST)))
 
-    return {node.name for node in graph.node if not all(map(held, (*node.input, *node.output)))}
+    return {node.name for node in graph.node if not all(map(representable, (*node.input, *node.output)))}
 
 
-def _right(question: _Question) -> onnx.ModelProto:
-    """A right answer: only what breaks is kept in float32, and the interface."""
+def _converted(question: _Question) -> onnx.ModelProto:
+    """Return a right answer: float16 but for the nodes that break, and for inputs and outputs."""
     half, keep = deepcopy(question.model), _broken(question)
     graph = half.graph
-    nodes, weights = list(graph.node), {each.name: each for each in graph.initializer}
-    kinds: dict[str, int] = dict.fromkeys((value.name for value in graph.input), _FLOAT)
+    nodes, weights = list(graph.node), {tensor.name: tensor for tensor in graph.initializer}
+    types: dict[str, int] = dict.fromkeys((value.name for value in graph.input), _FLOAT)
     outputs = {value.name for value in graph.output}
     del graph.node[:], graph.initializer[:]
 
-    def in_type(name: str, kind: int) -> str:
-        if name not in weights and kinds[name] == kind:
+    def cast(name: str, elem_type: int) -> str:
+        if name not in weights and types[name] == elem_type:
             return name
-        typed = f"{name}_as_{kind}"
-        if typed not in kinds and name in weights:
+        cast_name = f"{name}_as_{elem_type}"
+        if cast_name not in types and name in weights:
             array = numpy_helper.to_array(weights[name])
             if array.dtype == np.float32:
-                array = array.astype(helper.tensor_dtype_to_np_dtype(kind))
-            graph.initializer.append(numpy_helper.from_array(array, typed))
-        elif typed not in kinds:
-            graph.node.append(helper.make_node("Cast", [name], [typed], to=kind))
-        kinds[typed] = kind
-        return typed
+                array = array.astype(helper.tensor_dtype_to_np_dtype(elem_type))
+            graph.initializer.append(numpy_helper.from_array(array, cast_name))
+        elif cast_name not in types:
+            graph.node.append(helper.make_node("Cast", [name], [cast_name], to=elem_type))
+        types[cast_name] = elem_type
+        return cast_name
 
     for node in nodes:
-        kind = _FLOAT if node.name in keep else _FLOAT16
-        ends = [name for name in node.output if name in outputs and kind == _FLOAT16]
-        node.input[:] = [in_type(name, kind) for name in node.input]
-        node.output[:] = [f"{name}_half" if name in ends else name for name in node.output]
+        elem_type = _FLOAT if node.name in keep else _FLOAT16
+        half_outputs = [name for name in node.output if name in outputs and elem_type == _FLOAT16]
+        node.input[:] = [cast(name, elem_type) for name in node.input]
+        node.output[:] = [f"{name}_half" if name in half_outputs else name for name in node.output]
         graph.node.append(node)
-        kinds |= dict.fromkeys(node.output, kind) | dict.fromkeys(ends, _FLOAT)
-        for name in ends:
+        types |= dict.fromkeys(node.output, elem_type) | dict.fromkeys(half_outputs, _FLOAT)
+        for name in half_outputs:
             graph.node.append(helper.make_node("Cast", [f"{name}_half"], [name], to=_FLOAT))
     return half
 
 
-_ASKED = Rewriting("halve", "half", _questions, _require_whole, _right)
+_REWRITING = Rewriting("halve", "half", _questions, _require_structure, _converted)
 
 EXERCISE = Exercise(
     order=3,
@@ -241,11 +244,11 @@ EXERCISE = Exercise(
     title="Compute in float16, but for what float16 breaks",
     points=4,
     answers=("halve",),
-    produce=_ASKED.produce,
+    produce=_REWRITING.produce,
     parts=(
-        Part("a valid model with the same inputs and outputs", _ASKED.judge()),
-        Part("right where float16 is really computed", _ASKED.judge(_require_numbers)),
-        Part("only what float16 breaks stays in float32", _ASKED.judge(_require_halved)),
+        Part("a valid model with the same inputs and outputs", _REWRITING.judge()),
+        Part("right where float16 is really computed", _REWRITING.judge(_require_numbers)),
+        Part("only what float16 breaks stays in float32", _REWRITING.judge(_require_halved)),
     ),
     hints=(
         "The float32 model shows what float16 will break: make every value an output, run it with x, and "

@@ -1,8 +1,9 @@
-"""What a network computes in 8 bits, the same on every processor."""
+"""A network quantised to 8 bits, with the same numbers on every processor."""
 
 import tempfile
 import warnings
 from collections.abc import Iterable
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -16,46 +17,44 @@ from onnxruntime.quantization import (  # type: ignore[import-untyped]  # ships 
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
-__all__ = ["apart", "in_int8"]
+__all__ = ["relative_error", "run_in_int8"]
 
 
 class _Batches(CalibrationDataReader):  # type: ignore[misc]  # ships no types
     def __init__(self, batches: Iterable[dict[str, Array]]) -> None:
-        self._left = iter(batches)
+        self._batches = iter(batches)
 
     def get_next(self) -> dict[str, Array] | None:
-        return next(self._left, None)
+        return next(self._batches, None)
 
 
-def in_int8(model: onnx.ModelProto, batch: dict[str, Array], feeds: dict[str, Array]) -> list[Array]:
-    """Quantise a network as ONNX Runtime does, and run it.
+def run_in_int8(model: onnx.ModelProto, batch: dict[str, Array], feeds: dict[str, Array]) -> list[Array]:
+    """Quantise a network by `quantize_static`, and run it.
 
-    Unsigned weights and no optimisation: rounded to 8 bits, and computed in float32. So processors with and
-    without VNNI, on which the fused kernels for signed weights differ, give the same.
+    Weights are unsigned and the graph is not optimised: values are rounded to 8 bits and computed in float32.
+    ONNX Runtime's fused kernels for signed weights give other numbers on processors with VNNI than without.
 
     Args:
         model: The network, in float32.
-        batch: What its activations' ranges are measured with.
-        feeds: What it is run with.
+        batch: The calibration data.
+        feeds: The inputs of the run.
     """
-    given = onnx.ModelProto()  # a copy: quantize_static leaves the one it gets without weights
-    given.CopyFrom(model)
-    read = {name for node in given.graph.node for name in node.input}
-    weights = [each for each in given.graph.initializer if each.name in read]
-    del given.graph.initializer[:]
-    given.graph.initializer.extend(weights)  # of each that nothing reads, the runtime's log would tell
-    onnx.helper.set_model_props(
-        given, {"onnx.quant.pre_process": "onnxruntime.quant"}
-    )  # else the log recommends it
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore"):  # of nan, if any
+    network = deepcopy(model)  # quantize_static removes the weights from the model that it gets
+    reads = {name for node in network.graph.node for name in node.input}
+    weights = [tensor for tensor in network.graph.initializer if tensor.name in reads]
+    del network.graph.initializer[:]
+    network.graph.initializer.extend(weights)  # the runtime logs a warning for each that nothing reads
+    # Without this mark, the log recommends preprocessing.
+    onnx.helper.set_model_props(network, {"onnx.quant.pre_process": "onnxruntime.quant"})
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore"):  # about nan
         target = Path(folder) / "int8.onnx"
         unsigned = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QUInt8}
-        quantize_static(given, target, _Batches([batch]), per_channel=True, **unsigned)
+        quantize_static(network, target, _Batches([batch]), per_channel=True, **unsigned)
         quantised = onnx.load(target)
     return list(open_session(quantised, optimize=False).run(None, feeds))
 
 
-def apart(right: Array, got: Array) -> float:
-    """Return how large the error is, as a share of the numbers: root mean squares, 0.02 for 2 %."""
-    error = np.square(got.astype(np.float64) - right).mean()
-    return float(np.sqrt(error / np.square(right.astype(np.float64)).mean()))
+def relative_error(expected: Array, got: Array) -> float:
+    """Return the root mean square of the error by that of the expected numbers: 0.02 for 2 %."""
+    error = np.square(got.astype(np.float64) - expected).mean()
+    return float(np.sqrt(error / np.square(expected.astype(np.float64)).mean()))

@@ -1,4 +1,4 @@
-"""Exercise: calibration with what a network really gets, behind a pipeline that prepares its pictures."""
+"""Exercise pipeline-reader: calibrate a network with pictures prepared by its own pipeline."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question
 from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.work import Work
-from onnxlab.labs.lab10_quantise.int8 import apart, in_int8
+from onnxlab.labs.lab10_quantise.int8 import relative_error, run_in_int8
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
 __all__ = ["EXERCISE"]
 
 _MOST_BATCHES = 500
-_ALLOWED = 0.1  # of the network's numbers; a right calibration loses 0.02 to 0.06
+_ALLOWED = 0.1  # relative error; 0.02 to 0.06 with a right calibration
 _PREPARE = """<ir_version: 10, opset_import: ["" : 20]>
 prepare (uint8[h, w, 3] photo) => (float[1, 3, h, w] ready)
 <int64[1] front = {0}, int64[3] backwards = {2, 1, 0}, float[3] mean = {%s}, float[3] spread = {%s}> {
@@ -32,18 +32,18 @@ prepare (uint8[h, w, 3] photo) => (float[1, 3, h, w] ready)
     t = Transpose <perm = [2, 0, 1]> (d)
     ready = Unsqueeze (t, front)
 }"""
-_CENTRED = "s = Sub (f, mean) d = Div (s, spread)"
-# What it is about, how the pixels are prepared, mean and spread of the three colours, and what to look at.
+_STANDARDISED = "s = Sub (f, mean) d = Div (s, spread)"
+# What the pipeline is an example of, its steps, mean and spread of the three colours, and where to look.
 _KINDS = (
     (
         "Pixels less their mean, by their spread",
-        _CENTRED,
+        _STANDARDISED,
         ("110, 120, 130", "50, 45, 40"),
         "Compare the smallest and the largest number of your batches with those that the pipeline makes.",
     ),
     (
         "Pixels as they are, from 0 to 255",
-        _CENTRED,
+        _STANDARDISED,
         ("0, 0, 0", "1, 1, 1"),
         "The pipeline is another one here. Do your batches come from it?",
     ),
@@ -63,11 +63,11 @@ class _Question(Question):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """A pipeline, the network behind it, and a day's pictures."""
+        """The pipeline, the network that gets its output, and a day's pictures."""
         return {"pipeline": self.pipeline, "network": self.model, "pictures": self.pictures}
 
     def prepared(self, pictures: list[Array]) -> Array:
-        """Return what the network gets for some pictures, in one batch."""
+        """Return what the pipeline makes of pictures, in one batch."""
         session = open_session(self.pipeline)
         return np.concatenate([session.run(None, {"photo": picture})[0] for picture in pictures])
 
@@ -80,39 +80,39 @@ def _questions(random: np.random.Generator) -> Iterator[_Question]:
 
 
 def _network(random: np.random.Generator) -> onnx.ModelProto:
-    """Draw three Convs, whose values keep their size from one to the next."""
+    """Draw three Convs whose outputs are about as large as their inputs."""
     sketch, channels = Sketch(random), (3, 8, 8, 4)
     x = value = sketch.name()
-    for place, (before, after) in enumerate(pairwise(channels)):
-        weight = sketch.weight(sketch.normal(after, before, 3, 3) * np.sqrt(2 / (9 * before)))
-        bias = sketch.weight(0.1 * sketch.normal(after))
-        value = sketch.add("Relu", value) if place else value
+    for number, (inputs, outputs) in enumerate(pairwise(channels)):
+        weight = sketch.weight(sketch.normal(outputs, inputs, 3, 3) * np.sqrt(2 / (9 * inputs)))
+        bias = sketch.weight(0.1 * sketch.normal(outputs))
+        value = sketch.add("Relu", value) if number else value
         value = sketch.add("Conv", value, weight, bias, kernel_shape=[3, 3], pads=[1] * 4)
     return sketch.model({x: ("n", 3, "h", "w")}, {value: ("n", 4, "h", "w")})
 
 
 def _pictures(random: np.random.Generator, count: int) -> list[Array]:
-    """Draw a day's pictures: dark ones in the morning, bright ones behind them; more red than blue."""
-    light = np.sort(random.uniform(0.1, 1.0, size=count))
+    """Draw a day's pictures: first dark ones, then brighter ones; more red than blue."""
+    brightnesses = np.sort(random.uniform(0.1, 1.0, size=count))
     return [
-        (each * random.uniform([60, 30, 0], [255, 200, 70], size=(8, 8, 3))).astype(np.uint8)
-        for each in light
+        (brightness * random.uniform([60, 30, 0], [255, 200, 70], size=(8, 8, 3))).astype(np.uint8)
+        for brightness in brightnesses
     ]
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Read the learner's reader to its end, and keep what it gave."""
+    """Read all batches of the learner's reader, and keep them."""
     for number, question in enumerate(_questions(random)):
         with question.tried():
             reader = answers["PipelineReader"](*question.copies())
             require_type(reader, CalibrationDataReader, "PipelineReader()")
-            names, arrays = _drained(reader)
+            names, arrays = _all_batches(reader)
             work.write_json(f"names_{number}", names)
             work.write_array(f"batches_{number}", arrays)
 
 
-def _drained(reader: CalibrationDataReader) -> tuple[list[str], Array]:
-    """Return the names in all batches, and all batches as one."""
+def _all_batches(reader: CalibrationDataReader) -> tuple[list[str], Array]:
+    """Return the names in all batches, and all batches as one array."""
     names: set[str] = set()
     arrays: list[Array] = []
     for _ in range(_MOST_BATCHES):
@@ -138,48 +138,48 @@ def _drained(reader: CalibrationDataReader) -> tuple[list[str], Array]:
 
 
 def judge_batches(work: Work, random: np.random.Generator) -> None:
-    """Batches that the network takes."""
+    """Require batches that the network takes."""
     for number, question in enumerate(_questions(work.questions())):
         with question.tried():
             _batch(work, number, question)
 
 
 def judge_numbers(work: Work, random: np.random.Generator) -> None:
-    """In 8 bits the network gives nearly what it gives in float32."""
+    """Require that the network's numbers in 8 bits are near those in float32."""
     for number, question in enumerate(_questions(work.questions())):
         with question.tried():
             batch = _batch(work, number, question)
             x = question.prepared(_pictures(random, 12))
-            (right,) = open_session(question.model).run(None, {question.name: x})
+            (expected,) = open_session(question.model).run(None, {question.name: x})
             try:
-                (got,) = in_int8(question.model, {question.name: batch}, {question.name: x})
+                (got,) = run_in_int8(question.model, {question.name: batch}, {question.name: x})
             except Exception as error:  # the runtime and its tool raise many kinds
                 msg = f"{question.where}: quantize_static fails with these batches: {str(error)[:200]}"
                 raise Wrong(msg, question.look_at) from None
-            lost = apart(right, got)
+            lost = relative_error(expected, got)
             if not lost <= _ALLOWED:
-                sides = [f"from {array.min():.3g} to {array.max():.3g}" for array in (x, batch)]
-                difference = Difference("what the network gets, and what your batches hold", *sides)
+                ranges = [f"from {array.min():.3g} to {array.max():.3g}" for array in (x, batch)]
+                difference = Difference("what the network gets, and what your batches hold", *ranges)
                 msg = (
                     f"{question.where}: calibrated with your batches, the int8 network's numbers are off by "
                     f"{lost:.0%}; at most {_ALLOWED:.0%} is allowed."
                 )
-                look = question.look_at
+                look_at = question.look_at
                 if abs(batch.min() - x.min()) < 0.1 and batch.max() < 0.8 * x.max():
-                    look = "The pictures are of a whole day. Which of them did you use?"
-                raise Wrong(msg, look, difference=difference)
+                    look_at = "The pictures are of a whole day. Which of them did you use?"
+                raise Wrong(msg, look_at, difference=difference)
 
 
 def _batch(work: Work, number: int, question: _Question) -> Array:
-    """Return a reader's batches as one, if the network takes it."""
+    """Return a reader's batches as one array, and require that the network takes it."""
     names, batch = work.json(f"names_{number}"), work.array(f"batches_{number}")
     if names != [question.name]:
         difference = Difference("names in the batches", question.name, str(names)[:80])
         msg = f"{question.where}: the batches are not named as the network's input."
         raise Wrong(msg, "What is `network.graph.input[0].name`?", difference=difference)
-    wanted = "float32[n, 3, h, w]"
+    layout = "float32[n, 3, h, w]"
     if batch.dtype != np.float32 or batch.ndim != 4 or batch.shape[1] != 3 or not batch.size:
-        difference = Difference("all batches together", wanted, f"{batch.dtype}{list(batch.shape)}")
+        difference = Difference("all batches together", layout, f"{batch.dtype}{list(batch.shape)}")
         msg = f"{question.where}: the network does not take such a batch."
         raise Wrong(msg, "What does the pipeline give? Compare type and shape.", difference=difference)
     return batch
