@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 import torch
 from onnx import numpy_helper, parser
 
@@ -433,12 +434,20 @@ def first_apart(expected: Array, actual: Array, tolerance: float = _TOLERANCE) -
 
 
 def require_same_numbers(
-    model: onnx.ModelProto, feeds: Mapping[str, Array], right: list[Array], where: str, look_at: str
+    model: onnx.ModelProto,
+    feeds: Mapping[str, Array],
+    right: list[Array],
+    where: str,
+    look_at: str,
+    session: ort.InferenceSession | None = None,
 ) -> None:
-    """Require what a model's outputs are for inputs by name; `where` says which drawn model it was."""
+    """Require what a model's outputs are for inputs by name; `where` says which drawn model it was.
+
+    To compare one model for many inputs, pass its session: opening one takes longer than the run.
+    """
     shown = evidence(model)
     try:
-        found = open_session(model).run(None, dict(feeds))
+        found = (session or open_session(model)).run(None, dict(feeds))
     except Exception as error:  # the runtime raises many kinds
         msg = f"{where}: ONNX Runtime does not run the result: {_first_line(error)}"
         raise Wrong(msg, look_at, evidence=shown) from None

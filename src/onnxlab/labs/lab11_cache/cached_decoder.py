@@ -1,4 +1,4 @@
-"""Exercise: a decoder that reads behind a cache, exported at an example that hides what was frozen."""
+"""Exercise cached-decoder: a decoder with a cache, exported with an example that hides frozen sizes."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,9 +13,9 @@ from onnxlab.labs.kit.exporting import axis_options, exported_or_stopped, of_bot
 from onnxlab.labs.kit.judging import require_dynamic, require_exported, require_valid
 from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.work import Work
-from onnxlab.labs.lab11_cache.decoder import VOCABULARY, Decoder, drawn, right_model
+from onnxlab.labs.lab11_cache.decoder import VOCABULARY, Decoder, draw_weights, step_model
 from onnxlab.labs.lab11_cache.reading import (
-    LOOKS,
+    ADVICE,
     Reading,
     readings,
     require_names,
@@ -35,17 +35,17 @@ _AXES: dict[str, dict[int, str]] = {
     "past_key": {0: "batch", 2: "past"},
     "past_value": {0: "batch", 2: "past"},
 }
-# Batch, new tokens and tokens in the cache at the export. One token without a cache is what a mask of the
-# example's size survives: it is a single True, and broadcasts.
+# Batch, new tokens and tokens in the cache at the export. For one token without a cache, a mask of the
+# example's size is a single True: it broadcasts, and the export does not fail.
 _EXAMPLES = {Exporter.TORCHSCRIPT: (1, 1, 0), Exporter.TORCH_EXPORT: (2, 3, 4)}
 
 
 def _decoder(random: np.random.Generator) -> Decoder:
-    return drawn(random, Decoder())
+    return draw_weights(random, Decoder())
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Read drawn texts in PyTorch, piece by piece; then export with both exporters."""
+    """Read drawn texts with the learner's module, piece by piece; export it with both exporters."""
     decoder = _decoder(random)
     with trying("the decoder", decoder=_decoder(work.questions())):
         module = answers["CachedDecoder"](decoder)
@@ -64,13 +64,13 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 
 
 def _read(work: Work, number: int, module: torch.nn.Module, reading: Reading) -> None:
-    """Read a text as a caller does, who gives back the cache that came out; keep what came out."""
+    """Read a text piece by piece, each with the cache that the last one returned; keep the outputs."""
     batch = len(reading.ids)
     cache, logits = [torch.zeros(batch, _HEADS, 0, _SIZE) for _ in _PASTS], []
     for begin, end in reading.pieces():
         ids = torch.from_numpy(reading.ids[:, begin:end])
-        given = reading.given(begin, end)
-        with trying(given, ids=ids, past_key=cache[0], past_value=cache[1]):
+        piece = reading.describe(begin, end)
+        with trying(piece, ids=ids, past_key=cache[0], past_value=cache[1]):
             result = module(ids.clone(), *(tensor.clone() for tensor in cache))
             require_type(result, (tuple, list), "forward(ids, past_key, past_value)")
             if len(result) != len(_OUTPUTS):
@@ -79,16 +79,16 @@ def _read(work: Work, number: int, module: torch.nn.Module, reading: Reading) ->
             for name, tensor in zip(_OUTPUTS, result, strict=True):
                 require_type(tensor, torch.Tensor, f"forward(), as {name},")
                 cached = [batch, _HEADS, end, _SIZE]
-                wanted = cached if name in _PRESENTS else [batch, end - begin, VOCABULARY]
-                if list(tensor.shape) != wanted:  # said here: the next piece would only stop somewhere
-                    difference = Difference(f"{given}; {name}", str(wanted), str(list(tensor.shape)))
+                shape = cached if name in _PRESENTS else [batch, end - begin, VOCABULARY]
+                if list(tensor.shape) != shape:  # otherwise the next piece fails with PyTorch's own error
+                    difference = Difference(f"{piece}; {name}", str(shape), str(list(tensor.shape)))
                     msg = f"In PyTorch, {name} has another shape than it should."
-                    look = (
-                        LOOKS["cache"]
+                    look_at = (
+                        ADVICE["cache"]
                         if name in _PRESENTS
                         else "There are logits for each of the new tokens."
                     )
-                    raise Wrong(msg, look, difference=difference)
+                    raise Wrong(msg, look_at, difference=difference)
             logits.append(result[0])
             cache = list(result[1:])
     for name, tensor in zip(_OUTPUTS, (torch.cat(logits, 1), *cache), strict=True):
@@ -96,22 +96,22 @@ def _read(work: Work, number: int, module: torch.nn.Module, reading: Reading) ->
 
 
 def judge_torch(work: Work, random: np.random.Generator) -> None:
-    """What came out in PyTorch: a wrong decoder is exported faithfully."""
+    """Require the right outputs in PyTorch: an export keeps the mistakes of a module."""
     questions = work.questions()
     decoder = _decoder(questions)
     for number, reading in enumerate(readings(questions)):
-        right, where = _right(decoder, reading), f"In PyTorch, {reading.where.lower()}"
-        whole = {name: work.array(f"torch_{number}_{name}") for name in _OUTPUTS}
-        for name, array in whole.items():
+        right, where = _expected_outputs(decoder, reading), f"In PyTorch, {reading.where.lower()}"
+        outputs = {name: work.array(f"torch_{number}_{name}") for name in _OUTPUTS}
+        for name, array in outputs.items():
             if array.shape != right[name].shape:
                 msg = f"{where}: {name} is {list(array.shape)}; {list(right[name].shape)} was expected."
-                raise Wrong(msg, LOOKS["cache"])
+                raise Wrong(msg, ADVICE["cache"])
         for begin, end in reading.pieces():
             pasts = {past: right[present][:, :, :begin] for past, present in _CACHES.items()}
             ids = reading.ids[:, begin:end]
-            with trying(reading.given(begin, end), ids=torch.from_numpy(ids), **_tensors(pasts)):
-                got = {name: array[:, :, :end] for name, array in whole.items()}
-                got["logits"] = whole["logits"][:, begin:end]
+            with trying(reading.describe(begin, end), ids=torch.from_numpy(ids), **_tensors(pasts)):
+                got = {name: array[:, :, :end] for name, array in outputs.items()}
+                got["logits"] = outputs["logits"][:, begin:end]
                 require_piece(got, reading, (begin, end), right, _CACHES, where=where)
 
 
@@ -119,42 +119,42 @@ def _tensors(arrays: Mapping[str, Array]) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
-def _right(decoder: Decoder, reading: Reading) -> dict[str, Array]:
-    """Return the logits, keys and values of a whole text, from the decoder without a cache."""
+def _expected_outputs(decoder: Decoder, reading: Reading) -> dict[str, Array]:
+    """Return the logits, keys and values of a whole text from the decoder without a cache."""
     ids = torch.from_numpy(reading.ids)
     with torch.no_grad():
         x = decoder.token(ids) + decoder.position(torch.arange(ids.shape[1]))
-        found = decoder(ids), decoder.heads(decoder.key(x)), decoder.heads(decoder.value(x))
-    return {name: tensor.numpy() for name, tensor in zip(_OUTPUTS, found, strict=True)}
+        tensors = decoder(ids), decoder.heads(decoder.key(x)), decoder.heads(decoder.value(x))
+    return {name: tensor.numpy() for name, tensor in zip(_OUTPUTS, tensors, strict=True)}
 
 
 def judge_graph(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
-    """A model that can be driven, with free lengths."""
+    """Require a valid model with dynamic lengths."""
     with _model(work, exporter) as model:
         require_dynamic(model, _AXES)
 
 
 def judge_numbers(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
-    """Right for every length of cache and text."""
+    """Require the right numbers for every length of cache and text."""
     _, new, past = _EXAMPLES[exporter]
     example = f"{new} token{'s' if new > 1 else ''} and a cache of {past}"
     frozen = f"The example had {example}. Which constant of the graph has that size?"
-    looks = {**LOOKS, **dict.fromkeys(("first", "one", "several", "stop"), frozen)}
+    advice = {**ADVICE, **dict.fromkeys(("first", "one", "several", "stop"), frozen)}
     decoder = _decoder(work.questions())
     with _model(work, exporter) as model:
         for reading in readings(random):
             with trying(f"the {exporter} export: {reading.where.lower()}", model=model, ids=reading.ids):
-                right = _right(decoder, reading)
-                require_read(model, reading, right, _CACHES, looks, where=f"The {exporter} export")
+                expected = _expected_outputs(decoder, reading)
+                require_read(model, reading, expected, _CACHES, advice, where=f"The {exporter} export")
 
 
 @contextmanager
 def _model(work: Work, exporter: Exporter) -> Iterator[onnx.ModelProto]:
-    """Give an export, if it is one that can be driven."""
+    """Yield a valid export with the right names, and name it as the case."""
     with trying(f"the {exporter} export", decoder=_decoder(work.questions())):
         model = require_exported(work, exporter.name.lower())
-        look = "An argument that is never read is left out of the graph."
-        require_names(model, _INPUTS, _OUTPUTS, f"The {exporter} export", look)
+        look_at = "An argument that is never read is left out of the graph."
+        require_names(model, _INPUTS, _OUTPUTS, f"The {exporter} export", look_at)
         require_valid(model)
         yield model
 
@@ -184,5 +184,5 @@ EXERCISE = Exercise(
         "`mask = torch.arange(before + new) <= places[:, None]`, then "
         "`scaled_dot_product_attention(query, key, value, attn_mask=mask)`.",
     ),
-    expected=lambda work: right_model(_decoder(work.questions()), _PASTS, _PRESENTS),
+    expected=lambda work: step_model(_decoder(work.questions()), _PASTS, _PRESENTS),
 )

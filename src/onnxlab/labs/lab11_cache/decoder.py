@@ -1,4 +1,4 @@
-"""Small decoders with drawn weights, one without a cache, one step of one with it; right models of both."""
+"""Small decoders with drawn weights: one without a cache, and one step with it; the ONNX model of a step."""
 
 import math
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from onnxlab.labs.kit.judging import expected_model
 
-__all__ = ["LONGEST", "VOCABULARY", "Decoder", "Pairs", "Step", "drawn", "right_model"]
+__all__ = ["LONGEST", "VOCABULARY", "Decoder", "Pairs", "Step", "draw_weights", "step_model"]
 
 VOCABULARY = 20
 LONGEST = 64
-"""Tokens of the longest text that a decoder has places for."""
+"""Tokens of the longest text: the number of position embeddings."""
 
 Module = TypeVar("Module", bound=nn.Module)
 Pairs: TypeAlias = Sequence[tuple[torch.Tensor, torch.Tensor]]
@@ -33,7 +33,7 @@ class Decoder(nn.Module):
         self.head = nn.Linear(16, VOCABULARY)
 
     def heads(self, x: torch.Tensor) -> torch.Tensor:
-        """Turn [batch, tokens, 16] into two heads: [batch, 2, tokens, 8]."""
+        """Split [batch, tokens, 16] into two heads: [batch, 2, tokens, 8]."""
         return x.reshape(*x.shape[:2], 2, 8).transpose(1, 2)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
@@ -46,11 +46,11 @@ class Decoder(nn.Module):
 
 
 class Step(nn.Module):
-    """One step of a decoder with a cache: reads new tokens behind those that the cache stands for.
+    """One step of a decoder: reads new tokens after those in the cache.
 
     Args:
         layers: How many layers of attention.
-        heads: Heads of each; a head has four numbers.
+        heads: The heads of each layer; a head has size 4.
     """
 
     def __init__(self, layers: int, heads: int) -> None:
@@ -66,9 +66,9 @@ class Step(nn.Module):
     ) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
         """Return the logits of the new tokens, the keys of all layers, and the values of all layers."""
         before, new = past[0][0].shape[2], ids.shape[1]
-        places = torch.arange(before, before + new)
-        mask = torch.arange(before + new) <= places[:, None]
-        x, keys, values = self.token(ids) + self.position(places), [], []
+        positions = torch.arange(before, before + new)
+        mask = torch.arange(before + new) <= positions[:, None]
+        x, keys, values = self.token(ids) + self.position(positions), [], []
         for layer, (key, value) in zip(self.layers, past, strict=True):
             parts = layer(x).reshape(*x.shape[:2], 3, self.heads, self.size).permute(2, 0, 3, 1, 4)
             query, new_key, new_value = parts.unbind(0)
@@ -79,8 +79,8 @@ class Step(nn.Module):
         return self.head(x), keys, values
 
 
-def drawn(random: np.random.Generator, module: Module) -> Module:
-    """Give a module weights that are drawn anew: embeddings around 1, others so that sums keep their size."""
+def draw_weights(random: np.random.Generator, module: Module) -> Module:
+    """Draw a module's weights: embeddings of size 1, others such that sums are about as large as inputs."""
     with torch.no_grad():
         for name, weights in module.named_parameters():
             embeds = name.startswith(("token", "position"))
@@ -89,20 +89,20 @@ def drawn(random: np.random.Generator, module: Module) -> Module:
     return module.eval()
 
 
-def right_model(module: Decoder | Step, pasts: Sequence[str], presents: Sequence[str]) -> bytes:
-    """Return a model of one step, with one `Attention` of opset 23 for each layer.
+def step_model(module: Decoder | Step, pasts: Sequence[str], presents: Sequence[str]) -> bytes:
+    """Return the ONNX model of one step, with one `Attention` of opset 23 for each layer.
 
     Args:
-        module: Whose weights it has.
-        pasts: The names of the inputs: for each layer, keys and values.
-        presents: The names of the outputs, in the same order.
+        module: The module with the weights.
+        pasts: The names of the cache inputs: for each layer, keys and values.
+        presents: The names of the cache outputs, in the same order.
     """
     if isinstance(module, Step):
         layers = [[*layer.weight.chunk(3), *layer.bias.chunk(3)] for layer in _linears(module.layers)]
         heads, size = module.heads, module.size
     else:
-        parts = module.query, module.key, module.value
-        layers = [[part.weight for part in parts] + [part.bias for part in parts]]
+        linears = module.query, module.key, module.value
+        layers = [[linear.weight for linear in linears] + [linear.bias for linear in linears]]
         heads, size = 2, 8
     weights = {"token": module.token.weight, "position": module.position.weight}
     weights |= {"head": module.head.weight.T, "bias": module.head.bias}
@@ -112,16 +112,16 @@ def right_model(module: Decoder | Step, pasts: Sequence[str], presents: Sequence
             weights |= {f"weight_{part}{i}": weight.T, f"bias_{part}{i}": bias}
             lines.append(f"m_{part}{i} = MatMul (x{i}, weight_{part}{i})")
             lines.append(f"{part}{i} = Add (m_{part}{i}, bias_{part}{i})")
-        made = f"y{i}, present_{2 * i}, present_{2 * i + 1}"
+        outputs = f"y{i}, present_{2 * i}, present_{2 * i + 1}"
         options = f"<is_causal = 1, q_num_heads = {heads}, kv_num_heads = {heads}>"
-        lines.append(f"{made} = Attention {options} (q{i}, k{i}, v{i}, , past_{2 * i}, past_{2 * i + 1})")
+        lines.append(f"{outputs} = Attention {options} (q{i}, k{i}, v{i}, , past_{2 * i}, past_{2 * i + 1})")
         lines.append(f"x{i + 1} = Add (x{i}, y{i})")
-    count = range(len(pasts))
-    inputs = "".join(f", float[batch, {heads}, past, {size}] past_{i}" for i in count)
-    outputs = "".join(f", float[batch, {heads}, all, {size}] present_{i}" for i in count)
+    numbers = range(len(pasts))
+    past_inputs = "".join(f", float[batch, {heads}, past, {size}] past_{i}" for i in numbers)
+    present_outputs = "".join(f", float[batch, {heads}, all, {size}] present_{i}" for i in numbers)
     body = "\n    ".join(lines)
     text = f"""<ir_version: 10, opset_import: ["" : 23]>
-step (int64[batch, new] ids{inputs}) => (float[batch, new, {VOCABULARY}] logits{outputs})
+step (int64[batch, new] ids{past_inputs}) => (float[batch, new, {VOCABULARY}] logits{present_outputs})
 <int64 one = {{1}}> {{
     before = Shape <start = 2, end = 3> (past_0)
     count = Shape <start = 1, end = 2> (ids)
@@ -139,7 +139,8 @@ step (int64[batch, new] ids{inputs}) => (float[batch, new, {VOCABULARY}] logits{
     # The text form has no dots in names.
     names = {f"past_{i}": name for i, name in enumerate(pasts)}
     names |= {f"present_{i}": name for i, name in enumerate(presents)}
-    return _renamed(expected_model(text, {name: each.contiguous() for name, each in weights.items()}), names)
+    model = expected_model(text, {name: weight.contiguous() for name, weight in weights.items()})
+    return _renamed(model, names)
 
 
 def _linears(layers: nn.ModuleList) -> list[nn.Linear]:

@@ -1,4 +1,4 @@
-"""Exercise: an export that a given runner can drive: it finds a cache by its names and its axes."""
+"""Exercise export-step: export a step with the names and axes of the cache that a runner expects."""
 
 import tempfile
 from collections.abc import Iterator
@@ -13,30 +13,30 @@ from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.judging import evidence, require_input_read, require_valid
 from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.work import Work
-from onnxlab.labs.lab11_cache.decoder import Step, drawn, right_model
-from onnxlab.labs.lab11_cache.reading import LOOKS, Reading, readings, require_names, require_read
+from onnxlab.labs.lab11_cache.decoder import Step, draw_weights, step_model
+from onnxlab.labs.lab11_cache.reading import ADVICE, Reading, readings, require_names, require_read
 from onnxlab.model.distance import Array
 from onnxlab.model.graph import dims, value
 
 __all__ = ["EXERCISE"]
 
-_LOOK_AT_NAMES = (
+_ORDER_OF_NAMES = (
     "A list of pairs becomes one input for each tensor, pair after pair; the outputs come in the order of "
     "`return`. Which tensor does each name stand for?"
 )
-_LOOKS = {
-    **LOOKS,
-    "one": _LOOK_AT_NAMES,
-    "several": _LOOK_AT_NAMES,
-    "cache": _LOOK_AT_NAMES,
+_ADVICE = {
+    **ADVICE,
+    "one": _ORDER_OF_NAMES,
+    "several": _ORDER_OF_NAMES,
+    "cache": _ORDER_OF_NAMES,
     "stop": "At which sizes did you export? A size of 1 can be kept as a constant: look at the labels of the "
     "outputs.",
 }
 
 
 def _step(random: np.random.Generator) -> Step:
-    """Draw a step: two or three layers, and heads."""
-    return drawn(random, Step(int(random.integers(2, 4)), int(random.integers(2, 4))))
+    """Draw a step of two or three layers with two or three heads."""
+    return draw_weights(random, Step(int(random.integers(2, 4)), int(random.integers(2, 4))))
 
 
 def _pairs(step: Step, kind: str) -> list[str]:
@@ -57,19 +57,19 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 
 @contextmanager
 def _file(work: Work) -> Iterator[tuple[onnx.ModelProto, Step]]:
-    """Give the learner's file and its step, if it is valid and has the runner's names."""
+    """Yield the learner's valid file with the runner's names, and its step; name it as the case."""
     step = _step(work.questions())
     with trying("the step", step=step):
         model = work.model("step")
         inputs, outputs = ["ids", *_pairs(step, "past")], ["logits", *_pairs(step, "present")]
-        look = "Which names does the runner put together? It has a pair for each layer, counted from 0."
-        require_names(model, inputs, outputs, "The file", look)
+        look_at = "Which names does the runner put together? It has a pair for each layer, counted from 0."
+        require_names(model, inputs, outputs, "The file", look_at)
         require_valid(model)
         for name in inputs:
             try:
                 require_input_read(model, name)
             except Wrong as wrong:
-                # torch.export takes one tensor in several places for one input, and leaves the others unread.
+                # torch.export reads a tensor that is passed several times from one input only.
                 wrong.look_at = (
                     "One tensor in several places of the example is one input: make a tensor for each."
                 )
@@ -78,13 +78,13 @@ def _file(work: Work) -> Iterator[tuple[onnx.ModelProto, Step]]:
 
 
 def judge_names(work: Work, random: np.random.Generator) -> None:
-    """Valid, with the names that the runner asks for."""
+    """Require a valid file with the names that the runner asks for."""
     with _file(work):
         pass
 
 
 def judge_axes(work: Work, random: np.random.Generator) -> None:
-    """Dynamic where the runner has other sizes, fixed where it reads the size."""
+    """Require dynamic axes where the runner's sizes vary, and fixed ones where it reads the size."""
     with _file(work) as (model, step):
         for name in _pairs(step, "past"):
             _require_shape(model, name, [None, step.heads, None, step.size])
@@ -96,7 +96,7 @@ def judge_axes(work: Work, random: np.random.Generator) -> None:
 
 
 def _require_shape(model: onnx.ModelProto, name: str, wanted: list[int | None]) -> None:
-    """Require a free axis for each None, and otherwise the size."""
+    """Require a dynamic axis for each None, and otherwise the size."""
     shape = dims(model, name) or ()
     said = f"[{', '.join(map(str, shape))}]"
     shown = evidence(model)
@@ -112,21 +112,23 @@ def _require_shape(model: onnx.ModelProto, name: str, wanted: list[int | None]) 
             msg = (
                 f"Axis {axis} of {name} is {label!r}; the runner needs {size} there, to make an empty cache."
             )
-            look = "Only what changes from run to run has to be dynamic."
-            raise Wrong(msg, look, difference=difference, evidence=shown)
+            look_at = "Only what changes from run to run has to be dynamic."
+            raise Wrong(msg, look_at, difference=difference, evidence=shown)
 
 
 def judge_reading(work: Work, random: np.random.Generator) -> None:
-    """Driven by its names, it gives what the step gives without a cache."""
+    """Require that the file returns for pieces what the step returns for the whole text."""
     with _file(work) as (model, step):
         caches = dict(zip(_pairs(step, "past"), _pairs(step, "present"), strict=True))
         for reading in readings(random):
             with trying(reading.where.lower(), step=step, ids=reading.ids):
-                require_read(model, reading, _right(step, reading), caches, _LOOKS, where="The file")
+                require_read(
+                    model, reading, _expected_outputs(step, reading), caches, _ADVICE, where="The file"
+                )
 
 
-def _right(step: Step, reading: Reading) -> dict[str, Array]:
-    """Return logits, keys and values of a whole text, read at once behind an empty cache."""
+def _expected_outputs(step: Step, reading: Reading) -> dict[str, Array]:
+    """Return the logits, keys and values of a whole text, read at once after an empty cache."""
     empty = torch.zeros(len(reading.ids), step.heads, 0, step.size)
     with torch.no_grad():
         logits, keys, values = step(torch.from_numpy(reading.ids), [(empty, empty) for _ in step.layers])
@@ -134,9 +136,9 @@ def _right(step: Step, reading: Reading) -> dict[str, Array]:
     return {"logits": logits.numpy(), **dict(zip(_pairs(step, "present"), pairs, strict=True))}
 
 
-def _right_model(work: Work) -> bytes:
+def _step_model(work: Work) -> bytes:
     step = _step(work.questions())
-    return right_model(step, _pairs(step, "past"), _pairs(step, "present"))
+    return step_model(step, _pairs(step, "past"), _pairs(step, "present"))
 
 
 EXERCISE = Exercise(
@@ -162,5 +164,5 @@ EXERCISE = Exercise(
         "`output_names=['logits'] + [f'present.{i}.{part}' for part in ('key', 'value') for i in range(n)]`, "
         "and `dynamic_axes` with `dynamo=False`, by the names of the inputs.",
     ),
-    expected=_right_model,
+    expected=_step_model,
 )

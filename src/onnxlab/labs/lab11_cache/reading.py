@@ -1,4 +1,4 @@
-"""Texts read in pieces: what a model with a cache has to give, whatever is read at a time."""
+"""Texts read in pieces, and what a model with a cache must return for each piece."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,9 +14,9 @@ from onnxlab.model.distance import Array
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
 
-__all__ = ["LOOKS", "Reading", "readings", "require_names", "require_piece", "require_read"]
+__all__ = ["ADVICE", "Reading", "readings", "require_names", "require_piece", "require_read"]
 
-LOOKS = {
+ADVICE = {
     "first": "Nothing is cached here. Which tokens may each of the new tokens see?",
     "one": "Which place does the new token have? It may see all of the cache, and itself.",
     "several": "The first of the new tokens sees the cache and itself, the last one sees all. "
@@ -24,7 +24,7 @@ LOOKS = {
     "cache": "What comes out is the cache that came in, and behind it what is new, along the tokens.",
     "stop": "Is a size of the example a constant in this graph? The runtime names the node.",
 }
-"""Where to look, by the kind of piece whose numbers are wrong, and by what else can be wrong."""
+"""Where to look, by the kind of the piece whose logits are wrong, and for a wrong cache or an error."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Reading:
     """A text, and how much of it is read at a time.
 
     Attributes:
-        where: What it is, for messages.
+        where: What it is an example of, for messages.
         ids: The tokens, [batch, tokens].
-        sizes: How many tokens each piece has.
+        sizes: The number of tokens of each piece.
     """
 
     where: str
@@ -42,18 +42,18 @@ class Reading:
     sizes: tuple[int, ...]
 
     def pieces(self) -> list[tuple[int, int]]:
-        """Where each piece begins and ends."""
+        """Return the first token of each piece, and the one after its last."""
         return list(pairwise([0, *np.cumsum(self.sizes).tolist()]))
 
-    def given(self, begin: int, end: int) -> str:
-        """Say in words what a piece is."""
+    def describe(self, begin: int, end: int) -> str:
+        """Return a piece in words."""
         tokens = f"{end - begin} new token{'s' if end - begin > 1 else ''}"
-        behind = f"behind a cache of {begin}" if begin else "and an empty cache"
-        return f"{tokens} {behind}, batch of {len(self.ids)}"
+        cache = f"behind a cache of {begin}" if begin else "and an empty cache"
+        return f"{tokens} {cache}, batch of {len(self.ids)}"
 
 
 def readings(random: np.random.Generator) -> Iterator[Reading]:
-    """Draw texts, and pieces to read them in."""
+    """Draw texts and the sizes of their pieces."""
 
     def few() -> int:
         return int(random.integers(2, 6))
@@ -74,13 +74,13 @@ def require_names(
     model: onnx.ModelProto, inputs: Collection[str], outputs: Collection[str], where: str, look_at: str
 ) -> None:
     """Require the names of a model's inputs and outputs, in any order."""
-    weights = {each.name for each in model.graph.initializer}
-    for kind, wanted, got in (
-        ("inputs", inputs, [each.name for each in model.graph.input if each.name not in weights]),
-        ("outputs", outputs, [each.name for each in model.graph.output]),
+    weights = {tensor.name for tensor in model.graph.initializer}
+    for kind, expected, got in (
+        ("inputs", inputs, [value.name for value in model.graph.input if value.name not in weights]),
+        ("outputs", outputs, [value.name for value in model.graph.output]),
     ):
-        if sorted(wanted) != sorted(got):
-            difference = Difference(f"{where}: {kind}", ", ".join(wanted), ", ".join(got) or "none")
+        if sorted(expected) != sorted(got):
+            difference = Difference(f"{where}: {kind}", ", ".join(expected), ", ".join(got) or "none")
             msg = f"{where}: the {kind} of the model have other names than they should."
             raise Wrong(msg, look_at, difference=difference, evidence=evidence(model))
 
@@ -88,39 +88,41 @@ def require_names(
 def require_read(
     model: onnx.ModelProto,
     reading: Reading,
-    right: Mapping[str, Array],
+    expected: Mapping[str, Array],
     caches: Mapping[str, str],
-    looks: Mapping[str, str] = LOOKS,
+    advice: Mapping[str, str] = ADVICE,
     *,
     ids: str = "ids",
     where: str = "",
 ) -> None:
-    """Require that a model reads a text piece by piece as one without a cache reads all of it at once.
+    """Require that a model returns for the pieces of a text what one without a cache returns for all of it.
 
     Args:
         model: The model.
         reading: The text and its pieces.
-        right: What the outputs are for the whole text, by name: the caches, and one other, the logits.
+        expected: The outputs for the whole text, by name: the caches, and one other, the logits.
         caches: The output that holds a cache, by the name of the input that takes it.
-        looks: Where to look, as `LOOKS`.
+        advice: Where to look, as `ADVICE`.
         ids: The name of the input for the tokens.
-        where: Which model it is, for messages.
+        where: The model, for messages.
 
     Raises:
-        Wrong: With the first piece that is read wrongly.
+        Wrong: For the first piece whose outputs are wrong.
     """
     where = f"{where or 'The model'}, {reading.where.lower()}"
-    session, outputs = open_session(model), list(right)
-    cache = {name: right[output][:, :, :0] for name, output in caches.items()}
+    session, outputs = open_session(model), list(expected)
+    cache = {name: expected[output][:, :, :0] for name, output in caches.items()}
     for begin, end in reading.pieces():
         try:
             arrays = session.run(outputs, {ids: reading.ids[:, begin:end], **cache})
         except Exception as error:  # the runtime raises many kinds
-            difference = Difference(reading.given(begin, end), "logits and a cache", "an error")
+            difference = Difference(reading.describe(begin, end), "logits and a cache", "an error")
             msg = f"{where}: ONNX Runtime stops: {short_reason(error)}"
-            raise Wrong(msg, looks["stop"], difference=difference, evidence=evidence(model)) from None
+            raise Wrong(msg, advice["stop"], difference=difference, evidence=evidence(model)) from None
         got = dict(zip(outputs, map(np.asarray, arrays), strict=True))
-        require_piece(got, reading, (begin, end), right, caches, looks, where=where, shown=evidence(model))
+        require_piece(
+            got, reading, (begin, end), expected, caches, advice, where=where, shown=evidence(model)
+        )
         cache = {name: got[output] for name, output in caches.items()}
 
 
@@ -128,29 +130,29 @@ def require_piece(
     got: Mapping[str, Array],
     reading: Reading,
     piece: tuple[int, int],
-    right: Mapping[str, Array],
+    expected: Mapping[str, Array],
     caches: Mapping[str, str],
-    looks: Mapping[str, str] = LOOKS,
+    advice: Mapping[str, str] = ADVICE,
     *,
     where: str,
     shown: Evidence | None = None,
 ) -> None:
-    """Require what came out for one piece: the logits of its tokens, and the caches up to its end."""
+    """Require the outputs for one piece: the logits of its tokens, and the caches up to its end."""
     begin, end = piece
-    for name, whole in right.items():
+    for name, text_output in expected.items():
         is_cache = name in caches.values()
-        expected = whole[:, :, :end] if is_cache else whole[:, begin:end]
+        expected_piece = text_output[:, :, :end] if is_cache else text_output[:, begin:end]
         kind = "first" if not begin else "one" if end - begin == 1 else "several"
-        look = looks["cache" if is_cache else kind]
-        given, actual = f"{reading.given(begin, end)}; {name}", got[name]
-        if actual.dtype != expected.dtype or actual.shape != expected.shape:
-            sides = [f"{array.dtype}{list(array.shape)}" for array in (expected, actual)]
+        look_at = advice["cache" if is_cache else kind]
+        given, actual = f"{reading.describe(begin, end)}; {name}", got[name]
+        if actual.dtype != expected_piece.dtype or actual.shape != expected_piece.shape:
+            sides = [f"{array.dtype}{list(array.shape)}" for array in (expected_piece, actual)]
             msg = f"{where}: {name} has another shape or type than it should."
-            look = look if actual.dtype == expected.dtype else UNLIKE["type"][1]
-            raise Wrong(msg, look, difference=Difference(given, *sides), evidence=shown)
-        place = first_apart(expected, actual)
+            look_at = look_at if actual.dtype == expected_piece.dtype else UNLIKE["type"][1]
+            raise Wrong(msg, look_at, difference=Difference(given, *sides), evidence=shown)
+        place = first_apart(expected_piece, actual)
         if place is not None:
-            numbers = f"{expected[place]:.5g}", f"{actual[place]:.5g}"
+            numbers = f"{expected_piece[place]:.5g}", f"{actual[place]:.5g}"
             msg = f"{where}: {name} {'holds' if is_cache else 'has'} other numbers than without a cache."
             difference = Difference(f"{given} at {list(place)}", *numbers)
-            raise Wrong(msg, look, difference=difference, evidence=shown)
+            raise Wrong(msg, look_at, difference=difference, evidence=shown)

@@ -1,4 +1,4 @@
-"""Exercise: the k best candidates, or all of them where there are fewer."""
+"""Exercise best-candidates: keep the k best candidates, or all of them where there are fewer."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -49,7 +49,7 @@ def _candidates(random: np.random.Generator, count: int) -> tuple[torch.Tensor, 
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Run it in PyTorch for several counts; export it with both exporters."""
+    """Run the learner's module for several numbers of candidates; export it with both exporters."""
     k = _k(random)
     with trying(f"k = {k}", k=k):
         module = answers["BestCandidates"](k)
@@ -78,25 +78,25 @@ def _counts(k: int) -> tuple[int, ...]:
 
 
 def judge_torch(work: Work, random: np.random.Generator) -> None:
-    """What came out in PyTorch."""
+    """Require the right outputs in PyTorch."""
     questions = work.questions()
     k = _k(questions)
     for count in _counts(k):
         boxes, scores = _candidates(questions, count)
         with trying(f"k = {k} and {count} candidates", k=k, boxes=boxes, scores=scores):
             for name, tensor in zip(_OUTPUTS, _best(k)(boxes, scores), strict=True):
-                right, got = tensor.numpy(), work.array(f"torch_{count}_{name}")
-                given = f"k = {k} and {count} candidates; {name}"
-                if got.shape != right.shape or got.dtype != right.dtype:
-                    sides = [f"{array.dtype}{list(array.shape)}" for array in (right, got)]
+                expected, got = tensor.numpy(), work.array(f"torch_{count}_{name}")
+                where = f"k = {k} and {count} candidates; {name}"
+                if got.shape != expected.shape or got.dtype != expected.dtype:
+                    sides = [f"{array.dtype}{list(array.shape)}" for array in (expected, got)]
                     msg = f"In PyTorch, {name} has another shape or type than it should."
-                    look = "How many candidates are there to be returned?"
-                    raise Wrong(msg, look, difference=Difference(given, *sides))
-                if not np.array_equal(got, right):
-                    sides = [np.array2string(array[:2], precision=4) for array in (right, got)]
+                    look_at = "How many candidates are there to be returned?"
+                    raise Wrong(msg, look_at, difference=Difference(where, *sides))
+                if not np.array_equal(got, expected):
+                    sides = [np.array2string(array[:2], precision=4) for array in (expected, got)]
                     msg = f"In PyTorch, {name} are others than they should be."
-                    look = "Which candidate has the highest score, and which box belongs to it?"
-                    raise Wrong(msg, look, difference=Difference(given, *sides))
+                    look_at = "Which candidate has the highest score, and which box belongs to it?"
+                    raise Wrong(msg, look_at, difference=Difference(where, *sides))
 
 
 def _best(k: int) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
@@ -108,7 +108,7 @@ def _best(k: int) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
 
 
 def judge_graph(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
-    """A valid model for any number of candidates."""
+    """Require a valid model for any number of candidates."""
     with _model(work, exporter) as model:
         require_valid(model)
         require_dynamic(model, {"boxes": [0], "scores": [0]})
@@ -117,35 +117,35 @@ def judge_graph(exporter: Exporter, work: Work, random: np.random.Generator) -> 
 
 
 def judge_enough(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
-    """K candidates or more."""
+    """Require the right outputs for k candidates or more."""
     k = _k(work.questions())
-    look = f"Are k rows left, the best first, with the boxes that belong to them? Here k is {k}."
-    _require_counts(exporter, work, random, (_EXAMPLE, k + 1, int(random.integers(_EXAMPLE, 500))), look)
+    look_at = f"Are k rows left, the best first, with the boxes that belong to them? Here k is {k}."
+    _require_counts(exporter, work, random, (_EXAMPLE, k + 1, int(random.integers(_EXAMPLE, 500))), look_at)
 
 
 def judge_fewer(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
-    """Fewer than k."""
+    """Require the right outputs for fewer than k candidates."""
     k = _k(work.questions())
-    look = (
+    look_at = (
         f"Which number does the graph take for k? Here k is {k}, the example had {_EXAMPLE} candidates: "
         "what Python decided then is decided for good."
     )
-    _require_counts(exporter, work, random, (k, k - 1, 2, 1), look)
+    _require_counts(exporter, work, random, (k, k - 1, 2, 1), look_at)
 
 
 def judge_none(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
-    """No candidate at all."""
-    look = "What do the operators of your graph make of an axis of size 0?"
-    _require_counts(exporter, work, random, (0,), look)
+    """Require the right outputs for no candidate."""
+    look_at = "What do the operators of your graph make of an axis of size 0?"
+    _require_counts(exporter, work, random, (0,), look_at)
 
 
 def _require_counts(
-    exporter: Exporter, work: Work, random: np.random.Generator, counts: Sequence[int], look: str
+    exporter: Exporter, work: Work, random: np.random.Generator, counts: Sequence[int], look_at: str
 ) -> None:
     inputs = [_candidates(random, count) for count in counts]
     with _model(work, exporter) as model:
         best = _best(_k(work.questions()))
-        require_numbers(best, model, inputs, look_at={**at_other_sizes(look), "outputs": look})
+        require_numbers(best, model, inputs, look_at={**at_other_sizes(look_at), "outputs": look_at})
 
 
 @contextmanager

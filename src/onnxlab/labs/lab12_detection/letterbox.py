@@ -1,12 +1,14 @@
-"""Exercise: a picture of any size onto the canvas of a network, and the boxes back onto the picture."""
+"""Exercise letterbox: scale and pad a picture of any size for a network, and map its boxes back."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 import torch
 from onnx import compose, parser
 from torch.nn.functional import interpolate
@@ -78,19 +80,24 @@ class _Question(Question):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The network behind the canvas."""
+        """The network that gets the canvas."""
         return {"network": self.model}
 
     def tried(self) -> AbstractContextManager[None]:
         """Name the case that is tried inside."""
         return trying(self.where.lower(), **self.arguments)
 
+    @cached_property
+    def session(self) -> ort.InferenceSession:
+        """A session of the network."""
+        return open_session(self.model)
+
     def boxes(self, picture: Array, **mistake: Any) -> Array:  # noqa: ANN401 - as _canvas and _back take them
-        """Return what is right for a picture, or what a mistake makes of it."""
-        placed = {key: mistake.pop(key) for key in ("up", "larger_first") if key in mistake}
-        canvas, new, corner = _canvas(picture, self.side, **placed)
-        (found,) = open_session(self.model).run(None, {self.name: canvas})
-        return _back(np.asarray(found), picture.shape[1:], new, corner, **mistake)
+        """Return the right boxes for a picture, or those of a wrong answer with one mistake."""
+        canvas_options = {key: mistake.pop(key) for key in ("up", "larger_first") if key in mistake}
+        canvas, new, corner = _canvas(picture, self.side, **canvas_options)
+        (boxes,) = self.session.run(None, {self.name: canvas})
+        return _back(np.asarray(boxes), picture.shape[1:], new, corner, **mistake)
 
 
 def _canvas(
@@ -108,7 +115,7 @@ def _canvas(
 
 
 def _back(
-    found: Array,
+    boxes: Array,
     old: tuple[int, ...],
     new: tuple[int, ...],
     corner: tuple[int, ...],
@@ -117,16 +124,16 @@ def _back(
     clipped: bool = True,
     moved: bool = True,
 ) -> Array:
-    """Return boxes of a canvas as boxes of the picture."""
+    """Map boxes from the canvas to the picture."""
     order = [1, 0, 1, 0]  # x, y, x, y out of height, width
     ratio = np.divide(old, new) if own_ratio else np.full(2, max(old) / max(new))
-    boxes = (found.astype(np.float64) - np.array(corner)[order] * moved) * ratio[order]
-    boxes = boxes.clip(0, np.array(old)[order]) if clipped else boxes
-    result: Array = boxes.astype(np.float32)
+    mapped = (boxes.astype(np.float64) - np.array(corner)[order] * moved) * ratio[order]
+    mapped = mapped.clip(0, np.array(old)[order]) if clipped else mapped
+    result: Array = mapped.astype(np.float32)
     return result
 
 
-# What a wrong answer gives, and where its author should look.
+# Options of `_Question.boxes` for a mistake, and where to look for it.
 _MISTAKES: tuple[tuple[dict[str, bool], str], ...] = (
     ({"own_ratio": False}, "Rounding gives height and width a ratio of their own. Which one takes x back?"),
     ({"clipped": False}, "These boxes reach beyond the picture: none may."),
@@ -157,32 +164,32 @@ def _network(s: Sketch, side: int) -> onnx.ModelProto:
     return s.model({x: (1, 3, side, side)}, {boxes: (count, 4)})
 
 
-def _require_whole(model: onnx.ModelProto, question: _Question) -> None:
-    """Valid, from a picture to boxes."""
+def _require_structure(model: onnx.ModelProto, question: _Question) -> None:
+    """Require a valid model from a picture to boxes."""
     require_interface(model, ["picture"], ["boxes"], question.where)
     require_whole(model, question.where)
     require_valid(model)
 
 
 def _sizes_that_divide(side: int, random: np.random.Generator) -> list[tuple[int, int]]:
-    """Return height and width of pictures for which nothing has to be rounded, and no half is left."""
+    """Return heights and widths for which nothing is rounded and no half row or column is left."""
     even = 2 * int(random.integers(1, side // 4 + 1))
     shorter = side - even
     return [(side, side), (side, shorter), (shorter, side), (2 * shorter, 2 * side), (3 * side, 3 * shorter)]
 
 
 def _odd_sizes(side: int, random: np.random.Generator) -> list[tuple[int, int]]:
-    """Return odd height and width: a wide, a tall and a square one; then more, with whatever is drawn."""
+    """Return odd heights and widths: a wide, a tall and a square picture; then any that are drawn."""
     low, high = (2 * random.integers((2, side), (side // 2, 2 * side)) + 1).tolist()
-    same = 2 * int(random.integers(2, side)) + 1
-    half = 4 * int(random.integers(1, side // 4)) + 1  # half a row is left: half / 2 ends with .5
-    drawn = random.integers(2, 5 * side, size=(6, 2)).tolist()
-    sizes = [(low, high), (high, low), (same, same), (half, 2 * side), *map(tuple, drawn)]
+    square = 2 * int(random.integers(2, side)) + 1
+    odd = 4 * int(random.integers(1, side // 4)) + 1  # odd / 2 ends with .5: half a row is left
+    others = random.integers(2, 5 * side, size=(6, 2)).tolist()
+    sizes = [(low, high), (high, low), (square, square), (odd, 2 * side), *others]
     return [(height, width) for height, width in sizes]
 
 
 def _thin_sizes(side: int, random: np.random.Generator) -> list[tuple[int, int]]:
-    """Return pictures whose shorter side would round to nothing, and the smallest there is."""
+    """Return heights and widths whose shorter side would round to 0, and the smallest picture."""
     long = int(random.integers(3 * side, 6 * side))
     return [(1, long), (long, 1), (1, 1)]
 
@@ -190,42 +197,45 @@ def _thin_sizes(side: int, random: np.random.Generator) -> list[tuple[int, int]]
 def _require_sizes(
     sizes: Callable[[int, np.random.Generator], list[tuple[int, int]]], look_at: str
 ) -> Callable[[onnx.ModelProto, _Question, np.random.Generator], None]:
+    """Return what requires right boxes for pictures of some sizes."""
+
     def require(model: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
+        compare = partial(require_same_numbers, model, session=open_session(model))
         for height, width in sizes(question.side, random):
             picture = random.random((3, height, width), dtype=np.float32)
             where = f"{question.where}, a picture of height {height} and width {width}"
             with trying(where.lower(), network=question.model, picture=picture):
-                _require_boxes(model, question, picture, where, look_at)
+                _require_boxes(compare, question, picture, where, look_at)
 
     return require
 
 
 def _require_boxes(
-    model: onnx.ModelProto, question: _Question, picture: Array, where: str, look_at: str
+    compare: Callable[..., None], question: _Question, picture: Array, where: str, look_at: str
 ) -> None:
     feeds = {"picture": picture}
     try:
-        require_same_numbers(model, feeds, [question.boxes(picture)], where, look_at)
+        compare(feeds, [question.boxes(picture)], where, look_at)
     except Wrong as wrong:
         wrong.message = wrong.message.replace("of the model it was made from", "of the boxes on the picture")
-        for mistake, look in _MISTAKES:
+        for mistake, advice in _MISTAKES:
             with suppress(Wrong):
-                require_same_numbers(model, feeds, [question.boxes(picture, **mistake)], where, look)
-                wrong.look_at = look
+                compare(feeds, [question.boxes(picture, **mistake)], where, advice)
+                wrong.look_at = advice
                 break
         raise
 
 
-def _right(question: _Question) -> onnx.ModelProto:
-    """A right answer."""
+def _letterboxed(question: _Question) -> onnx.ModelProto:
+    """Return a right answer."""
     graph = question.model.graph
     before, after = parser.parse_model(_BEFORE % question.side), parser.parse_model(_AFTER)
     front = compose.merge_models(before, question.model, [("canvas", graph.input[0].name)])
-    joined = [(graph.output[0].name, "found"), ("ratio", "by"), ("corner", "start"), ("limit", "most")]
-    return compose.merge_models(front, after, joined)
+    connections = [(graph.output[0].name, "found"), ("ratio", "by"), ("corner", "start"), ("limit", "most")]
+    return compose.merge_models(front, after, connections)
 
 
-_ASKED = Rewriting("letterbox", "boxes", _questions, _require_whole, _right)
+_REWRITING = Rewriting("letterbox", "boxes", _questions, _require_structure, _letterboxed)
 
 EXERCISE = Exercise(
     order=1,
@@ -233,16 +243,17 @@ EXERCISE = Exercise(
     title="Put a picture of any size into a square, and the boxes back onto it",
     points=5,
     answers=("letterbox",),
-    produce=_ASKED.produce,
+    produce=_REWRITING.produce,
     parts=(
-        Part("a valid model from a picture to boxes", _ASKED.judge()),
+        Part("a valid model from a picture to boxes", _REWRITING.judge()),
         Part(
-            "right where every division comes out", _ASKED.judge(_require_sizes(_sizes_that_divide, _BY_HAND))
+            "right where every division comes out",
+            _REWRITING.judge(_require_sizes(_sizes_that_divide, _BY_HAND)),
         ),
-        Part("right for odd sizes", _ASKED.judge(_require_sizes(_odd_sizes, _ROUNDED))),
+        Part("right for odd sizes", _REWRITING.judge(_require_sizes(_odd_sizes, _ROUNDED))),
         Part(
             "right for pictures of one row, one column, one pixel",
-            _ASKED.judge(_require_sizes(_thin_sizes, _AT_LEAST_ONE)),
+            _REWRITING.judge(_require_sizes(_thin_sizes, _AT_LEAST_ONE)),
         ),
     ),
     hints=(

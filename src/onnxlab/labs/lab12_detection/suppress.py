@@ -1,12 +1,14 @@
-"""Exercise: non-maximum suppression inside the file, also where nothing is left of it."""
+"""Exercise suppress: add non-maximum suppression to a detector's file, also where no box is left."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 from onnx import compose, parser
 
 from onnxlab.labs.kit.exercise import Exercise, Part
@@ -19,7 +21,7 @@ from onnxlab.runtime.session import open_session
 
 __all__ = ["EXERCISE"]
 
-_MARGIN = 1e-3  # no overlap and no score is nearer to its threshold: rounding decides nothing
+_MARGIN = 1e-3  # between a threshold and each overlap or score, so that rounding decides nothing
 
 _AFTER = """<ir_version: 10, opset_import: ["" : 20]>
 after (float[n, 4] found, float[n, c] sure) => (float[k, 4] boxes, float[k] scores, int64[k] classes)
@@ -52,21 +54,26 @@ class _Question(Question):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """A detector, and the thresholds."""
+        """The detector and the thresholds."""
         return {"detector": self.model, "iou": self.iou, "least": self.least, "most": self.most}
 
     def tried(self) -> AbstractContextManager[None]:
         """Name the case that is tried inside."""
         return trying(self.where.lower(), **self.arguments)
 
-    def found(self, raw: Array) -> tuple[Array, Array]:
+    @cached_property
+    def session(self) -> ort.InferenceSession:
+        """A session of the detector."""
+        return open_session(self.model)
+
+    def detect(self, raw: Array) -> tuple[Array, Array]:
         """Return boxes and scores of the detector."""
-        boxes, scores = open_session(self.model).run(None, {self.name: raw})
+        boxes, scores = self.session.run(None, {self.name: raw})
         return np.asarray(boxes), np.asarray(scores)
 
 
 def _questions(random: np.random.Generator) -> Iterator[_Question]:
-    """Draw two detectors, and thresholds."""
+    """Draw two detectors and their thresholds."""
     for classes in (1, int(random.integers(2, 5))):
         detector = _detector(Sketch(random), classes)
         iou, least = random.uniform((0.45, 0.15), (0.6, 0.3)).astype(np.float32).tolist()
@@ -75,7 +82,7 @@ def _questions(random: np.random.Generator) -> Iterator[_Question]:
 
 
 def _detector(s: Sketch, classes: int) -> onnx.ModelProto:
-    """Draw the end of a detector: rows of numbers become boxes (centre, size) and scores."""
+    """Draw the last nodes of a detector: from rows of numbers to boxes (centre, size) and scores."""
     x = s.name()
     numbers, logits = s.split("Split", x, s.weight(np.array([4, classes])), results=2, axis=1)
     boxes = s.add("Mul", numbers, s.weight(np.full(4, s.random.uniform(5, 20))))
@@ -85,41 +92,40 @@ def _detector(s: Sketch, classes: int) -> onnx.ModelProto:
 
 @dataclass(frozen=True)
 class _Scene:
-    """What is in a picture: objects, each found by several candidates."""
+    """What a detector finds in a picture: objects, with several candidates for each."""
 
     where: str
     objects: int
-    each: int  # candidates of one object
+    candidates: int  # for each object
     look_at: str
-    together: bool = False  # every class at the same places
-    low: bool = False  # all scores are below every threshold
+    all_classes: bool = False  # whether every class has high scores at each object
+    low_scores: bool = False  # whether all scores are below the threshold
 
     def raw(self, question: _Question, random: np.random.Generator) -> Array:
-        """Draw the rows that the detector gets, until no threshold is near."""
+        """Draw the rows that the detector gets, again and again until nothing is close to a threshold."""
         while True:
-            count = self.objects * self.each
-            # Objects stand on a line, far enough apart; candidates of one are moved and stretched a little.
-            centres = np.repeat(np.arange(self.objects) * 2.0, self.each)[:, None] + [[0.0, 3.0]]
+            count = self.objects * self.candidates
+            # Objects stand apart, on a line; the candidates for one are moved and scaled a little.
+            centres = np.repeat(np.arange(self.objects) * 2.0, self.candidates)[:, None] + [[0.0, 3.0]]
             sizes = np.full((count, 2), 1.5)
             boxes = np.concatenate([centres, sizes], 1)
             boxes *= random.uniform(0.97, 1.03, size=boxes.shape)
-            boxes[:, :2] += random.uniform(-0.4, 0.4, size=(count, 2)) * (self.each > 1)
+            boxes[:, :2] += random.uniform(-0.4, 0.4, size=(count, 2)) * (self.candidates > 1)
             logits = random.uniform(-4, -2, size=(count, question.classes))
-            if not self.low:
-                own = random.integers(question.classes, size=count)
-                for row, one in enumerate(own):
-                    better = slice(None) if self.together else one
-                    # Where an object is found several times, some candidates are below the threshold.
-                    least, most = (-2, 3) if self.each > 1 else (0.5, 4)
-                    logits[row, better] = random.uniform(least, most, size=logits[row, better].shape)
+            if not self.low_scores:
+                # With several candidates for an object, some of them are below the threshold.
+                low, high = (-2, 3) if self.candidates > 1 else (0.5, 4)
+                for row, number in enumerate(random.integers(question.classes, size=count)):
+                    classes = slice(None) if self.all_classes else number
+                    logits[row, classes] = random.uniform(low, high, size=logits[row, classes].shape)
             raw = np.concatenate([boxes, logits], 1).astype(np.float32)
             raw = raw[random.permutation(count)]
-            if not _near(question, *question.found(raw)):
+            if not _close_to_threshold(question, *question.detect(raw)):
                 return raw
 
 
-def _near(question: _Question, boxes: Array, scores: Array) -> bool:
-    """Whether rounding could decide: an overlap or a score at its threshold, or two scores alike."""
+def _close_to_threshold(question: _Question, boxes: Array, scores: Array) -> bool:
+    """Whether rounding could decide: an overlap or a score near its threshold, or two equal scores."""
     overlaps = _overlaps(_corners(boxes))
     ordered = np.sort(scores, axis=0)
     return bool(
@@ -130,6 +136,7 @@ def _near(question: _Question, boxes: Array, scores: Array) -> bool:
 
 
 def _corners(boxes: Array) -> Array:
+    """Turn boxes from centre and size into two corners."""
     middle, reach = boxes[:, :2], boxes[:, 2:] / 2
     corners: Array = np.concatenate([middle - reach, middle + reach], 1)
     return corners
@@ -145,37 +152,39 @@ def _overlaps(corners: Array) -> Array:
     return overlaps
 
 
-def _suppressed(question: _Question, raw: Array, read: Callable[[Array], Array] = _corners) -> list[Array]:
-    """Return what is left with these thresholds: boxes, scores and classes, class by class, best first."""
-    boxes, scores = question.found(raw)
+def _suppressed(
+    question: _Question, raw: Array, to_corners: Callable[[Array], Array] = _corners
+) -> list[Array]:
+    """Return the boxes, scores and classes that are left, class by class, best first."""
+    boxes, scores = question.detect(raw)
     corners = _corners(boxes)
-    overlaps = _overlaps(read(boxes))
+    overlaps = _overlaps(to_corners(boxes))
     rows: list[tuple[int, int]] = []
-    for one in range(question.classes):
-        kept: list[int] = []
-        for place in np.argsort(-scores[:, one], kind="stable").tolist():
-            good = scores[place, one] > question.least and len(kept) < question.most
-            if good and not any(overlaps[place, other] > question.iou for other in kept):
-                kept.append(place)
-        rows += [(place, one) for place in kept]
-    places, classes = np.array(rows, np.int64).reshape(-1, 2).T
-    return [corners[places], scores[places, classes], classes]
+    for number in range(question.classes):
+        selected: list[int] = []
+        for index in np.argsort(-scores[:, number], kind="stable").tolist():
+            eligible = scores[index, number] > question.least and len(selected) < question.most
+            if eligible and not any(overlaps[index, better] > question.iou for better in selected):
+                selected.append(index)
+        rows += [(index, number) for index in selected]
+    indices, classes = np.array(rows, np.int64).reshape(-1, 2).T
+    return [corners[indices], scores[indices, classes], classes]
 
 
-def _require_whole(model: onnx.ModelProto, question: _Question) -> None:
-    """Valid, with the outputs asked for."""
+def _require_structure(model: onnx.ModelProto, question: _Question) -> None:
+    """Require a valid model with the outputs asked for."""
     require_interface(model, [question.name], ["boxes", "scores", "classes"], question.where)
-    look = "Which shapes and types does onnx.defs.get_schema('NonMaxSuppression') ask for?"
-    require_whole(model, question.where, look)
+    look_at = "Which shapes and types does onnx.defs.get_schema('NonMaxSuppression') ask for?"
+    require_whole(model, question.where, look_at)
     require_valid(model)
 
 
-def _swapped(question: _Question, raw: Array) -> list[Array]:
+def _thresholds_swapped(question: _Question, raw: Array) -> list[Array]:
     return _suppressed(replace(question, iou=question.least, least=question.iou), raw)
 
 
-def _ordered(boxes: Array) -> Array:
-    """Take what is given for two corners, in any order, as the operator does."""
+def _sorted_corners(boxes: Array) -> Array:
+    """Read boxes as two corners in any order, as the operator does."""
     corners: Array = np.concatenate(
         [np.fmin(boxes[:, :2], boxes[:, 2:]), np.fmax(boxes[:, :2], boxes[:, 2:])], 1
     )
@@ -183,7 +192,7 @@ def _ordered(boxes: Array) -> Array:
 
 
 _FORMAT = "In which form does your NonMaxSuppression take its boxes, and in which does it get them?"
-# What a wrong answer gives, and where its author should look.
+# What an answer with a mistake returns, and where to look for it.
 _MISTAKES: tuple[tuple[Callable[[_Question, Array], list[Array]], str], ...] = (
     (
         lambda question, raw: _suppressed(replace(question, most=0), raw),
@@ -201,8 +210,8 @@ _MISTAKES: tuple[tuple[Callable[[_Question, Array], list[Array]], str], ...] = (
         lambda question, raw: _suppressed(replace(question, least=-1.0), raw),
         "Which scores count? What is the fifth input if it is left out?",
     ),
-    (_swapped, "Which threshold is for scores, and which for overlaps?"),
-    (lambda question, raw: _suppressed(question, raw, _ordered), _FORMAT),
+    (_thresholds_swapped, "Which threshold is for scores, and which for overlaps?"),
+    (lambda question, raw: _suppressed(question, raw, _sorted_corners), _FORMAT),
     (lambda question, raw: _suppressed(question, raw, lambda boxes: _corners(_corners(boxes))), _FORMAT),
 )
 _CROWD = "For a box that is missing, or too much, compute its overlap with the better ones of its class."
@@ -212,11 +221,13 @@ _MANY = (
     _Scene("Two objects apart, found once each", 2, 1, "Nothing overlaps here. Which thresholds count?"),
     _Scene("One object, found four times", 1, 4, _CROWD),
     _Scene("Six objects, found three times each", 6, 3, _CROWD),
-    _Scene("All classes at the same places", 2, 2, _CLASSES, together=True),
+    _Scene("All classes at the same places", 2, 2, _CLASSES, all_classes=True),
     _Scene("Many objects of each class", 9, 1, "How many boxes of each class may be returned?", True),
 )
 _NONE = (
-    _Scene("Only candidates below the threshold", 3, 2, "Nothing is left: shapes begin with 0.", low=True),
+    _Scene(
+        "Only candidates below the threshold", 3, 2, "Nothing is left: shapes begin with 0.", low_scores=True
+    ),
     _Scene("No candidate at all", 0, 1, "n is 0. Which of your nodes does not take an empty axis?"),
 )
 
@@ -224,41 +235,44 @@ _NONE = (
 def _require_scenes(
     *scenes: _Scene,
 ) -> Callable[[onnx.ModelProto, _Question, np.random.Generator], None]:
+    """Return what requires the right boxes for some scenes."""
+
     def require(model: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
+        compare = partial(require_same_numbers, model, session=open_session(model))
         for scene in scenes:
             raw = scene.raw(question, random)
             where = f"{question.where}. {scene.where}"
             with trying(where, detector=question.model, x=raw):
-                _require_suppressed(model, question, raw, where, scene.look_at)
+                _require_suppressed(compare, question, raw, where, scene.look_at)
 
     return require
 
 
 def _require_suppressed(
-    model: onnx.ModelProto, question: _Question, raw: Array, where: str, look_at: str
+    compare: Callable[..., None], question: _Question, raw: Array, where: str, look_at: str
 ) -> None:
     feeds = {question.name: raw}
     try:
-        require_same_numbers(model, feeds, _suppressed(question, raw), where, look_at)
+        compare(feeds, _suppressed(question, raw), where, look_at)
     except Wrong as wrong:
         wrong.message = wrong.message.replace("of the model it was made from", "of the boxes that are left")
-        looks = []  # of all mistakes that give the same: a small scene does not tell them apart
-        for mistake, look in _MISTAKES:
+        matches = []  # for all mistakes with these outputs: a small scene does not tell them apart
+        for mistake, advice in _MISTAKES:
             with suppress(Wrong):
-                require_same_numbers(model, feeds, mistake(question, raw), where, look)
-                looks.append(look)
-        wrong.look_at = " Or: ".join(dict.fromkeys(looks)) or wrong.look_at
+                compare(feeds, mistake(question, raw), where, advice)
+                matches.append(advice)
+        wrong.look_at = " Or: ".join(dict.fromkeys(matches)) or wrong.look_at
         raise
 
 
-def _right(question: _Question) -> onnx.ModelProto:
-    """A right answer."""
+def _with_suppression(question: _Question) -> onnx.ModelProto:
+    """Return a right answer."""
     after = parser.parse_model(_AFTER % (question.most, question.iou, question.least))
     boxes, scores = (value.name for value in question.model.graph.output)
     return compose.merge_models(question.model, after, [(boxes, "found"), (scores, "sure")])
 
 
-_ASKED = Rewriting("suppress", "suppressed", _questions, _require_whole, _right)
+_REWRITING = Rewriting("suppress", "suppressed", _questions, _require_structure, _with_suppression)
 
 EXERCISE = Exercise(
     order=3,
@@ -266,11 +280,11 @@ EXERCISE = Exercise(
     title="Put non-maximum suppression into the file",
     points=4,
     answers=("suppress",),
-    produce=_ASKED.produce,
+    produce=_REWRITING.produce,
     parts=(
-        Part("a valid model with boxes, scores and classes", _ASKED.judge()),
-        Part("right where boxes are left", _ASKED.judge(_require_scenes(*_MANY))),
-        Part("right where nothing is left", _ASKED.judge(_require_scenes(*_NONE))),
+        Part("a valid model with boxes, scores and classes", _REWRITING.judge()),
+        Part("right where boxes are left", _REWRITING.judge(_require_scenes(*_MANY))),
+        Part("right where nothing is left", _REWRITING.judge(_require_scenes(*_NONE))),
     ),
     hints=(
         "`NonMaxSuppression` has three optional inputs; look what each of them is if it is left out. Its "
