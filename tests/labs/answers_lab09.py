@@ -13,6 +13,11 @@ from onnx_ir.passes.common import ClearMetadataAndDocStringPass
 from onnxlab.labs.kit.outcome import Status
 from onnxlab.runtime.parity import run
 from tests.support.labs import Contract, WrongAnswer
+from tests.support.model_edits import drop_attribute, replace_nodes
+
+
+def default_entries(model):
+    return [entry for entry in model.opset_import if entry.domain == ""]
 
 
 def lowering(
@@ -37,7 +42,7 @@ def lowering(
         try:
             if inline:
                 model = inliner.inline_local_functions(model)
-            entries = model.opset_import if first else [o for o in model.opset_import if o.domain == ""]
+            entries = model.opset_import if first else default_entries(model)
             if convert and (upwards or entries[0].version > newest_opset):
                 if stamp:
                     entries[0].version = newest_opset
@@ -49,29 +54,26 @@ def lowering(
                 onnx.checker.check_model(model, full_check=True)
             if compared and not np.allclose(run(model, x)[0], before, atol=1e-5):
                 raise ValueError("other numbers")
-        except Exception as problem:
-            raise error(str(problem)) from None
+        except Exception as failure:
+            raise error(str(failure)) from None
         return model
 
     return lower_for
 
 
-def softened(model, newest_ir, newest_opset, x):
-    """Mends what the converter refuses or does wrong, where it can; refuses the rest."""
+def prepared(model, newest_ir, newest_opset, x):
+    """Prepares a model for the converter where that is possible, and raises where it is not."""
     model = inliner.inline_local_functions(model)
     for node in model.graph.node:
         if node.op_type == "ReduceMean":
-            kept = [each for each in node.attribute if each.name != "noop_with_empty_axes"]
-            del node.attribute[:]
-            node.attribute.extend(kept)
+            drop_attribute(node, "noop_with_empty_axes")
         if node.op_type == "Softmax" and newest_opset < 13:
             raise ValueError("Softmax means something else there")
-    opset = {each.domain: each.version for each in model.opset_import}[""]
-    if opset > newest_opset:
+    if default_entries(model)[0].version > newest_opset:
         try:
             model = version_converter.convert_version(model, newest_opset)
-        except RuntimeError as problem:
-            raise ValueError(str(problem)) from problem
+        except RuntimeError as failure:
+            raise ValueError(str(failure)) from failure
     model.ir_version = min(model.ir_version, newest_ir, 8)
     return model
 
@@ -88,35 +90,35 @@ def clear(message, names=("metadata_props", "doc_string")):
             message.ClearField(name)
     for field, content in message.ListFields():
         if field.message_type is not None:
-            for part in content if field.is_repeated else [content]:
-                clear(part, names)
+            for child in content if field.is_repeated else [content]:
+                clear(child, names)
 
 
-def by_pass(model):
+def clear_by_pass(model):
     return onnx_ir.to_proto(ClearMetadataAndDocStringPass()(onnx_ir.from_proto(model)).model)
 
 
-def of_main_nodes(model):
-    for each in [model, model.graph, *model.graph.node, *model.graph.value_info]:
-        each.ClearField("metadata_props")
-        each.ClearField("doc_string")
+def clear_main_graph(model):
+    for message in [model, model.graph, *model.graph.node, *model.graph.value_info]:
+        message.ClearField("metadata_props")
+        message.ClearField("doc_string")
 
 
-def of_the_model(model):
+def clear_model_metadata(model):
     del model.metadata_props[:]
 
 
-def merger(strip=clear, stamp=True, more=None, order=True, after=None):
+def merging(strip=clear, stamp=True, extra=None, stamp_last=True, after=None):
     """Return a one_file; with all defaults it is right."""
 
     def one_file(files, notes):
         with tempfile.TemporaryDirectory() as folder:
             model = loaded(files, folder)
-        if stamp and not order:
+        if stamp and not stamp_last:
             helper.set_model_props(model, notes)
         model = strip(model) or model
-        if stamp and order:
-            helper.set_model_props(model, notes | (more or {}))
+        if stamp and stamp_last:
+            helper.set_model_props(model, notes | (extra or {}))
         if after:
             after(model)
         return model.SerializeToString()
@@ -124,34 +126,33 @@ def merger(strip=clear, stamp=True, more=None, order=True, after=None):
     return one_file
 
 
-def by_hand(files, notes):
-    """Without a folder: the bytes of every weight are taken from the dict."""
-    model = onnx.ModelProto.FromString(files["net.onnx"])
-    for tensor in _get_all_tensors(model):
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            place = {each.key: each.value for each in tensor.external_data}
-            start = int(place.get("offset", 0))
-            tensor.raw_data = files[place["location"]][start : start + int(place["length"])]
-            del tensor.external_data[:]
-            tensor.data_location = onnx.TensorProto.DEFAULT
-    clear(model)
-    for key, value in notes.items():
-        model.metadata_props.add(key=key, value=value)
-    return model.SerializeToString()
+def embedding(read):
+    """Return a one_file without a folder: `read` finds the bytes of each external tensor in the files."""
+
+    def one_file(files, notes):
+        model = onnx.ModelProto.FromString(files["net.onnx"])
+        for tensor in _get_all_tensors(model):
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                tensor.raw_data = read(files, tensor)
+                del tensor.external_data[:]
+                tensor.data_location = onnx.TensorProto.DEFAULT
+        clear(model)
+        helper.set_model_props(model, notes)
+        return model.SerializeToString()
+
+    return one_file
 
 
-def first_file_for_all(files, notes):
-    model = onnx.ModelProto.FromString(files["net.onnx"])
+def from_its_file(files, tensor):
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    start = int(entries.get("offset", 0))
+    return files[entries["location"]][start : start + int(entries["length"])]
+
+
+def from_the_first_file(files, tensor):
     (data, *_) = [files[name] for name in sorted(files) if name != "net.onnx"]
-    for tensor in _get_all_tensors(model):
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            size = 4 * int(np.prod(tensor.dims))
-            tensor.raw_data = (data * size)[:size]
-            del tensor.external_data[:]
-            tensor.data_location = onnx.TensorProto.DEFAULT
-    clear(model)
-    helper.set_model_props(model, notes)
-    return model.SerializeToString()
+    size = 4 * int(np.prod(tensor.dims))
+    return (data * size)[:size]
 
 
 def only_the_first(files, notes):
@@ -167,12 +168,16 @@ def older(model):
     model.ir_version = 9
 
 
-SOFT = ("Softmax", "LogSoftmax")
+SOFTMAXES = ("Softmax", "LogSoftmax")
 
 
-def turning(
+def axis_of(node, default=-1):
+    return next((attribute.i for attribute in node.attribute if attribute.name == "axis"), default)
+
+
+def transposing(
     *,
-    kinds=SOFT,
+    operators=SOFTMAXES,
     back=True,
     negative=True,
     rank=None,
@@ -185,8 +190,8 @@ def turning(
 
     def to_opset_12(model):
         ranks = {
-            each.name: len(each.type.tensor_type.shape.dim)
-            for each in onnx.shape_inference.infer_shapes(model).graph.value_info
+            value.name: len(value.type.tensor_type.shape.dim)
+            for value in onnx.shape_inference.infer_shapes(model).graph.value_info
         }
         if default is None:
             model = version_converter.convert_version(model, 12)  # writes every axis, counted from 0
@@ -194,11 +199,9 @@ def turning(
             model.opset_import[0].version = 12
         nodes = []
         for node in model.graph.node:
-            axis = next((each.i for each in node.attribute if each.name == "axis"), default)
-            if node.op_type not in kinds or (axis < 0 and not negative):
-                nodes.append(node)
-                continue
-            if once and any(each.op_type in SOFT for each in nodes):
+            axis = axis_of(node, default)
+            second = once and any(earlier.op_type in SOFTMAXES for earlier in nodes)
+            if node.op_type not in operators or (axis < 0 and not negative) or second:
                 nodes.append(node)
                 continue
             axes = rank or ranks[node.input[0]]
@@ -207,47 +210,43 @@ def turning(
                 order.append(order.pop(axis))
             else:
                 order[axis], order[-1] = order[-1], order[axis]
-            end = node.output[0]
-            nodes.append(helper.make_node("Transpose", [node.input[0]], [end + "_in"], perm=order))
-            nodes.append(
-                helper.make_node(node.op_type, [end + "_in"], [end + "_out" if back else end], axis=axes - 1)
-            )
+            x, y = node.input[0], node.output[0]
+            nodes.append(helper.make_node("Transpose", [x], [y + "_in"], perm=order))
+            softmax_output = y + "_out" if back else y
+            nodes.append(helper.make_node(node.op_type, [y + "_in"], [softmax_output], axis=axes - 1))
             if back:
-                nodes.append(helper.make_node("Transpose", [end + "_out"], [end], perm=order))
-        del model.graph.node[:]
-        model.graph.node.extend(nodes)
+                nodes.append(helper.make_node("Transpose", [y + "_out"], [y], perm=order))
+        replace_nodes(model.graph, nodes)
         if name:
             model.graph.output[0].name = name
             for node in model.graph.node:
-                node.output[:] = [name if each == "y" else each for each in node.output]
+                node.output[:] = [name if output == "y" else output for output in node.output]
         return model
 
     return to_opset_12
 
 
-def in_steps(model):
-    """Writes what Softmax computes, in operators that opset 13 did not change for one axis."""
+def decomposed(model):
+    """Replaces Softmax by operators that have the same axes in opsets 12 and 13."""
     nodes = []
     for node in model.graph.node:
-        if node.op_type not in SOFT:
+        if node.op_type not in SOFTMAXES:
             nodes.append(node)
             continue
-        axis = next((each.i for each in node.attribute if each.name == "axis"), -1)
         x, y = node.input[0], node.output[0]
-        over = {"axes": [axis], "keepdims": 1}
+        options = {"axes": [axis_of(node)], "keepdims": 1}
         nodes += [
-            helper.make_node("ReduceMax", [x], [y + "_max"], **over),
+            helper.make_node("ReduceMax", [x], [y + "_max"], **options),
             helper.make_node("Sub", [x, y + "_max"], [y + "_sub"]),
             helper.make_node("Exp", [y + "_sub"], [y + "_exp"]),
-            helper.make_node("ReduceSum", [y + "_exp"], [y + "_sum"], **over),
+            helper.make_node("ReduceSum", [y + "_exp"], [y + "_sum"], **options),
         ]
         if node.op_type == "Softmax":
             nodes.append(helper.make_node("Div", [y + "_exp", y + "_sum"], [y]))
         else:
             nodes.append(helper.make_node("Log", [y + "_sum"], [y + "_log"]))
             nodes.append(helper.make_node("Sub", [y + "_sub", y + "_log"], [y]))
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)
+    replace_nodes(model.graph, nodes)
     model.opset_import[0].version = 12
     return model
 
@@ -261,7 +260,7 @@ _OTHER_NUMBERS = "not those of the model it was made from"
 
 CONTRACTS = {
     "lower-for": Contract(
-        right=((lowering(),), (softened,)),
+        right=((lowering(),), (prepared,)),
         wrong=(
             WrongAnswer("the converter only", (lowering(ir=False),), "the IR version of the result is 10"),
             WrongAnswer("the IR version only", (lowering(convert=False),), "the opset of the result is 20"),
@@ -294,26 +293,28 @@ CONTRACTS = {
         ),
     ),
     "one-file": Contract(
-        right=((merger(),), (by_hand,)),
+        right=((merging(),), (embedding(from_its_file),)),
         wrong=(
             WrongAnswer("only the first file", (only_the_first,), "keeps weights in another file"),
-            WrongAnswer("one file for all weights", (first_file_for_all,), "from which of the files"),
-            WrongAnswer("weights of zero", (merger(after=zeroed),), _OTHER_NUMBERS),
             WrongAnswer(
-                "the notes stay", (merger(strip=lambda model: None),), "notes of the author are left"
+                "one file for all weights", (embedding(from_the_first_file),), "from which of the files"
             ),
-            WrongAnswer("the pass alone", (merger(strip=by_pass),), "doc_string"),
-            WrongAnswer("the model's own notes only", (merger(strip=of_the_model),), "21 notes"),
+            WrongAnswer("weights of zero", (merging(after=zeroed),), _OTHER_NUMBERS),
             WrongAnswer(
-                "nodes of the main graph", (merger(strip=of_main_nodes),), "model.graph.initializer[0]"
+                "the notes stay", (merging(strip=lambda model: None),), "notes of the author are left"
+            ),
+            WrongAnswer("the pass alone", (merging(strip=clear_by_pass),), "doc_string"),
+            WrongAnswer("the model's own notes only", (merging(strip=clear_model_metadata),), "21 notes"),
+            WrongAnswer(
+                "nodes of the main graph", (merging(strip=clear_main_graph),), "model.graph.initializer[0]"
             ),
             WrongAnswer(
-                "metadata only", (merger(strip=lambda m: clear(m, ("metadata_props",))),), "11 notes"
+                "metadata only", (merging(strip=lambda m: clear(m, ("metadata_props",))),), "11 notes"
             ),
-            WrongAnswer("no stamp", (merger(stamp=False),), "what it was to be stamped with"),
-            WrongAnswer("the stamp is cleared as well", (merger(order=False),), "What came last"),
-            WrongAnswer("a stamp too many", (merger(more={"tool": "mine"}),), "tool"),
-            WrongAnswer("another IR version", (merger(after=older),), "the IR version was 10, and is 9"),
+            WrongAnswer("no stamp", (merging(stamp=False),), "what it was to be stamped with"),
+            WrongAnswer("the stamp is cleared as well", (merging(stamp_last=False),), "What came last"),
+            WrongAnswer("a stamp too many", (merging(extra={"tool": "mine"}),), "tool"),
+            WrongAnswer("another IR version", (merging(after=older),), "the IR version was 10, and is 9"),
             WrongAnswer(
                 "a model",
                 (lambda files, notes: onnx.ModelProto(),),
@@ -322,19 +323,19 @@ CONTRACTS = {
         ),
     ),
     "to-opset-12": Contract(
-        right=((turning(),), (turning(default=-1),), (in_steps,)),
+        right=((transposing(),), (transposing(default=-1),), (decomposed,)),
         wrong=(
-            WrongAnswer("the converter alone", (turning(kinds=()),), "add up to 1"),
+            WrongAnswer("the converter alone", (transposing(operators=()),), "add up to 1"),
             WrongAnswer("the stamp alone", (only_stamped,), _OTHER_NUMBERS),
-            WrongAnswer("Softmax only", (turning(kinds=("Softmax",)),), "Which operators changed"),
-            WrongAnswer("never back", (turning(back=False),), "another shape or type"),
-            WrongAnswer("axes that are not negative", (turning(negative=False, default=2),), "axis -3"),
-            WrongAnswer("axis 1 where none is written", (turning(default=1),), "where none is written"),
-            WrongAnswer("four axes", (turning(rank=4),), "Sounds"),
-            WrongAnswer("only the first", (turning(once=True),), "one behind the other"),
-            WrongAnswer("rolled, and not back", (turning(rolled=True),), "another shape or type"),
+            WrongAnswer("Softmax only", (transposing(operators=("Softmax",)),), "Which operators changed"),
+            WrongAnswer("never back", (transposing(back=False),), "another shape or type"),
+            WrongAnswer("axes that are not negative", (transposing(negative=False, default=2),), "axis -3"),
+            WrongAnswer("axis 1 where none is written", (transposing(default=1),), "where none is written"),
+            WrongAnswer("four axes", (transposing(rank=4),), "Sounds"),
+            WrongAnswer("only the first", (transposing(once=True),), "one behind the other"),
+            WrongAnswer("rolled, and not back", (transposing(rolled=True),), "another shape or type"),
             WrongAnswer("opset 13", (lambda model: model,), "opset 13; 12 was asked for"),
-            WrongAnswer("another name", (turning(name="out"),), "the outputs of the model are others"),
+            WrongAnswer("another name", (transposing(name="out"),), "the outputs of the model are others"),
         ),
     ),
 }

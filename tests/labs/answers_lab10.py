@@ -1,5 +1,7 @@
 """Right and wrong answers for lab 10."""
 
+from copy import deepcopy
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -10,6 +12,7 @@ from onnxlab.labs.kit.outcome import Status
 from onnxlab.runtime.divergence import intermediates
 from onnxlab.runtime.parity import run
 from tests.support.labs import Contract, WrongAnswer
+from tests.support.model_edits import replace_nodes, weights
 
 
 def reader(
@@ -55,15 +58,13 @@ def chw(picture, dtype=np.float32):
     return picture.astype(dtype).transpose(2, 0, 1)[None]
 
 
-def own_numbers(pipeline, picture):
-    """The numbers of the pipeline, and not the order of its colours."""
-    mean, spread = (
-        numpy_helper.to_array(each) for each in pipeline.graph.initializer if each.name in ("mean", "spread")
-    )
-    return ((picture.astype(np.float32) - mean) / spread).transpose(2, 0, 1)[None]
+def standardised(pipeline, picture):
+    """Uses the pipeline's mean and spread, and not the order of its colours."""
+    arrays = weights(pipeline.graph)
+    return ((picture.astype(np.float32) - arrays["mean"]) / arrays["spread"]).transpose(2, 0, 1)[None]
 
 
-def equaliser(
+def equalising(
     *,
     bias=True,
     alone=True,
@@ -73,63 +74,59 @@ def equaliser(
     groups=True,
     once=False,
     back=True,
-    ones=False,
+    unit=False,
     power=0.5,
 ):
     """Return an equalise; with all defaults it is right."""
 
     def equalise(model):
         graph = model.graph
-        tensors = {each.name: each for each in graph.initializer}
-        readers = [each.name for each in graph.output] + [name for node in graph.node for name in node.input]
-        makers = {node.output[0]: node for node in graph.node}
+        tensors = {tensor.name: tensor for tensor in graph.initializer}
+        readers = [value.name for value in graph.output]
+        readers += [name for node in graph.node for name in node.input]
+        producers = {node.output[0]: node for node in graph.node}
 
-        def change(node, place, values):
-            values = values.astype(np.float32)
-            name = node.input[place]
+        def change(node, position, values):
+            name = node.input[position]
             if copies:
-                name = node.input[place] = f"{name}_{node.name}_{place}"
-                graph.initializer.add()
-                tensors[name] = graph.initializer[-1]
-            tensors[name].CopyFrom(numpy_helper.from_array(values, name))
+                name = node.input[position] = f"{name}_{node.name}_{position}"
+                tensors[name] = graph.initializer.add()
+            tensors[name].CopyFrom(numpy_helper.from_array(values.astype(np.float32), name))
 
-        for conv in [node for node in graph.node if node.op_type == "Conv"]:
-            act = makers.get(conv.input[0])
-            if act is None or act.op_type not in through:
+        for second in [node for node in graph.node if node.op_type == "Conv"]:
+            activation = producers.get(second.input[0])
+            if activation is None or activation.op_type not in through:
                 continue
-            first = makers.get(act.input[0])
+            first = producers.get(activation.input[0])
             if first is None or first.op_type != "Conv":
                 continue
-            if alone and (readers.count(act.output[0]) > 1 or readers.count(first.output[0]) > 1):
+            if alone and (readers.count(activation.output[0]) > 1 or readers.count(first.output[0]) > 1):
                 continue
             before, after = (
-                numpy_helper.to_array(tensors[node.input[1]]).astype(float) for node in (first, conv)
+                numpy_helper.to_array(tensors[node.input[1]]).astype(float) for node in (first, second)
             )
-            width = after.shape[1] if groups else len(before)
-            factor = np.ones(len(before))
-            for c in range(len(before)):
-                rows = (
-                    slice(None)
-                    if width == len(before)
-                    else slice(c // width * width, (c // width + 1) * width)
-                )
-                largest = np.abs(before[c]).max(), np.abs(after[rows, c % after.shape[1]]).max()
+            channels = len(before)
+            width = after.shape[1] if groups else channels
+            group_rows = [slice(c // width * width, (c // width + 1) * width) for c in range(channels)]
+            columns = [
+                (slice(None) if width == channels else rows, c % after.shape[1])
+                for c, rows in enumerate(group_rows)
+            ]
+            factor = np.ones(channels)
+            for c, column in enumerate(columns):
+                largest = np.abs(before[c]).max(), np.abs(after[column]).max()
                 if all(largest) or not dead:
                     with np.errstate(all="ignore"):
                         factor[c] = (largest[1] / largest[0]) ** power
-            if ones:
+            if unit:
                 factor[:] = 1
             change(first, 1, before * factor[:, None, None, None])
             if bias and len(first.input) > 2:
                 change(first, 2, numpy_helper.to_array(tensors[first.input[2]]) * factor)
-            for c in range(len(before)) if back else ():
-                rows = (
-                    slice(None)
-                    if width == len(before)
-                    else slice(c // width * width, (c // width + 1) * width)
-                )
-                after[rows, c % after.shape[1]] /= factor[c]
-            change(conv, 1, after)
+            if back:
+                for c, column in enumerate(columns):
+                    after[column] /= factor[c]
+            change(second, 1, after)
             if once:
                 break
         return model
@@ -137,46 +134,46 @@ def equaliser(
     return equalise
 
 
-def to_first_range(model):
-    """Makes every channel of the first Conv as large as 1, one pair after the other, with powers of two."""
+def equalised_by_powers_of_two(model):
+    """Scales every channel of the first Conv to about 1, pair after pair."""
     graph = model.graph
-    weights = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
-    outputs = {each.name for each in graph.output}
+    arrays = weights(graph)
+    outputs = {value.name for value in graph.output}
+
+    def only_reader(node):
+        readers = [reader for reader in graph.node if node.output[0] in reader.input]
+        return readers[0] if len(readers) == 1 and node.output[0] not in outputs else None
+
     for first in [node for node in graph.node if node.op_type == "Conv"]:
-        middle = [node for node in graph.node if first.output[0] in node.input]
-        if len(middle) != 1 or middle[0].op_type not in ("Relu", "LeakyRelu") or first.output[0] in outputs:
+        activation = only_reader(first)
+        if activation is None or activation.op_type not in ("Relu", "LeakyRelu"):
             continue
-        last = [node for node in graph.node if middle[0].output[0] in node.input]
-        if len(last) != 1 or last[0].op_type != "Conv" or middle[0].output[0] in outputs:
+        second = only_reader(activation)
+        if second is None or second.op_type != "Conv":
             continue
-        before, after = weights[first.input[1]], weights[last[0].input[1]]
+        before, after = arrays[first.input[1]], arrays[second.input[1]]
         largest = np.abs(before).max((1, 2, 3))
-        by = 2.0 ** -np.round(np.log2(np.where(largest > 0, largest, 1)))
-        inverse = np.stack(
-            [np.resize(1 / by[g : g + after.shape[1]], after.shape[1]) for g in starts(after, len(by))]
-        )
-        new = {(0, 1): before * by[:, None, None, None], (1, 1): after * inverse[:, :, None, None]}
+        factor = 2.0 ** -np.round(np.log2(np.where(largest > 0, largest, 1)))
+        width = after.shape[1]
+        inverse = np.stack([1 / factor[start : start + width] for start in group_starts(after, len(factor))])
+        changes = [
+            (first, 1, before * factor[:, None, None, None]),
+            (second, 1, after * inverse[:, :, None, None]),
+        ]
         if len(first.input) > 2:
-            new[0, 2] = weights[first.input[2]] * by
-        for (which, place), values in new.items():
-            node = (first, last[0])[which]
-            node.input[place] = f"{node.name}_{place}_{which}"
-            weights[node.input[place]] = values
-            graph.initializer.append(numpy_helper.from_array(values.astype(np.float32), node.input[place]))
+            changes.append((first, 2, arrays[first.input[2]] * factor))
+        for node, position, values in changes:
+            node.input[position] += f"_{node.name}_{position}"
+            arrays[node.input[position]] = values
+            tensor = numpy_helper.from_array(values.astype(np.float32), node.input[position])
+            graph.initializer.append(tensor)
     return model
 
 
-def starts(after, channels):
+def group_starts(after, channels):
     """The first input channel of the group that each output channel belongs to."""
-    count = channels // after.shape[1]
-    return [o // (len(after) // count) * after.shape[1] for o in range(len(after))]
-
-
-def renamed(model):
-    model.graph.output[0].name = "out"
-    for node in model.graph.node:
-        node.output[:] = ["out" if name == "out" else name for name in node.output]
-    return model
+    width = after.shape[1]
+    return [output // (len(after) * width // channels) * width for output in range(len(after))]
 
 
 def added(model):
@@ -185,129 +182,106 @@ def added(model):
     return model
 
 
-def converted(model, keep=(), ends=True):
+def converted(model, keep=(), float32_output=True):
     """Compute in float16, but for the nodes in keep; every node gets Casts of its own."""
     graph = model.graph
-    weights = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+    arrays = weights(graph)
     nodes, constants = [], []
     for number, node in enumerate(list(graph.node)):
-        kind = np.float32 if node.name in keep else np.float16
-        inputs = []
-        for place, name in enumerate(node.input):
-            new = f"{name}_{number}_{place}"
-            inputs.append(new)
-            if name in weights:
-                array = weights[name]
-                with np.errstate(over="ignore"):
-                    constants.append(
-                        numpy_helper.from_array(array.astype(kind) if array.dtype.kind == "f" else array, new)
-                    )
-            else:
-                nodes.append(
-                    helper.make_node(
-                        "Cast", [name], [new], to=helper.np_dtype_to_tensor_dtype(np.dtype(kind))
-                    )
-                )
-        node.input[:] = inputs
+        dtype = np.dtype(np.float32 if node.name in keep else np.float16)
+        for position, name in enumerate(node.input):
+            copy = node.input[position] = f"{name}_{number}_{position}"
+            if name not in arrays:
+                elem_type = helper.np_dtype_to_tensor_dtype(dtype)
+                nodes.append(helper.make_node("Cast", [name], [copy], to=elem_type))
+                continue
+            array = arrays[name]
+            with np.errstate(over="ignore"):
+                array = array.astype(dtype) if array.dtype.kind == "f" else array
+            constants.append(numpy_helper.from_array(array, copy))
         nodes.append(node)
     last = nodes[-1]
-    if ends and last.name not in keep:
-        nodes.append(
-            helper.make_node("Cast", [last.output[0] + "_half"], [last.output[0]], to=TensorProto.FLOAT)
-        )
+    if float32_output and last.name not in keep:
+        output = last.output[0]
+        nodes.append(helper.make_node("Cast", [output + "_half"], [output], to=TensorProto.FLOAT))
         last.output[0] += "_half"
-    del graph.node[:], graph.initializer[:]
-    graph.node.extend(nodes)
+    replace_nodes(graph, nodes)
+    del graph.initializer[:]
     graph.initializer.extend(constants)
-    if not ends:
+    if not float32_output:
         graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT16
     return model
 
 
-def copied(model):
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    return copy
-
-
 def halving(
-    *, largest=65504.0, smallest=6e-8, inputs=True, own=True, weights=True, values=True, first=False, more=0
+    *,
+    largest=65504.0,
+    smallest=6e-8,
+    check_inputs=True,
+    check_x=True,
+    first_only=False,
+    extra=0,
 ):
     """Return a halve; with all defaults it is right."""
 
     def halve(model, x):
         graph = model.graph
-        known = intermediates(model, x) if values else {}
-        if own:
-            known[graph.input[0].name] = x
-        if weights:
-            known |= {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+        arrays = intermediates(model, x) | weights(graph)
+        if check_x:
+            arrays[graph.input[0].name] = x
 
-        def held(name):
-            sizes = np.abs(known.get(name, np.ones(1, np.float32)).astype(float))
-            return np.all((sizes == 0) | ((sizes <= largest) & (sizes >= smallest)))
+        def representable(name):
+            magnitudes = np.abs(arrays.get(name, np.ones(1, np.float32)).astype(float))
+            return np.all((magnitudes == 0) | ((magnitudes <= largest) & (magnitudes >= smallest)))
 
         keep = []
         for node in graph.node:
-            names = [*node.input, *node.output] if inputs else list(node.output)
-            if not all(held(name) for name in names):
+            names = [*node.input, *node.output] if check_inputs else list(node.output)
+            if not all(representable(name) for name in names):
                 keep.append(node.name)
-        keep = keep[:1] if first else keep
-        keep += [node.name for node in graph.node if node.name not in keep][:more]
+        keep = keep[:1] if first_only else keep
+        keep += [node.name for node in graph.node if node.name not in keep][:extra]
         return converted(model, keep)
 
     return halve
 
 
 def by_trial(model, x):
-    """Adds nodes one by one: the first whose numbers are inf, nan or 0 in float16, and are not in float32."""
-    right = intermediates(model, x)
+    """Keeps node after node: the first with a number that float16 makes inf, nan or 0, and float32 does not."""
+    (x_name,) = [value.name for value in model.graph.input]
+    expected = weights(model.graph) | {x_name: x} | intermediates(model, x)
+    floats = {name for name, array in expected.items() if array.dtype == np.float32}
+    originals = {node.name: [*node.input, *node.output] for node in model.graph.node}
     keep = []
     while True:
-        half = converted(copied(model), keep)
-        names = {node.name: node.output[0] for node in model.graph.node}
-        own = {node.name: (list(node.input), node.output[0]) for node in half.graph.node if node.name}
-        every = [name for inputs, output in own.values() for name in (*inputs, output)]
-        constants = {each.name: numpy_helper.to_array(each) for each in half.graph.initializer}
-        floats = {each.name for each in model.graph.initializer if each.data_type == TensorProto.FLOAT}
-        given = (
-            {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
-            | {model.graph.input[0].name: x}
-            | right
-        )
+        half = converted(deepcopy(model), keep)
+        copies = {node.name: [*node.input, *node.output] for node in half.graph.node if node.name}
+        constants = weights(half.graph)
+        names = [name for values in copies.values() for name in values if name not in constants]
         del half.graph.output[:]
-        half.graph.output.extend(onnx.ValueInfoProto(name=name) for name in every if name not in constants)
-        shown = [each.name for each in half.graph.output]
+        half.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
         with np.errstate(all="ignore"):
-            got = (
-                dict(
-                    zip(
-                        shown, ReferenceEvaluator(half).run(None, {model.graph.input[0].name: x}), strict=True
-                    )
-                )
-                | constants
-            )
-        for node in model.graph.node:
-            inputs, output = own[node.name]
-            pairs = [*zip(inputs, node.input, strict=True), (output, names[node.name])]
-            if node.name not in keep and any(
-                lost(got[a], given[b])
-                for a, b in pairs
-                if b in floats or b in right or b == model.graph.input[0].name
+            arrays = ReferenceEvaluator(half).run(None, {x_name: x})
+        got = constants | dict(zip(names, arrays, strict=True))
+        for node, values in originals.items():
+            pairs = zip(copies[node], values, strict=True)
+            if node not in keep and any(
+                is_lost(got[copy], expected[name]) for copy, name in pairs if name in floats
             ):
-                keep.append(node.name)
+                keep.append(node)
                 break
         else:
             return converted(model, keep)
 
 
-def lost(half, right):
+def is_lost(half, expected):
     half = half.astype(float)
-    return bool(np.any(~np.isfinite(half) | ((half == 0) & (right != 0) & (np.abs(right) < 1e-3))))
+    underflow = (half == 0) & (expected != 0) & (np.abs(expected) < 1e-3)
+    return bool(np.any(~np.isfinite(half) | underflow))
 
 
 _TOO_FAR = "the int8 network's numbers are off by"
-_BEFORE = "not those of the model it was made from"
+_OTHER_NUMBERS = "not those of the model it was made from"
 _IN_FLOAT16 = "where float16 is really computed"
 
 CONTRACTS = {
@@ -330,13 +304,17 @@ CONTRACTS = {
                 ),
                 "Pixels as they are",
             ),
-            WrongAnswer("red before blue", (reader(own_numbers),), "Which colour does the network get first"),
+            WrongAnswer(
+                "red before blue", (reader(standardised),), "Which colour does the network get first"
+            ),
             WrongAnswer("the morning only", (reader(some=slice(0, 3)),), "The pictures are of a whole day"),
             WrongAnswer("zeros", (reader(lambda _, p: 0 * chw(p)),), _TOO_FAR),
             WrongAnswer("the pipeline's name", (reader(name="ready"),), "not named as the network's input"),
             WrongAnswer("float64", (reader(lambda _, p: chw(p, np.float64)),), "float64"),
             WrongAnswer(
-                "no axis for the batch", (reader(lambda m, p: run(m, p)[0][0]),), "does not take such a batch"
+                "no axis for the batch",
+                (reader(lambda m, p: run(m, p)[0][0]),),
+                "does not take such a batch",
             ),
             WrongAnswer("never at an end", (Endless,), "still gives batches"),
             WrongAnswer("no picture", (reader(some=slice(0)),), "No data is collected"),
@@ -345,28 +323,28 @@ CONTRACTS = {
         ),
     ),
     "equalise": Contract(
-        right=((equaliser(),), (to_first_range,)),
+        right=((equalising(),), (equalised_by_powers_of_two,)),
         wrong=(
             WrongAnswer("nothing is done", (lambda model: model,), "in 8 bits the numbers are off by"),
-            WrongAnswer("factors of 1", (equaliser(ones=True),), "By what is each channel multiplied"),
-            WrongAnswer("only the first pair", (equaliser(once=True),), "The Conv in the middle"),
-            WrongAnswer("the bias is forgotten", (equaliser(bias=False),), _BEFORE),
-            WrongAnswer("nothing is divided", (equaliser(back=False),), _BEFORE),
+            WrongAnswer("factors of 1", (equalising(unit=True),), "By what is each channel multiplied"),
+            WrongAnswer("only the first pair", (equalising(once=True),), "The Conv in the middle"),
+            WrongAnswer("the bias is forgotten", (equalising(bias=False),), _OTHER_NUMBERS),
+            WrongAnswer("nothing is divided", (equalising(back=False),), _OTHER_NUMBERS),
             WrongAnswer(
-                "through a Sigmoid", (equaliser(through=("Relu", "LeakyRelu", "Sigmoid")),), "k * sigmoid(x)"
+                "through a Sigmoid", (equalising(through=("Relu", "LeakyRelu", "Sigmoid")),), "k * sigmoid(x)"
             ),
-            WrongAnswer("Relu only", (equaliser(through=("Relu",)),), "A LeakyRelu between them: in 8 bits"),
-            WrongAnswer("readers are not looked at", (equaliser(alone=False),), "Who else reads the value"),
+            WrongAnswer("Relu only", (equalising(through=("Relu",)),), "A LeakyRelu between them: in 8 bits"),
+            WrongAnswer("readers are not looked at", (equalising(alone=False),), "Who else reads the value"),
             WrongAnswer(
                 "shared weights are changed",
-                (equaliser(copies=False),),
+                (equalising(copies=False),),
                 "How many nodes read the initializer",
             ),
-            WrongAnswer("a dead channel", (equaliser(dead=False),), "weights are all zero"),
+            WrongAnswer("a dead channel", (equalising(dead=False),), "weights are all zero"),
             WrongAnswer(
-                "groups are not looked at", (equaliser(groups=False),), "The second Conv has two groups"
+                "groups are not looked at", (equalising(groups=False),), "The second Conv has two groups"
             ),
-            WrongAnswer("the wrong way round", (equaliser(power=-0.5),), "in 8 bits"),
+            WrongAnswer("the wrong way round", (equalising(power=-0.5),), "in 8 bits"),
             WrongAnswer("another node", (added,), "were not there before: 1 x Clip"),
             WrongAnswer("None", (lambda model: None,), "returned None"),
         ),
@@ -376,15 +354,17 @@ CONTRACTS = {
         wrong=(
             WrongAnswer("all in float16", (lambda model, x: converted(model),), "How large are the squares"),
             WrongAnswer("all in float32", (lambda model, x: model,), "could compute in float16"),
-            WrongAnswer("only the first node", (halving(first=True),), _IN_FLOAT16),
+            WrongAnswer("only the first node", (halving(first_only=True),), _IN_FLOAT16),
             WrongAnswer("only what overflows", (halving(smallest=0),), "What is 1e-9 in float16"),
-            WrongAnswer("outputs only", (halving(inputs=False),), _IN_FLOAT16),
-            WrongAnswer("the input is not looked at", (halving(own=False),), "How large is the input itself"),
-            WrongAnswer("one node more", (halving(more=1),), "could compute in float16"),
+            WrongAnswer("outputs only", (halving(check_inputs=False),), _IN_FLOAT16),
+            WrongAnswer(
+                "the input is not looked at", (halving(check_x=False),), "How large is the input itself"
+            ),
+            WrongAnswer("one node more", (halving(extra=1),), "could compute in float16"),
             WrongAnswer("a limit of 100", (halving(largest=100.0),), "could compute in float16"),
             WrongAnswer(
                 "the output is float16",
-                (lambda model, x: converted(model, ends=False),),
+                (lambda model, x: converted(model, float32_output=False),),
                 "not float32 any more",
             ),
             WrongAnswer("no model", (lambda model, x: "half",), "a ModelProto was expected"),
