@@ -1,5 +1,7 @@
 """Right and wrong answers for lab 11."""
 
+from copy import deepcopy
+
 import numpy as np
 import torch
 from onnx import TensorProto, helper
@@ -7,13 +9,14 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from onnxlab.labs.kit.outcome import Status
 from tests.support.labs import Contract, WrongAnswer
+from tests.support.model_edits import drop_attribute, replace_nodes
 
 
-def behind_the_cache(before, new):
+def after_the_cache(before, new):
     return torch.arange(before, before + new)
 
 
-def counted(before, new):
+def by_cumsum(before, new):
     return torch.ones(new, dtype=torch.int64).cumsum(0) - 1 + before
 
 
@@ -51,18 +54,14 @@ def branching(query, key, value, before, new):
     return masked(causal)(query, key, value, before, new)
 
 
-def both_parts(logits, key, value, before):
-    return logits, key, value
-
-
-RIGHT_MASK = masked(causal)
+MASKED_ATTENTION = masked(causal)
 
 
 def caching(
-    attend=RIGHT_MASK,
-    places=behind_the_cache,
+    attend=MASKED_ATTENTION,
+    positions=after_the_cache,
     join=lambda past, new: torch.cat([past, new], 2),
-    give=both_parts,
+    give=lambda logits, key, value, before: (logits, key, value),
     join_value=None,
 ):
     """Return a CachedDecoder; with all defaults it is right."""
@@ -70,11 +69,11 @@ def caching(
     class CachedDecoder(torch.nn.Module):
         def __init__(self, decoder):
             super().__init__()
-            self.d = decoder
+            self.decoder = decoder
 
         def forward(self, ids, past_key, past_value):
-            d, before, new = self.d, past_key.shape[2], ids.shape[1]
-            x = d.token(ids) + d.position(places(before, new))
+            d, before, new = self.decoder, past_key.shape[2], ids.shape[1]
+            x = d.token(ids) + d.position(positions(before, new))
             key = join(past_key, d.heads(d.key(x)))
             value = (join_value or join)(past_value, d.heads(d.value(x)))
             y = attend(d.heads(d.query(x)), key, value, before, new)
@@ -84,7 +83,7 @@ def caching(
 
 
 class OneByOne(torch.nn.Module):
-    """Right, but for sizes: adds up the tokens one by one, as many as the example had."""
+    """Reads the tokens one by one, so that an export has as many steps as the example has tokens."""
 
     def __init__(self, decoder):
         super().__init__()
@@ -93,17 +92,17 @@ class OneByOne(torch.nn.Module):
     def forward(self, ids, past_key, past_value):
         logits = []
         for i in range(ids.shape[1]):
-            made, past_key, past_value = self.step(ids[:, i : i + 1], past_key, past_value)
-            logits.append(made)
+            token_logits, past_key, past_value = self.step(ids[:, i : i + 1], past_key, past_value)
+            logits.append(token_logits)
         return torch.cat(logits, 1), past_key, past_value
 
 
-def names(step, kind, *, pairs=True, first=0, between="."):
-    numbers, parts = range(len(step.layers)), ("key", "value")
-    order = [(i, part) for i in numbers for part in parts]
+def cache_names(step, kind, *, pairs=True, first=0, separator="."):
+    layers, parts = range(len(step.layers)), ("key", "value")
+    order = [(i, part) for i in layers for part in parts]
     if not pairs:
-        order = [(i, part) for part in parts for i in numbers]
-    return [f"{kind}{between}{i + first}{between}{part}" for i, part in order]
+        order = [(i, part) for part in parts for i in layers]
+    return [f"{kind}{separator}{i + first}{separator}{part}" for i, part in order]
 
 
 def exporting(
@@ -112,62 +111,60 @@ def exporting(
     pairs_in=True,
     pairs_out=False,
     first=0,
-    between=".",
+    separator=".",
     axes=True,
-    kind=torch.int64,
-    only=None,
+    dtype=torch.int64,
+    dynamic_inputs=None,
     batch=True,
     new=True,
     length=True,
-    more=False,
-    outputs=True,
+    every_axis=False,
+    output_names=True,
 ):
     """Return an export_step that uses the TorchScript exporter; with all defaults it is right."""
 
     def export_step(step, file):
-        pasts = names(step, "past", pairs=pairs_in, first=first, between=between)
-        presents = names(step, "present", pairs=pairs_out, first=first, between=between)
+        pasts = cache_names(step, "past", pairs=pairs_in, first=first, separator=separator)
+        presents = cache_names(step, "present", pairs=pairs_out, first=first, separator=separator)
         rows, tokens, cached = sizes
-        free = {"ids": {0: "rows"} if batch else {}}
+        dynamic_axes = {"ids": {0: "rows"} if batch else {}}
         if new:
-            free["ids"][1] = "tokens"
-        for name in pasts[: only or len(pasts)]:
-            free[name] = {0: "rows"} if batch else {}
+            dynamic_axes["ids"][1] = "tokens"
+        for name in pasts[:dynamic_inputs]:
+            dynamic_axes[name] = {0: "rows"} if batch else {}
             if length:
-                free[name][2] = "cached"
-            if more:
-                free[name] |= {1: "heads", 3: "size"}
+                dynamic_axes[name][2] = "cached"
+            if every_axis:
+                dynamic_axes[name] |= {1: "heads", 3: "size"}
         cache = torch.zeros(rows, step.heads, cached, step.size)
         torch.onnx.export(
             step,
-            (torch.zeros(rows, tokens, dtype=kind), [(cache, cache)] * len(step.layers)),
+            (torch.zeros(rows, tokens, dtype=dtype), [(cache, cache)] * len(step.layers)),
             file,
             input_names=["ids", *pasts],
-            output_names=["logits", *presents] if outputs else ["logits"],
-            dynamic_axes=free if axes else {},
+            output_names=["logits", *presents] if output_names else ["logits"],
+            dynamic_axes=dynamic_axes if axes else {},
             dynamo=False,
         )
 
     return export_step
 
 
-def by_torch_export(sizes=(2, 3, 4), apart=True):
-    """Return an export_step that uses the other exporter; right at sizes that are not 0 or 1, and with a tensor
-    for each input."""
+def by_torch_export(separate_tensors=True):
+    """Return an export_step that uses torch.export; with the default it is right."""
 
     def export_step(step, file):
-        rows, tokens, cached = sizes
-        cache, free = torch.zeros(rows, step.heads, cached, step.size), {0: "batch", 2: "past"}
+        cache, axes = torch.zeros(2, step.heads, 4, step.size), {0: "batch", 2: "past"}
         past = [(cache, cache)] * len(step.layers)
-        if apart:
+        if separate_tensors:
             past = [(key.clone(), value.clone()) for key, value in past]
         torch.onnx.export(
             step,
-            (torch.zeros(rows, tokens, dtype=torch.int64), past),
+            (torch.zeros(2, 3, dtype=torch.int64), past),
             file,
-            input_names=["ids", *names(step, "past")],
-            output_names=["logits", *names(step, "present", pairs=False)],
-            dynamic_shapes={"ids": {0: "batch", 1: "new"}, "past": [(free, free)] * len(step.layers)},
+            input_names=["ids", *cache_names(step, "past")],
+            output_names=["logits", *cache_names(step, "present", pairs=False)],
+            dynamic_shapes={"ids": {0: "batch", 1: "new"}, "past": [(axes, axes)] * len(step.layers)},
             dynamo=True,
             verbose=False,
         )
@@ -184,7 +181,7 @@ class Flat(torch.nn.Module):
 
     def forward(self, ids, *past):
         logits, keys, values = self.step(ids, list(zip(past[1::2], past[::2], strict=True)))
-        return (*(each for pair in zip(keys, values, strict=True) for each in pair), logits)
+        return (*(tensor for pair in zip(keys, values, strict=True) for tensor in pair), logits)
 
 
 def flat(step, file):
@@ -195,7 +192,7 @@ def flat(step, file):
         (torch.zeros(1, 4, dtype=torch.int64), *[cache] * len(pasts)),
         file,
         input_names=["ids", *pasts],
-        output_names=[*names(step, "present"), "logits"],
+        output_names=[*cache_names(step, "present"), "logits"],
         dynamic_axes={"ids": {0: "b", 1: "n"}} | {name: {0: "b", 2: f"{name}_length"} for name in pasts},
         dynamo=False,
     )
@@ -212,10 +209,9 @@ def without_past(step, file):
         def forward(self, ids):
             return self.step(ids, [(cache, cache)] * len(self.step.layers))[0]
 
-    free = {"ids": {0: "batch", 1: "new"}}
     example = torch.zeros(2, 3, dtype=torch.int64)
-    names = {"input_names": ["ids"], "output_names": ["logits"]}
-    torch.onnx.export(Prefill(), (example,), file, dynamic_axes=free, dynamo=False, **names)
+    options = {"input_names": ["ids"], "output_names": ["logits"], "dynamo": False}
+    torch.onnx.export(Prefill(), (example,), file, dynamic_axes={"ids": {0: "batch", 1: "new"}}, **options)
 
 
 def without_example(step, file):
@@ -228,67 +224,60 @@ def value_info(name, *shape):
 
 def appending(
     *,
-    blank=True,
+    no_mask=True,
     order=("key", "value"),
     reverse=False,
-    only=None,
+    cache_of=None,
     causal=True,
-    length=("past.0.key", 2),
-    after=True,
-    moved=True,
-    axis="past",
-    twice=False,
-    present=None,
+    length_of=("past.0.key", 2),
+    shift=True,
+    past_length="past",
+    duplicate=False,
+    present_from=None,
     read=True,
     logits=None,
 ):
-    """Return an append_to_cache; with all defaults it is right, and moves the ends of the Range."""
+    """Return an append_to_cache that moves the ends of the Range; with all defaults it is right."""
 
     def append_to_cache(model):
         graph = model.graph
         nodes = list(graph.node)
         layers = [node for node in nodes if node.op_type == "Attention"]
-        if twice:
+        if duplicate:
             for node in layers:
-                idle = type(node)()
-                idle.CopyFrom(node)
+                idle = deepcopy(node)
                 idle.name, idle.output[0] = node.name + "_idle", node.output[0] + "_idle"
                 nodes.insert(nodes.index(node), idle)
         for i, node in enumerate(reversed(layers) if reverse else layers):
-            number = i if only is None else only
+            number = i if cache_of is None else cache_of
             pasts = [f"past.{number}.{part}" for part in order]
             presents = [f"present.{i}.{part}" for part in order]
-            if read:
-                node.input.extend([*([""] if blank else []), *pasts])
-            else:
-                node.input.extend(["", "", ""])
+            node.input.extend([*([""] if no_mask else []), *pasts] if read else ["", "", ""])
             node.output.extend(presents)
             if not causal:
                 for attribute in node.attribute:
                     attribute.i = 0 if attribute.name == "is_causal" else attribute.i
             graph.input.extend(
-                value_info(f"past.{i}.{part}", "b", "h", axis, "s") for part in ("key", "value")
+                value_info(f"past.{i}.{part}", "b", "h", past_length, "s") for part in ("key", "value")
             )
             graph.output.extend(
                 value_info(f"present.{i}.{part}", "b", "h", "all", "s") for part in ("key", "value")
             )
-            if present:
+            if present_from:
                 node.output[1:] = [f"{name}_new" for name in presents]
-                nodes.extend(
-                    helper.make_node(present, [a], [b]) for a, b in zip(pasts, presents, strict=True)
-                )
-        del graph.node[:]
-        for node in nodes:
-            if node.op_type == "Range" and moved:
-                name, start = length
-                one = helper.make_node("Shape", [name], ["cached"], start=start, end=start + 1)
-                flat = helper.make_node("Squeeze", ["cached"], ["cached_length"])
-                ends = [
-                    helper.make_node("Add", [node.input[k], "cached_length"], [f"end_{k}"]) for k in range(2)
-                ]
-                node.input[0], node.input[1] = "end_0", "end_1"
-                graph.node.extend([one, flat, *ends])
-            graph.node.append(node)
+                pairs = zip(pasts, presents, strict=True)
+                nodes.extend(helper.make_node(present_from, [past], [present]) for past, present in pairs)
+        for node in [node for node in nodes if node.op_type == "Range" and shift]:
+            name, axis = length_of
+            ends = [helper.make_node("Add", [node.input[k], "cached_length"], [f"end_{k}"]) for k in range(2)]
+            node.input[:2] = ["end_0", "end_1"]
+            position = nodes.index(node)
+            nodes[position:position] = [
+                helper.make_node("Shape", [name], ["cached"], start=axis, end=axis + 1),
+                helper.make_node("Squeeze", ["cached"], ["cached_length"]),
+                *ends,
+            ]
+        replace_nodes(graph, nodes)
         if logits:
             name = graph.output[0].name
             graph.output[0].name = logits
@@ -299,16 +288,12 @@ def appending(
 
 
 def with_a_mask(model):
-    """A mask of its own instead of is_causal, and the places added behind the Range."""
+    """Adds a mask instead of is_causal, and the length of the cache to the result of the Range."""
     graph, (ids,) = model.graph, [value.name for value in model.graph.input]
-    nodes = list(graph.node)
-    number = helper.make_node("Constant", [], ["one_number"], value_int=1)
-    zero = helper.make_node("Constant", [], ["zero_number"], value_int=0)
-    down = helper.make_node("Constant", [], ["down"], value_ints=[1])
-    made = [
-        number,
-        zero,
-        down,
+    nodes = [
+        helper.make_node("Constant", [], ["one_number"], value_int=1),
+        helper.make_node("Constant", [], ["zero_number"], value_int=0),
+        helper.make_node("Constant", [], ["down"], value_ints=[1]),
         helper.make_node("Shape", [ids], ["new_length"], start=1, end=2),
         helper.make_node("Shape", ["past.0.value"], ["cached"], start=2, end=3),
         helper.make_node("Add", ["new_length", "cached"], ["all_length"]),
@@ -320,38 +305,35 @@ def with_a_mask(model):
         helper.make_node("LessOrEqual", ["columns", "rows_down"], ["may_see"]),
     ]
     count = 0
-    for node in nodes:
+    for node in graph.node:
         if node.op_type == "Range":
-            places, node.output[0] = node.output[0], "from_zero"
-            made += [node, helper.make_node("Add", ["cached", "from_zero"], [places])]
+            positions, node.output[0] = node.output[0], "from_zero"
+            nodes += [node, helper.make_node("Add", ["cached", "from_zero"], [positions])]
             continue
         if node.op_type == "Attention":
-            kept = [attribute for attribute in node.attribute if attribute.name != "is_causal"]
-            del node.attribute[:]
-            node.attribute.extend(kept)
+            drop_attribute(node, "is_causal")
             node.input.extend(["may_see", f"past.{count}.key", f"past.{count}.value"])
             node.output.extend([f"present.{count}.key", f"present.{count}.value"])
             graph.input.extend(value_info(name, "b", "h", "p", "s") for name in node.input[4:])
             graph.output.extend(value_info(name, "b", "h", "t", "s") for name in node.output[1:])
             count += 1
-        made.append(node)
-    del graph.node[:]
-    graph.node.extend(made)
+        nodes.append(node)
+    replace_nodes(graph, nodes)
     return model
 
 
-_ONE_BEHIND = "It may see all of the cache, and itself."
+_ONE_TOKEN = "It may see all of the cache, and itself."
 _FROZEN = "The example had 1 token and a cache of 0"
 _WHICH = "Which tensor does each name stand for"
 
 CONTRACTS = {
     "cached-decoder": Contract(
-        right=((caching(),), (caching(by_hand),), (caching(masked(in_two_parts), counted),)),
+        right=((caching(),), (caching(by_hand),), (caching(masked(in_two_parts), by_cumsum),)),
         wrong=(
-            WrongAnswer("is_causal behind a cache", (caching(is_causal),), _ONE_BEHIND),
+            WrongAnswer("is_causal behind a cache", (caching(is_causal),), _ONE_TOKEN),
             WrongAnswer(
                 "places from 0",
-                (caching(places=lambda before, new: torch.arange(new)),),
+                (caching(positions=lambda before, new: torch.arange(new)),),
                 "In PyTorch, some tokens",
             ),
             WrongAnswer(
@@ -377,7 +359,7 @@ CONTRACTS = {
             WrongAnswer("a mask by NumPy", (caching(masked(by_numpy)),), _FROZEN),
             WrongAnswer(
                 "places of the example",
-                (caching(places=lambda p, n: torch.arange(int(p), int(p + n))),),
+                (caching(positions=lambda p, n: torch.arange(int(p), int(p + n))),),
                 _FROZEN,
             ),
             WrongAnswer("a branch for the empty cache", (caching(branching),), _FROZEN),
@@ -432,10 +414,10 @@ CONTRACTS = {
         wrong=(
             WrongAnswer("outputs pair after pair", (exporting(pairs_out=True),), _WHICH),
             WrongAnswer("inputs keys first", (exporting(pairs_in=False),), _WHICH),
-            WrongAnswer("underscores", (exporting(between="_"),), "past_0_key"),
+            WrongAnswer("underscores", (exporting(separator="_"),), "past_0_key"),
             WrongAnswer("layers from 1", (exporting(first=1),), "Which names does the runner put together"),
             WrongAnswer(
-                "only the logits have a name", (exporting(outputs=False),), "the outputs of the model"
+                "only the logits have a name", (exporting(output_names=False),), "the outputs of the model"
             ),
             WrongAnswer("no dynamic axis", (exporting(axes=False),), "Axis 0 of past.0.key is fixed"),
             WrongAnswer(
@@ -445,10 +427,14 @@ CONTRACTS = {
             WrongAnswer(
                 "the cache of the example", (exporting(length=False),), "Axis 2 of past.0.key is fixed"
             ),
-            WrongAnswer("axes of the first layer only", (exporting(only=2),), "of past.1.key is fixed"),
-            WrongAnswer("every axis dynamic", (exporting(more=True),), "to make an empty cache"),
-            WrongAnswer("int32", (exporting(kind=torch.int32),), "takes int32"),
-            WrongAnswer("one tensor for the whole cache", (by_torch_export(apart=False),), "One tensor"),
+            WrongAnswer(
+                "axes of the first layer only", (exporting(dynamic_inputs=2),), "of past.1.key is fixed"
+            ),
+            WrongAnswer("every axis dynamic", (exporting(every_axis=True),), "to make an empty cache"),
+            WrongAnswer("int32", (exporting(dtype=torch.int32),), "takes int32"),
+            WrongAnswer(
+                "one tensor for the whole cache", (by_torch_export(separate_tensors=False),), "One tensor"
+            ),
             WrongAnswer("no cache", (without_past,), "the inputs of the model"),
             WrongAnswer("no example for the cache", (without_example,), "TypeError", Status.ERROR),
             WrongAnswer("no file", (lambda step, file: None,), "wrote no file"),
@@ -461,24 +447,28 @@ CONTRACTS = {
                 "nothing is done", (lambda model: model,), "the inputs of the model have other names"
             ),
             WrongAnswer(
-                "places from 0", (appending(moved=False),), "how many tokens does the cache stand for"
+                "places from 0", (appending(shift=False),), "how many tokens does the cache stand for"
             ),
-            WrongAnswer("the key as mask", (appending(blank=False),), "get_schema('Attention', 23)"),
+            WrongAnswer("the key as mask", (appending(no_mask=False),), "get_schema('Attention', 23)"),
             WrongAnswer("no mask", (appending(causal=False),), "must not see the next one"),
             WrongAnswer("values and keys", (appending(order=("value", "key")),), "holds other numbers"),
             WrongAnswer("layers from the last", (appending(reverse=True),), "Two layers"),
-            WrongAnswer("one cache for all layers", (appending(only=0),), "Two layers"),
+            WrongAnswer("one cache for all layers", (appending(cache_of=0),), "Two layers"),
             WrongAnswer(
-                "places behind all tokens", (appending(length=("present.0.key", 2)),), "refuses the result"
+                "places behind all tokens", (appending(length_of=("present.0.key", 2)),), "refuses the result"
             ),
             WrongAnswer(
-                "the number of heads", (appending(length=("past.0.key", 1)),), "Two layers and a Range"
+                "the number of heads", (appending(length_of=("past.0.key", 1)),), "Two layers and a Range"
             ),
-            WrongAnswer("a cache of four", (appending(axis=4),), "ONNX Runtime stops"),
+            WrongAnswer("a cache of four", (appending(past_length=4),), "ONNX Runtime stops"),
             WrongAnswer(
-                "an Attention too many", (appending(twice=True),), "computes more than before: 1 x Attention"
+                "an Attention too many",
+                (appending(duplicate=True),),
+                "computes more than before: 1 x Attention",
             ),
-            WrongAnswer("the cache never grows", (appending(present="Identity"),), "another shape or type"),
+            WrongAnswer(
+                "the cache never grows", (appending(present_from="Identity"),), "another shape or type"
+            ),
             WrongAnswer(
                 "the cache is not read", (appending(read=False),), "has other numbers than without a cache"
             ),

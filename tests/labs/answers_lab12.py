@@ -5,6 +5,7 @@ from onnx import compose, helper, parser
 
 from onnxlab.labs.kit.outcome import Status
 from tests.support.labs import Contract, WrongAnswer
+from tests.support.model_edits import replace_nodes
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
 FRONT = (
@@ -45,14 +46,14 @@ BACK = (
     boxes = Min (inside, limits)
 }"""
 )
-JOINED = {"ratio": "by", "corner": "start", "limit": "most"}
+CONNECTIONS = {"ratio": "by", "corner": "start", "limit": "most"}
 
 
-def boxing(*changes, side=None, output=None):
+def letterboxing(*changes, side=None, output=None):
     """Return a letterbox whose text is changed; without changes it is right."""
 
     def letterbox(network):
-        x, found = network.graph.input[0], network.graph.output[0].name
+        x, boxes = network.graph.input[0], network.graph.output[0].name
         size = side or x.type.tensor_type.shape.dim[2].dim_value
         texts = [FRONT % (size, size), BACK]
         for old, new in changes:
@@ -60,7 +61,7 @@ def boxing(*changes, side=None, output=None):
             texts = [text.replace(old, new) for text in texts]
         front, back = map(parser.parse_model, texts)
         model = compose.merge_models(front, network, [("canvas", x.name)])
-        model = compose.merge_models(model, back, [(found, "found"), *JOINED.items()])
+        model = compose.merge_models(model, back, [(boxes, "found"), *CONNECTIONS.items()])
         if output:
             model.graph.output[0].name = output
             model.graph.node[-1].output[0] = output
@@ -69,12 +70,12 @@ def boxing(*changes, side=None, output=None):
     return letterbox
 
 
-def by_hand(network):
-    """Rows and columns of grey joined to the picture; one graph, written behind and before the network's nodes."""
+def in_one_graph(network):
+    """Pads by a Concat with rows and columns of grey; one graph around the network's nodes."""
     graph = network.graph
-    x, found = graph.input[0], graph.output[0].name
+    x, boxes = graph.input[0], graph.output[0].name
     side = x.type.tensor_type.shape.dim[3].dim_value
-    one = parser.parse_model(
+    model = parser.parse_model(
         HEAD
         + f"""one (float[3, h, w] picture) => (float[n, 4] boxes)
     <int64[1] side = {{{side}}}, int64[1] one = {{1}}, int64[1] two = {{2}}, int64[1] three = {{3}},
@@ -108,7 +109,7 @@ def by_hand(network):
         left_of_it = Expand (grey, shape_l)
         right_of_it = Expand (grey, shape_r)
         {x.name} = Concat <axis = 3> (left_of_it, tall, right_of_it)
-        x1, y1, x2, y2 = Split <axis = 1, num_outputs = 4> ({found})
+        x1, y1, x2, y2 = Split <axis = 1, num_outputs = 4> ({boxes})
         xs = Concat <axis = 1> (x1, x2)
         ys = Concat <axis = 1> (y1, y2)
         left_f = Cast <to = 1> (left)
@@ -132,18 +133,17 @@ def by_hand(network):
         boxes = Concat <axis = 1> (a1, b1, a2, b2)
     }}"""
     )
-    nodes = list(one.graph.node)
-    place = next(i for i, node in enumerate(nodes) if x.name in node.output) + 1
-    nodes[place:place] = graph.node
-    del one.graph.node[:]
-    one.graph.node.extend(nodes)
-    one.graph.initializer.extend(graph.initializer)
-    return one
+    nodes = list(model.graph.node)
+    position = next(i for i, node in enumerate(nodes) if x.name in node.output) + 1
+    nodes[position:position] = graph.node
+    replace_nodes(model.graph, nodes)
+    model.graph.initializer.extend(graph.initializer)
+    return model
 
 
 _BY_ITSELF = 'Resize <mode = "linear", axes = [2, 3]> (batch, , , new)'
 
-BEHIND = (
+SUPPRESSION = (
     HEAD
     + """behind (float[n, 4] found, float[n, c] sure) => (float[k, 4] boxes, float[k] scores, int64[k] classes)
 <int64[1] most = {%d}, float[1] iou = {%.9g}, float[1] least = {%.9g}, int64[1] zero = {0}, int64 column_1 = {1},
@@ -180,25 +180,25 @@ ONE_AT_LEAST = """left = Gather <axis = 0> (corners, places)
     boxes = Slice (padded, zero, many)"""
 
 
-def behind(*changes, swap=False, outputs=None):
+def suppressing(*changes, swap=False, outputs=None):
     """Return a suppress whose text is changed; without changes it is right."""
 
     def suppress(detector, iou, least, most):
-        text = BEHIND % ((most, least, iou) if swap else (most, iou, least))
+        text = SUPPRESSION % ((most, least, iou) if swap else (most, iou, least))
         for old, new in changes:
             assert old in text, old
             text = text.replace(old, new)
-        first, second = (value.name for value in detector.graph.output)
-        pairs = [(first, "found"), (second, "sure")]
-        return compose.merge_models(detector, parser.parse_model(text), pairs, outputs=outputs)
+        boxes, scores = (value.name for value in detector.graph.output)
+        connections = [(boxes, "found"), (scores, "sure")]
+        return compose.merge_models(detector, parser.parse_model(text), connections, outputs=outputs)
 
     return suppress
 
 
 def with_nodes(detector, iou, least, most):
-    """Node by node behind the detector, with columns split and squeezed."""
+    """Adds node by node to the detector's graph; columns are split and squeezed."""
     graph, make = detector.graph, helper.make_node
-    found, sure = (value.name for value in graph.output)
+    boxes, scores = (value.name for value in graph.output)
     constants = {
         "most": ("value_ints", [most]),
         "iou": ("value_floats", [iou]),
@@ -212,8 +212,8 @@ def with_nodes(detector, iou, least, most):
     )
     graph.node.extend(
         [
-            make("Unsqueeze", [found, "c.front"], ["n.boxes"]),
-            make("Transpose", [sure], ["n.turned"], perm=[1, 0]),
+            make("Unsqueeze", [boxes, "c.front"], ["n.boxes"]),
+            make("Transpose", [scores], ["n.turned"], perm=[1, 0]),
             make("Unsqueeze", ["n.turned", "c.front"], ["n.scores"]),
             make(
                 "NonMaxSuppression",
@@ -225,8 +225,8 @@ def with_nodes(detector, iou, least, most):
             make("Squeeze", ["n.class", "c.second"], ["classes"]),
             make("Squeeze", ["n.place", "c.second"], ["n.places"]),
             make("Concat", ["n.place", "n.class"], ["n.pairs"], axis=1),
-            make("GatherND", [sure, "n.pairs"], ["scores"]),
-            make("Gather", [found, "n.places"], ["n.kept"]),
+            make("GatherND", [scores, "n.pairs"], ["scores"]),
+            make("Gather", [boxes, "n.places"], ["n.kept"]),
             make("Split", ["n.kept"], ["n.centre", "n.size"], axis=1, num_outputs=2),
             make("Mul", ["n.size", "c.half"], ["n.reach"]),
             make("Sub", ["n.centre", "n.reach"], ["n.low"]),
@@ -246,7 +246,7 @@ def with_nodes(detector, iou, least, most):
 
 
 def picking(pick, give=lambda boxes, scores, order: (boxes[order], scores[order])):
-    """Return a BestCandidates that picks the places by a function of the scores and k."""
+    """Return a BestCandidates; `pick` returns the indices of the best, for the scores and k."""
 
     class BestCandidates(torch.nn.Module):
         def __init__(self, k):
@@ -264,12 +264,12 @@ def sliced(scores, k):
 
 
 def masked_out(scores, k):
-    """As many as there are: ranks, and those below k."""
+    """Compares the ranks of all candidates with k."""
     order = scores.argsort(descending=True)
     return order[torch.arange(scores.shape[0]) < k]
 
 
-def smallest(scores, k):
+def min_in_python(scores, k):
     return scores.topk(min(k, scores.shape[0])).indices
 
 
@@ -280,7 +280,7 @@ def branched(scores, k):
 
 
 class AlwaysK(torch.nn.Module):
-    """Fills up with zeros."""
+    """Pads with zeros."""
 
     def __init__(self, k):
         super().__init__()
@@ -304,17 +304,17 @@ _FEWER = "what Python decided then is decided for good"
 
 CONTRACTS = {
     "letterbox": Contract(
-        right=((boxing(),), (by_hand,)),
+        right=((letterboxing(),), (in_one_graph,)),
         wrong=(
             WrongAnswer(
                 "stretched",
-                (boxing(("part = Div (exact, longer)", "part = Div (exact, limit)")),),
+                (letterboxing(("part = Div (exact, longer)", "part = Div (exact, limit)")),),
                 "the numbers are not",
             ),
             WrongAnswer(
                 "one ratio for both axes",
                 (
-                    boxing(
+                    letterboxing(
                         (
                             "ratio = Div (limit, real)",
                             "lm = Div (longer, side)  ratio = Concat <axis = 0> (lm, lm)",
@@ -325,21 +325,23 @@ CONTRACTS = {
             ),
             WrongAnswer(
                 "rounded down",
-                (boxing(("Add (part, half)", "Identity (part)")),),
+                (letterboxing(("Add (part, half)", "Identity (part)")),),
                 "How is the shorter side rounded",
             ),
             WrongAnswer(
-                "rounded up", (boxing(("Floor (above)", "Ceil (part)")),), "Compute new height and width"
+                "rounded up",
+                (letterboxing(("Floor (above)", "Ceil (part)")),),
+                "Compute new height and width",
             ),
             WrongAnswer(
                 "halves to even",
-                (boxing(("Floor (above)", "Round (part)")),),
+                (letterboxing(("Floor (above)", "Round (part)")),),
                 "How is the shorter side rounded",
             ),
             WrongAnswer(
                 "the larger half first",
                 (
-                    boxing(
+                    letterboxing(
                         ("last = Sub (rest, first)", "last = Div (rest, two)"),
                         ("first = Div (rest, two)", "l2 = Div (rest, two) first = Sub (rest, l2)"),
                     ),
@@ -348,37 +350,39 @@ CONTRACTS = {
             ),
             WrongAnswer(
                 "at the corner",
-                (boxing(("first = Div (rest, two)", "first = Sub (rest, rest)")),),
+                (letterboxing(("first = Div (rest, two)", "first = Sub (rest, rest)")),),
                 _BY_HAND,
             ),
             WrongAnswer(
                 "not moved back",
-                (boxing(("Sub (found, starts)", "Identity (found)")),),
+                (letterboxing(("Sub (found, starts)", "Identity (found)")),),
                 "does not begin at the corner",
             ),
             WrongAnswer(
-                "not clipped", (boxing(("Min (inside, limits)", "Identity (scaled)")),), "beyond the picture"
+                "not clipped",
+                (letterboxing(("Min (inside, limits)", "Identity (scaled)")),),
+                "beyond the picture",
             ),
             WrongAnswer(
-                "clipped at 0 only", (boxing(("Min (inside, limits)", "Identity (inside)")),), _BY_HAND
+                "clipped at 0 only", (letterboxing(("Min (inside, limits)", "Identity (inside)")),), _BY_HAND
             ),
-            WrongAnswer("height for x", (boxing(("{1, 0, 1, 0}", "{0, 1, 0, 1}")),), _BY_HAND),
+            WrongAnswer("height for x", (letterboxing(("{1, 0, 1, 0}", "{0, 1, 0, 1}")),), _BY_HAND),
             WrongAnswer(
                 "divided before it is moved",
                 (
-                    boxing(
+                    letterboxing(
                         ("Sub (found, starts)", "Mul (found, factors)"),
                         ("Mul (moved, factors)", "Sub (moved, starts)"),
                     ),
                 ),
                 _BY_HAND,
             ),
-            WrongAnswer("black around it", (boxing(("grey = {0.5}", "grey = {0.0}")),), _BY_HAND),
-            WrongAnswer("nearest", (boxing(('"linear"', '"nearest"')),), _BY_HAND),
+            WrongAnswer("black around it", (letterboxing(("grey = {0.5}", "grey = {0.0}")),), _BY_HAND),
+            WrongAnswer("nearest", (letterboxing(('"linear"', '"nearest"')),), _BY_HAND),
             WrongAnswer(
                 "corners aligned",
                 (
-                    boxing(
+                    letterboxing(
                         (
                             'mode = "linear"',
                             'mode = "linear", coordinate_transformation_mode = "align_corners"',
@@ -390,7 +394,7 @@ CONTRACTS = {
             WrongAnswer(
                 "one scale for Resize",
                 (
-                    boxing(
+                    letterboxing(
                         (_BY_ITSELF, 'Resize <mode = "linear", axes = [2, 3]> (batch, , scales)'),
                         (
                             "resized =",
@@ -401,11 +405,13 @@ CONTRACTS = {
                 "Compute new height and width",
             ),
             WrongAnswer(
-                "no row is left", (boxing(("Max (down, one)", "Identity (down)")),), "At least one row stays"
+                "no row is left",
+                (letterboxing(("Max (down, one)", "Identity (down)")),),
+                "At least one row stays",
             ),
-            WrongAnswer("a side of 16", (boxing(side=16),), "A network"),
+            WrongAnswer("a side of 16", (letterboxing(side=16),), "A network"),
             WrongAnswer(
-                "another name", (boxing(output="found_boxes"),), "the outputs of the model are others"
+                "another name", (letterboxing(output="found_boxes"),), "the outputs of the model are others"
             ),
             WrongAnswer(
                 "the network alone", (lambda network: network,), "the inputs of the model are others"
@@ -422,7 +428,7 @@ CONTRACTS = {
             WrongAnswer(
                 "topk of k", (picking(lambda s, k: s.topk(k).indices),), "RuntimeError", Status.ERROR
             ),
-            WrongAnswer("min in Python", (picking(smallest),), _FEWER),
+            WrongAnswer("min in Python", (picking(min_in_python),), _FEWER),
             WrongAnswer("a branch", (picking(branched),), _FEWER),
             WrongAnswer("always k rows", (AlwaysK,), "another shape or type"),
             WrongAnswer("the worst", (picking(lambda s, k: s.argsort()[:k]),), "best_boxes are others"),
@@ -459,42 +465,42 @@ CONTRACTS = {
         ),
     ),
     "suppress": Contract(
-        right=((behind(),), (with_nodes,)),
+        right=((suppressing(),), (with_nodes,)),
         wrong=(
-            WrongAnswer("defaults", (behind((", most, iou, least)", ")")),), "Nothing is left at all"),
+            WrongAnswer("defaults", (suppressing((", most, iou, least)", ")")),), "Nothing is left at all"),
             WrongAnswer(
                 "no limit of the overlap",
-                (behind((", most, iou, least)", ", most, , least)")),),
+                (suppressing((", most, iou, least)", ", most, , least)")),),
                 "Which overlap is allowed",
             ),
             WrongAnswer(
                 "no limit of the score",
-                (behind((", most, iou, least)", ", most, iou)")),),
+                (suppressing((", most, iou, least)", ", most, iou)")),),
                 "Only candidates below",
             ),
-            WrongAnswer("thresholds exchanged", (behind(swap=True),), "Which threshold is for scores"),
+            WrongAnswer("thresholds exchanged", (suppressing(swap=True),), "Which threshold is for scores"),
             WrongAnswer(
-                "a hundred boxes", (behind(("most = {", "most = {10")),), "How many boxes of each class"
+                "a hundred boxes", (suppressing(("most = {", "most = {10")),), "How many boxes of each class"
             ),
             WrongAnswer(
                 "centres taken for corners",
-                (behind(("Unsqueeze (corners, zero)", "Unsqueeze (found, zero)")),),
+                (suppressing(("Unsqueeze (corners, zero)", "Unsqueeze (found, zero)")),),
                 "In which form",
             ),
             WrongAnswer(
                 "corners taken for centres",
-                (behind(("NonMaxSuppression (", "NonMaxSuppression <center_point_box = 1> (")),),
+                (suppressing(("NonMaxSuppression (", "NonMaxSuppression <center_point_box = 1> (")),),
                 "In which form",
             ),
             WrongAnswer(
                 "boxes as they came",
-                (behind(("Gather <axis = 0> (corners", "Gather <axis = 0> (found")),),
+                (suppressing(("Gather <axis = 0> (corners", "Gather <axis = 0> (found")),),
                 "One object, found once",
             ),
             WrongAnswer(
                 "Squeeze without axes",
                 (
-                    behind(
+                    suppressing(
                         ("places = " + COLUMN, "s2 = Slice (chosen, c2, c3, c1) places = Squeeze (s2)"),
                         (
                             "int64[1] flat",
@@ -507,7 +513,7 @@ CONTRACTS = {
             WrongAnswer(
                 "all classes as one",
                 (
-                    behind(
+                    suppressing(
                         (
                             "certain = Unsqueeze (by_class, zero)",
                             "top = ReduceMax <keepdims = 1> (by_class, zero) certain = Unsqueeze (top, zero)",
@@ -522,23 +528,23 @@ CONTRACTS = {
             ),
             WrongAnswer(
                 "scores of the first class",
-                (behind(("Add (rows, classes)", "Identity (rows)")),),
+                (suppressing(("Add (rows, classes)", "Identity (rows)")),),
                 "A detector of",
             ),
             WrongAnswer(
                 "scores not turned",
-                (behind(("by_class = Transpose <perm = [1, 0]> (sure)", "by_class = Identity (sure)")),),
+                (suppressing(("by_class = Transpose <perm = [1, 0]> (sure)", "by_class = Identity (sure)")),),
                 "A detector of",
             ),
             WrongAnswer(
                 "classes for places",
-                (behind((COLUMN, "Gather <axis = 1> (chosen, column_1)")),),
+                (suppressing((COLUMN, "Gather <axis = 1> (chosen, column_1)")),),
                 "A detector of",
             ),
             WrongAnswer(
                 "the best of all, by TopK",
                 (
-                    behind(
+                    suppressing(
                         (
                             "scores = Gather <axis = 0> (all_scores, index)",
                             "sc = Gather <axis = 0> (all_scores, index) scores, order = TopK (sc, most)",
@@ -553,13 +559,13 @@ CONTRACTS = {
             ),
             WrongAnswer(
                 "one row at least",
-                (behind(("boxes = Gather <axis = 0> (corners, places)", ONE_AT_LEAST)),),
+                (suppressing(("boxes = Gather <axis = 0> (corners, places)", ONE_AT_LEAST)),),
                 "shapes begin with 0",
             ),
             WrongAnswer(
                 "int32",
                 (
-                    behind(
+                    suppressing(
                         ("int64[k] classes)", "int32[k] classes)"),
                         (
                             "classes = Gather <axis = 1> (chosen, column_1)",
