@@ -49,14 +49,14 @@ BACK = (
 CONNECTIONS = {"ratio": "by", "corner": "start", "limit": "most"}
 
 
-def letterboxing(*changes, side=None, output=None):
+def letterboxing(changes=None, *, side=None, output=None):
     """Return a letterbox whose text is changed; without changes it is right."""
 
     def letterbox(network):
         x, boxes = network.graph.input[0], network.graph.output[0].name
         size = side or x.type.tensor_type.shape.dim[2].dim_value
         texts = [FRONT % (size, size), BACK]
-        for old, new in changes:
+        for old, new in (changes or {}).items():
             assert any(old in text for text in texts), old
             texts = [text.replace(old, new) for text in texts]
         front, back = map(parser.parse_model, texts)
@@ -180,17 +180,17 @@ ONE_AT_LEAST = """left = Gather <axis = 0> (corners, places)
     boxes = Slice (padded, zero, many)"""
 
 
-def suppressing(*changes, swap=False, outputs=None):
+def suppressing(changes=None, *, swap=False):
     """Return a suppress whose text is changed; without changes it is right."""
 
     def suppress(detector, iou, least, most):
         text = SUPPRESSION % ((most, least, iou) if swap else (most, iou, least))
-        for old, new in changes:
+        for old, new in (changes or {}).items():
             assert old in text, old
             text = text.replace(old, new)
         boxes, scores = (value.name for value in detector.graph.output)
         connections = [(boxes, "found"), (scores, "sure")]
-        return compose.merge_models(detector, parser.parse_model(text), connections, outputs=outputs)
+        return compose.merge_models(detector, parser.parse_model(text), connections)
 
     return suppress
 
@@ -308,85 +308,87 @@ CONTRACTS = {
         wrong=(
             WrongAnswer(
                 "stretched",
-                (letterboxing(("part = Div (exact, longer)", "part = Div (exact, limit)")),),
+                (letterboxing({"part = Div (exact, longer)": "part = Div (exact, limit)"}),),
                 "the numbers are not",
             ),
             WrongAnswer(
                 "one ratio for both axes",
                 (
                     letterboxing(
-                        (
-                            "ratio = Div (limit, real)",
-                            "lm = Div (longer, side)  ratio = Concat <axis = 0> (lm, lm)",
-                        )
+                        {
+                            "ratio = Div (limit, real)": "lm = Div (longer, side)  ratio = Concat <axis = 0> (lm, lm)"
+                        }
                     ),
                 ),
                 "a ratio of their own",
             ),
             WrongAnswer(
                 "rounded down",
-                (letterboxing(("Add (part, half)", "Identity (part)")),),
+                (letterboxing({"Add (part, half)": "Identity (part)"}),),
                 "How is the shorter side rounded",
             ),
             WrongAnswer(
                 "rounded up",
-                (letterboxing(("Floor (above)", "Ceil (part)")),),
+                (letterboxing({"Floor (above)": "Ceil (part)"}),),
                 "Compute new height and width",
             ),
             WrongAnswer(
                 "halves to even",
-                (letterboxing(("Floor (above)", "Round (part)")),),
+                (letterboxing({"Floor (above)": "Round (part)"}),),
                 "How is the shorter side rounded",
             ),
             WrongAnswer(
                 "the larger half first",
                 (
                     letterboxing(
-                        ("last = Sub (rest, first)", "last = Div (rest, two)"),
-                        ("first = Div (rest, two)", "l2 = Div (rest, two) first = Sub (rest, l2)"),
+                        {
+                            "last = Sub (rest, first)": "last = Div (rest, two)",
+                            "first = Div (rest, two)": "l2 = Div (rest, two) first = Sub (rest, l2)",
+                        }
                     ),
                 ),
                 "How many of them come first",
             ),
             WrongAnswer(
                 "at the corner",
-                (letterboxing(("first = Div (rest, two)", "first = Sub (rest, rest)")),),
+                (letterboxing({"first = Div (rest, two)": "first = Sub (rest, rest)"}),),
                 _BY_HAND,
             ),
             WrongAnswer(
                 "not moved back",
-                (letterboxing(("Sub (found, starts)", "Identity (found)")),),
+                (letterboxing({"Sub (found, starts)": "Identity (found)"}),),
                 "does not begin at the corner",
             ),
             WrongAnswer(
                 "not clipped",
-                (letterboxing(("Min (inside, limits)", "Identity (scaled)")),),
+                (letterboxing({"Min (inside, limits)": "Identity (scaled)"}),),
                 "beyond the picture",
             ),
             WrongAnswer(
-                "clipped at 0 only", (letterboxing(("Min (inside, limits)", "Identity (inside)")),), _BY_HAND
+                "clipped at 0 only", (letterboxing({"Min (inside, limits)": "Identity (inside)"}),), _BY_HAND
             ),
-            WrongAnswer("height for x", (letterboxing(("{1, 0, 1, 0}", "{0, 1, 0, 1}")),), _BY_HAND),
+            WrongAnswer("height for x", (letterboxing({"{1, 0, 1, 0}": "{0, 1, 0, 1}"}),), _BY_HAND),
             WrongAnswer(
                 "divided before it is moved",
                 (
                     letterboxing(
-                        ("Sub (found, starts)", "Mul (found, factors)"),
-                        ("Mul (moved, factors)", "Sub (moved, starts)"),
+                        {
+                            "Sub (found, starts)": "Mul (found, factors)",
+                            "Mul (moved, factors)": "Sub (moved, starts)",
+                        }
                     ),
                 ),
                 _BY_HAND,
             ),
-            WrongAnswer("black around it", (letterboxing(("grey = {0.5}", "grey = {0.0}")),), _BY_HAND),
-            WrongAnswer("nearest", (letterboxing(('"linear"', '"nearest"')),), _BY_HAND),
+            WrongAnswer("black around it", (letterboxing({"grey = {0.5}": "grey = {0.0}"}),), _BY_HAND),
+            WrongAnswer("nearest", (letterboxing({'"linear"': '"nearest"'}),), _BY_HAND),
             WrongAnswer(
                 "corners aligned",
                 (
                     letterboxing(
-                        (
-                            'mode = "linear"',
-                            'mode = "linear", coordinate_transformation_mode = "align_corners"',
-                        )
+                        {
+                            'mode = "linear"': 'mode = "linear", coordinate_transformation_mode = "align_corners"'
+                        }
                     ),
                 ),
                 _BY_HAND,
@@ -395,18 +397,17 @@ CONTRACTS = {
                 "one scale for Resize",
                 (
                     letterboxing(
-                        (_BY_ITSELF, 'Resize <mode = "linear", axes = [2, 3]> (batch, , scales)'),
-                        (
-                            "resized =",
-                            "s1 = Div (side, longer) scales = Concat <axis = 0> (s1, s1) resized =",
-                        ),
+                        {
+                            _BY_ITSELF: 'Resize <mode = "linear", axes = [2, 3]> (batch, , scales)',
+                            "resized =": "s1 = Div (side, longer) scales = Concat <axis = 0> (s1, s1) resized =",
+                        }
                     ),
                 ),
                 "Compute new height and width",
             ),
             WrongAnswer(
                 "no row is left",
-                (letterboxing(("Max (down, one)", "Identity (down)")),),
+                (letterboxing({"Max (down, one)": "Identity (down)"}),),
                 "At least one row stays",
             ),
             WrongAnswer("a side of 16", (letterboxing(side=16),), "A network"),
@@ -467,45 +468,44 @@ CONTRACTS = {
     "suppress": Contract(
         right=((suppressing(),), (with_nodes,)),
         wrong=(
-            WrongAnswer("defaults", (suppressing((", most, iou, least)", ")")),), "Nothing is left at all"),
+            WrongAnswer("defaults", (suppressing({", most, iou, least)": ")"}),), "Nothing is left at all"),
             WrongAnswer(
                 "no limit of the overlap",
-                (suppressing((", most, iou, least)", ", most, , least)")),),
+                (suppressing({", most, iou, least)": ", most, , least)"}),),
                 "Which overlap is allowed",
             ),
             WrongAnswer(
                 "no limit of the score",
-                (suppressing((", most, iou, least)", ", most, iou)")),),
+                (suppressing({", most, iou, least)": ", most, iou)"}),),
                 "Only candidates below",
             ),
             WrongAnswer("thresholds exchanged", (suppressing(swap=True),), "Which threshold is for scores"),
             WrongAnswer(
-                "a hundred boxes", (suppressing(("most = {", "most = {10")),), "How many boxes of each class"
+                "a hundred boxes", (suppressing({"most = {": "most = {10"}),), "How many boxes of each class"
             ),
             WrongAnswer(
                 "centres taken for corners",
-                (suppressing(("Unsqueeze (corners, zero)", "Unsqueeze (found, zero)")),),
+                (suppressing({"Unsqueeze (corners, zero)": "Unsqueeze (found, zero)"}),),
                 "In which form",
             ),
             WrongAnswer(
                 "corners taken for centres",
-                (suppressing(("NonMaxSuppression (", "NonMaxSuppression <center_point_box = 1> (")),),
+                (suppressing({"NonMaxSuppression (": "NonMaxSuppression <center_point_box = 1> ("}),),
                 "In which form",
             ),
             WrongAnswer(
                 "boxes as they came",
-                (suppressing(("Gather <axis = 0> (corners", "Gather <axis = 0> (found")),),
+                (suppressing({"Gather <axis = 0> (corners": "Gather <axis = 0> (found"}),),
                 "One object, found once",
             ),
             WrongAnswer(
                 "Squeeze without axes",
                 (
                     suppressing(
-                        ("places = " + COLUMN, "s2 = Slice (chosen, c2, c3, c1) places = Squeeze (s2)"),
-                        (
-                            "int64[1] flat",
-                            "int64[1] c1 = {1}, int64[1] c2 = {2}, int64[1] c3 = {3}, int64[1] flat",
-                        ),
+                        {
+                            "places = " + COLUMN: "s2 = Slice (chosen, c2, c3, c1) places = Squeeze (s2)",
+                            "int64[1] flat": "int64[1] c1 = {1}, int64[1] c2 = {2}, int64[1] c3 = {3}, int64[1] flat",
+                        }
                     ),
                 ),
                 "Which axes does a Squeeze drop",
@@ -514,64 +514,54 @@ CONTRACTS = {
                 "all classes as one",
                 (
                     suppressing(
-                        (
-                            "certain = Unsqueeze (by_class, zero)",
-                            "top = ReduceMax <keepdims = 1> (by_class, zero) certain = Unsqueeze (top, zero)",
-                        ),
-                        (
-                            "classes = Gather <axis = 1> (chosen, column_1)",
-                            "cls = ArgMax <axis = 1, keepdims = 0> (sure) places0 = Gather <axis = 1> (chosen, column_2) classes = Gather (cls, places0)",
-                        ),
+                        {
+                            "certain = Unsqueeze (by_class, zero)": "top = ReduceMax <keepdims = 1> (by_class, zero) certain = Unsqueeze (top, zero)",
+                            "classes = Gather <axis = 1> (chosen, column_1)": "cls = ArgMax <axis = 1, keepdims = 0> (sure) places0 = Gather <axis = 1> (chosen, column_2) classes = Gather (cls, places0)",
+                        }
                     ),
                 ),
                 "A detector of",
             ),
             WrongAnswer(
                 "scores of the first class",
-                (suppressing(("Add (rows, classes)", "Identity (rows)")),),
+                (suppressing({"Add (rows, classes)": "Identity (rows)"}),),
                 "A detector of",
             ),
             WrongAnswer(
                 "scores not turned",
-                (suppressing(("by_class = Transpose <perm = [1, 0]> (sure)", "by_class = Identity (sure)")),),
+                (suppressing({"by_class = Transpose <perm = [1, 0]> (sure)": "by_class = Identity (sure)"}),),
                 "A detector of",
             ),
             WrongAnswer(
                 "classes for places",
-                (suppressing((COLUMN, "Gather <axis = 1> (chosen, column_1)")),),
+                (suppressing({COLUMN: "Gather <axis = 1> (chosen, column_1)"}),),
                 "A detector of",
             ),
             WrongAnswer(
                 "the best of all, by TopK",
                 (
                     suppressing(
-                        (
-                            "scores = Gather <axis = 0> (all_scores, index)",
-                            "sc = Gather <axis = 0> (all_scores, index) scores, order = TopK (sc, most)",
-                        ),
-                        (
-                            "boxes = Gather <axis = 0> (corners, places)",
-                            "boxes = Gather <axis = 0> (corners, places)",
-                        ),
+                        {
+                            "scores = Gather <axis = 0> (all_scores, index)": "sc = Gather <axis = 0> (all_scores, index) scores, order = TopK (sc, most)"
+                        }
                     ),
                 ),
                 "One object, found once",
             ),
             WrongAnswer(
                 "one row at least",
-                (suppressing(("boxes = Gather <axis = 0> (corners, places)", ONE_AT_LEAST)),),
+                (suppressing({"boxes = Gather <axis = 0> (corners, places)": ONE_AT_LEAST}),),
                 "shapes begin with 0",
             ),
             WrongAnswer(
                 "int32",
                 (
                     suppressing(
-                        ("int64[k] classes)", "int32[k] classes)"),
-                        (
-                            "classes = Gather <axis = 1> (chosen, column_1)",
-                            "cl = Gather <axis = 1> (chosen, column_1) classes = Cast <to = 6> (cl)",
-                        ),
-                        ("Add (rows, classes)", "Add (rows, cl)"),
+                        {
+                            "int64[k] classes)": "int32[k] classes)",
+                            "classes = Gather <axis = 1> (chosen, column_1)": "cl = Gather <axis = 1> (chosen, column_1) classes = Cast <to = 6> (cl)",
+                            "Add (rows, classes)": "Add (rows, cl)",
+                        }
                     ),
                 ),
                 "Which element type",

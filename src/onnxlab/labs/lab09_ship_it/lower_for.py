@@ -51,96 +51,80 @@ class _Kind:
 
     Attributes:
         where: What it is an example of, for messages.
-        opsets: Its opset imports, in the file's order and in ONNX's text form.
-        ir_version: Its IR version.
-        graph: Its graph in ONNX's text form.
+        text: The model in ONNX's text form.
         look_at: Where to look if it is lowered wrongly.
         limits: The newest IR version and opset of each runtime to choose from.
-        shape: The shape of x without the batch.
         possible: Whether the converter can lower it.
     """
 
     where: str
-    opsets: str
-    ir_version: int
-    graph: str
+    text: str
     look_at: str
     limits: tuple[tuple[int, int], ...] = _RECENT
-    shape: tuple[int, ...] = (3,)
     possible: bool = True
 
 
 _KINDS = (
     _Kind(
         "Both versions are too new",
-        '"" : 20',
-        10,
-        "(float[n, 3] x) => (float[n, 1] y) <int64[1] last = {1}> "
+        '<ir_version: 10, opset_import: ["" : 20]> '
+        "net (float[n, 3] x) => (float[n, 1] y) <int64[1] last = {1}> "
         "{ h = MatMul (x, w) t = Tanh (h) y = ReduceMean (t, last) }",
         "What did ReduceMean take for its axes before opset 18? A stamp alone changes no node.",
         limits=_RECENT[1:],
     ),
     _Kind(
         "Only the IR version is too new",
-        '"" : 15',
-        10,
-        "(float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = Relu (h) }",
+        '<ir_version: 10, opset_import: ["" : 15]> '
+        "net (float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = Relu (h) }",
         _ALREADY_LOWER,
         limits=_RECENT[:2],
     ),
     _Kind(
         "Only the opset is too new",
-        '"" : 20',
-        7,
-        "(float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = Sigmoid (h) }",
+        '<ir_version: 7, opset_import: ["" : 20]> '
+        "net (float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = Sigmoid (h) }",
         "Which of the two versions did the converter change?",
     ),
     _Kind(
         "Both versions are low enough; a Resize of opset 10",
-        '"" : 10',
-        5,
-        "(float[n, 1, 3] x) => (float[n, 1, 6] y) <float[3] by = {1, 1, 2}> "
+        '<ir_version: 5, opset_import: ["" : 10]> '
+        "net (float[n, 1, 3] x) => (float[n, 1, 6] y) <float[3] by = {1, 1, 2}> "
         '{ y = Resize <mode = "linear"> (x, by) }',
         _ALREADY_LOWER,
-        shape=(1, 3),
     ),
     _Kind(
         "The first opset in the list is that of ai.onnx.ml",
-        '"ai.onnx.ml" : 3, "" : 20',
-        10,
-        "(float[n, 3] x) => (float[n, 3] y) "
+        '<ir_version: 10, opset_import: ["ai.onnx.ml" : 3, "" : 20]> '
+        "net (float[n, 3] x) => (float[n, 3] y) "
         "{ h = MatMul (x, w) y = ai.onnx.ml.Scaler <offset = [0.5, 0.25, 2.0], scale = [2.0, 3.0, 4.0]> "
         "(h) }",
         "model.opset_import is a list with one entry for each domain. Which entry is it that counts?",
     ),
     _Kind(
         "A function of the model's own",
-        '"" : 20, "acme" : 1',
-        10,
-        "(float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = acme.Mish (h) }" + _MISH % 20,
+        '<ir_version: 10, opset_import: ["" : 20, "acme" : 1]> '
+        "net (float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = acme.Mish (h) }" + _MISH % 20,
         _FUNCTION,
     ),
     _Kind(
         "A function, for a runtime from before there were functions",
-        '"" : 14, "acme" : 1',
-        10,
-        "(float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = acme.Mish (h) }" + _MISH % 14,
+        '<ir_version: 10, opset_import: ["" : 14, "acme" : 1]> '
+        "net (float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = acme.Mish (h) }" + _MISH % 14,
         _FUNCTION,
         limits=((7, 14),),
     ),
     _Kind(
         "A Gelu, which is new in opset 20",
-        '"" : 20',
-        10,
-        "(float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = Gelu (h) }",
+        '<ir_version: 10, opset_import: ["" : 20]> '
+        "net (float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = Gelu (h) }",
         "What does the converter raise here, and what was asked for?",
         possible=False,
     ),
     _Kind(
         "A ReduceMean with an attribute of opset 18",
-        '"" : 18',
-        8,
-        "(float[n, 3] x) => (float[n, 1] y) <int64[1] last = {1}> "
+        '<ir_version: 8, opset_import: ["" : 18]> '
+        "net (float[n, 3] x) => (float[n, 1] y) <int64[1] last = {1}> "
         "{ y = ReduceMean <noop_with_empty_axes = 0> (x, last) }",
         "Which check finds what the converter wrote here? Run it before you return.",
         limits=_RECENT[1:],
@@ -148,12 +132,10 @@ _KINDS = (
     ),
     _Kind(
         "A Softmax over axis 1 of three, for opset 12",
-        '"" : 13',
-        8,
-        "(float[n, 4, 3] x) => (float[n, 4, 3] y) { h = LeakyRelu (x) y = Softmax <axis = 1> (h) }",
+        '<ir_version: 8, opset_import: ["" : 13]> '
+        "net (float[n, 4, 3] x) => (float[n, 4, 3] y) { h = LeakyRelu (x) y = Softmax <axis = 1> (h) }",
         "No check of the file finds this. What does x give before, and after?",
         limits=((7, 12),),
-        shape=(4, 3),
         possible=False,
     ),
 )
@@ -162,13 +144,13 @@ _KINDS = (
 def _lowerings(random: np.random.Generator) -> Iterator[_Lowering]:
     """Draw a model of each kind, its limits, and an input."""
     for kind in _KINDS:
-        header = f"<ir_version: {kind.ir_version}, opset_import: [{kind.opsets}]>"
-        model = parser.parse_model(f"{header} net {kind.graph}")
-        if "(x, w)" in kind.graph:
+        model = parser.parse_model(kind.text)
+        if "(x, w)" in kind.text:
             weight = random.normal(size=(3, 3)).astype(np.float32)
             model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
         newest_ir, newest_opset = kind.limits[int(random.integers(len(kind.limits)))]
-        x = random.normal(size=(2, *kind.shape)).astype(np.float32)
+        _, *sizes = model.graph.input[0].type.tensor_type.shape.dim
+        x = random.normal(size=(2, *(size.dim_value for size in sizes))).astype(np.float32)
         versions = {"newest_ir": newest_ir, "newest_opset": newest_opset}
         yield _Lowering(kind.where, model, kind.look_at, kind.possible, **versions, x=x)
 

@@ -173,11 +173,9 @@ def _with_cache(question: _Question) -> onnx.ModelProto:
     for node in nodes:
         if node.op_type == "Range":
             (positions,) = node.output
-            node.output[0] = "new_positions"
+            node.output[0] = "new_places"
             length = helper.make_node("Shape", ["past.0.key"], ["cached"], start=2, end=3)
-            graph.node.extend(
-                [node, length, helper.make_node("Add", ["new_positions", "cached"], [positions])]
-            )
+            graph.node.extend([node, length, helper.make_node("Add", ["new_places", "cached"], [positions])])
         else:
             graph.node.append(node)
     return model

@@ -36,7 +36,7 @@ _AXES: dict[str, dict[int, str]] = {
     "past_value": {0: "batch", 2: "past"},
 }
 # Batch, new tokens and tokens in the cache at the export. For one token without a cache, a mask of the
-# example's size is a single True: it broadcasts, and the export does not fail.
+# example's size is a single True: it broadcasts, so only the numbers become wrong.
 _EXAMPLES = {Exporter.TORCHSCRIPT: (1, 1, 0), Exporter.TORCH_EXPORT: (2, 3, 4)}
 
 
@@ -150,7 +150,7 @@ def judge_numbers(exporter: Exporter, work: Work, random: np.random.Generator) -
 
 @contextmanager
 def _model(work: Work, exporter: Exporter) -> Iterator[onnx.ModelProto]:
-    """Yield a valid export with the right names, and name it as the case."""
+    """Yield an export that is valid and has the right names; attach the case to what is raised."""
     with trying(f"the {exporter} export", decoder=_decoder(work.questions())):
         model = require_exported(work, exporter.name.lower())
         look_at = "An argument that is never read is left out of the graph."

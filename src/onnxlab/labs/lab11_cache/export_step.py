@@ -57,7 +57,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 
 @contextmanager
 def _file(work: Work) -> Iterator[tuple[onnx.ModelProto, Step]]:
-    """Yield the learner's valid file with the runner's names, and its step; name it as the case."""
+    """Yield a valid file with the runner's names, and its step; attach the case to what is raised."""
     step = _step(work.questions())
     with trying("the step", step=step):
         model = work.model("step")

@@ -90,10 +90,10 @@ def require_read(
     reading: Reading,
     expected: Mapping[str, Array],
     caches: Mapping[str, str],
-    advice: Mapping[str, str] = ADVICE,
+    advice: Mapping[str, str],
     *,
     ids: str = "ids",
-    where: str = "",
+    where: str,
 ) -> None:
     """Require that a model returns for the pieces of a text what one without a cache returns for all of it.
 
@@ -109,7 +109,7 @@ def require_read(
     Raises:
         Wrong: For the first piece whose outputs are wrong.
     """
-    where = f"{where or 'The model'}, {reading.where.lower()}"
+    where = f"{where}, {reading.where.lower()}"
     session, outputs = open_session(model), list(expected)
     cache = {name: expected[output][:, :, :0] for name, output in caches.items()}
     for begin, end in reading.pieces():

@@ -84,7 +84,7 @@ class _Question(Question):
         return {"network": self.model}
 
     def tried(self) -> AbstractContextManager[None]:
-        """Name the case that is tried inside."""
+        """Attach this case to whatever is raised in the block."""
         return trying(self.where.lower(), **self.arguments)
 
     @cached_property
@@ -92,45 +92,38 @@ class _Question(Question):
         """A session of the network."""
         return open_session(self.model)
 
-    def boxes(self, picture: Array, **mistake: Any) -> Array:  # noqa: ANN401 - as _canvas and _back take them
-        """Return the right boxes for a picture, or those of a wrong answer with one mistake."""
-        canvas_options = {key: mistake.pop(key) for key in ("up", "larger_first") if key in mistake}
-        canvas, new, corner = _canvas(picture, self.side, **canvas_options)
-        (boxes,) = self.session.run(None, {self.name: canvas})
-        return _back(np.asarray(boxes), picture.shape[1:], new, corner, **mistake)
+    def boxes(
+        self,
+        picture: Array,
+        *,
+        round_half_up: bool = True,
+        larger_first: bool = False,
+        own_ratio: bool = True,
+        clipped: bool = True,
+        moved: bool = True,
+    ) -> Array:
+        """Return the right boxes for a picture, or with other options those of a wrong answer."""
+        old = np.array(picture.shape[1:])  # height and width
+        longer = int(old.max())
+        new = np.maximum(1, (2 * old * self.side + round_half_up * longer) // (2 * longer))
+        corner = (self.side - new + larger_first) // 2
+        (boxes,) = self.session.run(None, {self.name: _canvas(picture, self.side, new, corner)})
+        order = [1, 0, 1, 0]  # x, y, x, y from height, width
+        ratio = old / new if own_ratio else np.full(2, longer / new.max())
+        mapped = (np.asarray(boxes, np.float64) - corner[order] * moved) * ratio[order]
+        mapped = mapped.clip(0, old[order]) if clipped else mapped
+        rounded: Array = mapped.astype(np.float32)
+        return rounded
 
 
-def _canvas(
-    picture: Array, side: int, *, up: bool = True, larger_first: bool = False
-) -> tuple[Array, tuple[int, ...], tuple[int, ...]]:
-    """Return the canvas, the picture's height and width on it, and the corner where it begins."""
-    longer = max(picture.shape[1:])
-    new = tuple(max(1, (2 * old * side + up * longer) // (2 * longer)) for old in picture.shape[1:])
-    corner = tuple((side - size + larger_first) // 2 for size in new)
+def _canvas(picture: Array, side: int, size: Array, corner: Array) -> Array:
+    """Return a grey square with the picture, scaled to a size, at a corner."""
+    (height, width), (top, left) = size.tolist(), corner.tolist()
     canvas = np.full((1, 3, side, side), _GREY, np.float32)
-    resized = interpolate(torch.from_numpy(picture)[None], size=new, mode="bilinear", align_corners=False)
-    top, left = corner
-    canvas[:, :, top : top + new[0], left : left + new[1]] = resized.numpy()
-    return canvas, new, corner
-
-
-def _back(
-    boxes: Array,
-    old: tuple[int, ...],
-    new: tuple[int, ...],
-    corner: tuple[int, ...],
-    *,
-    own_ratio: bool = True,
-    clipped: bool = True,
-    moved: bool = True,
-) -> Array:
-    """Map boxes from the canvas to the picture."""
-    order = [1, 0, 1, 0]  # x, y, x, y out of height, width
-    ratio = np.divide(old, new) if own_ratio else np.full(2, max(old) / max(new))
-    mapped = (boxes.astype(np.float64) - np.array(corner)[order] * moved) * ratio[order]
-    mapped = mapped.clip(0, np.array(old)[order]) if clipped else mapped
-    result: Array = mapped.astype(np.float32)
-    return result
+    batch = torch.from_numpy(picture)[None]
+    resized = interpolate(batch, size=(height, width), mode="bilinear", align_corners=False)
+    canvas[:, :, top : top + height, left : left + width] = resized.numpy()
+    return canvas
 
 
 # Options of `_Question.boxes` for a mistake, and where to look for it.
@@ -138,7 +131,7 @@ _MISTAKES: tuple[tuple[dict[str, bool], str], ...] = (
     ({"own_ratio": False}, "Rounding gives height and width a ratio of their own. Which one takes x back?"),
     ({"clipped": False}, "These boxes reach beyond the picture: none may."),
     ({"moved": False}, "The picture does not begin at the corner of the canvas."),
-    ({"up": False}, "How is the shorter side rounded?"),
+    ({"round_half_up": False}, "How is the shorter side rounded?"),
     ({"larger_first": True}, "An odd number of rows or columns is left over. How many of them come first?"),
 )
 
@@ -197,7 +190,7 @@ def _thin_sizes(side: int, random: np.random.Generator) -> list[tuple[int, int]]
 def _require_sizes(
     sizes: Callable[[int, np.random.Generator], list[tuple[int, int]]], look_at: str
 ) -> Callable[[onnx.ModelProto, _Question, np.random.Generator], None]:
-    """Return what requires right boxes for pictures of some sizes."""
+    """Return the requirement of right boxes for pictures of these sizes, for `Rewriting.judge`."""
 
     def require(model: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
         compare = partial(require_same_numbers, model, session=open_session(model))

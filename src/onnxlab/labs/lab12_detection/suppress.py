@@ -58,7 +58,7 @@ class _Question(Question):
         return {"detector": self.model, "iou": self.iou, "least": self.least, "most": self.most}
 
     def tried(self) -> AbstractContextManager[None]:
-        """Name the case that is tried inside."""
+        """Attach this case to whatever is raised in the block."""
         return trying(self.where.lower(), **self.arguments)
 
     @cached_property
@@ -235,7 +235,7 @@ _NONE = (
 def _require_scenes(
     *scenes: _Scene,
 ) -> Callable[[onnx.ModelProto, _Question, np.random.Generator], None]:
-    """Return what requires the right boxes for some scenes."""
+    """Return the requirement of right boxes for these scenes, for `Rewriting.judge`."""
 
     def require(model: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
         compare = partial(require_same_numbers, model, session=open_session(model))
