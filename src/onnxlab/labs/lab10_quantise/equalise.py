@@ -65,19 +65,19 @@ def _chain(s: Sketch, x: str) -> list[str]:
     return [value]
 
 
-def _groups(s: Sketch, x: str) -> list[str]:
+def _grouped(s: Sketch, x: str) -> list[str]:
     first, second = _weights(s, 2, group=2)
     return [_conv(s, s.add("Relu", _conv(s, x, first)), second, group=2)]
 
 
-def _dead(s: Sketch, x: str) -> list[str]:
+def _dead_channel(s: Sketch, x: str) -> list[str]:
     first, second = _weights(s, 2)
     smallest = int(np.abs(first).max((1, 2, 3)).argmin())
     first[smallest] = 0  # as training can leave a channel; its bias is 0 as well
     return [_conv(s, s.add("Relu", _conv(s, x, first)), second)]
 
 
-def _shared(s: Sketch, x: str) -> list[str]:
+def _shared_weights(s: Sketch, x: str) -> list[str]:
     first, second = _weights(s, 2)
     name = s.weight(first)
     output = _conv(s, s.add("Relu", _conv(s, x, first, name=name)), second)
@@ -133,19 +133,19 @@ _KINDS: tuple[tuple[str, Callable[[Sketch, str], list[str]], bool, str], ...] = 
     ("A LeakyRelu between them", partial(_pair, between="LeakyRelu"), True, "What is LeakyRelu of k * x?"),
     (
         "The second Conv has two groups",
-        _groups,
+        _grouped,
         True,
         "The second axis of its weights counts the channels of one group. Which group reads channel c?",
     ),
     (
         "A channel whose weights are all zero",
-        _dead,
+        _dead_channel,
         True,
         "What is the largest weight of that channel, and its root?",
     ),
     (
         "Another Conv reads the first one's weights",
-        _shared,
+        _shared_weights,
         True,
         "How many nodes read the initializer that you change?",
     ),

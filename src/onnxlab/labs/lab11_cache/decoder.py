@@ -83,8 +83,8 @@ def draw_weights(random: np.random.Generator, module: Module) -> Module:
     """Draw a module's weights: embeddings of size 1, others such that sums are about as large as inputs."""
     with torch.no_grad():
         for name, weights in module.named_parameters():
-            embeds = name.startswith(("token", "position"))
-            size = 1.0 if embeds else 1.0 / math.sqrt(weights.shape[-1])
+            is_embedding = name.startswith(("token", "position"))
+            size = 1.0 if is_embedding else 1.0 / math.sqrt(weights.shape[-1])
             weights.copy_(torch.from_numpy(size * random.normal(size=tuple(weights.shape))))
     return module.eval()
 

@@ -146,10 +146,10 @@ def require_piece(
         look_at = advice["cache" if is_cache else kind]
         given, actual = f"{reading.describe(begin, end)}; {name}", got[name]
         if actual.dtype != expected_piece.dtype or actual.shape != expected_piece.shape:
-            sides = [f"{array.dtype}{list(array.shape)}" for array in (expected_piece, actual)]
+            descriptions = [f"{array.dtype}{list(array.shape)}" for array in (expected_piece, actual)]
             msg = f"{where}: {name} has another shape or type than it should."
             look_at = look_at if actual.dtype == expected_piece.dtype else UNLIKE["type"][1]
-            raise Wrong(msg, look_at, difference=Difference(given, *sides), evidence=shown)
+            raise Wrong(msg, look_at, difference=Difference(given, *descriptions), evidence=shown)
         place = first_apart(expected_piece, actual)
         if place is not None:
             numbers = f"{expected_piece[place]:.5g}", f"{actual[place]:.5g}"

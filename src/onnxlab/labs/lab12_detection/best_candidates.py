@@ -88,15 +88,15 @@ def judge_torch(work: Work, random: np.random.Generator) -> None:
                 expected, got = tensor.numpy(), work.array(f"torch_{count}_{name}")
                 where = f"k = {k} and {count} candidates; {name}"
                 if got.shape != expected.shape or got.dtype != expected.dtype:
-                    sides = [f"{array.dtype}{list(array.shape)}" for array in (expected, got)]
+                    descriptions = [f"{array.dtype}{list(array.shape)}" for array in (expected, got)]
                     msg = f"In PyTorch, {name} has another shape or type than it should."
                     look_at = "How many candidates are there to be returned?"
-                    raise Wrong(msg, look_at, difference=Difference(where, *sides))
+                    raise Wrong(msg, look_at, difference=Difference(where, *descriptions))
                 if not np.array_equal(got, expected):
-                    sides = [np.array2string(array[:2], precision=4) for array in (expected, got)]
+                    descriptions = [np.array2string(array[:2], precision=4) for array in (expected, got)]
                     msg = f"In PyTorch, {name} are others than they should be."
                     look_at = "Which candidate has the highest score, and which box belongs to it?"
-                    raise Wrong(msg, look_at, difference=Difference(where, *sides))
+                    raise Wrong(msg, look_at, difference=Difference(where, *descriptions))
 
 
 def _best(k: int) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
