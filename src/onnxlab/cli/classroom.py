@@ -44,7 +44,7 @@ def _init(options: argparse.Namespace) -> int:
     made = make_class(options.folder, options.name)
     for line in made.updated:
         print(f"brought up to date: {line}")
-    for line in made.kept:
+    for line in made.modified:
         print(f"kept, since it is yours: {line}")
     for problem in made.problems:
         print(problem, file=sys.stderr)

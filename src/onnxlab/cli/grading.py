@@ -151,7 +151,7 @@ def _into_gradebook(options: argparse.Namespace, intake: "Intake", ledger: "Ledg
 
     print("Writing into the gradebook ...", flush=True)
     kept = partial(graphs_of, options.out)
-    found = book(options.submissions, intake.submissions, ledger.rows(), picture=model_image, kept=kept)
+    found = book(options.submissions, intake.submissions, ledger.rows(), picture=model_image, evidence=kept)
     for student, name, reason in found.skipped:
         print(f"not in the gradebook: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
     print(f"In the gradebook: {found.submissions} of {many(len(intake.submissions), 'submission')}.")

@@ -75,7 +75,7 @@ def test_only_the_exchange_is_open_to_other_accounts(course):
 def test_init_again_changes_nothing(course):
     before = snapshot(course)
     again = make_class(course, start=ROOT)
-    assert (again.new, again.added, again.updated, again.kept) == (False, (), (), ())
+    assert (again.new, again.added, again.updated, again.modified) == (False, (), (), ())
     assert snapshot(course) == before
 
 
@@ -101,7 +101,7 @@ def test_init_again_adds_and_updates_but_keeps_what_is_the_instructors(course):
         gradebook.db.commit()
 
     again = make_class(course, start=ROOT)
-    assert again.kept == (f"source/{LAB}/{LAB}.ipynb",)
+    assert again.modified == (f"source/{LAB}/{LAB}.ipynb",)
     assert again.updated == (f"source/{LABS[0]}/{LABS[0]}.ipynb",)
     assert again.added == (f"source/{LABS[1]}/{LABS[1]}.ipynb",)
     assert again.problems == ()
@@ -111,7 +111,7 @@ def test_init_again_adds_and_updates_but_keeps_what_is_the_instructors(course):
     assert handed_in.read_text() == "hers"
     with course_at(course).gradebook() as gradebook:
         assert gradebook.find_submission(LAB, "ada").score == 2
-    assert make_class(course, start=ROOT).kept == again.kept  # and still so the next time
+    assert make_class(course, start=ROOT).modified == again.modified  # and still so the next time
 
 
 @pytest.mark.slow
@@ -121,7 +121,7 @@ def test_an_instructors_own_nbgrader_course_gets_the_labs(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     result = make_class(tmp_path, start=ROOT)
     assert result.folder.name == "small"
-    assert result.kept == ("nbgrader_config.py",)
+    assert result.modified == ("nbgrader_config.py",)
     assert (tmp_path / "nbgrader_config.py").read_text() == SETTINGS
     assert (tmp_path / "notes.txt").read_text() == "mine"
     assert (tmp_path / "release" / LAB).is_dir()
@@ -132,7 +132,7 @@ def test_settings_without_the_courses_name_are_said(course):
     config = course / "nbgrader_config.py"
     config.write_text("\n".join(line for line in config.read_text().splitlines() if "course_id" not in line))
     again = make_class(course, start=ROOT)
-    assert again.kept == ("nbgrader_config.py",)
+    assert again.modified == ("nbgrader_config.py",)
     (problem,) = again.problems
     assert 'course_id = "spring-2027"' in problem
 

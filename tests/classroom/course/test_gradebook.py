@@ -1,4 +1,4 @@
-"""The grader's results in nbgrader's gradebook: what formgrader shows, what stays, what a failure leaves."""
+"""The grader's results in nbgrader's gradebook: formgrader's view, manual scores, failures halfway."""
 
 import contextlib
 import copy
@@ -35,7 +35,7 @@ from tests.support.nbgrader_course import (
 )
 
 EXERCISES = exercises_of(LAB)
-CHECKS = {f"check-{each.id}": each.points for each in EXERCISES}
+CHECKS = {f"check-{exercise.id}": exercise.points for exercise in EXERCISES}
 SCRIPT = "<script>alert(1)</script>"
 
 
@@ -48,8 +48,8 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def course(pristine: Path, tmp_path: Path) -> Course:
-    for each in ("nbgrader_config.py", "gradebook.db"):
-        (tmp_path / each).write_bytes((pristine / each).read_bytes())
+    for name in ("nbgrader_config.py", "gradebook.db"):
+        (tmp_path / name).write_bytes((pristine / name).read_bytes())
     shutil.copytree(pristine / "release", tmp_path / "release")
     return course_at(tmp_path)
 
@@ -58,30 +58,37 @@ def root(course: Course) -> Path:
     return Path(course.directory.root)
 
 
-def outcome_of(each, status: Status) -> Outcome:
-    """What a judge might have found; what it quotes is hostile."""
+def outcome_of(exercise, status: Status) -> Outcome:
+    """An outcome as a judge might return it; its quotations are hostile."""
     passed = status is Status.PASSED
     findings: tuple[Finding, ...] = ()
     if status is Status.INCORRECT:
         shown = Difference(f"x = 3 {SCRIPT}", "1.5", "\x1b[31mnan")
         findings = (
-            Finding(each.parts[0].title, True),
-            Finding(each.parts[-1].title, False, f"Off by 0.5 {SCRIPT}", "the node `Log`", shown),
+            Finding(exercise.parts[0].title, True),
+            Finding(exercise.parts[-1].title, False, f"Off by 0.5 {SCRIPT}", "the node `Log`", shown),
         )
     message = f"NameError: {SCRIPT}" if status is Status.ERROR else ""
-    return Outcome(each.id, status, each.points if passed else 0, each.points, findings, message)
+    return Outcome(exercise.id, status, exercise.points if passed else 0, exercise.points, findings, message)
 
 
 def graded(course: Course, marks: dict[str, list[Status]]) -> list[Graded]:
-    """The ledger's rows for the files that are there now."""
+    """The ledger's rows for the present files."""
     rows = []
     for submission in find(root(course)).submissions:
-        for each, status in zip(EXERCISES, marks.get(submission.student, []), strict=False):
-            one = outcome_of(each, status)
+        for exercise, status in zip(EXERCISES, marks.get(submission.student, []), strict=False):
+            outcome = outcome_of(exercise, status)
             rows.append(
                 Graded(
-                    *(submission.student, submission.lab, each.id, str(status), one.points, one.possible),
-                    *(submission.digest, one.as_json()),
+                    *(
+                        submission.student,
+                        submission.lab,
+                        exercise.id,
+                        str(status),
+                        outcome.points,
+                        outcome.possible,
+                    ),
+                    *(submission.digest, outcome.as_json()),
                 )
             )
     return rows
@@ -93,7 +100,7 @@ def write(course: Course, rows: list[Graded]) -> Booked:
         find(root(course)).submissions,
         rows,
         picture=lambda model, highlight: "<img alt='a graph'>",
-        kept=lambda name: None,
+        evidence=lambda name: None,
     )
 
 
@@ -110,11 +117,11 @@ def graded_copy(
 
 
 def formgrader(course: Course) -> dict[str, dict]:
-    """What the page with the submissions is told."""
+    """The data of formgrader's page of submissions, by student."""
     from nbgrader.apps.api import NbGraderAPI
 
     api = NbGraderAPI(course.directory, config=course.settings)
-    return {each["student"]: each for each in api.get_submissions(LAB)}
+    return {entry["student"]: entry for entry in api.get_submissions(LAB)}
 
 
 def rows_of(folder: Path) -> list[str]:
@@ -132,11 +139,11 @@ def test_formgrader_sees_points_comments_and_the_submission(course):
     assert grade(course, ada=[PASSED] * 4, ben=[PASSED, WRONG, UNTOUCHED, ERROR]) == Booked(2, ())
     assert points(course) == {
         "ada": CHECKS,
-        "ben": CHECKS | {f"check-{each.id}": 0 for each in EXERCISES[1:]},
+        "ben": CHECKS | {f"check-{exercise.id}": 0 for exercise in EXERCISES[1:]},
     }
-    said = comments(course, "ben")
-    assert said[EXERCISES[0].id] is None
-    assert said[EXERCISES[1].id] == (
+    texts = comments(course, "ben")
+    assert texts[EXERCISES[0].id] is None
+    assert texts[EXERCISES[1].id] == (
         "Incorrect.\n\n"
         f"    does not hold: {EXERCISES[1].parts[-1].title}\n"
         f"    Off by 0.5 {SCRIPT}\n"
@@ -144,13 +151,13 @@ def test_formgrader_sees_points_comments_and_the_submission(course):
         "      right is: 1.5\n"
         "      yours gives: \ufffd[31mnan"
     )
-    assert said[EXERCISES[2].id] == "No response."
-    assert said[EXERCISES[3].id] == f"Error.\n\n    NameError: {SCRIPT}"
-    seen = formgrader(course)
-    assert [seen[name]["autograded"] for name in ("ada", "ben", "cleo")] == [True, True, False]
-    assert [seen[name]["needs_manual_grade"] for name in ("ada", "ben")] == [False, False]
-    assert (seen["ada"]["score"], seen["ben"]["score"]) == (15, 3)
-    assert seen["ada"]["timestamp"] == "2026-11-20T10:00:00"
+    assert texts[EXERCISES[2].id] == "No response."
+    assert texts[EXERCISES[3].id] == f"Error.\n\n    NameError: {SCRIPT}"
+    submissions = formgrader(course)
+    assert [submissions[name]["autograded"] for name in ("ada", "ben", "cleo")] == [True, True, False]
+    assert [submissions[name]["needs_manual_grade"] for name in ("ada", "ben")] == [False, False]
+    assert (submissions["ada"]["score"], submissions["ben"]["score"]) == (15, 3)
+    assert submissions["ada"]["timestamp"] == "2026-11-20T10:00:00"
     folder = root(course) / "autograded" / "ada" / LAB
     assert (folder / "submission_secret.txt").read_text() == "secret of ada"
     assert (folder / "timestamp.txt").read_text() == "2026-11-20 10:00:00 UTC"
@@ -184,10 +191,10 @@ def test_writing_twice_changes_nothing(course):
 def by_hand(course: Course, **changes: object) -> None:
     """What an instructor does in formgrader to the second exercise."""
     with course.gradebook() as gradebook:
-        one = gradebook.find_grade(f"check-{EXERCISES[1].id}", LAB, LAB, "ada")
+        grade_row = gradebook.find_grade(f"check-{EXERCISES[1].id}", LAB, LAB, "ada")
         for name, value in changes.items():
-            setattr(one, name, value)
-        one.needs_manual_grade = False
+            setattr(grade_row, name, value)
+        grade_row.needs_manual_grade = False
         gradebook.find_comment(EXERCISES[1].id, LAB, LAB, "ada").manual_comment = "Nearly."
         gradebook.db.commit()
 
@@ -234,17 +241,17 @@ def test_a_submission_the_grader_failed_over_is_not_zero(course):
     hand_in(root(course), "ada", notebook(), when="2026-11-21 10:00:00 UTC")
     assert write(course, before).submissions == 0  # rows of what she handed in before
     assert points(course)["ada"] == CHECKS
-    seen = formgrader(course)
-    assert not seen["ada"]["autograded"]
-    assert not seen["ben"]["autograded"]
+    submissions = formgrader(course)
+    assert not submissions["ada"]["autograded"]
+    assert not submissions["ben"]["autograded"]
 
 
 def test_what_is_handed_in_while_grading_waits_for_the_next_run(course):
     path = hand_in(root(course), "ada", notebook("labs"))
     rows, submissions = graded(course, {"ada": [PASSED] * 4}), find(root(course)).submissions
     path.write_bytes(b"{}")
-    drawn = {"picture": lambda model, highlight: "", "kept": lambda name: None}
-    ((student, _, reason),) = book(root(course), submissions, rows, **drawn).skipped
+    graphs = {"picture": lambda model, highlight: "", "evidence": lambda name: None}
+    ((student, _, reason),) = book(root(course), submissions, rows, **graphs).skipped
     assert (student, "handed in again" in reason) == ("ada", True)
     assert points(course) == {}
 
@@ -265,14 +272,14 @@ def test_cells_that_are_gone_doubled_or_renamed_cost_nobody_a_point(course):
     hand_in(root(course), "nothing", b"")
     hand_in(root(course), "copy", notebook(), file=f"{LAB}-Copy1.ipynb")
     students = ["gone", "doubled", "renamed", "broken", "nothing", "copy"]
-    assert grade(course, **{each: [PASSED] * 4 for each in students}).submissions == len(students)
-    names = [name for each in EXERCISES for name in (each.id, f"check-{each.id}")]
+    assert grade(course, **{student: [PASSED] * 4 for student in students}).submissions == len(students)
+    names = [name for exercise in EXERCISES for name in (exercise.id, f"check-{exercise.id}")]
     for student in students:
         assert points(course)[student] == CHECKS
         cells = graded_copy(course, student).cells
         grading = [cell.metadata.nbgrader for cell in cells if "nbgrader" in cell.metadata]
-        assert [each.grade_id for each in grading] == names, student
-        assert sum(each.get("points", 0) for each in grading) == 15
+        assert [metadata.grade_id for metadata in grading] == names, student
+        assert sum(metadata.get("points", 0) for metadata in grading) == 15
         shown = [cell for cell in cells if cell.cell_type == "code" and cell.outputs]
         assert [cell.metadata.nbgrader.grade_id for cell in shown] == list(CHECKS)
     assert "missing from the submission" in str(graded_copy(course, "gone").cells)
@@ -300,7 +307,7 @@ def test_nothing_of_a_student_acts_on_whoever_opens_it(course):
         assert set(cell.metadata) <= {"nbgrader"}
         assert "attachments" not in cell
         if cell.cell_type == "markdown":
-            assert not any(each in cell.source for each in ("<s", "<h", "](j", "](x", "]:", "\\href"))
+            assert not any(text in cell.source for text in ("<s", "<h", "](j", "](x", "]:", "\\href"))
         for output in cell.get("outputs", []):
             assert "<script" not in output.data["text/html"]
     assert named(copied, f"check-{EXERCISES[1].id}").source == 'check("asinh-symbolic", asinh_symbolic)'
@@ -446,7 +453,7 @@ def test_a_course_without_a_gradebook_is_refused_before_grading(tmp_path, course
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Somebody else writes, and does not come to an end."""
+    """Another process holds the lock for writing."""
     with contextlib.closing(sqlite3.connect(folder / "gradebook.db", isolation_level=None)) as database:
         database.execute("BEGIN IMMEDIATE")
         yield
@@ -489,17 +496,17 @@ def test_a_full_disk_loses_nothing_and_the_next_run_writes_the_rest(course, caps
     students = [f"s{number:02}" for number in range(30)]
     for student in students:
         hand_in(root(course), student, notebook("labs"))
-    marks = {each: [PASSED, WRONG, ERROR, UNTOUCHED] for each in students}
+    marks = {student: [PASSED, WRONG, ERROR, UNTOUCHED] for student in students}
     with no_room(root(course)), pytest.raises(CourseUnusable, match="database or disk is full") as caught:
         grade(course, **marks)
     assert len(str(caught.value).splitlines()) <= 3
     assert "results are safe" in str(caught.value)
     assert "same command again" in str(caught.value)
     assert capsys.readouterr() == ("", "")
-    expected = CHECKS | {f"check-{each.id}": 0 for each in EXERCISES[1:]}
+    expected = CHECKS | {f"check-{exercise.id}": 0 for exercise in EXERCISES[1:]}
     before = points(course)
     assert len(before) < len(students)
-    assert sum(each != expected for each in before.values()) <= 1  # the one that there was no room for
+    assert sum(row != expected for row in before.values()) <= 1  # the one that there was no room for
     assert grade(course, **marks) == Booked(len(students), ())
     assert points(course) == dict.fromkeys(students, expected)
 
@@ -511,7 +518,7 @@ def test_a_run_that_is_killed_is_made_good_by_the_next(course):
     students = [f"s{number:02}" for number in range(20)]
     for student in students:
         hand_in(root(course), student, notebook("labs"))
-    marks = {each: [PASSED, WRONG, UNTOUCHED, PASSED] for each in students}
+    marks = {student: [PASSED, WRONG, UNTOUCHED, PASSED] for student in students}
     rows, chance, killed = graded(course, marks), random.Random(5), 0
     for target in sorted(chance.sample(range(1, 20), 8)):
         if (child := os.fork()) == 0:
@@ -530,10 +537,13 @@ def test_a_run_that_is_killed_is_made_good_by_the_next(course):
     assert killed > 4
     assert write(course, rows) == Booked(20, ())
     expected = {
-        f"check-{each.id}": each.points * place for each, place in zip(EXERCISES, (1, 0, 0, 1), strict=True)
+        f"check-{exercise.id}": exercise.points * factor
+        for exercise, factor in zip(EXERCISES, (1, 0, 0, 1), strict=True)
     }
     assert points(course) == dict.fromkeys(students, expected)
-    assert all(each["autograded"] and not each["needs_manual_grade"] for each in formgrader(course).values())
+    assert all(
+        entry["autograded"] and not entry["needs_manual_grade"] for entry in formgrader(course).values()
+    )
     for student in students:
         graded_copy(course, student)
     names = {path.name for path in (root(course) / "autograded").rglob("*") if path.is_file()}

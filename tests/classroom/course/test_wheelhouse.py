@@ -16,8 +16,8 @@ from onnxlab.classroom.course.wheelhouse import (
     WheelhouseRefused,
     check_wheelhouse,
     make_wheelhouse,
+    pins_for,
     this_target,
-    wanted_pins,
 )
 from onnxlab.cli import main
 
@@ -170,13 +170,13 @@ def test_a_machine_that_the_course_does_not_run_on_is_said(tmp_path, capsys):
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_machine_wants_the_pins_that_count_there(system):
     text = (ROOT / "requirements.txt").read_text()
-    names = {pin.partition("==")[0] for pin in wanted_pins(text, Target(system, "3.12"))}
+    names = {pin.partition("==")[0] for pin in pins_for(text, Target(system, "3.12"))}
     assert ("colorama" in names, "onnxruntime-extensions" in names) == (
         system == "windows",
         system != "windows",
     )
     assert ("appnope" in names, "overrides" in names) == (system == "macos-arm64", False)
-    assert "overrides==7.7.0" in wanted_pins(text, Target(system, "3.11"))
+    assert "overrides==7.7.0" in pins_for(text, Target(system, "3.11"))
 
 
 def test_the_tags_that_pip_is_asked_for_are_of_the_machine():

@@ -259,13 +259,13 @@ def test_root_writes_no_page_elsewhere_while_links_come_and_go(homes, results, f
 def test_the_hubs_own_folders_are_no_links(tmp_path, foreign, name):
     pytest.importorskip("jupyterhub")
     from onnxlab.classroom.course.folder import ClassFolder
-    from onnxlab.classroom.hub.serve import CannotServe, own_folders
+    from onnxlab.classroom.hub.serve import CannotServe, secure_folders
 
     (tmp_path / "class").mkdir()
     (tmp_path / "class" / name).symlink_to(foreign)
     before = facts(foreign)
     with pytest.raises(CannotServe, match="not a folder of the class's own"):
-        own_folders(ClassFolder(tmp_path / "class", "class", "1", "2026-11-21"))
+        secure_folders(ClassFolder(tmp_path / "class", "class", "1", "2026-11-21"))
     assert facts(foreign) == before
 
 
@@ -276,17 +276,17 @@ def test_root_takes_over_the_hubs_folder_from_whoever_made_the_class_and_follows
 ):
     pytest.importorskip("jupyterhub")
     from onnxlab.classroom.course.folder import ClassFolder
-    from onnxlab.classroom.hub.serve import CannotServe, own_folders
+    from onnxlab.classroom.hub.serve import CannotServe, secure_folders
 
     folder = ClassFolder(tmp_path / "class", "class", "1", "2026-11-21")
     for place in (folder.path, folder.hub, folder.learners):
         place.mkdir()
         os.chown(place, ADA, ADA)
-    own_folders(folder)
+    secure_folders(folder)
     assert [place.stat().st_uid for place in (folder.path, folder.hub, folder.learners)] == [ADA, 0, 0]
     (folder.hub / "logs").rmdir()
     (folder.hub / name).symlink_to(foreign)
     before = facts(foreign)
     with pytest.raises(CannotServe, match=f"{name} is a link"):
-        own_folders(folder)
+        secure_folders(folder)
     assert facts(foreign) == before

@@ -15,13 +15,13 @@ from onnxlab.classroom.hub.accounts import (
     Accounts,
     AccountsUnreadable,
     WeakPassword,
-    given_passwords,
+    chosen_passwords,
     is_name,
     passwords,
     plain_name,
 )
 from onnxlab.classroom.hub.confinement import Confinement
-from onnxlab.classroom.hub.learner_folder import bring_up_to_date, handed_out
+from onnxlab.classroom.hub.learner_folder import bring_up_to_date, course_files
 from onnxlab.classroom.hub.settings import AddressRefused, HubSettings, address
 from onnxlab.cli import main
 from onnxlab.sandbox.users import SUBMISSIONS, throw_away_user
@@ -85,12 +85,12 @@ def test_a_damaged_file_of_accounts_is_said(tmp_path, text):
 
 def test_passwords_are_drawn_and_kept(tmp_path, monkeypatch):
     kept = tmp_path / "passwords.json"
-    first = passwords(kept, given_passwords({}))
+    first = passwords(kept, chosen_passwords({}))
     assert len(first.room) >= 12
     assert len(first.instructor) >= 20
     assert passwords(kept, {}) == first
     monkeypatch.setenv("ONNXLAB_ROOM_PASSWORD", "seven green kites")
-    changed = passwords(kept, given_passwords({}))
+    changed = passwords(kept, chosen_passwords({}))
     assert (changed.room, changed.instructor) == ("seven green kites", first.instructor)
     assert kept.stat().st_mode & 0o077 == 0
 
@@ -100,10 +100,10 @@ def test_a_weak_room_password_is_refused(tmp_path, monkeypatch, weak):
     file = tmp_path / "password"
     file.write_text(weak)
     with pytest.raises(WeakPassword, match="too weak"):
-        given_passwords({"room": file})
+        chosen_passwords({"room": file})
     monkeypatch.setenv("ONNXLAB_ROOM_PASSWORD", weak)
     with pytest.raises(WeakPassword, match="too weak"):
-        given_passwords({})
+        chosen_passwords({})
 
 
 def test_the_two_passwords_have_to_differ(tmp_path):
@@ -160,7 +160,7 @@ def test_released_labs_lie_where_the_chapters_look_for_them(tmp_path):
     lab.mkdir(parents=True)
     text = "[next](../lab05_bitshift/lab05_bitshift.ipynb) [chapter](../notebooks/07_operator_support.ipynb)"
     (lab / "lab04_asinh.ipynb").write_text(text)
-    files = handed_out(ROOT, tmp_path / "outbound")
+    files = course_files(ROOT, tmp_path / "outbound")
     assert {name for name in files if name.startswith("labs/")} == {"labs/lab04_asinh.ipynb"}
     expected = b"[next](lab05_bitshift.ipynb) [chapter](../notebooks/07_operator_support.ipynb)"
     assert files["labs/lab04_asinh.ipynb"] == expected
@@ -174,7 +174,7 @@ def test_a_lab_is_reset_to_what_was_handed_out(tmp_path, monkeypatch, capsys):
     lab.mkdir(parents=True)
     shutil.copy(ROOT / "labs" / "lab04_asinh.ipynb", lab)
     home = tmp_path / "home"
-    files = handed_out(ROOT, tmp_path / "outbound")
+    files = course_files(ROOT, tmp_path / "outbound")
     bring_up_to_date(home, files)
     mine = home / "labs" / "lab04_asinh.ipynb"
     for folder, work in (("labs", b"my work"), ("notebooks", None)):

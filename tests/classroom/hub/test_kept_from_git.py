@@ -30,13 +30,13 @@ def test_what_the_documents_make_is_ignored():
 @pytest.mark.skipif(sys.platform == "win32", reason="a class is served on Linux")
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_a_class_of_any_name_keeps_passwords_and_work_to_itself(tmp_path):
-    from onnxlab.classroom.hub.serve import own_folders
+    from onnxlab.classroom.hub.serve import secure_folders
 
     subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
     path = tmp_path / "spring"
     path.mkdir()
     folder = ClassFolder(path, "spring", "1", "2026-11-21")
-    own_folders(folder)
+    secure_folders(folder)
     (folder.hub / "passwords.json").write_text("{}")
     (folder.learners / "ada").mkdir()
     (folder.learners / "ada" / "work.ipynb").write_text("{}")
@@ -44,5 +44,5 @@ def test_a_class_of_any_name_keeps_passwords_and_work_to_itself(tmp_path):
     status = ["git", "-C", str(tmp_path), "status", "--porcelain", "--untracked-files=all"]
     assert subprocess.check_output(status, text=True).split() == ["??", "spring/class.json"]
     (folder.hub / ".gitignore").write_text("mine")
-    own_folders(folder)
+    secure_folders(folder)
     assert (folder.hub / ".gitignore").read_text() == "mine"

@@ -1,4 +1,4 @@
-"""The room: progress files read as what they are, written by anybody; opt-out; counts; tables."""
+"""The live page's room: untrusted progress files, opt-out, counts, tables."""
 
 import csv
 import io
@@ -31,7 +31,7 @@ from onnxlab.labs.kit.outcome import Finding, Outcome, Status
 from tests.support.learners import EXERCISES, failed, passed, people, progress_file, write
 
 NOW = 1_800_000_000
-ASINH = next(each for each in EXERCISES if each.id == "asinh-symbolic")
+ASINH = next(exercise for exercise in EXERCISES if exercise.id == "asinh-symbolic")
 links = pytest.mark.skipif(not hasattr(os, "symlink") or os.name == "nt", reason="needs links")
 
 
@@ -41,23 +41,25 @@ def folder(tmp_path):
     return tmp_path
 
 
-def look(folder, now=NOW):
-    return Room(folder, EXERCISES).look(now)
+def room_view(folder, now=NOW):
+    return Room(folder, EXERCISES).view(now)
 
 
 def cell(folder, account="ada", name=ASINH.id, now=NOW):
-    (found,) = [each for each in look(folder, now).learners if each.account == account]
-    return found.cells.get(name)
+    (learner,) = [learner for learner in room_view(folder, now).learners if learner.account == account]
+    return learner.cells.get(name)
 
 
 def sharing(folder, account="ada"):
     room = Room(folder, EXERCISES)
-    room.look(NOW)
+    room.view(NOW)
     return room._learners[account].sharing
 
 
 def test_the_exercises_are_those_of_the_labs():
-    assert [each.id for each in EXERCISES] == [each.id for one in labs() for each in one.exercises]
+    assert [exercise.id for exercise in EXERCISES] == [
+        exercise.id for lab in labs() for exercise in lab.exercises
+    ]
     assert room_exercises() == EXERCISES, "another process loads them, and says the same"
 
 
@@ -66,13 +68,13 @@ def test_what_a_check_records_is_what_the_room_shows(folder, monkeypatch):
     held, fails = Finding(ASINH.parts[0], True), Finding(ASINH.parts[1], False, "secret")
     for _ in range(3):
         assert progress.record(Outcome(ASINH.id, Status.INCORRECT, 0, 4, (held, fails))) == ""
-    view = Room(folder, EXERCISES).look()
+    view = Room(folder, EXERCISES).view()
     assert view.counts(ASINH.id)[State.STUCK] == 1
     (place,) = view.stuck_places()
     assert (place.exercise, place.failure, place.stuck, place.tried) == (ASINH.id, ASINH.parts[1], 1, 1)
     assert "secret" not in progress_file(folder, "ada").read_text()
     progress.record(Outcome(ASINH.id, Status.PASSED, 4, 4))
-    view = Room(folder, EXERCISES).look()
+    view = Room(folder, EXERCISES).view()
     assert (view.counts(ASINH.id)[State.PASSED], view.stuck_places()) == (1, [])
 
 
@@ -92,8 +94,8 @@ def test_stuck_is_three_checks_or_ten_minutes_within_the_last_hour(folder, attem
 
 def test_a_file_of_an_earlier_version_has_no_times(folder):
     write(folder, "ada", {ASINH.id: {"attempts": 5, "last": "incorrect", "passed": False}})
-    found = cell(folder)
-    assert (found.state(NOW), found.failure) == (State.TRIED, "not right yet")
+    old = cell(folder)
+    assert (old.state(NOW), old.failure) == (State.TRIED, "not right yet")
 
 
 @pytest.mark.parametrize(
@@ -122,8 +124,8 @@ def test_an_error_and_a_time_limit_are_failures_too(folder, last, failure):
 def test_a_damaged_file_is_unknown_and_nothing_else_happens(folder, content):
     write(folder, "grace", {ASINH.id: passed(NOW)})
     write(folder, "ada", {}).write_bytes(content)
-    view = look(folder)
-    assert (view.unknown, [each.account for each in view.learners]) == (1, ["grace"])
+    view = room_view(folder)
+    assert (view.unknown, [learner.account for learner in view.learners]) == (1, ["grace"])
     assert progress_file(folder, "ada").read_bytes() == content
 
 
@@ -143,14 +145,14 @@ def test_odd_values_count_as_nothing(folder, entry):
     assert cell(folder) is None
 
 
-def test_no_word_of_the_learners_gets_to_the_page(folder):
+def test_no_text_of_a_progress_file_gets_onto_the_page(folder):
     evil = "<img src=x onerror=alert(1)>"
     state = {
         ASINH.id: {"attempts": 10**30, "last": evil, "failing": evil, "first_at": 10**15, "last_at": 10**15}
     }
     write(folder, "ada", state | {evil: {"attempts": 1, "failing": evil}})
     room = Room(folder, EXERCISES)
-    text = json.dumps(view_json(room.look(NOW), room.names, Names.ACCOUNTS, rows=True))
+    text = json.dumps(view_json(room.view(NOW), room.names, Names.ACCOUNTS, rows=True))
     assert "onerror" not in text
     assert cell(folder).attempts == 9_999
     assert cell(folder).last_at == NOW, "nobody has checked anything in the future"
@@ -158,14 +160,14 @@ def test_no_word_of_the_learners_gets_to_the_page(folder):
 
 @links
 @pytest.mark.parametrize("what", ["file", "state folder", "learner", "device", "pipe", "folder"])
-def test_nothing_is_followed_or_waited_for(folder, tmp_path, what):
+def test_links_devices_and_pipes_are_neither_followed_nor_opened(folder, tmp_path, what):
     target = tmp_path / "elsewhere" / ".onnxlab"
     target.mkdir(parents=True)
     (target / "progress.json").write_text(json.dumps({ASINH.id: passed(NOW)}))
     path = progress_file(folder, "ada")
     if what == "learner":
         path.parents[1].symlink_to(target.parent)
-        assert look(folder).learners == ()
+        assert room_view(folder).learners == ()
         return
     path.parents[1].mkdir()
     if what == "state folder":
@@ -183,15 +185,15 @@ def test_nothing_is_followed_or_waited_for(folder, tmp_path, what):
 
 
 @links
-def test_a_link_put_in_place_of_a_file_that_was_read_is_seen(folder, tmp_path):
+def test_a_link_that_replaces_a_file_after_it_was_read_is_not_followed(folder, tmp_path):
     room = Room(folder, EXERCISES)
     path = write(folder, "ada", {ASINH.id: passed(NOW)})
-    assert room.look(NOW).counts(ASINH.id)[State.PASSED] == 1
+    assert room.view(NOW).counts(ASINH.id)[State.PASSED] == 1
     other = tmp_path / "other.json"
-    other.write_text(json.dumps({each.id: passed(NOW) for each in EXERCISES}))
+    other.write_text(json.dumps({exercise.id: passed(NOW) for exercise in EXERCISES}))
     path.unlink()
     path.symlink_to(other)
-    view = room.look(NOW)
+    view = room.view(NOW)
     assert (view.learners, view.unknown) == ((), 1)
 
 
@@ -199,24 +201,24 @@ def test_a_learner_without_a_file_has_begun_nothing_and_the_instructor_is_none(f
     (folder / "learners" / "ada").mkdir()
     (folder / "learners" / ".hidden").mkdir()
     write(folder, "instructor", {ASINH.id: passed(NOW)})
-    view = look(folder)
-    assert [(each.account, dict(each.cells)) for each in view.learners] == [("ada", {})]
+    view = room_view(folder)
+    assert [(learner.account, dict(learner.cells)) for learner in view.learners] == [("ada", {})]
     assert view.counts(ASINH.id) == {State.OPEN: 1, State.TRIED: 0, State.STUCK: 0, State.PASSED: 0}
 
 
 def test_a_folder_of_files_is_a_room_too(tmp_path):
     (tmp_path / "ada.json").write_text(json.dumps({ASINH.id: passed(NOW)}))
     (tmp_path / "notes.txt").write_text("")
-    assert [each.account for each in look(tmp_path).learners] == ["ada"]
+    assert [learner.account for learner in room_view(tmp_path).learners] == ["ada"]
 
 
 def test_a_class_that_nobody_has_come_to_is_empty(tmp_path):
     (tmp_path / "class.json").write_text("{}")
     (tmp_path / "release").mkdir()
     room = Room(tmp_path, EXERCISES)
-    assert room.look(NOW).learners == ()
+    assert room.view(NOW).learners == ()
     write(tmp_path, "ada", {})
-    assert len(room.look(NOW).learners) == 1
+    assert len(room.view(NOW).learners) == 1
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path):
@@ -224,46 +226,47 @@ def test_a_folder_that_is_not_there_is_said(tmp_path):
         Room(tmp_path / "no", EXERCISES)
 
 
-def test_private_takes_a_row_and_its_failures_away_at_once(folder, monkeypatch):
+def test_opting_out_removes_a_row_and_its_failures_at_once(folder, monkeypatch):
     write(folder, "grace", {})
     monkeypatch.setenv("ONNXLAB_STATE", str(progress_file(folder, "ada")))
     part = Finding(ASINH.parts[0], False)
     for _ in range(3):
         progress.record(Outcome(ASINH.id, Status.INCORRECT, 0, 4, (part,)))
     room = Room(folder, EXERCISES)
-    assert len(room.look().stuck_places()) == 1
+    assert len(room.view().stuck_places()) == 1
     progress.set_private(True)
-    view = room.look()
+    view = room.view()
     text = json.dumps(view_json(view, room.names, Names.ACCOUNTS, rows=True))
     assert (view.private, view.stuck_places(), "ada" in text) == (1, [], False)
     assert "ada" not in learners_csv(view, room.names, Names.ACCOUNTS)
     assert view.counts(ASINH.id)[State.STUCK] == 0
     progress.set_private(False)
-    assert len(room.look().stuck_places()) == 1
+    assert len(room.view().stuck_places()) == 1
 
 
-def test_who_asked_not_to_be_shown_stays_so_without_the_file_that_says_it(folder):
+def test_a_learner_who_opted_out_stays_hidden_without_their_file(folder):
     (folder / "hub").mkdir()
     path = write(folder, "ada", {ASINH.id: passed(NOW), "onnxlab": {"private": True}})
     write(folder, "grace", {})
     room = Room(folder, EXERCISES)
-    assert room.look(NOW).private == 1
+    assert room.view(NOW).private == 1
     for content in (b"{", b"", b"{}", None, json.dumps({ASINH.id: passed(NOW)}).encode()):
         path.unlink(missing_ok=True)
         if content is not None:
             path.write_bytes(content)
-        for one in (room, Room(folder, EXERCISES)):  # and after the next start
-            view = one.look(NOW)
-            assert (view.private, view.unknown, [each.account for each in view.learners]) == (1, 0, ["grace"])
+        for reader in (room, Room(folder, EXERCISES)):  # and after the next start
+            view = reader.view(NOW)
+            accounts = [learner.account for learner in view.learners]
+            assert (view.private, view.unknown, accounts) == (1, 0, ["grace"])
     write(folder, "ada", {"onnxlab": {"private": False}})
-    assert len(Room(folder, EXERCISES).look(NOW).learners) == 2
+    assert len(Room(folder, EXERCISES).view(NOW).learners) == 2
     write(folder, "ada", {})
-    assert len(Room(folder, EXERCISES).look(NOW).learners) == 2, "who asked to be shown again is shown"
+    assert len(Room(folder, EXERCISES).view(NOW).learners) == 2, "who asked to be shown again is shown"
     (folder / "hub" / "not_shown.json").write_text("3")
-    assert len(Room(folder, EXERCISES).look(NOW).learners) == 2
+    assert len(Room(folder, EXERCISES).view(NOW).learners) == 2
 
 
-def test_most_stuck_first_with_how_many_and_for_how_long(folder):
+def test_stuck_places_are_sorted_by_the_number_of_stuck_learners(folder):
     first, second = EXERCISES[0], EXERCISES[1]
     for number in range(3):
         write(folder, f"a{number}", {first.id: failed(first, 1, 4, NOW - 600 * (number + 1), NOW)})
@@ -272,7 +275,7 @@ def test_most_stuck_first_with_how_many_and_for_how_long(folder):
         "b0",
         {first.id: failed(first, 1, 1, NOW - 30, NOW), second.id: failed(second, 0, 5, NOW - 60, NOW)},
     )
-    view = look(folder)
+    view = room_view(folder)
     assert [astuple(place) for place in view.stuck_places()] == [
         (first.id, first.parts[1], 3, 4, (NOW - 1800, NOW - 1200, NOW - 600)),
         (second.id, second.parts[0], 1, 1, (NOW - 60,)),
@@ -283,10 +286,10 @@ def test_most_stuck_first_with_how_many_and_for_how_long(folder):
 def test_no_names_unless_asked_and_no_rows_for_the_projector(folder):
     people(folder, 130)
     room = Room(folder, EXERCISES)
-    view = room.look()
-    found = view_json(view, room.names, Names.NUMBERS, rows=True)
-    assert "learner-0" not in json.dumps(found)
-    assert len({each["name"] for each in found["learners"]}) == len(view.learners)
+    view = room.view()
+    state = view_json(view, room.names, Names.NUMBERS, rows=True)
+    assert "learner-0" not in json.dumps(state)
+    assert len({learner["name"] for learner in state["learners"]}) == len(view.learners)
     assert "learner-0" in json.dumps(view_json(view, room.names, Names.ACCOUNTS, rows=True))
     assert view_json(view, room.names, Names.ACCOUNTS, rows=False)["learners"] == []
 
@@ -295,11 +298,11 @@ def test_numbers_stay_and_do_not_follow_the_alphabet():
     accounts = [f"{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
     room = RoomNames()
     room.meet(accounts)
-    before = [room.number(each) for each in accounts]
+    before = [room.number(account) for account in accounts]
     assert sorted(before) == list(range(1, 27))
     assert before != sorted(before)
     room.meet(["0", *accounts])
-    assert ([room.number(each) for each in accounts], room.number("0")) == (before, 27)
+    assert ([room.number(account) for account in accounts], room.number("0")) == (before, 27)
 
 
 def test_only_what_changed_is_read_again(folder):
@@ -309,24 +312,24 @@ def test_only_what_changed_is_read_again(folder):
     assert files.changes() == ([], [])
     write(folder, "learner-007", {})
     changed, gone = files.changes()
-    assert ([each.account for each in changed], gone) == (["learner-007"], [])
+    assert ([file.account for file in changed], gone) == (["learner-007"], [])
 
 
 def test_a_learner_who_is_gone_is_gone(folder):
     path = write(folder, "ada", {})
     room = Room(folder, EXERCISES)
-    assert len(room.look().learners) == 1
+    assert len(room.view().learners) == 1
     path.unlink()
     path.parent.rmdir()
     path.parents[1].rmdir()
-    assert room.look().learners == ()
+    assert room.view().learners == ()
 
 
 def test_csv_holds_what_is_shown_and_no_formula(folder):
     for account in ("=HYPERLINK(1)", "@ada", " -grace", 'Ada, "x"'):
         write(folder, account, {ASINH.id: failed(ASINH, 0, 3, NOW - 60, NOW)})
     room = Room(folder, EXERCISES)
-    view = room.look(NOW)
+    view = room.view(NOW)
     rows = list(csv.DictReader(io.StringIO(learners_csv(view, room.names, Names.ACCOUNTS))))
     assert sorted(row["learner"] for row in rows) == ["' -grace", "'=HYPERLINK(1)", "'@ada", 'Ada, "x"']
     assert rows[0][ASINH.id] == "stuck"
@@ -347,8 +350,8 @@ def served(folder):
         yield line.split()[-1]
     finally:
         process.terminate()
-        _, said = process.communicate(timeout=120)
-    assert (process.returncode, said) == (0, "")
+        _, stderr = process.communicate(timeout=120)
+    assert (process.returncode, stderr) == (0, "")
 
 
 def ask(address):
@@ -357,13 +360,13 @@ def ask(address):
 
 
 @pytest.mark.slow
-def test_the_server_answers_only_below_its_secret_and_says_what_is_new(folder):
+def test_the_server_answers_below_its_secret_only_and_sends_a_known_state_once(folder):
     write(folder, "ada", {ASINH.id: passed(NOW)})
     with served(folder) as address:
         status, body = ask(address + "state")
-        found = json.loads(body)
-        assert (status, found["shown"], "ada" in body.decode()) == (200, 1, False)
-        assert ask(f"{address}state?seen={found['version']}")[0] == 204
+        state = json.loads(body)
+        assert (status, state["shown"], "ada" in body.decode()) == (200, 1, False)
+        assert ask(f"{address}state?seen={state['version']}")[0] == 204
         assert b"ada" in ask(address + "learners.csv?names=accounts")[1]
         for wrong in ("state?names=x", "room_server.py", "../state"):
             with pytest.raises(HTTPError) as refused:
@@ -383,9 +386,9 @@ def test_no_folder_and_no_port_are_messages(tmp_path, capsys):
     assert "There is no folder" in capsys.readouterr().err
     assert main(["class", "room", str(tmp_path), "--no-browser", "--port", "99999"]) == 1
     assert "99999 is not a port" in capsys.readouterr().err
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
         assert main(["class", "room", str(tmp_path), "--no-browser", "--port", str(port)]) == 1
     assert f"Port {port} cannot be used" in capsys.readouterr().err

@@ -1,7 +1,7 @@
-"""The class folder: an nbgrader course directory with the labs in it, and the places beside it.
+"""The class folder: an nbgrader course directory with the labs, the accounts and the homes of a class.
 
-Every path is computed from the folder's own, so that a class can be moved. `class.json` says what was put
-into it: a file still as it was written may be brought up to date, one that the instructor changed never is.
+Every path is relative to the folder, so that a class can be moved. `class.json` records the digest of each
+file that was written: a file that still has it is updated, one that the instructor changed never is.
 """
 
 import hashlib
@@ -61,20 +61,20 @@ class ClassRefused(OnnxLabError):
 
 @dataclass(frozen=True)
 class ClassFolder:
-    """A class: where things are, and what it is called.
+    """A class: its name, and the paths of its parts.
 
     Attributes:
         path: The folder, absolute. It is nbgrader's course directory.
         name: The course's name, nbgrader's `course_id`.
-        version: The version of the package that made the class, or added to it last.
-        made: When it was made: a date in ISO form.
-        written: What was put into the folder: relative path (with /) and SHA-256 of the content.
+        version: The version of the package that made the class, or updated it last.
+        created: The date on which it was made, in ISO form.
+        written: The files that were written: relative path (with /) -> SHA-256 of the content.
     """
 
     path: Path
     name: str
     version: str
-    made: str
+    created: str
     written: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
@@ -89,7 +89,7 @@ class ClassFolder:
 
     @property
     def submitted(self) -> Path:
-        """What was handed in: `<student>/<lab>/<lab>.ipynb`."""
+        """The submissions: `<student>/<lab>/<lab>.ipynb`."""
         return self.path / "submitted"
 
     @property
@@ -99,7 +99,7 @@ class ClassFolder:
 
     @property
     def hub(self) -> Path:
-        """What the hub keeps: cookie secret, database, logs."""
+        """The hub's own files: accounts, passwords, cookie secret, database, logs."""
         return self.path / "hub"
 
     @property
@@ -116,15 +116,15 @@ def open_class(path: Path) -> ClassFolder:
     """
     folder = path.absolute()
     try:
-        found = json.loads((folder / CLASS_FILE).read_text("utf-8"))
-        if found["format"] != _FORMAT:
+        content = json.loads((folder / CLASS_FILE).read_text("utf-8"))
+        if content["format"] != _FORMAT:
             msg = f"{path} was made by a newer version of ONNX Lab."
             raise ClassRefused(msg, "", "Use that version.")
-        texts = [found[key] for key in ("name", "version", "made")]
-        written = found["written"]
-        if not (all(isinstance(each, str) for each in [*texts, *written, *written.values()])):
+        texts = [content[key] for key in ("name", "version", "made")]
+        written = content["written"]
+        if not (all(isinstance(text, str) for text in [*texts, *written, *written.values()])):
             raise TypeError
-        name, version, made = texts
+        name, version, created = texts
     except (FileNotFoundError, NotADirectoryError):
         msg = f"{path} is not a class: it has no {CLASS_FILE}."
         raise ClassRefused(msg, "", f"Make one with: onnxlab class init {path}") from None
@@ -132,74 +132,74 @@ def open_class(path: Path) -> ClassFolder:
         msg = f"{path / CLASS_FILE} cannot be read."
         then = f"Delete that file and run: onnxlab class init {path} (the class itself is kept)"
         raise ClassRefused(msg, "", then) from None
-    return ClassFolder(folder, name, version, made, written)
+    return ClassFolder(folder, name, version, created, written)
 
 
-def course_name(given: str | None, folder: Path) -> str:
-    """Return a class's name: the one given, else the folder's where that will do.
+def course_name(name: str | None, folder: Path) -> str:
+    """Return a class's name: the requested one, else the folder's if nbgrader can use it.
 
     Raises:
-        ClassRefused: If nbgrader cannot use the name given.
+        ClassRefused: If nbgrader cannot use the requested name.
 
     Example:
         >>> course_name(None, Path("spring-2027")), course_name(None, Path("My class"))
         ('spring-2027', 'onnxlab')
     """
-    if given is None:
+    if name is None:
         own = folder.absolute().name
         return own if _NAME.fullmatch(own) else "onnxlab"
-    if not _NAME.fullmatch(given):
-        msg = f"{given!r} cannot be the name of a course."
+    if not _NAME.fullmatch(name):
+        msg = f"{name!r} cannot be the name of a course."
         raise ClassRefused(
             msg, "It becomes a folder's name.", "Use letters, digits and _ . - without spaces."
         )
-    return given
+    return name
 
 
 def digest(data: bytes) -> str:
-    """Return what a file's content is: SHA-256 in hexadecimal."""
+    """Return the SHA-256 of a file's content, in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
-def as_json(made: ClassFolder) -> str:
+def as_json(folder: ClassFolder) -> str:
     """Return the content of `class.json`."""
-    texts = {"format": _FORMAT, "name": made.name, "version": made.version, "made": made.made}
-    return json.dumps(texts | {"written": dict(sorted(made.written.items()))}, indent=1) + "\n"
+    texts = {"format": _FORMAT, "name": folder.name, "version": folder.version, "made": folder.created}
+    return json.dumps(texts | {"written": dict(sorted(folder.written.items()))}, indent=1) + "\n"
 
 
 @dataclass(frozen=True)
 class ClassChanges:
-    """What `make_class` did.
+    """The outcome of `make_class`.
 
     Attributes:
         folder: The class.
-        new: Whether it was not there before.
-        added: Files that were not there before.
-        updated: Files that were as an older version had written them, and are up to date now.
-        kept: Files that the instructor changed, and that are not what this version would write.
-        problems: What nbgrader could not hand out, with its reason.
+        new: Whether it was made just now.
+        added: Files that were missing.
+        updated: Files of an older version that the instructor had not changed.
+        modified: Files that the instructor changed; they are left alone.
+        problems: Why nbgrader could not generate assignments, a message each.
     """
 
     folder: ClassFolder
     new: bool
     added: tuple[str, ...]
     updated: tuple[str, ...]
-    kept: tuple[str, ...]
+    modified: tuple[str, ...]
     problems: tuple[str, ...]
 
 
 def make_class(path: Path, name: str | None = None, *, start: Path | None = None) -> ClassChanges:
-    """Make a class in a folder, or add to the one there is.
+    """Make a class in a folder, or update the class that is there.
 
-    Submissions, the gradebook's marks and whatever the instructor changed are left as they are.
+    Submissions, the gradebook's marks and all files that the instructor changed are left alone.
 
     Args:
-        path: The folder: not there, empty, a class, or somebody's nbgrader course.
-        name: The course's name; None for the one it has, else the folder's.
+        path: The folder: a new or empty one, a class, or an nbgrader course.
+        name: The course's name; None for its present name, else the folder's.
         start: Where the search for solutions/ begins; None for the working directory.
 
     Raises:
-        ClassRefused: If the folder is something else, or there are no solutions to make it from.
+        ClassRefused: If the folder is something else, or the course's solutions are missing.
         ClassroomMissing: If nbgrader is not installed.
         CourseUnusable: If nbgrader does not take the folder's settings.
         CannotWrite: If a file cannot be written.
@@ -209,25 +209,25 @@ def make_class(path: Path, name: str | None = None, *, start: Path | None = None
     before = _before(path, name)
     folder = replace(before, version=version("onnxlab"))
     _make_folders(folder)
-    wanted = {SETTINGS: _CONFIG.format(name=folder.name).encode()}
-    wanted |= {f"source/{each}/{each}.ipynb": _source(solutions, each) for each in LABS}
+    contents = {SETTINGS: _CONFIG.format(name=folder.name).encode()}
+    contents |= {f"source/{lab}/{lab}.ipynb": _source(solutions, lab) for lab in LABS}
     added: list[str] = []
     updated: list[str] = []
-    kept: list[str] = []
+    modified: list[str] = []
     written = dict(before.written)
-    for relative, data in wanted.items():
+    for relative, data in contents.items():
         file = folder.path / relative
-        found = digest(file.read_bytes()) if file.exists() else None
-        if found not in (None, digest(data), before.written.get(relative)):
-            kept.append(relative)
+        current = digest(file.read_bytes()) if file.exists() else None
+        if current not in (None, digest(data), before.written.get(relative)):
+            modified.append(relative)
             continue
         written[relative] = digest(data)
-        if found != digest(data):
+        if current != digest(data):
             write_atomically(file, data)
-            (added if found is None else updated).append(relative)
+            (added if current is None else updated).append(relative)
     folder = replace(folder, written=written)
     course = course_at(folder.path)
-    problems = _hand_out(course, {Path(each).stem for each in [*added, *updated]})
+    problems = _hand_out(course, {Path(name).stem for name in [*added, *updated]})
     if course.name != folder.name:
         line = f'c.CourseDirectory.course_id = "{folder.name}"'
         problems.append(f"{SETTINGS} names the course {course.name!r}: write {line} into it.")
@@ -235,11 +235,11 @@ def make_class(path: Path, name: str | None = None, *, start: Path | None = None
         folder.gradebook.chmod(0o600)
     write_atomically(folder.path / CLASS_FILE, as_json(folder))
     new = not before.version
-    return ClassChanges(folder, new, tuple(added), tuple(updated), tuple(kept), tuple(problems))
+    return ClassChanges(folder, new, tuple(added), tuple(updated), tuple(modified), tuple(problems))
 
 
 def solutions_folder(start: Path) -> Path:
-    """Return the course's solutions/: of the checkout around a folder, else of the one the package runs from.
+    """Return the course's solutions/: of the clone around a folder, else of the package's own clone.
 
     Raises:
         ClassRefused: If there is none: an installed package does not carry the solutions.
@@ -255,15 +255,15 @@ def solutions_folder(start: Path) -> Path:
 
 
 def _before(path: Path, name: str | None) -> ClassFolder:
-    """The class as it stands; with version "" if there is none."""
+    """Return the class as it is now; if there is none, a new one with the version ""."""
     folder = path.absolute()
     if (folder / CLASS_FILE).exists():
-        found = open_class(folder)
-        if name not in (None, found.name):
-            msg = f"{path} is the class {found.name!r}, not {name!r}."
+        existing = open_class(folder)
+        if name not in (None, existing.name):
+            msg = f"{path} is the class {existing.name!r}, not {name!r}."
             raise ClassRefused(msg, "Submissions are filed under its name.", "Leave --name out.")
-        return found
-    made = datetime.now(UTC).date().isoformat()
+        return existing
+    today = datetime.now(UTC).date().isoformat()
     if folder.exists() and not folder.is_dir():
         msg = f"{path} is not a folder."
         raise ClassRefused(msg, "", "Give another place.")
@@ -272,15 +272,15 @@ def _before(path: Path, name: str | None) -> ClassFolder:
         if own and name not in (None, own):
             msg = f"{path} is the course {own!r}, not {name!r}."
             raise ClassRefused(msg, f"{SETTINGS} says so.", "Leave --name out.")
-        return ClassFolder(folder, own or course_name(name, folder), "", made)
+        return ClassFolder(folder, own or course_name(name, folder), "", today)
     if folder.exists() and any(folder.iterdir()):
         msg = f"{path} is not empty, and is neither a class nor an nbgrader course."
         raise ClassRefused(msg, "", "Give a folder that is empty or not there yet.")
-    return ClassFolder(folder, course_name(name, folder), "", made)
+    return ClassFolder(folder, course_name(name, folder), "", today)
 
 
 def _make_folders(folder: ClassFolder) -> None:
-    # Other accounts of the machine pass through to the exchange, and see nothing else.
+    # Other accounts of the machine may enter the exchange and no other folder.
     folder.path.mkdir(parents=True, exist_ok=True)
     for name in _PRIVATE:
         (folder.path / name).mkdir(mode=0o700, exist_ok=True)
@@ -291,7 +291,7 @@ def _make_folders(folder: ClassFolder) -> None:
 
 
 def _source(solutions: Path, name: str) -> bytes:
-    """A solution as nbgrader takes it; its links lead from one assignment's folder to the next."""
+    """Return a solution with nbgrader's metadata, and with links from one assignment's folder to the next."""
     file = solutions / f"{name}.ipynb"
     if not file.exists():
         msg = f"{file.name} is not in {solutions}."
@@ -307,11 +307,11 @@ def _source(solutions: Path, name: str) -> bytes:
 def _hand_out(course: Course, changed: set[str]) -> list[str]:
     """Generate the assignments that are new, and those whose source changed."""
     with course.gradebook() as book:
-        known = {each.name for each in book.assignments}
+        assignments = {assignment.name for assignment in book.assignments}
     problems = []
     for name in LABS:
         released = course.folder("release", ".", name) / f"{name}.ipynb"
-        if name in changed or name not in known or not released.exists():
+        if name in changed or name not in assignments or not released.exists():
             try:
                 course.generate(name)
             except CourseUnusable as error:

@@ -1,8 +1,8 @@
-"""The grader's results into nbgrader's gradebook, through nbgrader's API, as if nbgrader had graded.
+"""Writes the grader's results into nbgrader's gradebook, through nbgrader's API, as if nbgrader had graded.
 
-A submission is written in two steps: the graded copy and what belongs to it into `autograded/`, then points
-and comments in one transaction. What fails halfway is written by the next run: the ledger keeps the results,
-and writing the same twice changes nothing. Scores, comments and extra credit that a person gave stay.
+Each submission is written in two steps: its graded copy into `autograded/`, then its points and comments in
+one transaction. If a run fails halfway, the next one writes the rest: the ledger keeps the results, and
+writing them twice changes nothing. Scores, comments and extra credit that a person gave stay.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -33,11 +33,11 @@ __all__ = ["Booked", "book", "check_course"]
 
 @dataclass(frozen=True)
 class Booked:
-    """What was written.
+    """What `book` has written.
 
     Attributes:
         submissions: How many submissions are in the gradebook.
-        skipped: What is not, with the reason, by student and lab.
+        skipped: Student, lab and reason of each submission that is not.
     """
 
     submissions: int
@@ -45,7 +45,7 @@ class Booked:
 
 
 def check_course(folder: Path) -> None:
-    """Make sure, before hours of grading, that there is a gradebook to write into.
+    """Check, before hours of grading, that there is a gradebook to write into.
 
     Raises:
         ClassroomMissing: If nbgrader is not installed.
@@ -72,16 +72,16 @@ def book(
     rows: Iterable[Graded],
     *,
     picture: Picture,
-    kept: Callable[[str], Evidence | None],
+    evidence: Callable[[str], Evidence | None],
 ) -> Booked:
     """Write results into the gradebook of a course.
 
     Args:
         folder: nbgrader's course directory.
-        submissions: What was found in its `submitted/`.
-        rows: The results, by student and lab. A submission without any as it is now is left alone.
+        submissions: The submissions in its `submitted/`.
+        rows: The results, by student and lab. Results of an older file of a submission are passed over.
         picture: Draws a model.
-        kept: Reads the graphs of a file's name.
+        evidence: Reads the recorded graphs of a result.
 
     Raises:
         CourseUnusable: If the gradebook cannot be written: it is locked, or the disk is full.
@@ -89,12 +89,12 @@ def book(
     """
     course = course_at(folder)
     drawing = remembering(picture)
-    found = {(each.student, each.lab, each.digest): each for each in submissions}
+    by_key = {(file.student, file.lab, file.digest): file for file in submissions}
     written, skipped = 0, []
     with course.gradebook() as open_book:
-        writing = _Writing(course, open_book, drawing, kept)
+        writing = _Writing(course, open_book, drawing, evidence)
         for key, group in groupby(rows, key=lambda row: (row.student, row.lab, row.digest)):
-            if (submission := found.get(key)) is None:
+            if (submission := by_key.get(key)) is None:
                 continue
             reason = writing.write(submission, list(group))
             if reason:
@@ -105,16 +105,16 @@ def book(
 
 
 class _Writing:
-    """One run's writing into one gradebook."""
+    """Writes the submissions of one run into one open gradebook."""
 
     def __init__(
-        self, course: Course, book: "Gradebook", picture: Picture, kept: Callable[[str], Evidence | None]
+        self, course: Course, book: "Gradebook", picture: Picture, evidence: Callable[[str], Evidence | None]
     ) -> None:
-        self._course, self._book, self._picture, self._kept = course, book, picture, kept
+        self._course, self._book, self._picture, self._evidence = course, book, picture, evidence
         self._lab = cache(lambda assignment, lab: _released(course, book, assignment, lab))
 
     def write(self, submission: Submission, rows: list[Graded]) -> str:
-        """Write one submission's results; return why not, if nbgrader has no place for them."""
+        """Write one submission's results; return the reason if that is not possible, else ""."""
         from nbgrader.api import InvalidEntry
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -132,11 +132,11 @@ class _Writing:
                 return lab
             stamp = _handed_in_at(place)
             folder = self._course.folder("autograded", student, assignment)
-            if not write_copy(folder, submission, rows, lab, self._picture, self._kept):
+            if not write_copy(folder, submission, rows, lab, self._picture, self._evidence):
                 return "It was handed in again while it was graded: run the same command again."
             self._book.update_or_create_student(student)
             entry = self._book.update_or_create_submission(assignment, student)
-            notebook = next(each for each in entry.notebooks if each.name == lab.name)
+            notebook = next(row for row in entry.notebooks if row.name == lab.name)
             again = entry.timestamp != stamp
             entry.timestamp = stamp
             _record(notebook, rows, again=again)
@@ -150,7 +150,7 @@ class _Writing:
         return ""
 
     def _penalty(self, names: dict[str, str]) -> None:
-        """Let nbgrader's plugin say what being late costs."""
+        """Let nbgrader's plugin set the penalty for a late submission."""
         from nbformat.v4 import new_notebook
         from nbgrader.preprocessors import AssignLatePenalties
 
@@ -163,12 +163,12 @@ class _Writing:
 
 
 def _record(notebook: Any, rows: list[Graded], *, again: bool) -> None:  # noqa: ANN401 - a row of nbgrader's
-    """Put points and comments into a submitted notebook's rows.
+    """Set points and comments in the gradebook's rows of a submitted notebook.
 
     Args:
         notebook: The notebook in the gradebook.
         rows: The results.
-        again: Whether it was handed in at another time than what is in the gradebook.
+        again: Whether the gradebook is about a submission of another time.
     """
     checks = {check_cell(row.exercise): row for row in rows}
     for grade in notebook.grades:
@@ -183,13 +183,13 @@ def _record(notebook: Any, rows: list[Graded], *, again: bool) -> None:  # noqa:
         elif grade.manual_score is None:
             grade.needs_manual_grade = False
     comments = {row.exercise: comment(row) for row in rows}
-    for each in notebook.comments:
-        if each.name in comments or again:
-            each.auto_comment = comments.get(each.name)
+    for entry in notebook.comments:
+        if entry.name in comments or again:
+            entry.auto_comment = comments.get(entry.name)
 
 
 def _handed_in_at(folder: Path) -> "datetime | None":
-    """When a submission was handed in, as nbgrader noted it; None if it did not, or nobody can tell."""
+    """Return the time in a submission's timestamp.txt; None if there is no valid one."""
     from nbgrader.utils import parse_utc
 
     try:
@@ -209,7 +209,7 @@ def _interrupted(error: Exception) -> CourseUnusable:
 
 
 def _released(course: Course, book: "Gradebook", assignment: str, lab: str) -> ReleasedLab | str:
-    """Return a lab of an assignment, found by the cells that check its exercises; or why it is not there."""
+    """Return a lab of an assignment, known by its check cells; or the reason why there is none."""
     from nbgrader.api import MissingEntry
 
     generate = f"run nbgrader generate_assignment {assignment}"
@@ -217,9 +217,9 @@ def _released(course: Course, book: "Gradebook", assignment: str, lab: str) -> R
         notebooks = book.find_assignment(assignment).notebooks
     except MissingEntry:
         return f"The gradebook has no assignment {assignment!r}: {generate}."
-    wanted = {check_cell(each.id) for each in exercises_of(lab)}
+    check_cells = {check_cell(exercise.id) for exercise in exercises_of(lab)}
     for notebook in notebooks:
-        if wanted & {each.name for each in notebook.grade_cells}:
+        if check_cells & {cell.name for cell in notebook.grade_cells}:
             try:
                 path = course.folder("release", ".", assignment) / f"{notebook.name}.ipynb"
                 return ReleasedLab.of(notebook.name, read(path))

@@ -1,12 +1,12 @@
 """The graded copy of a submission that formgrader shows and nbgrader's feedback is made from.
 
-It is built anew from the lab as it was released and from what the student wrote, and holds nothing that could
-act on whoever opens it: no outputs, attachments or metadata of theirs, no HTML or links in their prose.
-nbgrader's names stand where they belong, also if the student deleted, doubled or renamed the cells.
+It is built from the released lab and the sources of the student's cells. Nothing in it can run code in the
+browser of whoever opens it: no outputs, attachments or metadata of the student's, no HTML or links in their
+prose. Each of nbgrader's cells is in it once, also if the student deleted, doubled or renamed it.
 
-nbgrader's own converter would not do: it refuses a submission whose cells are gone, doubled or renamed, or
-whose file is no notebook, and leaves 0 points for it. Neither would nbconvert's SanitizeHTML: links to
-javascript: pass it, MathJax's commands and attachments too, and of `a < b` in prose it makes `a &lt; b`.
+nbgrader's Autograde cannot be used: it refuses a submission whose cells are missing, doubled or renamed, or
+whose file is no notebook, and leaves 0 points for it. nbconvert's SanitizeHTML cannot either: it lets links
+to javascript:, MathJax's commands and attachments through, and turns `a < b` in prose into `a &lt; b`.
 """
 
 import copy
@@ -37,11 +37,11 @@ _KERNEL = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-# What makes prose more than text: a tag, a link, a link's address further down, a command of MathJax.
+# Active parts of prose: a tag, a link or a reference, a command of MathJax.
 _ACTIVE = re.compile(r"<(?=[A-Za-z/!?])|\](?=[(:\[])|\\(?=[A-Za-z])")
 _ZERO_WIDTH_SPACE = "\u200b"
-_BESIDE = ("timestamp.txt", "submission_secret.txt")  # what nbgrader needs to know and to release feedback
-# The page that this is put into is nbgrader's, and light.
+_BESIDE = ("timestamp.txt", "submission_secret.txt")  # nbgrader needs them to release feedback
+# For the result below a check cell; nbgrader's page around it is always light.
 _STYLE = """
 .onnxlab { --passed: #1a7f37; --incorrect: #cf222e; --error: #a04000; --late: #7a4fb5; --open: #6e7781;
   font: 14px/1.5 sans-serif; overflow-wrap: anywhere }
@@ -67,8 +67,8 @@ class ReleasedLab:
 
     Attributes:
         name: The notebook's name in its assignment.
-        cells: The cells that nbgrader knows, by their `grade_id`, in order.
-        prose: The texts of its prose: they need no care when a student hands them in.
+        cells: Its cells with a `grade_id`, by this id, in order.
+        prose: The sources of its Markdown cells: in a submission they need not be made inert.
     """
 
     name: str
@@ -77,14 +77,16 @@ class ReleasedLab:
 
     @classmethod
     def of(cls, name: str, notebook: Notebook) -> "ReleasedLab":
-        """Return what counts of a released notebook."""
-        grading = [(cell["metadata"].get("nbgrader", {}), cell) for cell in notebook["cells"]]
-        kinds = ("grade", "solution", "locked", "task")
-        known = {each["grade_id"]: cell for each, cell in grading if any(each.get(kind) for kind in kinds)}
+        """Read a released notebook."""
+        cells = {}
+        for cell in notebook["cells"]:
+            grading = cell["metadata"].get("nbgrader", {})
+            if any(grading.get(kind) for kind in ("grade", "solution", "locked", "task")):
+                cells[grading["grade_id"]] = cell
         texts = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
         across = [_WITHIN.sub(r"](../\1/\1.ipynb)", text) for text in texts]
         within = [_ACROSS.sub(r"](\1.ipynb)", text) for text in texts]
-        return cls(name, known, frozenset([*texts, *across, *within]))
+        return cls(name, cells, frozenset([*texts, *across, *within]))
 
 
 def check_cell(exercise: str) -> str:
@@ -103,9 +105,9 @@ def write_copy(
     rows: Sequence[Graded],
     lab: ReleasedLab,
     picture: Picture,
-    kept: Callable[[str], Evidence | None],
+    evidence: Callable[[str], Evidence | None],
 ) -> bool:
-    """Write the graded copy of a submission, and what nbgrader wants beside it.
+    """Write the graded copy of a submission, and the files that nbgrader needs beside it.
 
     Args:
         folder: Its place in `autograded/`.
@@ -113,10 +115,10 @@ def write_copy(
         rows: Its results.
         lab: The lab as it was released.
         picture: Draws a model.
-        kept: Reads the graphs of a file's name.
+        evidence: Reads the recorded graphs of a result.
 
     Returns:
-        False if the file is not the one that was graded any more; nothing is written then.
+        False, with nothing written, if the file has changed since it was graded.
 
     Raises:
         CannotWrite: If a file cannot be written.
@@ -128,7 +130,9 @@ def write_copy(
         cells = whole_cells(data)
     except NotebookUnreadable:
         cells = []  # the rows say why
-    results = {check_cell(row.exercise): _result(row, exercise_section(row, picture, kept)) for row in rows}
+    results = {
+        check_cell(row.exercise): _result(row, exercise_section(row, picture, evidence)) for row in rows
+    }
     text = _graded_copy(cells, lab, results, rows[0].submission_note)
     remove_unfinished(folder)  # nbgrader would pass it on
     _put(folder / f"{lab.name}.ipynb", text.encode("utf-8", "backslashreplace"))
@@ -143,7 +147,7 @@ def write_copy(
 def _graded_copy(
     submitted: Sequence[SubmittedCell], lab: ReleasedLab, results: Mapping[str, Any], note: str
 ) -> str:
-    """Return a notebook with the student's cells and the results below them, as a file's content."""
+    """Return a notebook file with the student's cells and the results below them."""
     last = {cell.grade_id: place for place, cell in enumerate(submitted) if cell.grade_id in lab.cells}
     order: list[tuple[str, SubmittedCell | None]] = [
         (cell.grade_id if last.get(cell.grade_id) == place else "", cell)
@@ -153,7 +157,7 @@ def _graded_copy(
     cells = [nbformat.v4.new_markdown_cell(f"    {line}") for line in note.splitlines() if line]
     for name, cell in order:
         if name:
-            cells.append(_known(lab.cells[name], cell, results.get(name)))
+            cells.append(_released_cell(lab.cells[name], cell, results.get(name)))
         elif cell is not None and cell.kind == "code":
             cells.append(nbformat.v4.new_code_cell(cell.source))
         elif cell is not None:  # prose; raw cells, which would not be shown, too
@@ -167,28 +171,28 @@ def _graded_copy(
 
 
 def inert(prose: str) -> str:
-    r"""Return Markdown of unknown origin that looks the same and can do nothing: no HTML, links or macros.
+    r"""Return untrusted Markdown without active HTML, links or macros; it looks the same.
 
     Example:
         >>> inert("a < b <b onclick=x> [here](javascript:x)").replace("\u200b", "~")
         'a < b <~b onclick=x> [here]~(javascript:x)'
     """
-    return _ACTIVE.sub(lambda found: found[0] + _ZERO_WIDTH_SPACE, prose)
+    return _ACTIVE.sub(lambda match: match[0] + _ZERO_WIDTH_SPACE, prose)
 
 
 def _put_back(order: list[tuple[str, SubmittedCell | None]], names: Sequence[str]) -> None:
-    """Put cells that are missing behind the one they stood behind."""
+    """Insert missing cells, each after the one that it follows in the released lab."""
     place = 0
     for name in names:
-        found = next((at for at, (other, _) in enumerate(order) if other == name), None)
-        if found is None:
+        index = next((at for at, (other, _) in enumerate(order) if other == name), None)
+        if index is None:
             order.insert(place, (name, None))
-            found = place
-        place = found + 1
+            index = place
+        place = index + 1
 
 
-def _known(released: Any, cell: SubmittedCell | None, result: Any) -> Any:  # noqa: ANN401
-    """A cell as it was released, with what the student wrote into it and the result below it."""
+def _released_cell(released: Any, cell: SubmittedCell | None, result: Any) -> Any:  # noqa: ANN401
+    """Return a released cell with the student's source in it and the result as its output."""
     grading, code = released["metadata"]["nbgrader"], released["cell_type"] == "code"
     source = released["source"]
     if not grading["locked"]:
@@ -204,8 +208,8 @@ def _known(released: Any, cell: SubmittedCell | None, result: Any) -> Any:  # no
 def comment(row: Graded) -> str | None:
     """Return the comment on an answer; None if there is nothing to say, as for one that passed.
 
-    It stands in a text field for the instructor, and is Markdown for the student. What may quote a student
-    is therefore an indented block, which Markdown shows as it is.
+    The instructor sees it in a text field, the student as Markdown. A text that may quote a student is
+    therefore an indented block, which Markdown shows unchanged.
     """
     if row.status == Status.PASSED:
         return None
@@ -213,27 +217,27 @@ def comment(row: Graded) -> str | None:
         return "No response."  # as nbgrader says it
     outcome = row.outcome
     lines = [outcome.get("message"), f"In your code, {outcome['where']}" if outcome.get("where") else ""]
-    findings = [each for each in outcome.get("findings") or [] if isinstance(each, dict)]
-    failed = next((each for each in findings if each.get("holds") is False), None)
+    findings = [finding for finding in outcome.get("findings") or [] if isinstance(finding, dict)]
+    failed = next((finding for finding in findings if finding.get("holds") is False), None)
     if failed:
         lines += [f"does not hold: {failed.get('title', '')}", failed.get("message")]
         difference = failed.get("difference")
         if isinstance(difference, dict):
-            told = (("for", "given"), ("right is", "expected"), ("yours gives", "got"))
-            lines += [f"  {word}: {difference.get(key, '')}" for word, key in told]
+            labels = (("for", "given"), ("right is", "expected"), ("yours gives", "got"))
+            lines += [f"  {word}: {difference.get(key, '')}" for word, key in labels]
     block = "\n".join(f"    {plain(line)}" for line in lines if line)
     return f"{row.status.capitalize()}.\n\n{block}".rstrip()
 
 
 def _result(row: Graded, section: str) -> dict[str, str]:
-    """What stands below the cell that checks an exercise, as text and as HTML."""
+    """Return the output of a check cell: the result as text and as HTML."""
     points = f"{row.exercise}: {row.points} of {row.possible} points"
-    # A student's text in it is no formula: MathJax would make links of some.
+    # tex2jax_ignore: MathJax would turn some texts of a student into links.
     html = f'<style>\n{_STYLE}\n</style>\n<div class="onnxlab tex2jax_ignore">{section}</div>'
     return {"text/plain": f"{points}\n{comment(row) or 'Passed.'}", "text/html": html}
 
 
 def _put(path: Path, data: bytes, *, mode: int = 0o644) -> None:
-    """Write a file, if it is not what is there: most of a class is not new."""
+    """Write a file unless it has this content already, as most of a class's have."""
     if not (path.is_file() and path.read_bytes() == data):
         write_atomically(path, data, mode=mode)

@@ -1,4 +1,4 @@
-"""nbgrader on a course directory, in this process: settings, gradebook, assignments. Prints nothing."""
+"""Calls nbgrader on a course directory, without its output: settings, gradebook, assignments."""
 
 import io
 import logging
@@ -24,11 +24,11 @@ SETTINGS = "nbgrader_config.py"
 
 
 class ClassroomMissing(OnnxLabError):
-    """A class needs packages that a learner does not have."""
+    """A package of the extra `classroom` is not installed."""
 
 
 class CourseUnusable(OnnxLabError):
-    """nbgrader does not take a course directory or its settings."""
+    """nbgrader refuses a course directory or its settings."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Course:
     """A course directory as nbgrader sees it.
 
     Attributes:
-        directory: nbgrader's own description of it.
-        settings: All settings that count for it.
+        directory: nbgrader's description of it.
+        settings: All its settings.
     """
 
     directory: "CourseDirectory"
@@ -49,7 +49,7 @@ class Course:
         return str(self.directory.course_id)
 
     def folder(self, step: str, student: str, assignment: str) -> Path:
-        """Return where a step of an assignment is kept.
+        """Return the folder of a step of an assignment.
 
         Args:
             step: As "submitted"; "source" and "release" go with the student ".".
@@ -61,10 +61,10 @@ class Course:
 
     @contextmanager
     def gradebook(self) -> Iterator["Gradebook"]:
-        """Open the gradebook for the length of a block; it is made if it is not there.
+        """Open the gradebook for the length of a block; make it if there is none.
 
         Raises:
-            CourseUnusable: If it is no database that nbgrader can use.
+            CourseUnusable: If nbgrader cannot use the database.
         """
         from nbgrader.api import Gradebook
         from sqlalchemy.exc import SQLAlchemyError
@@ -83,19 +83,19 @@ class Course:
                 book.close()
 
     def generate(self, assignment: str) -> None:
-        """Make the assignment that is handed out, and note its cells and points in the gradebook.
+        """Make the released version of an assignment, and record its cells and points in the gradebook.
 
         Raises:
             CourseUnusable: If nbgrader refuses; its reason is in the message.
         """
         from nbgrader.converters import GenerateAssignment
 
-        with _quiet() as said, _programs_found():
+        with _quiet() as log, _programs_found():
             self.directory.assignment_id = assignment
             try:
                 GenerateAssignment(coursedir=self.directory, config=self.settings, force=True).start()
             except (Exception, SystemExit) as error:  # nbgrader raises what its parts raise
-                reason = _last(said.getvalue()) or str(error)
+                reason = _last(log.getvalue()) or str(error)
                 msg = f"nbgrader cannot generate {assignment}."
                 then = f"In {self.directory.root}, see: nbgrader generate_assignment {assignment} --force"
                 raise CourseUnusable(msg, reason, then) from None
@@ -104,10 +104,10 @@ class Course:
 
 
 def require_nbgrader() -> None:
-    """Make sure that nbgrader is there.
+    """Check that nbgrader is installed.
 
     Raises:
-        ClassroomMissing: If it is not installed.
+        ClassroomMissing: If it is not.
     """
     try:
         with warnings.catch_warnings():
@@ -119,7 +119,7 @@ def require_nbgrader() -> None:
 
 
 def course_at(folder: Path) -> Course:
-    """Return the course in a folder, with the settings nbgrader would use there: the machine's, then its own.
+    """Return the course in a folder, with nbgrader's settings: the machine's, overridden by the folder's.
 
     Raises:
         ClassroomMissing: If nbgrader is not installed.
@@ -132,7 +132,7 @@ def course_at(folder: Path) -> Course:
 
     root = folder.absolute()
     settings = Config()
-    for place in [*reversed([Path(each) for each in jupyter_config_path()]), root]:
+    for place in [*reversed([Path(name) for name in jupyter_config_path()]), root]:
         if not (place / SETTINGS).is_file():
             continue
         try:
@@ -148,28 +148,28 @@ def course_at(folder: Path) -> Course:
 
 @contextmanager
 def _quiet() -> Iterator[io.StringIO]:
-    """Keep what nbgrader and its parts log and warn of, instead of printing it."""
-    said = io.StringIO()
-    handler = logging.StreamHandler(said)
+    """Collect the log of nbgrader and its libraries instead of printing it; ignore warnings."""
+    log = io.StringIO()
+    handler = logging.StreamHandler(log)
     handler.setLevel(logging.WARNING)
     loggers = [logging.getLogger(name) for name in ("traitlets", "tornado.application", "alembic")]
-    before = [(each, each.propagate) for each in loggers]
-    for each in loggers:
-        each.addHandler(handler)
-        each.propagate = False
+    before = [(logger, logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.propagate = False
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            yield said
+            yield log
     finally:
-        for each, propagates in before:
-            each.removeHandler(handler)
-            each.propagate = propagates
+        for logger, propagates in before:
+            logger.removeHandler(handler)
+            logger.propagate = propagates
 
 
 @contextmanager
 def _programs_found() -> Iterator[None]:
-    """Let nbgrader find alembic, which it starts by name, also where the environment is not activated."""
+    """Put this environment's programs on PATH: nbgrader starts alembic by its name."""
     before = os.environ.get("PATH", os.defpath)
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), before])
     try:
@@ -178,8 +178,8 @@ def _programs_found() -> Iterator[None]:
         os.environ["PATH"] = before
 
 
-def _last(said: str) -> str:
-    """The last line that says something; a traceback ends with the reason."""
-    lines = [line for line in said.splitlines() if line.strip()]
+def _last(log: str) -> str:
+    """Return the last line with an error, else the last line."""
+    lines = [line for line in log.splitlines() if line.strip()]
     reasons = [line for line in lines if "Error" in line.partition(":")[0]]
     return (reasons or lines or [""])[-1].strip()[:300]

@@ -1,6 +1,6 @@
-"""A copy of the course that installs without the network: its files, and wheels that `pip download` gets.
+"""A copy of the course that installs without the network: its files, and wheels from `pip download`.
 
-What a machine needs follows from the pins alone: they are whole, for every Python and system.
+The pins name every package of every Python and system, so nothing has to be resolved.
 """
 
 import platform
@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from onnxlab.errors import OnnxLabError
 from onnxlab.machine import CPU_INDEX
 
-__all__ = ["Target", "WheelhouseRefused", "check_wheelhouse", "make_wheelhouse", "this_target", "wanted_pins"]
+__all__ = ["Target", "WheelhouseRefused", "check_wheelhouse", "make_wheelhouse", "pins_for", "this_target"]
 
 PYTHONS = ("3.11", "3.12", "3.13")
 # What PyTorch has packages for -> os.name, sys.platform, platform.system(), platform.machine()
@@ -32,11 +32,11 @@ SYSTEMS = {
     "windows": ("nt", "win32", "Windows", "AMD64"),
 }
 _NOTE = "INSTALL-OFFLINE.txt"
-_EACH = 1_200_000_000  # bytes for one kind of machine, with room to spare
+_BYTES = 1_200_000_000  # of one target's wheels, with room to spare
 
 
 class WheelhouseRefused(OnnxLabError):
-    """A folder cannot be made into a wheelhouse, or is none; or pip could not download."""
+    """A folder is not a wheelhouse or cannot become one, or a download failed."""
 
 
 @dataclass(frozen=True, order=True)
@@ -72,19 +72,19 @@ def this_target() -> Target:
         WheelhouseRefused: If the course does not run on it.
     """
     system, machine = platform.system(), platform.machine()
-    known = {(long, name.lower()): key for key, (_, _, long, name) in SYSTEMS.items()}
-    key = known.get((system, machine.lower()), f"{system} {machine}")
+    keys = {(long, name.lower()): key for key, (_, _, long, name) in SYSTEMS.items()}
+    key = keys.get((system, machine.lower()), f"{system} {machine}")
     return Target(key, f"{sys.version_info.major}.{sys.version_info.minor}")
 
 
-def wanted_pins(text: str, target: Target) -> list[str]:
-    r"""Return the pins of a requirements file that count on a machine.
+def pins_for(text: str, target: Target) -> list[str]:
+    r"""Return the pins of a requirements file whose conditions hold on a machine.
 
     >>> text = "numpy==2.4.6  # via onnx\ncolorama==0.4.6 ; sys_platform == 'win32'\n-e ."
-    >>> wanted_pins(text, Target("linux", "3.12")), wanted_pins(text, Target("windows", "3.12"))
+    >>> pins_for(text, Target("linux", "3.12")), pins_for(text, Target("windows", "3.12"))
     (['numpy==2.4.6'], ['numpy==2.4.6', 'colorama==0.4.6'])
     """
-    # pip answers conditions for the machine that it runs on, whatever --platform says.
+    # pip evaluates conditions for the machine that it runs on, also with --platform.
     names = ("os_name", "sys_platform", "platform_system", "platform_machine")
     markers = dict(zip(names, SYSTEMS[target.system], strict=True))
     markers |= {"python_version": target.python, "python_full_version": f"{target.python}.9"}
@@ -95,19 +95,19 @@ def wanted_pins(text: str, target: Target) -> list[str]:
 
 
 def make_wheelhouse(
-    root: Path, folder: Path, targets: Sequence[Target], file: str, told: Callable[[str], None] = print
+    root: Path, folder: Path, targets: Sequence[Target], file: str, progress: Callable[[str], None] = print
 ) -> dict[Target, list[str]]:
-    """Make the folder, or bring it up to date: what is there and whole is not downloaded again.
+    """Make the folder, or update it: wheels that are there and intact are not downloaded again.
 
     Args:
         root: The course's own folder, a git checkout.
-        folder: Where to; new, empty, or made by this before.
+        folder: A new or empty folder, or one of an earlier run.
         targets: The machines; those of an earlier run stay.
-        file: The requirements file that is wanted.
-        told: Told what happens now.
+        file: The name of the requirements file.
+        progress: Called with a line before each step.
 
     Returns:
-        For each machine, the pins that there is no wheel for.
+        For each machine, the pins without a wheel.
 
     Raises:
         WheelhouseRefused: The folder holds something else, the disk is too full, or git or the index fails.
@@ -117,19 +117,19 @@ def make_wheelhouse(
         raise WheelhouseRefused(msg, "What is in it is left alone.", "Name a new folder.")
     house = folder / "wheelhouse"
     house.mkdir(parents=True, exist_ok=True)
-    every = sorted({*targets, *(_targets(folder) if (folder / _NOTE).exists() else [])})
-    free, there = shutil.disk_usage(house).free, sum(path.stat().st_size for path in house.glob("*.whl"))
-    if free + there < _EACH * len(every):
-        why = f"It takes about {_EACH * len(every) / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free."
+    all_targets = sorted({*targets, *(_targets(folder) if (folder / _NOTE).exists() else [])})
+    free, present = shutil.disk_usage(house).free, sum(path.stat().st_size for path in house.glob("*.whl"))
+    if free + present < _BYTES * len(all_targets):
+        why = f"It takes about {_BYTES * len(all_targets) / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free."
         msg = f"There is not enough free disk space for {house}."
         raise WheelhouseRefused(msg, why, "Free some space, or name fewer machines.")
-    _write_note(folder, every, file)
-    told("the course's files")
+    _write_note(folder, all_targets, file)
+    progress("the course's files")
     _copy_course(root, folder)
     for path in _damaged(house):
         path.unlink()
     text = (folder / file).read_text("utf-8")
-    needed = {target: wanted_pins(text, target) for target in every}
+    needed = {target: pins_for(text, target) for target in all_targets}
     versions = {(_name(pin), pin.partition("==")[2]) for pins in needed.values() for pin in pins}
     for path in house.glob("*.whl"):  # the pins may have moved
         name, version, *_ = parse_wheel_filename(path.name)
@@ -137,27 +137,28 @@ def make_wheelhouse(
             path.unlink()
     lacking = {}
     for target, pins in needed.items():
-        told(f"{target}: {len(pins)} packages")
+        progress(f"{target}: {len(pins)} packages")
         torch = [pin for pin in pins if pin.startswith("torch==")]
         if target.system.startswith("linux") and not any(
             house.glob(f"torch-*{SYSTEMS[target.system][3]}.whl")
         ):
             command = [sys.executable, "-m", "pip", "config", "list"]
             settings = subprocess.run(command, capture_output=True, text=True).stdout
-            if not re.search(r"(index-url|find-links|no-index)\s*=", settings):  # who set one knows better
+            # A configured index takes precedence.
+            if not re.search(r"(index-url|find-links|no-index)\s*=", settings):
                 _pip(torch, target, house, "--index-url", CPU_INDEX)  # without an answer, the ordinary index
         lacking[target] = _fill(pins, target, house)
     return lacking
 
 
 def check_wheelhouse(folder: Path) -> tuple[dict[Target, list[str]], list[str]]:
-    """Look through a folder, without the network and changing nothing.
+    """Check a wheelhouse, without the network and without a change.
 
     Returns:
-        For each machine the pins that there is no wheel for, and the names of damaged wheels.
+        For each machine the pins without a wheel; and the names of damaged wheels.
 
     Raises:
-        WheelhouseRefused: It is no wheelhouse.
+        WheelhouseRefused: The folder is not a wheelhouse.
     """
     if not (folder / _NOTE).is_file():
         msg = f"{folder} is no wheelhouse."
@@ -167,10 +168,10 @@ def check_wheelhouse(folder: Path) -> tuple[dict[Target, list[str]], list[str]]:
     file = re.findall(r"-r (requirements\S*)", (folder / _NOTE).read_text("utf-8"))[0]
     text, house = (folder / file).read_text("utf-8"), folder / "wheelhouse"
     damaged = _damaged(house)
-    refused = {parse_wheel_filename(path.name)[0] for path in damaged}  # pip would stop at them
+    damaged_names = {parse_wheel_filename(path.name)[0] for path in damaged}  # pip would stop at them
     lacking = {}
     for target in _targets(folder):
-        pins = [pin for pin in wanted_pins(text, target) if _name(pin) not in refused]
+        pins = [pin for pin in pins_for(text, target) if _name(pin) not in damaged_names]
         lacking[target] = _fill(pins, target, house, "--no-index")
     return lacking, [path.name for path in damaged]
 
@@ -180,17 +181,17 @@ def _name(pin: str) -> str:
 
 
 def _fill(pins: list[str], target: Target, house: Path, *options: str) -> list[str]:
-    """Download what is not there; return the pins that have no wheel for that machine."""
+    """Download the wheels that are missing; return the pins that have none for that machine."""
     lacking: list[str] = []
     while todo := [pin for pin in pins if pin not in lacking]:
-        code, said = _pip(todo, target, house, *options)
+        code, output = _pip(todo, target, house, *options)
         if code == 0:
             break
-        refused = re.findall(r"No matching distribution found for (\S+)", said)
-        # Without an answer pip also says that there is no such distribution.
-        silent = re.search(r".*(connection broken|Could not fetch|CERTIFICATE_VERIFY|[Tt]imed out).*", said)
+        refused = re.findall(r"No matching distribution found for (\S+)", output)
+        # pip also says "No matching distribution" if the index does not answer.
+        silent = re.search(r".*(connection broken|Could not fetch|CERTIFICATE_VERIFY|[Tt]imed out).*", output)
         if silent or not set(refused) & set(todo):
-            why = silent[0] if silent else said.strip().splitlines()[-1]
+            why = silent[0] if silent else output.strip().splitlines()[-1]
             then = "Check the network and the disk; the same command then goes on where it was."
             msg = f"The wheels for {target} could not be downloaded."
             raise WheelhouseRefused(msg, f"pip said: {why.strip()[:200]}", then)
@@ -209,16 +210,16 @@ def _pip(pins: Sequence[str], target: Target, house: Path, *options: str) -> tup
 
 
 def _damaged(house: Path) -> list[Path]:
-    """Return the wheels that an interrupted run or a bad disk left cut off."""
+    """Return the wheels that an interrupted run or a bad disk has damaged."""
 
-    def whole(path: Path) -> bool:
+    def intact(path: Path) -> bool:
         try:
             with zipfile.ZipFile(path) as archive:
                 return archive.testzip() is None
         except (OSError, ValueError, EOFError, zipfile.BadZipFile):
             return False
 
-    return [path for path in sorted(house.glob("*.whl")) if not whole(path)]
+    return [path for path in sorted(house.glob("*.whl")) if not intact(path)]
 
 
 def _targets(folder: Path) -> list[Target]:
@@ -241,15 +242,15 @@ def _write_note(folder: Path, targets: Sequence[Target], file: str) -> None:
 
 
 def _copy_course(root: Path, folder: Path) -> None:
-    """Put the committed files of the course into the folder, in place of those of an earlier run."""
+    """Copy the committed files of the course into the folder, over those of an earlier run."""
     with tempfile.TemporaryFile() as file:
         try:
             command = ["git", "archive", "HEAD"]
             subprocess.run(command, cwd=root, stdout=file, stderr=subprocess.PIPE, check=True)
         except (OSError, subprocess.CalledProcessError) as error:
-            said = getattr(error, "stderr", b"") or str(error).encode()
+            reason = getattr(error, "stderr", b"") or str(error).encode()
             msg = f"The course's files could not be taken from {root}."
-            why = f"git said: {said.decode(errors='replace').strip()[:200]}"
+            why = f"git said: {reason.decode(errors='replace').strip()[:200]}"
             raise WheelhouseRefused(msg, why, "Run this in a clone of the course.") from None
         file.seek(0)
         with tarfile.open(fileobj=file) as archive:

@@ -1,8 +1,8 @@
-"""Who may sign in: the accounts of a class with their PINs, the room's password and the instructor's.
+"""The accounts of a class with their PINs, and the two passwords: the room's and the instructor's.
 
-The accounts are kept in `hub/accounts.json`: who has which name, and which of the machine's users they are. A
-name belongs to whoever signs in with it first; from then on it needs the PIN that was chosen then. Only the
-PIN's Argon2 hash is kept. The passwords are read, or drawn and kept for the next start, and refused if weak.
+`hub/accounts.json` stores each account's name, its number (which gives its user on this machine) and the
+Argon2 hash of its PIN. A name belongs to whoever signs in with it first, and then needs the PIN chosen there.
+The passwords are read, or generated and stored for the next start; weak ones are refused.
 """
 
 import json
@@ -24,19 +24,19 @@ __all__ = [
     "AccountsUnreadable",
     "Passwords",
     "WeakPassword",
-    "given_passwords",
+    "chosen_passwords",
     "is_name",
-    "kept_passwords",
     "passwords",
     "plain_name",
+    "stored_passwords",
 ]
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,29}")
-_MOST = 900  # accounts of one class; a container may have no more users than a thousand to spare
+_MOST = 900  # accounts of one class; in a container there may be only a thousand users to give
 _BLOCK = 1000  # users of each class on a machine
 _VARIABLES = {"room": "ONNXLAB_ROOM_PASSWORD", "instructor": "ONNXLAB_INSTRUCTOR_PASSWORD"}
 _SHORTEST = {"room": 8, "instructor": 12}
-_GROUPS = {"room": 3, "instructor": 5}  # of four letters, of a password that is drawn
+_GROUPS = {"room": 3, "instructor": 5}  # of four letters, in a generated password
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that look alike on a projector
 _COMMON = ("password", "passwort", "jupyter", "workshop", "classroom", "onnxlab", "qwerty", "12345678")
 
@@ -50,9 +50,9 @@ class Account:
     """An account.
 
     Attributes:
-        name: Its name, which is the name of the home too.
-        number: Its number in this class, from 0; it keeps it.
-        pin: The hash of the PIN; "" if none was chosen yet, or if the instructor took it away.
+        name: Its name and the name of its home.
+        number: Its permanent number in this class, from 0.
+        pin: The hash of the PIN; "" if none was chosen yet, or if the instructor deleted it.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Account:
 
 
 class Accounts:
-    """The accounts in a file. One process writes it: the hub."""
+    """The accounts in a file. Only the hub's process writes it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -72,7 +72,7 @@ class Accounts:
             self._read()
 
     def user(self, account: Account) -> int | None:
-        """Return the machine's user whom an account's processes run as; None for whoever runs the hub."""
+        """Return the user id of an account's processes; None if they run as the hub's own user."""
         return None if self._first is None else throw_away_user(self._first + account.number)
 
     def ensure(self, name: str) -> Account:
@@ -90,7 +90,7 @@ class Accounts:
             return self._by_name[name]
 
     def check_pin(self, name: str, pin: str) -> bool:
-        """Whether a PIN is a name's; the first one given becomes it. Takes some hundredths of a second."""
+        """Tell whether a PIN belongs to a name; the first one does. Takes some hundredths of a second."""
         from argon2 import PasswordHasher
         from argon2.exceptions import InvalidHashError, VerificationError
 
@@ -107,7 +107,7 @@ class Accounts:
             return False
 
     def forget_pin(self, name: str) -> None:
-        """Let the next one who signs in with a name choose its PIN; the home and its work stay."""
+        """Delete a PIN: the next person who signs in with the name chooses one. The home stays."""
         with self._lock:
             if name in self._by_name:
                 self._put(replace(self._by_name[name], pin=""))
@@ -124,7 +124,7 @@ class Accounts:
             then = "Put back a copy of it; or delete it: then names and PINs are chosen anew, work is kept."
             raise AccountsUnreadable(msg, "It says who has which name.", then) from None
         self._by_name = {account.name: account for account in accounts}
-        # A class from before grading's users and these were kept apart gets new ones; its homes follow.
+        # Old classes may have users that now belong to grading: they get new ones, and so do their homes.
         if os.geteuid() == 0 and first is not None and throw_away_user(first) is not None:
             self._first = first if first in ACCOUNTS or first in FEW_ACCOUNTS else self._first
 
@@ -135,29 +135,29 @@ class Accounts:
         write_atomically(self._path, text, mode=0o600)
 
 
-def plain_name(given: str) -> str:
-    """Return a name as it is kept: small letters, no space around it.
+def plain_name(name: str) -> str:
+    """Return a name in the form in which it is stored: lower case, without space around it.
 
     Example:
         >>> plain_name(" Ada "), is_name("ada"), is_name("../ada"), is_name("-ada")
         ('ada', True, False, False)
     """
-    return given.strip().lower()
+    return name.strip().lower()
 
 
 def is_name(name: str) -> bool:
-    """Whether a name can be an account's: it becomes a folder's, and part of a path and of an address."""
+    """Tell whether a name is valid: it becomes the name of a folder and part of an address."""
     return _NAME.fullmatch(name) is not None
 
 
 def _free_block() -> int | None:
-    """Return the first of a thousand users that a new class may have; None if there are no users to give."""
+    """Return the first of a thousand free users for a new class; None if there are none."""
     places = (secrets.choice(ACCOUNTS[::_BLOCK]), FEW_ACCOUNTS[0])
-    return next((each for each in places if throw_away_user(each) is not None), None)
+    return next((place for place in places if throw_away_user(place) is not None), None)
 
 
 class WeakPassword(OnnxLabError):
-    """A password would not keep anybody out."""
+    """A password is easy to guess."""
 
 
 @dataclass(frozen=True)
@@ -173,12 +173,12 @@ class Passwords:
     instructor: str
 
 
-def given_passwords(files: dict[str, Path | None]) -> dict[str, str]:
-    """Return the passwords that somebody chose, by file or by variable.
+def chosen_passwords(files: dict[str, Path | None]) -> dict[str, str]:
+    """Return the passwords that the instructor chose, in a file or in an environment variable.
 
     Args:
-        files: For "room" and "instructor" a file with the password in its first line; None to look at
-            ONNXLAB_ROOM_PASSWORD or ONNXLAB_INSTRUCTOR_PASSWORD instead.
+        files: For "room" and "instructor", a file with the password in its first line; None for the variable
+            ONNXLAB_ROOM_PASSWORD or ONNXLAB_INSTRUCTOR_PASSWORD.
 
     Raises:
         WeakPassword: If one is easy to guess, or a file cannot be read.
@@ -187,24 +187,28 @@ def given_passwords(files: dict[str, Path | None]) -> dict[str, str]:
     return {whose: text for whose, text in chosen.items() if text is not None}
 
 
-def passwords(kept: Path, given: dict[str, str]) -> Passwords:
-    """Return the passwords that count: those given, or those of the last time, or new ones; and keep them.
+def passwords(path: Path, chosen: dict[str, str]) -> Passwords:
+    """Return the chosen passwords, else the stored ones, else new ones; and store them.
+
+    Args:
+        path: The file that they are stored in.
+        chosen: Those of `chosen_passwords`.
 
     Raises:
         WeakPassword: If both are the same.
     """
-    drawn = {whose: _drawn(groups) for whose, groups in _GROUPS.items()}
-    counted = Passwords(**drawn | _kept(kept) | given)
-    if counted.room == counted.instructor:
+    random = {whose: _random_password(groups) for whose, groups in _GROUPS.items()}
+    combined = Passwords(**random | _stored(path) | chosen)
+    if combined.room == combined.instructor:
         msg = "The room's password is the instructor's, too."
         raise WeakPassword(msg, "Every learner would be an instructor.", "Give two different ones.")
-    write_atomically(kept, json.dumps(asdict(counted)), mode=0o600)
-    return counted
+    write_atomically(path, json.dumps(asdict(combined)), mode=0o600)
+    return combined
 
 
-def kept_passwords(kept: Path) -> Passwords:
-    """Return the passwords that `passwords` has kept."""
-    return Passwords(**_kept(kept))
+def stored_passwords(path: Path) -> Passwords:
+    """Return the passwords that `passwords` has stored."""
+    return Passwords(**_stored(path))
 
 
 def _chosen(whose: str, file: Path | None) -> str | None:
@@ -232,13 +236,13 @@ def _chosen(whose: str, file: Path | None) -> str | None:
     return text
 
 
-def _kept(kept: Path) -> dict[str, str]:
+def _stored(path: Path) -> dict[str, str]:
     try:
-        content = json.loads(kept.read_text("utf-8"))
+        content = json.loads(path.read_text("utf-8"))
         return {whose: content[whose] for whose in _VARIABLES if isinstance(content[whose], str)}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 
 
-def _drawn(groups: int) -> str:
+def _random_password(groups: int) -> str:
     return "-".join("".join(secrets.choice(_LETTERS) for _ in range(4)) for _ in range(groups))

@@ -1,4 +1,4 @@
-"""Who may sign in: any name with the room's password and a PIN of one's own; the instructor with theirs."""
+"""JupyterHub's authenticator: learners give the room's password and their PIN, the instructor a password."""
 
 import asyncio
 import time
@@ -13,25 +13,25 @@ from tornado.web import HTTPError
 from onnxlab.classroom.hub.accounts import Accounts, AccountsUnreadable, Passwords, is_name, plain_name
 from onnxlab.classroom.hub.settings import INSTRUCTOR
 
-__all__ = ["RoomAuthenticator", "Tries"]
+__all__ = ["RoomAuthenticator", "Throttle"]
 
 _WRONG = "The password or the PIN is not right. If the name is somebody else's, take another name."
 _NO_NAME = "A name begins with a letter; then letters a-z, digits, - and _, 30 at most."
 _SHORTEST_PIN = 4
-_FREE_FAILURES = 3  # failures that anybody may have
+_FREE_FAILURES = 3  # failures without a wait
 _LONGEST_WAIT = 60.0  # seconds
 _FORGOTTEN_AFTER = 900.0
 
 
 @dataclass
-class Tries:
-    """Failures to sign in with one name, and how long the next try has to wait."""
+class Throttle:
+    """The failed sign-ins with one name, and how long the next one has to wait."""
 
     failures: int = 0
     last: float = field(default_factory=time.monotonic)
 
     def wait(self, now: float) -> float:
-        """Return the seconds until the next try is looked at.
+        """Return the seconds until the next sign-in is allowed.
 
         Example:
             >>> [Tries(failures, last=0.0).wait(0.0) for failures in (2, 3, 5, 20)]
@@ -45,10 +45,10 @@ class Tries:
 
 
 class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
-    """The room's password lets anybody in; a name belongs to the PIN it was first used with.
+    """The room's password lets anybody in; a name belongs to the PIN that it was first used with.
 
-    Each failure makes the next try with the same name wait longer, up to a minute; a name's owner who is
-    signed in already notices nothing. `jupyterhub_config.py` sets the accounts and the passwords.
+    After each failure the next sign-in with the same name has to wait longer, up to a minute. Sessions that
+    are signed in already are not affected. `jupyterhub_config.py` sets the accounts and the passwords.
     """
 
     accounts: Accounts
@@ -56,23 +56,23 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401 - JupyterHub's
         super().__init__(**options)
-        self.allow_all = True  # whoever has the password
-        self._tries: defaultdict[str, Tries] = defaultdict(Tries)
+        self.allow_all = True  # who has the password
+        self._throttles: defaultdict[str, Throttle] = defaultdict(Throttle)
         self._one_at_a_time: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def normalize_username(self, username: str) -> str:
-        """Return a name as it is kept."""
+        """Return a name in the form in which it is stored."""
         return plain_name(username)
 
     def validate_username(self, username: str) -> bool:
-        """Whether a name can be an account's."""
+        """Tell whether a name is valid."""
         return is_name(username)
 
     async def authenticate(self, handler: Any, data: dict[str, str]) -> dict[str, Any]:  # noqa: ANN401
-        """Return who somebody is.
+        """Return the account that somebody has proven to be.
 
         Raises:
-            HTTPError: If that is not proven, with what the sign-in page shows.
+            HTTPError: If they have not; its message is shown on the sign-in page.
         """
         name, password, pin = (
             plain_name(data.get("username", "")),
@@ -82,13 +82,13 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
         if not is_name(name):
             raise HTTPError(400, _NO_NAME)
         async with self._one_at_a_time[name]:
-            wait = self._tries[name].wait(time.monotonic())
+            wait = self._throttles[name].wait(time.monotonic())
             if wait > 0:
                 raise HTTPError(429, f"Too many tries with this name. Try again in {wait:.0f} seconds.")
             if not await self._proven(name, password, pin):
-                self._tries[name] = Tries(self._tries[name].failures + 1)
+                self._throttles[name] = Throttle(self._throttles[name].failures + 1)
                 raise HTTPError(403, _WRONG)
-            del self._tries[name]
+            del self._throttles[name]
         return {"name": name, "admin": name == INSTRUCTOR}
 
     async def _proven(self, name: str, password: str, pin: str) -> bool:
@@ -101,15 +101,15 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
                 400, f"Choose a PIN of your own, at least {_SHORTEST_PIN} characters, and keep it."
             )
         try:
-            # In a thread: a whole room signs in at once, and a hash is meant to take its time.
+            # In a thread: a whole room signs in at once, and hashing is slow on purpose.
             return await asyncio.to_thread(self.accounts.check_pin, name, pin)
         except AccountsUnreadable as error:  # there are too many
             raise HTTPError(503, error.what) from None
 
     def delete_user(self, user: Any) -> None:  # noqa: ANN401 - a row of the hub's database
-        """Forget a PIN when the instructor deletes a name: whoever is next with it chooses anew."""
+        """Delete the PIN when the instructor deletes a user: the next one with the name chooses a new PIN."""
         self.accounts.forget_pin(user.name)
 
 
-def _same(one: str, other: str) -> bool:
-    return compare_digest(one.encode("utf-8", "replace"), other.encode())
+def _same(password: str, expected: str) -> bool:
+    return compare_digest(password.encode("utf-8", "replace"), expected.encode())

@@ -1,6 +1,6 @@
-"""What keeps learners apart: each account's processes are confined by the system, for good.
+"""Confines the processes of an account, irrevocably, by a user of its own, resource limits and Landlock.
 
-What somebody's code can do, as it is tried by a test:
+What a learner's code can do, as a test tries it:
 
     attempt                                     own user    Landlock   only own    nothing
                                                 + Landlock  alone      user
@@ -18,13 +18,13 @@ What somebody's code can do, as it is tried by a test:
     start processes without end                 no          yes        no          yes
     fill the disk                               yes         yes        yes         yes
 
-"Own user" is what root gives each account; "Landlock alone" is what an ordinary user has. Whoever reaches a
-server's port still needs to be signed in as its learner or as an instructor. Ports are kept since Linux 6.7,
-signals under Landlock alone since Linux 6.12; see `sandbox/landlock.py`.
+Root gives each account a user of its own; where an ordinary user serves, there is Landlock alone. Whoever
+reaches a server's port still has to sign in as its learner or as the instructor. Landlock controls ports
+since Linux 6.7 and signals since Linux 6.12; see `sandbox/landlock.py`.
 
-`python -m onnxlab.classroom.hub.confinement CONFINEMENT HANDED_OUT [options of jupyterhub-singleuser]` is a
-learner's server. The hub's spawner starts it as the hub's user; it confines itself, brings the home up to
-date, and the single-user server replaces it: nothing that the hub's user had in memory is left.
+`python -m onnxlab.classroom.hub.confinement CONFINEMENT HANDED_OUT [options of jupyterhub-singleuser]` starts
+a learner's server. The hub's spawner runs it as the hub's user; it confines itself, updates the home, and
+executes the single-user server, so that nothing of the hub's memory is left in the process.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from onnxlab.classroom.hub.learner_folder import bring_up_to_date, handed_out
+from onnxlab.classroom.hub.learner_folder import bring_up_to_date, course_files
 from onnxlab.errors import OnnxLabError
 from onnxlab.sandbox import landlock
 from onnxlab.sandbox.landlock import Access
@@ -48,9 +48,9 @@ __all__ = ["Confinement", "confine", "main", "system_places"]
 
 _MAKE_FOLDERS = 1 << 7  # a right of Landlock's
 _MB = 2**20
-_FILE_MB, _OPEN_FILES, _MOST_OF_ALL = 1024, 4096, 4000
-_ENDED_FIRST = 500  # of 1000: where the machine's memory is used up, learners' processes end before the hub's
-# Settings that programs read; not the folder itself, which holds what only root may read.
+_FILE_MB, _OPEN_FILES, _SHARED_PROCESSES = 1024, 4096, 4000
+_OOM_SCORE = 500  # of 1000: if the memory is used up, the kernel ends learners' processes before the hub's
+# Settings that programs read; not all of /etc, parts of which only root may read.
 _ETC = (
     "alternatives bash.bashrc profile inputrc terminfo passwd group hosts hostname host.conf nsswitch.conf "
     "resolv.conf ld.so.cache ld.so.conf ld.so.conf.d localtime timezone mime.types fonts os-release "
@@ -61,18 +61,18 @@ _ETC = (
 
 @dataclass(frozen=True)
 class Confinement:
-    """What an account's processes are kept to.
+    """What the processes of an account may do.
 
     Attributes:
-        user: The user that its processes are; None for the one there is.
-        home: Its folder, which it may write and read.
-        writable: Other places that it may write, as the folder of its sockets.
-        readable: What it may read.
-        bind: The TCP ports that it may listen on.
-        connect: Those it may connect to.
+        user: The id of the account's own user; None for the user that runs the hub.
+        home: Its home, which they may read and write.
+        writable: Other places that they may write, as the folder of the sockets.
+        readable: Places that they may read.
+        bind: TCP ports that they may listen on.
+        connect: TCP ports that they may connect confinement.
         memory: Megabytes of data that one process may have.
-        processes: Its processes and threads, if the user is its own.
-        landlock: Whether the kernel keeps it to these places.
+        processes: How many processes and threads there may be, if the user is the account's own.
+        landlock: Whether Landlock restricts them to these places and ports.
     """
 
     user: int | None
@@ -86,19 +86,19 @@ class Confinement:
     landlock: bool = True
 
     def as_json(self) -> str:
-        """Return it as text, for another process."""
+        """Return it as JSON, for another process."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "Confinement":
-        """Return what `as_json` made a text of."""
+        """Return the confinement that `as_json` wrote."""
         values = json.loads(text)
         lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
         return cls(**values | lists)
 
 
 def system_places() -> tuple[str, ...]:
-    """Return what every account may read: the system's programs, Python, its packages and this one."""
+    """Return the places that every account may read: programs, Python, its packages and this one."""
     import onnxlab
 
     system = [
@@ -110,7 +110,7 @@ def system_places() -> tuple[str, ...]:
         "/opt",
         "/proc",
         "/sys/devices/system",
-        "/sys/bus/pci/devices",  # onnxruntime looks whether there is a GPU, and complains if it may not
+        "/sys/bus/pci/devices",  # onnxruntime looks for a GPU, and prints a warning if it may not
         "/sys/class/drm",
         "/run/resolvconf",
     ]
@@ -118,83 +118,85 @@ def system_places() -> tuple[str, ...]:
     return tuple(dict.fromkeys([*system, *(f"/etc/{name}" for name in _ETC.split()), *own]))
 
 
-def confine(to: Confinement) -> None:
-    """Confine this process and all that it starts; it cannot be taken back.
+def confine(confinement: Confinement) -> None:
+    """Confine this process and all that it starts, irrevocably.
 
     The process must have one thread.
 
     Raises:
-        OSError: If the system does not allow it; then the process must end.
+        OSError: If the system does not allow it; the process must then end.
     """
-    _limit(to)
-    if to.user is not None:
-        _become(to)
+    _limit(confinement)
+    if confinement.user is not None:
+        _become(confinement)
     os.umask(0o077)
     if LINUX:
         no_new_privileges()
-        if to.landlock:
-            _restrict(to)
-    os.chdir(to.home)
+        if confinement.landlock:
+            _restrict(confinement)
+    os.chdir(confinement.home)
 
 
-def _become(to: Confinement) -> None:
-    """Become the account's user. Only where nothing could be read otherwise, keep the right to read.
+def _become(confinement: Confinement) -> None:
+    """Become the account's user. If Python lies in a folder that only root can enter, keep the right to read.
 
-    That is where Python lies in a folder that only root can enter. Then Landlock alone says what is read, so
-    there has to be Landlock; and programs that are started keep that right, or none could be.
+    Landlock alone then restricts reading, so Landlock is required. Programs that are started inherit the
+    right, because none could be read otherwise.
     """
-    needed = [Path(place) for place in (sys.executable, sys.base_prefix, to.home)]
-    become(to.user, needed, handed_down=True)
-    if not to.landlock and _holds_a_right():
-        msg = f"user {to.user} cannot reach {sys.base_prefix} or {to.home}"
+    needed = [Path(place) for place in (sys.executable, sys.base_prefix, confinement.home)]
+    become(confinement.user, needed, handed_down=True)
+    if not confinement.landlock and _has_capabilities():
+        msg = f"user {confinement.user} cannot reach {sys.base_prefix} or {confinement.home}"
         raise PermissionError(0, msg)
 
 
-def _holds_a_right() -> bool:
+def _has_capabilities() -> bool:
     lines = Path("/proc/self/status").read_text().splitlines()
     return any(line.startswith("CapEff:") and int(line.split()[1], 16) for line in lines)
 
 
-def _restrict(to: Confinement) -> None:
-    places = [(Path(place), Access.READ) for place in to.readable]
-    places += [(Path(place), Access.WRITE) for place in (to.home, *to.writable)]
+def _restrict(confinement: Confinement) -> None:
+    places = [(Path(place), Access.READ) for place in confinement.readable]
+    places += [(Path(place), Access.WRITE) for place in (confinement.home, *confinement.writable)]
     places += [(Path(place), Access.DEVICE) for place in ("/dev/pts", "/dev/ptmx", "/dev/tty")]
     places += [(Path(place), Access.DEVICE) for place in ("/dev/random", "/dev/full")]
-    if to.user is not None:
-        places.append((Path("/dev/shm"), Access.WRITE & ~_MAKE_FOLDERS))  # files are apart by their owner
-    # Signals to others are refused by the owner of a process, too; where all have one, by Landlock alone.
-    landlock.confine(places, bind=to.bind, connect=to.connect, apart=to.user is None)
+    if confinement.user is not None:
+        places.append((Path("/dev/shm"), Access.WRITE & ~_MAKE_FOLDERS))  # their owners keep the files apart
+    # Users cannot signal each other; where all learners are one user, Landlock forbids it.
+    apart = confinement.user is None
+    landlock.confine(places, bind=confinement.bind, connect=confinement.connect, apart=apart)
 
 
-def _limit(to: Confinement) -> None:
-    """Set the limits that the kernel keeps for each process, and for a user of one's own."""
+def _limit(confinement: Confinement) -> None:
+    """Set the kernel's limits for each process and, for an account with a user of its own, for the user."""
 
-    def at_most(kind: int, most: int) -> None:
-        _, allowed = resource.getrlimit(kind)
-        most = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
-        resource.setrlimit(kind, (most, most))
+    def at_most(kind: int, limit: int) -> None:
+        _, hard = resource.getrlimit(kind)
+        limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(kind, (limit, limit))
 
     if sys.platform == "linux":
-        at_most(resource.RLIMIT_DATA, to.memory * _MB)  # then Python says MemoryError
-        # Where all are one user, all count together: this is the last resort.
-        at_most(resource.RLIMIT_NPROC, _MOST_OF_ALL if to.user is None else to.processes)
+        at_most(resource.RLIMIT_DATA, confinement.memory * _MB)  # beyond it, Python raises MemoryError
+        # Where all learners are one user, their processes count together.
+        processes = _SHARED_PROCESSES if confinement.user is None else confinement.processes
+        at_most(resource.RLIMIT_NPROC, processes)
         at_most(resource.RLIMIT_MEMLOCK, 0)
         at_most(resource.RLIMIT_MSGQUEUE, 0)
         with contextlib.suppress(OSError):
-            Path("/proc/self/oom_score_adj").write_text(str(_ENDED_FIRST))
+            Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
     at_most(resource.RLIMIT_FSIZE, _FILE_MB * _MB)
     at_most(resource.RLIMIT_NOFILE, _OPEN_FILES)
     at_most(resource.RLIMIT_CORE, 0)
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Become a learner's server, confined."""
-    confinement, course, *options = arguments
-    confine(Confinement.from_json(Path(confinement).read_text("utf-8")))
+    """Confine this process and replace it with a learner's server."""
+    path, course, *options = arguments
+    confine(Confinement.from_json(Path(path).read_text("utf-8")))
     if LINUX:
-        die_with_parent(signal.SIGTERM)  # not before: a change of user takes it away
+        die_with_parent(signal.SIGTERM)  # after the change of user, which would undo it
     try:
-        for line in bring_up_to_date(Path.cwd(), handed_out(Path(course))).lines():
+        for line in bring_up_to_date(Path.cwd(), course_files(Path(course))).lines():
             print(line, flush=True)
     except (OSError, OnnxLabError) as error:
         # A full disk, or a file where a folder belongs: the server starts all the same.

@@ -1,8 +1,8 @@
-"""Learners' homes, as whoever serves the class makes, reads and writes them.
+"""Learners' homes: making them, collecting labs from them, and putting feedback into them.
 
-A home is its learner's, and whoever serves may be root: no link in it is followed, also none that takes the
-place of a folder meanwhile. Everything is opened step by step from the folder of the homes,
-and owners and modes are changed of what was opened, not of what has a name.
+A learner can put a link anywhere in a home, and whoever serves the class may be root. So no link is followed,
+also none that replaces a folder meanwhile: every folder is opened from the one above it, and owners and modes
+are changed of open files, not of paths.
 """
 
 import contextlib
@@ -37,15 +37,15 @@ _ACCOUNT = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 
 class HomesNotFound(OnnxLabError):
-    """There are no homes where they were said to be."""
+    """A folder has no homes, or they cannot be read safely."""
 
 
 @dataclass(frozen=True)
 class Collection:
-    """What was copied out of the homes, or into them.
+    """The outcome of `take_labs` or `give_feedback`.
 
     Attributes:
-        files: How many files of each learner.
+        files: Learner -> number of files that were copied.
         left: What was not copied, and why.
     """
 
@@ -54,12 +54,12 @@ class Collection:
 
 
 def make_home(homes: Path, name: str, user: int | None) -> None:
-    """Make a home, or make it a user's who is to have it from now on.
+    """Make a home, or give an existing one to its account's user.
 
     Args:
         homes: The folder of the homes.
-        name: The home's.
-        user: The user; None for whoever runs this.
+        name: The home's name.
+        user: The user's id; None for the user that runs this.
 
     Raises:
         OSError: If something else has the home's name.
@@ -73,22 +73,20 @@ def make_home(homes: Path, name: str, user: int | None) -> None:
                 return
             for _, names, files, inside in os.fwalk(".", dir_fd=home):  # does not follow links
                 for below in [*names, *files]:
-                    found = os.stat(below, dir_fd=inside, follow_symlinks=False)
-                    # Not a second name for a file of somebody else's: the owner belongs to the file.
-                    if found.st_uid == owner and (stat.S_ISDIR(found.st_mode) or found.st_nlink == 1):
+                    info = os.stat(below, dir_fd=inside, follow_symlinks=False)
+                    # Not a hard link: it may name a file of somebody else.
+                    if info.st_uid == owner and (stat.S_ISDIR(info.st_mode) or info.st_nlink == 1):
                         os.chown(below, user, user, dir_fd=inside, follow_symlinks=False)
-            os.fchown(home, user, user)  # last: an interrupted change goes on at the next start
+            os.fchown(home, user, user)  # last, so that an interrupted change is completed at the next start
 
 
 def take_labs(folder: Path, into: Path | None = None) -> Collection:
-    """Copy the labs out of every home as they are now.
-
-    The copies have the originals' time of change, which decides where there is more than one.
+    """Copy the labs out of every home, with their modification times.
 
     Args:
         folder: A class folder, or the folder of the homes.
-        into: Where to, as `<into>/<learner>/<lab>.ipynb`; None for the class's `submitted/`, as nbgrader
-            collects. What lies there of the same names is replaced.
+        into: The target, for `<into>/<learner>/<lab>.ipynb`; None for the class's `submitted/`, arranged as
+            nbgrader collects. Older copies are replaced.
 
     Raises:
         HomesNotFound: If there is no such folder, or this system cannot read it safely.
@@ -110,7 +108,7 @@ def take_labs(folder: Path, into: Path | None = None) -> Collection:
                     except OSError as error:
                         left.append(f"{home.name}, {lab}: {error.strerror}")
                         continue
-                    _keep(folder, into, home.name, lab, content, changed)
+                    _write_submission(folder, into, home.name, lab, content, changed)
                     files[home.name] = files.get(home.name, 0) + 1
         except FileNotFoundError:
             continue  # has never signed in
@@ -120,11 +118,11 @@ def take_labs(folder: Path, into: Path | None = None) -> Collection:
 
 
 def give_feedback(folder: Path, results: Path) -> Collection:
-    """Put each learner's page of a grading run into their home, as `feedback/<name of the results>.html`.
+    """Copy each learner's page of a grading run into their home, as `feedback/<name of the results>.html`.
 
     Args:
         folder: A class folder, or the folder of the homes.
-        results: What `onnxlab grade --out` wrote.
+        results: The folder that `onnxlab grade --out` wrote.
 
     Raises:
         HomesNotFound: If there is no such folder, or it has no pages.
@@ -140,7 +138,7 @@ def give_feedback(folder: Path, results: Path) -> Collection:
             continue
         try:
             with open_folder(home) as opened:
-                _put(opened, f"{results.absolute().name}.html", page.read_bytes())
+                _write_page(opened, f"{results.absolute().name}.html", page.read_bytes())
             files[home.name] = 1
         except OSError as error:
             left.append(f"{home.name}: {error.strerror}")
@@ -161,7 +159,7 @@ def _homes(folder: Path) -> list[Path]:
 
 
 def _read(folder: int, name: str) -> tuple[bytes, int]:
-    """Return an ordinary file's content and its time of change; nothing else is opened or waited for."""
+    """Return the content and the modification time of a regular file."""
     with open_untrusted(name, folder=folder) as file:
         content, changed = file.read(LARGEST + 1), os.fstat(file.fileno()).st_mtime_ns
     if len(content) > LARGEST:
@@ -169,7 +167,9 @@ def _read(folder: int, name: str) -> tuple[bytes, int]:
     return content, changed
 
 
-def _keep(folder: Path, into: Path | None, learner: str, lab: str, content: bytes, changed: int) -> None:
+def _write_submission(
+    folder: Path, into: Path | None, learner: str, lab: str, content: bytes, changed: int
+) -> None:
     copy = into / learner / f"{lab}.ipynb" if into else folder / "submitted" / learner / lab / f"{lab}.ipynb"
     copy.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(copy, content)
@@ -179,15 +179,15 @@ def _keep(folder: Path, into: Path | None, learner: str, lab: str, content: byte
         write_atomically(copy.with_name("timestamp.txt"), f"{when:%Y-%m-%d %H:%M:%S.%f} UTC")
 
 
-def _put(home: int, name: str, content: bytes) -> None:
-    """Write a page into a home's folder for feedback; the folder and the page are the home's owner's."""
+def _write_page(home: int, name: str, content: bytes) -> None:
+    """Write a page into a home's folder `feedback`; both belong to the home's owner."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(FEEDBACK, 0o700, dir_fd=home)
     with open_folder(FEEDBACK, folder=home) as folder:
         owner, unfinished = os.fstat(home), f".{secrets.token_hex(8)}"
-        if os.fstat(folder).st_uid == os.geteuid() == 0:  # made just now
+        if os.fstat(folder).st_uid == os.geteuid() == 0:  # just made by root
             os.fchown(folder, owner.st_uid, owner.st_gid)
-        # O_EXCL: the file is a new one of ours, whatever its name leads to meanwhile.
+        # O_EXCL: a new file of this process, even if somebody puts a link in its place meanwhile.
         file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder)
         with os.fdopen(file, "wb") as writing:
             if os.geteuid() == 0:

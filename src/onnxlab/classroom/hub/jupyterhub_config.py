@@ -1,23 +1,23 @@
-"""The hub's own configuration: what `python -m jupyterhub -f` reads. All of it follows from the settings."""
+"""JupyterHub's configuration file, for `python -m jupyterhub -f`; all of it follows from `HubSettings`."""
 
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
-from onnxlab.classroom.hub.accounts import Accounts, kept_passwords
+from onnxlab.classroom.hub.accounts import Accounts, stored_passwords
 from onnxlab.classroom.hub.authenticator import RoomAuthenticator
 from onnxlab.classroom.hub.settings import INSTRUCTOR, VARIABLE, HubSettings
-from onnxlab.classroom.hub.spawner import ConfinedSpawner, end_what_is_left
+from onnxlab.classroom.hub.spawner import ConfinedSpawner, end_leftovers
 
 __all__ = ["configure"]
 
 
 def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlets' configuration
-    """Say how the hub of a class runs."""
+    """Set JupyterHub's options for a class."""
     hub = settings.hub
     RoomAuthenticator.accounts = ConfinedSpawner.accounts = Accounts(hub / "accounts.json")
-    RoomAuthenticator.passwords = kept_passwords(hub / "passwords.json")
+    RoomAuthenticator.passwords = stored_passwords(hub / "passwords.json")
     ConfinedSpawner.settings = settings
     secure = settings.tls_key is not None
     host = f"[{settings.ip}]" if ":" in settings.ip else settings.ip
@@ -33,7 +33,7 @@ def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlet
     own.template_paths = [str(Path(__file__).parent / "templates")]
     own.cleanup_servers = own.cleanup_proxy = True
     own.active_server_limit = 0
-    own.concurrent_spawn_limit = 0  # a whole room may come at once: it waits, and nobody is sent away
+    own.concurrent_spawn_limit = 0  # no limit: a room that signs in at once waits, nobody is refused
     own.log_level = "INFO"
     if secure:
         own.ssl_key, own.ssl_cert = str(settings.tls_key), str(settings.tls_cert)
@@ -52,7 +52,7 @@ def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlet
     proxy.dynamic_config_file = str(settings.private / "routes.toml")
     proxy.traefik_api_url = f"http://127.0.0.1:{settings.proxy_port}"
     proxy.traefik_log_level = "WARN"
-    # Traefik would ask its makers for a newer version, and cut off an upload after a minute.
+    # By default Traefik asks its makers for a newer version, and cuts off an upload after a minute.
     proxy.extra_static_config = {
         "global": {"checkNewVersion": False, "sendAnonymousUsage": False},
         "entryPoints": {
@@ -62,7 +62,7 @@ def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlet
 
     c.Authenticator.admin_users = {INSTRUCTOR}
     c.Spawner.start_timeout = c.Spawner.http_timeout = 180  # a whole room on two cores
-    c.Spawner.post_stop_hook = end_what_is_left
+    c.Spawner.post_stop_hook = end_leftovers
     c.Spawner.poll_interval = 5
     c.Spawner.disable_user_config = True
     c.LocalProcessSpawner.interrupt_timeout = c.LocalProcessSpawner.term_timeout = 10

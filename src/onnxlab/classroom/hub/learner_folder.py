@@ -1,4 +1,4 @@
-"""A learner's own copy of the course: made, and changes up to date around what the learner changed."""
+"""Updates a learner's own copy of the course without overwriting the learner's work."""
 
 import hashlib
 import json
@@ -10,21 +10,21 @@ from pathlib import Path
 
 from onnxlab.files import write_atomically
 
-__all__ = ["FolderChanges", "bring_up_to_date", "handed_out"]
+__all__ = ["FolderChanges", "bring_up_to_date", "course_files"]
 
 _STATE = Path(".onnxlab", "handed_out.json")
-_UNTOUCHED = Path(".onnxlab", "untouched")  # `onnxlab reset` looks there; its module is too large for here
+_UNTOUCHED = Path(".onnxlab", "untouched")  # for `onnxlab reset`, whose module is too large to import here
 _LINK = re.compile(rb"\]\(\.\./(lab\d\d_\w+)/\1\.ipynb\)")
 
 
 @dataclass(frozen=True)
 class FolderChanges:
-    """What was done in a learner's folder, as paths below it.
+    """What `bring_up_to_date` has written, as paths below the learner's folder.
 
     Attributes:
-        added: Files that were not there.
-        updated: Files that the learner had not touched, and that are new now.
-        beside: New versions that were put beside files in which the learner worked.
+        added: Files that were missing.
+        updated: Older files that the learner had not changed.
+        beside: New versions, written beside files that the learner has changed.
     """
 
     added: tuple[str, ...] = ()
@@ -32,82 +32,82 @@ class FolderChanges:
     beside: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """Return what a learner should know."""
+        """Return messages for the learner."""
         return [f"A new version, beside your own: {name}" for name in self.beside]
 
 
-def handed_out(course: Path, labs: Path | None = None) -> dict[str, bytes]:
-    """Return what a learner gets: for each path in the folder, the content.
+def course_files(course: Path, labs: Path | None = None) -> dict[str, bytes]:
+    """Return the files that every learner gets: path below the learner's folder -> content.
 
     Args:
         course: The course's folder, with notebooks/ and labs/.
-        labs: Where a class's own labs are, `<lab>/<lab>.ipynb`, to hand out instead of labs/.
+        labs: A folder with a class's own labs, `<lab>/<lab>.ipynb`, instead of labs/.
     """
     files = {f"notebooks/{path.name}": path.read_bytes() for path in _notebooks(course / "notebooks")}
     if labs is None:
         return files | {f"labs/{path.name}": path.read_bytes() for path in _notebooks(course / "labs")}
     for path in sorted(labs.glob("*/*.ipynb")):
-        # Here all labs lie in one folder, as the chapters' links say.
+        # For a learner all labs lie in one folder, as the chapters' links expect.
         files[f"labs/{path.name}"] = _LINK.sub(rb"](\1.ipynb)", path.read_bytes())
     return files
 
 
 def bring_up_to_date(home: Path, files: Mapping[str, bytes]) -> FolderChanges:
-    """Write what is missing or new into a learner's folder; nothing of theirs is overwritten.
+    """Write missing and new files into a learner's folder; the learner's work is not overwritten.
 
-    To be called as the learner: what lies in the folder is theirs, and may lead anywhere.
+    To be called as the learner's user, because links in the folder are followed.
 
     Args:
-        home: The folder.
-        files: What is handed out; of `handed_out`.
+        home: The learner's folder.
+        files: The files of `course_files`.
 
     Raises:
         CannotWrite: If a file cannot be written.
     """
     before = _read_state(home)
-    now: dict[str, str] = dict(before)
+    state: dict[str, str] = dict(before)
     added: list[str] = []
     updated: list[str] = []
     beside: list[str] = []
     for name, content in files.items():
         path, new = home / name, _digest(content)
         try:
-            there: str | None = _digest(path.read_bytes())
+            current: str | None = _digest(path.read_bytes())
         except FileNotFoundError:
-            there = None
+            current = None
         except OSError:
-            there = "unreadable"
-        if there == new or (there is not None and before.get(name) == new):
-            pass  # up to date, or the learner's work on what is still the newest
-        elif there is None or there == before.get(name):
+            current = "unreadable"
+        if current == new or (current is not None and before.get(name) == new):
+            pass  # up to date, or the learner's changes of the newest version
+        elif current is None or current == before.get(name):
             write_atomically(path, content, mode=0o600)
-            (added if there is None else updated).append(name)
+            (added if current is None else updated).append(name)
         else:
-            twin = _beside(path, new)
-            if twin is not None:
-                write_atomically(twin, content, mode=0o600)
-                beside.append(str(twin.relative_to(home)))
-        now[name] = new
+            new_version = _path_beside(path, new)
+            if new_version is not None:
+                write_atomically(new_version, content, mode=0o600)
+                beside.append(str(new_version.relative_to(home)))
+        state[name] = new
         if name.startswith("labs/"):
-            _keep_untouched(home / _UNTOUCHED / path.name, content)
-    if now != before:
-        write_atomically(home / _STATE, json.dumps(now, indent=1), mode=0o600)
+            _write_untouched(home / _UNTOUCHED / path.name, content)
+    if state != before:
+        write_atomically(home / _STATE, json.dumps(state, indent=1), mode=0o600)
     return FolderChanges(tuple(added), tuple(updated), tuple(beside))
 
 
-def _keep_untouched(copy: Path, content: bytes) -> None:
+def _write_untouched(copy: Path, content: bytes) -> None:
     if not copy.is_file() or copy.read_bytes() != content:
         write_atomically(copy, content, mode=0o600)
 
 
-def _beside(path: Path, new: str) -> Path | None:
-    """Return where a new version goes; None if it lies beside the learner's already."""
+def _path_beside(path: Path, new: str) -> Path | None:
+    """Return the path for a new version beside the learner's file; None if it is there already."""
     for number in range(1, 1000):
         suffix = "" if number == 1 else f"-{number}"
-        twin = path.with_name(f"{path.stem}.new-version{suffix}{path.suffix}")
-        if not os.path.lexists(twin):
-            return twin
-        if twin.is_file() and _digest(twin.read_bytes()) == new:
+        candidate = path.with_name(f"{path.stem}.new-version{suffix}{path.suffix}")
+        if not os.path.lexists(candidate):
+            return candidate
+        if candidate.is_file() and _digest(candidate.read_bytes()) == new:
             return None
     return None
 

@@ -1,4 +1,4 @@
-"""`onnxlab class serve`: everything is checked and made, then JupyterHub runs, and nothing is left of it."""
+"""`onnxlab class serve`: prepares a class, runs JupyterHub, and ends everything that it started."""
 
 import contextlib
 import fcntl
@@ -20,8 +20,8 @@ from types import FrameType
 
 from onnxlab.classroom.course.folder import CLASS_FILE, ClassFolder, open_class, solutions_folder
 from onnxlab.classroom.course.nbgrader import ClassroomMissing
-from onnxlab.classroom.hub.accounts import Accounts, Passwords, given_passwords, passwords
-from onnxlab.classroom.hub.learner_folder import handed_out
+from onnxlab.classroom.hub.accounts import Accounts, Passwords, chosen_passwords, passwords
+from onnxlab.classroom.hub.learner_folder import course_files
 from onnxlab.classroom.hub.settings import INSTRUCTOR, VARIABLE, Address, HubSettings, free_port
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import open_folder, write_atomically
@@ -31,17 +31,17 @@ from onnxlab.sandbox.libc import die_with_parent, prctl
 from onnxlab.sandbox.process_tree import end_all
 from onnxlab.sandbox.users import throw_away_user
 
-__all__ = ["CannotServe", "HubFailed", "own_folders", "require_parts", "serve"]
+__all__ = ["CannotServe", "HubFailed", "require_parts", "secure_folders", "serve"]
 
 _PARTS = ("jupyterhub", "jupyterhub_idle_culler", "jupyterhub_traefik_proxy", "nbgrader")
 _PR_SET_CHILD_SUBREAPER = 36
 _SECONDS_TO_START = 120.0
 _SECONDS_TO_STOP = 30.0
-_LONGEST_PLACE = 30  # letters: the path of a socket has 107 at most
+_LONGEST_PLACE = 30  # characters: the path of a socket may have 107
 
 
 class CannotServe(OnnxLabError):
-    """A class cannot be served on this machine, or not as it was asked for."""
+    """A class cannot be served on this machine or with these options."""
 
 
 class HubFailed(OnnxLabError):
@@ -49,7 +49,7 @@ class HubFailed(OnnxLabError):
 
 
 class _Stopped(BaseException):
-    """Somebody asked for the end."""
+    """A signal has asked this process to stop."""
 
 
 def serve(
@@ -66,20 +66,20 @@ def serve(
     """Serve a class until this process gets SIGINT, SIGTERM or SIGHUP; then leave nothing running.
 
     Args:
-        folder: The class folder; made where there is none.
+        folder: The class folder; made if there is none.
         address: Where to listen.
-        password_files: Files with the passwords, as `given_passwords` takes them.
-        ready: Is called once learners can sign in, with the passwords and what else to say.
+        password_files: Files with the passwords, for `chosen_passwords`.
+        ready: Called once learners can sign in, with the passwords and notes for the instructor.
         idle: Minutes until a server that nobody uses is ended; 0 for never.
-        memory: Megabytes of data of each process of a learner.
-        processes: Processes and threads for each learner.
-        apart: Whether learners have to be kept apart by the system.
+        memory: Megabytes of data that each process of a learner may have.
+        processes: Processes and threads that each learner may have.
+        apart: Whether the system has to isolate learners from each other.
 
     Raises:
-        OnnxLabError: If the class cannot be served, or the hub does not start, or ends; the message says why.
+        OnnxLabError: If the class cannot be served, or the hub does not start or ends by itself.
     """
     require_parts(apart=apart)
-    chosen = given_passwords(password_files)
+    chosen = chosen_passwords(password_files)
     if not (folder / CLASS_FILE).exists():
         _make_class(folder)
     course = open_class(folder)
@@ -89,10 +89,10 @@ def serve(
     own_users = throw_away_user(0) is not None
     if apart and own_users:
         _require_entrance(course.path)
-    own_folders(course)
-    with _only_one(course.path), _runtime_folder() as runtime:
+    secure_folders(course)
+    with _serving_lock(course.path), _runtime_folder() as runtime:
         hub_port = free_port()
-        room_port = free_port(but={hub_port})
+        room_port = free_port(exclude={hub_port})
         settings = HubSettings(
             folder=course.path,
             runtime=runtime,
@@ -100,7 +100,7 @@ def serve(
             port=address.port,
             hub_port=hub_port,
             room_port=room_port,
-            proxy_port=free_port(but={hub_port, room_port}),
+            proxy_port=free_port(exclude={hub_port, room_port}),
             tls_key=address.tls_key.absolute() if address.tls_key else None,
             tls_cert=address.tls_cert.absolute() if address.tls_cert else None,
             idle=idle,
@@ -109,16 +109,16 @@ def serve(
             landlock=apart and landlock.abi() > 0,
         )
         _hand_out(course, settings)
-        counted = passwords(course.hub / "passwords.json", chosen)
+        stored = passwords(course.hub / "passwords.json", chosen)
         Accounts(course.hub / "accounts.json").ensure(INSTRUCTOR)
-        _run(settings, lambda: ready(counted, _notes(settings, own_users=own_users)))
+        _run(settings, lambda: ready(stored, _notes(settings, own_users=own_users)))
 
 
 def require_parts(*, apart: bool = True) -> None:
-    """Make sure that this machine can serve a class.
+    """Check that this machine can serve a class.
 
     Args:
-        apart: Whether learners have to be kept apart by the system.
+        apart: Whether the system has to isolate learners from each other.
 
     Raises:
         CannotServe: If it cannot.
@@ -138,11 +138,11 @@ def require_parts(*, apart: bool = True) -> None:
         raise CannotServe(msg, why, "Serve as root; or, if all trust each other, give --isolation none.")
 
 
-def own_folders(folder: ClassFolder) -> None:
-    """Make the folders of the hub and of the homes, or set their modes; neither through a link.
+def secure_folders(folder: ClassFolder) -> None:
+    """Make the folders of the hub and of the homes, and set their modes and owners, without following links.
 
-    What holds passwords and learners' work is kept out of git, as virtual environments keep themselves: a
-    class can lie in somebody's clone, under any name.
+    Each gets a .gitignore of its own, as a virtual environment has: a class may lie in somebody's clone, and
+    passwords and learners' work do not belong into git.
 
     Raises:
         CannotServe: If something else has one of their names.
@@ -153,7 +153,7 @@ def own_folders(folder: ClassFolder) -> None:
         try:
             with open_folder(place) as opened:
                 os.fchmod(opened, mode)
-                if os.geteuid() == 0:  # whoever made the class cannot change them while root trusts them
+                if os.geteuid() == 0:  # so that no other user can change them while root trusts them
                     os.fchown(opened, 0, -1)
         except OSError as error:
             msg = f"{place} is not a folder of the class's own: {error.strerror}."
@@ -168,25 +168,25 @@ def own_folders(folder: ClassFolder) -> None:
 
 
 def _hand_out(folder: ClassFolder, settings: HubSettings) -> None:
-    """Put what every home gets where learners may read it: the class's own folders are closed to them."""
+    """Copy the files for every home to a place that learners may read; the class's folders are closed."""
     labs = folder.release if any(folder.release.glob("*/*.ipynb")) else None
-    for name, content in handed_out(solutions_folder(Path.cwd()).parent, labs).items():
+    for name, content in course_files(solutions_folder(Path.cwd()).parent, labs).items():
         write_atomically(settings.handed_out / name, content)
     for place in (settings.handed_out, *settings.handed_out.glob("*/")):
         place.chmod(0o755)
 
 
 def _run(settings: HubSettings, ready: Callable[[], None]) -> None:
-    prctl(_PR_SET_CHILD_SUBREAPER, 1)  # whatever is left by anything below becomes a child of this process
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)  # orphans of the class become children of this process
     settings.private.mkdir(mode=0o700)
     settings.write()
     hub = None
     try:
-        with _stopping():
+        with _stop_on_signals():
             hub = _start_hub(settings)
             _wait_for(settings, hub)
             ready()
-            _reap_until_the_end_of(hub)
+            _reap_until_end_of(hub)
             raise _failed(settings, f"The hub ended by itself (exit code {hub.returncode}).")
     except _Stopped:
         pass
@@ -194,8 +194,8 @@ def _run(settings: HubSettings, ready: Callable[[], None]) -> None:
         _end(hub)
 
 
-def _reap_until_the_end_of(hub: "subprocess.Popen[bytes]") -> None:
-    """Wait for the hub, and for orphans: one that is not reaped counts among its learner's processes."""
+def _reap_until_end_of(hub: "subprocess.Popen[bytes]") -> None:
+    """Wait for the hub, and reap orphans: a zombie counts among its learner's processes."""
     while hub.returncode is None:
         process, status = os.waitpid(-1, 0)
         if process == hub.pid:
@@ -216,12 +216,12 @@ def _start_hub(settings: HubSettings) -> "subprocess.Popen[bytes]":
             stdout=log,
             stderr=log,
             umask=0o077,
-            start_new_session=True,  # Ctrl+C reaches the command only, which ends all in order
-            preexec_fn=_end_with_the_command,
+            start_new_session=True,  # Ctrl+C reaches this process only, which ends all in order
+            preexec_fn=_die_with_parent,
         )
 
 
-def _end_with_the_command() -> None:
+def _die_with_parent() -> None:
     die_with_parent(signal.SIGTERM)
 
 
@@ -230,14 +230,14 @@ def _wait_for(settings: HubSettings, hub: "subprocess.Popen[bytes]") -> None:
     while time.monotonic() < until:
         if hub.poll() is not None:
             raise _failed(settings, f"The hub did not start (exit code {hub.returncode}).")
-        if _answers(settings):
+        if _sign_in_page_answers(settings):
             return
         time.sleep(0.3)
     raise _failed(settings, f"The hub did not start within {_SECONDS_TO_START:.0f} seconds.")
 
 
-def _answers(settings: HubSettings) -> bool:
-    """Whether the sign-in page can be had, through the proxy."""
+def _sign_in_page_answers(settings: HubSettings) -> bool:
+    """Tell whether the proxy delivers the sign-in page."""
     ip = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.ip, settings.ip)
     connection = (
         http.client.HTTPConnection(ip, settings.port, timeout=5)
@@ -263,7 +263,7 @@ def _failed(settings: HubSettings, what: str) -> HubFailed:
 
 
 def _end(hub: "subprocess.Popen[bytes] | None") -> None:
-    """End the hub in order: it ends the servers, and they their kernels. Then end what is left."""
+    """End the hub, which ends its servers and their kernels; then end all processes that are left."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     if hub is not None and hub.poll() is None:
@@ -276,8 +276,8 @@ def _end(hub: "subprocess.Popen[bytes] | None") -> None:
 
 
 @contextmanager
-def _stopping() -> Iterator[None]:
-    """Let Ctrl+C, SIGTERM and the end of the terminal end the block."""
+def _stop_on_signals() -> Iterator[None]:
+    """Raise `_Stopped` in the block on Ctrl+C, SIGTERM or SIGHUP."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise _Stopped
@@ -293,7 +293,7 @@ def _stopping() -> Iterator[None]:
 
 @contextmanager
 def _runtime_folder() -> Iterator[Path]:
-    """Give a folder for sockets, with a short path; removed in the end."""
+    """Make a temporary folder with a short path, for sockets."""
     own = tempfile.gettempdir()
     place = own if len(own) <= _LONGEST_PLACE else "/tmp"
     with tempfile.TemporaryDirectory(prefix="onnxlab-class-", dir=place, ignore_cleanup_errors=True) as name:
@@ -302,8 +302,8 @@ def _runtime_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def _only_one(folder: Path) -> Iterator[None]:
-    """Make sure that a class is served once at a time."""
+def _serving_lock(folder: Path) -> Iterator[None]:
+    """Lock the class: it can be served once at a time."""
     with (folder / "hub" / "serving.lock").open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -323,7 +323,7 @@ def _require_entrance(folder: Path) -> None:
 
 
 def _make_class(folder: Path) -> None:
-    """Make the class in a process of its own: it loads torch, which this one need not keep."""
+    """Make the class in a process of its own, because this needs torch, which need not stay in memory."""
     done = subprocess.run(
         [sys.executable, "-m", "onnxlab.cli", "class", "init", str(folder)], capture_output=True, text=True
     )
@@ -334,8 +334,8 @@ def _make_class(folder: Path) -> None:
 
 def _notes(settings: HubSettings, *, own_users: bool) -> list[str]:
     if own_users:
-        kept = ", kept in their folders by Landlock." if settings.landlock else "."
-        notes = [f"Learners run as users of their own{kept}"]
+        limits = ", kept in their folders by Landlock." if settings.landlock else "."
+        notes = [f"Learners run as users of their own{limits}"]
     elif settings.landlock:
         notes = ["Learners run as you; Landlock keeps them in their folders."]
     else:

@@ -1,6 +1,6 @@
-"""How a class is served: where the hub listens, and the settings that the processes of a class read.
+"""The settings of a served class: the hub's address, and everything that its processes read.
 
-The address is this machine's own, unless somebody says otherwise. `onnxlab class serve` decides it all.
+`onnxlab class serve` writes them. The address is the loopback address unless the instructor names another.
 """
 
 import ipaddress
@@ -19,10 +19,10 @@ from onnxlab.files import write_atomically
 __all__ = ["INSTRUCTOR", "VARIABLE", "Address", "AddressRefused", "HubSettings", "address", "free_port"]
 
 INSTRUCTOR = "instructor"
-"""The account that administers the hub and sees the page of the room."""
+"""The account that administers the hub and sees the live page."""
 
 VARIABLE = "ONNXLAB_CLASS_SETTINGS"
-"""Names the file with the settings; only the hub's own process has it."""
+"""The environment variable with the path of the settings; only the hub's process has it."""
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,18 @@ class HubSettings:
 
     Attributes:
         folder: The class folder.
-        runtime: A short-lived folder with a short path, for sockets and for what is handed out.
+        runtime: A temporary folder with a short path, for sockets and the files for every home.
         ip: Where the proxy listens.
         port: Its port.
         hub_port: The hub's own port, on loopback.
-        proxy_port: The port of the proxy's interface, on loopback.
+        proxy_port: The port of the proxy's API, on loopback.
         room_port: The port of the instructor's live page, on loopback.
         tls_key: The key for TLS; None without.
         tls_cert: The certificate.
         idle: Minutes after which a server that nobody uses is ended; 0 for never.
-        memory: Megabytes of data of each process of a learner.
-        processes: Processes and threads of a learner, where learners are users of their own.
-        landlock: Whether Landlock keeps learners apart.
+        memory: Megabytes of data that each process of a learner may have.
+        processes: Processes and threads that a learner may have, where learners are users of their own.
+        landlock: Whether Landlock confines learners.
     """
 
     folder: Path
@@ -61,7 +61,7 @@ class HubSettings:
 
     @property
     def hub(self) -> Path:
-        """What the hub keeps for the next start; nobody else can enter it."""
+        """The hub's files that are needed at the next start; only its user can enter it."""
         return self.folder / "hub"
 
     @property
@@ -71,26 +71,26 @@ class HubSettings:
 
     @property
     def private(self) -> Path:
-        """The part of the short-lived folder that only the hub's user can enter."""
+        """The part of the temporary folder that only the hub's user can enter."""
         return self.runtime / "hub"
 
     @property
     def handed_out(self) -> Path:
-        """What every home gets, as files that every learner may read."""
+        """The files for every home; every learner may read them."""
         return self.runtime / "handed_out"
 
     @property
     def file(self) -> Path:
-        """Where these settings are for the hub's process."""
+        """The path of these settings as a file."""
         return self.private / "settings.json"
 
     def write(self) -> None:
-        """Write them there."""
+        """Write them into `file`."""
         write_atomically(self.file, json.dumps(asdict(self), default=str), mode=0o600)
 
     @classmethod
     def read(cls, path: Path) -> "HubSettings":
-        """Return what `write` wrote."""
+        """Return the settings that `write` has written."""
         values: dict[str, Any] = json.loads(path.read_text("utf-8"))
         for field in fields(cls):
             if "Path" in str(field.type) and values[field.name] is not None:
@@ -99,7 +99,7 @@ class HubSettings:
 
 
 class AddressRefused(OnnxLabError):
-    """The hub cannot, or should not, listen where it was told to."""
+    """The hub cannot, or should not, listen at an address."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Address:
 
     @property
     def url(self) -> str:
-        """What a learner types."""
+        """The address that a learner types into the browser."""
         host = f"[{self.ip}]" if ":" in self.ip else self.ip
         if ipaddress.ip_address(self.ip).is_unspecified:
             host = socket.gethostname()
@@ -128,27 +128,27 @@ class Address:
 
     @property
     def open_to_others(self) -> bool:
-        """Whether other machines reach it."""
+        """Whether other machines can reach it."""
         return not ipaddress.ip_address(self.ip).is_loopback
 
 
 def address(
     ip: str, port: int, tls_key: Path | None, tls_cert: Path | None, *, without_tls: bool = False
 ) -> Address:
-    """Return where to listen, if that is possible and safe.
+    """Return the address for the hub, if it is possible and safe.
 
     Args:
         ip: An address of this machine; 127.0.0.1 is for this machine only.
         port: The port; 0 for a free one.
         tls_key: The key.
         tls_cert: The certificate.
-        without_tls: Whether it was said that others may read along.
+        without_tls: Whether an address for other machines is allowed without TLS.
 
     Raises:
-        AddressRefused: If it is not; or if the port is taken, or TLS does not work.
+        AddressRefused: If it is not possible or not safe; if the port is in use, or TLS does not work.
     """
     try:
-        found = ipaddress.ip_address("127.0.0.1" if ip == "localhost" else ip)
+        parsed = ipaddress.ip_address("127.0.0.1" if ip == "localhost" else ip)
     except ValueError:
         msg = f"{ip!r} is no address."
         raise AddressRefused(
@@ -159,8 +159,8 @@ def address(
         raise AddressRefused(msg, "", "Give both, or neither.")
     if tls_key is not None and tls_cert is not None:
         _check_tls(tls_key, tls_cert)
-    elif not found.is_loopback and not without_tls:
-        msg = f"{found} can be reached from other machines, and there is no TLS."
+    elif not parsed.is_loopback and not without_tls:
+        msg = f"{parsed} can be reached from other machines, and there is no TLS."
         why = "Whoever is in the same network could read passwords and work, and sign in as others."
         raise AddressRefused(
             msg, why, "Give --tls-key and --tls-cert; or --no-tls, if the network is trusted."
@@ -168,31 +168,31 @@ def address(
     if not 0 <= port <= 65535:
         msg = f"{port} is not a port."
         raise AddressRefused(msg, "Ports go from 1 to 65535.", "Give --port 0: a free one is found.")
-    family = socket.AF_INET6 if found.version == 6 else socket.AF_INET
+    family = socket.AF_INET6 if parsed.version == 6 else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((str(found), port))
+            probe.bind((str(parsed), port))
         except OSError as error:
-            msg = f"The hub cannot listen on {found}, port {port}."
+            msg = f"The hub cannot listen on {parsed}, port {port}."
             reason = f"{error.strerror}."
             raise AddressRefused(msg, reason, "Give another --port; with 0 a free one is found.") from None
-        return Address(str(found), int(probe.getsockname()[1]), tls_key, tls_cert)
+        return Address(str(parsed), int(probe.getsockname()[1]), tls_key, tls_cert)
 
 
-def free_port(but: Container[int] = ()) -> int:
-    """Return a port on loopback that nobody uses now.
+def free_port(exclude: Container[int] = ()) -> int:
+    """Return a free port on loopback.
 
     Args:
-        but: Ports that are promised to others, who do not use them yet.
+        exclude: Ports that are reserved, but not in use yet.
 
     Raises:
         AddressRefused: If there is none.
     """
     for _ in range(100):
-        # Below the ports that the system itself gives away: it stays free, and no learner's code can get it.
+        # Below the system's ephemeral ports, so that it stays free and no learner's code can get it.
         port = 20_000 + secrets.randbelow(12_000)
-        if port in but:
+        if port in exclude:
             continue
         with socket.socket() as probe:
             try:

@@ -1,4 +1,4 @@
-"""A learner's server: JupyterHub's own process spawner, with a command that confines before it serves."""
+"""JupyterHub's spawner of local processes, with a command that confines itself before it serves."""
 
 import asyncio
 import contextlib
@@ -15,31 +15,31 @@ from onnxlab.classroom.hub.confinement import Confinement, system_places
 from onnxlab.classroom.hub.homes import make_home
 from onnxlab.classroom.hub.settings import INSTRUCTOR, HubSettings, free_port
 
-__all__ = ["ConfinedSpawner", "base_variables", "end_what_is_left"]
+__all__ = ["ConfinedSpawner", "base_variables", "end_leftovers"]
 
 _SERVER_SETTINGS = Path(__file__).parent / "server_settings"
-_PINS = Path(__file__).resolve().parents[4] / "requirements.txt"  # what `machine report` compares with
+_PINS = Path(__file__).resolve().parents[4] / "requirements.txt"  # for the table of versions in chapter 00
 _FIRST_PAGE = "/lab/tree/notebooks/00_start_here.ipynb"
-_KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
+_INHERITED = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
 
 
 class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not typed
-    """Starts `confinement` as an account's server."""
+    """Starts an account's server with `confinement.py`."""
 
     accounts: Accounts
     settings: HubSettings
     ports: ClassVar[set[int]] = set()
-    """Those of all servers, also of those that are only just starting."""
+    """The ports of all servers, including those that are still starting."""
 
     async def start(self) -> tuple[str, int]:
-        """Start the server; return where it will listen."""
+        """Start the server; return the address and the port on which it will listen."""
         settings, name = self.settings, str(self.user.name)
         account = self.accounts.ensure(name)
         user = self.accounts.user(account)
         sockets = settings.runtime / str(account.number)
         await asyncio.to_thread(make_home, settings.learners, name, user)
         await asyncio.to_thread(make_home, settings.runtime, sockets.name, user)
-        self.ip, self.port = "127.0.0.1", free_port(but=self.ports)
+        self.ip, self.port = "127.0.0.1", free_port(exclude=self.ports)
         self.ports.add(self.port)
         self.default_url = "/lab" if name == INSTRUCTOR else _FIRST_PAGE
         confinement = settings.private / f"{name}.json"
@@ -61,10 +61,10 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
         return address
 
     def make_preexec_fn(self, name: str) -> None:
-        """Let the command change the user itself: such users are in no list of the system."""
+        """Do nothing: the command changes the user itself, because these users are not in /etc/passwd."""
 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
-        """Add the variables of an account's server to the hub's."""
+        """Return JupyterHub's variables with those of the account's server."""
         settings, name = self.settings, str(self.user.name)
         sockets = str(settings.runtime / str(self.accounts.ensure(name).number))
         own = {
@@ -72,7 +72,7 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
             "USER": name,
             "LOGNAME": name,
             "SHELL": "/bin/bash",
-            # Such users are in no list of the system: the prompt would say "I have no name!".
+            # These users are not in /etc/passwd: the prompt would show "I have no name!".
             "PROMPT_COMMAND": r"PS1=${PS1//\\u/$USER}",
             "TMPDIR": sockets,
             "JUPYTER_RUNTIME_DIR": sockets,
@@ -83,10 +83,10 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
         return env | base_variables() | own
 
 
-async def end_what_is_left(spawner: ConfinedSpawner) -> None:
-    """After a server's end, end what its notebooks started and what has left their sessions.
+async def end_leftovers(spawner: ConfinedSpawner) -> None:
+    """After a server's end, end the remaining processes of its user, such as daemons that a notebook started.
 
-    It is told by its user; where all learners are the hub's own user, it goes on until the class ends.
+    Where all learners are the hub's own user, these run until the class ends.
     """
     spawner.ports.discard(spawner.port)
     user = spawner.accounts.user(spawner.accounts.ensure(str(spawner.user.name)))
@@ -95,13 +95,13 @@ async def end_what_is_left(spawner: ConfinedSpawner) -> None:
 
 
 def confined_to(settings: HubSettings, name: str, user: int | None, sockets: Path, port: int) -> Confinement:
-    """Return what the processes of an account are kept to."""
+    """Return the confinement of an account's processes."""
     return Confinement(
         user=user,
         home=str(settings.learners / name),
         writable=(str(sockets),),
         readable=(*system_places(), str(settings.handed_out), str(_PINS)),
-        bind=(port, 0),  # 0: any that is free, as a kernel does
+        bind=(port, 0),  # 0: any free port, which kernels ask for
         connect=(settings.hub_port,),
         memory=settings.memory,
         processes=settings.processes,
@@ -110,16 +110,16 @@ def confined_to(settings: HubSettings, name: str, user: int | None, sockets: Pat
 
 
 def base_variables() -> dict[str, str]:
-    """Return the variables that the hub and the servers have in common."""
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    """Return the environment variables of the hub and of all servers."""
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     programs = [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
     threads = {f"{name}_NUM_THREADS": "2" for name in ("OMP", "OPENBLAS", "MKL")}
-    return kept | threads | {"PATH": os.pathsep.join(programs), "ORT_DISABLE_TELEMETRY": "1"}
+    return inherited | threads | {"PATH": os.pathsep.join(programs), "ORT_DISABLE_TELEMETRY": "1"}
 
 
 def end_user(user: int) -> None:
-    """End every process of a user, and remove what they left in /dev/shm, where it would take memory."""
-    # Everything that this user may signal, in one step, so that no fork escapes.
+    """Kill every process of a user, and remove the user's files in /dev/shm, which take memory."""
+    # -1: every process that this user may signal, in one system call, so that no fork escapes.
     command = ["/bin/sh", "-c", "kill -KILL -1"]
     subprocess.run(command, user=user, group=user, extra_groups=[], env={}, check=False)
     with contextlib.suppress(OSError), os.scandir("/dev/shm") as entries:

@@ -1,7 +1,7 @@
-"""The progress files of a class, written by learners and so never trusted; and who asked not to be shown.
+"""The progress files of a class, which are untrusted, and the accounts that opted out of the live page.
 
-Nothing is followed that a learner could have put in place of a folder or a file, nothing is waited for, and
-only a file that changed is read again.
+Learners write these files. So no link is followed, nothing but a regular file is opened, and only a file that
+has changed is read again.
 """
 
 import contextlib
@@ -28,22 +28,22 @@ LARGEST = 64 * 1024
 """Bytes of a progress file; one with every exercise in it has about 5 kB."""
 
 _STATE = (".onnxlab", "progress.json")
-_NO_LEARNERS = {"instructor"}  # the account that the hub keeps for who teaches
+_TEACHERS = {"instructor"}  # accounts in the class's folder that are no learners
 
 _Stamp = tuple[int, int, int, int]
 
 
 class NoRoom(OnnxLabError):
-    """A folder was named in which nobody's progress can be."""
+    """A folder is missing or cannot be read."""
 
 
 @dataclass(frozen=True)
 class ProgressFile:
-    """What one learner's file holds now.
+    """The present content of one learner's file.
 
     Attributes:
-        account: Whose it is: the name of a folder, or of the file without its ending.
-        content: The bytes; empty where there is no file yet, None where it cannot be used.
+        account: The learner: the name of the folder, or of the file without its ending.
+        content: The bytes; empty if there is no file yet, None if it cannot be used.
     """
 
     account: str
@@ -65,16 +65,16 @@ class ProgressFiles:
         learners = folder / "learners"
         self._class = learners.is_dir() or (folder / CLASS_FILE).is_file()
         self._top = learners if self._class else folder
-        self._seen: dict[str, _Stamp | None] = {}
+        self._stamps: dict[str, _Stamp | None] = {}
         if not folder.is_dir():
             msg = f"There is no folder {folder}."
             raise NoRoom(msg, "", "Name the class's folder, or a folder of progress files.")
 
     def changes(self) -> tuple[list[ProgressFile], list[str]]:
-        """Look again.
+        """Read what has changed since the last call.
 
         Returns:
-            The files that are new or have changed since the last look, and the accounts that are gone.
+            The files that are new or have changed, and the accounts that are gone.
         """
         try:
             top = os.open(self._top, os.O_RDONLY) if FOLDERS_STAY_OPEN else None
@@ -88,13 +88,13 @@ class ProgressFiles:
             changed = []
             for account, parts in present.items():
                 stamp = self._stamp(top, parts)
-                if account in self._seen and self._seen[account] == stamp:
+                if account in self._stamps and self._stamps[account] == stamp:
                     continue
-                self._seen[account] = stamp
+                self._stamps[account] = stamp
                 changed.append(self._read(top, account, parts))
-            gone = [account for account in self._seen if account not in present]
+            gone = [account for account in self._stamps if account not in present]
             for account in gone:
-                del self._seen[account]
+                del self._stamps[account]
             return changed, gone
         finally:
             if top is not None:
@@ -103,7 +103,7 @@ class ProgressFiles:
     def _accounts(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         with os.scandir(self._top) as entries:
             for entry in entries:
-                if entry.name.startswith(".") or (self._class and entry.name in _NO_LEARNERS):
+                if entry.name.startswith(".") or (self._class and entry.name in _TEACHERS):
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     yield entry.name, (entry.name, *_STATE)
@@ -111,13 +111,13 @@ class ProgressFiles:
                     yield entry.name.removesuffix(".json"), (entry.name,)
 
     def _stamp(self, top: int | None, parts: tuple[str, ...]) -> _Stamp | None:
-        """Return what changes with a file; a stat only, so that it may be asked 500 times at once."""
+        """Return the fields of a file's stat that change with it: cheap enough for 500 files a second."""
         path = os.path.join(*parts) if FOLDERS_STAY_OPEN else str(self._top.joinpath(*parts))  # noqa: PTH118
         try:
-            found = os.stat(path, dir_fd=top, follow_symlinks=False)
+            info = os.stat(path, dir_fd=top, follow_symlinks=False)
         except OSError:
             return None
-        return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        return (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
 
     def _read(self, top: int | None, account: str, parts: tuple[str, ...]) -> ProgressFile:
         try:
@@ -128,7 +128,7 @@ class ProgressFiles:
             return ProgressFile(account, None)
 
     def _content(self, top: int | None, parts: tuple[str, ...]) -> bytes:
-        """Read a file below the folder, opened one step after the other, through no link."""
+        """Read a file below the folder, without following links."""
         *folders, name = parts
         if top is None:
             place = self._top
@@ -142,10 +142,10 @@ class ProgressFiles:
 
 
 class OptedOut:
-    """The accounts that asked not to be shown, so that who loses the file that says so stays out of the page.
+    """The accounts that opted out; one whose progress file is lost afterwards stays hidden.
 
     Args:
-        file: Where they are kept for the next start; None to remember them only as long as this runs.
+        file: Where they are stored for the next start; None to store them nowhere.
     """
 
     def __init__(self, file: Path | None) -> None:
@@ -154,32 +154,32 @@ class OptedOut:
         if file is not None:
             with contextlib.suppress(OSError, ValueError, TypeError):
                 self._accounts = {
-                    each for each in json.loads(file.read_text("utf-8")) if isinstance(each, str)
+                    account for account in json.loads(file.read_text("utf-8")) if isinstance(account, str)
                 }
 
     @classmethod
     def of(cls, folder: Path) -> "OptedOut":
-        """Return those of a class folder, whose `hub/` nobody but who teaches can enter; or of any folder."""
+        """Return those of a class, stored in its `hub/`, or of any other folder."""
         return cls(folder / "hub" / "not_shown.json" if (folder / "hub").is_dir() else None)
 
-    def still(self, account: str, asked: bool | None) -> bool:
-        """Return whether an account is left out, and remember it.
+    def update(self, account: str, private: bool | None) -> bool:
+        """Record an account's wish, and return whether it is hidden.
 
         Args:
             account: The account.
-            asked: Whether its file asks for it now; None if it does not say.
+            private: Whether its file opts out now; None if the file does not say.
 
         Example:
             >>> out = OptedOut(None)
-            >>> [out.still("ada", asked) for asked in (None, True, None, False, None)]
+            >>> [out.update("ada", private) for private in (None, True, None, False, None)]
             [False, True, True, False, False]
         """
-        if asked is not None and asked != (account in self._accounts):
+        if private is not None and private != (account in self._accounts):
             self._accounts ^= {account}
             self._write()
         return account in self._accounts
 
     def _write(self) -> None:
         if self._file is not None:
-            with contextlib.suppress(CannotWrite):  # then it is forgotten with this process
+            with contextlib.suppress(CannotWrite):  # then it is known to this process only
                 write_atomically(self._file, json.dumps(sorted(self._accounts)), mode=0o600)

@@ -1,4 +1,4 @@
-"""Serving the page of the room: on this machine for itself, or behind whoever says who may see it."""
+"""Serves the live page of a room: to this machine, or through handlers that check who may see it."""
 
 import asyncio
 import json
@@ -26,19 +26,19 @@ _POLICY = (
     "form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
 )
 STATIC = {"room.js": "text/javascript", "room.css": "text/css"}
-"""Parts of the page that say nothing about anybody, with their types."""
+"""Files of the page without personal data, with their types."""
 
 
 class PortTaken(OnnxLabError):
-    """The port that was asked for is somebody else's."""
+    """The requested port cannot be used."""
 
 
 class LiveRoom:
-    """The room for many viewers: it is looked at once a second at most, however many ask.
+    """A room for many viewers: the files are read once a second at most.
 
     Args:
         folder: A class folder or a folder of progress files.
-        title: What stands above the page.
+        title: The page's title.
     """
 
     def __init__(self, folder: Path, title: str = "") -> None:
@@ -48,23 +48,23 @@ class LiveRoom:
         self._lock = asyncio.Lock()
 
     async def view(self) -> RoomView:
-        """Return the room as it is now, or was less than a second ago."""
+        """Return the present state of the room, at most a second old."""
         async with self._lock:
             loop = asyncio.get_running_loop()
             if self._view is None or not 0 <= time.time() - self._view.now < 1:
-                self._view = await loop.run_in_executor(None, self.room.look)
+                self._view = await loop.run_in_executor(None, self.room.view)
             return self._view
 
 
 class RoomHandler(RequestHandler):
-    """What every answer of the page has in common. Who may see it is for others to say."""
+    """Answers the page's requests; a subclass or the address decides who may send them."""
 
     def initialize(self, live: LiveRoom) -> None:
         """Take the room."""
         self.live = live
 
     def set_default_headers(self) -> None:
-        """Nothing is loaded from elsewhere, kept by the browser, or told to other sites."""
+        """Let the browser load nothing from other hosts, cache nothing, and send no referrer."""
         self.set_header("Content-Security-Policy", _POLICY)
         self.set_header("Cache-Control", "no-store")
         self.set_header("Referrer-Policy", "no-referrer")
@@ -72,14 +72,14 @@ class RoomHandler(RequestHandler):
         self.clear_header("Server")
 
     def names(self) -> Names:
-        """Return how learners are to be named: without names, unless they are asked for."""
-        asked = self.get_query_argument("names", Names.NUMBERS)
-        if asked not in list(Names):
+        """Return how learners are to be named: by numbers, unless accounts are requested."""
+        value = self.get_query_argument("names", Names.NUMBERS)
+        if value not in list(Names):
             raise HTTPError(400)
-        return Names(asked)
+        return Names(value)
 
     async def get(self, what: str) -> None:
-        """Answer with the page, a part of it, the room, or a table."""
+        """Answer with the page, one of its files, the room's state, or a table."""
         if not what:
             self.finish(self.page())
         elif what in STATIC:
@@ -100,15 +100,15 @@ class RoomHandler(RequestHandler):
         return _file("room.html")
 
     async def _state(self) -> None:
-        """Send the room; nothing where it is as the page has it."""
+        """Send the room's state; or 204 if the page has it already."""
         view = await self.live.view()
         rows = self.get_query_argument("rows", "1") == "1"
-        found = view_json(view, self.live.room.names, self.names(), rows=rows) | {"title": self.live.title}
-        version = sha256(json.dumps(found).encode()).hexdigest()[:16]
+        state = view_json(view, self.live.room.names, self.names(), rows=rows) | {"title": self.live.title}
+        version = sha256(json.dumps(state).encode()).hexdigest()[:16]
         if self.get_query_argument("seen", "") == version:
             self.set_status(204)
             return
-        self.finish(found | {"version": version, "now": view.now})
+        self.finish(state | {"version": version, "now": view.now})
 
 
 @cache
@@ -130,17 +130,17 @@ def serve_room(folder: Path, title: str, port: int, ready: Callable[[str], None]
 
     Args:
         folder: A class folder or a folder of progress files.
-        title: What stands above the page.
+        title: The page's title.
         port: Where to listen; 0 for any port.
-        ready: Told the address when it answers.
+        ready: Called with the address once it answers.
 
     Raises:
         NoRoom: If there is no such folder.
-        PortTaken: If the port cannot be had.
+        PortTaken: If the port cannot be used.
     """
 
     async def run() -> None:
-        ProgressFiles(folder)  # what is wrong is said before the labs are loaded
+        ProgressFiles(folder)  # raises early, before the labs are loaded
         if not 0 <= port <= 65535:
             msg = f"{port} is not a port."
             raise PortTaken(msg, "Ports go from 1 to 65535.", "Leave out --port: a free one is found.")
@@ -150,7 +150,7 @@ def serve_room(folder: Path, title: str, port: int, ready: Callable[[str], None]
             msg = f"Port {port} cannot be used: {error.strerror}."
             raise PortTaken(msg, "", "Name another one, or leave out --port.") from None
         live = LiveRoom(folder, title)
-        await live.view()  # a folder that cannot be read is said now
+        await live.view()  # raises now if the folder cannot be read
         prefix = f"/{secrets.token_urlsafe(24)}/"
         application = Application(room_routes(prefix, live), compress_response=True, log_function=_silent)
         server = HTTPServer(application)
@@ -168,4 +168,4 @@ def serve_room(folder: Path, title: str, port: int, ready: Callable[[str], None]
 
 
 def _silent(handler: RequestHandler) -> None:
-    """Log nothing: an address holds the secret."""
+    """Log nothing, because the address holds the secret."""

@@ -1,7 +1,7 @@
-"""The page of the room as a service of a JupyterHub: `python -m onnxlab.classroom.room.service CLASS_FOLDER`.
+"""The live page as a service of JupyterHub: `python -m onnxlab.classroom.room.service CLASS_FOLDER`.
 
-The hub says by the variables JUPYTERHUB_* where to listen and how to ask it who somebody is. Whoever has the
-scope `access:services!service=<name>` sees the page: administrators, and whom the hub's configuration names.
+The variables JUPYTERHUB_* say where to listen and how to ask the hub who is signed in. Users with the scope
+`access:services!service=<name>` see the page: administrators, and those that the hub's configuration names.
 """
 
 import asyncio
@@ -24,18 +24,18 @@ __all__ = ["main"]
 
 
 class HubRoomHandler(HubOAuthenticated, RoomHandler):  # type: ignore[misc]  # ships no types
-    """The page, for those whom the hub lets in."""
+    """The page, for users whom the hub lets in."""
 
     async def get(self, what: str) -> None:
-        """Answer, or send to the hub's sign-in.
+        """Answer, or redirect to the hub's sign-in.
 
-        The script and the style are the same for everybody, and a browser asks for a script in a way that the
-        hub does not take for the signed-in person's own.
+        The script and the style sheet are public: a browser's request for them does not pass the hub's check
+        against cross-site requests.
         """
         if what == "state" and not self.current_user:
-            raise HTTPError(403)  # a page that asks every two seconds is not sent to the sign-in
+            raise HTTPError(403)  # no redirect for the page's own request every two seconds
         answer = super().get(what) if what in STATIC else self._get_signed_in(what)
-        if answer is not None:  # sent to the hub's sign-in
+        if answer is not None:  # None: redirected to the sign-in
             await answer
 
     @authenticated
@@ -43,7 +43,7 @@ class HubRoomHandler(HubOAuthenticated, RoomHandler):  # type: ignore[misc]  # s
         await super().get(what)
 
     def page(self) -> bytes:
-        """Return the page with what its script has to show the hub with every question."""
+        """Return the page with the token that its script sends with every request."""
         empty, filled = b'name="xsrf" content=""', b'name="xsrf" content="%s"'
         return super().page().replace(empty, filled % self.xsrf_token)
 
@@ -66,15 +66,15 @@ async def _serve(folder: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Serve until the hub ends it; return the exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
-    if len(given) != 1 or "JUPYTERHUB_SERVICE_URL" not in os.environ:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if len(arguments) != 1 or "JUPYTERHUB_SERVICE_URL" not in os.environ:
         print(
             "A JupyterHub starts this as a service, with the class's folder. Alone: onnxlab class room DIR",
             file=sys.stderr,
         )
         return 2
     try:
-        asyncio.run(_serve(Path(given[0])))
+        asyncio.run(_serve(Path(arguments[0])))
     except OnnxLabError as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,9 +1,9 @@
-"""The room at one moment: who stands how, each exercise's counts, and where people are stuck.
+"""The state of a room at one moment: each learner's exercises, counts, and where learners are stuck.
 
-A progress file is reduced to what the page may show: states, counts, times, titles that are known here.
+Of a progress file only these are shown: states, counts, times, and titles of this package's exercises.
 
-The page runs for as long as the class does. Loading the labs loads torch, which is 250 MB: another process
-does that, once, and says what the exercises are called.
+The process of the page runs as long as the class and must stay small. Loading the labs loads torch (250 MB),
+so another process does that once and sends the list of exercises.
 """
 
 import csv
@@ -40,7 +40,7 @@ __all__ = [
     "view_json",
 ]
 
-_EARLIEST = 1_577_836_800  # 2020: earlier times are none
+_EARLIEST = 1_577_836_800  # 2020: earlier times are not valid
 _MOST = 9_999  # attempts that are shown
 
 
@@ -55,9 +55,9 @@ class RoomExercise:
     Attributes:
         id: Its name.
         lab: Its lab, as "lab04".
-        title: What is to be done, in one line.
-        points: What it is worth.
-        parts: The titles of its parts: what can fail.
+        title: The task, in one line.
+        points: Its points.
+        parts: The titles of its parts, each of which can fail.
     """
 
     id: str
@@ -87,35 +87,35 @@ def loaded_exercises() -> tuple[RoomExercise, ...]:
     """Return every exercise in order; loads the labs into this process.
 
     Example:
-        >>> [each.id for each in loaded_exercises() if each.lab == "lab01"]
+        >>> [exercise.id for exercise in loaded_exercises() if exercise.lab == "lab01"]
         ['loop-count-as-input', 'branch-on-data']
     """
     from onnxlab.labs.kit.exercise import labs
 
     return tuple(
         RoomExercise(
-            each.id,
-            one.name.partition("_")[0],
-            each.title,
-            each.points,
-            tuple(part.title for part in each.parts),
+            exercise.id,
+            lab.name.partition("_")[0],
+            exercise.title,
+            exercise.points,
+            tuple(part.title for part in exercise.parts),
         )
-        for one in labs()
-        for each in one.exercises
+        for lab in labs()
+        for exercise in lab.exercises
     )
 
 
 class Sharing(StrEnum):
-    """Whether a learner is shown."""
+    """Whether a learner is shown on the page."""
 
     SHOWN = "shown"
     PRIVATE = "private"
     UNKNOWN = "unknown"
-    """The file is damaged, too large, or no file."""
+    """The file is damaged, too large, or not a regular file."""
 
 
 class State(StrEnum):
-    """How a learner stands with an exercise."""
+    """The state of one learner's exercise."""
 
     OPEN = "open"
     TRIED = "tried"
@@ -131,9 +131,9 @@ class Cell:
     Attributes:
         passed: Whether it was ever passed.
         attempts: How often it was checked.
-        failure: What the last failed check said: the title of a part, or a word for another end.
-        first_at: When it was first checked, in seconds since 1970; None if nobody knows.
-        last_at: When it was last checked.
+        failure: The outcome of the last check, if it failed: the title of a part, or another text.
+        first_at: The time of the first check, in seconds since 1970; None if unknown.
+        last_at: The time of the last check.
     """
 
     passed: bool = False
@@ -143,7 +143,7 @@ class Cell:
     last_at: int | None = None
 
     def state(self, now: float) -> State:
-        """Return how the learner stands with it now."""
+        """Return the state at a time."""
         if self.passed:
             return State.PASSED
         if not self.attempts:
@@ -163,7 +163,7 @@ class Learner:
     Attributes:
         account: Their account.
         sharing: Whether they are shown.
-        cells: Where they have begun: exercise -> how it stands.
+        cells: The exercises that they have begun: id -> cell.
     """
 
     account: str
@@ -171,42 +171,46 @@ class Learner:
     cells: Mapping[str, Cell] = field(default_factory=dict)
 
 
-def learner(
+def read_learner(
     file: ProgressFile, exercises: Sequence[RoomExercise], now: float, opted_out: OptedOut
 ) -> Learner:
-    """Return what a file says. A learner who asked not to be shown leaves nothing but a count.
+    """Read a learner's file; of a learner who opted out, nothing but the account is returned.
 
     Args:
-        file: The file, whatever it holds.
-        exercises: What there is; anything else in the file is passed over.
-        now: Later times than this one are this one.
-        opted_out: Those who asked not to be shown before.
+        file: The file, which is untrusted.
+        exercises: All exercises; other entries of the file are ignored.
+        now: The present time, to which later times in the file are reduced.
+        opted_out: The accounts that opted out.
     """
     state = _state(file)
-    asked = None if state is None else state.get("onnxlab", {}).get("private")
-    if opted_out.still(file.account, asked if isinstance(asked, bool) else None):
+    private = None if state is None else state.get("onnxlab", {}).get("private")
+    if opted_out.update(file.account, private if isinstance(private, bool) else None):
         return Learner(file.account, Sharing.PRIVATE)
     if state is None:
         return Learner(file.account, Sharing.UNKNOWN)
-    cells = {each.id: _cell(state[each.id], each, now) for each in exercises if each.id in state}
+    cells = {
+        exercise.id: _cell(state[exercise.id], exercise, now)
+        for exercise in exercises
+        if exercise.id in state
+    }
     return Learner(file.account, Sharing.SHOWN, {name: cell for name, cell in cells.items() if cell != _OPEN})
 
 
 def _state(file: ProgressFile) -> dict[str, dict[str, Any]] | None:
-    """Return what is in a file; None if that is nothing that a check would have written."""
+    """Return the content of a file; None if no check can have written it."""
     if file.content is None:
         return None
     try:
-        found = json.loads(file.content or b"{}")
+        state = json.loads(file.content or b"{}")
     except (ValueError, RecursionError):
         return None
-    entries = isinstance(found, dict) and all(isinstance(entry, dict) for entry in found.values())
-    return found if entries else None
+    entries = isinstance(state, dict) and all(isinstance(entry, dict) for entry in state.values())
+    return state if entries else None
 
 
 def _cell(entry: dict[str, Any], exercise: RoomExercise, now: float) -> Cell:
-    given = entry.get("attempts")
-    attempts = min(max(given, 0), _MOST) if isinstance(given, int) and not isinstance(given, bool) else 0
+    count = entry.get("attempts")
+    attempts = min(max(count, 0), _MOST) if isinstance(count, int) and not isinstance(count, bool) else 0
     passed = entry.get("passed") is True
     failure = "" if passed or not attempts else _failure(entry, exercise)
     first, last = (_time(entry.get(key), now) for key in ("first_at", "last_at"))
@@ -214,7 +218,7 @@ def _cell(entry: dict[str, Any], exercise: RoomExercise, now: float) -> Cell:
 
 
 def _failure(entry: dict[str, Any], exercise: RoomExercise) -> str:
-    """Return a text of ours: what a file says is compared with what is known, and never shown itself."""
+    """Return why the last check failed, as a text of this package: a text of the file is never shown."""
     last = entry.get("last")
     if last == Status.ERROR:
         return "the code raises an error"
@@ -231,20 +235,20 @@ def _time(value: object, now: float) -> int | None:
 
 
 class Names(StrEnum):
-    """How learners are named: by a number, or by their account if the instructor asks."""
+    """How learners are named: by number, or by account if the instructor requests it."""
 
     NUMBERS = "numbers"
     ACCOUNTS = "accounts"
 
 
 class RoomNames:
-    """The numbers of a room: drawn at random for those who are there, then in the order of coming."""
+    """The numbers of a room's learners: random for those who are present first, then in order of arrival."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
     def meet(self, accounts: Iterable[str]) -> None:
-        """Give numbers to those who have none."""
+        """Give numbers to accounts without one."""
         new = sorted(account for account in accounts if account not in self._numbers)
         secrets.SystemRandom().shuffle(new)
         for account in new:
@@ -255,7 +259,7 @@ class RoomNames:
         return self._numbers[account]
 
     def name(self, account: str, names: Names) -> str:
-        """Return what a learner is called.
+        """Return the name of a learner on the page.
 
         Example:
             >>> room = RoomNames()
@@ -268,14 +272,14 @@ class RoomNames:
 
 @dataclass(frozen=True)
 class StuckPlace:
-    """An exercise and what does not hold in it.
+    """An exercise and the failure at which learners are stuck.
 
     Attributes:
         exercise: The exercise's id.
-        failure: The title of the part that fails, or how the check ended otherwise.
+        failure: The title of the part that fails, or another text.
         stuck: How many learners are stuck there now.
-        tried: How many have it as their last result, with those.
-        since: When each of those who are stuck first checked the exercise, the earliest first.
+        tried: How many learners had this failure last, including those who are stuck.
+        since: When each stuck learner first checked the exercise, the earliest first.
     """
 
     exercise: str
@@ -292,9 +296,9 @@ class RoomView:
     Attributes:
         now: The moment, in seconds since 1970.
         exercises: All exercises, in order.
-        learners: Those who are shown, by number.
-        private: How many asked not to be shown.
-        unknown: How many have a file that cannot be used.
+        learners: The learners who are shown, by number.
+        private: How many learners opted out.
+        unknown: How many learners have a file that cannot be used.
     """
 
     now: float
@@ -304,34 +308,34 @@ class RoomView:
     unknown: int
 
     def counts(self, exercise: str) -> dict[State, int]:
-        """Return how many of those who are shown stand how with an exercise."""
-        found = Counter(each.cells.get(exercise, _OPEN).state(self.now) for each in self.learners)
-        return {state: found[state] for state in State}
+        """Return how many of the shown learners are in each state of an exercise."""
+        states = Counter(learner.cells.get(exercise, _OPEN).state(self.now) for learner in self.learners)
+        return {state: states[state] for state in State}
 
     def stuck_places(self) -> list[StuckPlace]:
-        """Return where people are stuck: most of those who are stuck now first."""
-        found: dict[tuple[str, str], list[Cell]] = defaultdict(list)
-        for one in self.learners:
-            for name, cell in one.cells.items():
+        """Return the failures of exercises, those with most stuck learners first."""
+        cells_of: dict[tuple[str, str], list[Cell]] = defaultdict(list)
+        for learner in self.learners:
+            for name, cell in learner.cells.items():
                 if cell.failure:
-                    found[name, cell.failure].append(cell)
+                    cells_of[name, cell.failure].append(cell)
         places = []
-        for (name, failure), cells in found.items():
+        for (name, failure), cells in cells_of.items():
             stuck = [cell for cell in cells if cell.state(self.now) is State.STUCK]
             since = sorted(cell.first_at for cell in stuck if cell.first_at is not None)
             places.append(StuckPlace(name, failure, len(stuck), len(cells), tuple(since)))
-        order = {each.id: number for number, each in enumerate(self.exercises)}
+        order = {exercise.id: number for number, exercise in enumerate(self.exercises)}
         return sorted(
             places, key=lambda place: (-place.stuck, -place.tried, order[place.exercise], place.failure)
         )
 
 
 class Room:
-    """A room that is looked at again and again.
+    """A room, whose progress files are read again for each view.
 
     Args:
         folder: A class folder or a folder of progress files.
-        exercises: What is worked at.
+        exercises: All exercises.
 
     Raises:
         NoRoom: If there is no such folder.
@@ -344,8 +348,8 @@ class Room:
         self._opted_out = OptedOut.of(folder)
         self._learners: dict[str, Learner] = {}
 
-    def look(self, now: float | None = None) -> RoomView:
-        """Read what has changed and return the room as it is now.
+    def view(self, now: float | None = None) -> RoomView:
+        """Read the files that have changed and return the present state.
 
         Raises:
             NoRoom: If the folder cannot be read any more.
@@ -353,49 +357,49 @@ class Room:
         moment = time.time() if now is None else now
         changed, gone = self._files.changes()
         for file in changed:
-            self._learners[file.account] = learner(file, self.exercises, moment, self._opted_out)
+            self._learners[file.account] = read_learner(file, self.exercises, moment, self._opted_out)
         for account in gone:
             del self._learners[account]
-        sharing = Counter(each.sharing for each in self._learners.values())
-        shown = [each for each in self._learners.values() if each.sharing is Sharing.SHOWN]
-        self.names.meet(each.account for each in shown)
-        shown.sort(key=lambda each: self.names.number(each.account))
+        sharing = Counter(learner.sharing for learner in self._learners.values())
+        shown = [learner for learner in self._learners.values() if learner.sharing is Sharing.SHOWN]
+        self.names.meet(learner.account for learner in shown)
+        shown.sort(key=lambda learner: self.names.number(learner.account))
         return RoomView(
             moment, self.exercises, tuple(shown), sharing[Sharing.PRIVATE], sharing[Sharing.UNKNOWN]
         )
 
 
 def view_json(view: RoomView, room: RoomNames, names: Names, *, rows: bool) -> dict[str, Any]:
-    """Return the room for the page.
+    """Return the room's state as the page's script reads it.
 
     Args:
-        view: The room.
-        room: What the learners are called.
-        names: In which of the ways.
-        rows: Whether learners are in it at all; without, it is counts only.
+        view: The room's state.
+        room: The numbers of the learners.
+        names: How learners are named.
+        rows: Whether to include each learner, or the counts only.
     """
-    found: dict[str, Any] = {
+    state: dict[str, Any] = {
         "shown": len(view.learners),
         "private": view.private,
         "unknown": view.unknown,
         "exercises": [
-            {"id": each.id, "lab": each.lab, "title": each.title, "points": each.points}
-            | view.counts(each.id)
-            for each in view.exercises
+            {"id": exercise.id, "lab": exercise.lab, "title": exercise.title, "points": exercise.points}
+            | view.counts(exercise.id)
+            for exercise in view.exercises
         ],
         "stuck": [asdict(place) for place in view.stuck_places()],
         "learners": [],
     }
     if rows:
-        found["learners"] = [
+        state["learners"] = [
             {
-                "number": room.number(one.account),
-                "name": room.name(one.account, names),
-                "cells": {name: _cell_json(cell, view.now) for name, cell in one.cells.items()},
+                "number": room.number(learner.account),
+                "name": room.name(learner.account, names),
+                "cells": {name: _cell_json(cell, view.now) for name, cell in learner.cells.items()},
             }
-            for one in view.learners
+            for learner in view.learners
         ]
-    return found
+    return state
 
 
 def _cell_json(cell: Cell, now: float) -> list[Any]:
@@ -403,17 +407,17 @@ def _cell_json(cell: Cell, now: float) -> list[Any]:
 
 
 def learners_csv(view: RoomView, room: RoomNames, names: Names) -> str:
-    """Return a row for each learner who is shown: how each exercise stands, its checks, what does not hold.
+    """Return a CSV row for each shown learner: each exercise's state, number of checks and failure.
 
     Names that a spreadsheet would take for a formula get an apostrophe before them.
     """
     heading: list[object] = ["learner", "passed"]
-    for each in view.exercises:
-        heading += [each.id, f"{each.id} checks", f"{each.id} does not hold"]
+    for exercise in view.exercises:
+        heading += [exercise.id, f"{exercise.id} checks", f"{exercise.id} does not hold"]
     rows: list[list[object]] = [heading]
-    for one in view.learners:
-        cells = [one.cells.get(each.id, _OPEN) for each in view.exercises]
-        row: list[object] = [room.name(one.account, names), sum(cell.passed for cell in cells)]
+    for learner in view.learners:
+        cells = [learner.cells.get(exercise.id, _OPEN) for exercise in view.exercises]
+        row: list[object] = [room.name(learner.account, names), sum(cell.passed for cell in cells)]
         for cell in cells:
             row += [cell.state(view.now), cell.attempts, cell.failure]
         rows.append(row)
@@ -424,4 +428,4 @@ def learners_csv(view: RoomView, room: RoomNames, names: Names) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps([asdict(each) for each in loaded_exercises()]))
+    print(json.dumps([asdict(exercise) for exercise in loaded_exercises()]))
