@@ -1,8 +1,7 @@
-"""Chapters and labs for Colab, or any notebook server that has not got the course: one more cell, at the top.
+"""Chapters and labs for Colab, or any notebook server without the course: one more cell at the top.
 
-The cell installs the package if it is missing and then calls `complete_session`, which is here and not in the
-cell: the cell stays short, and the same source brings both. Colab's own programs (IPython, the kernel, the
-widgets) have versions that its pages rely on; what of them is there is left as it is.
+The cell installs the package if it is missing and then calls `complete_session`, so the cell itself stays
+short. Colab's pages rely on the versions of IPython, the kernel and the widgets: installed ones are kept.
 """
 
 import copy
@@ -45,10 +44,10 @@ _TITLES = {
     "\u5b83\u4f1a\u5b89\u88c5\u672c\u8bfe\u7a0b\uff08\u7b2c\u4e00\u6b21\u9700\u8981\u51e0\u5206\u949f\uff09",
 }
 _LINK = re.compile(r"\]\(([^():\s]+\.(?:ipynb|md)(?:#[^()\s]*)?)\)")
-# The programs that show the notebook in which this runs: any version of them will do, once it is there.
+# These show the notebook in which this runs: an installed version is never replaced.
 _SHOWN_BY = frozenset({"ipython", "ipykernel", "ipywidgets", "nbformat", "nbclient", "nbconvert"})
 _NOT_HERE = frozenset({"jupyterlab", "nbval"})  # a server, and what the tests run notebooks with
-# Each release of these works with one release of torch; where they are there, transformers imports them.
+# Each release of these works with one release of torch; transformers imports them if they are installed.
 _BUILT_FOR_TORCH = ("torchvision", "torchaudio")
 
 
@@ -63,16 +62,16 @@ def colab_edition(
 
     Args:
         notebook: A chapter or a lab, as nbformat reads it. It is not changed.
-        source: What pip installs the course from: a wheel's address or path, or
+        source: Where pip installs the course from: a wheel's address or path, or
             "onnxlab @ git+https://host/owner/name".
         language: The notebook's.
-        address: The notebook's own address on the web. Its relative links are then made to lead there,
-            because beside the copy that Colab opens there is nothing. Empty: links stay as they are.
+        address: The notebook's address on the web, which its relative links are then resolved against: the
+            copy that Colab opens is alone. Empty: links stay as they are.
 
     Example:
         >>> import nbformat
-        >>> made = colab_edition(nbformat.v4.new_notebook(), "onnxlab-0.1.0-py3-none-any.whl")
-        >>> print(made["cells"][0]["source"].splitlines()[0])
+        >>> edition = colab_edition(nbformat.v4.new_notebook(), "onnxlab-0.1.0-py3-none-any.whl")
+        >>> print(edition["cells"][0]["source"].splitlines()[0])
         # @title First run this cell: it installs the course (the first time it takes some minutes)
     """
     from nbformat.v4 import new_code_cell  # not needed in the session that the cell prepares
@@ -80,7 +79,7 @@ def colab_edition(
     result = copy.deepcopy(notebook)
     for cell in result["cells"]:
         if address and cell["cell_type"] == "markdown":
-            cell["source"] = _LINK.sub(lambda found: f"]({urljoin(address, found[1])})", cell["source"])
+            cell["source"] = _LINK.sub(lambda link: f"]({urljoin(address, link[1])})", cell["source"])
     code = CELL.format(title=_TITLES[language], source=source, language=language)
     # Folded: Colab shows the title, JupyterLab three dots.
     folded = {"cellView": "form", "jupyter": {"source_hidden": True}}
@@ -89,10 +88,10 @@ def colab_edition(
 
 
 def complete_session(language: str = "en") -> None:
-    """Install what the course needs and this session lacks; say whether it can begin, or what to restart.
+    """Install the missing requirements of the course; print that it is ready, or what to restart.
 
     Args:
-        language: What it speaks, "en" or "zh".
+        language: Of its messages, "en" or "zh".
 
     Raises:
         InstallFailed: Pip could not install something.
@@ -110,31 +109,31 @@ def complete_session(language: str = "en") -> None:
     print(said(f"Ready: Python {sys.version.split()[0]}, {versions}."))
 
 
-def lacking(wanted: Iterable[str] | None = None) -> list[Requirement]:
+def lacking(requirements: Iterable[str] | None = None) -> list[Requirement]:
     """Return the course's requirements that this environment does not meet.
 
     Args:
-        wanted: Requirements; None for those of the installed package.
+        requirements: Those to check; None for the requirements of the installed package.
 
     Example:
-        >>> asked = ["packaging>=24", "packaging>=9999", "ipykernel>=9999", "no-such-thing"]
-        >>> [str(one) for one in lacking(asked)]
+        >>> names = ["packaging>=24", "packaging>=9999", "ipykernel>=9999", "no-such-thing"]
+        >>> [str(requirement) for requirement in lacking(names)]
         ['packaging>=9999', 'no-such-thing']
     """
-    found = []
-    for requirement in map(Requirement, requires("onnxlab") or () if wanted is None else wanted):
+    unmet = []
+    for requirement in map(Requirement, requires("onnxlab") or () if requirements is None else requirements):
         meant = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
         if not meant or requirement.name in _NOT_HERE:
             continue
         have = _installed(requirement.name)
         fits = have is not None and requirement.specifier.contains(have, prereleases=True)
         if not fits and not (have and requirement.name in _SHOWN_BY):
-            found.append(requirement)
-    return found
+            unmet.append(requirement)
+    return unmet
 
 
 def outdated() -> list[str]:
-    """Return the packages of which this session has loaded another version than is installed now."""
+    """Return the packages that this session has loaded in another version than the installed one."""
     modules = {name: name.replace("-", "_") for name in (*PACKAGES, "matplotlib")}
     modules["protobuf"] = "google.protobuf"
     loaded = {name: sys.modules[module] for name, module in modules.items() if module in sys.modules}
@@ -146,14 +145,17 @@ def outdated() -> list[str]:
     ]
 
 
-def _install(wanted: Iterable[Requirement]) -> None:
+def _install(requirements: Iterable[Requirement]) -> None:
     """Install requirements, in the tested versions; torch from the index of CPU builds, if that answers."""
     pins = pinned_versions()
-    exact = {one.name: f"{one.name}=={pins[one.name]}" if one.name in pins else str(one) for one in wanted}
+    exact = {
+        need.name: f"{need.name}=={pins[need.name]}" if need.name in pins else str(need)
+        for need in requirements
+    }
     if "torch" in exact:
         exact |= {name: name for name in _BUILT_FOR_TORCH if _installed(name)}
         if sys.platform == "linux":
-            # The ordinary index gives gigabytes of CUDA. Without an answer from this one, it is the ordinary.
+            # The default index, which gives gigabytes of CUDA, is used if the CPU index does not answer.
             torch = [exact[name] for name in ("torch", *_BUILT_FOR_TORCH) if name in exact]
             _pip("--retries", "0", "--timeout", "10", "--index-url", CPU_INDEX, *torch)
     done = _pip(*exact.values())

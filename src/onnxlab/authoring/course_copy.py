@@ -1,4 +1,4 @@
-"""`onnxlab labs`: the course's notebooks, copied to where somebody works who has the package and no clone."""
+"""`onnxlab labs`: copies the course's notebooks into a folder, for those who have no clone."""
 
 from pathlib import Path
 
@@ -12,23 +12,23 @@ _CLONE = Path(__file__).resolve().parents[3]
 
 
 class NotebooksMissing(OnnxLabError):
-    """The package was installed without the course's notebooks."""
+    """The installed package does not contain the course's notebooks."""
 
 
 def copy_course(
     folder: Path, language: str = "en", *, chapters: bool = False
 ) -> tuple[list[Path], list[Path]]:
-    """Copy the labs into a folder, arranged as in the repository, so that links from one to the next hold.
+    """Copy the labs into a folder, arranged as in the repository, so that their links are valid.
 
-    From a clone they are copied as they stand there, also if somebody has worked in them.
+    From a clone they are copied in their present state, also if somebody has worked in them.
 
     Args:
-        folder: Where to; made if need be. They come into its `labs` and `notebooks`.
-        language: Which edition.
-        chapters: Whether the chapters come, too.
+        folder: The target, made if it is missing; it gets `labs` and `notebooks`.
+        language: The edition.
+        chapters: Whether to copy the chapters, too.
 
     Returns:
-        The notebooks that were copied, and those that were there before and were left alone.
+        The notebooks that were copied, and those that existed and were left alone.
 
     Raises:
         NotebooksMissing: The installed package has none.
@@ -43,11 +43,11 @@ def copy_course(
         then = "Install the course's wheel, or take the notebooks from its repository."
         raise NotebooksMissing(msg, "", then)
     copied: list[Path] = []
-    there: list[Path] = []
+    existing: list[Path] = []
     for source in sources:
         target = folder / source.relative_to(root)
         if target.exists():  # somebody may have worked in it
-            there.append(target)
+            existing.append(target)
         else:
             copied.append(write_atomically(target, source.read_bytes()))
-    return copied, there
+    return copied, existing

@@ -1,8 +1,7 @@
-"""What a committed notebook looks like: `clean` makes it so, `check` reports what still breaks a rule.
+"""The rules for committed notebooks: `clean` removes what does not belong there, `check` lists violations.
 
 A run leaves much that differs every time or says nothing to a reader: timings, the state of widgets, output
-cut into pieces. Cleaning twice gives the same as cleaning once. The rules read the saved file: nothing is
-run.
+cut into pieces. Cleaning is idempotent. `check` reads the saved file and runs nothing.
 """
 
 import ast
@@ -26,7 +25,7 @@ METADATA = {
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
-# What a cell may carry: tags for the tools, and the fields that nbgrader reads.
+# The metadata of a cell: tags for tools, and the fields that nbgrader reads.
 _CELL_METADATA = ("tags", "nbgrader", "deletable", "editable")
 
 # The tag of a cell that proves what the cells above it teach. It runs like any other; its code is folded.
@@ -37,7 +36,7 @@ _VALID_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LONGEST_CELL = 20
 """Lines a code cell may have."""
 
-# Folders at the top of somebody's machine. Not every path is one: names of ONNX nodes begin with a slash too.
+# Paths of somebody's machine, by their first folder: names of ONNX nodes begin with a slash, too.
 _MACHINE_PATH = re.compile(
     r"(?<![\w.:/-])/(?:home|Users|root|tmp|var|opt|usr|mnt|srv|work|workspace|private|content)/[\w.~-]+"
     r"|\b[A-Za-z]:\\+(?:Users|Windows|Program Files|temp)\b"
@@ -57,8 +56,8 @@ def clean(notebook: Notebook) -> Notebook:
     at the end are dropped; a cell keeps its id, and gets one from its text where it has none. The code of a
     cell tagged ``proof`` is folded, that of every other cell is not.
     """
-    # Imported here: nbconvert looks for a home as it is imported, and a service of the hub may have none.
-    # nbclient can join streams too, but moves what was printed after a display to before it.
+    # Imported here: nbconvert needs a home folder on import, and a service of the hub may have none.
+    # nbclient can join streams, too, but moves text printed after a display to before it.
     from nbconvert.preprocessors.coalescestreams import CoalesceStreamsPreprocessor
 
     streams = CoalesceStreamsPreprocessor()
@@ -69,13 +68,13 @@ def clean(notebook: Notebook) -> Notebook:
     while cells and is_empty(cells[-1]):
         cells.pop()
     count = 0
-    taken: set[str] = set()
+    ids: set[str] = set()
     for cell in cells:
-        kept = {key: cell["metadata"][key] for key in _CELL_METADATA if key in cell["metadata"]}
-        if _PROOF in kept.get("tags", []):
-            kept["jupyter"] = {"source_hidden": True}
-        cell["metadata"] = type(cell)(kept)
-        cell["id"] = _stable_id(cell, taken)
+        metadata = {key: cell["metadata"][key] for key in _CELL_METADATA if key in cell["metadata"]}
+        if _PROOF in metadata.get("tags", []):
+            metadata["jupyter"] = {"source_hidden": True}
+        cell["metadata"] = type(cell)(metadata)
+        cell["id"] = _stable_id(cell, ids)
         if cell["cell_type"] != "code":
             continue
         cell["outputs"] = [rest for output in cell["outputs"] if (rest := _without_view(output))]
@@ -89,28 +88,27 @@ def clean(notebook: Notebook) -> Notebook:
     return result
 
 
-def _stable_id(cell: dict[str, Any], taken: set[str]) -> str:
-    """Keep a cell's id, so that what points at the cell still does after an edit; make a missing one.
+def _stable_id(cell: dict[str, Any], ids: set[str]) -> str:
+    """Return a cell's id; if it is missing, invalid or in `ids` already, one that is made from its text.
 
-    JupyterLab keeps the ids of a notebook's cells. An id that is missing, invalid or doubled (a cell that was
-    copied) is made from the cell's text, so that cleaning twice gives the same as cleaning once.
+    Links to a cell stay valid after an edit, because JupyterLab keeps the ids of cells.
     """
-    given = cell.get("id") or ""
-    if _VALID_ID.fullmatch(given) and given not in taken:
-        taken.add(given)
-        return given
+    present = cell.get("id") or ""
+    if _VALID_ID.fullmatch(present) and present not in ids:
+        ids.add(present)
+        return present
     text = f"{cell['cell_type']}\n{cell['source']}"
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     chosen, number = digest, 1
-    while chosen in taken:
+    while chosen in ids:
         number += 1
         chosen = f"{digest}-{number}"
-    taken.add(chosen)
+    ids.add(chosen)
     return chosen
 
 
 def _without_view(output: dict[str, Any]) -> dict[str, Any] | None:
-    """Take the widget view out of an output; None if nothing is left."""
+    """Remove the widget view from an output; None if nothing is left."""
     output.pop("transient", None)
     if "data" not in output:
         return output
@@ -122,13 +120,13 @@ def _without_view(output: dict[str, Any]) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class Violation:
-    """One thing that keeps a notebook from being committed.
+    """A place where a notebook breaks a rule.
 
     Attributes:
         notebook: The file.
-        cell: Position of the cell, counted from 1 over all cells; None if the whole notebook is meant.
+        cell: Position of the cell, counted from 1 over all cells; None for the whole notebook.
         rule: Short name of the rule.
-        detail: What was found.
+        detail: What breaks it.
     """
 
     notebook: Path
@@ -142,16 +140,16 @@ _Rule = Callable[[Notebook, Kind], Iterator[_Finding]]
 
 
 def check(path: Path) -> list[Violation]:
-    """Return everything that is wrong with the notebook at a path, in the order of its cells.
+    """Return the violations in the notebook at a path, in the order of its cells.
 
     Raises:
         NotebookUnreadable: The file is missing or is not a notebook.
     """
     notebook = read(path)
     kind = Kind.of(path)
-    found = [finding for rule in _RULES for finding in rule(notebook, kind)]
-    found.sort(key=lambda finding: finding[0] or 0)
-    return [Violation(path, cell, rule, detail) for cell, rule, detail in found]
+    findings = [finding for rule in _RULES for finding in rule(notebook, kind)]
+    findings.sort(key=lambda finding: finding[0] or 0)
+    return [Violation(path, cell, rule, detail) for cell, rule, detail in findings]
 
 
 def _counts(notebook: Notebook, kind: Kind) -> Iterator[_Finding]:
@@ -251,7 +249,7 @@ _RULES: tuple[_Rule, ...] = (_metadata, _prose, _counts, _outputs, _length, _mac
 
 
 def _must_show(source: str) -> bool:
-    """Tell whether a cell surely shows something: it prints or displays outside any function."""
+    """Tell whether a cell certainly has output: it prints or displays something outside any function."""
     try:
         body = ast.parse(re.sub(r"^\s*[%!].*$", "", source, flags=re.MULTILINE)).body
     except SyntaxError:

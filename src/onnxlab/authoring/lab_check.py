@@ -1,4 +1,4 @@
-"""`onnxlab check`: the checks of a lab's notebook from a terminal, in a kernel of their own."""
+"""`onnxlab check`: checks a lab's notebook from a terminal, in a kernel of its own."""
 
 import json
 import os
@@ -27,10 +27,10 @@ _CELL_SECONDS = 120
 
 
 def lab_of(path: Path) -> str:
-    """Return the lab that a notebook is, by the file's name: also of a copy, as "lab05_bitshift-Copy1".
+    """Return the lab of a notebook by the file's name, also of a copy, as "lab05_bitshift-Copy1".
 
     Raises:
-        UnknownExercise: If the name says none.
+        UnknownExercise: If no lab has this name.
 
     Example:
         >>> lab_of(Path("lab04_asinh-Copy1.ipynb"))
@@ -44,11 +44,11 @@ def lab_of(path: Path) -> str:
 
 
 def read_lab(path: Path) -> tuple[str, Notebook]:
-    """Return which lab a notebook is, and the notebook.
+    """Return the name of a notebook's lab, and the notebook.
 
     Raises:
         NotebookUnreadable: If it is missing or is not a notebook.
-        UnknownExercise: If its name says no lab.
+        UnknownExercise: If no lab has its name.
     """
     then = "Name a lab's notebook, as labs/lab04_asinh.ipynb."
     if os.path.isdir(path):  # noqa: PTH112 - never raises
@@ -64,29 +64,29 @@ def read_lab(path: Path) -> tuple[str, Notebook]:
 
 
 def check_notebook(path: Path) -> list[Outcome]:
-    """Run a lab's notebook in a fresh kernel and check every exercise with the functions it defines.
+    """Run a lab's notebook in a fresh kernel and check every exercise with the functions that it defines.
 
-    The file is not changed. Cells that raise do not keep the later ones from running.
+    The file is not changed. If a cell raises, the later ones run all the same.
 
     Args:
         path: The notebook.
 
     Returns:
-        An outcome for each exercise of the lab, in order; they are also noted as progress.
+        An outcome for each exercise of the lab, in order; they are also recorded as progress.
 
     Raises:
         NotebookUnreadable: If it is missing or is not a notebook.
-        UnknownExercise: If its name says no lab.
+        UnknownExercise: If no lab has its name.
     """
     name, notebook = read_lab(path)
     with tempfile.TemporaryDirectory(prefix="onnxlab-") as folder:
         file = Path(folder) / "outcomes.jsonl"
         stop = _run(notebook, path, f"write_outcomes({name!r}, globals(), {str(file)!r})", folder)
         lines = file.read_text("utf-8").splitlines() if file.exists() else []
-    found = {outcome.exercise: outcome for outcome in map(_outcome, lines)}
+    outcome_of = {outcome.exercise: outcome for outcome in map(_outcome, lines)}
     outcomes = [
-        found.get(each.id) or Outcome(each.id, Status.ERROR, 0, each.points, message=stop)
-        for each in lab(name).exercises
+        outcome_of.get(exercise.id) or Outcome(exercise.id, Status.ERROR, 0, exercise.points, message=stop)
+        for exercise in lab(name).exercises
     ]
     for outcome in outcomes:
         progress.record(outcome)
@@ -98,20 +98,20 @@ def write_outcomes(name: str, namespace: dict[str, Any], file: str) -> None:
 
     Args:
         name: The lab.
-        namespace: Where the functions are looked up. Without one of them the exercise is not attempted.
-        file: Gets a line of JSON for each exercise as it is done.
+        namespace: The functions by name. If one of an exercise is missing, it was not attempted.
+        file: To which a line of JSON is appended after each exercise.
     """
-    for each in lab(name).exercises:
-        if all(answer in namespace for answer in each.answers):
-            outcome = check(each, {answer: namespace[answer] for answer in each.answers})
+    for exercise in lab(name).exercises:
+        if all(answer in namespace for answer in exercise.answers):
+            outcome = check(exercise, {answer: namespace[answer] for answer in exercise.answers})
         else:
-            outcome = Outcome(each.id, Status.NOT_ATTEMPTED, 0, each.points)
+            outcome = Outcome(exercise.id, Status.NOT_ATTEMPTED, 0, exercise.points)
         with Path(file).open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(outcome.as_json()) + "\n")
 
 
 def _run(notebook: dict[str, Any], path: Path, call: str, folder: str) -> str:
-    """Run the code cells and then ours; return why nothing may have been checked."""
+    """Run the code cells and then `call`; return the reason if exercises are left without an outcome."""
     cells = [
         nbformat.v4.new_code_cell(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"
     ]
@@ -126,10 +126,10 @@ def _run(notebook: dict[str, Any], path: Path, call: str, folder: str) -> str:
         resources={"metadata": {"path": str(path.absolute().parent)}},
         store_widget_state=False,
     )
-    # The notebook's own checks must not count as attempts beside ours.
+    # The notebook's own calls of check() must not count as attempts, too.
     variables = {**os.environ, "ONNXLAB_STATE": str(Path(folder) / "progress.json")}
     try:
-        client.execute(env=variables, stderr=subprocess.DEVNULL)  # the kernel's own remarks, not the cells'
+        client.execute(env=variables, stderr=subprocess.DEVNULL)  # of the kernel, not of the cells
     except DeadKernelError:
         return "The notebook ended its kernel (a crash in native code, or exit())."
     except CellTimeoutError:
@@ -140,12 +140,12 @@ def _run(notebook: dict[str, Any], path: Path, call: str, folder: str) -> str:
 def _outcome(line: str) -> Outcome:
     data = json.loads(line)
     findings: Sequence[dict[str, Any]] = data.pop("findings")
-    known = {each.name for each in fields(Outcome)}
-    plain = {key: value for key, value in data.items() if key in known}
+    names = {field.name for field in fields(Outcome)}
+    plain = {key: value for key, value in data.items() if key in names}
     plain["status"] = Status(plain["status"])
     return Outcome(**plain, findings=tuple(map(_finding, findings)))
 
 
 def _finding(data: dict[str, Any]) -> Finding:
-    given = data.pop("difference", None)
-    return Finding(**data, difference=Difference(**given) if given else None)
+    difference = data.pop("difference", None)
+    return Finding(**data, difference=Difference(**difference) if difference else None)

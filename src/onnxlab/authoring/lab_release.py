@@ -1,7 +1,7 @@
-"""solutions/ -> labs/: nbgrader's metadata on the source, and the notebook that is handed out.
+"""From solutions/ to labs/: nbgrader's metadata in a solution, and the lab that is made from it.
 
-The metadata follows from the exercises' records, so that points and names stand in one place. What is handed
-out is what `nbgrader generate_assignment` would make of the source; a test compares the two.
+The metadata follows from the exercises' records, which alone have names and points. A lab is what `nbgrader
+generate_assignment` would make of its solution; a test compares the two.
 """
 
 import copy
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 UNTOUCHED = Path(".onnxlab", "untouched")
-"""Where a class's learners, who have no solutions, have the labs as they were handed out."""
+"""The folder of a class's learner with the untouched labs, because learners have no solutions."""
 
 _CHECK = re.compile(r'^check\("([a-z0-9-]+)"(.*)\)\s*$', re.MULTILINE)
 _SOLUTION = re.compile(
@@ -51,17 +51,17 @@ class LabNotInSync(OnnxLabError):
 
 
 def stamp(notebook: Notebook, name: str) -> Notebook:
-    """Return a solution with nbgrader's metadata, and a hidden test in each cell that checks.
+    """Return a solution with nbgrader's metadata, and a hidden test in each check cell.
 
     Args:
         notebook: The solution.
         name: The lab's name.
 
     Raises:
-        LabNotInSync: If an exercise has no cell that checks it, or two, or no solution before it.
+        LabNotInSync: If an exercise has no check cell, or two, or no solution before it.
     """
     result = copy.deepcopy(notebook)
-    exercises = {each.id: each for each in lab(name).exercises}
+    exercises = {exercise.id: exercise for exercise in lab(name).exercises}
     answers: list[dict[str, Any]] = []
     for cell in result["cells"]:
         cell["metadata"].pop("nbgrader", None)
@@ -85,7 +85,7 @@ def stamp(notebook: Notebook, name: str) -> Notebook:
 
 
 def release(notebook: Notebook) -> Notebook:
-    """Return the lab that is handed out for a stamped solution: stubs, no hidden tests, no outputs."""
+    """Return the lab for a stamped solution: with stubs, without hidden tests and outputs."""
     result = copy.deepcopy(notebook)
     for cell in result["cells"]:
         if cell["cell_type"] != "code":
@@ -94,7 +94,7 @@ def release(notebook: Notebook) -> Notebook:
         grading = cell["metadata"].get("nbgrader", {})
         if grading.get("solution"):
             cell["source"] = _SOLUTION.sub(
-                lambda found: "\n".join(found[1] + line for line in _STUB), cell["source"]
+                lambda solution: "\n".join(solution[1] + line for line in _STUB), cell["source"]
             )
         if grading.get("locked"):
             cell["source"] = _HIDDEN_TESTS.sub("", cell["source"])
@@ -125,21 +125,21 @@ def sync(root: Path) -> list[Path]:
 
 
 def out_of_sync(root: Path) -> list[str]:
-    """Return what `sync` would change, and what it cannot mend; nothing is written."""
-    found = []
+    """Return what `sync` would change or cannot repair; nothing is written."""
+    differences = []
     names = set()
     for solution in _solutions(root):
         names.add(solution.name)
         stamped = stamp(read(solution), solution.stem)
         if stamped != read(solution):
-            found.append(f"solutions/{solution.name}: its metadata is not up to date")
+            differences.append(f"solutions/{solution.name}: its metadata is not up to date")
         handed_out = root / "labs" / solution.name
         if not handed_out.exists():
-            found.append(f"labs/{solution.name} is missing")
+            differences.append(f"labs/{solution.name} is missing")
         elif read(handed_out) != release(stamped):
-            found.append(f"labs/{solution.name} is not what the solution gives")
+            differences.append(f"labs/{solution.name} is not what the solution gives")
     extra = sorted(path.name for path in (root / "labs").glob("*.ipynb") if path.name not in names)
-    return [*found, *(f"labs/{name} has no solution" for name in extra)]
+    return [*differences, *(f"labs/{name} has no solution" for name in extra)]
 
 
 def _solutions(root: Path) -> Iterator[Path]:
@@ -187,7 +187,7 @@ def worked_in(notebook: Notebook) -> bool:
 
 
 def reset(name: str, root: Path, language: str = "en") -> tuple[Path, Path | None]:
-    """Put the untouched lab in its place.
+    """Replace a lab with the untouched one, and back up the work in it.
 
     Args:
         name: The lab, as "lab05" or "lab05_bitshift".
@@ -195,11 +195,11 @@ def reset(name: str, root: Path, language: str = "en") -> tuple[Path, Path | Non
         language: Which edition's.
 
     Returns:
-        The lab, and the copy of the work; None if there was nothing to keep.
+        The lab, and the backup; None if the lab was missing or untouched.
 
     Raises:
         UnknownExercise: If there is no such lab.
-        LabNotInSync: If neither its solution is there, nor a copy of what was handed out, nor a wheel's labs.
+        LabNotInSync: If there is neither its solution, nor an untouched copy, nor a wheel's labs.
     """
     full = lab(name).name
     untouched = _untouched(full, root)
@@ -207,29 +207,29 @@ def reset(name: str, root: Path, language: str = "en") -> tuple[Path, Path | Non
     if language != "en":
         untouched, path = in_language(untouched, full, language), path.parent / language / path.name
     path.parent.mkdir(exist_ok=True, parents=True)
-    kept = None
+    backup = None
     if path.exists():
-        kept = next(new for number in range(1, 10_000) if not (new := _copy(path, number)).exists())
-        kept.write_bytes(path.read_bytes())  # whatever it holds, readable or not
+        backup = next(new for number in range(1, 10_000) if not (new := _copy(path, number)).exists())
+        backup.write_bytes(path.read_bytes())  # whatever it holds, readable or not
     changed = write(untouched, path)
-    if kept is not None and not changed:
-        kept.unlink()  # it was untouched
-        kept = None
-    return path, kept
+    if backup is not None and not changed:
+        backup.unlink()  # it was untouched
+        backup = None
+    return path, backup
 
 
 def course_root(start: Path) -> Path:
-    """Return the course's folder: the one given, or one above it.
+    """Return the course's folder: `start`, or one above it.
 
-    That is a folder with notebooks/ and the labs' origin; where the origin is in a wheel, one with labs/.
+    It has notebooks/, and solutions/ or untouched labs. For an installed wheel, a folder with labs/ will do.
     """
     for folder in (start, *start.parents):
-        made_from = (folder / "solutions").is_dir() or (folder / UNTOUCHED).is_dir()
-        if made_from and (folder / "notebooks").is_dir():
+        has_sources = (folder / "solutions").is_dir() or (folder / UNTOUCHED).is_dir()
+        if has_sources and (folder / "notebooks").is_dir():
             return folder
     patterns = ("labs/lab??_*.ipynb", "labs/*/lab??_*.ipynb")
-    copied = (each for each in (start, *start.parents) if any(any(each.glob(one)) for one in patterns))
-    return next(copied, start)
+    folders = (start, *start.parents)
+    return next((folder for folder in folders if any(any(folder.glob(name)) for name in patterns)), start)
 
 
 def _untouched(full: str, root: Path) -> Notebook:
@@ -246,7 +246,7 @@ def _untouched(full: str, root: Path) -> Notebook:
 
 
 def in_language(lab: Notebook, name: str, language: str) -> Notebook:
-    """Return an untouched lab in another language: its cells say what `onnxlab author translate` noted."""
+    """Return an untouched lab in another language, with the cells that `onnxlab author translate` stored."""
     cells = json.loads(untouched_words(language).read_text("utf-8")).get(name, {})
     result = copy.deepcopy(lab)
     for cell in result["cells"]:
@@ -255,7 +255,7 @@ def in_language(lab: Notebook, name: str, language: str) -> Notebook:
 
 
 def untouched_words(language: str) -> Path:
-    """Return the file that has the labs' cells in another language."""
+    """Return the path of the file with the labs' cells in another language."""
     return Path(__file__).parents[1] / "assets" / "languages" / f"{language}_labs.json"
 
 

@@ -1,4 +1,4 @@
-"""Notebook files: which there are, what kind each is, reading and writing one."""
+"""Notebook files: listing, classifying, reading and writing them."""
 
 import re
 import warnings
@@ -33,7 +33,7 @@ class NotebookUnreadable(OnnxLabError):
 
 
 class Kind(StrEnum):
-    """What a notebook is for. The folder it lies in decides."""
+    """The kind of a notebook, which its folder decides."""
 
     CHAPTER = "chapter"
     SOLUTION = "solution"
@@ -103,7 +103,7 @@ def read(path: Path) -> Notebook:
 
 
 def write(notebook: Notebook, path: Path) -> bool:
-    """Write a notebook file in one step: a reader sees the old file or the new one, never half of it.
+    """Write a notebook file atomically.
 
     Returns:
         Whether the file changed.

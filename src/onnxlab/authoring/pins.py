@@ -1,7 +1,7 @@
-"""The pinned versions in requirements*.txt: compiled by `uv pip compile --universal` from pyproject.toml.
+"""Compiles the pins in requirements*.txt from pyproject.toml, with `uv pip compile --universal`.
 
-One version of a package for every supported Python and platform, so that the course shows the same
-everywhere. The options for uv stand in pyproject.toml, under `[tool.uv.pip]`.
+There is one version of a package for all Pythons and platforms, so that the course shows the same everywhere.
+uv's options stand in pyproject.toml, under `[tool.uv.pip]`.
 """
 
 import re
@@ -19,7 +19,7 @@ FILES = {
     "requirements-classroom.txt": "-e .[classroom]",
     "requirements.txt": "-e .",
 }
-"""Each file, with what it installs; the largest first."""
+"""Each file, with the requirement that it is compiled from; the largest first."""
 
 SITE = "requirements-site.txt"
 """What the web site is built with: the dependency group `site`. The course itself is not installed for it."""
@@ -46,7 +46,7 @@ def compile_pins(root: Path, move: Sequence[str] = ()) -> dict[str, tuple[str | 
         move: Packages to take to the newest version in range (``name``), or to a given one (``name==1.2.3``).
 
     Returns:
-        What changed: package -> version before and after (None: not there).
+        The changes: package -> version before and after (None: not there).
 
     Raises:
         PinsNotCompiled: uv is missing, or no set of versions fits the ranges.
@@ -58,13 +58,13 @@ def compile_pins(root: Path, move: Sequence[str] = ()) -> dict[str, tuple[str | 
     largest = root / next(iter(FILES))
     before = _pins(largest)
     options = [part for package in move for part in ("--upgrade-package", package)]
-    for name, wanted in {**FILES, SITE: ""}.items():
+    for name, requirements in {**FILES, SITE: ""}.items():
         if root / name != largest:
-            # uv prefers what an output file has already: the smaller sets take the versions of the largest.
+            # uv prefers the versions that an output file has already, here those of the largest set.
             shutil.copyfile(largest, root / name)
-        source = ["-"] if wanted else ["--group", "site"]
+        source = ["-"] if requirements else ["--group", "site"]
         command = [uv, "pip", "compile", *source, "--quiet", "--output-file", name, *options]
-        done = subprocess.run(command, input=wanted, cwd=root, capture_output=True, text=True)
+        done = subprocess.run(command, input=requirements, cwd=root, capture_output=True, text=True)
         if done.returncode:
             msg = "No set of versions fits the ranges in pyproject.toml."
             raise PinsNotCompiled(msg, done.stderr.strip()[-600:], "Widen a range, or move fewer packages.")

@@ -1,4 +1,4 @@
-"""Running a notebook from top to bottom in a fresh kernel, and keeping the clean result."""
+"""Runs a notebook from top to bottom in a fresh kernel and saves it clean."""
 
 import re
 from collections.abc import Callable

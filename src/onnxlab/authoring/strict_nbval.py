@@ -1,14 +1,14 @@
-"""A pytest plugin that closes what nbval leaves open. pyproject.toml loads it into every run.
+"""A pytest plugin that makes nbval stricter. pyproject.toml loads it into every run.
 
-nbval executes a notebook and compares its outputs with the saved ones. It stays green where
+nbval executes a notebook and compares its outputs with the saved ones. It passes although
 
 - a magic does not exist: IPython prints a UsageError and the cell counts as run;
 - a cell tagged ``raises-exception`` does not raise;
 - a cell was saved without having run: there is nothing to compare with;
-- a cell prints to stderr and its output is not compared.
+- a cell prints to stderr, which is not compared.
 
-Each of these is a failure here. What only one Python version words differently from another is none:
-``wordings.cfg`` lists these places, unless ``--nbval-sanitize-with`` names another list.
+Each of these is a failure here. Texts that differ between Python versions are none: ``wordings.cfg`` lists
+them, unless ``--nbval-sanitize-with`` names another list.
 """
 
 import re
@@ -30,12 +30,12 @@ _UNKNOWN_MAGIC = re.compile(r"^UsageError: .*", re.MULTILINE)
 def hole(
     cell: dict[str, Any], outputs: Sequence[dict[str, Any]], kind: Kind, *, may_raise: bool
 ) -> str | None:
-    """Return what is wrong with a cell that nbval let pass; None if nothing is.
+    """Return why a cell that passed nbval should fail; None if it should not.
 
     Args:
         cell: The cell as it was saved.
-        outputs: What it put out just now.
-        kind: What the notebook is for.
+        outputs: Its outputs in this run.
+        kind: The kind of notebook.
         may_raise: Whether the cell is tagged ``raises-exception``.
     """
     if is_empty(cell):
@@ -53,21 +53,21 @@ def hole(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have nbval, where it is installed, compare what the versions word differently as equal."""
+    """Pass ``wordings.cfg`` to nbval, if it is installed and no other list is named."""
     if getattr(config.option, "nbval_sanitize_with", "") is None:
         config.option.nbval_sanitize_with = str(_WORDINGS)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """After nbval ran and compared a cell, look for what it does not look for."""
+    """After nbval ran and compared a cell, check what it does not check."""
     result = yield
-    # By name: nbval is only there where the tests are installed.
+    # By name, because nbval need not be installed.
     if type(item).__name__ == "IPyNbCell" and item.test_outputs is not None:  # type: ignore[attr-defined]  # nbval's
         may_raise = bool(item.options["check_exception"])  # type: ignore[attr-defined]  # nbval's
-        found = hole(item.cell, item.test_outputs, Kind.of(Path(item.path)), may_raise=may_raise)  # type: ignore[attr-defined]  # nbval's
-        if found:
-            item.raise_cell_error(found)  # type: ignore[attr-defined]  # nbval's
+        reason = hole(item.cell, item.test_outputs, Kind.of(Path(item.path)), may_raise=may_raise)  # type: ignore[attr-defined]  # nbval's
+        if reason:
+            item.raise_cell_error(reason)  # type: ignore[attr-defined]  # nbval's
     return result
 
 

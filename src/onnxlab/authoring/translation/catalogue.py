@@ -1,4 +1,4 @@
-"""Catalogues: a .po file for each notebook, one for words in tables and options, one for the package's."""
+"""Catalogues: a .po file for each notebook, one for texts in tables and options, one for the package."""
 
 import difflib
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ __all__ = [
 GAPS = "python-brace-format"
 """The flag of an entry whose text has gaps."""
 
-_ALIKE = 0.55  # from here on, a changed text keeps its translation, marked as fuzzy
+_ALIKE = 0.55  # similarity from which a changed text keeps its translation, marked as fuzzy
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Source:
 
     Attributes:
         text: The English.
-        kind: What it is.
+        kind: Its kind, as "title".
         place: The id of its cell, or its file in the package: for people, not for matching.
     """
 
@@ -41,7 +41,7 @@ class Source:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether it is a pattern; in a notebook's own text, braces are only braces."""
+        """Whether it is a pattern; in a notebook's own text, braces have no meaning."""
         return self.kind not in list(Kind) and is_pattern(self.text)
 
 
@@ -60,8 +60,8 @@ def open_catalogue(path: Path) -> polib.POFile:
 def merged(old: polib.POFile, sources: Iterable[Source], language: str) -> polib.POFile:
     """Return a catalogue of the sources with the translations of an older one.
 
-    Texts are matched, not places: a text that moved keeps its translation. A changed one keeps it, too, and
-    is marked fuzzy; the translation of one that is gone becomes obsolete.
+    Texts are matched, not places, so a text that moved keeps its translation. A changed text keeps it, too,
+    marked as fuzzy; the translation of a text that is gone becomes obsolete.
     """
     new = polib.POFile(wrapwidth=0)
     new.metadata = {
@@ -82,22 +82,27 @@ def merged(old: polib.POFile, sources: Iterable[Source], language: str) -> polib
     before = {entry.msgid: entry for entry in sorted(old, key=lambda entry: not entry.obsolete)}
     changed = []
     for entry in entries.values():
-        known = before.pop(entry.msgid, None)
-        if known is None:
+        old_entry = before.pop(entry.msgid, None)
+        if old_entry is None:
             changed.append(entry)
         else:
-            entry.msgstr, entry.tcomment = known.msgstr, known.tcomment
-            if known.fuzzy:
-                entry.flags, entry.previous_msgid = [*entry.flags, "fuzzy"], known.previous_msgid
+            entry.msgstr, entry.tcomment = old_entry.msgstr, old_entry.tcomment
+            if old_entry.fuzzy:
+                entry.flags, entry.previous_msgid = [*entry.flags, "fuzzy"], old_entry.previous_msgid
     gone = {text: entry for text, entry in before.items() if entry.msgstr}
     for entry in changed:
         near = difflib.get_close_matches(entry.msgid, gone, 1, _ALIKE)
         if near:
-            known = gone.pop(near[0])
-            entry.msgstr, entry.previous_msgid = known.msgstr, known.msgid
+            old_entry = gone.pop(near[0])
+            entry.msgstr, entry.previous_msgid = old_entry.msgstr, old_entry.msgid
             entry.flags = [*entry.flags, "fuzzy"]
-    for known in gone.values():
+    for old_entry in gone.values():
         new.append(
-            polib.POEntry(msgid=known.msgid, msgstr=known.msgstr, comment=known.comment, obsolete=True)
+            polib.POEntry(
+                msgid=old_entry.msgid,
+                msgstr=old_entry.msgstr,
+                comment=old_entry.comment,
+                obsolete=True,
+            )
         )
     return new

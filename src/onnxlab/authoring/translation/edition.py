@@ -1,4 +1,4 @@
-"""The whole of the course in another language: every catalogue, and every file that is made from them."""
+"""The course in another language: its catalogues, and the files that are generated from them."""
 
 import copy
 import json
@@ -36,7 +36,7 @@ class Edition:
     """The course in one language, below a repository's root.
 
     Attributes:
-        catalogues: Each catalogue by its name, merged with the texts of today.
+        catalogues: Each catalogue by its name, merged with the present texts.
     """
 
     def __init__(self, root: Path, language: str) -> None:
@@ -46,11 +46,11 @@ class Edition:
             path for folder in ("notebooks", "labs") for path in sorted((root / folder).glob("*.ipynb"))
         ]
         self._pages = {PurePosixPath(path.parent.name, path.name): read(path) for path in places}
-        self._messages = [Source(*found) for found in messages(root / _PACKAGE)]
+        self._messages = [Source(*message) for message in messages(root / _PACKAGE)]
         self.catalogues = {name: self._merged(name, texts) for name, texts in self._sources().items()}
 
     def update(self) -> list[Path]:
-        """Merge the catalogues, and make what is made from them; a lab somebody has worked in is left alone.
+        """Write the catalogues and the files made from them; a lab that somebody has worked in is left alone.
 
         Returns:
             The files that changed.
@@ -60,11 +60,11 @@ class Edition:
             path = self._folder / f"{name}.po"
             if self._wrote(path, str(catalogue)):
                 changed.append(path)
-        made = dict(self._notebooks())
-        for path, text in self._assets(made):
+        notebooks = dict(self._notebooks())
+        for path, text in self._assets(notebooks):
             if self._wrote(path, text):
                 changed.append(path)
-        for path, notebook in made.items():
+        for path, notebook in notebooks.items():
             path.parent.mkdir(exist_ok=True)
             is_lab = path.parent.parent.name == "labs"
             if not (is_lab and path.exists() and worked_in(read(path))) and write(notebook, path):
@@ -72,13 +72,13 @@ class Edition:
         return changed
 
     def prune(self) -> None:
-        """Drop the translations of texts that are gone."""
+        """Remove the translations of texts that are gone."""
         for catalogue in self.catalogues.values():
             for entry in catalogue.obsolete_entries():
                 catalogue.remove(entry)
 
     def complaints(self) -> Iterator[str]:
-        """Yield what is missing, fuzzy, obsolete, badly written or not up to date, a line each."""
+        """Yield a line for each entry that is missing, fuzzy, obsolete or faulty, and each stale file."""
         glossary = Glossary(self._folder / "glossary.md")
         for name, catalogue in self.catalogues.items():
             for entry in catalogue:
@@ -91,8 +91,8 @@ class Edition:
         yield from (f"{path.relative_to(self._root)}: not up to date" for path in self._stale())
 
     def _stale(self) -> Iterator[Path]:
-        known = {entry.msgid for name in self.catalogues for entry in self._stored(name)}
-        if any(entry.msgid not in known for one in self.catalogues.values() for entry in one):
+        stored = {entry.msgid for name in self.catalogues for entry in self._stored(name)}
+        if any(entry.msgid not in stored for catalogue in self.catalogues.values() for entry in catalogue):
             yield self._folder
         expected = dict(self._notebooks())
         for path, text in self._assets(expected):
@@ -102,23 +102,23 @@ class Edition:
             if not path.exists() or read(path) != notebook:
                 yield path
         for folder in ("notebooks", "labs"):
-            made = sorted((self._root / folder / self._language).glob("*.ipynb"))
-            yield from (path for path in made if path not in expected)
+            existing = sorted((self._root / folder / self._language).glob("*.ipynb"))
+            yield from (path for path in existing if path not in expected)
 
     def _sources(self) -> dict[str, list[Source]]:
-        found = {path.stem: list(notebook_sources(page)) for path, page in self._pages.items()}
+        sources = {path.stem: list(notebook_sources(page)) for path, page in self._pages.items()}
         recorded = self._root / _PACKAGE / "assets" / "recorded" / "back_ends.json"
         models = json.loads(recorded.read_text("utf-8"))["models"].values()
         facts = [model["shows"] for model in models]
-        found["shown"] = [
+        sources["shown"] = [
             Source(text, "shown", f"{path.stem}#{cell}")
             for path, page in self._pages.items()
             if path.parts[0] == "notebooks"
             for cell, text in shown_texts(page, facts)
         ]
-        shown = {source.text for source in found["shown"]}  # one text, one translation
-        found["messages"] = [source for source in self._messages if source.text not in shown]
-        return found
+        shown = {source.text for source in sources["shown"]}  # one text, one translation
+        sources["messages"] = [source for source in self._messages if source.text not in shown]
+        return sources
 
     def _stored(self, name: str) -> polib.POFile:
         return open_catalogue(self._folder / f"{name}.po")
@@ -130,23 +130,23 @@ class Edition:
         package = self._words()
 
         def exists(path: str) -> bool:
-            wanted = PurePosixPath(path)
-            return wanted.parent.parent / wanted.name in self._pages or (self._root / path).is_file()
+            target = PurePosixPath(path)
+            return target.parent.parent / target.name in self._pages or (self._root / path).is_file()
 
         for path, page in self._pages.items():
             words = _translations(self.catalogues[path.stem])
-            # What a cell is given in its code, it shows translated.
+            # Outputs repeat texts of the cell's code, and get their translations.
             with speaking(Speech({**package["texts"], **words}, package["patterns"])):
-                made = generated(page, path, words, self._language, exists)
-            yield self._root / path.parent / self._language / path.name, nbformat.from_dict(made)
+                notebook = generated(page, path, words, self._language, exists)
+            yield self._root / path.parent / self._language / path.name, nbformat.from_dict(notebook)
 
-    def _assets(self, made: Mapping[Path, Notebook]) -> Iterator[tuple[Path, str]]:
-        """What the package has to know: its words, and for `onnxlab reset` the cells of the labs."""
+    def _assets(self, notebooks: Mapping[Path, Notebook]) -> Iterator[tuple[Path, str]]:
+        """Yield the package's files: its texts, and the cells of the labs for `onnxlab reset`."""
         labs: dict[str, dict[str, str]] = {}
-        for path, notebook in made.items():
+        for path, notebook in notebooks.items():
             english = self._pages.get(PurePosixPath("labs", path.name), {"cells": []})
             pairs = zip(notebook["cells"], english["cells"], strict=False)
-            cells = {one["id"]: one["source"] for one, other in pairs if one["source"] != other["source"]}
+            cells = {cell["id"]: cell["source"] for cell, other in pairs if cell["source"] != other["source"]}
             if cells:
                 labs[path.stem] = cells
         folder = self._root / _PACKAGE / "assets" / "languages"
@@ -154,14 +154,14 @@ class Edition:
         yield folder / f"{self._language}_labs.json", _json(labs)
 
     def _words(self) -> dict[str, dict[str, str]]:
-        """What `onnxlab.notebook.language` reads."""
-        found = _translations(self.catalogues["messages"]) | _translations(self.catalogues["shown"])
-        gaps = {text for text in found if is_pattern(text)}
+        """Return the texts that `onnxlab.notebook.language` reads."""
+        translations = _translations(self.catalogues["messages"]) | _translations(self.catalogues["shown"])
+        gaps = {text for text in translations if is_pattern(text)}
         scripts = {source.text for source in self._messages if source.place.endswith(".js")}
         return {
-            "texts": {text: found[text] for text in found if text not in gaps},
-            "patterns": {text: found[text] for text in found if text in gaps},
-            "scripts": {text: found[text] for text in found if text in scripts},
+            "texts": {text: translations[text] for text in translations if text not in gaps},
+            "patterns": {text: translations[text] for text in translations if text in gaps},
+            "scripts": {text: translations[text] for text in translations if text in scripts},
         }
 
     def _wrote(self, path: Path, text: str) -> bool:
@@ -173,7 +173,7 @@ class Edition:
 
 
 def _translations(catalogue: polib.POFile) -> dict[str, str]:
-    """The translations that may be used: not those that are fuzzy."""
+    """Return the translations that are not fuzzy."""
     return {entry.msgid: entry.msgstr for entry in catalogue.translated_entries()}
 
 
@@ -211,22 +211,22 @@ def generated(
     language: str,
     exists: Callable[[str], bool],
 ) -> Notebook:
-    """Return a notebook in another language; what has no translation stays English.
+    """Return a notebook in another language; texts without a translation stay English.
 
-    `onnxlab.notebook.language` has to speak the language: outputs get the words that it says.
+    `onnxlab.notebook.language` must be set to the language: it translates the outputs.
 
     Args:
         notebook: The English notebook.
-        path: Where it lies in the course, as "notebooks/02_trace_and_script.ipynb".
+        path: Its path in the course, as "notebooks/02_trace_and_script.ipynb".
         words: The translations of its texts.
-        language: As "zh".
+        language: The language, as "zh".
         exists: Tells whether the course has a file.
     """
     result = copy.deepcopy(notebook)
     spoken = False
     for cell in result["cells"]:
-        found = units(cell)
-        edits = [(unit, _written(unit, words[unit.text])) for unit in found if unit.text in words]
+        cell_units = units(cell)
+        edits = [(unit, _written(unit, words[unit.text])) for unit in cell_units if unit.text in words]
         for unit, text in reversed(edits):
             cell["source"] = cell["source"][: unit.start] + text + cell["source"][unit.end :]
         if cell["cell_type"] == "markdown":
@@ -243,7 +243,7 @@ def generated(
 
 
 def _written(unit: Unit, text: str) -> str:
-    """A translation as it stands in the source."""
+    """Return a translation in the form in which the source has it."""
     match unit.kind:
         case Kind.QUESTION | Kind.CAPTION:
             return json.dumps(text, ensure_ascii=False)
@@ -259,7 +259,7 @@ def _written(unit: Unit, text: str) -> str:
 
 
 def _moved(link: re.Match[str], path: PurePosixPath, language: str, exists: Callable[[str], bool]) -> str:
-    """A link that still leads there from a folder further down; to the translated page where there is one."""
+    """Return a link for a file one folder deeper, to the translated page if there is one."""
     target = link[2]
     if re.match(r"\w+:|/", target) or target == f"../{path.name}":
         return link[0]

@@ -1,4 +1,4 @@
-"""What a translation must keep, and how it is written: rules over one entry of a catalogue."""
+"""Rules for an entry of a catalogue: what its translation must keep, and its punctuation and terms."""
 
 import re
 from collections import Counter
@@ -16,15 +16,15 @@ _CJK = r"\u3400-\u9fff"
 _HALF_WIDTH = re.compile(rf"[{_CJK}][,;:?!()]|[,;:?!()][{_CJK}]|[{_CJK}]\.(?!\w)")
 _CLOSE = re.compile(rf"[{_CJK}][A-Za-z0-9]|[A-Za-z0-9%][{_CJK}]")
 _PLAIN_WORD = re.compile(r"(?<![\w.`])[a-z]{2,}(?![\w.`(])")
-_NAMES = 3  # so many words in small letters may be names, which stay as they are
+_NAMES = 3  # up to so many words in lower case, a text may consist of names, which stay English
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _MARKDOWN = ("text",)
-_MARKED = ("shown", "message", "title", "part", "hint", "caption")  # where only `code` is markup
+_MARKED = ("shown", "message", "title", "part", "hint", "caption")  # their only markup is `code`
 _ENDING = re.compile(r"s\d*$|s_.*|.*_else.*")  # a gap for the ending of an English word
 
 
 class Glossary:
-    """The table of `glossary.md`: which words a translation takes, and which it never does."""
+    """The table of `glossary.md`: the terms of a translation, and words that it must not use."""
 
     def __init__(self, path: Path) -> None:
         self._rows: list[tuple[re.Pattern[str], tuple[str, ...]]] = []
@@ -41,16 +41,16 @@ class Glossary:
                 self._rows.append((pattern, (*chinese, *english)))
 
     def faults(self, english: str, translation: str) -> Iterator[str]:
-        """Yield the words that a translation should have taken, and those that it should not."""
-        for pattern, taken in self._rows:
-            found = pattern.search(english)
-            if found and not any(word.lower() in translation.lower() for word in (*taken, found[0])):
-                yield f"{found[0]!r} without {' or '.join(taken[:2])}"
+        """Yield the terms that a translation lacks, and the words that it must not use."""
+        for pattern, terms in self._rows:
+            match = pattern.search(english)
+            if match and not any(word.lower() in translation.lower() for word in (*terms, match[0])):
+                yield f"{match[0]!r} without {' or '.join(terms[:2])}"
         yield from (f"the word {word}" for word in self._never if word in translation)
 
 
 def faults(entry: polib.POEntry, glossary: Glossary) -> Iterator[str]:
-    """Yield what is wrong with a translation."""
+    """Yield the faults of a translation."""
     english, translation, kind = entry.msgid, entry.msgstr, entry.comment
     if kind == "drawing":
         if len(english.split("\n")) != len(translation.split("\n")):
@@ -80,36 +80,36 @@ def faults(entry: polib.POEntry, glossary: Glossary) -> Iterator[str]:
     plain = "".join(_visible(translation, kind))
     outside = re.sub(r"`[^`]*`", "`", _without_code(translation))
     for what, pattern in (("half-width punctuation", _HALF_WIDTH), ("no space", _CLOSE)):
-        if found := pattern.search(outside if what[0] == "h" else plain):
-            yield f"{what}: {found[0]}"
+        if match := pattern.search(outside if what[0] == "h" else plain):
+            yield f"{what}: {match[0]}"
     if "您" in translation:
         yield "the word 您"
     yield from glossary.faults(_without_code(english), translation)
 
 
 def _parts(text: str, kind: str) -> dict[str, Counter[str]]:
-    """What has to be in both, by its kind."""
-    found: dict[str, Counter[str]] = {
+    """Return the parts of a text that its translation must have, too, by their kind."""
+    parts: dict[str, Counter[str]] = {
         what: Counter() for what in ("code", "links", "emphasis", "gaps", "numbers")
     }
     if kind in _MARKDOWN:
         for token in MARKDOWN.parseInline(text)[0].children or ():
             if token.type == "code_inline":
-                found["code"][token.content] += 1
+                parts["code"][token.content] += 1
             elif token.type == "link_open":
-                found["links"][str(token.attrs["href"])] += 1
+                parts["links"][str(token.attrs["href"])] += 1
             elif token.type in ("strong_open", "em_open"):
-                found["emphasis"][token.type.removesuffix("_open")] += 1
+                parts["emphasis"][token.type.removesuffix("_open")] += 1
     elif kind in _MARKED:
-        found["code"] = Counter(re.findall(r"`[^`]+`", text))
-        found["gaps"] = Counter(name for name in GAP.findall(text) if not _ENDING.fullmatch(name))
+        parts["code"] = Counter(re.findall(r"`[^`]+`", text))
+        parts["gaps"] = Counter(name for name in GAP.findall(text) if not _ENDING.fullmatch(name))
     outside = _without_code(GAP.sub("", text))
-    found["numbers"] = Counter(_NUMBER.findall(re.sub(r"\]\([^)]*\)", "]", outside)))
-    return found
+    parts["numbers"] = Counter(_NUMBER.findall(re.sub(r"\]\([^)]*\)", "]", outside)))
+    return parts
 
 
 def _visible(text: str, kind: str) -> Iterator[str]:
-    """The words as they stand beside each other on the page."""
+    """Yield the text as it is visible on the page."""
     if kind not in _MARKDOWN:
         yield GAP.sub("", text.replace("`", ""))
         return

@@ -1,7 +1,7 @@
-"""The package's words for learners, found in its source without being marked there.
+"""Extracts the package's messages for learners from its source, where they are not marked.
 
-An f-string is a pattern with named gaps, as "{name} is missing.". What is shown is finished English;
-`onnxlab.notebook.language` finds the pattern that it was made from.
+An f-string becomes a pattern with named gaps, as "{name} is missing.". At run time
+`onnxlab.notebook.language` finds the pattern that a finished English message was made from.
 """
 
 import ast
@@ -29,9 +29,9 @@ PLACES = (
     "authoring/lab_release.py",
     "authoring/notebooks.py",
 )
-"""Where a learner's words stand. Grading, the classroom and the authors' tools speak English."""
+"""The modules with messages for learners. Grading, the classroom and the authors' tools speak English."""
 
-# The arguments that a learner reads, by what they are given to.
+# The arguments that a learner reads, by the name of the function.
 _CALLS: dict[str, tuple[int | str, ...]] = {
     "Lab": (1, "title"),
     "of": (1, "title"),  # Lab.of
@@ -76,7 +76,7 @@ _MESSAGE = {
     "told",
 }
 _SENTENCE = re.compile(r"\S+( \S+){3,}[.?!:]", re.DOTALL)
-# Put together of words at run time: what differs between two models, and the state of an exercise.
+# Composed at run time: the differences between two models, and the states of an exercise.
 _COMPOSED = (
     *(
         f"{kind} {{name}} {{before}} -> {{after}}"
@@ -98,12 +98,12 @@ _COMPOSED = (
     "tried",
     "open",
 )
-_WORDS = ("labs", "exporters")  # whose enumerations are words that a learner reads: an outcome, a stage
+_WORDS = ("labs", "exporters")  # their enumerations are shown to learners, as the stages of an export
 _IN_SCRIPT = re.compile(r"""\bsaid\(\s*(["'])(.+?)\1""")
 
 
 def messages(package: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield what a learner may read: the pattern, what it is (title, part, hint, message), and the file.
+    """Yield the messages for learners: the pattern, its kind (title, part, hint, message), and the file.
 
     Args:
         package: The folder of the package `onnxlab`.
@@ -121,14 +121,14 @@ def messages(package: Path) -> Iterator[tuple[str, str, str]]:
                 ):  # markup, a regular expression
                     yield text.strip(AROUND), kind, where
         for script in sorted(path.rglob("*.js")) if path.is_dir() else ():
-            for found in _IN_SCRIPT.finditer(script.read_text("utf-8")):
-                yield found[2].strip(AROUND), "message", script.relative_to(package).as_posix()
+            for match in _IN_SCRIPT.finditer(script.read_text("utf-8")):
+                yield match[2].strip(AROUND), "message", script.relative_to(package).as_posix()
 
 
 def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):  # docstrings, those of attributes too, are for developers
         if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)):
-            node.body = [one for one in node.body if not _is_docstring(one)] or [ast.Pass()]
+            node.body = [statement for statement in node.body if not _is_docstring(statement)] or [ast.Pass()]
     parts = {
         id(part)
         for node in ast.walk(tree)
@@ -137,7 +137,7 @@ def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tup
     }
     for node in ast.walk(tree):
         if words and isinstance(node, ast.ClassDef) and "StrEnum" in map(ast.unparse, node.bases):
-            values = (one.value for one in node.body if isinstance(one, ast.Assign))
+            values = (statement.value for statement in node.body if isinstance(statement, ast.Assign))
             yield from ((text, "message") for value in values for text in templates(value))
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -147,7 +147,7 @@ def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tup
         elif returned and isinstance(node, ast.Return) and node.value is not None:
             yield from ((text, "message") for text in templates(node.value))
         elif isinstance(node, ast.Call):
-            yield from _given(node)
+            yield from _from_call(node)
         elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and isinstance(node.elts[1], ast.Name):
             # A part's title beside its judge, where one list serves both exporters.
             yield from ((text, "part") for text in templates(node.elts[0]) if " " in text)
@@ -157,15 +157,15 @@ def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tup
             yield from ((text, "message") for text in templates(node) if _SENTENCE.fullmatch(text))
 
 
-def _given(call: ast.Call) -> Iterator[tuple[str, str]]:
+def _from_call(call: ast.Call) -> Iterator[tuple[str, str]]:
     name = getattr(call.func, "id", getattr(call.func, "attr", ""))
     is_error = name.endswith("Error") or name in _OWN_ERRORS
-    given: dict[int | str | None, ast.expr] = dict(enumerate(call.args))
-    given |= {word.arg: word.value for word in call.keywords}
+    arguments: dict[int | str | None, ast.expr] = dict(enumerate(call.args))
+    arguments |= {word.arg: word.value for word in call.keywords}
     for key in _ERROR if is_error else _CALLS.get(name, ()):
-        if key in given:
+        if key in arguments:
             kind = "hint" if key == "hints" else _KINDS.get(name, "message")
-            yield from ((text, kind) for text in templates(given[key]))
+            yield from ((text, kind) for text in templates(arguments[key]))
 
 
 _OWN_ERRORS = {
@@ -200,7 +200,7 @@ def template(node: ast.expr) -> str | None:
     >>> template(ast.parse('f"{len(names)} of {total} " + "names"', mode="eval").body)
     '{len_names} of {total} names'
     """
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
 
     def written(part: ast.expr) -> str | None:
         if isinstance(part, ast.Constant):
@@ -208,27 +208,27 @@ def template(node: ast.expr) -> str | None:
         if isinstance(part, ast.FormattedValue):
             name = re.sub(r"\W+", "_", ast.unparse(part.value)).strip("_")[-24:].strip("_") or "value"
             name = f"n{name}" if name[0].isdigit() else name
-            seen[name] += 1
-            return "{" + name + (str(seen[name]) if seen[name] > 1 else "") + "}"
+            counts[name] += 1
+            return "{" + name + (str(counts[name]) if counts[name] > 1 else "") + "}"
         if isinstance(part, ast.JoinedStr):
-            return "".join(written(each) or "" for each in part.values)
+            return "".join(written(value) or "" for value in part.values)
         if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add):
             sides = written(part.left), written(part.right)
             return None if sides[0] is None or sides[1] is None else sides[0] + sides[1]
         return None
 
-    found = written(node)
-    if found is None or GAP.search(found):
-        return found
-    text = found.replace("{{", "{").replace("}}", "}")
-    return found if GAP.search(text) else text
+    pattern = written(node)
+    if pattern is None or GAP.search(pattern):
+        return pattern
+    text = pattern.replace("{{", "{").replace("}}", "}")
+    return pattern if GAP.search(text) else text
 
 
 def templates(node: ast.expr) -> Iterator[str]:
     """Yield the patterns of an expression: both arms of `a if b else c`, each element of a list."""
-    found = template(node)
-    if found is not None:
-        yield found
+    pattern = template(node)
+    if pattern is not None:
+        yield pattern
     elif isinstance(node, ast.IfExp):
         yield from (*templates(node.body), *templates(node.orelse))
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):  # a sentence, and a name for another

@@ -1,6 +1,6 @@
-"""The saved outputs of the English run: which texts in them to translate, and what a translated run shows.
+"""The saved outputs of the English run: finds the texts in them, and puts translations in their place.
 
-Only what the course's own displays show is touched; what a cell prints, and every picture, is copied.
+Only outputs of the course's own displays change; what a cell prints, and every picture, is copied.
 """
 
 import ast
@@ -39,7 +39,7 @@ _CODE = re.compile(r"[_(){}\[\]=<>\\]|\w\.\w|::|\d\.\d")
 
 
 def retell(output: dict[str, Any], source: str) -> None:
-    """Put what a translated cell shows in the place of what the English one showed.
+    """Translate the texts in an output of a cell.
 
     Args:
         output: One output of the cell; it is changed.
@@ -47,7 +47,7 @@ def retell(output: dict[str, Any], source: str) -> None:
     """
     if output["output_type"] == "stream":
         if "expect_error(" in source or "expect_warning(" in source:
-            output["text"] = _EXPECTED.sub(lambda found: said(found[0]), output["text"])
+            output["text"] = _EXPECTED.sub(lambda match: said(match[0]), output["text"])
         return
     data = output.get("data", {})
     markup = data.get("text/html", "")
@@ -55,18 +55,18 @@ def retell(output: dict[str, Any], source: str) -> None:
         return
     translated = _TEXT.sub(_retold, _ATTRIBUTE.sub(_named, markup))
     text = data["text/plain"]
-    if "onnxlab-slider" not in markup and (found := _TABLE.search(markup)):
-        text = _table(found[1])
-    elif found := _GRID.search(translated):
-        text = _grid(text, found[1])
+    if "onnxlab-slider" not in markup and (match := _TABLE.search(markup)):
+        text = _table(match[1])
+    elif match := _GRID.search(translated):
+        text = _grid(text, match[1])
     else:
         text = "\n".join(_line(line) for line in text.split("\n"))
     data |= {"text/html": translated, "text/plain": text}
 
 
-def _retold(found: re.Match[str]) -> str:
-    """An element that holds a text."""
-    start, tag, inner, end = found.groups()
+def _retold(match: re.Match[str]) -> str:
+    """Return an HTML element with its text translated."""
+    start, tag, inner, end = match.groups()
     if tag == "pre" and "align-self" in start:
         return start + html.escape(_words(html.unescape(inner))) + end
     text = _plain(inner)
@@ -79,23 +79,23 @@ def _retold(found: re.Match[str]) -> str:
     return start + shown + end
 
 
-def _named(found: re.Match[str]) -> str:
-    """A graph's summary or the description of its picture."""
-    text = _MORE.sub(lambda more: said(more[0]), html.unescape(found[2]))
-    return found[1] + html.escape(_line(text)) + found[3]
+def _named(match: re.Match[str]) -> str:
+    """Return an attribute with a graph's summary translated."""
+    text = _MORE.sub(lambda more: said(more[0]), html.unescape(match[2]))
+    return match[1] + html.escape(_line(text)) + match[3]
 
 
 def _line(line: str) -> str:
-    """A line of an output in plain text."""
-    if found := _GRAPH.fullmatch(line):
-        return f"Graph({' | '.join(map(_graph, found[1].split(' | ')))})"
+    """Return a line of an output in plain text, translated."""
+    if match := _GRAPH.fullmatch(line):
+        return f"Graph({' | '.join(map(_graph, match[1].split(' | ')))})"
     if _LEGEND.fullmatch(line):
         return f"{', '.join(map(said, line[:-1].split(', ')))}:"
-    if found := _HINT.fullmatch(line):
-        choices = said(" or ").join(map(said, found[2].split(" or ")))
+    if match := _HINT.fullmatch(line):
+        choices = said(" or ").join(map(said, match[2].split(" or ")))
         hint = said(f"Each cell: {choices}?")
-        return said(f"Predict: {hint}") if found[1] else hint
-    if line.startswith("Answer: "):  # the right option has been looked up by itself
+        return said(f"Predict: {hint}") if match[1] else hint
+    if line.startswith("Answer: "):  # the option has a translation of its own
         return said(f"Answer: {said(line.removeprefix('Answer: '))}")
     if line.startswith("  - "):
         return f"  - {said(line[4:])}"
@@ -108,7 +108,7 @@ def _graph(summary: str) -> str:
 
 
 def _words(text: str) -> str:
-    """A small graph in words: its inputs, nodes and outputs."""
+    """Return a small graph in plain text, with `input` and `output` translated."""
     rows = [re.split(r"(?<=\S)  +", line, maxsplit=1) for line in text.split("\n")]
     return "\n".join(
         aligned([[said(row[0]) if row[0] in ("input", "output") else row[0], *row[1:]] for row in rows])
@@ -135,13 +135,13 @@ def _plain(markup: str) -> str:
 def shown_texts(notebook: dict[str, Any], recorded: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield the headings and options that a notebook shows, each with the id of its cell.
 
-    Where a text was put together, it has gaps. A text counts that a cell's code has as a string: whatever
-    else is shown was computed by PyTorch or ONNX, and is the same in every language. What `live_note` says,
-    and what a slider calls its number, is in no saved output: the code has it.
+    A text that was composed has gaps. Only strings of a cell's code count: other texts were computed by
+    PyTorch or ONNX and are the same in every language. The texts of `live_note` and the name of a slider's
+    number are in no saved output, so they come from the code.
 
     Args:
         notebook: The notebook, with its outputs.
-        recorded: Texts that it may show without having them in its code: those of recorded facts.
+        recorded: Texts of recorded facts, which it may show although its code does not have them.
     """
     literals, patterns = _strings(notebook)
     literals |= set(recorded)
@@ -155,11 +155,11 @@ def shown_texts(notebook: dict[str, Any], recorded: Collection[str]) -> Iterator
                 if tag == "caption" and text in literals:
                     continue  # translated in the code
                 for line in text.split("\n"):
-                    yield from ((cell["id"], found) for found in _known(line, literals, patterns))
+                    yield from ((cell["id"], source) for source in _sources_of(line, literals, patterns))
 
 
 def _is_prose(text: str) -> bool:
-    """Tell a text from a name, a list of names, and code."""
+    """Tell whether a text is prose: not a name, a list of names, or code."""
     bare = re.sub(r"`[^`]*`", "", text)
     if not _CODE.search(bare):
         return bool(letters(bare)) and not _NAME.fullmatch(bare)
@@ -197,14 +197,14 @@ def _strings(notebook: dict[str, Any]) -> tuple[set[str], list[tuple[re.Pattern[
     return literals, [(pattern, text) for text, pattern in ranked]
 
 
-def _known(text: str, literals: set[str], patterns: list[tuple[re.Pattern[str], str]]) -> Iterator[str]:
+def _sources_of(text: str, literals: set[str], patterns: list[tuple[re.Pattern[str], str]]) -> Iterator[str]:
     if text in literals:
         if _is_prose(text):
             yield text
         return
-    for pattern, found in patterns:
+    for pattern, source in patterns:
         if match := pattern.fullmatch(text):
-            yield found
+            yield source
             for gap in match.groups():
-                yield from _known(gap, literals, patterns)
+                yield from _sources_of(gap, literals, patterns)
             return

@@ -1,4 +1,4 @@
-"""What there is to translate in a cell: pieces of text, each with its place in the cell's source."""
+"""The units of translation in a cell: texts, each with its position in the cell's source."""
 
 import ast
 import inspect
@@ -22,12 +22,12 @@ MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 _SUMMARY = re.compile(r"<summary>(.*?)</summary>")
 _NO_WORD = re.compile(r"[\W\d_]*")
-# What tools read, not people.
+# Comments for tools, not for people.
 _ORDERS = re.compile(r"#\s*(?:noqa|type:|fmt:|ruff:|YOUR CODE HERE|##)")
 
 
 class Kind(StrEnum):
-    """What a piece of text is; it decides how its translation is put in its place."""
+    """The kind of a text, which decides how its translation is written into the source."""
 
     TEXT = "text"
     DRAWING = "drawing"
@@ -39,14 +39,14 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Unit:
-    """One piece of text in a cell.
+    """One text in a cell.
 
     Attributes:
-        start: Where it begins in the cell's source.
-        end: Where it ends.
-        text: What it says, on one line where a line's end means nothing.
-        kind: What it is.
-        indent: The white space before each of its lines, where it has more than one.
+        start: Its first position in the cell's source.
+        end: The position after its last.
+        text: The text; line breaks without a meaning are spaces.
+        kind: Its kind.
+        indent: The white space before each of its lines, if it has several.
     """
 
     start: int
@@ -81,15 +81,15 @@ def has_words(text: str) -> bool:
 
 
 def _in_markdown(source: str) -> Iterator[Unit]:
-    """Each run of inline text, found by its own lines: what stands around it is never touched."""
+    """Yield each run of inline text, without the markup around it."""
     starts, reached = _line_starts(source), 0
     for token in MARKDOWN.parse(source):
         if not token.map:
             continue
         first, end = starts[token.map[0]], starts[min(token.map[1], len(starts) - 1)]
         if token.type == "html_block":
-            for found in _SUMMARY.finditer(source, first, end):
-                yield Unit(found.start(1), found.end(1), found[1], Kind.TEXT)
+            for match in _SUMMARY.finditer(source, first, end):
+                yield Unit(match.start(1), match.end(1), match[1], Kind.TEXT)
         elif token.type == "fence" and token.info == "text":
             begin = source.index("\n", first) + 1
             yield Unit(begin, begin + len(token.content), token.content.rstrip("\n"), Kind.DRAWING)
@@ -160,7 +160,7 @@ def _line_starts(source: str) -> list[int]:
 
 
 def _places(source: str) -> Callable[[ast.expr], tuple[int, int]]:
-    """From a node of the syntax tree to its place in the text; the tree counts bytes."""
+    """Return a function from a node of the syntax tree to its start and end in the text."""
     rows, starts = source.splitlines(keepends=True), _line_starts(source)
 
     def at(line: int, column: int) -> int:
