@@ -6,8 +6,8 @@
     python3 course.py class    serve a class from this machine
     python3 course.py --help   what else can be said
 
-This file only finds out whether the Python that runs it will do. Everything else is in starter/. It is
-written so that any Python since 2.7 can read it: an old one must get a message, not a SyntaxError.
+This file only checks that the Python that runs it is suitable. Everything else is in starter/. It is
+written so that any Python since 2.7 can parse it: an old one must get a message, not a SyntaxError.
 """
 
 import os
@@ -31,10 +31,10 @@ def runs(name):
 
 
 def unsuitable(version, is_64_bit=True, machine="", runs=runs):
-    """Return why a Python will not do and what to use instead, or an empty string.
+    """Return why a Python is not suitable and what to use instead; "" if it is suitable.
 
     Args:
-        version: Its major and minor number.
+        version: Its major and minor version.
         is_64_bit: Whether it is a 64-bit build.
         machine: System and processor, as "Darwin x86_64".
         runs: Tells whether a command starts.
@@ -65,7 +65,7 @@ def unsuitable(version, is_64_bit=True, machine="", runs=runs):
 
 
 def main(arguments):
-    """Check this Python, then do what the arguments say; return the exit code."""
+    """Check this Python, then run the command; return the exit code."""
     machine = "%s %s" % (platform.system(), platform.machine())
     message = unsuitable(tuple(sys.version_info[:2]), sys.maxsize > 2**32, machine)
     if message:

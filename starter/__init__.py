@@ -1,4 +1,4 @@
-"""What course.py does: make the environment, install, start JupyterLab, run the tests.
+"""The commands of course.py: making the environment, installing, starting JupyterLab, running the tests.
 
-Standard library only: it runs before anything is installed.
+Standard library only, because it runs before anything is installed.
 """

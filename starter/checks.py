@@ -1,4 +1,4 @@
-"""`course.py test`: the steps one after the other, and a table of what came out."""
+"""`course.py test`: runs the steps one after the other, and prints a table of their results."""
 
 import os
 import re
@@ -28,19 +28,19 @@ STATIC = (
     ("types", ("-m", "mypy")),
     ("imports", ("-c", "from importlinter.cli import lint_imports_command as run; run()")),
 )
-# The code of every translated notebook is that of the English one, which a test compares; these run as well.
+# A test compares the code of all translated notebooks with the English; these two are run, too.
 TRANSLATED = ("notebooks/zh/02_trace_and_script.ipynb", "labs/zh/lab05_bitshift.ipynb")
 NOTEBOOKS = ("notebooks", ("-m", "onnxlab.cli", "author", "check"))
 
 
 def find_chromium() -> str | None:
     """Return the path of a Chromium or Chrome, from the variable CHROME or the usual places."""
-    given = os.environ.get("CHROME")
-    return next(filter(None, map(shutil.which, [given] if given else _BROWSERS)), None)
+    chrome = os.environ.get("CHROME")
+    return next(filter(None, map(shutil.which, [chrome] if chrome else _BROWSERS)), None)
 
 
 def pytest_arguments(options: Sequence[str], *, fast: bool) -> list[str]:
-    """Return the arguments of the one pytest run; a person's own come last, and their paths replace ours."""
+    """Return pytest's arguments; the user's options come last, and paths in them replace the default ones."""
     places = ["tests", "src", "starter"]
     arguments = ["-m", "pytest", "--instafail", *(["--color=yes"] if sys.stdout.isatty() else [])]
     if fast:
@@ -55,15 +55,15 @@ def pytest_arguments(options: Sequence[str], *, fast: bool) -> list[str]:
 
 
 def run_checks(environment: Environment, options: Sequence[str], *, fast: bool) -> int:
-    """Run every step, even if an earlier one failed, print the table, and return the exit code."""
+    """Run every step, also after a failure; print the table and return the exit code."""
     steps = [*STATIC, *([] if fast else [NOTEBOOKS])]
     steps.append(("tests", tuple(pytest_arguments(options, fast=fast))))
     rows = []
     for name, arguments in steps:
         began = time.monotonic()
-        output = None if name == "tests" else subprocess.PIPE  # the others' is shown only where they fail
+        output = None if name == "tests" else subprocess.PIPE  # which is shown only after a failure
         command = [str(environment.python), *arguments]
-        # Two workers have torch in them: a thread that waits must not spin on the core that the other needs.
+        # PASSIVE: a waiting thread of one worker must not spin on the core that another worker needs.
         variables = {"OMP_WAIT_POLICY": "PASSIVE", **child_variables(environment)}
         done = subprocess.run(command, cwd=ROOT, env=variables, text=True, stdout=output, stderr=output)
         rows.append((name, "FAILED" if done.returncode else "ok", time.monotonic() - began))

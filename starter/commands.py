@@ -1,4 +1,4 @@
-"""The commands of course.py: from what was typed to an exit code."""
+"""The commands of course.py: parses its arguments and runs one command."""
 
 import argparse
 import sys
@@ -32,7 +32,7 @@ Nothing is installed or registered outside .venv and .venv-site. To begin again,
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Do what was typed; every failure ends in one message and an exit code other than 0."""
+    """Run a command; every failure ends in one message and an exit code other than 0."""
     name, options = "start", list(arguments)
     if options and not options[0].startswith("-"):
         name = options.pop(0)
@@ -50,7 +50,9 @@ def run(arguments: Sequence[str]) -> int:
             environment = prepare("test")
             fast = "--fast" in options
             step(4, "Checks and tests" + (" (the fast ones)" if fast else ""))
-            return checks.run_checks(environment, [each for each in options if each != "--fast"], fast=fast)
+            return checks.run_checks(
+                environment, [option for option in options if option != "--fast"], fast=fast
+            )
         if name == "class":
             if not options:
                 what = "course.py class: no folder is named."
@@ -73,18 +75,18 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def chosen_language(options: Sequence[str]) -> tuple[str, list[str]]:
-    """Take `--language` out of the options; where it is not there, say once that there is a Chinese edition.
+    """Take `--language` out of the options; without it, offer the Chinese edition on a Chinese system.
 
     Returns:
-        The language, and the options that are left.
+        The language, and the remaining options.
 
     Raises:
-        Stop: The course is not there in this language.
+        Stop: The course has no such language.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--language", nargs="?", const="")
-    given, rest = parser.parse_known_args(options)
-    language: str | None = given.language
+    parsed, rest = parser.parse_known_args(options)
+    language: str | None = parsed.language
     if language is None:
         if locale_language() == "zh":
             show_line(OFFER)
@@ -98,7 +100,7 @@ def chosen_language(options: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def prepare(name: str, folder: str = ".venv") -> Environment:
-    """Bring the environment to the state that a command needs, and say each step."""
+    """Make the environment and install what a command needs; print each step."""
     step(1, f"Python {'.'.join(map(str, sys.version_info[:3]))}: suitable")
     environment = course_environment(folder)
     if not environment.ours:
@@ -106,8 +108,8 @@ def prepare(name: str, folder: str = ".venv") -> Environment:
         step(3, "Packages: as they are")
         return environment
     works = environment.works()
-    there = environment.folder.exists()
-    step(2, f"Environment {folder}: {'there' if works else 'making it anew' if there else 'making it'}")
+    exists = environment.folder.exists()
+    step(2, f"Environment {folder}: {'there' if works else 'making it anew' if exists else 'making it'}")
     if not works:
         packages.require_space(environment.folder.parent, 0.5 if name == "site" else 3)
         environment.make()

@@ -1,4 +1,4 @@
-"""What a person reads in the terminal: steps, a line that updates itself, the message a failure ends with."""
+"""Output in the terminal: steps, a line that updates itself, the message of a failure."""
 
 import sys
 
@@ -6,7 +6,7 @@ __all__ = ["Stop", "show", "show_line", "step"]
 
 
 class Stop(Exception):
-    """Something that ends the command, in three lines: what happened, why, what to do next."""
+    """Ends the command with three lines: what happened, why, what to do next."""
 
     def __init__(self, what: str, why: str, then: str, *, code: int = 1) -> None:
         self.what, self.why, self.then, self.code = what, why, then, code
@@ -14,17 +14,17 @@ class Stop(Exception):
 
 
 def step(number: int, text: str) -> None:
-    """Say which of the four steps comes now."""
+    """Print which of the four steps begins."""
     print(f"[{number}/4] {text}", flush=True)
 
 
 def show_line(text: str) -> None:
-    """Print a line; what the terminal has no sign for becomes a question mark."""
+    """Print a line; characters that the terminal cannot encode become question marks."""
     encoding = sys.stdout.encoding or "ascii"
     print(text.encode(encoding, "replace").decode(encoding), flush=True)
 
 
 def show(text: str) -> None:
-    """Show how far a long step is, in a line that the next one takes the place of; an empty one wipes it."""
+    """Show the progress of a step in a line that the next call overwrites; "" clears it."""
     if sys.stdout.isatty():
         print(f"\r{text[:78]:<78}", end="" if text else "\r", flush=True)

@@ -1,4 +1,4 @@
-"""The virtual environments: whether one works, making it, and the stamp of what is installed in it."""
+"""Virtual environments: checking and making one, and the stamp of what is installed in it."""
 
 import hashlib
 import locale
@@ -20,12 +20,12 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Environment:
-    """A place with a Python and packages.
+    """A Python with its packages.
 
     Attributes:
         folder: Its folder.
         python: Its interpreter.
-        ours: Whether the starter makes it and installs into it.
+        ours: Whether the starter made it and may install into it.
     """
 
     folder: Path
@@ -33,10 +33,10 @@ class Environment:
     ours: bool = True
 
     def works(self) -> bool:
-        """Tell whether it is there and can be used.
+        """Tell whether it exists and can be used.
 
         Raises:
-            Stop: Something that is no virtual environment is in its place.
+            Stop: Its folder is something else.
         """
         if not os.path.lexists(self.folder) or (self.folder.is_dir() and not any(self.folder.iterdir())):
             return False
@@ -55,25 +55,25 @@ class Environment:
             return False
 
     def make(self) -> None:
-        """Make it, in place of a broken one.
+        """Make it; a broken one is replaced.
 
         Raises:
-            Stop: This Python cannot make one, as Debian's without the package for it.
+            Stop: This Python cannot make one, as Debian's without the package python3-venv.
         """
         command = [sys.executable, "-m", "venv", "--clear", "--prompt", "onnxlab", str(self.folder)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            said = " ".join((done.stdout + done.stderr).split())[-200:]
+            output = " ".join((done.stdout + done.stderr).split())[-200:]
             package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
             what = f"The virtual environment {self.folder} could not be made."
             then = f"Is the folder writable? On Debian and Ubuntu also: sudo apt install {package}"
-            raise Stop(what, f"Python said: {said}", then)
+            raise Stop(what, f"Python said: {output}", then)
 
     def digest(self, requirements: str) -> str:
-        """Return what the stamp must say for a requirements file to count as installed.
+        """Return the digest that the stamp has if a requirements file is installed.
 
-        It changes with the file, with the package's own metadata, with the Python, and with the place: an
-        editable install points at the folder it was made from.
+        It changes with the file, with the package's own metadata, with the Python, and with the repository's
+        path, because an editable install refers to it.
         """
         files = (self.folder / "pyvenv.cfg", ROOT / requirements, ROOT / "pyproject.toml")
         project = [path.read_bytes().partition(b"\n[tool.")[0] for path in files]
@@ -81,18 +81,18 @@ class Environment:
 
     @property
     def stamp(self) -> list[str]:
-        """What is installed: the digests of requirements files."""
+        """The digests of the requirements files that are installed."""
         path = self.folder / "onnxlab-installed.txt"
         return path.read_text(encoding="utf-8").split() if path.exists() else []
 
     def set_stamp(self, requirements: Sequence[str]) -> None:
-        """Note which requirements files are installed."""
+        """Record which requirements files are installed."""
         text = "\n".join(map(self.digest, requirements))
         (self.folder / "onnxlab-installed.txt").write_text(text, encoding="utf-8")
 
 
 def course_environment(name: str = ".venv") -> Environment:
-    """Return .venv, or with ONNXLAB_ENVIRONMENT=current what runs this, in which nothing is installed."""
+    """Return .venv; with ONNXLAB_ENVIRONMENT=current the running Python, into which nothing is installed."""
     if os.environ.get("ONNXLAB_ENVIRONMENT") == "current":
         return Environment(Path(sys.prefix), Path(sys.executable), ours=False)
     folder = ROOT / name
@@ -100,10 +100,10 @@ def course_environment(name: str = ".venv") -> Environment:
 
 
 def locale_language() -> str:
-    """Return the language that a person's system speaks, as "zh"; "" where it does not say."""
+    """Return the language of the user's system, as "zh"; "" if it is unknown."""
     for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
-        if given := os.environ.get(name):
-            return re.split(r"[_.@-]", given)[0].lower()
+        if value := os.environ.get(name):
+            return re.split(r"[_.@-]", value)[0].lower()
     try:
         spoken = locale.getlocale()[0] or ""  # Windows has no such variables: "Chinese (Simplified)_China"
     except ValueError:
@@ -112,13 +112,13 @@ def locale_language() -> str:
 
 
 def child_variables(environment: Environment, language: str = "en") -> dict[str, str]:
-    """Return the environment variables of everything that the starter starts.
+    """Return the environment variables for all processes that the starter starts.
 
-    Nothing reports home, nothing of another Python leaks in, and programs of the environment are found first.
+    Telemetry is off, no setting of another Python leaks in, and programs of the environment are found first.
 
     Args:
-        environment: Where it runs.
-        language: What the course's commands speak in its terminals.
+        environment: The environment in which they run.
+        language: The language of the course's commands in JupyterLab's terminals.
     """
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"}
     variables["PATH"] = os.pathsep.join([str(environment.python.parent), variables.get("PATH", "")])
@@ -130,6 +130,6 @@ def child_variables(environment: Environment, language: str = "en") -> dict[str,
     variables["PIP_USER"] = "0"  # a person's pip.conf may say user = true, which fails in an environment
     if environment.ours:
         variables["VIRTUAL_ENV"] = str(environment.folder)
-        # The layout of open tabs is kept with the course: a person's other JupyterLab is left as it was.
+        # The layout of open tabs is stored with the course: that of the user's other JupyterLab stays.
         variables.setdefault("JUPYTERLAB_WORKSPACES_DIR", str(environment.folder / "share" / "workspaces"))
     return variables

@@ -1,4 +1,4 @@
-"""How JupyterLab is started on the first chapter; it says itself where it is, and Ctrl+C ends it."""
+"""Starts JupyterLab on the first chapter. JupyterLab prints its address, and Ctrl+C ends it."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from starter.environment import ROOT, Environment, child_variables
 
 __all__ = ["command", "require_free_port", "run"]
 
-# No news, no question about them, no look for updates, and no talk about what goes well.
+# No news, no question about news, no check for updates, no log of what goes well.
 _OURS = {
     "LabApp.app_settings_dir": str(ROOT / "starter" / "lab_settings"),
     "LabApp.news_url": "None",
@@ -22,31 +22,31 @@ _OURS = {
     "ServerApp.answer_yes": "True",  # one Ctrl+C ends it
     "Application.log_level": "ERROR",
 }
-# Other ways to say the same on JupyterLab's command line, which takes each once only.
+# Other names of these options on the command line, on which each may be set only once.
 _ALIASES = {"root_dir": ("--notebook-dir",), "log_level": ("--log-level", "--debug"), "answer_yes": ("-y",)}
 
 
 def command(environment: Environment, options: Sequence[str], language: str = "en") -> list[str]:
-    """Return the command line that starts JupyterLab with a person's own options."""
+    """Return the command line that starts JupyterLab with the user's options and ours."""
     ours = dict(_OURS)
     if language != "en":
         ours["LabApp.default_url"] = f"/lab/tree/notebooks/{language}/00_start_here.ipynb"
     if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in options:
-        ours["ServerApp.allow_root"] = "True"  # a container; JupyterLab listens to this machine only
-    if _given("port", options):
+        ours["ServerApp.allow_root"] = "True"  # in a container; JupyterLab listens on loopback only
+    if _value_of("port", options):
         ours["ServerApp.port_retries"] = "0"
     names = [option.partition("=")[0] for option in options]
 
-    def said(trait: str) -> bool:
+    def is_set(trait: str) -> bool:
         return any(name.endswith(f".{trait}") or name in _ALIASES.get(trait, ()) for name in names)
 
-    added = [f"--{name}={value}" for name, value in ours.items() if not said(name.partition(".")[2])]
+    added = [f"--{name}={value}" for name, value in ours.items() if not is_set(name.partition(".")[2])]
     return [str(environment.python), "-m", "jupyterlab", *added, *options]
 
 
 def require_free_port(options: Sequence[str]) -> None:
-    """Raise Stop if the port that a person asked for is none, or somebody listens there."""
-    port, address = _given("port", options), _given("ip", options) or "127.0.0.1"
+    """Raise Stop if the requested port is invalid or in use."""
+    port, address = _value_of("port", options), _value_of("ip", options) or "127.0.0.1"
     if not port:
         return
     then = "Choose another port, or leave out --port: a free one is found."
@@ -64,15 +64,15 @@ def require_free_port(options: Sequence[str]) -> None:
             raise Stop(what, why, then) from None
 
 
-def _given(name: str, options: Sequence[str]) -> str:
-    """Return what an option was set to, as `--port 9000` or `--ServerApp.port=9000`; empty if it was not."""
-    found = re.findall(rf"--(?:ServerApp\.|LabApp\.)?{name}[=\n](?!--)(.*)", "\n".join(options))
-    return found[-1] if found else ""
+def _value_of(name: str, options: Sequence[str]) -> str:
+    """Return the value of an option, as of `--port 9000` or `--ServerApp.port=9000`; "" if it is not set."""
+    values = re.findall(rf"--(?:ServerApp\.|LabApp\.)?{name}[=\n](?!--)(.*)", "\n".join(options))
+    return values[-1] if values else ""
 
 
 def run(arguments: list[str], environment: Environment, language: str = "en") -> int:
-    """Let a program take the place of this one, so that it hears of Ctrl+C itself; return its exit code."""
+    """Replace this process by a program, which then gets Ctrl+C itself; return its exit code."""
     os.chdir(ROOT)
-    if os.name != "nt":  # which has no exec
+    if os.name != "nt":  # Windows has no exec
         os.execve(arguments[0], arguments, child_variables(environment, language))
     return subprocess.run(arguments, env=child_variables(environment, language)).returncode

@@ -1,7 +1,7 @@
-"""Installing the pinned packages with pip: with a line of progress, and a message if it fails.
+"""Installs the pinned packages with pip, with a line of progress and a message if it fails.
 
-They come from where pip is configured to look (an index, a mirror), or from a folder `wheelhouse` beside
-course.py, which `onnxlab class wheelhouse` makes: then nobody else is asked.
+They come from the index that pip is configured for; or, without the network, from a folder `wheelhouse`
+beside course.py, which `onnxlab class wheelhouse` makes.
 """
 
 import os
@@ -23,12 +23,12 @@ SETS = {
     "test": ("requirements.txt", "requirements-classroom.txt", "requirements-test.txt"),
     "site": ("requirements-site.txt",),
 }
-"""What each command needs: the last file is installed, and holds all of those before it."""
+"""The requirements files for each command: the last one is installed, and includes the others."""
 
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-"""PyTorch's own index of CPU builds: on Linux the ordinary one gives several gigabytes of CUDA."""
+"""PyTorch's index of CPU builds: on Linux, the default index gives several gigabytes of CUDA."""
 
-# What pip says when something fails, what that means, and what to do.
+# A pattern in the output of a failed pip, the reason, and what to do.
 _REASONS = (
     (r"No space left on device|Errno 28", "The disk is full.", "Free about 3 GB"),
     (r"Connection|imed out|ProxyError|unreachable", "The package index did not answer.", "Check the network"),
@@ -39,7 +39,7 @@ _REASONS = (
 
 
 def install(environment: Environment, name: str) -> str:
-    """Install what a command needs, unless it is there, and say what was done.
+    """Install the packages for a command unless they are installed; return what was done.
 
     Raises:
         Stop: The disk is too full, or pip failed.
@@ -47,14 +47,14 @@ def install(environment: Environment, name: str) -> str:
     file = SETS[name][-1]
     if environment.digest(file) in environment.stamp:
         return "nothing to install"
-    environment.set_stamp([])  # an install that is cut off is not trusted, and goes on at the next start
-    whole = []
+    environment.set_stamp([])  # so that an interrupted install is repeated at the next start
+    complete = []
     for metadata in environment.folder.glob("[lL]ib/**/site-packages/*.dist-info"):
         if (metadata / "RECORD").is_file():
-            whole.append(metadata.name.partition("-")[0])
-        else:  # pip writes it last: files may be missing, though pip would take the package for installed
+            complete.append(metadata.name.partition("-")[0])
+        else:  # pip writes RECORD last: files may be missing, though pip takes the package for installed
             shutil.rmtree(metadata, ignore_errors=True)
-    has_torch = "torch" in whole
+    has_torch = "torch" in complete
     text = (ROOT / file).read_text(encoding="utf-8")
     torch = re.findall(r"^torch==[\w.]+", text, re.MULTILINE)
     require_space(environment.folder.parent, 3 if torch and not has_torch else 0.5)
@@ -64,25 +64,27 @@ def install(environment: Environment, name: str) -> str:
     if torch and not has_torch and not offline and wants_cpu_torch(environment):
         options = ["--no-deps", "--index-url", CPU_INDEX, "--retries", "0", "--timeout", "10"]
         if _pip(environment, [*options, *torch], log)[0]:
-            require_space(environment.folder.parent, 8)  # the ordinary build brings CUDA
-    code, said = _pip(environment, [*offline, "-r", file], log, text.count("=="))
+            require_space(environment.folder.parent, 8)  # the default build brings CUDA
+    code, output = _pip(environment, [*offline, "-r", file], log, text.count("=="))
     if code:
-        raise failure(said, log, offline=bool(offline))
+        raise failure(output, log, offline=bool(offline))
     environment.set_stamp(SETS[name])
     return "installed from the folder wheelhouse" if offline else "installed"
 
 
 def wants_cpu_torch(environment: Environment) -> bool:
-    """Tell whether torch is to come from the CPU index: not for a GPU, and not where pip is configured."""
+    """Tell whether to install torch from the CPU index: not with a GPU, and not if pip is configured."""
     if sys.platform != "linux" or shutil.which("nvidia-smi") or Path("/proc/driver/nvidia/version").exists():
         return False
     command = [str(environment.python), "-m", "pip", "config", "list"]
-    said = subprocess.run(command, capture_output=True, text=True, env=child_variables(environment)).stdout
-    return not re.search(r"(index-url|find-links|no-index)\s*=", said)
+    settings = subprocess.run(
+        command, capture_output=True, text=True, env=child_variables(environment)
+    ).stdout
+    return not re.search(r"(index-url|find-links|no-index)\s*=", settings)
 
 
 def require_space(place: Path, gigabytes: float) -> None:
-    """Raise Stop if the disk has not the gigabytes that an install needs."""
+    """Raise Stop if the disk lacks the space for an install."""
     free = shutil.disk_usage(place).free / 1e9
     if free < gigabytes:
         what = f"There is not enough free disk space in {place}."
@@ -90,37 +92,37 @@ def require_space(place: Path, gigabytes: float) -> None:
         raise Stop(what, why, "Free some space and run the same command again.")
 
 
-def failure(said: str, log: Path, *, offline: bool = False) -> Stop:
-    """Return the message about a failed pip, from what it said."""
-    fits = [reason for pattern, *reason in _REASONS if re.search(pattern, said)]
+def failure(output: str, log: Path, *, offline: bool = False) -> Stop:
+    """Return the message about a failed pip, from its output."""
+    fits = [reason for pattern, *reason in _REASONS if re.search(pattern, output)]
     why, then = fits[0] if fits else ("pip failed.", "Read the log")
-    if offline and "distribution" in said:
+    if offline and "distribution" in output:
         why = "The folder wheelhouse has no such package for this Python and system."
         then = "Make one that has it (onnxlab class wheelhouse --help), or rename it to use the network"
-    errors = [line.strip() for line in said.splitlines() if line.strip().lower().startswith("error")]
+    errors = [line.strip() for line in output.splitlines() if line.strip().lower().startswith("error")]
     why += f" pip said: {errors[-1][:160]}" if errors else ""
     then += f", and run this again: it goes on where it stopped. Log: {log}"
     return Stop("The packages could not be installed.", why, then)
 
 
 def _pip(environment: Environment, arguments: Sequence[str], log: Path, total: int = 1) -> tuple[int, str]:
-    """Run one pip install; return its exit code and what it said, which also goes to the log."""
+    """Run `pip install`; return its exit code and output, which is also appended to the log."""
     command = [str(environment.python), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
     command += ["--progress-bar", "off", *arguments]
     variables = child_variables(environment) | {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
-    if "--no-index" in arguments:  # a person's settings may name other sources
+    if "--no-index" in arguments:  # the user's settings may name other sources
         command.append("--isolated")
         variables["PIP_CONFIG_FILE"] = os.devnull
-    said, count, pipe, both = [], 0, subprocess.PIPE, subprocess.STDOUT
+    lines, count, pipe, both = [], 0, subprocess.PIPE, subprocess.STDOUT
     with (
         log.open("a", encoding="utf-8", buffering=1) as file,
         subprocess.Popen(command, cwd=ROOT, env=variables, encoding="utf-8", stdout=pipe, stderr=both) as pip,
     ):
         for line in pip.stdout or ():
             file.write(line)
-            said.append(line)
+            lines.append(line)
             if match := re.match(r"\s*(Collecting|Processing|Downloading|Installing) ([\w.]+)", line):
                 count += match[1] in ("Collecting", "Processing")
                 show(f"      {min(count, total)} of {total} packages, {match[1].lower()} {match[2]}")
     show("")
-    return pip.returncode, "".join(said)
+    return pip.returncode, "".join(lines)

@@ -1,4 +1,4 @@
-"""`course.py site`: build the web site, and show it to this machine."""
+"""`course.py site`: builds the web site and serves it on loopback."""
 
 import argparse
 import functools
@@ -14,32 +14,35 @@ from starter.environment import ROOT, Environment, child_variables
 __all__ = ["page_server", "run"]
 
 FOLDER = ROOT / "artifacts" / "site"
-"""Where the site is built if nobody says where."""
+"""The folder for the site unless --build names another."""
 
 
 def run(options: Sequence[str], prepare: Callable[[], Environment]) -> int:
-    """Build the site and serve it on the loopback address until Ctrl+C, or with --build only build it.
+    """Build the site and serve it on loopback until Ctrl+C; with --build only build it.
 
     Args:
-        options: What was typed after `course.py site`; what is not for the server goes to site/build.py.
-        prepare: Makes the environment that the site is built in.
+        options: The arguments of `course.py site`; those of the server are removed, the others go to
+            site/build.py.
+        prepare: Makes the environment for the build.
 
     Raises:
-        Stop: The port is taken.
+        Stop: The port is in use.
     """
     parser = argparse.ArgumentParser(prog="course.py site", allow_abbrev=False)
     parser.add_argument("--build", type=Path, metavar="FOLDER", help="build into this folder and stop")
     parser.add_argument("--port", type=int, default=8000, help="of the server on this machine")
     try:
-        given, for_the_build = parser.parse_known_args(options)
-    except SystemExit as end:  # argparse has said what is wrong
+        server_options, build_options = parser.parse_known_args(options)
+    except SystemExit as end:  # argparse has printed the error
         return int(end.code or 0)
-    folder = given.build or FOLDER
-    server = None if given.build else page_server(folder, given.port)  # before half a minute of building
+    folder = server_options.build or FOLDER
+    server = (
+        None if server_options.build else page_server(folder, server_options.port)
+    )  # before half a minute of building
     environment = prepare()
     step(4, "The site")
     program = str(ROOT / "site" / "build.py")
-    command = [str(environment.python), program, str(folder.absolute()), *for_the_build]
+    command = [str(environment.python), program, str(folder.absolute()), *build_options]
     variables = child_variables(environment) | {"PYTHONPATH": str(ROOT / "src")}
     code = subprocess.run(command, env=variables, check=False).returncode
     if code or server is None:
@@ -51,15 +54,15 @@ def run(options: Sequence[str], prepare: Callable[[], Environment]) -> int:
 
 
 def page_server(folder: Path, port: int = 0) -> http.server.ThreadingHTTPServer:
-    """Take a port of the loopback address for a folder's files: a given one, or one that is free.
+    """Return a server of a folder's files on a port of the loopback address; 0 for a free port.
 
     Raises:
-        Stop: The port is taken.
+        Stop: The port is in use.
     """
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
-            """Say nothing about what goes well."""
+            """Log nothing."""
 
     try:
         handler = functools.partial(Handler, directory=os.fspath(folder))

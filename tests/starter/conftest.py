@@ -1,4 +1,4 @@
-"""What several tests of the start need."""
+"""Fixtures of several tests of the start."""
 
 import socket
 
@@ -6,7 +6,7 @@ import pytest
 
 
 @pytest.fixture
-def taken():
+def used_port():
     """A port that somebody listens on."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

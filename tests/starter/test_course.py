@@ -1,4 +1,4 @@
-"""The file that any Python can read: what it says to one that will not do."""
+"""course.py, which any Python can parse: its messages for one that is not suitable."""
 
 import ast
 import subprocess
@@ -46,8 +46,10 @@ def test_the_range_is_the_one_of_the_package():
 def test_an_old_python_can_read_the_file():
     source = Path(course.__file__).read_text()
     tree = ast.parse(source, feature_version=(3, 7))  # the oldest that ast knows
-    found = {type(node) for node in ast.walk(tree)}
-    assert not found & {ast.JoinedStr, ast.AnnAssign}, "f-strings and annotations are newer than Python 2.7"
+    node_types = {type(node) for node in ast.walk(tree)}
+    assert not node_types & {ast.JoinedStr, ast.AnnAssign}, (
+        "f-strings and annotations are newer than Python 2.7"
+    )
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     assert not [function.name for function in functions if function.returns or function.args.kwonlyargs]
     source.encode("ascii")  # Python 2 wants to be told of anything else

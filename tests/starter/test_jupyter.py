@@ -65,8 +65,8 @@ def test_an_option_that_jupyterlab_refuses_is_said_and_ends_the_command(tmp_path
     assert "Traceback" not in printed
 
 
-def test_a_port_in_use_ends_the_command_before_anything_else(tmp_path, taken):
-    process = course(tmp_path, "--no-browser", f"--port={taken}")
+def test_a_port_in_use_ends_the_command_before_anything_else(tmp_path, used_port):
+    process = course(tmp_path, "--no-browser", f"--port={used_port}")
     printed, _ = process.communicate(timeout=60)
     assert process.returncode == 1
     assert len(printed.strip().splitlines()) == 3

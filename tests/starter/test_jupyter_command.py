@@ -71,9 +71,9 @@ def test_a_port_that_was_asked_for_is_the_one_or_none():
 
 @pytest.mark.parametrize("option", [["--port={}"], ["--port", "{}", "--no-browser"], ["--ServerApp.port={}"]])
 @pytest.mark.parametrize("address", [[], ["--ip=127.0.0.1"], ["--ip", "localhost"]])
-def test_a_port_in_use_is_said_in_three_lines(taken, option, address):
-    with pytest.raises(Stop, match=f"Port {taken} cannot be used") as stop:
-        jupyter.require_free_port([*(part.format(taken) for part in option), *address])
+def test_a_port_in_use_is_said_in_three_lines(used_port, option, address):
+    with pytest.raises(Stop, match=f"Port {used_port} cannot be used") as stop:
+        jupyter.require_free_port([*(part.format(used_port) for part in option), *address])
     assert len(str(stop.value).splitlines()) == 3
 
 

@@ -27,8 +27,8 @@ def environment(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """What pip was asked to install."""
+def pip_calls(monkeypatch):
+    """The arguments of each run of pip."""
     calls = []
 
     def pip(environment, arguments, log, total=1):
@@ -39,24 +39,26 @@ def asked(monkeypatch):
     return calls
 
 
-def test_an_install_happens_once_and_again_only_when_the_files_change(environment, asked, tmp_path):
+def test_an_install_happens_once_and_again_only_when_the_files_change(environment, pip_calls, tmp_path):
     assert packages.install(environment, "course") == "installed"
     assert packages.install(environment, "course") == "nothing to install"
     (tmp_path / "requirements.txt").write_text("torch==2.14.0\n-e .\n")
     assert packages.install(environment, "course") == "installed"
-    assert asked == [["-r", "requirements.txt"]] * 2
+    assert pip_calls == [["-r", "requirements.txt"]] * 2
 
 
-def test_a_larger_set_covers_the_smaller_ones(environment, asked):
+def test_a_larger_set_covers_the_smaller_ones(environment, pip_calls):
     packages.install(environment, "course")
     assert packages.install(environment, "classroom") == "installed"
     assert packages.install(environment, "course") == "nothing to install"
     assert packages.install(environment, "test") == "installed"
     assert packages.install(environment, "classroom") == "nothing to install"
-    assert asked == [["-r", f"requirements{name}.txt"] for name in ("", "-classroom", "-test")]
+    assert pip_calls == [["-r", f"requirements{name}.txt"] for name in ("", "-classroom", "-test")]
 
 
-def test_an_interrupted_install_is_not_trusted_nor_is_what_was_there_before(environment, asked, monkeypatch):
+def test_an_interrupted_install_is_not_trusted_nor_is_what_was_there_before(
+    environment, pip_calls, monkeypatch
+):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
@@ -69,53 +71,55 @@ def test_an_interrupted_install_is_not_trusted_nor_is_what_was_there_before(envi
     assert packages.install(environment, "test") == "installed"
 
 
-def test_a_package_cut_off_in_the_middle_is_installed_again(environment, asked):
+def test_a_package_cut_off_in_the_middle_is_installed_again(environment, pip_calls):
     folder = environment.folder / "lib" / "python3.11" / "site-packages"
-    whole, half = folder / "numpy-2.4.6.dist-info", folder / "onnx-1.23.2.dist-info"
-    for metadata in (whole, half):
+    complete, half = folder / "numpy-2.4.6.dist-info", folder / "onnx-1.23.2.dist-info"
+    for metadata in (complete, half):
         metadata.mkdir(parents=True)
         (metadata / "METADATA").write_text("")
-    (whole / "RECORD").write_text("")
+    (complete / "RECORD").write_text("")
     packages.install(environment, "course")
-    assert whole.exists()
+    assert complete.exists()
     assert not half.exists()
 
 
-@pytest.mark.parametrize("there", [False, True])
-def test_the_cpu_build_of_torch_comes_first_unless_torch_is_there(environment, asked, monkeypatch, there):
+@pytest.mark.parametrize("present", [False, True])
+def test_the_cpu_build_of_torch_comes_first_unless_torch_is_there(
+    environment, pip_calls, monkeypatch, present
+):
     monkeypatch.setattr(packages, "wants_cpu_torch", lambda environment: True)
-    if there:
+    if present:
         record = environment.folder / "Lib" / "site-packages" / "torch-2.13.0.dist-info" / "RECORD"
         record.parent.mkdir(parents=True)
         record.write_text("")
     packages.install(environment, "course")
-    cpu = [arguments for arguments in asked if packages.CPU_INDEX in arguments]
-    assert [arguments[-1] for arguments in cpu] == ([] if there else ["torch==2.13.0"])
-    assert asked[-1] == ["-r", "requirements.txt"]
+    cpu = [arguments for arguments in pip_calls if packages.CPU_INDEX in arguments]
+    assert [arguments[-1] for arguments in cpu] == ([] if present else ["torch==2.13.0"])
+    assert pip_calls[-1] == ["-r", "requirements.txt"]
 
 
 @pytest.mark.parametrize(
-    ("configured", "gpu", "wanted"), [("", "", True), ("x", "", False), ("", "x", False)]
+    ("configured", "gpu", "expected"), [("", "", True), ("x", "", False), ("", "x", False)]
 )
-def test_the_cpu_build_is_wanted_without_a_gpu_and_where_pip_is_as_it_came(
-    tmp_path, monkeypatch, configured, gpu, wanted
+def test_the_cpu_build_is_used_without_a_gpu_and_without_settings_of_pip(
+    tmp_path, monkeypatch, configured, gpu, expected
 ):
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\n[ -n '{configured}' ] && echo \"global.index-url='https://m/'\" || true\n")
     python.chmod(0o755)
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setattr("shutil.which", lambda name: gpu or None)
-    assert packages.wants_cpu_torch(Environment(tmp_path, python)) is wanted
+    assert packages.wants_cpu_torch(Environment(tmp_path, python)) is expected
 
 
-def test_a_folder_of_wheels_is_installed_from_and_nobody_else_is_asked(environment, asked, tmp_path):
+def test_a_folder_of_wheels_is_installed_from_without_an_index(environment, pip_calls, tmp_path):
     (tmp_path / "wheelhouse").mkdir()
     packages.install(environment, "course")
     (tmp_path / "wheelhouse" / "a-1-py3-none-any.whl").write_text("")
     (tmp_path / "requirements.txt").write_text("torch==2.13.0\na==1\n")
     assert packages.install(environment, "course") == "installed from the folder wheelhouse"
-    assert asked[0] == ["-r", "requirements.txt"], "an empty folder is none"
-    assert asked[1][:3] == ["--no-index", "--find-links", str(tmp_path / "wheelhouse")]
+    assert pip_calls[0] == ["-r", "requirements.txt"], "an empty folder is none"
+    assert pip_calls[1][:3] == ["--no-index", "--find-links", str(tmp_path / "wheelhouse")]
 
 
 def test_a_full_disk_is_said_before_anything_is_installed(tmp_path, monkeypatch):
@@ -126,17 +130,17 @@ def test_a_full_disk_is_said_before_anything_is_installed(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("output", "reason"),
     [
         ("ERROR: Could not install packages: [Errno 28] No space left on device", "The disk is full."),
         ("ERROR: No matching distribution found for torch==2.13.0", "no such package"),
         ("ERROR: something new", "pip failed."),
     ],
 )
-def test_a_failed_install_is_told_in_three_lines_from_what_pip_said(said, reason):
-    stop = packages.failure(f"Collecting a\n{said}\n", Path("the.log"))
+def test_a_failed_install_is_told_in_three_lines_with_pips_error(output, reason):
+    stop = packages.failure(f"Collecting a\n{output}\n", Path("the.log"))
     assert reason in stop.why
-    assert said in stop.why
+    assert output in stop.why
     assert "run this again: it goes on where it stopped. Log: the.log" in stop.then
     assert len(str(stop).splitlines()) == 3
 
@@ -149,8 +153,8 @@ def test_no_network_is_told_in_three_lines_by_the_real_pip(tmp_path, monkeypatch
     monkeypatch.setenv("PIP_RETRIES", "1")
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
     here = Environment(tmp_path, Path(sys.executable), ours=False)
-    code, said = packages._pip(here, ["--dry-run", "onnxlab-nothing==1"], tmp_path / "log")
+    code, output = packages._pip(here, ["--dry-run", "onnxlab-nothing==1"], tmp_path / "log")
     assert code
-    stop = packages.failure(said, tmp_path / "log")
+    stop = packages.failure(output, tmp_path / "log")
     assert stop.why.startswith("The package index did not answer.")
     assert len(str(stop).splitlines()) == 3

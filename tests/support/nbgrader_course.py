@@ -1,4 +1,4 @@
-"""A course of nbgrader for tests: made small, handed in to, and asked by nbgrader's own means."""
+"""A small nbgrader course for tests: making it, submitting to it, and reading its gradebook."""
 
 import json
 import os
@@ -84,10 +84,10 @@ def nbgrader(folder: Path, *arguments: str, **environment: str) -> str:
 
 
 def points(course: Course, assignment: str = LAB) -> dict[str, dict[str, float]]:
-    """What formgrader shows: for each student the score of each cell that checks."""
+    """For each student the score of each check cell, as formgrader shows it."""
     with course.gradebook() as book:
         return {
-            entry.student.id: {grade.name: grade.score for each in entry.notebooks for grade in each.grades}
+            entry.student.id: {grade.name: grade.score for row in entry.notebooks for grade in row.grades}
             for entry in book.assignment_submissions(assignment)
         }
 
@@ -95,4 +95,4 @@ def points(course: Course, assignment: str = LAB) -> dict[str, dict[str, float]]
 def comments(course: Course, student: str, assignment: str = LAB) -> dict[str, str | None]:
     with course.gradebook() as book:
         entry = book.find_submission(assignment, student)
-        return {each.name: each.comment for one in entry.notebooks for each in one.comments}
+        return {comment.name: comment.comment for row in entry.notebooks for comment in row.comments}

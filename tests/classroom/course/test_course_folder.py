@@ -1,4 +1,4 @@
-"""`onnxlab class init`: a course that nbgrader takes, and that its instructor may change."""
+"""`onnxlab class init`: an nbgrader course that its instructor may change."""
 
 import json
 import os
@@ -26,7 +26,7 @@ from tests.support.nbgrader_course import LAB, ROOT, SETTINGS
 
 @pytest.fixture
 def course(class_folder: Path, tmp_path: Path) -> Path:
-    """The class somewhere else: nothing in it may hold its old place."""
+    """A copy of the class: nothing in it may refer to its old place."""
     return Path(shutil.copytree(class_folder, tmp_path / "moved"))
 
 
@@ -41,17 +41,21 @@ def snapshot(folder: Path) -> dict[str, str]:
 @pytest.mark.slow
 def test_every_exercise_is_in_the_gradebook_with_its_points(course):
     assert open_class(course).name == "spring-2027"
-    expected = {each.name: {f"check-{one.id}": one.points for one in each.exercises} for each in labs()}
+    expected = {lab.name: {f"check-{task.id}": task.points for task in lab.exercises} for lab in labs()}
     with course_at(course).gradebook() as book:
-        found = {
-            each.name: {cell.name: cell.max_score for one in each.notebooks for cell in one.grade_cells}
-            for each in book.assignments
+        points = {
+            assignment.name: {
+                cell.name: cell.max_score
+                for notebook in assignment.notebooks
+                for cell in notebook.grade_cells
+            }
+            for assignment in book.assignments
         }
-        assert found == expected
+        assert points == expected
 
 
 @pytest.mark.slow
-def test_what_is_handed_out_holds_no_solution_and_leads_to_the_next_lab(course):
+def test_released_labs_have_no_solutions_and_link_to_the_next_lab(course):
     for name in LABS:
         text = (course / "release" / name / f"{name}.ipynb").read_text("utf-8")
         assert "SOLUTION" not in text
@@ -144,7 +148,7 @@ def test_the_command_prints_its_own_words_only(tmp_path):
     done = subprocess.run(command, cwd=ROOT, env=programs, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    exercises, points = sum(len(one.exercises) for one in labs()), sum(one.points for one in labs())
+    exercises, points = sum(len(lab.exercises) for lab in labs()), sum(lab.points for lab in labs())
     assert f"{len(LABS)} labs, {exercises} exercises, {points} points" in done.stdout
     assert len(done.stdout.splitlines()) == 2
     assert "Made the class 'class'" in done.stdout
@@ -168,7 +172,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path, capsys):
     (tmp_path / "letters.txt").write_text("dear")
     assert cli.main(["class", "init", str(tmp_path)]) == 1
     assert "is not empty" in capsys.readouterr().err
-    assert [each.name for each in tmp_path.iterdir()] == ["letters.txt"]
+    assert [path.name for path in tmp_path.iterdir()] == ["letters.txt"]
     with pytest.raises(ClassRefused, match="is not a folder"):
         make_class(tmp_path / "letters.txt", start=ROOT)
 

@@ -191,10 +191,10 @@ def test_writing_twice_changes_nothing(course):
 def by_hand(course: Course, **changes: object) -> None:
     """What an instructor does in formgrader to the second exercise."""
     with course.gradebook() as gradebook:
-        grade_row = gradebook.find_grade(f"check-{EXERCISES[1].id}", LAB, LAB, "ada")
+        row = gradebook.find_grade(f"check-{EXERCISES[1].id}", LAB, LAB, "ada")
         for name, value in changes.items():
-            setattr(grade_row, name, value)
-        grade_row.needs_manual_grade = False
+            setattr(row, name, value)
+        row.needs_manual_grade = False
         gradebook.find_comment(EXERCISES[1].id, LAB, LAB, "ada").manual_comment = "Nearly."
         gradebook.db.commit()
 

@@ -1,4 +1,4 @@
-"""Every command of nbgrader that a document gives is one: the installed nbgrader parses it; none is run."""
+"""The installed nbgrader parses every nbgrader command in the documents; none is run."""
 
 import re
 import shlex
@@ -14,14 +14,14 @@ COMMAND = re.compile(r"(?:[A-Z_]+=\S+ )*nbgrader ([a-z_]+\b.*)")
 
 
 def commands(text: str) -> list[str]:
-    """The lines in fences, and the code within sentences, that are commands of nbgrader, without its name."""
+    """The arguments of the nbgrader commands in a text, in fences and within sentences."""
     lines = "\n".join(FENCE.findall(text)).splitlines()
     codes = [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", FENCE.sub("", text))]
-    return [found[1] for each in [*lines, *codes] if (found := COMMAND.fullmatch(each.strip()))]
+    return [match[1] for line in [*lines, *codes] if (match := COMMAND.fullmatch(line.strip()))]
 
 
 def refused(command: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """What nbgrader has against a command; not all of its arguments need be there."""
+    """Why nbgrader refuses a command, or ""; required arguments may be missing."""
     name, *rest = shlex.split(command)
     if name not in NbGraderApp.subcommands:
         return f"there is no {name}"
@@ -42,8 +42,8 @@ def refused(command: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_nbgrader_takes_every_command_of_a_document(document, capsys):
-    found = commands(document.read_text(encoding="utf-8"))
-    assert {each: why for each in found if (why := refused(each, capsys))} == {}
+    lines = commands(document.read_text(encoding="utf-8"))
+    assert {command: why for command in lines if (why := refused(command, capsys))} == {}
 
 
 def test_a_command_that_nbgrader_does_not_take_would_be_found(capsys):

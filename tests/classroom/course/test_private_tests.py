@@ -18,12 +18,12 @@ assert "Identity" not in inspect.getsource(asinh_symbolic), "One node is enough.
 ### END HIDDEN TESTS"""
 
 
-KEPT = ("asinh-symbolic", "asinh-translation")
+EXERCISES = ("asinh-symbolic", "asinh-translation")
 
 
 def short(book: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """The lab with two of its exercises: nbgrader runs all of it for each learner."""
-    names = {name for one in KEPT for name in (one, f"check-{one}")}
+    names = {name for exercise_id in EXERCISES for name in (exercise_id, f"check-{exercise_id}")}
     book.cells = [
         cell for cell in book.cells if cell.metadata.get("nbgrader", {}).get("grade_id") in {None, *names}
     ]
@@ -48,5 +48,5 @@ def test_an_edited_hidden_test_decides_and_is_not_handed_out(tmp_path):
     hand_in(tmp_path, "ada", short(notebook()))
     hand_in(tmp_path, "bob", roundabout)
     nbgrader(tmp_path, "autograde", LAB)
-    possible = {f"check-{name}": exercise(name)[1].points for name in KEPT}
+    possible = {f"check-{name}": exercise(name)[1].points for name in EXERCISES}
     assert points(course) == {"ada": possible, "bob": possible | {"check-asinh-symbolic": 0}}

@@ -1,4 +1,4 @@
-"""The wheelhouse: real wheels of a small course, mended and completed, and installed with the network cut."""
+"""The wheelhouse: real wheels of a small course, repaired, completed, and installed without the network."""
 
 import os
 import re
@@ -42,10 +42,10 @@ def commit(root: Path) -> None:
     subprocess.run(["git", *name, "commit", "-q", "-m", "All"], cwd=root, check=True)
 
 
-@pytest.fixture
-def course(tmp_path):
-    """A small course: three packages, the real starter."""
-    root = tmp_path / "course"
+@pytest.fixture(scope="module")
+def small_course(tmp_path_factory):
+    """A small course: three packages, the real starter. It is made once: copy it."""
+    root = tmp_path_factory.mktemp("small") / "course"
     shutil.copytree(ROOT / "starter", root / "starter", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "course.py", root)
     (root / "src" / "onnxlab").mkdir(parents=True)
@@ -57,7 +57,25 @@ def course(tmp_path):
     return root
 
 
-def made(root: Path, folder: Path, *targets: Target):
+@pytest.fixture
+def course(small_course, tmp_path):
+    return Path(shutil.copytree(small_course, tmp_path / "course"))
+
+
+@pytest.fixture(scope="module")
+def filled_house(small_course, tmp_path_factory):
+    """The wheelhouse of the small course for this machine. It is downloaded once: copy it."""
+    folder = tmp_path_factory.mktemp("filled") / "house"
+    assert wheelhouse(small_course, folder, HERE) == {HERE: []}
+    return folder
+
+
+@pytest.fixture
+def house(filled_house, tmp_path):
+    return Path(shutil.copytree(filled_house, tmp_path / "house"))
+
+
+def wheelhouse(root: Path, folder: Path, *targets: Target):
     try:
         return make_wheelhouse(root, folder, targets, "requirements.txt")
     except WheelhouseRefused as error:
@@ -67,13 +85,10 @@ def made(root: Path, folder: Path, *targets: Target):
 
 
 @pytest.mark.slow
-def test_a_laptop_installs_with_the_network_cut(course, tmp_path):
-    folder = tmp_path / "house"
-    assert made(course, folder, HERE) == {HERE: []}
-    laptop = tmp_path / "laptop"
-    shutil.copytree(folder, laptop)
+def test_a_laptop_installs_with_the_network_cut(house, tmp_path):
+    laptop = house.rename(tmp_path / "laptop")
     nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
-    kept = {
+    variables = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("PIP_", "PYTHON", "ONNXLAB"))
@@ -81,7 +96,11 @@ def test_a_laptop_installs_with_the_network_cut(course, tmp_path):
     code = "from starter.commands import prepare; print(prepare('course').python)"
     command = [sys.executable, "-c", code]
     done = subprocess.run(
-        command, cwd=laptop, env=kept | nowhere | {"PIP_NO_CACHE_DIR": "1"}, text=True, capture_output=True
+        command,
+        cwd=laptop,
+        env=variables | nowhere | {"PIP_NO_CACHE_DIR": "1"},
+        text=True,
+        capture_output=True,
     )
     assert "installed from the folder wheelhouse" in done.stdout, done.stdout + done.stderr
     python = done.stdout.splitlines()[-1]
@@ -91,44 +110,38 @@ def test_a_laptop_installs_with_the_network_cut(course, tmp_path):
     ).stdout
     assert all(line.startswith(str(laptop)) for line in where.splitlines())
     (laptop / "requirements.txt").write_text(PINS + "anyio==4.16.0\n")
-    done = subprocess.run(command, cwd=laptop, env=kept | nowhere, text=True, capture_output=True)
+    done = subprocess.run(command, cwd=laptop, env=variables | nowhere, text=True, capture_output=True)
     assert "The folder wheelhouse has no such package" in done.stderr
 
 
 @pytest.mark.slow
-def test_damage_is_found_and_mended_and_more_machines_are_added(course, tmp_path):
-    folder = tmp_path / "house"
-    made(course, folder, HERE)
-    house = folder / "wheelhouse"
-    six, setuptools = house / "six-1.17.0-py2.py3-none-any.whl", next(house.glob("setuptools-*"))
+def test_damage_is_found_and_mended_and_more_machines_are_added(course, house):
+    wheels = house / "wheelhouse"
+    six, setuptools = wheels / "six-1.17.0-py2.py3-none-any.whl", next(wheels.glob("setuptools-*"))
     six.unlink()
     setuptools.write_bytes(setuptools.read_bytes()[:-7])
-    assert check_wheelhouse(folder) == ({HERE: ["six==1.17.0"]}, [setuptools.name])
-    untouched = {path: path.stat().st_mtime_ns for path in house.glob("markupsafe-*")}
-    assert made(course, folder, WINDOWS) == {HERE: [], WINDOWS: []}
-    assert check_wheelhouse(folder) == ({HERE: [], WINDOWS: []}, [])
-    assert (house / "colorama-0.4.6-py2.py3-none-any.whl").exists()
-    assert len(list(house.glob("markupsafe-*"))) == (1 if HERE == WINDOWS else 2)
+    assert check_wheelhouse(house) == ({HERE: ["six==1.17.0"]}, [setuptools.name])
+    untouched = {path: path.stat().st_mtime_ns for path in wheels.glob("markupsafe-*")}
+    assert wheelhouse(course, house, WINDOWS) == {HERE: [], WINDOWS: []}
+    assert check_wheelhouse(house) == ({HERE: [], WINDOWS: []}, [])
+    assert (wheels / "colorama-0.4.6-py2.py3-none-any.whl").exists()
+    assert len(list(wheels.glob("markupsafe-*"))) == (1 if HERE == WINDOWS else 2)
     assert {path: path.stat().st_mtime_ns for path in untouched} == untouched
 
 
 @pytest.mark.slow
-def test_pins_that_move_leave_no_wheel_behind(course, tmp_path):
-    folder = tmp_path / "house"
-    made(course, folder, HERE)
+def test_pins_that_move_leave_no_wheel_behind(course, house):
     (course / "requirements.txt").write_text(PINS.replace("six==1.17.0", "six==1.16.0"))
     commit(course)
-    assert made(course, folder, HERE) == {HERE: []}
-    assert [path.name for path in (folder / "wheelhouse").glob("six-*")] == [
-        "six-1.16.0-py2.py3-none-any.whl"
-    ]
+    assert wheelhouse(course, house, HERE) == {HERE: []}
+    assert [path.name for path in (house / "wheelhouse").glob("six-*")] == ["six-1.16.0-py2.py3-none-any.whl"]
 
 
 @pytest.mark.slow
 def test_what_has_no_wheel_for_a_machine_is_named_and_the_rest_is_there(course, tmp_path):
     (course / "requirements.txt").write_text(PINS + "onnxruntime-extensions==0.15.2\n")
     commit(course)
-    assert made(course, tmp_path / "house", WINDOWS) == {WINDOWS: ["onnxruntime-extensions==0.15.2"]}
+    assert wheelhouse(course, tmp_path / "house", WINDOWS) == {WINDOWS: ["onnxruntime-extensions==0.15.2"]}
     assert len(list((tmp_path / "house" / "wheelhouse").glob("*.whl"))) == 4
 
 
@@ -149,7 +162,7 @@ def test_a_folder_with_something_else_is_left_alone(course, tmp_path, capsys, mo
     (tmp_path / "mine" / "file").write_text("")
     with pytest.raises(WheelhouseRefused, match="is no wheelhouse"):
         make_wheelhouse(course, tmp_path / "mine", [HERE], "requirements.txt")
-    assert [each.name for each in (tmp_path / "mine").iterdir()] == ["file"]
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["file"]
     assert main(["class", "wheelhouse", str(tmp_path / "mine"), "--check"]) == 1
     assert "is no wheelhouse" in capsys.readouterr().err
 
@@ -168,7 +181,7 @@ def test_a_machine_that_the_course_does_not_run_on_is_said(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_every_machine_wants_the_pins_that_count_there(system):
+def test_each_machine_gets_the_pins_whose_conditions_hold_there(system):
     text = (ROOT / "requirements.txt").read_text()
     names = {pin.partition("==")[0] for pin in pins_for(text, Target(system, "3.12"))}
     assert ("colorama" in names, "onnxruntime-extensions" in names) == (
@@ -179,7 +192,7 @@ def test_every_machine_wants_the_pins_that_count_there(system):
     assert "overrides==7.7.0" in pins_for(text, Target(system, "3.11"))
 
 
-def test_the_tags_that_pip_is_asked_for_are_of_the_machine():
+def test_the_platform_tags_for_pip_are_those_of_the_machine():
     assert Target("windows", "3.12").platforms == ["win_amd64"]
     assert {"manylinux_2_28_aarch64", "manylinux2014_aarch64"} <= set(Target("linux-arm64", "3.12").platforms)
     assert "manylinux_2_34_x86_64" not in Target("linux", "3.12").platforms

@@ -1,4 +1,4 @@
-"""What is taken out of learners' homes and put into them, and what a planted link cannot do."""
+"""Collecting labs from learners' homes and putting feedback into them, with planted links."""
 
 import contextlib
 import json
@@ -34,15 +34,15 @@ def test_labs_are_copied_with_their_time_and_nothing_else(homes, tmp_path):
     (homes / "instructor" / "labs" / LAB).write_text("the solution")
     (homes / "never-came").mkdir()
     into = tmp_path / "taken"
-    taken = take_labs(homes.parent, into)
-    assert taken.files == {"ada": 1, "bob": 1}
-    assert taken.left == ()
+    collection = take_labs(homes.parent, into)
+    assert collection.files == {"ada": 1, "bob": 1}
+    assert collection.left == ()
     assert sorted(str(path.relative_to(into)) for path in into.rglob("*.ipynb")) == [
         f"ada/{LAB}",
         f"bob/{LAB}",
     ]
     assert (into / "ada" / LAB).stat().st_mtime == 1e9
-    assert take_labs(homes, into) == taken  # the homes themselves may be named
+    assert take_labs(homes, into) == collection  # the homes themselves may be named
 
 
 def test_no_link_leads_to_another_learners_work(homes, tmp_path):
@@ -51,9 +51,9 @@ def test_no_link_leads_to_another_learners_work(homes, tmp_path):
     (homes / "mallory" / "labs").mkdir(parents=True)
     (homes / "mallory" / "labs" / LAB).symlink_to(homes / "ada" / "labs" / LAB)
     (homes / "trudy").symlink_to(homes / "ada")
-    taken = take_labs(homes, tmp_path / "taken")
-    assert taken.files == {"ada": 1, "bob": 1}
-    assert [line.partition(":")[0] for line in taken.left] == ["eve", "mallory, lab04_asinh", "trudy"]
+    collection = take_labs(homes, tmp_path / "taken")
+    assert collection.files == {"ada": 1, "bob": 1}
+    assert [line.partition(":")[0] for line in collection.left] == ["eve", "mallory, lab04_asinh", "trudy"]
 
 
 def test_what_is_no_notebook_file_is_said_and_not_waited_for(homes, tmp_path):
@@ -62,9 +62,9 @@ def test_what_is_no_notebook_file_is_said_and_not_waited_for(homes, tmp_path):
     (labs / "lab02_dynamic_shapes.ipynb").mkdir()
     with (labs / "lab03_trace_breakers.ipynb").open("wb") as large:
         large.truncate(LARGEST + 1)
-    taken = take_labs(homes, tmp_path / "taken")
-    assert taken.files == {"ada": 1, "bob": 1}
-    assert len(taken.left) == 3
+    collection = take_labs(homes, tmp_path / "taken")
+    assert collection.files == {"ada": 1, "bob": 1}
+    assert len(collection.left) == 3
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path, capsys):
@@ -80,15 +80,15 @@ def test_a_folder_without_labs_is_said_in_three_lines(homes, tmp_path, capsys):
         (tmp_path / "notes" / name).write_text("")
     (homes / "ada" / "labs" / LAB).unlink()
     (homes / "bob" / "labs" / LAB).unlink()
-    for folder, left in (
+    for folder, expected in (
         (tmp_path / "notes", "left: a.md: Not a directory; and 2 others\n"),
         (homes.parent, ""),
     ):
         assert cli.main(["class", "take", str(folder), str(tmp_path / "taken")]) == 1
-        said = capsys.readouterr()
-        assert f"There are no learners' labs in {folder}.\n{left}Name a class" in said.err
-        assert said.err.count("\n") <= 3
-        assert said.out == ""
+        output = capsys.readouterr()
+        assert f"There are no learners' labs in {folder}.\n{expected}Name a class" in output.err
+        assert output.err.count("\n") <= 3
+        assert output.out == ""
     assert not (tmp_path / "taken").exists()
 
 
@@ -96,9 +96,9 @@ def test_the_command_says_what_it_took(homes, tmp_path, capsys):
     (homes / "eve").mkdir()
     (homes / "eve" / "labs").symlink_to(homes / "ada" / "labs")
     assert cli.main(["class", "take", str(homes.parent), str(tmp_path / "taken")]) == 0
-    said = capsys.readouterr()
-    assert "2 labs of 2 learners" in said.out
-    assert "left: eve" in said.err
+    output = capsys.readouterr()
+    assert "2 labs of 2 learners" in output.out
+    assert "left: eve" in output.err
 
 
 def test_a_class_collects_where_nbgrader_looks(homes, capsys):
@@ -116,7 +116,7 @@ def test_a_class_collects_where_nbgrader_looks(homes, capsys):
 
 @pytest.fixture
 def results(tmp_path):
-    """What grading ada and bob has left."""
+    """The results of grading ada and bob."""
     (tmp_path / "results" / "feedback").mkdir(parents=True)
     for name in ("ada", "bob"):
         (tmp_path / "results" / "feedback" / f"{name}.html").write_text(f"feedback for {name}")
@@ -146,18 +146,18 @@ ADA, BOB = 261_001, 261_002
 
 def facts(*places: Path) -> list[tuple[int, int, int, bytes]]:
     """Owner, group, mode and content of files and folders, with what is in them."""
-    found = []
+    statuses = []
     for place in places:
         for path in (place, *sorted(place.rglob("*"))) if place.is_dir() else (place,):
             status = path.lstat()
             content = path.read_bytes() if path.is_file() else b""
-            found.append((status.st_uid, status.st_gid, status.st_mode, content))
-    return found
+            statuses.append((status.st_uid, status.st_gid, status.st_mode, content))
+    return statuses
 
 
 @pytest.fixture
 def foreign(tmp_path):
-    """A folder and a file that are nobody's business."""
+    """A folder with a file of somebody else."""
     folder = tmp_path / "foreign"
     folder.mkdir(mode=0o700)
     (folder / "results.html").write_text("theirs")
@@ -211,15 +211,15 @@ def test_root_writes_a_page_through_no_planted_link(homes, results, foreign, pla
         else:
             page.mkdir()
     before = facts(foreign)
-    given = give_feedback(homes.parent, results)
+    collection = give_feedback(homes.parent, results)
     assert facts(foreign) == before
     if plant in ("page", "pipe", "second name"):  # the name is the learner's, and now the page's
         assert facts(page)[0][0] == BOB
         assert not page.is_symlink()
         assert page.read_text() == "feedback for bob"
     else:
-        assert [line.partition(":")[0] for line in given.left] == ["bob"]
-    assert given.files["ada"] == 1
+        assert [line.partition(":")[0] for line in collection.left] == ["bob"]
+    assert collection.files["ada"] == 1
 
 
 @ROOT_ONLY

@@ -34,7 +34,7 @@ LEARNERS = [f"learner-{number}" for number in range(3)]
 LAB = "lab03_trace_breakers"
 GREEDY = "kept = []\nwhile True: kept.append(b'x' * 2**26)"
 SHARED = Path("/dev/shm", f"onnxlab-test-{os.getpid()}")
-# Too many, and asleep: they have left the kernel's session, so that its end does not end them.
+# Too many processes, which sleep; in sessions of their own, so that the kernel's end does not end them.
 CROWD = """
 import os, time
 for _ in range(300):
@@ -65,27 +65,27 @@ def first_graph(chapter: Path) -> list[str]:
 
 
 def work_of(place: int) -> set[str]:
-    """What a learner solves: everything, the first, nothing."""
-    ids = [each.id for each in exercises_of(LAB)]
+    """The exercises that a learner solves: all, the first, none."""
+    ids = [exercise.id for exercise in exercises_of(LAB)]
     return [set(ids), {ids[0]}, set()][place]
 
 
 async def a_lesson(seat: Seat, place: int) -> None:
-    """What a learner does: a server, a chapter's first graph, a check; the lab is saved."""
+    """A learner starts a server, draws a chapter's first graph, saves the lab and runs a check."""
     status, page = await seat.sign_in()
     assert status == 302, page
     await seat.start_server()
     await seat.open_kernel()
     for source in first_graph(ROOT / "notebooks" / "00_start_here.ipynb"):
-        said = await seat.run(source, 240)
-    assert "Graph(first.onnx, 2 nodes)" in said, said
+        output = await seat.run(source, 240)
+    assert "Graph(first.onnx, 2 nodes)" in output, output
     book = solved(LAB, work_of(place))
     await seat.ask("PUT", f"api/contents/labs/{LAB}.ipynb", {"type": "notebook", "content": book})
-    checks = [each.source for each in book.cells if each.cell_type == "code"]
+    checks = [cell.source for cell in book.cells if cell.cell_type == "code"]
     first = next(i for i, source in enumerate(checks) if source.startswith("check("))
     for source in checks[: first + 1]:
-        said = await seat.run(source, 240)
-    assert ("passed" in said) == (exercises_of(LAB)[0].id in work_of(place)), said
+        output = await seat.run(source, 240)
+    assert ("passed" in output) == (exercises_of(LAB)[0].id in work_of(place)), output
 
 
 async def answer_while(others: list[Seat], runaway: asyncio.Task[str]) -> list[float]:
@@ -118,7 +118,7 @@ async def a_class(room: Hub) -> None:
 
 
 async def runaways(seats: list[Seat]) -> None:
-    """One learner's memory, then processes, run away; the others go on, and so does this learner."""
+    """One learner uses up memory, then processes; the others can work on, and so can this learner."""
     greedy, others = seats[0], seats[1:]
     task = asyncio.create_task(greedy.run(GREEDY, 300))
     seconds = await answer_while(others, task)
@@ -132,7 +132,7 @@ async def runaways(seats: list[Seat]) -> None:
 
 
 async def nothing_is_left_of_a_server(seat: Seat) -> None:
-    """The end of a learner's server is the end of what its notebooks have started."""
+    """When a learner's server ends, so do all processes that its notebooks have started."""
     accounts = Accounts(seat.hub.folder / "hub" / "accounts.json")
     user = accounts.user(accounts.ensure(seat.name))
     before = processes_of(user)
@@ -150,20 +150,20 @@ async def nothing_is_left_of_a_server(seat: Seat) -> None:
 
 
 def processes_of(user: int | None) -> list[int]:
-    """The processes of a user that run."""
-    found = []
+    """The running processes of a user."""
+    processes = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
             lines = dict(line.split(":", 1) for line in (path / "status").read_text().splitlines())
         except (OSError, ValueError):
             continue  # it ended in between
         if lines["Uid"].split()[0] == str(user) and not lines["State"].strip().startswith("Z"):
-            found.append(int(path.name))
-    return found
+            processes.append(int(path.name))
+    return processes
 
 
 async def prying(curious: Seat, other: Seat) -> None:
-    """One learner looks for what is others'."""
+    """One learner tries to reach what belongs to others."""
     folder = curious.hub.folder
     course = open_class(folder)
     port = re.search(r":(\d+)", await other.run("import os; print(os.environ['JUPYTERHUB_SERVICE_URL'])"))
@@ -178,9 +178,9 @@ async def prying(curious: Seat, other: Seat) -> None:
         course.release,
         ROOT / "solutions" / f"{LAB}.ipynb",
     ):
-        look = f"import os; p = {str(path)!r}; os.listdir(p) if os.path.isdir(p) else open(p)"
+        code = f"import os; p = {str(path)!r}; os.listdir(p) if os.path.isdir(p) else open(p)"
         assert path.exists()
-        assert "PermissionError" in await curious.run(look), path
+        assert "PermissionError" in await curious.run(code), path
     write = f"open({str(course.learners / other.name / 'labs' / 'mine.txt')!r}, 'w')"
     assert "PermissionError" in await curious.run(write)
     connect = f"import socket; socket.create_connection(('127.0.0.1', {port[1]}), 5); print('connected')"
@@ -199,7 +199,7 @@ async def prying(curious: Seat, other: Seat) -> None:
 
 
 async def the_instructor_looks(room: Hub) -> None:
-    """The instructor's account has the room and the hub's page, and none of the class's folders."""
+    """The instructor's account can open the room and the hub's page, and none of the class's folders."""
     async with Seat(room, "instructor", password=INSTRUCTOR_PASSWORD, pin="") as seat:
         status, page = await seat.sign_in()
         assert status == 302, page
@@ -211,8 +211,8 @@ async def the_instructor_looks(room: Hub) -> None:
         await seat.open_kernel()
         for name in ("hub/passwords.json", "source", "submitted", "nbgrader_config.py"):
             path = room.folder / name
-            look = f"import os; p = {str(path)!r}; os.listdir(p) if os.path.isdir(p) else open(p)"
-            assert "PermissionError" in await seat.run(look), name
+            code = f"import os; p = {str(path)!r}; os.listdir(p) if os.path.isdir(p) else open(p)"
+            assert "PermissionError" in await seat.run(code), name
 
 
 async def reads_feedback(room: Hub, name: str) -> str:
@@ -224,7 +224,7 @@ async def reads_feedback(room: Hub, name: str) -> str:
 
 
 def command(*arguments: str) -> str:
-    """Run a command of the package, as who serves does beside the hub."""
+    """Run a command of the package beside the hub."""
     done = subprocess.run(
         [sys.executable, "-m", "onnxlab.cli", *arguments],
         cwd=ROOT,
@@ -242,17 +242,17 @@ def test_a_class_works_is_graded_and_finds_its_feedback(room, tmp_path):
     course = open_class(room.folder)
     assert "of 3 learners" in command("class", "take", str(room.folder))
     assert sorted(path.name for path in course.submitted.iterdir()) == LEARNERS
-    for name in LEARNERS:  # the others are as they were handed out
+    for name in LEARNERS:  # the other labs are untouched
         for lab in (course.submitted / name).iterdir():
             if lab.name != LAB:
                 shutil.rmtree(lab)
     out = tmp_path / "grades"
     command("grade", str(room.folder), "--out", str(out), "--time", "600")
-    points = {each.id: each.points for each in exercises_of(LAB)}
+    points = {exercise.id: exercise.points for exercise in exercises_of(LAB)}
     with (out / "grades.csv").open(newline="") as file:
         scores = {row["student"]: float(row["total"]) for row in csv.DictReader(file)}
     assert scores == {
-        name: sum(points[each] for each in work_of(place)) for place, name in enumerate(LEARNERS)
+        name: sum(points[exercise] for exercise in work_of(place)) for place, name in enumerate(LEARNERS)
     }
     command("class", "feedback", str(room.folder), str(out))
     page = finish(reads_feedback(room, LEARNERS[2]))
@@ -261,21 +261,21 @@ def test_a_class_works_is_graded_and_finds_its_feedback(room, tmp_path):
 
 def test_a_name_belongs_to_its_pin(room):
     async def tries() -> list[tuple[int, str]]:
-        found = []
+        replies = []
         for name, pin, password in (
-            ("mine", "1357", None),  # first come
+            ("mine", "1357", None),  # the first sign-in
             ("mine", "9999", None),  # another browser, with another PIN
             ("mine", "1357", None),  # another browser, the same person
             ("Mine ", "1357", None),
             ("other", "1357", "seven-green-kite"),  # not the room's password
-            ("third", "12", None),  # no PIN to speak of
+            ("third", "12", None),  # the PIN is too short
             ("../etc", "1357", None),
             ("instructor", PIN, None),  # the room's password is not the instructor's
         ):
             async with Seat(room, name, pin) as seat:
                 seat.password = password or seat.password
-                found.append(await seat.sign_in())
-        return found
+                replies.append(await seat.sign_in())
+        return replies
 
     answers = finish(tries())
     assert [status for status, _ in answers] == [302, 403, 302, 302, 403, 400, 400, 403], answers
@@ -305,8 +305,8 @@ def test_guessing_gets_slower_for_that_name_only(room):
 def test_the_hub_ends_and_leaves_nothing(room):
     running = below(room.process.pid)
     assert len(running) > 4
-    said = "".join(Path(f"/proc/{number}/cmdline").read_text() for number in running)
-    sockets = {Path(each) for each in re.findall(r"/[^\0]*?/onnxlab-class-\w+", said)}
+    command_lines = "".join(Path(f"/proc/{number}/cmdline").read_text() for number in running)
+    sockets = {Path(path) for path in re.findall(r"/[^\0]*?/onnxlab-class-\w+", command_lines)}
     assert len(sockets) == 1
     assert all(folder.exists() for folder in sockets)
     room.process.send_signal(signal.SIGTERM)
@@ -327,8 +327,8 @@ def test_work_is_kept_for_the_next_start(room):
             async with Seat(next_time, LEARNERS[0]) as seat:
                 assert (await seat.sign_in())[0] == 302
                 await seat.start_server()
-                found = await seat.ask("GET", f"api/contents/labs/{LAB}.ipynb")
-                return json.dumps(found["content"])
+                saved = await seat.ask("GET", f"api/contents/labs/{LAB}.ipynb")
+                return json.dumps(saved["content"])
 
         finish(come_back())
         assert mine.read_bytes() == before

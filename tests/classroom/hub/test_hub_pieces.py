@@ -1,4 +1,4 @@
-"""The pieces of a class's hub, one by one: names and PINs, passwords, addresses, folders."""
+"""Parts of a class's hub: names and PINs, passwords, addresses, folders."""
 
 import json
 import os
@@ -83,16 +83,16 @@ def test_a_damaged_file_of_accounts_is_said(tmp_path, text):
         Accounts(tmp_path / "accounts.json")
 
 
-def test_passwords_are_drawn_and_kept(tmp_path, monkeypatch):
-    kept = tmp_path / "passwords.json"
-    first = passwords(kept, chosen_passwords({}))
+def test_passwords_are_generated_and_stored(tmp_path, monkeypatch):
+    path = tmp_path / "passwords.json"
+    first = passwords(path, chosen_passwords({}))
     assert len(first.room) >= 12
     assert len(first.instructor) >= 20
-    assert passwords(kept, {}) == first
+    assert passwords(path, {}) == first
     monkeypatch.setenv("ONNXLAB_ROOM_PASSWORD", "seven green kites")
-    changed = passwords(kept, chosen_passwords({}))
+    changed = passwords(path, chosen_passwords({}))
     assert (changed.room, changed.instructor) == ("seven green kites", first.instructor)
-    assert kept.stat().st_mode & 0o077 == 0
+    assert path.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("weak", ["", "  ", "short", "aaaaaaaaaaaa", "password123", "jupyter2026!"])
@@ -111,7 +111,7 @@ def test_the_two_passwords_have_to_differ(tmp_path):
         passwords(tmp_path / "kept", dict.fromkeys(("room", "instructor"), "seven-green-kites"))
 
 
-def test_others_reach_the_hub_only_if_somebody_says_so(tmp_path):
+def test_other_machines_reach_the_hub_with_tls_or_an_explicit_option_only(tmp_path):
     assert not address("127.0.0.1", 0, None, None).open_to_others
     with pytest.raises(AddressRefused, match="no TLS"):
         address("0.0.0.0", 0, None, None)
@@ -127,12 +127,12 @@ def test_others_reach_the_hub_only_if_somebody_says_so(tmp_path):
         address("127.0.0.1", 70_000, None, None)
 
 
-def test_a_port_that_is_taken_is_said():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+def test_a_port_in_use_is_named():
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
         with pytest.raises(AddressRefused, match=r"cannot listen[\s\S]*--port"):
-            address("127.0.0.1", taken.getsockname()[1], None, None)
+            address("127.0.0.1", other.getsockname()[1], None, None)
 
 
 def test_a_learners_work_is_never_overwritten(tmp_path):
@@ -192,7 +192,7 @@ def test_a_lab_is_reset_to_what_was_handed_out(tmp_path, monkeypatch, capsys):
 
 @pytest.fixture
 def spawner(tmp_path):
-    """What would start a learner's server, as an ordinary user's hub makes it."""
+    """The spawner of a hub that an ordinary user runs."""
     pytest.importorskip("jupyterhub")
     from onnxlab.classroom.hub.spawner import ConfinedSpawner
 
@@ -211,9 +211,9 @@ def spawner(tmp_path):
         processes=256,
         landlock=False,
     )
-    made = ConfinedSpawner(user=SimpleNamespace(name="ada", settings={}, url="/"), hub=None)
-    made.accounts, made.settings = Accounts(tmp_path / "accounts.json"), settings
-    return made
+    confined = ConfinedSpawner(user=SimpleNamespace(name="ada", settings={}, url="/"), hub=None)
+    confined.accounts, confined.settings = Accounts(tmp_path / "accounts.json"), settings
+    return confined
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="learners' terminals run bash")
@@ -224,13 +224,13 @@ def test_a_terminals_prompt_has_the_accounts_name(spawner, tmp_path):
     assert "ada says " in done.stderr, done.stderr
 
 
-def test_what_a_server_is_kept_to_comes_back_from_its_file(tmp_path):
-    to = Confinement(None, str(tmp_path), readable=("/usr",), bind=(20_000, 0), connect=(20_001,))
-    assert Confinement.from_json(to.as_json()) == to
+def test_a_confinement_is_read_as_it_was_written(tmp_path):
+    confinement = Confinement(None, str(tmp_path), readable=("/usr",), bind=(20_000, 0), connect=(20_001,))
+    assert Confinement.from_json(confinement.as_json()) == confinement
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         (["--ip", "0.0.0.0"], "no TLS"),
         (["--port", "0", "--password-file", "/nowhere/at-all"], "cannot be read"),
@@ -238,7 +238,7 @@ def test_what_a_server_is_kept_to_comes_back_from_its_file(tmp_path):
         (["--ip", "nowhere"], "is no address"),
     ],
 )
-def test_what_is_wrong_is_said_in_three_lines(tmp_path, capsys, options, said):
+def test_what_is_wrong_is_said_in_three_lines(tmp_path, capsys, options, expected):
     pytest.importorskip("jupyterhub")
     (tmp_path / "class").mkdir()
     (tmp_path / "class" / "class.json").write_text(
@@ -246,5 +246,5 @@ def test_what_is_wrong_is_said_in_three_lines(tmp_path, capsys, options, said):
     )
     assert main(["class", "serve", str(tmp_path / "class"), *options]) in (1, 2)
     error = capsys.readouterr().err
-    assert said in error
+    assert expected in error
     assert len(error.strip().splitlines()) <= 3

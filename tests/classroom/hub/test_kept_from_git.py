@@ -1,4 +1,4 @@
-"""Passwords, work and marks that a class makes in a clone are not taken by `git add -A`."""
+"""`git add -A` ignores the passwords, work and marks of a class in a clone."""
 
 import re
 import shutil
@@ -12,15 +12,15 @@ from onnxlab.classroom.course.folder import ClassFolder
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-MADE = re.compile(
+OUTPUT_NAME = re.compile(
     r"course\.py class ([\w-]+)|class (?:serve|init|wheelhouse) ([\w-]+)|class take \S+ ([\w-]+)"
     r"|--out ([\w-]+)|-keyout ([\w.-]+)|-out ([\w.-]+)"
 )
 
 
 def test_what_the_documents_make_is_ignored():
-    found = {name for path in DOCUMENTS for each in MADE.findall(path.read_text("utf-8")) for name in each}
-    names = {name for name in found if name and not name.isupper()}  # DIR is a place for a name
+    matches = [match for path in DOCUMENTS for match in OUTPUT_NAME.findall(path.read_text("utf-8"))]
+    names = {name for match in matches for name in match if name and not name.isupper()}  # not DIR
     assert {"my-class", "results", "taken", "stick", "room.key", "room.pem"} <= names
     ignored = set((ROOT / ".gitignore").read_text("utf-8").splitlines())
     lines = {name: f"/*{Path(name).suffix}" if "." in name else f"/{name}/" for name in names}

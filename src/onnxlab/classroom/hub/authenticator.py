@@ -34,7 +34,7 @@ class Throttle:
         """Return the seconds until the next sign-in is allowed.
 
         Example:
-            >>> [Tries(failures, last=0.0).wait(0.0) for failures in (2, 3, 5, 20)]
+            >>> [Throttle(failures, last=0.0).wait(0.0) for failures in (2, 3, 5, 20)]
             [0.0, 1.0, 4.0, 60.0]
         """
         if now - self.last > _FORGOTTEN_AFTER:
