@@ -41,17 +41,17 @@ def find_chromium() -> str | None:
 
 def pytest_arguments(options: Sequence[str], *, fast: bool) -> list[str]:
     """Return pytest's arguments; the user's options come last, and paths in them replace the default ones."""
-    places = ["tests", "src", "starter"]
+    paths = ["tests", "src", "starter"]
     arguments = ["-m", "pytest", "--instafail", *(["--color=yes"] if sys.stdout.isatty() else [])]
     if fast:
         arguments += ["-m", "not slow and not browser"]
     else:
         arguments += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=600"]
-        places += ["notebooks", "labs", "solutions", *TRANSLATED]
+        paths += ["notebooks", "labs", "solutions", *TRANSLATED]
     if not any(re.match(r"-n|--numprocesses", option) for option in options):
         arguments += ["-n", "auto", "--dist", "loadscope"]
     named = any(option[0] != "-" and (ROOT / option.split("::")[0]).exists() for option in options if option)
-    return [*arguments, *options, *([] if named else places)]
+    return [*arguments, *options, *([] if named else paths)]
 
 
 def run_checks(environment: Environment, options: Sequence[str], *, fast: bool) -> int:

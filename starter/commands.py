@@ -103,7 +103,7 @@ def prepare(name: str, folder: str = ".venv") -> Environment:
     """Make the environment and install what a command needs; print each step."""
     step(1, f"Python {'.'.join(map(str, sys.version_info[:3]))}: suitable")
     environment = course_environment(folder)
-    if not environment.ours:
+    if not environment.managed:
         step(2, f"Environment: {environment.folder}, as it is")
         step(3, "Packages: as they are")
         return environment

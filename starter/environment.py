@@ -25,12 +25,12 @@ class Environment:
     Attributes:
         folder: Its folder.
         python: Its interpreter.
-        ours: Whether the starter made it and may install into it.
+        managed: Whether the starter makes it and installs into it.
     """
 
     folder: Path
     python: Path
-    ours: bool = True
+    managed: bool = True
 
     def works(self) -> bool:
         """Tell whether it exists and can be used.
@@ -94,7 +94,7 @@ class Environment:
 def course_environment(name: str = ".venv") -> Environment:
     """Return .venv; with ONNXLAB_ENVIRONMENT=current the running Python, into which nothing is installed."""
     if os.environ.get("ONNXLAB_ENVIRONMENT") == "current":
-        return Environment(Path(sys.prefix), Path(sys.executable), ours=False)
+        return Environment(Path(sys.prefix), Path(sys.executable), managed=False)
     folder = ROOT / name
     return Environment(folder, folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
 
@@ -128,7 +128,7 @@ def child_variables(environment: Environment, language: str = "en") -> dict[str,
     # The kernel of this environment, not one of the same name that a person registered elsewhere.
     variables["JUPYTER_PREFER_ENV_PATH"] = "1"
     variables["PIP_USER"] = "0"  # a person's pip.conf may say user = true, which fails in an environment
-    if environment.ours:
+    if environment.managed:
         variables["VIRTUAL_ENV"] = str(environment.folder)
         # The layout of open tabs is stored with the course: that of the user's other JupyterLab stays.
         variables.setdefault("JUPYTERLAB_WORKSPACES_DIR", str(environment.folder / "share" / "workspaces"))

@@ -12,7 +12,7 @@ from starter.environment import ROOT, Environment, child_variables
 __all__ = ["command", "require_free_port", "run"]
 
 # No news, no question about news, no check for updates, no log of what goes well.
-_OURS = {
+_DEFAULTS = {
     "LabApp.app_settings_dir": str(ROOT / "starter" / "lab_settings"),
     "LabApp.news_url": "None",
     "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
@@ -27,20 +27,20 @@ _ALIASES = {"root_dir": ("--notebook-dir",), "log_level": ("--log-level", "--deb
 
 
 def command(environment: Environment, options: Sequence[str], language: str = "en") -> list[str]:
-    """Return the command line that starts JupyterLab with the user's options and ours."""
-    ours = dict(_OURS)
+    """Return the command line that starts JupyterLab with our defaults and the user's options."""
+    defaults = dict(_DEFAULTS)
     if language != "en":
-        ours["LabApp.default_url"] = f"/lab/tree/notebooks/{language}/00_start_here.ipynb"
+        defaults["LabApp.default_url"] = f"/lab/tree/notebooks/{language}/00_start_here.ipynb"
     if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in options:
-        ours["ServerApp.allow_root"] = "True"  # in a container; JupyterLab listens on loopback only
+        defaults["ServerApp.allow_root"] = "True"  # in a container; JupyterLab listens on loopback only
     if _value_of("port", options):
-        ours["ServerApp.port_retries"] = "0"
+        defaults["ServerApp.port_retries"] = "0"
     names = [option.partition("=")[0] for option in options]
 
     def is_set(trait: str) -> bool:
         return any(name.endswith(f".{trait}") or name in _ALIASES.get(trait, ()) for name in names)
 
-    added = [f"--{name}={value}" for name, value in ours.items() if not is_set(name.partition(".")[2])]
+    added = [f"--{name}={value}" for name, value in defaults.items() if not is_set(name.partition(".")[2])]
     return [str(environment.python), "-m", "jupyterlab", *added, *options]
 
 

@@ -83,11 +83,11 @@ def wants_cpu_torch(environment: Environment) -> bool:
     return not re.search(r"(index-url|find-links|no-index)\s*=", settings)
 
 
-def require_space(place: Path, gigabytes: float) -> None:
+def require_space(folder: Path, gigabytes: float) -> None:
     """Raise Stop if the disk lacks the space for an install."""
-    free = shutil.disk_usage(place).free / 1e9
+    free = shutil.disk_usage(folder).free / 1e9
     if free < gigabytes:
-        what = f"There is not enough free disk space in {place}."
+        what = f"There is not enough free disk space in {folder}."
         why = f"The install needs about {gigabytes:g} GB there, and {free:.1f} GB are free."
         raise Stop(what, why, "Free some space and run the same command again.")
 

@@ -1,4 +1,4 @@
-"""Small notebooks for the tests of the authoring room."""
+"""Small notebooks for the tests of `onnxlab.authoring`."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,8 +14,8 @@ def write_notebook(tmp_path: Path) -> Callable[..., Path]:
     def write(cells: Sequence[object], name: str = "notebooks/chapter.ipynb") -> Path:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        made = [nbformat.v4.new_code_cell(cell) if isinstance(cell, str) else cell for cell in cells]
-        nbformat.write(nbformat.v4.new_notebook(cells=made), path)
+        finished = [nbformat.v4.new_code_cell(cell) if isinstance(cell, str) else cell for cell in cells]
+        nbformat.write(nbformat.v4.new_notebook(cells=finished), path)
         return path
 
     return write

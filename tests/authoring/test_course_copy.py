@@ -1,4 +1,4 @@
-"""`onnxlab labs`: notebooks for a folder of one's own; nothing in it is ever overwritten."""
+"""`onnxlab labs`: copies notebooks into a folder and overwrites nothing there."""
 
 from pathlib import Path
 
@@ -14,9 +14,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_labs_are_copied_and_work_is_left_alone(tmp_path):
-    copied, there = copy_course(tmp_path)
+    copied, existing = copy_course(tmp_path)
     assert [path.stem for path in copied] == list(LABS)
-    assert there == []
+    assert existing == []
     work = copied.pop()
     work.write_text("mine")
     copied[0].unlink()

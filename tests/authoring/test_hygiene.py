@@ -119,8 +119,8 @@ def test_an_empty_cell_at_the_end(rules):
 
 def test_the_time_of_a_run_and_foreign_metadata(rules):
     timed = ran("x", metadata={"execution": {"shell.execute_reply": "now"}})
-    found = rules(timed, metadata={"kernelspec": {"name": "conda"}, "toc": {}})
-    assert found == [(None, "kernel"), (None, "metadata"), (2, "timing")]
+    violations = rules(timed, metadata={"kernelspec": {"name": "conda"}, "toc": {}})
+    assert violations == [(None, "kernel"), (None, "metadata"), (2, "timing")]
 
 
 def test_a_lab_is_empty_and_needs_no_summary(rules):
@@ -215,8 +215,8 @@ def test_an_id_stays_when_cells_are_edited_and_put_in():
 
 def test_a_missing_or_doubled_id_follows_from_the_text():
     notebook = new_notebook(cells=[new_code_cell("a"), new_code_cell("b"), new_code_cell("b")])
-    for cell, given in zip(notebook["cells"], ["my-cell", "my-cell", ""], strict=True):
-        cell["id"] = given
+    for cell, cell_id in zip(notebook["cells"], ["my-cell", "my-cell", ""], strict=True):
+        cell["id"] = cell_id
     first = [cell["id"] for cell in clean(notebook)["cells"]]
     assert first[0] == "my-cell"
     assert len(set(first)) == 3

@@ -133,17 +133,17 @@ def test_reset_of_a_chinese_lab_gives_it_as_it_was_handed_out_and_says_so_in_chi
         (tmp_path / folder).mkdir()
     shutil.copy(ROOT / "solutions" / "lab04_asinh.ipynb", tmp_path / "solutions")
     monkeypatch.chdir(tmp_path)
-    made, handed_out = (folder / "labs" / "zh" / "lab04_asinh.ipynb" for folder in (tmp_path, ROOT))
+    notebook_path, released = (folder / "labs" / "zh" / "lab04_asinh.ipynb" for folder in (tmp_path, ROOT))
     assert cli.main(["reset", "lab04", "--language", "zh"]) == 0
-    assert made.read_bytes() == handed_out.read_bytes()
-    type_answer(made, "return {'mine'}")
+    assert notebook_path.read_bytes() == released.read_bytes()
+    type_answer(notebook_path, "return {'mine'}")
     assert cli.main(["reset", "lab04", "--language", "zh"]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     speak("en")
-    assert made.read_bytes() == handed_out.read_bytes()
-    assert "labs/zh/lab04_asinh.before-reset-1.ipynb" in said
-    assert "untouched" not in said
-    assert re.search("[\u4e00-\u9fff]", said)
+    assert notebook_path.read_bytes() == released.read_bytes()
+    assert "labs/zh/lab04_asinh.before-reset-1.ipynb" in output
+    assert "untouched" not in output
+    assert re.search("[\u4e00-\u9fff]", output)
 
 
 @pytest.mark.parametrize(

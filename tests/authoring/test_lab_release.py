@@ -1,4 +1,4 @@
-"""The labs: generated from the solutions, accepted by nbgrader, and never in the way of a learner's work."""
+"""The labs: generated from the solutions, accepted by nbgrader; a learner's work is never lost."""
 
 import json
 import shutil
@@ -56,8 +56,8 @@ def test_points_in_the_metadata_are_those_of_the_records(name):
     graded = [
         cell["metadata"]["nbgrader"] for cell in cells if "points" in cell["metadata"].get("nbgrader", {})
     ]
-    assert {each["grade_id"]: each["points"] for each in graded} == {
-        f"check-{each.id}": each.points for each in lab(name).exercises
+    assert {metadata["grade_id"]: metadata["points"] for metadata in graded} == {
+        f"check-{exercise.id}": exercise.points for exercise in lab(name).exercises
     }
 
 
@@ -83,7 +83,7 @@ def test_sync_leaves_a_learners_work_alone(course):
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "expected"),
     [
         (lambda source: source.replace("asinh-symbolic", "no-such-exercise"), "without a record"),
         (
@@ -93,11 +93,11 @@ def test_sync_leaves_a_learners_work_alone(course):
         (lambda source: source.replace("### BEGIN SOLUTION", "# begin"), "no solution stands above it"),
     ],
 )
-def test_a_solution_that_does_not_fit_its_exercises_is_refused(course, change, says):
+def test_a_solution_that_does_not_fit_its_exercises_is_refused(course, change, expected):
     notebook = read(course / "solutions" / "lab04_asinh.ipynb")
     for cell in notebook["cells"]:
         cell["source"] = change(cell["source"])
-    with pytest.raises(LabNotInSync, match=says):
+    with pytest.raises(LabNotInSync, match=expected):
         stamp(notebook, "lab04_asinh")
 
 
@@ -119,12 +119,12 @@ def test_reset_gives_the_untouched_lab_and_keeps_the_work(course):
     assert len(list(path.parent.iterdir())) == 3
 
 
-def test_reset_mends_a_damaged_and_a_missing_lab(course):
+def test_reset_repairs_a_damaged_and_a_missing_lab(course):
     path = course / "labs" / "lab04_asinh.ipynb"
     untouched = path.read_bytes()
     path.write_bytes(b"\xff not a notebook")
-    _, kept = reset("lab04", course)
-    assert kept.read_bytes() == b"\xff not a notebook"
+    _, backup = reset("lab04", course)
+    assert backup.read_bytes() == b"\xff not a notebook"
     path.unlink()
     assert reset("lab04", course) == (path, None)
     assert path.read_bytes() == untouched
@@ -144,28 +144,28 @@ def test_course_root_is_found_from_inside(course):
 
 @pytest.mark.slow
 def test_nbgrader_makes_the_same_labs(tmp_path):
-    """nbgrader's generate_assignment takes every solution and hands out what is in labs/."""
+    """nbgrader's generate_assignment makes the notebooks in labs/ from the solutions."""
     source, course = tmp_path / "source", course_at(tmp_path)
     for name in LABS:
         (source / name).mkdir(parents=True)
         shutil.copy(ROOT / "solutions" / f"{name}.ipynb", source / name)
         course.generate(name)
-        made = nbformat.read(tmp_path / "release" / name / f"{name}.ipynb", 4)
+        generated = nbformat.read(tmp_path / "release" / name / f"{name}.ipynb", 4)
         ours = nbformat.read(ROOT / "labs" / f"{name}.ipynb", 4)
-        assert [cell.source for cell in made.cells] == [cell.source for cell in ours.cells]
-        assert [grading(cell) for cell in made.cells] == [grading(cell) for cell in ours.cells]
+        assert [cell.source for cell in generated.cells] == [cell.source for cell in ours.cells]
+        assert [grading(cell) for cell in generated.cells] == [grading(cell) for cell in ours.cells]
 
 
 def grading(cell: nbformat.NotebookNode) -> dict[str, object]:
     keys = ("grade", "grade_id", "locked", "points", "schema_version", "solution", "task")
-    found = cell.metadata.get("nbgrader", {})
-    return json.loads(json.dumps({key: found[key] for key in keys if key in found}))
+    metadata = cell.metadata.get("nbgrader", {})
+    return json.loads(json.dumps({key: metadata[key] for key in keys if key in metadata}))
 
 
-def test_release_takes_whole_regions():
+def test_release_replaces_whole_regions():
     cell = nbformat.v4.new_code_cell(
         "def f(x):\n    '''Doc.'''\n    ### BEGIN SOLUTION\n    y = x\n    return y\n    ### END SOLUTION\n",
         metadata={"nbgrader": lab_release._grading("f", solution=True)},
     )
-    made = release(nbformat.v4.new_notebook(cells=[cell]))["cells"][0]["source"]
-    assert made == "def f(x):\n    '''Doc.'''\n    # YOUR CODE HERE\n    raise NotImplementedError()\n"
+    source = release(nbformat.v4.new_notebook(cells=[cell]))["cells"][0]["source"]
+    assert source == "def f(x):\n    '''Doc.'''\n    # YOUR CODE HERE\n    raise NotImplementedError()\n"

@@ -12,8 +12,8 @@ def test_all_folders_of_the_course_are_listed_in_reading_order(tmp_path, write_n
     names = ["labs/lab01.ipynb", "notebooks/02_b.ipynb", "notebooks/01_a.ipynb", "solutions/lab01.ipynb"]
     for name in [*names, "notebooks/.ipynb_checkpoints/01_a-checkpoint.ipynb"]:
         write_notebook(["1"], name)
-    found = [path.relative_to(tmp_path).as_posix() for path in notebooks.course_notebooks(tmp_path)]
-    assert found == [
+    paths = [path.relative_to(tmp_path).as_posix() for path in notebooks.course_notebooks(tmp_path)]
+    assert paths == [
         "notebooks/01_a.ipynb",
         "notebooks/02_b.ipynb",
         "solutions/lab01.ipynb",

@@ -29,10 +29,10 @@ def path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def steps(path):
-    """What a run of it told of its progress."""
-    told = []
-    assert run(path, lambda *step: told.append(step))
-    return told
+    """The calls of the progress function during a run."""
+    calls = []
+    assert run(path, lambda *step: calls.append(step))
+    return calls
 
 
 @pytest.fixture

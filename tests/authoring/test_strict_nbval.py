@@ -87,8 +87,8 @@ def run_nbval(tmp_path_factory):
         failed = re.findall(
             r"^_+ (\S+::Cell \d+) _+\n(.*?)(?=^_+ |^=+ )", done.stdout, flags=re.MULTILINE | re.DOTALL
         )
-        found = dict.fromkeys(passed, "") | dict(failed)
-        return {names.get(item, item): failure for item, failure in found.items()}
+        failures = dict.fromkeys(passed, "") | dict(failed)
+        return {names.get(item, item): failure for item, failure in failures.items()}
 
     return run
 

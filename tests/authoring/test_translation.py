@@ -1,4 +1,4 @@
-"""A translated notebook is made from the English one and a catalogue, and a check says what is missing."""
+"""Translated notebooks, made from the English ones and a catalogue, and the check of the catalogues."""
 
 import ast
 import copy
@@ -39,8 +39,8 @@ def notebook(*cells: dict) -> dict:
 
 
 def translated(cells: list[dict], words: dict[str, str], path: str = "notebooks/01_a.ipynb") -> list[dict]:
-    made = generated(notebook(*cells), PurePosixPath(path), words, "zh", lambda name: "zh" in name)
-    return made["cells"]
+    edition = generated(notebook(*cells), PurePosixPath(path), words, "zh", lambda name: "zh" in name)
+    return edition["cells"]
 
 
 # ---------------------------------------------------------------- the committed edition
@@ -96,10 +96,12 @@ def test_a_translated_notebook_has_the_code_and_the_cells_of_the_english_one(pag
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_every_link_of_a_translated_notebook_leads_to_a_file(page):
-    made = page.parent / "zh" / page.name
-    text = "\n".join(cell["source"] for cell in read(made)["cells"] if cell["cell_type"] == "markdown")
+    page_in_chinese = page.parent / "zh" / page.name
+    text = "\n".join(
+        cell["source"] for cell in read(page_in_chinese)["cells"] if cell["cell_type"] == "markdown"
+    )
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", re.sub(r"`[^`]*`", "", text))
-    assert not [link for link in links if "://" not in link and not (made.parent / link).exists()]
+    assert not [link for link in links if "://" not in link and not (page_in_chinese.parent / link).exists()]
     assert f"../{page.name}" in links  # the same page in English
 
 
@@ -119,29 +121,29 @@ def catalogue(*cells: dict, old: polib.POFile | None = None) -> polib.POFile:
 
 @pytest.fixture
 def full() -> polib.POFile:
-    made = catalogue(*BEFORE)
-    for entry in made:
+    new = catalogue(*BEFORE)
+    for entry in new:
         entry.msgstr = f"\u8bd1{entry.msgid}"
-    return made
+    return new
 
 
-def state(made: polib.POFile) -> tuple[int, int, int]:
-    return len(made.fuzzy_entries()), len(made.untranslated_entries()), len(made.obsolete_entries())
+def state(new: polib.POFile) -> tuple[int, int, int]:
+    return len(new.fuzzy_entries()), len(new.untranslated_entries()), len(new.obsolete_entries())
 
 
 def test_a_changed_word_makes_one_entry_fuzzy_and_keeps_what_it_was(full):
-    made = catalogue(
+    new = catalogue(
         BEFORE[0], markdown("The exporter writes two nodes for each operator."), BEFORE[2], old=full
     )
-    assert state(made) == (1, 0, 0)
-    (entry,) = made.fuzzy_entries()
+    assert state(new) == (1, 0, 0)
+    (entry,) = new.fuzzy_entries()
     assert entry.previous_msgid == "The exporter writes one node for each operator."
     assert entry.msgstr == f"\u8bd1{entry.previous_msgid}"
 
 
 def test_a_new_cell_is_missing(full):
-    made = catalogue(*BEFORE, markdown("Quite another sentence, on quantisation and on speed."), old=full)
-    assert state(made) == (0, 1, 0)
+    new = catalogue(*BEFORE, markdown("Quite another sentence, on quantisation and on speed."), old=full)
+    assert state(new) == (0, 1, 0)
 
 
 def test_a_removed_cell_is_obsolete_until_it_comes_back(full):
@@ -151,14 +153,14 @@ def test_a_removed_cell_is_obsolete_until_it_comes_back(full):
 
 
 def test_a_moved_cell_costs_nothing(full):
-    made = catalogue(BEFORE[2], BEFORE[0], BEFORE[1], old=full)
-    assert state(made) == (0, 0, 0)
-    assert made[0].msgid == "Look at the graph."
+    new = catalogue(BEFORE[2], BEFORE[0], BEFORE[1], old=full)
+    assert state(new) == (0, 0, 0)
+    assert new[0].msgid == "Look at the graph."
 
 
 def test_a_fuzzy_translation_is_not_used_and_the_check_says_so(full):
-    made = catalogue(BEFORE[0], markdown("The exporter writes two nodes for each operator."), old=full)
-    assert {entry.msgid for entry in made.translated_entries()} == {"A title"}
+    new = catalogue(BEFORE[0], markdown("The exporter writes two nodes for each operator."), old=full)
+    assert {entry.msgid for entry in new.translated_entries()} == {"A title"}
 
 
 def test_a_catalogue_survives_being_written_and_read(full, tmp_path):
@@ -169,14 +171,14 @@ def test_a_catalogue_survives_being_written_and_read(full, tmp_path):
     assert state(again) == (1, 0, 0)
 
 
-# ---------------------------------------------------------------- what there is to translate
+# ---------------------------------------------------------------- units of translation
 
 
-def test_markdown_is_taken_apart_into_its_paragraphs_items_and_cells():
+def test_the_units_of_markdown_are_paragraphs_items_and_cells():
     table = "| a word | `code` |\n|---|---|\n| one | 2 |"
     source = f"## A heading\n\nA paragraph\nof two lines.\n\n- an item\n\n{table}"
-    found = units(markdown(source))
-    assert [unit.text for unit in found] == [
+    text_units = units(markdown(source))
+    assert [unit.text for unit in text_units] == [
         "A heading",
         "A paragraph of two lines.",
         "an item",
@@ -190,7 +192,7 @@ def test_the_summary_of_a_folded_answer_counts():
     assert (summary.text, text.text) == ("An answer", "Yes.")
 
 
-def test_of_code_only_comments_docstrings_and_what_is_given_to_questions_and_tables():
+def test_the_units_of_code_are_comments_docstrings_questions_and_captions():
     source = (
         'def f():\n    """What it does."""\n\n\n'
         "# a comment that\n# goes on\n"
@@ -215,10 +217,10 @@ def test_an_f_string_is_a_pattern_with_named_gaps():
     assert pattern("3") == []
 
 
-# ---------------------------------------------------------------- what is made of it
+# ---------------------------------------------------------------- translated notebooks
 
 
-def test_what_is_translated_takes_its_place_and_the_rest_stays():
+def test_translations_replace_their_texts_and_the_rest_stays():
     cells = [
         markdown("# A title\n\nSome *words*, and `code`."),
         code('x = 1  # a comment\nguess = predict("What \\"is\\" it?", ["a", "b"])'),
@@ -247,8 +249,8 @@ def test_links_lead_where_they_led_and_to_translated_pages():
     def exists(name: str) -> bool:
         return name in ("notebooks/zh/02_b.ipynb", "labs/zh/lab01_x.ipynb", "notebooks/zh/01_a.ipynb")
 
-    made = generated(notebook(markdown(text)), PurePosixPath("notebooks/01_a.ipynb"), {}, "zh", exists)
-    assert made["cells"][0]["source"] == (
+    edition = generated(notebook(markdown(text)), PurePosixPath("notebooks/01_a.ipynb"), {}, "zh", exists)
+    assert edition["cells"][0]["source"] == (
         "[a](02_b.ipynb) [b](../../docs/coverage.md) [c](../../labs/zh/lab01_x.ipynb#top) "
         "[d](https://onnx.ai) [English](../01_a.ipynb)"
     )
@@ -300,14 +302,14 @@ def test_a_translated_notebook_shows_what_its_outputs_say_and_only_in_its_langua
     english = execute(notebook(*copy.deepcopy(CHAPTER)), tmp_path / "notebooks" / "a.ipynb")
     package = speech("zh")
     with speaking(Speech({**package.texts, **WORDS}, package.patterns)):
-        made = generated(english, PurePosixPath("notebooks/a.ipynb"), WORDS, "zh", lambda _: False)
-    write(made, folder / "a.ipynb")
-    shown = [output.get("data", output) for cell in made["cells"] for output in cell.get("outputs", [])]
-    outputs = str([{kind: said for kind, said in data.items() if "+json" not in kind} for data in shown])
+        edition = generated(english, PurePosixPath("notebooks/a.ipynb"), WORDS, "zh", lambda _: False)
+    write(edition, folder / "a.ipynb")
+    shown = [output.get("data", output) for cell in edition["cells"] for output in cell.get("outputs", [])]
+    outputs = str([{kind: text for kind, text in data.items() if "+json" not in kind} for data in shown])
     for word in ("yes", "Answer", "caused by", "nodes", "removed", "Nothing in the graph", "more operators"):
         assert word not in re.sub(r"<style>.*?</style>|src=\S+", "", outputs), word
-    made["cells"][1]["source"] = made["cells"][1]["source"].replace('onnxlab.speak("zh")', "")
-    write(made, folder / "in_english.ipynb")
+    edition["cells"][1]["source"] = edition["cells"][1]["source"].replace('onnxlab.speak("zh")', "")
+    write(edition, folder / "in_english.ipynb")
     command = [
         sys.executable,
         "-m",
@@ -325,7 +327,7 @@ def test_a_translated_notebook_shows_what_its_outputs_say_and_only_in_its_langua
     assert len(failed) >= 6  # every cell that shows something
 
 
-# ---------------------------------------------------------------- how it is written
+# ---------------------------------------------------------------- rules for translations
 
 
 @pytest.mark.parametrize(
@@ -345,15 +347,15 @@ def test_a_translated_notebook_shows_what_its_outputs_say_and_only_in_its_langua
     ],
 )
 def test_what_a_translation_loses_or_writes_badly_is_said(english, chinese, fault):
-    found = list(faults(polib.POEntry(msgid=english, msgstr=chinese, comment="text"), GLOSSARY))
-    assert bool(found) == bool(fault)
-    assert fault in "; ".join(found)
+    messages = list(faults(polib.POEntry(msgid=english, msgstr=chinese, comment="text"), GLOSSARY))
+    assert bool(messages) == bool(fault)
+    assert fault in "; ".join(messages)
 
 
 def test_the_gaps_of_a_pattern_are_kept_but_not_english_endings():
-    def found(chinese: str) -> list[str]:
+    def messages(chinese: str) -> list[str]:
         entry = polib.POEntry(msgid="{name} has {n} node{s}.", msgstr=chinese, comment="message")
         return list(faults(entry, GLOSSARY))
 
-    assert not found("{name} \u6709 {n} \u4e2a\u8282\u70b9\u3002")
-    assert "gaps" in found("{nme} \u6709 {n} \u4e2a\u8282\u70b9\u3002")[0]
+    assert not messages("{name} \u6709 {n} \u4e2a\u8282\u70b9\u3002")
+    assert "gaps" in messages("{nme} \u6709 {n} \u4e2a\u8282\u70b9\u3002")[0]

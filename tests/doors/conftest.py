@@ -29,7 +29,7 @@ class Environment:
 
     def run(self, *arguments: str, cwd: Path | None = None) -> str:
         """Run its Python and return what it printed."""
-        known = {
+        variables = {
             name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "ONNXLAB"))
         }
         own = {"ONNXLAB_STATE": str(self.folder / "progress.json"), "JUPYTER_PREFER_ENV_PATH": "1"}
@@ -37,7 +37,7 @@ class Environment:
         done = subprocess.run(
             command,
             cwd=cwd or self.folder,
-            env=known | own,
+            env=variables | own,
             capture_output=True,
             encoding="utf-8",
             timeout=600,
@@ -46,7 +46,7 @@ class Environment:
         return done.stdout
 
     def install(self, wheel: Path) -> None:
-        """Install a wheel, and nothing that it asks for."""
+        """Install a wheel without its requirements."""
         self.run("-m", "pip", "install", "--quiet", "--no-index", "--no-deps", str(wheel))
 
     def run_notebook(self, path: Path, *, errors: bool = False) -> None:
@@ -92,11 +92,11 @@ def wheel(build: Callable[[Path], Path], clone: Path) -> Path:
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of links to what is installed here, except for the course."""
     folder = tmp_path_factory.mktemp("packages")
-    for entry in {each for kind in ("purelib", "platlib") for each in Path(get_path(kind)).iterdir()}:
+    for entry in {path for kind in ("purelib", "platlib") for path in Path(get_path(kind)).iterdir()}:
         if "onnxlab" not in entry.name and not (folder / entry.name).exists():
             try:
                 (folder / entry.name).symlink_to(entry, target_is_directory=entry.is_dir())
-            except OSError as error:  # Windows lets not everybody
+            except OSError as error:  # on Windows not everybody may
                 pytest.skip(f"this system makes no links: {error}")
     return folder
 
@@ -108,8 +108,10 @@ def without_course(tmp_path_factory: pytest.TempPathFactory, packages: Path) -> 
     venv.create(folder / "venv", symlinks=os.name != "nt")
     python = folder / "venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     (folder / "work").mkdir()
-    made = Environment(python, folder / "work")
-    site = made.run("-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
+    environment = Environment(python, folder / "work")
+    site = environment.run("-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
     Path(site, "packages.pth").write_text(f"{packages}\n", encoding="utf-8")
-    assert "None" in made.run("-c", "from importlib.util import find_spec; print(find_spec('onnxlab'))")
-    return made
+    assert "None" in environment.run(
+        "-c", "from importlib.util import find_spec; print(find_spec('onnxlab'))"
+    )
+    return environment

@@ -20,10 +20,10 @@ def chapter():
 
 @pytest.mark.slow
 def test_a_chapter_installs_the_course_and_runs(without_course, wheel, chapter):
-    made = colab_edition(chapter, str(wheel))
-    made.cells.append(nbformat.v4.new_code_cell("import onnxlab; print(onnxlab.__file__)"))
+    edition = colab_edition(chapter, str(wheel))
+    edition.cells.append(nbformat.v4.new_code_cell("import onnxlab; print(onnxlab.__file__)"))
     path = without_course.folder / "01_first_deployment.ipynb"
-    nbformat.write(made, path)
+    nbformat.write(edition, path)
     without_course.run_notebook(path)
     first, *_, last = nbformat.read(path, 4).cells
     assert first.outputs[-1].text.startswith(f"Ready: Python {sys.version.split()[0]}, torch ")
@@ -31,18 +31,18 @@ def test_a_chapter_installs_the_course_and_runs(without_course, wheel, chapter):
 
 
 def test_the_notebook_below_the_cell_is_the_committed_one(chapter):
-    made = colab_edition(chapter, "onnxlab.whl")
-    nbformat.validate(made)
-    assert made.cells[1:] == chapter.cells
-    assert made.cells[0].metadata.cellView == "form"
-    assert chapter.cells[0].cell_type == "markdown"  # what was given is as it was
+    edition = colab_edition(chapter, "onnxlab.whl")
+    nbformat.validate(edition)
+    assert edition.cells[1:] == chapter.cells
+    assert edition.cells[0].metadata.cellView == "form"
+    assert chapter.cells[0].cell_type == "markdown"  # the argument is unchanged
 
 
 def test_links_lead_to_where_the_notebook_was_published(chapter):
-    made = colab_edition(
+    edition = colab_edition(
         chapter, "onnxlab.whl", address="https://host/course/notebooks/01_first_deployment.ipynb"
     )
-    text = "\n".join(cell.source for cell in made.cells if cell.cell_type == "markdown")
+    text = "\n".join(cell.source for cell in edition.cells if cell.cell_type == "markdown")
     assert "](https://host/course/notebooks/00_start_here.ipynb)" in text
     assert "](https://host/course/docs/weights.md)" in text
     assert "](00_start_here.ipynb)" not in text
@@ -74,7 +74,7 @@ def test_here_nothing_is_lacking_and_nothing_loaded_is_outdated(capsys):
 def test_a_package_that_was_loaded_in_another_version_asks_for_a_restart(monkeypatch, capsys):
     monkeypatch.setattr(np, "__version__", "2.0.2")
     colab.complete_session()
-    said = capsys.readouterr().out
-    assert said.startswith("numpy: an older version was loaded")
-    assert "Restart the session" in said
-    assert "Ready" not in said
+    output = capsys.readouterr().out
+    assert output.startswith("numpy: an older version was loaded")
+    assert "Restart the session" in output
+    assert "Ready" not in output

@@ -1,4 +1,4 @@
-"""The wheel: what is in it, and that graph, checks and labs work from it where there is no repository."""
+"""The wheel: its files; graph, checks and labs work from it without the repository."""
 
 import re
 import subprocess
@@ -40,7 +40,7 @@ def test_the_wheel_has_the_package_and_the_notebooks_and_nothing_else(wheel, clo
     package = {
         path.relative_to(clone / "src").as_posix() for path in (clone / "src").rglob("*") if path.is_file()
     }
-    package = {name for name in package if "egg-info" not in name}  # what building left there
+    package = {name for name in package if "egg-info" not in name}  # which building has left
     notebooks = {
         path.relative_to(clone) for kind in ("labs", "notebooks") for path in (clone / kind).rglob("*.ipynb")
     }
@@ -83,8 +83,8 @@ def test_graph_and_check_work_in_anybodys_notebook(installed):
 
 
 def test_a_lab_from_the_wheel_runs_and_is_checked_outside_of_the_repository(installed):
-    said = installed.run("-m", "onnxlab.cli", "labs", "course")
-    assert f"Notebooks copied to course: {len(LABS)}." in said
+    output = installed.run("-m", "onnxlab.cli", "labs", "course")
+    assert f"Notebooks copied to course: {len(LABS)}." in output
     path = installed.folder / "course" / "labs" / "lab01_control_flow.ipynb"
     untouched = path.read_bytes()
     lab, solution = nbformat.read(path, 4), nbformat.read(ROOT / "solutions" / path.name, 4)

@@ -6,7 +6,7 @@ import pytest
 from starter import checks, commands
 from starter.environment import Environment
 
-HERE = Environment(Path(sys.prefix), Path(sys.executable), ours=False)
+HERE = Environment(Path(sys.prefix), Path(sys.executable), managed=False)
 GOOD = ("good", ("-c", "print('all fine')"))
 BAD = ("bad", ("-c", "print('1 error'); raise SystemExit(1)"))
 

@@ -93,4 +93,4 @@ def test_the_escape_uses_this_python_as_it_is(monkeypatch):
     monkeypatch.setenv("ONNXLAB_ENVIRONMENT", "current")
     environment = course_environment()
     assert str(environment.python) == sys.executable
-    assert not environment.ours
+    assert not environment.managed

@@ -9,7 +9,7 @@ from starter.commands import LANGUAGES, chosen_language
 from starter.console import Stop
 from starter.environment import Environment, child_variables
 
-HERE = Environment(Path(sys.prefix), Path(sys.executable), ours=False)
+HERE = Environment(Path(sys.prefix), Path(sys.executable), managed=False)
 
 
 def test_options_go_to_jupyterlab_as_they_are():

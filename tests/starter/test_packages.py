@@ -152,7 +152,7 @@ def test_no_network_is_told_in_three_lines_by_the_real_pip(tmp_path, monkeypatch
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_RETRIES", "1")
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
-    here = Environment(tmp_path, Path(sys.executable), ours=False)
+    here = Environment(tmp_path, Path(sys.executable), managed=False)
     code, output = packages._pip(here, ["--dry-run", "onnxlab-nothing==1"], tmp_path / "log")
     assert code
     stop = packages.failure(output, tmp_path / "log")

@@ -36,8 +36,8 @@ def copy_course(
     """
     root = COURSE_IN_WHEEL if COURSE_IN_WHEEL.is_dir() else _CLONE
     edition = "" if language == "en" else language
-    places = [Path(kind, edition) for kind in ("labs", *(["notebooks"] if chapters else []))]
-    sources = [path for place in places for path in sorted((root / place).glob("*.ipynb"))]
+    folders = [Path(kind, edition) for kind in ("labs", *(["notebooks"] if chapters else []))]
+    sources = [path for source_folder in folders for path in sorted((root / source_folder).glob("*.ipynb"))]
     if not sources:
         msg = f"The installed package has no notebooks: there are none in {root}."
         then = "Install the course's wheel, or take the notebooks from its repository."

@@ -77,7 +77,7 @@ def clean(notebook: Notebook) -> Notebook:
         cell["id"] = _stable_id(cell, ids)
         if cell["cell_type"] != "code":
             continue
-        cell["outputs"] = [rest for output in cell["outputs"] if (rest := _without_view(output))]
+        cell["outputs"] = [cleaned for output in cell["outputs"] if (cleaned := _without_view(output))]
         streams.preprocess_cell(cell, {}, 0)
         ran = cell.get("execution_count") is not None
         count += ran

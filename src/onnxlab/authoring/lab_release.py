@@ -209,7 +209,9 @@ def reset(name: str, root: Path, language: str = "en") -> tuple[Path, Path | Non
     path.parent.mkdir(exist_ok=True, parents=True)
     backup = None
     if path.exists():
-        backup = next(new for number in range(1, 10_000) if not (new := _copy(path, number)).exists())
+        backup = next(
+            candidate for number in range(1, 10_000) if not (candidate := _copy(path, number)).exists()
+        )
         backup.write_bytes(path.read_bytes())  # whatever it holds, readable or not
     changed = write(untouched, path)
     if backup is not None and not changed:
@@ -234,7 +236,8 @@ def course_root(start: Path) -> Path:
 
 def _untouched(full: str, root: Path) -> Notebook:
     solution, *copies = (
-        place / f"{full}.ipynb" for place in (root / "solutions", root / UNTOUCHED, COURSE_IN_WHEEL / "labs")
+        folder / f"{full}.ipynb"
+        for folder in (root / "solutions", root / UNTOUCHED, COURSE_IN_WHEEL / "labs")
     )
     if solution.exists():
         return release(stamp(read(solution), full))

@@ -20,14 +20,14 @@ import pytest
 
 from onnxlab.authoring.notebooks import Kind, is_empty
 
-__all__ = ["hole", "pytest_configure", "pytest_runtest_call"]
+__all__ = ["fault", "pytest_configure", "pytest_runtest_call"]
 
 _WORDINGS = Path(__file__).with_name("wordings.cfg")
 
 _UNKNOWN_MAGIC = re.compile(r"^UsageError: .*", re.MULTILINE)
 
 
-def hole(
+def fault(
     cell: dict[str, Any], outputs: Sequence[dict[str, Any]], kind: Kind, *, may_raise: bool
 ) -> str | None:
     """Return why a cell that passed nbval should fail; None if it should not.
@@ -65,7 +65,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     # By name, because nbval need not be installed.
     if type(item).__name__ == "IPyNbCell" and item.test_outputs is not None:  # type: ignore[attr-defined]  # nbval's
         may_raise = bool(item.options["check_exception"])  # type: ignore[attr-defined]  # nbval's
-        reason = hole(item.cell, item.test_outputs, Kind.of(Path(item.path)), may_raise=may_raise)  # type: ignore[attr-defined]  # nbval's
+        reason = fault(item.cell, item.test_outputs, Kind.of(Path(item.path)), may_raise=may_raise)  # type: ignore[attr-defined]  # nbval's
         if reason:
             item.raise_cell_error(reason)  # type: ignore[attr-defined]  # nbval's
     return result

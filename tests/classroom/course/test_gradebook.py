@@ -15,7 +15,7 @@ import nbformat
 import pytest
 import sqlalchemy
 
-from onnxlab.classroom.course.gradebook import Booked, book, check_course
+from onnxlab.classroom.course.gradebook import GradebookUpdate, book, check_course
 from onnxlab.classroom.course.graded_copy import inert
 from onnxlab.classroom.course.nbgrader import Course, CourseUnusable, course_at
 from onnxlab.grading.results import Graded
@@ -94,7 +94,7 @@ def graded(course: Course, marks: dict[str, list[Status]]) -> list[Graded]:
     return rows
 
 
-def write(course: Course, rows: list[Graded]) -> Booked:
+def write(course: Course, rows: list[Graded]) -> GradebookUpdate:
     return book(
         root(course),
         find(root(course)).submissions,
@@ -104,7 +104,7 @@ def write(course: Course, rows: list[Graded]) -> Booked:
     )
 
 
-def grade(course: Course, **marks: list[Status]) -> Booked:
+def grade(course: Course, **marks: list[Status]) -> GradebookUpdate:
     return write(course, graded(course, marks))
 
 
@@ -136,7 +136,7 @@ def test_formgrader_sees_points_comments_and_the_submission(course):
     hand_in(root(course), "ada", notebook())
     hand_in(root(course), "ben", notebook("labs"))
     hand_in(root(course), "cleo", notebook("labs"), when=None)
-    assert grade(course, ada=[PASSED] * 4, ben=[PASSED, WRONG, UNTOUCHED, ERROR]) == Booked(2, ())
+    assert grade(course, ada=[PASSED] * 4, ben=[PASSED, WRONG, UNTOUCHED, ERROR]) == GradebookUpdate(2, ())
     assert points(course) == {
         "ada": CHECKS,
         "ben": CHECKS | {f"check-{exercise.id}": 0 for exercise in EXERCISES[1:]},
@@ -379,7 +379,7 @@ def penalty(course: Course) -> tuple[float, float | None]:
 @pytest.mark.parametrize("when", [None, "", "yesterday", "9" * 5000, "2026-11-20 10:00:00 +9999999"])
 def test_a_time_nobody_can_read_is_no_time(course, when):
     hand_in(root(course), "ada", notebook("labs"), when=when)
-    assert grade(course, ada=[PASSED] * 4) == Booked(1, ())
+    assert grade(course, ada=[PASSED] * 4) == GradebookUpdate(1, ())
     with course.gradebook() as gradebook:
         assert gradebook.find_submission(LAB, "ada").timestamp is None
 
@@ -452,11 +452,26 @@ def test_a_course_without_a_gradebook_is_refused_before_grading(tmp_path, course
 
 
 @contextlib.contextmanager
+def pragma(setting: str) -> Iterator[None]:
+    """Set a pragma of SQLite for each connection that is made in the block."""
+
+    def run(connection: sqlite3.Connection, _: object) -> None:
+        connection.execute(f"PRAGMA {setting}")
+
+    sqlalchemy.event.listen(sqlalchemy.Engine, "connect", run)
+    try:
+        yield
+    finally:
+        sqlalchemy.event.remove(sqlalchemy.Engine, "connect", run)
+
+
+@contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Another process holds the lock for writing."""
     with contextlib.closing(sqlite3.connect(folder / "gradebook.db", isolation_level=None)) as database:
         database.execute("BEGIN IMMEDIATE")
-        yield
+        with pragma("busy_timeout = 100"):  # milliseconds; sqlite3 waits for five seconds
+            yield
         database.execute("ROLLBACK")
 
 
@@ -481,15 +496,8 @@ def no_room(folder: Path) -> Iterator[None]:
     """The database can become no larger, as on a full disk."""
     with contextlib.closing(sqlite3.connect(folder / "gradebook.db")) as database:
         (pages,) = database.execute("PRAGMA page_count").fetchone()
-
-    def limit(connection: sqlite3.Connection, _: object) -> None:
-        connection.execute(f"PRAGMA max_page_count = {pages}")
-
-    sqlalchemy.event.listen(sqlalchemy.Engine, "connect", limit)
-    try:
+    with pragma(f"max_page_count = {pages}"):
         yield
-    finally:
-        sqlalchemy.event.remove(sqlalchemy.Engine, "connect", limit)
 
 
 def test_a_full_disk_loses_nothing_and_the_next_run_writes_the_rest(course, capsys):
@@ -507,7 +515,7 @@ def test_a_full_disk_loses_nothing_and_the_next_run_writes_the_rest(course, caps
     before = points(course)
     assert len(before) < len(students)
     assert sum(row != expected for row in before.values()) <= 1  # the one that there was no room for
-    assert grade(course, **marks) == Booked(len(students), ())
+    assert grade(course, **marks) == GradebookUpdate(len(students), ())
     assert points(course) == dict.fromkeys(students, expected)
 
 
@@ -535,7 +543,7 @@ def test_a_run_that_is_killed_is_made_good_by_the_next(course):
             killed += os.WIFSIGNALED(os.waitpid(child, 0)[1])
         points(course)  # the gradebook can be read at any time
     assert killed > 4
-    assert write(course, rows) == Booked(20, ())
+    assert write(course, rows) == GradebookUpdate(20, ())
     expected = {
         f"check-{exercise.id}": exercise.points * factor
         for exercise, factor in zip(EXERCISES, (1, 0, 0, 1), strict=True)

@@ -70,7 +70,7 @@ def work_of(place: int) -> set[str]:
     return [set(ids), {ids[0]}, set()][place]
 
 
-async def a_lesson(seat: Seat, place: int) -> None:
+async def lesson(seat: Seat, place: int) -> None:
     """A learner starts a server, draws a chapter's first graph, saves the lab and runs a check."""
     status, page = await seat.sign_in()
     assert status == 302, page
@@ -88,7 +88,7 @@ async def a_lesson(seat: Seat, place: int) -> None:
     assert ("passed" in output) == (exercises_of(LAB)[0].id in work_of(place)), output
 
 
-async def answer_while(others: list[Seat], runaway: asyncio.Task[str]) -> list[float]:
+async def answer_times(others: list[Seat], runaway: asyncio.Task[str]) -> list[float]:
     """Let others run cells until a runaway cell has ended; return how long each took."""
     seconds = []
     while not runaway.done():
@@ -100,28 +100,28 @@ async def answer_while(others: list[Seat], runaway: asyncio.Task[str]) -> list[f
     return seconds
 
 
-async def a_class(room: Hub) -> None:
+async def class_session(room: Hub) -> None:
     seats = [Seat(room, name) for name in LEARNERS]
     for seat in seats:
         await seat.__aenter__()
     try:
-        await asyncio.gather(*(a_lesson(seat, place) for place, seat in enumerate(seats)))
+        await asyncio.gather(*(lesson(seat, place) for place, seat in enumerate(seats)))
         await seats[0].run(f"open({str(SHARED)!r}, 'w').write('left')")
         assert SHARED.exists() == (os.geteuid() == 0), "only who is a user of their own may"
-        await runaways(seats)
-        await prying(seats[1], seats[2])
+        await runaway_cells(seats)
+        await isolation(seats[1], seats[2])
         if os.geteuid() == 0:
-            await nothing_is_left_of_a_server(seats[0])
+            await server_end(seats[0])
     finally:
         for seat in seats:
             await seat.__aexit__()
 
 
-async def runaways(seats: list[Seat]) -> None:
+async def runaway_cells(seats: list[Seat]) -> None:
     """One learner uses up memory, then processes; the others can work on, and so can this learner."""
     greedy, others = seats[0], seats[1:]
     task = asyncio.create_task(greedy.run(GREEDY, 300))
-    seconds = await answer_while(others, task)
+    seconds = await answer_times(others, task)
     assert "MemoryError" in task.result()
     assert max(seconds, default=0.0) < 90, seconds  # of a machine on which everything else runs, too
     assert await greedy.run("del kept; print(6 * 7)") == "42\n"  # the same kernel
@@ -131,7 +131,7 @@ async def runaways(seats: list[Seat]) -> None:
         assert await seat.run("print(model is not None)") == "True\n"  # their kernels are still the same
 
 
-async def nothing_is_left_of_a_server(seat: Seat) -> None:
+async def server_end(seat: Seat) -> None:
     """When a learner's server ends, so do all processes that its notebooks have started."""
     accounts = Accounts(seat.hub.folder / "hub" / "accounts.json")
     user = accounts.user(accounts.ensure(seat.name))
@@ -162,7 +162,7 @@ def processes_of(user: int | None) -> list[int]:
     return processes
 
 
-async def prying(curious: Seat, other: Seat) -> None:
+async def isolation(curious: Seat, other: Seat) -> None:
     """One learner tries to reach what belongs to others."""
     folder = curious.hub.folder
     course = open_class(folder)
@@ -198,7 +198,7 @@ async def prying(curious: Seat, other: Seat) -> None:
     assert status == 403
 
 
-async def the_instructor_looks(room: Hub) -> None:
+async def instructor_session(room: Hub) -> None:
     """The instructor's account can open the room and the hub's page, and none of the class's folders."""
     async with Seat(room, "instructor", password=INSTRUCTOR_PASSWORD, pin="") as seat:
         status, page = await seat.sign_in()
@@ -215,7 +215,7 @@ async def the_instructor_looks(room: Hub) -> None:
             assert "PermissionError" in await seat.run(code), name
 
 
-async def reads_feedback(room: Hub, name: str) -> str:
+async def feedback_page(room: Hub, name: str) -> str:
     async with Seat(room, name) as seat:
         assert (await seat.sign_in())[0] == 302
         await seat.start_server()
@@ -237,8 +237,8 @@ def command(*arguments: str) -> str:
 
 
 def test_a_class_works_is_graded_and_finds_its_feedback(room, tmp_path):
-    finish(a_class(room))
-    finish(the_instructor_looks(room))
+    finish(class_session(room))
+    finish(instructor_session(room))
     course = open_class(room.folder)
     assert "of 3 learners" in command("class", "take", str(room.folder))
     assert sorted(path.name for path in course.submitted.iterdir()) == LEARNERS
@@ -255,7 +255,7 @@ def test_a_class_works_is_graded_and_finds_its_feedback(room, tmp_path):
         name: sum(points[exercise] for exercise in work_of(place)) for place, name in enumerate(LEARNERS)
     }
     command("class", "feedback", str(room.folder), str(out))
-    page = finish(reads_feedback(room, LEARNERS[2]))
+    page = finish(feedback_page(room, LEARNERS[2]))
     assert exercises_of(LAB)[0].id in page
 
 
@@ -339,14 +339,14 @@ def test_work_is_kept_for_the_next_start(room):
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="root tries it as somebody else")
 def test_as_an_ordinary_user_learners_are_apart_too(class_folder):
-    async def a_small_class(room: Hub) -> None:
+    async def small_session(room: Hub) -> None:
         seats = [Seat(room, name) for name in LEARNERS[:2]]
         for seat in seats:
             await seat.__aenter__()
             assert (await seat.sign_in())[0] == 302
         await asyncio.gather(*(seat.start_server() for seat in seats))
         await asyncio.gather(*(seat.open_kernel() for seat in seats))
-        await prying(*seats)
+        await isolation(*seats)
         for seat in seats:
             await seat.__aexit__()
 
@@ -357,6 +357,6 @@ def test_as_an_ordinary_user_learners_are_apart_too(class_folder):
             os.chown(path, teacher, teacher)
         with hub(folder, user=teacher) as room:
             assert "Learners run as you" in room.folder.with_name("class.said").read_text()
-            finish(a_small_class(room))
+            finish(small_session(room))
             running = below(room.process.pid)
         assert not [number for number in running if Path(f"/proc/{number}").exists()]

@@ -21,7 +21,7 @@ from onnxlab.authoring.translation.catalogue import (
 )
 from onnxlab.authoring.translation.lint import Glossary, faults
 from onnxlab.authoring.translation.messages import messages
-from onnxlab.authoring.translation.outputs import retell, shown_texts
+from onnxlab.authoring.translation.outputs import shown_texts, translate_output
 from onnxlab.authoring.translation.units import Kind, Unit, units
 from onnxlab.files import write_atomically
 from onnxlab.notebook.language import LANGUAGES, Speech, is_pattern, speaking
@@ -42,10 +42,8 @@ class Edition:
     def __init__(self, root: Path, language: str) -> None:
         self._root, self._language = root, language
         self._folder = root / "translations" / language
-        places = [
-            path for folder in ("notebooks", "labs") for path in sorted((root / folder).glob("*.ipynb"))
-        ]
-        self._pages = {PurePosixPath(path.parent.name, path.name): read(path) for path in places}
+        paths = [path for folder in ("notebooks", "labs") for path in sorted((root / folder).glob("*.ipynb"))]
+        self._pages = {PurePosixPath(path.parent.name, path.name): read(path) for path in paths}
         self._messages = [Source(*message) for message in messages(root / _PACKAGE)]
         self.catalogues = {name: self._merged(name, texts) for name, texts in self._sources().items()}
 
@@ -58,11 +56,11 @@ class Edition:
         changed = []
         for name, catalogue in self.catalogues.items():
             path = self._folder / f"{name}.po"
-            if self._wrote(path, str(catalogue)):
+            if self._write_if_changed(path, str(catalogue)):
                 changed.append(path)
         notebooks = dict(self._notebooks())
         for path, text in self._assets(notebooks):
-            if self._wrote(path, text):
+            if self._write_if_changed(path, text):
                 changed.append(path)
         for path, notebook in notebooks.items():
             path.parent.mkdir(exist_ok=True)
@@ -146,7 +144,11 @@ class Edition:
         for path, notebook in notebooks.items():
             english = self._pages.get(PurePosixPath("labs", path.name), {"cells": []})
             pairs = zip(notebook["cells"], english["cells"], strict=False)
-            cells = {cell["id"]: cell["source"] for cell, other in pairs if cell["source"] != other["source"]}
+            cells = {
+                cell["id"]: cell["source"]
+                for cell, english_cell in pairs
+                if cell["source"] != english_cell["source"]
+            }
             if cells:
                 labs[path.stem] = cells
         folder = self._root / _PACKAGE / "assets" / "languages"
@@ -164,7 +166,7 @@ class Edition:
             "scripts": {text: translations[text] for text in translations if text in scripts},
         }
 
-    def _wrote(self, path: Path, text: str) -> bool:
+    def _write_if_changed(self, path: Path, text: str) -> bool:
         if path.exists() and path.read_text("utf-8") == text:
             return False
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -226,23 +228,23 @@ def generated(
     spoken = False
     for cell in result["cells"]:
         cell_units = units(cell)
-        edits = [(unit, _written(unit, words[unit.text])) for unit in cell_units if unit.text in words]
+        edits = [(unit, _as_source(unit, words[unit.text])) for unit in cell_units if unit.text in words]
         for unit, text in reversed(edits):
             cell["source"] = cell["source"][: unit.start] + text + cell["source"][unit.end :]
         if cell["cell_type"] == "markdown":
-            back = f"[{LANGUAGES['en']}](../{path.name})"
-            cell["source"] = cell["source"].replace(other_language(path, language), back)
-            cell["source"] = _LINK.sub(lambda link: _moved(link, path, language, exists), cell["source"])
+            english_link = f"[{LANGUAGES['en']}](../{path.name})"
+            cell["source"] = cell["source"].replace(other_language(path, language), english_link)
+            cell["source"] = _LINK.sub(lambda link: _moved_link(link, path, language, exists), cell["source"])
         elif cell["cell_type"] == "code":
             for output in cell["outputs"]:
-                retell(output, cell["source"])
+                translate_output(output, cell["source"])
             if not spoken:
                 spoken = True
                 cell["source"] = f'import onnxlab\n\nonnxlab.speak("{language}")\n\n{cell["source"]}'
     return result
 
 
-def _written(unit: Unit, text: str) -> str:
+def _as_source(unit: Unit, text: str) -> str:
     """Return a translation in the form in which the source has it."""
     match unit.kind:
         case Kind.QUESTION | Kind.CAPTION:
@@ -258,7 +260,9 @@ def _written(unit: Unit, text: str) -> str:
     return text
 
 
-def _moved(link: re.Match[str], path: PurePosixPath, language: str, exists: Callable[[str], bool]) -> str:
+def _moved_link(
+    link: re.Match[str], path: PurePosixPath, language: str, exists: Callable[[str], bool]
+) -> str:
     """Return a link for a file one folder deeper, to the translated page if there is one."""
     target = link[2]
     if re.match(r"\w+:|/", target) or target == f"../{path.name}":

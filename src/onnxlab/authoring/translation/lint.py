@@ -60,14 +60,13 @@ def faults(entry: polib.POEntry, glossary: Glossary) -> Iterator[str]:
         translation != translation.strip(" ") and english == english.strip(" ")
     ):
         yield "a line break, or white space around it"
-    before, after = _parts(english, kind), _parts(translation, kind)
-    for what in before:
-        if what == "numbers":
-            lost = before[what] - after[what]
-        else:
-            lost = (before[what] - after[what]) | (after[what] - before[what])
-        if lost:
-            yield f"{what} differ: {', '.join(map(str, lost))}"
+    english_parts, translated_parts = _parts(english, kind), _parts(translation, kind)
+    for what in english_parts:
+        lost = english_parts[what] - translated_parts[what]
+        added = translated_parts[what] - english_parts[what]
+        differences = lost if what == "numbers" else lost | added
+        if differences:
+            yield f"{what} differ: {', '.join(map(str, differences))}"
     if unknown := set(GAP.findall(translation)) - set(GAP.findall(english)):
         yield f"unknown gaps: {', '.join(unknown)}"
     if translation == english:

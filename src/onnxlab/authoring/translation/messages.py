@@ -14,7 +14,7 @@ from onnxlab.notebook.language import AROUND, GAP, letters
 
 __all__ = ["messages", "template", "templates"]
 
-PLACES = (
+MODULES = (
     "labs",
     "notebook",
     "model",
@@ -109,12 +109,12 @@ def messages(package: Path) -> Iterator[tuple[str, str, str]]:
         package: The folder of the package `onnxlab`.
     """
     yield from ((text, "message", "put together at run time") for text in _COMPOSED)
-    for place in PLACES:
-        path = package / place
+    for module in MODULES:
+        path = package / module
         for source in [path] if path.is_file() else sorted(path.rglob("*.py")):
             where = source.relative_to(package).as_posix()
             for text, kind in _in_module(
-                ast.parse(source.read_text("utf-8")), words=place in _WORDS, returned=place == "operators"
+                ast.parse(source.read_text("utf-8")), words=module in _WORDS, returned=module == "operators"
             ):
                 if letters(text) and not re.search(
                     r"</?[a-z]+[ >]|\\\w", text
@@ -213,8 +213,8 @@ def template(node: ast.expr) -> str | None:
         if isinstance(part, ast.JoinedStr):
             return "".join(written(value) or "" for value in part.values)
         if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add):
-            sides = written(part.left), written(part.right)
-            return None if sides[0] is None or sides[1] is None else sides[0] + sides[1]
+            left, right = written(part.left), written(part.right)
+            return None if left is None or right is None else left + right
         return None
 
     pattern = written(node)

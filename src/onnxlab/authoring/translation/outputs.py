@@ -14,7 +14,7 @@ from onnxlab.notebook.language import letters, regular, said
 from onnxlab.notebook.tables import Table
 from onnxlab.plain_text import aligned
 
-__all__ = ["retell", "shown_texts"]
+__all__ = ["shown_texts", "translate_output"]
 
 _OURS = re.compile(r'class="onnxlab-(?!message)')
 _TEXT = re.compile(
@@ -38,7 +38,7 @@ _NAME = re.compile(r"\w*[A-Z]\w*")  # of an operator, a class, a program
 _CODE = re.compile(r"[_(){}\[\]=<>\\]|\w\.\w|::|\d\.\d")
 
 
-def retell(output: dict[str, Any], source: str) -> None:
+def translate_output(output: dict[str, Any], source: str) -> None:
     """Translate the texts in an output of a cell.
 
     Args:
@@ -53,39 +53,39 @@ def retell(output: dict[str, Any], source: str) -> None:
     markup = data.get("text/html", "")
     if not _OURS.search(markup):
         return
-    translated = _TEXT.sub(_retold, _ATTRIBUTE.sub(_named, markup))
+    translated = _TEXT.sub(_translated_element, _ATTRIBUTE.sub(_translated_attribute, markup))
     text = data["text/plain"]
     if "onnxlab-slider" not in markup and (match := _TABLE.search(markup)):
         text = _table(match[1])
     elif match := _GRID.search(translated):
         text = _grid(text, match[1])
     else:
-        text = "\n".join(_line(line) for line in text.split("\n"))
+        text = "\n".join(_translated_line(line) for line in text.split("\n"))
     data |= {"text/html": translated, "text/plain": text}
 
 
-def _retold(match: re.Match[str]) -> str:
+def _translated_element(match: re.Match[str]) -> str:
     """Return an HTML element with its text translated."""
     start, tag, inner, end = match.groups()
     if tag == "pre" and "align-self" in start:
-        return start + html.escape(_words(html.unescape(inner))) + end
+        return start + html.escape(_translated_small_graph(html.unescape(inner))) + end
     text = _plain(inner)
     if tag == "figcaption" and (numbered := _NUMBERED.fullmatch(text)):
         return f"{start}{html.escape(said(numbered[1]))}{numbered[2]}{end}"
-    shown = "\n".join(map(_line, text.split("\n"))) if tag in ("p", "pre") else said(text)
+    shown = "\n".join(map(_translated_line, text.split("\n"))) if tag in ("p", "pre") else said(text)
     shown = html.escape(shown, quote=tag != "em")
     if "<code>" in inner:
         shown = re.sub(r"`([^`]+)`", r"<code>\1</code>", shown)
     return start + shown + end
 
 
-def _named(match: re.Match[str]) -> str:
+def _translated_attribute(match: re.Match[str]) -> str:
     """Return an attribute with a graph's summary translated."""
     text = _MORE.sub(lambda more: said(more[0]), html.unescape(match[2]))
-    return match[1] + html.escape(_line(text)) + match[3]
+    return match[1] + html.escape(_translated_line(text)) + match[3]
 
 
-def _line(line: str) -> str:
+def _translated_line(line: str) -> str:
     """Return a line of an output in plain text, translated."""
     if match := _GRAPH.fullmatch(line):
         return f"Graph({' | '.join(map(_graph, match[1].split(' | ')))})"
@@ -107,7 +107,7 @@ def _graph(summary: str) -> str:
     return f"{said(name)}, {said(count)}"
 
 
-def _words(text: str) -> str:
+def _translated_small_graph(text: str) -> str:
     """Return a small graph in plain text, with `input` and `output` translated."""
     rows = [re.split(r"(?<=\S)  +", line, maxsplit=1) for line in text.split("\n")]
     return "\n".join(
@@ -124,7 +124,7 @@ def _table(inner: str) -> str:
 def _grid(text: str, inner: str) -> str:
     rows = [[_plain(cell) for cell in _CELL.findall(row)] for row in inner.split("<tr>")[1:]]
     first = text.split("\n")[0]
-    head = [_line(first)] if first.startswith("Predict: ") else []
+    head = [_translated_line(first)] if first.startswith("Predict: ") else []
     return "\n".join([*head, *aligned(rows)])
 
 

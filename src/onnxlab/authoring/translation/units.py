@@ -106,29 +106,29 @@ def _in_markdown(source: str) -> Iterator[Unit]:
 
 def _in_code(source: str) -> Iterator[Unit]:
     """Comments, docstrings, and the texts that a cell gives to `predict`, `predict_grid` and `table`."""
-    place = _places(source)
+    position = _position_in(source)
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
             name = getattr(node.func, "id", "")
             named = {word.arg: word.value for word in node.keywords}
             if name == "predict" and node.args:
-                yield from _constant(node.args[0], Kind.QUESTION, place)
+                yield from _constant(node.args[0], Kind.QUESTION, position)
             elif name == "predict_grid" and "question" in named:
-                yield from _constant(named["question"], Kind.QUESTION, place)
+                yield from _constant(named["question"], Kind.QUESTION, position)
             elif name == "table" and "caption" in named:
-                yield from _constant(named["caption"], Kind.CAPTION, place)
+                yield from _constant(named["caption"], Kind.CAPTION, position)
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node):
             first = node.body[0]
             assert isinstance(first, ast.Expr)
-            for unit in _constant(first.value, Kind.DOCSTRING, place):
+            for unit in _constant(first.value, Kind.DOCSTRING, position):
                 indent = " " * first.col_offset
                 yield Unit(unit.start, unit.end, inspect.cleandoc(unit.text), unit.kind, indent)
     yield from _comments(source)
 
 
-def _constant(node: ast.expr, kind: Kind, place: Callable[[ast.expr], tuple[int, int]]) -> Iterator[Unit]:
+def _constant(node: ast.expr, kind: Kind, position: Callable[[ast.expr], tuple[int, int]]) -> Iterator[Unit]:
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and has_words(node.value):
-        yield Unit(*place(node), node.value, kind)
+        yield Unit(*position(node), node.value, kind)
 
 
 def _comments(source: str) -> Iterator[Unit]:
@@ -159,7 +159,7 @@ def _line_starts(source: str) -> list[int]:
     return list(itertools.accumulate(map(len, source.splitlines(keepends=True)), initial=0))
 
 
-def _places(source: str) -> Callable[[ast.expr], tuple[int, int]]:
+def _position_in(source: str) -> Callable[[ast.expr], tuple[int, int]]:
     """Return a function from a node of the syntax tree to its start and end in the text."""
     rows, starts = source.splitlines(keepends=True), _line_starts(source)
 

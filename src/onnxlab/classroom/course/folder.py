@@ -28,7 +28,6 @@ __all__ = [
     "ClassChanges",
     "ClassFolder",
     "ClassRefused",
-    "as_json",
     "course_name",
     "digest",
     "make_class",
@@ -146,8 +145,8 @@ def course_name(name: str | None, folder: Path) -> str:
         ('spring-2027', 'onnxlab')
     """
     if name is None:
-        own = folder.absolute().name
-        return own if _NAME.fullmatch(own) else "onnxlab"
+        folder_name = folder.absolute().name
+        return folder_name if _NAME.fullmatch(folder_name) else "onnxlab"
     if not _NAME.fullmatch(name):
         msg = f"{name!r} cannot be the name of a course."
         raise ClassRefused(
@@ -161,7 +160,7 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def as_json(folder: ClassFolder) -> str:
+def _as_json(folder: ClassFolder) -> str:
     """Return the content of `class.json`."""
     texts = {"format": _FORMAT, "name": folder.name, "version": folder.version, "made": folder.created}
     return json.dumps(texts | {"written": dict(sorted(folder.written.items()))}, indent=1) + "\n"
@@ -206,19 +205,19 @@ def make_class(path: Path, name: str | None = None, *, start: Path | None = None
     """
     require_nbgrader()
     solutions = solutions_folder(start or Path.cwd())
-    before = _before(path, name)
-    folder = replace(before, version=version("onnxlab"))
+    previous = _previous(path, name)
+    folder = replace(previous, version=version("onnxlab"))
     _make_folders(folder)
     contents = {SETTINGS: _CONFIG.format(name=folder.name).encode()}
     contents |= {f"source/{lab}/{lab}.ipynb": _source(solutions, lab) for lab in LABS}
     added: list[str] = []
     updated: list[str] = []
     modified: list[str] = []
-    written = dict(before.written)
+    written = dict(previous.written)
     for relative, data in contents.items():
         file = folder.path / relative
         current = digest(file.read_bytes()) if file.exists() else None
-        if current not in (None, digest(data), before.written.get(relative)):
+        if current not in (None, digest(data), previous.written.get(relative)):
             modified.append(relative)
             continue
         written[relative] = digest(data)
@@ -233,8 +232,8 @@ def make_class(path: Path, name: str | None = None, *, start: Path | None = None
         problems.append(f"{SETTINGS} names the course {course.name!r}: write {line} into it.")
     if folder.gradebook.exists():
         folder.gradebook.chmod(0o600)
-    write_atomically(folder.path / CLASS_FILE, as_json(folder))
-    new = not before.version
+    write_atomically(folder.path / CLASS_FILE, _as_json(folder))
+    new = not previous.version
     return ClassChanges(folder, new, tuple(added), tuple(updated), tuple(modified), tuple(problems))
 
 
@@ -254,7 +253,7 @@ def solutions_folder(start: Path) -> Path:
     )
 
 
-def _before(path: Path, name: str | None) -> ClassFolder:
+def _previous(path: Path, name: str | None) -> ClassFolder:
     """Return the class as it is now; if there is none, a new one with the version ""."""
     folder = path.absolute()
     if (folder / CLASS_FILE).exists():
@@ -268,11 +267,11 @@ def _before(path: Path, name: str | None) -> ClassFolder:
         msg = f"{path} is not a folder."
         raise ClassRefused(msg, "", "Give another place.")
     if (folder / SETTINGS).exists():
-        own = course_at(folder).name
-        if own and name not in (None, own):
-            msg = f"{path} is the course {own!r}, not {name!r}."
+        course_id = course_at(folder).name
+        if course_id and name not in (None, course_id):
+            msg = f"{path} is the course {course_id!r}, not {name!r}."
             raise ClassRefused(msg, f"{SETTINGS} says so.", "Leave --name out.")
-        return ClassFolder(folder, own or course_name(name, folder), "", today)
+        return ClassFolder(folder, course_id or course_name(name, folder), "", today)
     if folder.exists() and any(folder.iterdir()):
         msg = f"{path} is not empty, and is neither a class nor an nbgrader course."
         raise ClassRefused(msg, "", "Give a folder that is empty or not there yet.")

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from nbgrader.api import Gradebook
 
-__all__ = ["Booked", "book", "check_course"]
+__all__ = ["GradebookUpdate", "book", "check_course"]
 
 
 @dataclass(frozen=True)
-class Booked:
+class GradebookUpdate:
     """What `book` has written.
 
     Attributes:
@@ -52,8 +52,8 @@ def check_course(folder: Path) -> None:
         CourseUnusable: If the folder is no course of nbgrader with an assignment in its gradebook.
     """
     course = course_at(folder)
-    place = str(course.directory.db_url)
-    if place.startswith("sqlite:///") and not Path(place.removeprefix("sqlite:///")).exists():
+    database = str(course.directory.db_url)
+    if database.startswith("sqlite:///") and not Path(database.removeprefix("sqlite:///")).exists():
         if (folder / SETTINGS).exists():
             msg = f"The course in {folder} has no gradebook."
             raise CourseUnusable(msg, "", f"Make it, with the labs, with: onnxlab class init {folder}")
@@ -73,7 +73,7 @@ def book(
     *,
     picture: Picture,
     evidence: Callable[[str], Evidence | None],
-) -> Booked:
+) -> GradebookUpdate:
     """Write results into the gradebook of a course.
 
     Args:
@@ -101,7 +101,7 @@ def book(
                 skipped.append((submission.student, submission.lab, reason))
             else:
                 written += 1
-    return Booked(written, tuple(skipped))
+    return GradebookUpdate(written, tuple(skipped))
 
 
 class _Writing:
@@ -119,9 +119,9 @@ class _Writing:
         from sqlalchemy.exc import SQLAlchemyError
 
         student, assignment = submission.student, submission.path.parent.name
-        place = self._course.folder("submitted", student, assignment)
-        if submission.path.resolve().parent != place.resolve():
-            return f"It does not lie in {place.parent.parent.name}/<student>/<assignment>/."
+        assignment_folder = self._course.folder("submitted", student, assignment)
+        if submission.path.resolve().parent != assignment_folder.resolve():
+            return f"It does not lie in {assignment_folder.parent.parent.name}/<student>/<assignment>/."
         try:
             student.encode()
         except UnicodeEncodeError:
@@ -130,16 +130,16 @@ class _Writing:
             lab = self._lab(assignment, submission.lab)
             if isinstance(lab, str):
                 return lab
-            stamp = _handed_in_at(place)
+            stamp = _handed_in_at(assignment_folder)
             folder = self._course.folder("autograded", student, assignment)
             if not write_copy(folder, submission, rows, lab, self._picture, self._evidence):
                 return "It was handed in again while it was graded: run the same command again."
             self._book.update_or_create_student(student)
             entry = self._book.update_or_create_submission(assignment, student)
             notebook = next(row for row in entry.notebooks if row.name == lab.name)
-            again = entry.timestamp != stamp
+            resubmitted = entry.timestamp != stamp
             entry.timestamp = stamp
-            _record(notebook, rows, again=again)
+            _record(notebook, rows, resubmitted=resubmitted)
             self._book.db.commit()
             late = entry.assignment.duedate is not None and entry.total_seconds_late > 0
             if late or notebook.late_submission_penalty is not None:
@@ -162,21 +162,21 @@ class _Writing:
         self._book.db.expire_all()
 
 
-def _record(notebook: Any, rows: list[Graded], *, again: bool) -> None:  # noqa: ANN401 - a row of nbgrader's
+def _record(notebook: Any, rows: list[Graded], *, resubmitted: bool) -> None:  # noqa: ANN401 - a row of nbgrader's
     """Set points and comments in the gradebook's rows of a submitted notebook.
 
     Args:
         notebook: The notebook in the gradebook.
         rows: The results.
-        again: Whether the gradebook is about a submission of another time.
+        resubmitted: Whether the gradebook has another time for the submission.
     """
     checks = {check_cell(row.exercise): row for row in rows}
     for grade in notebook.grades:
         row = checks.get(grade.name)
         score = None if row is None else grade.max_score * row.points / row.possible
-        if row is None and not again:
+        if row is None and not resubmitted:
             continue  # a cell of the instructor's own, graded by nbgrader or by hand
-        changed = again or grade.auto_score != score
+        changed = resubmitted or grade.auto_score != score
         grade.auto_score = score
         if score is None or (grade.manual_score is not None and changed):
             grade.needs_manual_grade = True  # a person's score may be about other work
@@ -184,7 +184,7 @@ def _record(notebook: Any, rows: list[Graded], *, again: bool) -> None:  # noqa:
             grade.needs_manual_grade = False
     comments = {row.exercise: comment(row) for row in rows}
     for entry in notebook.comments:
-        if entry.name in comments or again:
+        if entry.name in comments or resubmitted:
             entry.auto_comment = comments.get(entry.name)
 
 
@@ -194,10 +194,10 @@ def _handed_in_at(folder: Path) -> "datetime | None":
 
     try:
         text = read_submission(folder / "timestamp.txt").decode().strip()
-        when: datetime | None = parse_utc(text) if text else None
+        time: datetime | None = parse_utc(text) if text else None
     except (SubmissionUnreadable, ValueError, OverflowError, TypeError):
         return None
-    return when
+    return time
 
 
 def _interrupted(error: Exception) -> CourseUnusable:

@@ -148,10 +148,10 @@ def _graded_copy(
     submitted: Sequence[SubmittedCell], lab: ReleasedLab, results: Mapping[str, Any], note: str
 ) -> str:
     """Return a notebook file with the student's cells and the results below them."""
-    last = {cell.grade_id: place for place, cell in enumerate(submitted) if cell.grade_id in lab.cells}
+    last = {cell.grade_id: position for position, cell in enumerate(submitted) if cell.grade_id in lab.cells}
     order: list[tuple[str, SubmittedCell | None]] = [
-        (cell.grade_id if last.get(cell.grade_id) == place else "", cell)
-        for place, cell in enumerate(submitted)
+        (cell.grade_id if last.get(cell.grade_id) == position else "", cell)
+        for position, cell in enumerate(submitted)
     ]
     _put_back(order, list(lab.cells))
     cells = [nbformat.v4.new_markdown_cell(f"    {line}") for line in note.splitlines() if line]
@@ -182,13 +182,13 @@ def inert(prose: str) -> str:
 
 def _put_back(order: list[tuple[str, SubmittedCell | None]], names: Sequence[str]) -> None:
     """Insert missing cells, each after the one that it follows in the released lab."""
-    place = 0
+    position = 0
     for name in names:
-        index = next((at for at, (other, _) in enumerate(order) if other == name), None)
+        index = next((at for at, (present, _) in enumerate(order) if present == name), None)
         if index is None:
-            order.insert(place, (name, None))
-            index = place
-        place = index + 1
+            order.insert(position, (name, None))
+            index = position
+        position = index + 1
 
 
 def _released_cell(released: Any, cell: SubmittedCell | None, result: Any) -> Any:  # noqa: ANN401

@@ -132,13 +132,13 @@ def course_at(folder: Path) -> Course:
 
     root = folder.absolute()
     settings = Config()
-    for place in [*reversed([Path(name) for name in jupyter_config_path()]), root]:
-        if not (place / SETTINGS).is_file():
+    for config_folder in [*reversed([Path(name) for name in jupyter_config_path()]), root]:
+        if not (config_folder / SETTINGS).is_file():
             continue
         try:
-            settings.merge(PyFileConfigLoader(SETTINGS, path=str(place)).load_config())
+            settings.merge(PyFileConfigLoader(SETTINGS, path=str(config_folder)).load_config())
         except Exception as error:  # it is a program, and somebody else's
-            msg = f"{place / SETTINGS} raised {type(error).__name__}: {error}"
+            msg = f"{config_folder / SETTINGS} raised {type(error).__name__}: {error}"
             raise CourseUnusable(msg, "", "Correct that file.") from None
     if "root" not in settings.CourseDirectory:
         settings.CourseDirectory.root = str(root)

@@ -19,6 +19,7 @@ from onnxlab.plain_text import many
 from onnxlab.sandbox.users import ACCOUNTS, FEW_ACCOUNTS, throw_away_user
 
 __all__ = [
+    "NAME",
     "Account",
     "Accounts",
     "AccountsUnreadable",
@@ -31,7 +32,9 @@ __all__ = [
     "stored_passwords",
 ]
 
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,29}")
+NAME = r"[a-z][a-z0-9_-]{0,29}"
+"""The pattern of a valid name, in lower case."""
+
 _MOST = 900  # accounts of one class; in a container there may be only a thousand users to give
 _BLOCK = 1000  # users of each class on a machine
 _VARIABLES = {"room": "ONNXLAB_ROOM_PASSWORD", "instructor": "ONNXLAB_INSTRUCTOR_PASSWORD"}
@@ -90,7 +93,7 @@ class Accounts:
             return self._by_name[name]
 
     def check_pin(self, name: str, pin: str) -> bool:
-        """Tell whether a PIN belongs to a name; the first one does. Takes some hundredths of a second."""
+        """Tell whether a PIN is a name's, whose first PIN is stored. Takes some hundredths of a second."""
         from argon2 import PasswordHasher
         from argon2.exceptions import InvalidHashError, VerificationError
 
@@ -147,13 +150,13 @@ def plain_name(name: str) -> str:
 
 def is_name(name: str) -> bool:
     """Tell whether a name is valid: it becomes the name of a folder and part of an address."""
-    return _NAME.fullmatch(name) is not None
+    return re.fullmatch(NAME, name) is not None
 
 
 def _free_block() -> int | None:
     """Return the first of a thousand free users for a new class; None if there are none."""
-    places = (secrets.choice(ACCOUNTS[::_BLOCK]), FEW_ACCOUNTS[0])
-    return next((place for place in places if throw_away_user(place) is not None), None)
+    candidates = (secrets.choice(ACCOUNTS[::_BLOCK]), FEW_ACCOUNTS[0])
+    return next((candidate for candidate in candidates if throw_away_user(candidate) is not None), None)
 
 
 class WeakPassword(OnnxLabError):

@@ -5,7 +5,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from secrets import compare_digest
-from typing import Any
+from typing import Any, ClassVar
 
 from jupyterhub.auth import Authenticator
 from tornado.web import HTTPError
@@ -54,19 +54,8 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
     accounts: Accounts
     passwords: Passwords
 
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - JupyterHub's
-        super().__init__(**options)
-        self.allow_all = True  # who has the password
-        self._throttles: defaultdict[str, Throttle] = defaultdict(Throttle)
-        self._one_at_a_time: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-
-    def normalize_username(self, username: str) -> str:
-        """Return a name in the form in which it is stored."""
-        return plain_name(username)
-
-    def validate_username(self, username: str) -> bool:
-        """Tell whether a name is valid."""
-        return is_name(username)
+    _throttles: ClassVar[defaultdict[str, Throttle]] = defaultdict(Throttle)
+    _one_at_a_time: ClassVar[defaultdict[str, asyncio.Lock]] = defaultdict(asyncio.Lock)
 
     async def authenticate(self, handler: Any, data: dict[str, str]) -> dict[str, Any]:  # noqa: ANN401
         """Return the account that somebody has proven to be.
@@ -74,18 +63,14 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
         Raises:
             HTTPError: If they have not; its message is shown on the sign-in page.
         """
-        name, password, pin = (
-            plain_name(data.get("username", "")),
-            data.get("password", ""),
-            data.get("pin", ""),
-        )
+        name = plain_name(data.get("username", ""))
         if not is_name(name):
             raise HTTPError(400, _NO_NAME)
         async with self._one_at_a_time[name]:
             wait = self._throttles[name].wait(time.monotonic())
             if wait > 0:
                 raise HTTPError(429, f"Too many tries with this name. Try again in {wait:.0f} seconds.")
-            if not await self._proven(name, password, pin):
+            if not await self._proven(name, data.get("password", ""), data.get("pin", "")):
                 self._throttles[name] = Throttle(self._throttles[name].failures + 1)
                 raise HTTPError(403, _WRONG)
             del self._throttles[name]

@@ -44,7 +44,7 @@ from onnxlab.sandbox.levels import resource
 from onnxlab.sandbox.libc import LINUX, die_with_parent
 from onnxlab.sandbox.users import become, no_new_privileges
 
-__all__ = ["Confinement", "confine", "main", "system_places"]
+__all__ = ["Confinement", "confine", "main", "system_paths"]
 
 _MAKE_FOLDERS = 1 << 7  # a right of Landlock's
 _MB = 2**20
@@ -66,13 +66,13 @@ class Confinement:
     Attributes:
         user: The id of the account's own user; None for the user that runs the hub.
         home: Its home, which they may read and write.
-        writable: Other places that they may write, as the folder of the sockets.
-        readable: Places that they may read.
+        writable: Other paths that they may write, as the folder of the sockets.
+        readable: Paths that they may read.
         bind: TCP ports that they may listen on.
         connect: TCP ports that they may connect confinement.
         memory: Megabytes of data that one process may have.
         processes: How many processes and threads there may be, if the user is the account's own.
-        landlock: Whether Landlock restricts them to these places and ports.
+        landlock: Whether Landlock restricts them to these paths and ports.
     """
 
     user: int | None
@@ -97,8 +97,8 @@ class Confinement:
         return cls(**values | lists)
 
 
-def system_places() -> tuple[str, ...]:
-    """Return the places that every account may read: programs, Python, its packages and this one."""
+def system_paths() -> tuple[str, ...]:
+    """Return the paths that every account may read: programs, Python, its packages and this one."""
     import onnxlab
 
     system = [
@@ -114,8 +114,8 @@ def system_places() -> tuple[str, ...]:
         "/sys/class/drm",
         "/run/resolvconf",
     ]
-    own = [sys.prefix, sys.base_prefix, str(Path(onnxlab.__file__).parents[1])]
-    return tuple(dict.fromkeys([*system, *(f"/etc/{name}" for name in _ETC.split()), *own]))
+    python_paths = [sys.prefix, sys.base_prefix, str(Path(onnxlab.__file__).parents[1])]
+    return tuple(dict.fromkeys([*system, *(f"/etc/{name}" for name in _ETC.split()), *python_paths]))
 
 
 def confine(confinement: Confinement) -> None:
@@ -143,7 +143,7 @@ def _become(confinement: Confinement) -> None:
     Landlock alone then restricts reading, so Landlock is required. Programs that are started inherit the
     right, because none could be read otherwise.
     """
-    needed = [Path(place) for place in (sys.executable, sys.base_prefix, confinement.home)]
+    needed = [Path(path) for path in (sys.executable, sys.base_prefix, confinement.home)]
     become(confinement.user, needed, handed_down=True)
     if not confinement.landlock and _has_capabilities():
         msg = f"user {confinement.user} cannot reach {sys.base_prefix} or {confinement.home}"
@@ -156,15 +156,15 @@ def _has_capabilities() -> bool:
 
 
 def _restrict(confinement: Confinement) -> None:
-    places = [(Path(place), Access.READ) for place in confinement.readable]
-    places += [(Path(place), Access.WRITE) for place in (confinement.home, *confinement.writable)]
-    places += [(Path(place), Access.DEVICE) for place in ("/dev/pts", "/dev/ptmx", "/dev/tty")]
-    places += [(Path(place), Access.DEVICE) for place in ("/dev/random", "/dev/full")]
+    rules = [(Path(path), Access.READ) for path in confinement.readable]
+    rules += [(Path(path), Access.WRITE) for path in (confinement.home, *confinement.writable)]
+    rules += [(Path(path), Access.DEVICE) for path in ("/dev/pts", "/dev/ptmx", "/dev/tty")]
+    rules += [(Path(path), Access.DEVICE) for path in ("/dev/random", "/dev/full")]
     if confinement.user is not None:
-        places.append((Path("/dev/shm"), Access.WRITE & ~_MAKE_FOLDERS))  # their owners keep the files apart
+        rules.append((Path("/dev/shm"), Access.WRITE & ~_MAKE_FOLDERS))  # their owners keep the files apart
     # Users cannot signal each other; where all learners are one user, Landlock forbids it.
     apart = confinement.user is None
-    landlock.confine(places, bind=confinement.bind, connect=confinement.connect, apart=apart)
+    landlock.confine(rules, bind=confinement.bind, connect=confinement.connect, apart=apart)
 
 
 def _limit(confinement: Confinement) -> None:

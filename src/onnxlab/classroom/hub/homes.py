@@ -175,8 +175,8 @@ def _write_submission(
     write_atomically(copy, content)
     os.utime(copy, ns=(changed, changed))
     if into is None:  # nbgrader's note of when it was handed in
-        when = datetime.fromtimestamp(changed / 1e9, UTC)
-        write_atomically(copy.with_name("timestamp.txt"), f"{when:%Y-%m-%d %H:%M:%S.%f} UTC")
+        time = datetime.fromtimestamp(changed / 1e9, UTC)
+        write_atomically(copy.with_name("timestamp.txt"), f"{time:%Y-%m-%d %H:%M:%S.%f} UTC")
 
 
 def _write_page(home: int, name: str, content: bytes) -> None:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from onnxlab.classroom.hub.accounts import Accounts, stored_passwords
+from onnxlab.classroom.hub.accounts import NAME, Accounts, stored_passwords
 from onnxlab.classroom.hub.authenticator import RoomAuthenticator
 from onnxlab.classroom.hub.settings import INSTRUCTOR, VARIABLE, HubSettings
 from onnxlab.classroom.hub.spawner import ConfinedSpawner, end_leftovers
@@ -22,24 +22,24 @@ def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlet
     secure = settings.tls_key is not None
     host = f"[{settings.ip}]" if ":" in settings.ip else settings.ip
 
-    own = c.JupyterHub
-    own.authenticator_class = RoomAuthenticator
-    own.spawner_class = ConfinedSpawner
-    own.proxy_class = "traefik_file"
-    own.bind_url = f"http{'s' * secure}://{host}:{settings.port}/"
-    own.hub_ip, own.hub_port = "127.0.0.1", settings.hub_port
-    own.db_url = f"sqlite:///{hub / 'jupyterhub.sqlite'}"
-    own.cookie_secret_file = str(hub / "cookie_secret")
-    own.template_paths = [str(Path(__file__).parent / "templates")]
-    own.cleanup_servers = own.cleanup_proxy = True
-    own.active_server_limit = 0
-    own.concurrent_spawn_limit = 0  # no limit: a room that signs in at once waits, nobody is refused
-    own.log_level = "INFO"
+    jupyterhub = c.JupyterHub
+    jupyterhub.authenticator_class = RoomAuthenticator
+    jupyterhub.spawner_class = ConfinedSpawner
+    jupyterhub.proxy_class = "traefik_file"
+    jupyterhub.bind_url = f"http{'s' * secure}://{host}:{settings.port}/"
+    jupyterhub.hub_ip, jupyterhub.hub_port = "127.0.0.1", settings.hub_port
+    jupyterhub.db_url = f"sqlite:///{hub / 'jupyterhub.sqlite'}"
+    jupyterhub.cookie_secret_file = str(hub / "cookie_secret")
+    jupyterhub.template_paths = [str(Path(__file__).parent / "templates")]
+    jupyterhub.cleanup_servers = jupyterhub.cleanup_proxy = True
+    jupyterhub.active_server_limit = 0
+    jupyterhub.concurrent_spawn_limit = 0  # no limit: a room that signs in at once waits, nobody is refused
+    jupyterhub.log_level = "INFO"
     if secure:
-        own.ssl_key, own.ssl_cert = str(settings.tls_key), str(settings.tls_cert)
-    own.tornado_settings = {"slow_spawn_timeout": 30}
-    own.services = _services(settings)
-    own.load_roles = [
+        jupyterhub.ssl_key, jupyterhub.ssl_cert = str(settings.tls_key), str(settings.tls_cert)
+    jupyterhub.tornado_settings = {"slow_spawn_timeout": 30}
+    jupyterhub.services = _services(settings)
+    jupyterhub.load_roles = [
         {
             "name": "idle-culler",
             "services": ["idle-culler"],
@@ -61,6 +61,8 @@ def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlet
     }
 
     c.Authenticator.admin_users = {INSTRUCTOR}
+    c.Authenticator.allow_all = True  # everybody with the room's password
+    c.Authenticator.username_pattern = rf"{NAME}\Z"
     c.Spawner.start_timeout = c.Spawner.http_timeout = 180  # a whole room on two cores
     c.Spawner.post_stop_hook = end_leftovers
     c.Spawner.poll_interval = 5

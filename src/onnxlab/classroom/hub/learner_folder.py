@@ -64,33 +64,33 @@ def bring_up_to_date(home: Path, files: Mapping[str, bytes]) -> FolderChanges:
     Raises:
         CannotWrite: If a file cannot be written.
     """
-    before = _read_state(home)
-    state: dict[str, str] = dict(before)
+    previous = _read_state(home)
+    state: dict[str, str] = dict(previous)
     added: list[str] = []
     updated: list[str] = []
     beside: list[str] = []
     for name, content in files.items():
-        path, new = home / name, _digest(content)
+        path, digest = home / name, _digest(content)
         try:
             current: str | None = _digest(path.read_bytes())
         except FileNotFoundError:
             current = None
         except OSError:
             current = "unreadable"
-        if current == new or (current is not None and before.get(name) == new):
+        if current == digest or (current is not None and previous.get(name) == digest):
             pass  # up to date, or the learner's changes of the newest version
-        elif current is None or current == before.get(name):
+        elif current is None or current == previous.get(name):
             write_atomically(path, content, mode=0o600)
             (added if current is None else updated).append(name)
         else:
-            new_version = _path_beside(path, new)
+            new_version = _path_beside(path, digest)
             if new_version is not None:
                 write_atomically(new_version, content, mode=0o600)
                 beside.append(str(new_version.relative_to(home)))
-        state[name] = new
+        state[name] = digest
         if name.startswith("labs/"):
             _write_untouched(home / _UNTOUCHED / path.name, content)
-    if state != before:
+    if state != previous:
         write_atomically(home / _STATE, json.dumps(state, indent=1), mode=0o600)
     return FolderChanges(tuple(added), tuple(updated), tuple(beside))
 
@@ -100,14 +100,14 @@ def _write_untouched(copy: Path, content: bytes) -> None:
         write_atomically(copy, content, mode=0o600)
 
 
-def _path_beside(path: Path, new: str) -> Path | None:
+def _path_beside(path: Path, digest: str) -> Path | None:
     """Return the path for a new version beside the learner's file; None if it is there already."""
     for number in range(1, 1000):
         suffix = "" if number == 1 else f"-{number}"
         candidate = path.with_name(f"{path.stem}.new-version{suffix}{path.suffix}")
         if not os.path.lexists(candidate):
             return candidate
-        if candidate.is_file() and _digest(candidate.read_bytes()) == new:
+        if candidate.is_file() and _digest(candidate.read_bytes()) == digest:
             return None
     return None
 

@@ -172,8 +172,8 @@ def _hand_out(folder: ClassFolder, settings: HubSettings) -> None:
     labs = folder.release if any(folder.release.glob("*/*.ipynb")) else None
     for name, content in course_files(solutions_folder(Path.cwd()).parent, labs).items():
         write_atomically(settings.handed_out / name, content)
-    for place in (settings.handed_out, *settings.handed_out.glob("*/")):
-        place.chmod(0o755)
+    for path in (settings.handed_out, *settings.handed_out.glob("*/")):
+        path.chmod(0o755)
 
 
 def _run(settings: HubSettings, ready: Callable[[], None]) -> None:
@@ -294,9 +294,9 @@ def _stop_on_signals() -> Iterator[None]:
 @contextmanager
 def _runtime_folder() -> Iterator[Path]:
     """Make a temporary folder with a short path, for sockets."""
-    own = tempfile.gettempdir()
-    place = own if len(own) <= _LONGEST_PLACE else "/tmp"
-    with tempfile.TemporaryDirectory(prefix="onnxlab-class-", dir=place, ignore_cleanup_errors=True) as name:
+    default = tempfile.gettempdir()
+    parent = default if len(default) <= _LONGEST_PLACE else "/tmp"
+    with tempfile.TemporaryDirectory(prefix="onnxlab-class-", dir=parent, ignore_cleanup_errors=True) as name:
         Path(name).chmod(0o711)
         yield Path(name)
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 from jupyterhub.spawner import LocalProcessSpawner
 
 from onnxlab.classroom.hub.accounts import Accounts
-from onnxlab.classroom.hub.confinement import Confinement, system_places
+from onnxlab.classroom.hub.confinement import Confinement, system_paths
 from onnxlab.classroom.hub.homes import make_home
 from onnxlab.classroom.hub.settings import INSTRUCTOR, HubSettings, free_port
 
@@ -67,7 +67,7 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
         """Return JupyterHub's variables with those of the account's server."""
         settings, name = self.settings, str(self.user.name)
         sockets = str(settings.runtime / str(self.accounts.ensure(name).number))
-        own = {
+        variables = {
             "HOME": str(settings.learners / name),
             "USER": name,
             "LOGNAME": name,
@@ -80,7 +80,7 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
             "JUPYTER_NO_CONFIG": "",
             "ONNXLAB_STATE": str(settings.learners / name / ".onnxlab" / "progress.json"),
         }
-        return env | base_variables() | own
+        return env | base_variables() | variables
 
 
 async def end_leftovers(spawner: ConfinedSpawner) -> None:
@@ -100,7 +100,7 @@ def confined_to(settings: HubSettings, name: str, user: int | None, sockets: Pat
         user=user,
         home=str(settings.learners / name),
         writable=(str(sockets),),
-        readable=(*system_places(), str(settings.handed_out), str(_PINS)),
+        readable=(*system_paths(), str(settings.handed_out), str(_PINS)),
         bind=(port, 0),  # 0: any free port, which kernels ask for
         connect=(settings.hub_port,),
         memory=settings.memory,

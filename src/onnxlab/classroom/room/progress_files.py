@@ -131,12 +131,12 @@ class ProgressFiles:
         """Read a file below the folder, without following links."""
         *folders, name = parts
         if top is None:
-            place = self._top
+            path = self._top
             for folder in folders:
-                place /= folder
-                if place.is_symlink():
+                path /= folder
+                if path.is_symlink():
                     raise NotRegularFile
-            return read_untrusted(place / name, LARGEST)
+            return read_untrusted(path / name, LARGEST)
         with open_folder(".", *folders, folder=top) as opened:
             return read_untrusted(name, LARGEST, folder=opened)
 

@@ -19,7 +19,7 @@ from onnxlab.classroom.room.progress_files import ProgressFiles
 from onnxlab.classroom.room.view import Names, Room, RoomView, learners_csv, room_exercises, view_json
 from onnxlab.errors import OnnxLabError
 
-__all__ = ["STATIC", "LiveRoom", "PortTaken", "RoomHandler", "room_routes", "serve_room"]
+__all__ = ["STATIC", "LiveRoom", "PortTaken", "RoomHandler", "room_routes", "serve_room", "stop_signal"]
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
@@ -155,16 +155,21 @@ def serve_room(folder: Path, title: str, port: int, ready: Callable[[str], None]
         application = Application(room_routes(prefix, live), compress_response=True, log_function=_silent)
         server = HTTPServer(application)
         server.add_sockets(sockets)
-        end = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(end.set))
+        stop = stop_signal()
         ready(f"http://127.0.0.1:{sockets[0].getsockname()[1]}{prefix}")
-        await end.wait()
+        await stop.wait()
         server.stop()
         await server.close_all_connections()
 
     asyncio.run(run())
+
+
+def stop_signal() -> asyncio.Event:
+    """Return an event that SIGINT and SIGTERM set."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
+    return stop
 
 
 def _silent(handler: RequestHandler) -> None:

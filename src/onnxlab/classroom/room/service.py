@@ -6,7 +6,6 @@ The variables JUPYTERHUB_* say where to listen and how to ask the hub who is sig
 
 import asyncio
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from tornado.httpserver import HTTPServer
 from tornado.web import Application, HTTPError, authenticated
 
 from onnxlab.classroom.course.folder import open_class
-from onnxlab.classroom.room.server import STATIC, LiveRoom, RoomHandler, room_routes
+from onnxlab.classroom.room.server import STATIC, LiveRoom, RoomHandler, room_routes, stop_signal
 from onnxlab.errors import OnnxLabError
 
 __all__ = ["main"]
@@ -56,11 +55,7 @@ async def _serve(folder: Path) -> None:
     routes += room_routes(prefix, live, HubRoomHandler)
     server = HTTPServer(Application(routes, cookie_secret=os.urandom(32), compress_response=True))
     server.listen(address.port or 80, address.hostname or "127.0.0.1")
-    end = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: loop.call_soon_threadsafe(end.set))
-    await end.wait()
+    await stop_signal().wait()
     server.stop()
 
 

@@ -249,9 +249,9 @@ class RoomNames:
 
     def meet(self, accounts: Iterable[str]) -> None:
         """Give numbers to accounts without one."""
-        new = sorted(account for account in accounts if account not in self._numbers)
-        secrets.SystemRandom().shuffle(new)
-        for account in new:
+        newcomers = sorted(account for account in accounts if account not in self._numbers)
+        secrets.SystemRandom().shuffle(newcomers)
+        for account in newcomers:
             self._numbers[account] = len(self._numbers) + 1
 
     def number(self, account: str) -> int:
