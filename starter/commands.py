@@ -50,9 +50,8 @@ def run(arguments: Sequence[str]) -> int:
             environment = prepare("test")
             fast = "--fast" in options
             step(4, "Checks and tests" + (" (the fast ones)" if fast else ""))
-            return checks.run_checks(
-                environment, [option for option in options if option != "--fast"], fast=fast
-            )
+            options = [option for option in options if option != "--fast"]
+            return checks.run_checks(environment, options, fast=fast)
         if name == "class":
             if not options:
                 what = "course.py class: no folder is named."

@@ -77,10 +77,8 @@ def wants_cpu_torch(environment: Environment) -> bool:
     if sys.platform != "linux" or shutil.which("nvidia-smi") or Path("/proc/driver/nvidia/version").exists():
         return False
     command = [str(environment.python), "-m", "pip", "config", "list"]
-    settings = subprocess.run(
-        command, capture_output=True, text=True, env=child_variables(environment)
-    ).stdout
-    return not re.search(r"(index-url|find-links|no-index)\s*=", settings)
+    config = subprocess.run(command, capture_output=True, text=True, env=child_variables(environment)).stdout
+    return not re.search(r"(index-url|find-links|no-index)\s*=", config)
 
 
 def require_space(folder: Path, gigabytes: float) -> None:

@@ -36,9 +36,8 @@ def run(options: Sequence[str], prepare: Callable[[], Environment]) -> int:
     except SystemExit as end:  # argparse has printed the error
         return int(end.code or 0)
     folder = server_options.build or FOLDER
-    server = (
-        None if server_options.build else page_server(folder, server_options.port)
-    )  # before half a minute of building
+    # The port is taken before half a minute of building.
+    server = None if server_options.build else page_server(folder, server_options.port)
     environment = prepare()
     step(4, "The site")
     program = str(ROOT / "site" / "build.py")

@@ -5,6 +5,7 @@ generate_assignment` would make of its solution; a test compares the two.
 """
 
 import copy
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -209,9 +210,7 @@ def reset(name: str, root: Path, language: str = "en") -> tuple[Path, Path | Non
     path.parent.mkdir(exist_ok=True, parents=True)
     backup = None
     if path.exists():
-        backup = next(
-            candidate for number in range(1, 10_000) if not (candidate := _copy(path, number)).exists()
-        )
+        backup = next(free for free in _backup_paths(path) if not free.exists())
         backup.write_bytes(path.read_bytes())  # whatever it holds, readable or not
     changed = write(untouched, path)
     if backup is not None and not changed:
@@ -262,5 +261,5 @@ def untouched_words(language: str) -> Path:
     return Path(__file__).parents[1] / "assets" / "languages" / f"{language}_labs.json"
 
 
-def _copy(path: Path, number: int) -> Path:
-    return path.with_name(f"{path.stem}.before-reset-{number}.ipynb")
+def _backup_paths(path: Path) -> Iterator[Path]:
+    return (path.with_name(f"{path.stem}.before-reset-{number}.ipynb") for number in itertools.count(1))

@@ -78,19 +78,9 @@ def graded(course: Course, marks: dict[str, list[Status]]) -> list[Graded]:
     for submission in find(root(course)).submissions:
         for exercise, status in zip(EXERCISES, marks.get(submission.student, []), strict=False):
             outcome = outcome_of(exercise, status)
-            rows.append(
-                Graded(
-                    *(
-                        submission.student,
-                        submission.lab,
-                        exercise.id,
-                        str(status),
-                        outcome.points,
-                        outcome.possible,
-                    ),
-                    *(submission.digest, outcome.as_json()),
-                )
-            )
+            points = (outcome.points, outcome.possible)
+            names = (submission.student, submission.lab, exercise.id)
+            rows.append(Graded(*names, str(status), *points, submission.digest, outcome.as_json()))
     return rows
 
 

@@ -5,8 +5,8 @@ import inspect
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import nbformat
 import pytest
@@ -48,21 +48,13 @@ def partly_solved(lab: str, turn: int) -> tuple[nbformat.NotebookNode, dict[str,
 SOME = LABS[2::6]  # nbgrader takes a kernel of its own for each
 
 
-@dataclass(frozen=True)
-class GradedClass:
-    """A class after one run of `onnxlab grade --gradebook`.
-
-    Attributes:
-        folder: The class, in which a learner submitted LAB through nbgrader, and ada has SOME labs.
-        ungraded: A copy from before the run.
-        learner: The learner's folder.
-        expected: Ada's points, by lab and check cell.
-    """
+class GradedClass(NamedTuple):
+    """A class after `onnxlab grade --gradebook`: a learner submitted LAB through nbgrader, ada SOME labs."""
 
     folder: Path
-    ungraded: Path
+    ungraded: Path  # a copy from before the run
     learner: Path
-    expected: dict[str, dict[str, float]]
+    expected: dict[str, dict[str, float]]  # ada's points, by lab and check cell
 
 
 @pytest.fixture(scope="module")

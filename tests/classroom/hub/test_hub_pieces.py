@@ -22,7 +22,7 @@ from onnxlab.classroom.hub.accounts import (
 )
 from onnxlab.classroom.hub.confinement import Confinement
 from onnxlab.classroom.hub.learner_folder import bring_up_to_date, course_files
-from onnxlab.classroom.hub.settings import AddressRefused, HubSettings, address
+from onnxlab.classroom.hub.settings import Address, AddressRefused, HubSettings, address
 from onnxlab.cli import main
 from onnxlab.sandbox.users import SUBMISSIONS, throw_away_user
 
@@ -199,13 +199,10 @@ def spawner(tmp_path):
     settings = HubSettings(
         folder=tmp_path,
         runtime=tmp_path / "run",
-        ip="127.0.0.1",
-        port=8000,
+        address=Address("127.0.0.1", 8000),
         hub_port=20_001,
         proxy_port=20_002,
         room_port=20_003,
-        tls_key=None,
-        tls_cert=None,
         idle=60,
         memory=2000,
         processes=256,

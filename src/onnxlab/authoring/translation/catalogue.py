@@ -96,13 +96,8 @@ def merged(old: polib.POFile, sources: Iterable[Source], language: str) -> polib
             old_entry = gone.pop(near[0])
             entry.msgstr, entry.previous_msgid = old_entry.msgstr, old_entry.msgid
             entry.flags = [*entry.flags, "fuzzy"]
-    for old_entry in gone.values():
+    for entry in gone.values():
         new.append(
-            polib.POEntry(
-                msgid=old_entry.msgid,
-                msgstr=old_entry.msgstr,
-                comment=old_entry.comment,
-                obsolete=True,
-            )
+            polib.POEntry(msgid=entry.msgid, msgstr=entry.msgstr, comment=entry.comment, obsolete=True)
         )
     return new

@@ -144,11 +144,7 @@ class Edition:
         for path, notebook in notebooks.items():
             english = self._pages.get(PurePosixPath("labs", path.name), {"cells": []})
             pairs = zip(notebook["cells"], english["cells"], strict=False)
-            cells = {
-                cell["id"]: cell["source"]
-                for cell, english_cell in pairs
-                if cell["source"] != english_cell["source"]
-            }
+            cells = {cell["id"]: cell["source"] for cell, en in pairs if cell["source"] != en["source"]}
             if cells:
                 labs[path.stem] = cells
         folder = self._root / _PACKAGE / "assets" / "languages"
@@ -234,7 +230,7 @@ def generated(
         if cell["cell_type"] == "markdown":
             english_link = f"[{LANGUAGES['en']}](../{path.name})"
             cell["source"] = cell["source"].replace(other_language(path, language), english_link)
-            cell["source"] = _LINK.sub(lambda link: _moved_link(link, path, language, exists), cell["source"])
+            cell["source"] = _LINK.sub(lambda link: _moved(link, path, language, exists), cell["source"])
         elif cell["cell_type"] == "code":
             for output in cell["outputs"]:
                 translate_output(output, cell["source"])
@@ -260,9 +256,7 @@ def _as_source(unit: Unit, text: str) -> str:
     return text
 
 
-def _moved_link(
-    link: re.Match[str], path: PurePosixPath, language: str, exists: Callable[[str], bool]
-) -> str:
+def _moved(link: re.Match[str], path: PurePosixPath, language: str, exists: Callable[[str], bool]) -> str:
     """Return a link for a file one folder deeper, to the translated page if there is one."""
     target = link[2]
     if re.match(r"\w+:|/", target) or target == f"../{path.name}":

@@ -130,9 +130,8 @@ def write_copy(
         cells = whole_cells(data)
     except NotebookUnreadable:
         cells = []  # the rows say why
-    results = {
-        check_cell(row.exercise): _result(row, exercise_section(row, picture, evidence)) for row in rows
-    }
+    sections = ((row, exercise_section(row, picture, evidence)) for row in rows)
+    results = {check_cell(row.exercise): _result(row, section) for row, section in sections}
     text = _graded_copy(cells, lab, results, rows[0].submission_note)
     remove_unfinished(folder)  # nbgrader would pass it on
     _put(folder / f"{lab.name}.ipynb", text.encode("utf-8", "backslashreplace"))
@@ -148,10 +147,9 @@ def _graded_copy(
     submitted: Sequence[SubmittedCell], lab: ReleasedLab, results: Mapping[str, Any], note: str
 ) -> str:
     """Return a notebook file with the student's cells and the results below them."""
-    last = {cell.grade_id: position for position, cell in enumerate(submitted) if cell.grade_id in lab.cells}
+    last = {cell.grade_id: cell for cell in submitted if cell.grade_id in lab.cells}
     order: list[tuple[str, SubmittedCell | None]] = [
-        (cell.grade_id if last.get(cell.grade_id) == position else "", cell)
-        for position, cell in enumerate(submitted)
+        (cell.grade_id if last.get(cell.grade_id) is cell else "", cell) for cell in submitted
     ]
     _put_back(order, list(lab.cells))
     cells = [nbformat.v4.new_markdown_cell(f"    {line}") for line in note.splitlines() if line]

@@ -19,14 +19,14 @@ def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlet
     RoomAuthenticator.accounts = ConfinedSpawner.accounts = Accounts(hub / "accounts.json")
     RoomAuthenticator.passwords = stored_passwords(hub / "passwords.json")
     ConfinedSpawner.settings = settings
-    secure = settings.tls_key is not None
-    host = f"[{settings.ip}]" if ":" in settings.ip else settings.ip
+    address = settings.address
+    secure = address.tls_key is not None
 
     jupyterhub = c.JupyterHub
     jupyterhub.authenticator_class = RoomAuthenticator
     jupyterhub.spawner_class = ConfinedSpawner
     jupyterhub.proxy_class = "traefik_file"
-    jupyterhub.bind_url = f"http{'s' * secure}://{host}:{settings.port}/"
+    jupyterhub.bind_url = f"http{'s' * secure}://{address.host}:{address.port}/"
     jupyterhub.hub_ip, jupyterhub.hub_port = "127.0.0.1", settings.hub_port
     jupyterhub.db_url = f"sqlite:///{hub / 'jupyterhub.sqlite'}"
     jupyterhub.cookie_secret_file = str(hub / "cookie_secret")
@@ -36,7 +36,7 @@ def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlet
     jupyterhub.concurrent_spawn_limit = 0  # no limit: a room that signs in at once waits, nobody is refused
     jupyterhub.log_level = "INFO"
     if secure:
-        jupyterhub.ssl_key, jupyterhub.ssl_cert = str(settings.tls_key), str(settings.tls_cert)
+        jupyterhub.ssl_key, jupyterhub.ssl_cert = str(address.tls_key), str(address.tls_cert)
     jupyterhub.tornado_settings = {"slow_spawn_timeout": 30}
     jupyterhub.services = _services(settings)
     jupyterhub.load_roles = [

@@ -96,13 +96,10 @@ def serve(
         settings = HubSettings(
             folder=course.path,
             runtime=runtime,
-            ip=address.ip,
-            port=address.port,
+            address=address,
             hub_port=hub_port,
             room_port=room_port,
             proxy_port=free_port(exclude={hub_port, room_port}),
-            tls_key=address.tls_key.absolute() if address.tls_key else None,
-            tls_cert=address.tls_cert.absolute() if address.tls_cert else None,
             idle=idle,
             memory=memory,
             processes=processes,
@@ -238,12 +235,13 @@ def _wait_for(settings: HubSettings, hub: "subprocess.Popen[bytes]") -> None:
 
 def _sign_in_page_answers(settings: HubSettings) -> bool:
     """Tell whether the proxy delivers the sign-in page."""
-    ip = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.ip, settings.ip)
+    address = settings.address
+    ip = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address.ip, address.ip)
     connection = (
-        http.client.HTTPConnection(ip, settings.port, timeout=5)
-        if settings.tls_key is None
+        http.client.HTTPConnection(ip, address.port, timeout=5)
+        if address.tls_key is None
         else http.client.HTTPSConnection(
-            ip, settings.port, timeout=5, context=ssl._create_unverified_context()
+            ip, address.port, timeout=5, context=ssl._create_unverified_context()
         )
     )
     try:

@@ -9,7 +9,7 @@ import secrets
 import socket
 import ssl
 from collections.abc import Container
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,9 @@ VARIABLE = "ONNXLAB_CLASS_SETTINGS"
 """The environment variable with the path of the settings; only the hub's process has it."""
 
 
+_PATHS = ("folder", "runtime", "tls_key", "tls_cert")
+
+
 @dataclass(frozen=True)
 class HubSettings:
     """How a class is served.
@@ -32,13 +35,10 @@ class HubSettings:
     Attributes:
         folder: The class folder.
         runtime: A temporary folder with a short path, for sockets and the files for every home.
-        ip: Where the proxy listens.
-        port: Its port.
+        address: Where the proxy listens.
         hub_port: The hub's own port, on loopback.
         proxy_port: The port of the proxy's API, on loopback.
         room_port: The port of the instructor's live page, on loopback.
-        tls_key: The key for TLS; None without.
-        tls_cert: The certificate.
         idle: Minutes after which a server that nobody uses is ended; 0 for never.
         memory: Megabytes of data that each process of a learner may have.
         processes: Processes and threads that a learner may have, where learners are users of their own.
@@ -47,13 +47,10 @@ class HubSettings:
 
     folder: Path
     runtime: Path
-    ip: str
-    port: int
+    address: "Address"
     hub_port: int
     proxy_port: int
     room_port: int
-    tls_key: Path | None
-    tls_cert: Path | None
     idle: int
     memory: int
     processes: int
@@ -91,11 +88,12 @@ class HubSettings:
     @classmethod
     def read(cls, path: Path) -> "HubSettings":
         """Return the settings that `write` has written."""
-        values: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        for field in fields(cls):
-            if "Path" in str(field.type) and values[field.name] is not None:
-                values[field.name] = Path(values[field.name])
-        return cls(**values)
+
+        def with_paths(values: dict[str, Any]) -> dict[str, Any]:
+            return {key: Path(value) if key in _PATHS and value else value for key, value in values.items()}
+
+        values = json.loads(path.read_text("utf-8"), object_hook=with_paths)
+        return cls(**values | {"address": Address(**values["address"])})
 
 
 class AddressRefused(OnnxLabError):
@@ -119,9 +117,14 @@ class Address:
     tls_cert: Path | None = None
 
     @property
+    def host(self) -> str:
+        """The IP address as a part of a URL."""
+        return f"[{self.ip}]" if ":" in self.ip else self.ip
+
+    @property
     def url(self) -> str:
         """The address that a learner types into the browser."""
-        host = f"[{self.ip}]" if ":" in self.ip else self.ip
+        host = self.host
         if ipaddress.ip_address(self.ip).is_unspecified:
             host = socket.gethostname()
         return f"http{'s' if self.tls_key else ''}://{host}:{self.port}/"
@@ -159,6 +162,7 @@ def address(
         raise AddressRefused(msg, "", "Give both, or neither.")
     if tls_key is not None and tls_cert is not None:
         _check_tls(tls_key, tls_cert)
+        tls_key, tls_cert = tls_key.absolute(), tls_cert.absolute()
     elif not parsed.is_loopback and not without_tls:
         msg = f"{parsed} can be reached from other machines, and there is no TLS."
         why = "Whoever is in the same network could read passwords and work, and sign in as others."
