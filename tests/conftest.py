@@ -1,6 +1,9 @@
 """How the tests are shared out among the cores, and what many of them share."""
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,17 +42,29 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
 
 @pytest.fixture(scope="session")
 def class_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A class with all labs, the course "spring-2027". It is made once for all workers: copy it."""
-    from onnxlab.classroom.course.folder import CLASS_FILE, make_class
+    """A class with all labs, the course "spring-2027". It is made once for all workers: copy it.
 
+    `onnxlab class init` makes it, without an activated environment; `init.json` beside it has the output.
+    """
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
     folder = shared / "made" / "spring-2027"
     folder.parent.mkdir(exist_ok=True)
     with FileLock(shared / "made.lock"):
-        if not (folder / CLASS_FILE).exists():  # is written last
-            make_class(folder, start=Path(__file__).parents[1])
+        if not (folder.parent / "init.json").exists():  # is written last
+            command = [sys.executable, "-m", "onnxlab.cli", "class", "init", str(folder)]
+            variables = os.environ | {"PATH": os.defpath}
+            done = subprocess.run(
+                command,
+                cwd=Path(__file__).parents[1],
+                env=variables,
+                capture_output=True,
+                text=True,
+                timeout=600,
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+            (folder.parent / "init.json").write_text(json.dumps([done.stdout, done.stderr]))
     return folder
 
 
