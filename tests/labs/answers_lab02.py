@@ -28,10 +28,10 @@ def by_differences(cases):
 def shared_names(cases):
     """Axes with the same sizes in every case share a name."""
     names, axes = {}, by_sets(cases)
-    for name, found in axes.items():
-        for axis in found:
+    for name, dynamic in axes.items():
+        for axis in dynamic:
             sizes = tuple(case[name][axis] for case in cases)
-            found[axis] = names.setdefault(sizes, f"size{len(names)}")
+            dynamic[axis] = names.setdefault(sizes, f"size{len(names)}")
     return axes
 
 
@@ -69,21 +69,22 @@ def odd(cases):
 def named(template):
     """A right answer with names of another kind."""
     return lambda cases: {
-        name: {axis: template.format(name, axis) for axis in found} for name, found in by_sets(cases).items()
+        name: {axis: template.format(name, axis) for axis in dynamic}
+        for name, dynamic in by_sets(cases).items()
     }
 
 
-def keeping(kept):
+def keeping(keeps):
     """Leaves out axes, by the sizes that the axis has and the number of axes."""
 
     def dynamic_axes_for(cases):
         return {
             name: {
                 axis: label
-                for axis, label in found.items()
-                if kept(axis, [case[name][axis] for case in cases], len(cases[0][name]))
+                for axis, label in dynamic.items()
+                if keeps(axis, [case[name][axis] for case in cases], len(cases[0][name]))
             }
-            for name, found in by_sets(cases).items()
+            for name, dynamic in by_sets(cases).items()
         }
 
     return dynamic_axes_for
@@ -103,8 +104,8 @@ def shared_by(key):
 
     def dynamic_axes_for(cases):
         return {
-            name: {axis: f"size_{key([case[name][axis] for case in cases])}" for axis in found}
-            for name, found in by_sets(cases).items()
+            name: {axis: f"size_{key([case[name][axis] for case in cases])}" for axis in dynamic}
+            for name, dynamic in by_sets(cases).items()
         }
 
     return dynamic_axes_for

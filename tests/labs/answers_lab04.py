@@ -41,10 +41,10 @@ def other_way_round(names, opset):
     return [name for name in names if registry.is_registered_op(name, opset)]
 
 
-def copied_list(names, opset, known={}):  # noqa: B006 - the answer remembers, on purpose
-    for name in registry.all_functions() if not known else ():
-        known[name] = min(rule_opsets(name) or [99])
-    return [name for name in names if known.get(name, 99) > opset]
+def copied_list(names, opset, opsets={}):  # noqa: B006 - the answer remembers, on purpose
+    for name in registry.all_functions() if not opsets else ():
+        opsets[name] = min(rule_opsets(name) or [99])
+    return [name for name in names if opsets.get(name, 99) > opset]
 
 
 @functools.cache
@@ -150,13 +150,13 @@ def linear_below_a_millionth(g, x):
 
 def clipped(g, x):
     """Right up to 1e30, the largest number that is tried by hand."""
-    one = g.op("Asinh", g.op("Clip", x, min_f=-1e30, max_f=1e30))
+    finite = g.op("Asinh", g.op("Clip", x, min_f=-1e30, max_f=1e30))
     infinite = g.op(
         "Equal",
         g.op("Cast", g.op("IsInf", x), to_i=6),
         g.op("Constant", value_t=torch.tensor(1, dtype=torch.int32)),
     )
-    return g.op("Where", infinite, x, one) if g.opset > 9 else one
+    return g.op("Where", infinite, x, finite) if g.opset > 9 else finite
 
 
 def flushed(g, x):

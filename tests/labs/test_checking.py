@@ -153,11 +153,11 @@ def test_judging_needs_no_code_of_the_learner(tmp_path):
 
 
 def test_nothing_made_gives_nothing(tmp_path):
-    for one in labs():
-        for each in one.exercises:
-            findings = judge(each, Work(tmp_path, questions_seed(each, 0)), 0)
-            assert not all(finding.holds for finding in findings), each.id
-            assert all(finding.message for finding in findings if not finding.holds), each.id
+    for lab_record in labs():
+        for record in lab_record.exercises:
+            findings = judge(record, Work(tmp_path, questions_seed(record, 0)), 0)
+            assert not all(finding.holds for finding in findings), record.id
+            assert all(finding.message for finding in findings if not finding.holds), record.id
 
 
 @pytest.mark.parametrize(
@@ -165,24 +165,24 @@ def test_nothing_made_gives_nothing(tmp_path):
 )
 def test_junk_in_the_folder_is_refused(tmp_path, junk):
     """Whatever a submission writes in place of the files, a judge says so and does not raise."""
-    for one in labs():
-        for each in one.exercises:
-            folder = tmp_path / each.id
+    for lab_record in labs():
+        for record in lab_record.exercises:
+            folder = tmp_path / record.id
             folder.mkdir()
-            work = Work(folder, questions_seed(each, 0))
-            for name in {*_names_read(each), "anything"}:
+            work = Work(folder, questions_seed(record, 0))
+            for name in {*_names_read(record), "anything"}:
                 (folder / name).write_bytes(junk)
-            findings = judge(each, work, 0)
-            assert not all(finding.holds for finding in findings), each.id
+            findings = judge(record, work, 0)
+            assert not all(finding.holds for finding in findings), record.id
 
 
 def _names_read(record) -> set[str]:
     """The names of the files that an exercise's judges ask for."""
-    asked: set[str] = set()
+    files: set[str] = set()
 
     class Listening(Work):
         def _read(self, name: str, kind: str) -> bytes:
-            asked.add(f"{name}.{kind}")
+            files.add(f"{name}.{kind}")
             raise Wrong("missing")
 
     for part in record.parts:
@@ -190,7 +190,7 @@ def _names_read(record) -> set[str]:
             part.judge(Listening(Path(), 0), np.random.default_rng(0))
         except Wrong:
             continue
-    return asked
+    return files
 
 
 def test_missing_answer_and_unknown_names():

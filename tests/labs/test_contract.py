@@ -22,16 +22,16 @@ pytestmark = pytest.mark.slow  # some hundred exports
 CONTRACTS = contracts()
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
-RIGHT = [(named, number) for named, contract in CONTRACTS.items() for number in range(len(contract.right))]
+RIGHT = [(name, number) for name, contract in CONTRACTS.items() for number in range(len(contract.right))]
 WRONG = [
-    pytest.param(named, answer, id=f"{named}: {answer.name}")
-    for named, contract in CONTRACTS.items()
+    pytest.param(name, answer, id=f"{name}: {answer.name}")
+    for name, contract in CONTRACTS.items()
     for answer in contract.wrong
 ]
 # A right model is laid beside each wrong one, unless what is shown is the exporter's, has no part such as was
 # asked for, or should not be there. first-divergence shows the two models that it asks about.
 NONE_EXPECTED = {
-    (named, part.title) for named in ("scales-input", "find-wrong-shift") for part in exercise(named)[1].parts
+    (name, part.title) for name in ("scales-input", "find-wrong-shift") for part in exercise(name)[1].parts
 } | {
     ("cut-between", "what cannot be cut is refused"),
     ("lower-for", "what cannot be lowered is refused"),
@@ -83,21 +83,21 @@ def require_loads(model: bytes | None) -> None:
     open_session(onnx.load_model_from_string(model))
 
 
-def attempt(named: str, functions, seed: int = 0) -> Outcome:
-    _, record = exercise(named)
+def attempt(name: str, functions, seed: int = 0) -> Outcome:
+    _, record = exercise(name)
     return check(record, dict(zip(record.answers, functions, strict=True)), seed)
 
 
-def produced(named: str, folder: Path) -> tuple[Exercise, Work]:
+def produced(name: str, folder: Path) -> tuple[Exercise, Work]:
     """What a right answer leaves in a folder, to be judged."""
-    _, record = exercise(named)
-    answers = dict(zip(record.answers, CONTRACTS[named].right[0], strict=True))
+    _, record = exercise(name)
+    answers = dict(zip(record.answers, CONTRACTS[name].right[0], strict=True))
     work = Work(folder, questions_seed(record, 5))
     assert produce(record, answers, work).status is None
     return record, work
 
 
-def told(outcome: Outcome) -> str:
+def report(outcome: Outcome) -> str:
     """Everything a learner reads."""
     texts = [outcome.message, outcome.where]
     for finding in outcome.findings:
@@ -107,7 +107,7 @@ def told(outcome: Outcome) -> str:
     return "\n".join(texts)
 
 
-def spoken(outcome: Outcome) -> list[str]:
+def course_texts(outcome: Outcome) -> list[str]:
     """What the course itself says to a learner: no numbers, and nothing of the learner's code."""
     texts = [outcome.message]
     for finding in outcome.findings:
@@ -116,59 +116,59 @@ def spoken(outcome: Outcome) -> list[str]:
 
 
 def test_every_exercise_has_a_contract_and_no_other():
-    assert set(CONTRACTS) == {each.id for one in labs() for each in one.exercises}
+    assert set(CONTRACTS) == {record.id for lab_record in labs() for record in lab_record.exercises}
 
 
-@pytest.mark.parametrize("named", CONTRACTS)
-def test_enough_answers_were_tried(named):
-    assert len(CONTRACTS[named].right) >= 2
-    assert len(CONTRACTS[named].wrong) >= 4
-    assert len({answer.says for answer in CONTRACTS[named].wrong}) >= 4  # each with a message of its own
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_enough_answers_were_tried(name):
+    assert len(CONTRACTS[name].right) >= 2
+    assert len(CONTRACTS[name].wrong) >= 4
+    assert len({answer.says for answer in CONTRACTS[name].wrong}) >= 4  # each with a message of its own
 
 
-@pytest.mark.parametrize(("named", "number"), RIGHT)
-def test_right_answer_passes(named, number):
-    outcome = attempt(named, CONTRACTS[named].right[number], seed=20_000 * number)
-    assert outcome.status is Status.PASSED, told(outcome)
+@pytest.mark.parametrize(("name", "number"), RIGHT)
+def test_right_answer_passes(name, number):
+    outcome = attempt(name, CONTRACTS[name].right[number], seed=20_000 * number)
+    assert outcome.status is Status.PASSED, report(outcome)
     assert outcome.points == outcome.possible > 0
 
 
-@pytest.mark.parametrize("named", CONTRACTS)
-def test_right_answer_passes_with_any_test_inputs(named, tmp_path):
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_right_answer_passes_with_any_test_inputs(name, tmp_path):
     # A mark that depends on the seed of a run would be wrong for a whole class at once.
-    record, work = produced(named, tmp_path)
+    record, work = produced(name, tmp_path)
     for seed in range(40):
         for finding in judge(record, work, seed):
             assert finding.holds, f"seed {seed}: {finding.title}: {finding.message} {finding.difference}"
 
 
-@pytest.mark.parametrize(("named", "answer"), WRONG)
-def test_wrong_answer_fails_with_its_message(named, answer: WrongAnswer):
-    outcome = attempt(named, answer.functions)
-    assert outcome.status is answer.status, told(outcome)
-    assert answer.says in told(outcome)
+@pytest.mark.parametrize(("name", "answer"), WRONG)
+def test_wrong_answer_fails_with_its_message(name, answer: WrongAnswer):
+    outcome = attempt(name, answer.functions)
+    assert outcome.status is answer.status, report(outcome)
+    assert answer.says in report(outcome)
     assert outcome.points == 0
     if (
-        named,
+        name,
         answer.name,
     ) not in WITHOUT_CASE and "SIG" not in answer.says:  # of a process that died nothing is left
-        assert outcome.failing_case, told(outcome)
+        assert outcome.failing_case, report(outcome)
         if answer.status is Status.ERROR:
             assert f"This happened for {outcome.failing_case.name}." in outcome.message
     chinese = speech("zh")
     if (
-        exercise(named)[1].title in chinese.texts
+        exercise(name)[1].title in chinese.texts
     ):  # a new exercise is what `author translate --check` asks about
-        stays_english = [text for text in spoken(outcome) if not CHINESE.search(chinese(text))]
-        assert not stays_english  # the catalogue does not know it
+        untranslated = [text for text in course_texts(outcome) if not CHINESE.search(chinese(text))]
+        assert not untranslated  # the catalogue does not know it
     for finding in outcome.findings:
-        if finding.evidence and (named, finding.title) not in NONE_EXPECTED:
+        if finding.evidence and (name, finding.title) not in NONE_EXPECTED:
             require_loads(finding.evidence.expected)
 
 
-@pytest.mark.parametrize("named", EXPECTED_CAN_REPLACE)
-def test_expected_model_is_a_right_answer(named, tmp_path):
-    record, work = produced(named, tmp_path)
+@pytest.mark.parametrize("name", EXPECTED_CAN_REPLACE)
+def test_expected_model_is_a_right_answer(name, tmp_path):
+    record, work = produced(name, tmp_path)
     files = sorted(tmp_path.glob("*.onnx"))
     assert files
     for file in files:
@@ -182,9 +182,9 @@ def test_expected_model_is_a_right_answer(named, tmp_path):
         assert finding.holds, f"{finding.title}: {finding.message} {finding.difference}"
 
 
-@pytest.mark.parametrize("named", CONTRACTS)
-def test_untouched_answer_is_not_attempted(named):
-    _, record = exercise(named)
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_untouched_answer_is_not_attempted(name):
+    _, record = exercise(name)
 
     def untouched(*arguments, **options):
         raise NotImplementedError
@@ -204,28 +204,29 @@ def test_untouched_answer_is_not_attempted(named):
     assert check(record, stubs).status is Status.NOT_ATTEMPTED
 
 
-@pytest.mark.parametrize("named", CONTRACTS)
+@pytest.mark.parametrize("name", CONTRACTS)
 @pytest.mark.parametrize("value", [None, 3, "text", ...], ids=repr)
-def test_answer_of_any_kind_is_rated(named, value):
-    _, record = exercise(named)
+def test_answer_of_any_kind_is_rated(name, value):
+    _, record = exercise(name)
     outcome = check(record, dict.fromkeys(record.answers, lambda *_, **__: value))
-    if (named, value) == ("find-wrong-shift", None) and SHIFTS_ARE_RIGHT:
+    if (name, value) == ("find-wrong-shift", None) and SHIFTS_ARE_RIGHT:
         assert outcome.passed
         return
     assert outcome.status in (Status.INCORRECT, Status.ERROR)
-    assert told(outcome).strip()
+    assert report(outcome).strip()
 
 
 @pytest.mark.parametrize("name", LABS)
 def test_lab_says_what_it_is(name):
-    one = lab(name)
-    assert one.name == name
-    assert one.title
-    assert [each.order for each in one.exercises] == list(range(1, len(one.exercises) + 1))
-    for each in one.exercises:
-        assert len(each.hints) == 3
-        assert all(each.hints)
-        assert each.holds_for
-        assert each.parts
-        assert each.points > 0
-        assert each.answers[0].lower().replace("_", "") == each.id.replace("-", "")
+    lab_record = lab(name)
+    assert lab_record.name == name
+    assert lab_record.title
+    records = lab_record.exercises
+    assert [record.order for record in records] == list(range(1, len(records) + 1))
+    for record in records:
+        assert len(record.hints) == 3
+        assert all(record.hints)
+        assert record.holds_for
+        assert record.parts
+        assert record.points > 0
+        assert record.answers[0].lower().replace("_", "") == record.id.replace("-", "")

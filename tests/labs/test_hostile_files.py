@@ -89,8 +89,8 @@ def test_judge_survives_any_file(produced, kind):
     record, folder = produced
     work = Work(folder, questions_seed(record, 0))
     paths = sorted(folder.glob(f"*.{kind}"))
-    dealt = zip(contents(kind), itertools.cycle(paths))
-    for content, path in [*dealt, *((None, path) for path in paths)]:
+    replacements = zip(contents(kind), itertools.cycle(paths))
+    for content, path in [*replacements, *((None, path) for path in paths)]:
         before = path.read_bytes()
         try:
             path.unlink() if content is None else path.write_bytes(content)
@@ -128,10 +128,10 @@ def contents(kind: str) -> list[bytes]:
         return models()
     if kind == "json":
         return [text.encode() for text in JSON]
-    return [*map(saved, ARRAYS), b"", b"\x93NUMPY"]
+    return [*map(npy_bytes, ARRAYS), b"", b"\x93NUMPY"]
 
 
-def saved(array) -> bytes:
+def npy_bytes(array) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, array)
     return buffer.getvalue()

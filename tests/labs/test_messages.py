@@ -37,7 +37,7 @@ g (float[n] x) => (float[m, k] y) <int64[2] s = {2, 3}> { y = Reshape (x, s) }""
 
 
 @pytest.mark.parametrize(
-    ("wrong", "fed", "reason"),
+    ("invalid", "feeds", "reason"),
     [
         (parser.parse_model(RESIZE), {}, "mode attribute is bicubic. It can only be nearest(default)"),
         (
@@ -66,9 +66,9 @@ g (float[n] x) => (float[m, k] y) <int64[2] s = {2, 3}> { y = Reshape (x, s) }""
     ],
     ids=["bicubic", "left", "opset", "ir", "reshape", "no operator", "matmul", "dimensions"],
 )
-def test_the_reason_of_an_error_of_the_runtime_comes_first(wrong, fed, reason):
+def test_the_reason_of_an_error_of_the_runtime_comes_first(invalid, feeds, reason):
     with pytest.raises(Exception) as caught:  # noqa: PT011 - the runtime raises many kinds
-        open_session(wrong).run(None, fed)
+        open_session(invalid).run(None, feeds)
     assert short_reason(caught.value).startswith(reason)
 
 
@@ -116,9 +116,9 @@ def test_a_pair_whose_exception_has_no_text():
     assert pair.error == "RuntimeError"
 
 
-def wrong_of(reference, made, inputs) -> Wrong:
+def wrong_of(reference, candidate, inputs) -> Wrong:
     with pytest.raises(Wrong) as caught:
-        require_numbers(reference, made, inputs, look_at="Add up the numbers.")
+        require_numbers(reference, candidate, inputs, look_at="Add up the numbers.")
     return caught.value
 
 
@@ -129,15 +129,15 @@ def test_a_counterexample_that_is_not_element_by_element_shows_its_input_whole()
 
 
 def test_a_counterexample_names_the_row_and_the_output():
-    made = model("y = Identity (x)\n z = Neg (x)", "float[n, m] x) => (float[n, m] y, float[n, m] z")
+    two_outputs = model("y = Identity (x)\n z = Neg (x)", "float[n, m] x) => (float[n, m] y, float[n, m] z")
     x = torch.zeros(4, 5)
     x[2, 3] = 1.0
-    wrong = wrong_of(lambda x: (x, x), made, x)
+    wrong = wrong_of(lambda x: (x, x), two_outputs, x)
     assert wrong.difference.given == "1, from float32[4, 5]; row 2, column 3 of z"
 
 
 @pytest.mark.parametrize(
-    ("body", "signature", "message", "look"),
+    ("body", "signature", "message", "look_at"),
     [
         ("y = Cast <to = 11> (x)", "float[n] x) => (double[n] y", "The output's type is", "element type"),
         ("y = Shape (x)", "float[n] x) => (int64[m] y", "The output's type is", "element type"),
@@ -157,11 +157,11 @@ def test_a_counterexample_names_the_row_and_the_output():
         ),
     ],
 )
-def test_where_to_look_belongs_to_the_kind_of_failure(body, signature, message, look):
+def test_where_to_look_belongs_to_the_kind_of_failure(body, signature, message, look_at):
     inputs = torch.ones(3) if "float[2]" not in signature else torch.ones(5)
     wrong = wrong_of(torch.asinh, model(body, signature), inputs)
     assert message in wrong.message
-    assert look in wrong.look_at
+    assert look_at in wrong.look_at
 
 
 def test_the_schema_is_named_with_the_opset_that_makes_it_true():

@@ -81,39 +81,39 @@ def test_one_more_exercise_needs_nothing_else(tmp_path):
     with (tmp_path / "tests/labs/answers_lab04.py").open("a") as answers:
         answers.write(CONTRACT)
     solution = tmp_path / "solutions" / f"{LAB}.ipynb"
-    book = nbformat.read(solution, 4)
+    notebook = nbformat.read(solution, 4)
     new = nbformat.v4
-    book.cells[-1:-1] = [
+    notebook.cells[-1:-1] = [
         new.new_markdown_cell("## And its sister"),
         new.new_code_cell(SECTION),
         new.new_code_cell('check("acosh-symbolic", acosh_symbolic)'),
     ]
-    nbformat.write(book, solution)
+    nbformat.write(notebook, solution)
 
     run(tmp_path, "-m", "onnxlab.cli", "author", "sync")
     handed_out = (tmp_path / "labs" / f"{LAB}.ipynb").read_text()
     assert "acosh_symbolic" in handed_out
     assert 'g.op(\\"Acosh\\"' not in handed_out
     tests = "acosh or contract_and_no_other or lab_says or metadata_are_those or in_sync"
-    said = run(
+    output = run(
         tmp_path,
         *("-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-k", tests),
         *("tests/labs/test_contract.py", "tests/authoring/test_lab_release.py"),
     )
-    assert " passed" in said
-    shown = "from onnxlab import progress; from onnxlab.labs.kit.exercise import labs; progress()"
-    assert "acosh-symbolic" in run(tmp_path, "-c", shown)
+    assert " passed" in output
+    script = "from onnxlab import progress; from onnxlab.labs.kit.exercise import labs; progress()"
+    assert "acosh-symbolic" in run(tmp_path, "-c", script)
 
 
 def run(folder: Path, *arguments: str) -> str:
-    places = {"PYTHONPATH": str(folder / "src"), "ONNXLAB_STATE": str(folder / "progress.json")}
-    done = subprocess.run(
+    environment = {"PYTHONPATH": str(folder / "src"), "ONNXLAB_STATE": str(folder / "progress.json")}
+    process = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env=os.environ | places,
+        env=os.environ | environment,
         capture_output=True,
         text=True,
         timeout=280,
     )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
+    assert process.returncode == 0, process.stdout[-3000:] + process.stderr[-3000:]
+    return process.stdout

@@ -26,7 +26,7 @@ def outcome(status: Status) -> Outcome:
 
 
 def standing() -> Standing:
-    return next(each for each in progress.standings()[0] if each.exercise is ASINH)
+    return next(entry for entry in progress.standings()[0] if entry.exercise is ASINH)
 
 
 def test_open_tried_passed_and_passed_for_good(file):
@@ -37,13 +37,13 @@ def test_open_tried_passed_and_passed_for_good(file):
     assert (standing().word, standing().points, standing().attempts) == ("tried", 0, 1)
     progress.record(outcome(Status.PASSED))
     progress.record(outcome(Status.ERROR))
-    found = standing()
-    assert (found.word, found.points, found.attempts, found.last) == ("passed", ASINH.points, 3, Status.ERROR)
+    final = standing()
+    assert (final.word, final.points, final.attempts, final.last) == ("passed", ASINH.points, 3, Status.ERROR)
 
 
 def test_hints_come_one_after_the_other_and_the_last_stays(file):
-    given = [progress.next_hint(ASINH) for _ in range(4)]
-    assert given == [(1, ASINH.hints[0]), (2, ASINH.hints[1]), (3, ASINH.hints[2]), (3, ASINH.hints[2])]
+    hints = [progress.next_hint(ASINH) for _ in range(4)]
+    assert hints == [(1, ASINH.hints[0]), (2, ASINH.hints[1]), (3, ASINH.hints[2]), (3, ASINH.hints[2])]
     assert standing().hints == 3
     assert standing().word == "open"
 
@@ -54,8 +54,8 @@ def test_hints_come_one_after_the_other_and_the_last_stays(file):
 def test_damaged_file_is_set_aside_with_a_message(file, content):
     file.parent.mkdir(parents=True)
     file.write_bytes(content)
-    found, message = progress.standings()
-    assert not any(each.passed for each in found)
+    standings, message = progress.standings()
+    assert not any(entry.passed for entry in standings)
     assert "progress.damaged-1.json" in message
     assert (file.parent / "progress.damaged-1.json").read_bytes() == content
     assert progress.record(outcome(Status.PASSED)) == ""
@@ -69,8 +69,8 @@ def test_damaged_file_is_set_aside_with_a_message(file, content):
 def test_odd_values_count_as_nothing(file, entry):
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps({"asinh-symbolic": entry, "of another version": {}}))
-    found = standing()
-    assert (found.word, found.attempts, found.last, found.hints) == ("open", 0, None, 0)
+    odd = standing()
+    assert (odd.word, odd.attempts, odd.last, odd.hints) == ("open", 0, None, 0)
 
 
 def test_a_place_that_cannot_be_written_is_said_and_survived(tmp_path, monkeypatch):
@@ -90,17 +90,20 @@ def test_two_notebooks_at_once_lose_nothing(file):
 
 
 def test_a_failed_check_keeps_when_it_was_and_the_title_of_the_first_part_that_fails(file, monkeypatch):
-    held, failed = Finding(ASINH.parts[0].title, True), Finding(ASINH.parts[1].title, False, "secret(x) = 1")
-    incorrect = Outcome(ASINH.id, Status.INCORRECT, 0, ASINH.points, (held, failed))
+    findings = (
+        Finding(ASINH.parts[0].title, True),
+        Finding(ASINH.parts[1].title, False, "secret(x) = 1"),
+    )
+    incorrect = Outcome(ASINH.id, Status.INCORRECT, 0, ASINH.points, findings)
     entries = []
-    for moment, each in (
+    for moment, result in (
         (100.9, incorrect),
         (160, outcome(Status.ERROR)),
         (200, outcome(Status.PASSED)),
         (300, incorrect),
     ):
         monkeypatch.setattr(progress.time, "time", lambda moment=moment: moment)
-        assert progress.record(each) == ""
+        assert progress.record(result) == ""
         entries.append(json.loads(file.read_text())[ASINH.id])
     wrong, error, passed, after = entries
     assert (wrong["first_at"], wrong["last_at"], wrong["failing"]) == (100, 100, ASINH.parts[1].title)

@@ -1,0 +1,55 @@
+"""Labs 4 and 5 where the exporter has other rules than the tested torch: registered, or repaired."""
+
+import pytest
+import torch
+from torch.onnx._internal.torchscript_exporter import utils
+
+from onnxlab.exporters.symbolics import restored_rules, rule_opsets, symbolic
+from onnxlab.labs.kit.checking import check
+from onnxlab.labs.kit.exercise import exercise
+from onnxlab.labs.lab05_bitshift import find_wrong_shift
+from tests.labs import answers_lab04
+from tests.labs.answers_lab05 import in_two_steps, minus_one, nothing_found
+
+
+@pytest.fixture
+def rules_of_the_notebook():
+    with restored_rules():
+        for name in ("asinh", "sinh", "relu"):
+            utils.register_custom_op_symbolic(f"aten::{name}", lambda g, x: g.op("Neg", x), 9)
+        yield
+        assert rule_opsets("aten::asinh") == (9,), "the notebook's own rule still counts in the notebook"
+
+
+@pytest.mark.usefixtures("rules_of_the_notebook")
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ["missing-rules", "safely-registered"])
+def test_a_right_answer_passes_although_the_notebook_has_registered_rules(name, seed):
+    _, record = exercise(name)
+    answers = dict(zip(record.answers, answers_lab04.CONTRACTS[name].right[0], strict=True))
+    torch.manual_seed(seed)
+    outcome = check(record, answers, seed=seed)
+    assert outcome.passed, str(outcome)
+
+
+@pytest.fixture
+def repaired_shift():
+    """The exporter's right shift, repaired, as a later torch may have it."""
+    with symbolic("aten::__rshift_", in_two_steps, 11):
+        find_wrong_shift._wrong_widths.cache_clear()
+        yield
+    find_wrong_shift._wrong_widths.cache_clear()
+
+
+@pytest.mark.usefixtures("repaired_shift")
+def test_none_is_right_where_no_shift_is_wrong():
+    outcome = check(exercise("find-wrong-shift")[1], {"find_wrong_shift": nothing_found})
+    assert outcome.passed
+
+
+@pytest.mark.usefixtures("repaired_shift")
+def test_a_pair_is_wrong_where_no_shift_is_wrong():
+    outcome = check(exercise("find-wrong-shift")[1], {"find_wrong_shift": minus_one})
+    assert not outcome.passed
+    assert outcome.first_failure.title == "nothing is made up where every shift is right"
+    assert "-1 >> 1: torch [-1], the model [-1]" in outcome.first_failure.message

@@ -1,0 +1,232 @@
+"""Running a learner's code: in a child process that may crash, within a time limit, the exporter loaded."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+
+from onnxlab.exporters.export import Exporter
+from onnxlab.labs.kit import exporting
+from onnxlab.labs.kit.checking import check, questions_seed
+from onnxlab.labs.kit.exercise import exercise
+from onnxlab.labs.kit.outcome import Status, Wrong
+from onnxlab.labs.kit.producing import TimeLimitReached, produce, time_limit
+from onnxlab.labs.kit.work import Work
+from tests.support.labs import contracts
+
+CONTRACTS = contracts()
+_, ASINH = exercise("asinh-symbolic")
+_, UNPOOL = exercise("max-unpool-symbolic")
+
+forks = pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks safely")
+
+
+def rated(answer, record=ASINH):
+    return check(record, {record.answers[0]: answer})
+
+
+def axes_as_an_input(g, values, index, size):
+    """As newer opsets have it. The exporter folds the constants of a node that opset 11 does not know."""
+    begin, axes = (g.op("Constant", value_t=torch.tensor(value)) for value in ([0, 1], [1]))
+    index = g.op("Add", index, g.op("Unsqueeze", begin, axes))
+    return g.op("MaxUnpool", values, index, kernel_shape_i=[2, 2], strides_i=[2, 2])
+
+
+@forks
+def test_a_crash_in_torch_is_an_error_that_says_so():
+    outcome = rated(axes_as_an_input, UNPOOL)
+    assert outcome.status is Status.ERROR
+    assert "signal 11 (SIGSEGV)" in outcome.message
+    assert "This notebook goes on." in outcome.message
+
+
+@forks
+def test_an_answer_that_ends_its_process():
+    outcome = rated(lambda g, x: os._exit(7))
+    assert outcome.status is Status.ERROR
+    assert "exit code 7" in outcome.message
+
+
+@forks
+def test_native_code_that_hangs_is_ended():
+    started = time.monotonic()
+    lock = ctypes.create_string_buffer(64)  # a pthread_mutex_t of zeros is one that is free
+
+    def answer(g, x):
+        ctypes.PyDLL(None).pthread_mutex_lock(lock)
+        ctypes.PyDLL(None).pthread_mutex_lock(lock)  # waits for itself
+
+    outcome = rated(answer, replace(ASINH, time_limit=0.5))
+    assert outcome.status is Status.TIMED_OUT
+    assert "native code" in outcome.message
+    assert time.monotonic() - started < 20
+
+
+@forks
+def test_torchs_threads_work_before_and_after():
+    """The pool of threads is started here, and is missing in the child: it must not wait for it."""
+    x = torch.rand(600, 600)
+
+    def answer(g, node):
+        (x @ x).sum().sort()
+        return g.op("Asinh", node)
+
+    (x @ x).sum()
+    assert rated(answer).passed
+    assert (x @ x).isfinite().all()
+
+
+@forks
+def test_what_an_answer_changes_stays_in_the_child():
+    calls = []
+
+    def answer(g, x):
+        calls.append(1)
+        return g.op("Asinh", x)
+
+    assert rated(answer).passed
+    assert calls == []
+
+
+def spin(seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass
+
+
+def test_the_outer_limit_holds_after_an_inner_one():
+    started = time.monotonic()
+    with pytest.raises(TimeLimitReached), time_limit(0.5):  # noqa: PT012 - the nesting is what is tested
+        with time_limit(5):
+            pass
+        spin(5)
+    assert 0.4 < time.monotonic() - started < 2
+
+
+def test_the_outer_limit_holds_inside_a_longer_inner_one():
+    started = time.monotonic()
+    with pytest.raises(TimeLimitReached), time_limit(0.3), time_limit(60):
+        spin(5)
+    assert time.monotonic() - started < 2
+
+
+def test_the_outer_limit_comes_again_to_whoever_took_it_for_the_inner_one():
+    started = time.monotonic()
+    with pytest.raises(TimeLimitReached), time_limit(0.3):  # noqa: PT012 - the nesting is what is tested
+        with contextlib.suppress(TimeLimitReached), time_limit(60):
+            spin(5)
+        spin(5)
+    assert time.monotonic() - started < 2
+
+
+def test_the_inner_limit_alone_is_left_first():
+    with time_limit(2):
+        with pytest.raises(TimeLimitReached), time_limit(0.2):
+            spin(5)
+        reached = time.monotonic()
+        spin(0.3)  # nothing of the inner limit comes any more
+        assert time.monotonic() - reached >= 0.3
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no timers")
+def test_a_foreign_timer_is_kept():
+    rang = []
+    before = signal.signal(signal.SIGALRM, lambda *_: rang.append(time.monotonic()))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.4)
+        started = time.monotonic()
+        with time_limit(5):
+            spin(0.1)
+        spin(0.8)
+        assert len(rang) == 1
+        assert 0.3 < rang[0] - started < 0.8
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_busy_machine_takes_nothing_from_the_limit():
+    """Whoever waits for the processor, here by sleeping, has not used it."""
+    with time_limit(0.2, patience=50):
+        time.sleep(0.5)
+    with pytest.raises(TimeLimitReached), time_limit(0.2, patience=50):
+        spin(9)
+
+
+def test_patience_ends():
+    started = time.monotonic()
+    with pytest.raises(TimeLimitReached), time_limit(0.2, patience=2):
+        time.sleep(9)
+    assert 0.4 < time.monotonic() - started < 3
+
+
+# Once all is imported, ReLU's own export takes less than half as long as the loading did.
+_FRESH = """
+import os, sys, time
+from dataclasses import replace
+import torch
+from onnxlab.exporters.export import Exporter
+from onnxlab.labs.kit.checking import check
+from onnxlab.labs.kit.exercise import Part, exercise
+from onnxlab.labs.kit.exporting import exported
+from onnxlab.labs.kit.producing import load_exporter
+
+def threads():
+    return len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 0
+
+def produce(answers, work, random):
+    before = set(sys.modules)
+    exported(work, "relu", torch.nn.ReLU(), torch.ones(2), Exporter.TORCH_EXPORT)
+    work.write_json("imported", sorted(set(sys.modules) - before))
+
+def judge(work, random):
+    assert len(work.json("imported")) < 5, work.json("imported")
+
+symbolic, translation = exercise("asinh-symbolic")[1], exercise("asinh-translation")[1]
+load_exporter(symbolic)
+assert "torch._dynamo" not in sys.modules
+before, started = threads(), time.thread_time()
+load_exporter(translation)
+loading = time.thread_time() - started
+assert threads() == before  # what has threads does not fork well
+limit = 0.75 * loading  # less than loading takes, on a machine of any speed
+record = replace(translation, produce=produce, parts=(Part("loaded", judge),), time_limit=limit)
+outcome = check(record, {"asinh_translation": len})
+assert outcome.passed, outcome
+"""
+
+
+@pytest.mark.slow
+def test_the_import_is_no_part_of_the_limit():
+    done = subprocess.run([sys.executable, "-c", _FRESH], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_an_exercise_says_whether_it_needs_torch_export(name, tmp_path, monkeypatch):
+    exporters = set()
+
+    def export(*arguments, **options):
+        exporters.add(arguments[2])
+        raise Wrong("Only the exporter's name is of interest here.")
+
+    def exported_by_the_answer(*arguments, dynamo=True, **options):
+        return export(None, None, Exporter.TORCH_EXPORT if dynamo else Exporter.TORCHSCRIPT)
+
+    _, record = exercise(name)
+    monkeypatch.setattr(exporting, "export", export)
+    monkeypatch.setattr(torch.onnx, "export", exported_by_the_answer)
+    for right in CONTRACTS[name].right:
+        for seed in range(2):
+            answers = dict(zip(record.answers, right, strict=True))
+            produce(
+                replace(record, torch_export=False), answers, Work(tmp_path, questions_seed(record, seed))
+            )
+    assert record.torch_export == (Exporter.TORCH_EXPORT in exporters)
