@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from onnxlab.labs.kit.exporting import learners, own_line, raised_by_stub
+from onnxlab.labs.kit.exporting import learners_code, own_line, raised_by_stub
 
 ROOT = Path(__file__).parents[2]
 
@@ -88,14 +88,14 @@ def wrapped(*arguments):
 )
 def test_answers_of_every_kind(answer):
     error = raising(AttributeError, answer)
-    with learners([answer]):
+    with learners_code([answer]):
         assert ".missing" in own_line(error)
 
 
 def test_code_that_is_nobodys_answer_is_not_blamed():
     error = raising(AttributeError, plain)
     assert own_line(error) == ""
-    with learners([torch.nn.functional.gelu]):
+    with learners_code([torch.nn.functional.gelu]):
         assert own_line(error) == ""
 
 
@@ -103,5 +103,5 @@ def test_a_librarys_function_as_an_answer_is_not_the_learners_code():
     def refuse():
         torch.utils.data.Dataset()[0]
 
-    with learners([torch.utils.data.Dataset]):
+    with learners_code([torch.utils.data.Dataset]):
         assert not raised_by_stub(raising(NotImplementedError, refuse))

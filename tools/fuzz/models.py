@@ -32,7 +32,7 @@ import onnxlab
 from onnxlab.errors import OnnxLabError
 from onnxlab.labs.kit.checking import judge, questions_seed
 from onnxlab.labs.kit.exercise import Exercise, exercise
-from onnxlab.labs.kit.producing import produce_apart
+from onnxlab.labs.kit.producing import produce_in_child
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.diff import diff
 from onnxlab.model.graph import dims, edges, op_types, outline, summary, walk
@@ -110,7 +110,7 @@ def _answered(folder: Path, every: int) -> Iterator[_Answered]:
         _, record = exercise(name)
         (place := folder / name).mkdir()
         answers = dict(zip(record.answers, contracts[name].right[0], strict=True))
-        produce_apart(record, answers, Work(place, questions_seed(record, 0)))
+        produce_in_child(record, answers, Work(place, questions_seed(record, 0)))
         if (one := _Answered(record, place)).files:
             yield one
 

@@ -1,4 +1,4 @@
-"""One check of one exercise: the learner's part, then the judging part."""
+"""One check of one exercise: call the learner's functions, then judge the files that they leave."""
 
 import tempfile
 import time
@@ -17,27 +17,28 @@ from onnxlab.errors import UnknownExercise
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.judging import beside
 from onnxlab.labs.kit.outcome import USABLE, Case, Finding, Outcome, Status, Wrong, case_of
-from onnxlab.labs.kit.producing import Production, produce_apart
+from onnxlab.labs.kit.producing import Production, produce_in_child
 from onnxlab.labs.kit.work import Work
 
 __all__ = ["check", "judge", "questions_seed", "refused"]
 
 
 def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
-    """Run both parts of a check, one after the other; the learner's code in a child process where it can.
+    """Check an exercise: call the answers, in a child process where possible, and judge what they leave.
 
     Args:
         exercise: The exercise.
         answers: The learner's functions by name.
-        seed: What questions and test inputs are drawn from.
+        seed: The seed of the questions and of the test inputs.
 
     Raises:
         UnknownExercise: If one of `exercise.answers` is missing.
 
     Example:
         >>> from onnxlab.labs.kit.exercise import exercise
-        >>> found = check(exercise("asinh-symbolic")[1], {"asinh_symbolic": lambda g, x: g.op("Asinh", x)})
-        >>> found.status.value, found.points
+        >>> _, record = exercise("asinh-symbolic")
+        >>> outcome = check(record, {"asinh_symbolic": lambda g, x: g.op("Asinh", x)})
+        >>> outcome.status.value, outcome.points
         ('passed', 2)
     """
     if missing := [name for name in exercise.answers if name not in answers]:
@@ -45,7 +46,7 @@ def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
         raise UnknownExercise(msg)
     with tempfile.TemporaryDirectory(prefix="onnxlab-") as folder:
         work = Work(Path(folder), questions_seed(exercise, seed))
-        production = refused(exercise, answers) or produce_apart(exercise, answers, work)
+        production = refused(exercise, answers) or produce_in_child(exercise, answers, work)
         if production.status is not None:
             return _unjudged(exercise, production)
         started = time.perf_counter()
@@ -59,12 +60,12 @@ def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
 
 
 def questions_seed(exercise: Exercise, seed: int) -> list[int]:
-    """Return the seed of the questions: the one thing about a run that the learner's process may know."""
+    """Return the seed of the questions. The learner's process may know nothing else about a run."""
     return [seed, zlib.crc32(exercise.id.encode()), 0]
 
 
 def judge(exercise: Exercise, work: Work, seed: int) -> tuple[Finding, ...]:
-    """Judge what a learner's code made, with inputs drawn from a seed; that code is not needed or run."""
+    """Judge the files in the folder, with test inputs drawn from a seed. No learner's code is run."""
     key = zlib.crc32(exercise.id.encode())
     with _one_thread():
         return tuple(
@@ -89,15 +90,15 @@ def _unjudged(exercise: Exercise, production: Production) -> Outcome:
     )
     if production.wrong is None:
         return outcome
-    # The answer itself was refused; nothing is known of the parts.
-    # Its case can be that of an exception behind it, which does not come along from another process.
-    first = replace(_refuted(USABLE, production.wrong), case=production.case)
-    rest = (Finding(part.title, None) for part in exercise.parts)
-    return replace(outcome, findings=(first, *rest), message="", case=None)
+    # The answer itself was refused; nothing is known of the parts. The case is taken from the production,
+    # because the exception can lose its cause, which may hold the case, on the way from the child process.
+    refusal = replace(_refuted(USABLE, production.wrong), case=production.case)
+    unknown = (Finding(part.title, None) for part in exercise.parts)
+    return replace(outcome, findings=(refusal, *unknown), message="", case=None)
 
 
 def refused(exercise: Exercise, answers: Answers) -> Production | None:
-    """Return why answers cannot be called at all, if so."""
+    """Return a production that says which answer is no function or class; None if all are."""
     for name in exercise.answers:
         if not callable(answers[name]):
             what = "None" if answers[name] is None else f"of type {type(answers[name]).__name__}"
@@ -110,7 +111,7 @@ def refused(exercise: Exercise, answers: Answers) -> Production | None:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """The references are small: torch's other threads gain nothing, and spin on cores that others need."""
+    """Let torch use one thread. The references are small: more threads would only keep cores busy."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,4 +1,4 @@
-"""What an exercise is: one record, what it asks for, and what judges it."""
+"""The records of exercises and labs, and how to find them by name."""
 
 import importlib
 import pkgutil
@@ -26,9 +26,9 @@ Answers: TypeAlias = Mapping[str, Any]
 _OLDEST = re.compile(r"([\w-]+)\s*(?:\S*,)?>=([\d.]+)")
 
 LABS = tuple(
-    sorted(each.name for each in pkgutil.iter_modules(onnxlab.labs.__path__) if each.name[:3] == "lab")
+    sorted(module.name for module in pkgutil.iter_modules(onnxlab.labs.__path__) if module.name[:3] == "lab")
 )
-"""The labs' names: each is a package in this room, and a notebook."""
+"""The labs' names: each is a package in `onnxlab.labs`, and a notebook."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Part:
 
     Attributes:
         title: What has to hold, as a claim about the learner's work: "the factor is an input".
-        judge: Looks only at the files in the folder and at random numbers; raises `Wrong` if the claim does
-            not hold. The numbers come from a seed that the process with the learner's code never sees.
+        judge: Reads the files in the folder and draws test inputs; raises `Wrong` if the claim does not hold.
+            The inputs come from a seed that the process with the learner's code never sees.
     """
 
     title: str
@@ -54,17 +54,17 @@ class Exercise:
         title: What is to be done, in one line.
         points: What it is worth.
         answers: The names of the functions and classes that the learner writes.
-        produce: Calls them and writes what they make into the folder: ONNX files, JSON, arrays. Runs beside
-            the learner's code, and so knows nothing that it must not know. Raises `Wrong` where an answer
-            is of the wrong kind. The generator draws the questions that are put to the answers.
+        produce: Calls the answers with the questions that the generator draws, and writes what they return
+            into the folder: ONNX files, JSON, arrays. It runs in the learner's process, so it must not know
+            the test inputs. Raises `Wrong` where an answer is of the wrong kind.
         parts: What has to hold, in the order in which a learner should be told.
         hints: Three, from a nudge to nearly the code.
         order: Its place in its lab, counted from 1.
-        expected: Makes a right model for the questions, to lay beside a learner's where the part that judged
-            it has none; None where no model is judged, or each part has its own.
-        torch_export: Whether produce may export with the exporter built on torch.export. What that imports is
-            imported before the time is counted.
-        time_limit: Seconds of the processor for the whole of produce.
+        expected: Makes a right model for the questions, shown beside a learner's wrong one unless the part
+            has a right model of its own. None where no part needs it.
+        torch_export: Whether `produce` may export with the exporter built on torch.export, whose modules are
+            then imported before the time is counted.
+        time_limit: Seconds of processor time for `produce`.
     """
 
     id: str
@@ -81,7 +81,7 @@ class Exercise:
 
     @property
     def holds_for(self) -> str:
-        """The versions that the facts behind it were tested with: the pinned ones, or the oldest allowed."""
+        """The versions that it was tested with: the pinned ones, or the oldest allowed."""
         return _tested_versions()
 
 
@@ -103,25 +103,25 @@ class Lab:
     def of(cls, package: str, title: str) -> "Lab":
         """Return the lab whose exercises are the modules of a package that have an `EXERCISE`."""
         name = package.rpartition(".")[2]
-        modules = [importlib.import_module(f"{package}.{each}") for each in _modules(name)]
+        modules = [importlib.import_module(f"{package}.{module}") for module in _modules(name)]
         exercises = [module.EXERCISE for module in modules if hasattr(module, "EXERCISE")]
-        return cls(name, title, tuple(sorted(exercises, key=lambda one: one.order)))
+        return cls(name, title, tuple(sorted(exercises, key=lambda exercise: exercise.order)))
 
     @property
     def points(self) -> int:
         """What the lab is worth."""
-        return sum(each.points for each in self.exercises)
+        return sum(exercise.points for exercise in self.exercises)
 
 
 def _modules(lab_name: str) -> list[str]:
     folders = [str(Path(folder, lab_name)) for folder in onnxlab.labs.__path__]
-    return [each.name for each in pkgutil.iter_modules(folders)]
+    return [module.name for module in pkgutil.iter_modules(folders)]
 
 
 @cache
 def _tested_versions() -> str:
     pins = pinned_versions()
-    oldest = {found[1]: found[2] for text in requires("onnxlab") or () if (found := _OLDEST.match(text))}
+    oldest = {match[1]: match[2] for text in requires("onnxlab") or () if (match := _OLDEST.match(text))}
     versions = {name: pins.get(name) or oldest.get(name, "") for name in ("torch", "onnx", "onnxruntime")}
     return ", ".join(f"{name} {'.'.join(text.split('.')[:2])}" for name, text in versions.items() if text)
 
@@ -137,12 +137,12 @@ def lab(name: str) -> Lab:
         >>> lab("lab04").name
         'lab04_asinh'
     """
-    full = next((each for each in LABS if each == name or each.partition("_")[0] == name), None)
-    if full is None:
+    package = next((lab for lab in LABS if name in (lab, lab.partition("_")[0])), None)
+    if package is None:
         msg = f"There is no lab {name!r}."
         raise UnknownExercise(msg, "", f"The labs are {', '.join(LABS)}.")
-    found: Lab = importlib.import_module(f"onnxlab.labs.{full}").LAB
-    return found
+    record: Lab = importlib.import_module(f"onnxlab.labs.{package}").LAB
+    return record
 
 
 def labs() -> tuple[Lab, ...]:
@@ -162,18 +162,18 @@ def exercise(name: str) -> tuple[Lab, Exercise]:
         UnknownExercise: If there is none of that name; the nearest names are suggested.
 
     Example:
-        >>> where, what = exercise("asinh-symbolic")
-        >>> where.name, what.answers
+        >>> lab, record = exercise("asinh-symbolic")
+        >>> lab.name, record.answers
         ('lab04_asinh', ('asinh_symbolic',))
     """
-    known = []
-    module = str(name).replace("-", "_")  # it likely has the exercise's name; then no other lab is loaded
-    for lab_name in sorted(LABS, key=lambda each: module not in _modules(each)):
-        one = lab(lab_name)
-        for each in one.exercises:
-            if each.id == name:
-                return one, each
-            known.append(each.id)
-    near = get_close_matches(str(name).replace("_", "-"), known, 3, 0.4)
+    ids = []
+    module = str(name).replace("-", "_")  # usually the exercise's module; then no other lab is loaded
+    for lab_name in sorted(LABS, key=lambda lab_name: module not in _modules(lab_name)):
+        record = lab(lab_name)
+        for candidate in record.exercises:
+            if candidate.id == name:
+                return record, candidate
+            ids.append(candidate.id)
+    near = get_close_matches(str(name).replace("_", "-"), ids, 3, 0.4)
     msg = f"There is no exercise {name!r}."
     raise UnknownExercise(msg, "", f"Did you mean {' or '.join(map(repr, near))}?" if near else "")

@@ -1,7 +1,4 @@
-"""What an exercise does with a learner's module or rule before anything is judged: export it.
-
-Where that fails, it finds the line of the learner's own code: not the exporter's, and not one of ours.
-"""
+"""Exporting a learner's module, or with a learner's rule; and the line of the learner's code that failed."""
 
 import functools
 import inspect
@@ -32,7 +29,7 @@ __all__ = [
     "exported_with_rule",
     "exported_with_translation",
     "first_line",
-    "learners",
+    "learners_code",
     "of_both_exporters",
     "own_error",
     "own_line",
@@ -40,7 +37,7 @@ __all__ = [
     "require_type",
 ]
 
-# Failures of what was written are for the judging part: it names them better, with a counterexample.
+# These failures of a written model are left to the judges: they can show a counterexample.
 _JUDGED_LATER = (Stage.CHECK, Stage.LOAD, Stage.RUN)
 
 
@@ -63,10 +60,10 @@ def axis_options(exporter: Exporter, axes: Mapping[str, Mapping[int, str]]) -> d
 def of_both_exporters(
     *claims: tuple[str, Callable[[Exporter, Work, np.random.Generator], None]],
 ) -> tuple[Part, ...]:
-    """Return the parts of an exercise that asks the same of each exporter's model.
+    """Return parts that ask the same of each exporter's model.
 
     Args:
-        *claims: Titles, each with a judge that is told the exporter.
+        *claims: Titles, each with a judge whose first argument is the exporter.
     """
     return tuple(
         Part(f"{exporter}: {title}", functools.partial(judge, exporter))
@@ -83,16 +80,16 @@ def exported(
     exporter: Exporter,
     **options: Any,  # noqa: ANN401 - handed to torch as they are
 ) -> Export:
-    """Export a module and keep the model as a file of that name.
+    """Export a module and write the model into the folder under a name.
 
     Returns:
-        The export, also when the model it wrote does not load.
+        The export, even if ONNX Runtime cannot load its model.
 
     Raises:
         Exception: What a learner's own code raised during the export.
         Wrong: If the exporter failed by itself.
     """
-    with _tried(name, module, inputs, exporter, options.get("opset_version")):
+    with _export_case(name, module, inputs, exporter, options.get("opset_version")):
         result = export(module, inputs, exporter, run=False, **options)
         failure = result.failure
         if failure is not None and failure.stage not in _JUDGED_LATER:
@@ -106,7 +103,7 @@ def exported(
     return result
 
 
-def _tried(
+def _export_case(
     name: str, module: torch.nn.Module, inputs: object, exporter: Exporter, opset: int | None
 ) -> AbstractContextManager[None]:
     where = f"the {exporter} export of {name.replace('_', ' ')}" + (f" at opset {opset}" if opset else "")
@@ -121,10 +118,9 @@ def exported_or_stopped(
     exporter: Exporter,
     **options: Any,  # noqa: ANN401 - handed to torch as they are
 ) -> None:
-    """Export a module, or keep why that did not work for `judging.require_exported`.
+    """Export a module, or write the reason of the failure for `judging.require_exported`.
 
-    For exercises that ask for several exports: what one of them refuses must not hide what is to be said of
-    the others.
+    For exercises with several exports: a failure of one must not hide what is wrong with the others.
     """
     try:
         exported(work, name, module, inputs, exporter, **options)
@@ -154,8 +150,8 @@ def exported_with_rule(
 
     The rule, for an operator such as "aten::asinh", holds from the opset at which the model is exported.
     """
-    tried = _tried(name, module, inputs, Exporter.TORCHSCRIPT, opset)
-    with tried, _returning(rule) as watched, symbolic(operator, watched, opset):
+    case = _export_case(name, module, inputs, Exporter.TORCHSCRIPT, opset)
+    with case, _checked_return(rule) as checked, symbolic(operator, checked, opset):
         return exported(work, name, module, inputs, Exporter.TORCHSCRIPT, opset_version=opset, **options)
 
 
@@ -172,35 +168,35 @@ def exported_with_translation(
     The table has them by overload: `{torch.ops.aten.asinh.default: asinh}`.
     """
     with (
-        _tried(name, module, inputs, Exporter.TORCH_EXPORT, options.get("opset_version")),
+        _export_case(name, module, inputs, Exporter.TORCH_EXPORT, options.get("opset_version")),
         ExitStack() as stack,
     ):
-        watched = {overload: stack.enter_context(_returning(rule)) for overload, rule in table.items()}
-        options = {"custom_translation_table": watched, **options}
+        checked = {overload: stack.enter_context(_checked_return(rule)) for overload, rule in table.items()}
+        options = {"custom_translation_table": checked, **options}
         return exported(work, name, module, inputs, Exporter.TORCH_EXPORT, **options)
 
 
 @contextmanager
-def _returning(rule: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
-    """Say so if a rule returned None: the exporters' own errors name neither the rule nor the reason."""
-    if not isinstance(rule, FunctionType):  # onnxscript's own kind, which the exporter has to recognise
+def _checked_return(rule: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+    """Raise `Wrong` if a rule returns None: the exporters' errors name neither the rule nor the reason."""
+    if not isinstance(rule, FunctionType):  # an onnxscript function, which the exporter has to recognise
         yield rule
         return
-    forgotten = False
+    returned_none = False
 
     @functools.wraps(rule)
-    def watched(*inputs: object, **attributes: object) -> object:
-        nonlocal forgotten
+    def checked(*inputs: object, **attributes: object) -> object:
+        nonlocal returned_none
         result = rule(*inputs, **attributes)
-        forgotten = forgotten or result is None
+        returned_none = returned_none or result is None
         return result
 
     try:
-        yield watched
+        yield checked
     except Exception:
-        if not forgotten:
+        if not returned_none:
             raise
-    if forgotten:
+    if returned_none:
         msg = f"{rule.__name__} returned None; the value that it makes in the graph was expected."
         raise Wrong(msg, RETURN)
 
@@ -218,7 +214,7 @@ def require_type(value: object, kind: type | tuple[type, ...], what: str) -> Non
     if isinstance(value, kind):
         return
     kinds = kind if isinstance(kind, tuple) else (kind,)
-    names = " or ".join(each.__name__ for each in kinds)
+    names = " or ".join(cls.__name__ for cls in kinds)
     article = "an" if names[:1].lower() in "aeiou" else "a"
     got = "None" if value is None else f"{type(value).__name__} ({' '.join(str(value).split())[:60]})"
     msg = f"{what} returned {got}; {article} {names} was expected."
@@ -234,29 +230,29 @@ _namespaces: ContextVar[tuple[_Namespace, ...]] = ContextVar("namespaces of the 
 
 
 @contextmanager
-def learners(answers: Iterable[object]) -> Iterator[None]:
-    """Say whose code it is that runs inside: the answers', with all that stands beside them.
+def learners_code(answers: Iterable[object]) -> Iterator[None]:
+    """Declare which code is the learner's in a block: the modules of these answers.
 
-    Where a file lies says little: a learner's packages can be in a virtual environment, a user's site or a
-    folder of their own. A frame is the learner's if it has the global names of an answer (for a notebook,
-    those of all its cells), or of the program that runs.
+    The path of a file does not tell: packages can be in a virtual environment, a user's site or a folder of
+    their own. A frame is the learner's if it has the global names of an answer (in a notebook, those of all
+    its cells), or of the program that runs.
 
     Example:
         >>> def answer(x):
         ...     return x.shpe
-        >>> with learners([answer]):
+        >>> with learners_code([answer]):
         ...     try:
         ...         answer(1)
         ...     except AttributeError as error:
         ...         print(own_line(error))
         line 2: return x.shpe
     """
-    found = [vars(sys.modules["__main__"]), *filter(None, map(_namespace, answers))]
-    before = _namespaces.set(tuple(found))
+    namespaces = (vars(sys.modules["__main__"]), *filter(None, map(_namespace, answers)))
+    token = _namespaces.set(namespaces)
     try:
         yield
     finally:
-        _namespaces.reset(before)
+        _namespaces.reset(token)
 
 
 def _namespace(answer: object) -> _Namespace | None:
@@ -267,7 +263,7 @@ def _namespace(answer: object) -> _Namespace | None:
         kind = answer if isinstance(answer, type) else type(answer)
         parts = [answer, *(part for base in kind.__mro__ for part in vars(base).values())]
         return next(filter(None, map(_globals, parts)), None)
-    except Exception:  # an object written by a learner can answer anything to these questions
+    except Exception:  # an object of a learner's class can raise anything here
         return None
 
 
@@ -279,19 +275,20 @@ def _globals(function: object) -> _Namespace | None:
 
 
 def own_line(error: BaseException) -> str:
-    """Return the innermost line of the learner's code on the way to an error, or an empty string.
+    """Return the innermost line of the learner's code in the traceback of an error, or an empty string.
 
-    Exporters wrap what a symbolic function raises; the exceptions behind the one given are searched as well.
+    Exporters wrap what a symbolic function raises; the causes of the error are searched as well.
     """
-    return _blamed(error)[1]
+    return _located(error)[1]
 
 
 def own_error(error: BaseException) -> BaseException:
-    """Return the exception, of those behind an error, that the learner's code raised; else the error."""
-    return _blamed(error)[0]
+    """Return the cause of an error that the learner's code raised, or the error itself."""
+    return _located(error)[0]
 
 
-def _blamed(error: BaseException) -> tuple[BaseException, str]:
+def _located(error: BaseException) -> tuple[BaseException, str]:
+    """Return the exception that the learner's code raised, and the line."""
     for exception in reversed(chain(error)):
         frames = [(frame, line) for frame, line in _frames(exception.__traceback__) if _is_learners(frame)]
         if frames:
@@ -304,7 +301,7 @@ def _blamed(error: BaseException) -> tuple[BaseException, str]:
 
 
 def raised_by_stub(error: BaseException) -> bool:
-    """Whether an error is an untouched exercise's: `raise NotImplementedError` in the learner's code."""
+    """Whether an untouched exercise raised an error: `raise NotImplementedError` in the learner's code."""
     for exception in chain(error):
         if isinstance(exception, NotImplementedError):
             frames = [frame for frame, _ in _frames(exception.__traceback__)]

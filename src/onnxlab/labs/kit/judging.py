@@ -1,4 +1,4 @@
-"""What exercises ask of a model: that it is valid, its graph, its numbers; and of one made from another."""
+"""Requirements on a model: that it is valid, its graph, its numbers; and on one made from another model."""
 
 import re
 from collections import Counter
@@ -48,14 +48,14 @@ __all__ = [
 ]
 
 LONGEST = 160
-"""Characters of one side of a counterexample."""
+"""The most characters of one text of a counterexample."""
 
-_OF_SHAPES = r"ShapeInference|[Ss]hape|[Dd]imension"  # in an error of ONNX Runtime
-_WHOLE = 8  # elements of an input that is shown whole
+_SHAPE_ERROR = r"ShapeInference|[Ss]hape|[Dd]imension"  # in an error of ONNX Runtime
+_SHORT = 8  # the most elements of an input that is shown whole
 
 
 def expected_model(text: str, weights: Mapping[str, torch.Tensor] | None = None) -> bytes:
-    """Return a model in ONNX's text form, and the weights it leaves open, to lay beside a learner's.
+    """Return a right model, to show beside a learner's, from ONNX's text form and the weights left out of it.
 
     Example:
         >>> model = expected_model('''<ir_version: 8, opset_import: ["" : 9]>
@@ -72,7 +72,7 @@ def expected_model(text: str, weights: Mapping[str, torch.Tensor] | None = None)
 
 @contextmanager
 def beside(expected: Callable[[], bytes]) -> Iterator[None]:
-    """Lay a right model beside the learner's if something is found wrong inside, and none is there yet."""
+    """Show a right model beside the learner's if the block raises `Wrong`, unless there is one already."""
     try:
         yield
     except Wrong as wrong:
@@ -82,11 +82,11 @@ def beside(expected: Callable[[], bytes]) -> Iterator[None]:
 
 
 def evidence(model: onnx.ModelProto, expected: bytes | None = None, *highlight: str) -> Evidence:
-    """Return a learner's graph and the expected one."""
+    """Return a learner's model and the expected one, as evidence."""
     return Evidence(model.SerializeToString(), expected, highlight)
 
 
-def require_valid(model: onnx.ModelProto, expected: bytes | None = None) -> None:
+def require_valid(model: onnx.ModelProto) -> None:
     """Require that the checker accepts a model, and that ONNX Runtime loads it.
 
     Raises:
@@ -98,36 +98,35 @@ def require_valid(model: onnx.ModelProto, expected: bytes | None = None) -> None
         msg = f"onnx.checker refuses the model: {short_reason(error)}"
         operator, look = _operator_named(model, str(error)), ""
         if operator is not None:
-            domain = {each.domain: each.version for each in model.opset_import}
+            domain = {entry.domain: entry.version for entry in model.opset_import}
             look = f"What does `onnx.defs.get_schema({operator!r}, {domain.get('', 1)})` say?"
-        raise Wrong(msg, look, evidence=evidence(model, expected, *filter(None, [operator]))) from None
+        raise Wrong(msg, look, evidence=evidence(model, None, *filter(None, [operator]))) from None
     if not model.graph.output:  # which both accept
         msg = "The model has no output."
-        raise Wrong(msg, "What does your code return?", evidence=evidence(model, expected))
+        raise Wrong(msg, "What does your code return?", evidence=evidence(model))
     try:
         open_session(model)
     except Exception as error:  # the runtime raises many kinds
         reason = short_reason(error)
         msg = f"ONNX Runtime does not load the model: {reason}"
         operator = _operator_named(model, reason)
-        raise Wrong(
-            msg, _load_look(reason), evidence=evidence(model, expected, *filter(None, [operator]))
-        ) from None
+        shown = evidence(model, None, *filter(None, [operator]))
+        raise Wrong(msg, _load_advice(reason), evidence=shown) from None
 
 
 def _operator_named(model: onnx.ModelProto, text: str) -> str | None:
-    """Return the operator of a model that an error speaks of, or None."""
+    """Return the operator of a model that an error names, or None."""
     nodes = [(node.op_type, node.name) for node in model.graph.node]
     words = set(re.findall(r"[\w./]+", text))
     named = [operator for operator, name in nodes if name and name in words]
     return next(iter([*named, *(operator for operator, _ in nodes if operator in words)]), None)
 
 
-def _load_look(reason: str) -> str:
-    """Where to look, by the kind of reason for which a model does not load."""
+def _load_advice(reason: str) -> str:
+    """Return where to look, by the reason why a model does not load."""
     if re.search(r"implementation|[Tt]ype", reason):
         return "Which types does the runtime's kernel take? `atlas()` tells it for each operator."
-    if re.search(_OF_SHAPES, reason):
+    if re.search(_SHAPE_ERROR, reason):
         return "Which shape has each value on the way? `graph(model)` shows them."
     if re.search(r"opset|IR version", reason):
         return "Look at the opset and the IR version that the model is stamped with."
@@ -142,47 +141,45 @@ def require_numbers(
     rtol: float = 1e-5,
     *,
     look_at: str | Mapping[str, str] = "",
-    expected: bytes | None = None,
-    told: Callable[[Counterexample], Difference] | None = None,
+    describe: Callable[[Counterexample], Difference] | None = None,
 ) -> None:
-    """Require that a model gives what PyTorch gives.
+    """Require that a model gives PyTorch's numbers.
 
     The kernels of PyTorch and of ONNX Runtime round differently, so that equal formulas differ in the last
     digits of large values: a tolerance without `rtol` makes marks depend on the inputs that were drawn.
 
     Args:
-        reference: What is right: a module or function of torch.
+        reference: The module or function of torch that gives the right numbers.
         model: The model.
         inputs: Sets of inputs, as for `runtime.parity.smallest_counterexample`.
         atol: How far apart equal values may be.
         rtol: How much further, for each unit of PyTorch's magnitude; floating-point values only.
-        look_at: What to look at if the numbers differ; or what to look at by the kind of failure: one of
-            `UNLIKE`. Kinds that are not named have a general text.
-        expected: A model to lay beside it.
-        told: Describes the smallest counterexample; as `difference` does where it is not given.
+        look_at: Where to look if the numbers differ; or a text for each kind of failure, a key of `UNLIKE`.
+            A kind without a text has a general one.
+        describe: Puts the smallest counterexample into words; by default `difference`.
 
     Raises:
         Wrong: With the smallest counterexample.
     """
-    shown = evidence(model, expected)
-    looks = {"numbers": look_at} if isinstance(look_at, str) else look_at
+    shown = evidence(model)
+    advice = {"numbers": look_at} if isinstance(look_at, str) else look_at
     try:
-        found = smallest_counterexample(reference, model, inputs, atol, rtol)
+        counterexample = smallest_counterexample(reference, model, inputs, atol, rtol)
     except Exception as error:  # a model that does not load, or whose inputs are others
         reason = short_reason(error)
         msg = f"The model cannot be run with these inputs: {reason}"
-        of_shapes = looks.get("stop") if re.search(_OF_SHAPES, reason) else None
+        of_shapes = advice.get("stop") if re.search(_SHAPE_ERROR, reason) else None
         look = of_shapes or "Compare the model's inputs with the function's arguments."
         raise Wrong(msg, look, evidence=shown) from None
-    if found is None:
+    if counterexample is None:
         return
     names = [value.name for value in model.graph.output]
-    with trying(model=model, inputs=found.inputs):
-        kind = "numbers" if found.torch is not None else _kind(found.reason)
+    with trying(model=model, inputs=counterexample.inputs):
+        kind = "numbers" if counterexample.torch is not None else _kind(counterexample.reason)
         msg, general = UNLIKE[kind]
-        look = looks.get(kind) or general
-        shown_as = told(found) if told else difference(found, names)
-        raise Wrong(msg, look, difference=shown_as, evidence=shown)
+        look = advice.get(kind) or general
+        texts = describe(counterexample) if describe else difference(counterexample, names)
+        raise Wrong(msg, look, difference=texts, evidence=shown)
 
 
 UNLIKE = {
@@ -204,16 +201,16 @@ UNLIKE = {
         "Which node is it, and which shapes and types arrive there for this input?",
     ),
 }
-"""What is wrong and where to look, by the kind of failure."""
+"""What is wrong, and where to look in general, by the kind of failure."""
 
 
 def at_other_sizes(look_at: str) -> dict[str, str]:
-    """Return `look_at` for a part that tries other sizes than the example's: a wrong shape counts."""
+    """Return advice for a part that tries other sizes than the example's, where shapes can be wrong too."""
     return dict.fromkeys(("numbers", "shape", "stop"), look_at)
 
 
 def _kind(reason: str) -> str:
-    """Which kind of failure it is where outputs cannot be compared element by element."""
+    """Return the kind of failure where outputs cannot be compared element by element."""
     if re.search(r"torch gives \w+, the runtime", reason):
         return "type"
     if "gives shape" in reason:
@@ -221,32 +218,36 @@ def _kind(reason: str) -> str:
     return "outputs" if " outputs, the runtime " in reason else "stop"
 
 
-def difference(found: Counterexample, names: Sequence[str] = ()) -> Difference:
-    """Put a counterexample into three short texts; with the outputs' names, the one that differs is named.
+def difference(counterexample: Counterexample, names: Sequence[str] = ()) -> Difference:
+    """Put a counterexample into three short texts, with the name of the output if names are given.
 
-    Small inputs are shown whole: what an element of the result depends on is not known here.
+    Small inputs are shown whole: it is not known which of their elements the differing one depends on.
 
     Example:
-        >>> found = Counterexample((np.array([2, -2]),), 0, (1,), -2, 0, (np.array(-2),), "")
-        >>> difference(found, ["y"])
+        >>> counterexample = Counterexample((np.array([2, -2]),), 0, (1,), -2, 0, (np.array(-2),), "")
+        >>> difference(counterexample, ["y"])
         Difference(given='[2, -2], from int64[2]; element 1 of y', expected='-2', got='0')
     """
-    shapes = ", ".join(f"{array.dtype}{list(array.shape)}" for array in found.inputs)
-    whole = [shown_whole(array) for array in found.inputs]
-    if found.torch is None:
+    shapes = ", ".join(f"{array.dtype}{list(array.shape)}" for array in counterexample.inputs)
+    whole = [shown_whole(array) for array in counterexample.inputs]
+    if counterexample.torch is None:
         given = f"{', '.join(whole)}, from {shapes}" if whole and all(whole) else shapes
-        return Difference(given[:LONGEST], "the same outputs as PyTorch", found.reason[: 2 * LONGEST])
-    there = ", ".join(text or _short(part) for text, part in zip(whole, found.input_slice, strict=True))
-    sides = _number(found.torch), _number(found.runtime)
-    if sides[0] == sides[1]:  # they differ in a digit that is not shown
-        sides = str(found.torch), str(found.runtime)
-    place = _place(found, names)
-    return Difference(f"{there}, from {shapes}"[: LONGEST - len(place)] + place, *sides)
+        return Difference(
+            given[:LONGEST], "the same outputs as PyTorch", counterexample.reason[: 2 * LONGEST]
+        )
+    values = ", ".join(
+        text or _short(part) for text, part in zip(whole, counterexample.input_slice, strict=True)
+    )
+    numbers = _number(counterexample.torch), _number(counterexample.runtime)
+    if numbers[0] == numbers[1]:  # they differ in a digit that is not shown
+        numbers = str(counterexample.torch), str(counterexample.runtime)
+    element = _element(counterexample, names)
+    return Difference(f"{values}, from {shapes}"[: LONGEST - len(element)] + element, *numbers)
 
 
 def shown_whole(array: Array) -> str:
-    """All numbers of an array, or an empty text where they are too many to be read."""
-    if not 0 < array.size <= _WHOLE:
+    """Return all numbers of an array, or an empty text if they are too many to be read."""
+    if not 0 < array.size <= _SHORT:
         return ""
     return _list(array.item() if array.size == 1 else array.tolist())
 
@@ -255,19 +256,19 @@ def _list(values: object) -> str:
     return f"[{', '.join(map(_list, values))}]" if isinstance(values, list) else _number(values)
 
 
-def _place(found: Counterexample, names: Sequence[str]) -> str:
-    """Which element of which output differs; nothing where there is only one."""
-    output = ""
-    if len(names) > found.output:
-        output = f" of {names[found.output]}"
-    elif found.output:
-        output = f" of output {found.output}"
-    single = all(array.size <= 1 for array in found.inputs) and len(names) < 2
-    if not found.index or single:
+def _element(counterexample: Counterexample, names: Sequence[str]) -> str:
+    """Return which element of which output differs; an empty text if there is only one."""
+    output, index = "", counterexample.index
+    if len(names) > counterexample.output:
+        output = f" of {names[counterexample.output]}"
+    elif counterexample.output:
+        output = f" of output {counterexample.output}"
+    single = all(array.size <= 1 for array in counterexample.inputs) and len(names) < 2
+    if not index or single:
         return f";{output.replace(' of ', ' ')}" if output and len(names) > 1 else ""
-    if len(found.index) == 1:
-        return f"; element {found.index[0]}{output}"
-    *front, row, column = found.index
+    if len(index) == 1:
+        return f"; element {index[0]}{output}"
+    *front, row, column = index
     before = f"[{', '.join(map(str, front))}], " if front else ""
     return f"; {before}row {row}, column {column}{output}"
 
@@ -284,11 +285,11 @@ def _number(value: object) -> str:
 
 
 def require_exported(work: Work, name: str) -> onnx.ModelProto:
-    """Return the model that `exporting.exported_or_stopped` kept, or raise the reason why there is none."""
+    """Return the model that `exporting.exported_or_stopped` wrote, or raise the reason that it wrote."""
     if not work.has(name) and work.has(name, "json"):
-        kept = work.json(name)
-        if isinstance(kept, list) and len(kept) == 2 and all(isinstance(text, str) for text in kept):
-            reason, where = kept
+        failure = work.json(name)
+        if isinstance(failure, list) and len(failure) == 2 and all(isinstance(text, str) for text in failure):
+            reason, where = failure
             look = where[:LONGEST] or "What does this exporter say of your module?"
             raise Wrong(reason[: 2 * LONGEST], look)
     return work.model(name)
@@ -300,7 +301,7 @@ def require_opset(
     look_at: str = "Look at the number the rule is registered for, and at opset_version.",
 ) -> None:
     """Require the opset of the default domain."""
-    stamped = {each.domain: each.version for each in model.opset_import}.get("")
+    stamped = {entry.domain: entry.version for entry in model.opset_import}.get("")
     if stamped != opset:
         msg = f"The model says opset {stamped}; {opset} was asked for."
         raise Wrong(msg, look_at, evidence=evidence(model))
@@ -314,47 +315,47 @@ def require_operators(
 ) -> None:
     """Require that operators are in a model, bodies included, and that others are not."""
     try:
-        found = [node.op for node in walk(model)]
+        operators = [node.op for node in walk(model)]
     except OnnxLabError as error:
         raise Wrong(short_reason(error)) from None
-    there = ", ".join(dict.fromkeys(found)) or "no node at all"
-    if missing := [name for name in needed if name not in found]:
+    there = ", ".join(dict.fromkeys(operators)) or "no node at all"
+    if missing := [name for name in needed if name not in operators]:
         msg = f"There is no {' and no '.join(missing)} in the graph. It has {there}."
         raise Wrong(msg, look_at, evidence=evidence(model))
-    if unwanted := [name for name in without if name in found]:
+    if unwanted := [name for name in without if name in operators]:
         msg = f"The graph has {' and '.join(unwanted)}, which it should do without."
         raise Wrong(msg, look_at, evidence=evidence(model, None, *unwanted))
 
 
 def require_dynamic(model: onnx.ModelProto, axes: Mapping[str, Iterable[int]]) -> None:
-    """Require that axes of inputs, by name, are labelled dynamic. Whether that is kept, numbers tell."""
+    """Require that axes of inputs, by name, are declared dynamic. Whether they are, the numbers tell."""
     names = [value.name for value in model.graph.input]
-    for name, wanted in axes.items():
+    for name, dynamic in axes.items():
         if name not in names:
             msg = f"The model has no input {name!r}; its inputs are {', '.join(names) or 'none'}."
             look = "An argument that is not a tensor, or is never read, becomes a constant."
             raise Wrong(msg, look, evidence=evidence(model))
         shape = dims(model, name) or ()
-        fixed = [axis for axis in wanted if axis >= len(shape) or isinstance(shape[axis], int)]
+        fixed = [axis for axis in dynamic if axis >= len(shape) or isinstance(shape[axis], int)]
         if fixed:
             msg = f"Axis {fixed[0]} of {name} is fixed: its shape is [{', '.join(map(str, shape))}]."
             raise Wrong(msg, "Look at the argument that names the dynamic axes.", evidence=evidence(model))
 
 
 def require_input_read(model: onnx.ModelProto, name: str) -> None:
-    """Require that there is an input of a name, and that an output is computed from it."""
+    """Require an input of this name from which an output is computed."""
     makers, reads = edges(model)
-    seen: set[str] = set()
+    visited: set[str] = set()
     waiting = [value.name for value in model.graph.output]
     while waiting:
         value = waiting.pop()
-        if value in seen:
+        if value in visited:
             continue
-        seen.add(value)
+        visited.add(value)
         if value in makers:
             waiting += reads[makers[value].path]
     names = [value.name for value in model.graph.input]
-    if name not in names or name not in seen:
+    if name not in names or name not in visited:
         there = (
             f"the inputs are {', '.join(names) or 'none'}" if name not in names else "no output depends on it"
         )
@@ -368,9 +369,9 @@ _DEFAULT_DOMAIN = ("", "ai.onnx")  # two names of one domain
 
 
 def opsets(model: onnx.ModelProto) -> set[int]:
-    """Return the opsets of the default domain that a model and its functions ask a runtime for."""
+    """Return the opsets of the default domain that a model and its functions import."""
     imports = [model.opset_import, *(function.opset_import for function in model.functions)]
-    return {each.version for entries in imports for each in entries if each.domain in _DEFAULT_DOMAIN}
+    return {entry.version for entries in imports for entry in entries if entry.domain in _DEFAULT_DOMAIN}
 
 
 def require_whole(
@@ -378,7 +379,7 @@ def require_whole(
     where: str,
     look_at: str = "Which node makes the value named here, and is that node still there, before its readers?",
 ) -> None:
-    """Require that the full check accepts a model; `where` says which of the drawn ones it was."""
+    """Require that the full check accepts a model; `where` describes the drawn model it was made from."""
     try:
         onnx.checker.check_model(model, full_check=True)
     except Exception as error:  # protobuf's errors as well as the checker's
@@ -389,22 +390,22 @@ def require_whole(
 
 def require_interface(model: onnx.ModelProto, inputs: list[str], outputs: list[str], where: str) -> None:
     """Require the names of a model's inputs and outputs, in order."""
-    weights = {each.name for each in model.graph.initializer}
-    for kind, wanted, found in (
-        ("inputs", inputs, [each.name for each in model.graph.input if each.name not in weights]),
-        ("outputs", outputs, [each.name for each in model.graph.output]),
+    weights = {weight.name for weight in model.graph.initializer}
+    for kind, expected, names in (
+        ("inputs", inputs, [value.name for value in model.graph.input if value.name not in weights]),
+        ("outputs", outputs, [value.name for value in model.graph.output]),
     ):
-        if wanted != found:
-            difference = Difference(where, ", ".join(wanted), ", ".join(found) or "none")
+        if expected != names:
+            difference = Difference(where, ", ".join(expected), ", ".join(names) or "none")
             msg = f"{where}: the {kind} of the model are others than they should be."
             look = "Names of inputs and outputs are what a caller of the model relies on."
             raise Wrong(msg, look, difference=difference, evidence=evidence(model))
 
 
 def require_same_interface(model: onnx.ModelProto, original: onnx.ModelProto, where: str) -> None:
-    """Require the names of the inputs and outputs of the model that it was made from, in order."""
+    """Require the same names of inputs and outputs as the original model's, in order."""
     inputs, outputs = original.graph.input, original.graph.output
-    require_interface(model, [each.name for each in inputs], [each.name for each in outputs], where)
+    require_interface(model, [value.name for value in inputs], [value.name for value in outputs], where)
 
 
 def require_no_new_operators(model: onnx.ModelProto, original: onnx.ModelProto, where: str) -> None:
@@ -417,12 +418,12 @@ def require_no_new_operators(model: onnx.ModelProto, original: onnx.ModelProto, 
 
 
 def first_apart(expected: Array, actual: Array, tolerance: float = _TOLERANCE) -> tuple[int, ...] | None:
-    """Return where the first number stands that is not near the expected one; nan is near nothing.
+    """Return the index of the first number that is not near the expected one; nan is near nothing.
 
     Args:
-        expected: What is right.
-        actual: What came out, in the same shape.
-        tolerance: How far apart is near, as a share of the largest number: sums cancel.
+        expected: The right numbers.
+        actual: The model's numbers, in the same shape.
+        tolerance: How far apart near numbers may be, as a share of the largest one: sums cancel.
 
     Example:
         >>> first_apart(np.array([1.0, 2.0]), np.array([1.0, 2.1]))
@@ -441,13 +442,13 @@ def require_same_numbers(
     look_at: str,
     session: ort.InferenceSession | None = None,
 ) -> None:
-    """Require what a model's outputs are for inputs by name; `where` says which drawn model it was.
+    """Require the right outputs for inputs by name; `where` describes the drawn model.
 
     To compare one model for many inputs, pass its session: opening one takes longer than the run.
     """
     shown = evidence(model)
     try:
-        found = (session or open_session(model)).run(None, dict(feeds))
+        outputs = (session or open_session(model)).run(None, dict(feeds))
     except Exception as error:  # the runtime raises many kinds
         msg = f"{where}: ONNX Runtime does not run the result: {_first_line(error)}"
         raise Wrong(msg, look_at, evidence=shown) from None
@@ -455,7 +456,7 @@ def require_same_numbers(
         f"{name} = {shown_whole(array)}" if shown_whole(array) else f"{name} of shape {list(array.shape)}"
         for name, array in feeds.items()
     )
-    for output, expected, got in zip(model.graph.output, right, found, strict=True):
+    for output, expected, got in zip(model.graph.output, right, outputs, strict=True):
         actual = np.asarray(got)
         if actual.shape != expected.shape or actual.dtype != expected.dtype:
             difference = Difference(

@@ -1,4 +1,4 @@
-"""What came of a check, as data, and the case that it fails on: for a notebook, a file, or a grader."""
+"""The outcome of a check as data, and the case that failed: for a notebook, a file or the grader."""
 
 import pickle
 from collections import UserDict
@@ -31,11 +31,11 @@ USABLE = "the answer can be used"
 
 
 RETURN = "Is a `return` missing at the end of the function, or of one of its branches?"
-"""Where to look where None came back."""
+"""Advice where an answer returned None."""
 
 
 class Status(StrEnum):
-    """How an exercise stands."""
+    """How a check of an exercise ended."""
 
     PASSED = "passed"
     INCORRECT = "incorrect"
@@ -104,12 +104,12 @@ class Finding:
 
     Attributes:
         title: What has to hold.
-        holds: Whether it does; None where it could not be looked at.
+        holds: Whether it does; None where it could not be judged.
         message: What is wrong.
         look_at: What to look at next.
         difference: A counterexample.
         evidence: Graphs that show it.
-        case: What to run again; None where there is nothing to run.
+        case: The arguments to run again, by name; None where there is nothing to run.
     """
 
     title: str
@@ -123,11 +123,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one check of one exercise.
+    """The outcome of one check of one exercise.
 
     Attributes:
         exercise: The exercise's id.
-        status: How it stands.
+        status: How the check ended.
         points: The points for it: all of them, or none.
         possible: The points it can give.
         findings: Its parts in order; empty where nothing was judged.
@@ -135,7 +135,7 @@ class Outcome:
         where: The learner's own line that raised, as "line 3: y = g.op(...)".
         printed: How many characters the learner's code printed.
         seconds: How long it took.
-        case: What was tried when an error was raised; None where the findings tell, or nothing is known.
+        case: The case in which an error was raised; None where the findings have it, or nothing is known.
     """
 
     exercise: str
@@ -161,28 +161,28 @@ class Outcome:
 
     @property
     def failing_case(self) -> Mapping[str, object] | None:
-        """What to run again to see the same failure."""
+        """The arguments to run again to see the same failure."""
         failed = self.first_failure
         return failed.case if failed is not None else self.case
 
     def as_json(self) -> dict[str, Any]:
-        """Return what a file keeps: everything but the graphs and the case."""
-        keep = ("title", "holds", "message", "look_at")
+        """Return the outcome for a JSON file: everything but the graphs and the case."""
+        keys = ("title", "holds", "message", "look_at")
         findings = [
-            {key: getattr(finding, key) for key in keep}
+            {key: getattr(finding, key) for key in keys}
             | ({"difference": vars(finding.difference)} if finding.difference else {})
             for finding in self.findings
         ]
         names = ("exercise", "points", "possible", "message", "where", "printed")
-        plain: Mapping[str, Any] = {name: getattr(self, name) for name in names}
-        return {**plain, "status": str(self.status), "seconds": round(self.seconds, 3), "findings": findings}
+        values: Mapping[str, Any] = {name: getattr(self, name) for name in names}
+        return {**values, "status": str(self.status), "seconds": round(self.seconds, 3), "findings": findings}
 
 
-_KEPT = "__onnxlab_case__"
+_CASE = "__onnxlab_case__"  # the attribute of an exception that holds its case
 
 
 class Case(UserDict[str, object]):
-    """What was tried: arguments by name, so that `answer(**case)` tries it again.
+    """The arguments of one call by name: `answer(**case)` calls it again.
 
     Args:
         name: Which of the cases it is, as a learner would say it: "three channels at opset 11".
@@ -200,13 +200,13 @@ class Case(UserDict[str, object]):
         self.name = name
 
     def __reduce__(self) -> tuple[type["Case"], tuple[str, dict[str, object]]]:
-        # What only lives in the process that made it, such as a class of a function, is left behind there.
-        kept = {}
+        # A value that cannot be pickled, such as a class inside a function, stays in its process.
+        picklable = {}
         for key, value in self.items():
             with suppress(Exception):
                 pickle.dumps(value)
-                kept[key] = value
-        return Case, (self.name, kept)
+                picklable[key] = value
+        return Case, (self.name, picklable)
 
     def __repr__(self) -> str:
         lines = [f"  {key}: {_short(value)}" for key, value in self.items()]
@@ -229,14 +229,13 @@ def _short(value: object) -> str:
 
 @contextmanager
 def trying(name: str = "", **arguments: object) -> Iterator[None]:
-    """Name the case that is tried inside: whatever is found wrong or raised there belongs to it.
+    """Attach a case to whatever is raised in the block.
 
-    Used around each call of an answer and around each judgement. Of two blocks inside one another the inner
-    one counts.
+    Used around each call of an answer and around each judgement. Of two nested blocks the inner one counts.
 
     Args:
         name: Which case, as a learner would say it; it ends the sentence "This happened for ...".
-        **arguments: What the answer was given, or a model and its inputs. `case("the-exercise")` returns it.
+        **arguments: The answer's arguments, or a model and its inputs. `case("the-exercise")` returns them.
 
     Example:
         >>> try:
@@ -251,22 +250,22 @@ def trying(name: str = "", **arguments: object) -> Iterator[None]:
     except Exception as error:
         if case_of(error) is None:
             with suppress(Exception):  # a class written by a learner can refuse; then the case has no name
-                setattr(error, _KEPT, Case(name, arguments))
+                setattr(error, _CASE, Case(name, arguments))
         raise
 
 
 def case_of(error: BaseException) -> Case | None:
-    """Return the case that an exception belongs to, its causes' included."""
-    kept = (getattr(one, "__dict__", {}).get(_KEPT) for one in chain(error))
-    return next((case for case in kept if isinstance(case, Case)), None)
+    """Return the case attached to an exception or to one of its causes."""
+    cases = (getattr(exception, "__dict__", {}).get(_CASE) for exception in chain(error))
+    return next((case for case in cases if isinstance(case, Case)), None)
 
 
 def chain(error: BaseException) -> list[BaseException]:
-    """Return an exception and those behind it, from the outermost inwards."""
-    found = [error]
+    """Return an exception and its causes, from the outermost inwards."""
+    exceptions = [error]
     while True:
-        last = found[-1]
-        behind = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
-        if behind is None or any(behind is one for one in found):  # it can be a circle
-            return found
-        found.append(behind)
+        last = exceptions[-1]
+        cause = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+        if cause is None or any(cause is exception for exception in exceptions):  # they can form a circle
+            return exceptions
+        exceptions.append(cause)

@@ -1,6 +1,6 @@
-"""Running a learner's code: what it prints, raises, registers and how long it takes stays in here.
+"""Running a learner's code: its prints, exceptions, registered rules and time limit are dealt with here.
 
-On Linux it runs in a forked process, so that native code that dies does not take the notebook with it.
+On Linux it runs in a forked process, so that a crash in native code does not end the notebook.
 """
 
 import _thread
@@ -28,7 +28,7 @@ import torch
 from onnxlab.exporters.export import Exporter, export, remembered_torchlib, without_tqdm_thread
 from onnxlab.exporters.symbolics import restored_rules
 from onnxlab.labs.kit.exercise import Answers, Exercise
-from onnxlab.labs.kit.exporting import first_line, learners, own_error, own_line, raised_by_stub
+from onnxlab.labs.kit.exporting import first_line, learners_code, own_error, own_line, raised_by_stub
 from onnxlab.labs.kit.outcome import Case, Status, Wrong, case_of
 from onnxlab.labs.kit.work import Work
 
@@ -38,17 +38,17 @@ __all__ = [
     "TimeLimitReached",
     "load_exporter",
     "produce",
-    "produce_apart",
+    "produce_in_child",
     "time_limit",
 ]
 
 PATIENCE = 2.0
-"""How many times its limit an exercise may take on the clock, where others use the processor as well."""
+"""How many times its limit an exercise may take on the clock, where other programs use the processor too."""
 
 
 @dataclass(frozen=True)
 class Production:
-    """How it went.
+    """The outcome of calling a learner's functions.
 
     Attributes:
         status: Why there is nothing to judge; None if there is.
@@ -57,7 +57,7 @@ class Production:
         wrong: Set where an answer was of the wrong kind.
         printed: How many characters were printed.
         seconds: How long it took.
-        case: What was tried at the end, where an error was raised.
+        case: The case in which an error was raised.
     """
 
     status: Status | None
@@ -70,7 +70,7 @@ class Production:
 
 
 class _Counter(io.TextIOBase):
-    """Takes whatever is printed and counts it. A flood costs no memory and no screen."""
+    """A stream that counts the characters written to it and keeps none of them."""
 
     count = 0
 
@@ -83,24 +83,24 @@ class _Counter(io.TextIOBase):
 
 
 def produce(exercise: Exercise, answers: Answers, work: Work) -> Production:
-    """Call a learner's functions and keep what they make.
+    """Call a learner's functions and write what they return into the folder.
 
     Returns:
-        What happened. Whatever the functions raise is in it; only a wish to stop (an interrupt) comes out.
+        The production, with whatever the functions raised. Only a KeyboardInterrupt is raised again.
     """
     load_exporter(exercise)
     printed = _Counter()
     started = time.perf_counter()
-    with learners(answers.values()):
-        ended = _called(exercise, answers, work, printed)
-    return replace(ended, printed=printed.count, seconds=time.perf_counter() - started)
+    with learners_code(answers.values()):
+        production = _production(exercise, answers, work, printed)
+    return replace(production, printed=printed.count, seconds=time.perf_counter() - started)
 
 
 def load_exporter(exercise: Exercise) -> None:
-    """Import what an exercise's exports need, before its time is counted. Where it is there, nothing is done.
+    """Import what an exercise's exports need, once in a process, before the time is counted.
 
-    The first torch.export of a process imports some 2,000 modules, several seconds' worth. A limit that ends
-    in the middle of them would leave them half imported, and the next export would fail of that.
+    The first torch.export of a process imports some 2,000 modules in several seconds. A time limit reached in
+    the middle would leave some of them half imported, and every later export would fail.
     """
     if exercise.torch_export:
         _use_torch_export()
@@ -114,12 +114,12 @@ def _use_torch_export() -> None:
         export(torch.nn.Linear(2, 1), torch.ones(3, 2), Exporter.TORCH_EXPORT, run=False, **batch)
 
 
-def _called(exercise: Exercise, answers: Answers, work: Work, printed: _Counter) -> Production:
+def _production(exercise: Exercise, answers: Answers, work: Work, printed: _Counter) -> Production:
     translations = remembered_torchlib() if exercise.torch_export else nullcontext()
     try:
-        # The limit is the innermost: it must not interrupt what puts things back.
+        # The limit is the innermost: it must not interrupt the code that restores the state.
         limit = time_limit(exercise.time_limit, PATIENCE)
-        with _apart(work.questions()), _into(printed), translations, limit:
+        with _restored_state(work.questions()), _redirected(printed), translations, limit:
             exercise.produce(answers, work, work.questions())
     except TimeLimitReached as error:
         message = f"Not ready after {exercise.time_limit:g} seconds, and left."
@@ -141,21 +141,21 @@ def _called(exercise: Exercise, answers: Answers, work: Work, printed: _Counter)
 
 
 @contextmanager
-def _apart(random: np.random.Generator) -> Iterator[None]:
-    """Put back what an answer may change for everybody: rules, random numbers, modes of torch."""
-    numbers, dtype, grad = np.random.get_state(), torch.get_default_dtype(), torch.is_grad_enabled()
+def _restored_state(random: np.random.Generator) -> Iterator[None]:
+    """Restore what an answer may change globally: exporter rules, random numbers, modes of torch."""
+    numpy_state, dtype, grad = np.random.get_state(), torch.get_default_dtype(), torch.is_grad_enabled()
     with restored_rules(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(random.integers(2**31)))
         try:
             yield
         finally:
-            np.random.set_state(numbers)
+            np.random.set_state(numpy_state)
             torch.set_default_dtype(dtype)
             torch.set_grad_enabled(grad)
 
 
 @contextmanager
-def _into(printed: _Counter) -> Iterator[None]:
+def _redirected(printed: _Counter) -> Iterator[None]:
     with (
         redirect_stdout(printed),
         redirect_stderr(printed),
@@ -164,36 +164,36 @@ def _into(printed: _Counter) -> Iterator[None]:
         yield
 
 
-_GRACE = 5.0  # seconds beyond the exercise's limit, which the child keeps by itself unless native code hangs
+_GRACE = 5.0  # seconds beyond the time limit; the child keeps the limit by itself unless native code hangs
 _PR_SET_PDEATHSIG = 1  # from linux/prctl.h
 
 
-def produce_apart(exercise: Exercise, answers: Answers, work: Work) -> Production:
-    """Do what `produce` does in a forked process, where the system forks safely: on Linux.
+def produce_in_child(exercise: Exercise, answers: Answers, work: Work) -> Production:
+    """Run `produce` in a forked process, where the system forks safely: on Linux.
 
     The answers live in a notebook's memory and cannot be sent to a fresh process. On macOS, frameworks that
-    torch uses do not survive a fork, and Windows has none: there, and where no process may be made,
-    everything happens in this process, and a crash in native code ends it.
+    torch uses do not survive a fork, and Windows has none: there, and where no process can be started,
+    `produce` runs in this process, and a crash in native code ends it.
 
     Returns:
-        What happened; a crash is an error whose message names the signal.
+        The production; a crash is an error whose message names the signal.
     """
     if sys.platform != "linux":
         return produce(exercise, answers, work)
     load_exporter(exercise)  # here, and not again in every child
     fork = multiprocessing.get_context("fork")
     receiver, sender = fork.Pipe(duplex=False)
-    child = fork.Process(target=_child, args=(sender, receiver, exercise, answers, work))
+    child = fork.Process(target=_run_child, args=(sender, receiver, exercise, answers, work))
     with receiver:
         try:
-            with warnings.catch_warnings(action="ignore"):  # Python 3.12 warns of threads; see _child
+            with warnings.catch_warnings(action="ignore"):  # Python 3.12 warns of threads; see _run_child
                 child.start()
         except OSError:  # a limit on processes, as in a sandbox
             return produce(exercise, answers, work)
         finally:
             sender.close()
         try:
-            return _received(exercise, child, receiver)
+            return _child_production(exercise, child, receiver)
         finally:
             if child.is_alive():
                 child.kill()
@@ -201,7 +201,7 @@ def produce_apart(exercise: Exercise, answers: Answers, work: Work) -> Productio
             child.close()
 
 
-def _received(
+def _child_production(
     exercise: Exercise, child: multiprocessing.process.BaseProcess, receiver: Connection
 ) -> Production:
     started = time.perf_counter()
@@ -210,16 +210,16 @@ def _received(
         return Production(Status.TIMED_OUT, message, seconds=time.perf_counter() - started)
     try:
         data = receiver.recv_bytes()
-    except EOFError:  # it ended without a word
+    except EOFError:  # it ended without sending anything
         child.join(_GRACE)
-        return Production(Status.ERROR, _ending(child.exitcode), seconds=time.perf_counter() - started)
+        return Production(Status.ERROR, _exit_message(child.exitcode), seconds=time.perf_counter() - started)
     production = pickle.loads(data)
     if isinstance(production, Production):
         return production
     raise KeyboardInterrupt  # the answer raised it, or somebody interrupted the child
 
 
-def _ending(code: int | None) -> str:
+def _exit_message(code: int | None) -> str:
     if code is not None and code < 0:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else "unknown"
         what = f"The export ended its process with signal {-code} ({name}): native code of torch crashed."
@@ -228,7 +228,7 @@ def _ending(code: int | None) -> str:
     return f"Your code ended the process that it was checked in (exit code {code})."
 
 
-def _child(
+def _run_child(
     sender: Connection, receiver: Connection, exercise: Exercise, answers: Answers, work: Work
 ) -> None:
     receiver.close()
@@ -236,25 +236,25 @@ def _child(
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a killed notebook leaves nothing behind
     signal.signal(signal.SIGINT, signal.default_int_handler)
     faulthandler.disable()  # its report of a crash would be printed below the notebook's cell
-    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - for its descriptor
-        os.dup2(nowhere.fileno(), 1)
-        os.dup2(nowhere.fileno(), 2)
-    # The threads of torch's pool are not in this copy of the process; whoever waits for one waits for ever.
+    with open(os.devnull, "wb") as devnull:  # noqa: PTH123 - for its descriptor
+        os.dup2(devnull.fileno(), 1)
+        os.dup2(devnull.fileno(), 2)
+    # The threads of torch's pool do not exist in a fork; code that waits for one would wait for ever.
     torch.set_num_threads(1)
     try:
         production: Production | None = produce(exercise, answers, work)
     except KeyboardInterrupt:
         production = None
     sender.send_bytes(pickle.dumps(production))
-    os._exit(0)  # nothing of the notebook's own end, such as its exit handlers, belongs here
+    os._exit(0)  # without the notebook's exit handlers
 
 
-_AGAIN = 0.2  # seconds until the exception is raised once more, for code that swallows it
-_EARLY = 0.001  # seconds by which the timer's clock and Python's may differ
+_INTERVAL = 0.2  # seconds until the exception is raised once more, for code that swallows it
+_TOLERANCE = 0.001  # seconds by which the timer's clock and Python's may differ
 
 
 class TimeLimitReached(BaseException):
-    """Raised in the middle of whatever runs when its time is over.
+    """Raised in the running code when its time limit is reached.
 
     Not an `Exception`: a learner's `except Exception` must not swallow it.
     """
@@ -262,16 +262,16 @@ class TimeLimitReached(BaseException):
 
 @contextmanager
 def time_limit(seconds: float, patience: float = 1.0) -> Iterator[None]:
-    """Leave a block after some seconds, by an exception.
+    """End a block after some seconds, by an exception.
 
-    Where the system has timers, and in the main thread, as in a notebook, it is raised between any two steps
-    of Python, again and again until the block ends. Elsewhere it comes as an interrupt, once. Native code
-    that never returns cannot be left either way. Limits can stand inside one another.
+    In the main thread, as in a notebook, and where the system has timers, it is raised between any two steps
+    of Python, again and again until the block ends. Without timers it comes once, as an interrupt. Neither
+    can end native code that never returns. Limits can be nested.
 
     Args:
         seconds: How long the block may take.
-        patience: How many times as long it may take while the processor does something else: what others
-            run beside it, or nothing. Where the system has no timers, it always may.
+        patience: How many times as long it may take on the clock, while other programs have the processor or
+            the block waits. Where the system has no timers, it always may.
 
     Raises:
         TimeLimitReached: If it takes longer.
@@ -286,7 +286,7 @@ def time_limit(seconds: float, patience: float = 1.0) -> Iterator[None]:
         over
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # nothing can interrupt it from here; a grader limits whole processes
+        yield  # another thread cannot be interrupted; a grader limits whole processes
     elif hasattr(signal, "setitimer"):
         with _timer(seconds, patience):
             yield
@@ -297,30 +297,30 @@ def time_limit(seconds: float, patience: float = 1.0) -> Iterator[None]:
 
 @contextmanager
 def _timer(seconds: float, patience: float) -> Iterator[None]:
-    started, worked = time.monotonic(), time.thread_time()
+    started, cpu_started = time.monotonic(), time.thread_time()
     remaining, interval = signal.getitimer(signal.ITIMER_REAL)  # of a limit around this one; 0: none
 
-    def over(number: int, frame: FrameType | None) -> None:
-        elapsed = time.monotonic() - started + _EARLY
-        if remaining and elapsed >= remaining and callable(before):
-            before(number, frame)  # the outer limit raises its own exception
-        busy = time.thread_time() - worked + _EARLY
+    def on_alarm(number: int, frame: FrameType | None) -> None:
+        elapsed = time.monotonic() - started + _TOLERANCE
+        if remaining and elapsed >= remaining and callable(previous):
+            previous(number, frame)  # the outer limit raises its own exception
+        busy = time.thread_time() - cpu_started + _TOLERANCE
         if elapsed >= patience * seconds or (elapsed >= seconds and busy >= seconds):
             raise TimeLimitReached
 
-    before = signal.signal(signal.SIGALRM, over)
-    # A process has one such timer: the one that was there is taken over here, and started again at the end.
-    signal.setitimer(signal.ITIMER_REAL, min(seconds, remaining or seconds), _AGAIN)
+    previous = signal.signal(signal.SIGALRM, on_alarm)
+    # A process has one such timer: an earlier one is replaced here, and started again at the end.
+    signal.setitimer(signal.ITIMER_REAL, min(seconds, remaining or seconds), _INTERVAL)
     try:
         yield
     finally:
         try:
             signal.setitimer(signal.ITIMER_REAL, 0)
-        finally:  # one may arrive just before that call; there is none after it
+        finally:  # an alarm may interrupt that call; none arrives after this one
             signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+            signal.signal(signal.SIGALRM, previous)
             if remaining:
-                rest = max(remaining - (time.monotonic() - started), _EARLY)
+                rest = max(remaining - (time.monotonic() - started), _TOLERANCE)
                 signal.setitimer(signal.ITIMER_REAL, rest, interval)
 
 
@@ -328,11 +328,11 @@ def _timer(seconds: float, patience: float) -> Iterator[None]:
 def _interrupt(seconds: float) -> Iterator[None]:
     reached = threading.Event()
 
-    def over() -> None:
+    def interrupt() -> None:
         reached.set()
         _thread.interrupt_main()
 
-    timer = threading.Timer(seconds, over)
+    timer = threading.Timer(seconds, interrupt)
     timer.daemon = True
     timer.start()
     try:

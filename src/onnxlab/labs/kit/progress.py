@@ -1,4 +1,4 @@
-"""What a learner has tried and passed, kept in one small file of their own.
+"""A learner's progress: what was tried and passed, in one small file of their own.
 
 The file is for display only: nothing is graded from it. A damaged one is set aside, a missing one is empty.
 In a class, the instructor's page reads it too (`onnxlab class room`); a learner can ask to be left out there.
@@ -31,9 +31,9 @@ __all__ = [
 ]
 
 _State = dict[str, dict[str, Any]]
-"""What is kept of each exercise, by its id."""
+"""The entry of each exercise, by its id."""
 
-_SHARING = "onnxlab"  # an entry beside the exercises: no exercise has this name
+_SHARING = "onnxlab"  # the entry for what is shared with the instructor; no exercise has this name
 
 
 @dataclass(frozen=True)
@@ -69,18 +69,20 @@ class Standing:
 
 def state_file() -> Path:
     """Return where the file is: in the user's folder for state, or where ONNXLAB_STATE says."""
-    given = os.environ.get("ONNXLAB_STATE")
-    return Path(given) if given else platformdirs.user_state_path("onnxlab") / "progress.json"
+    path = os.environ.get("ONNXLAB_STATE")
+    return Path(path) if path else platformdirs.user_state_path("onnxlab") / "progress.json"
 
 
 def standings() -> tuple[list[Standing], str]:
     """Return how the learner stands with every exercise, and a message if the file was damaged."""
     state, message = _read(state_file())
-    return [_standing(state.get(each.id, {}), one, each) for one in labs() for each in one.exercises], message
+    return [
+        _standing(state.get(exercise.id, {}), lab, exercise) for lab in labs() for exercise in lab.exercises
+    ], message
 
 
 def record(outcome: Outcome) -> str:
-    """Note a check's outcome; an exercise that was not attempted leaves no trace.
+    """Record a check's outcome, unless the exercise was not attempted.
 
     Of a failed check the title of the first part that does not hold is kept: a text of the exercise's own,
     nothing that the learner wrote.
@@ -133,7 +135,7 @@ def next_hint(exercise: Exercise) -> tuple[int, str]:
 
 
 def all_hints(exercise: Exercise) -> None:
-    """Note that a learner has seen as much as the last hint tells."""
+    """Record that a learner has seen all hints, or what says as much."""
     _changed(exercise.id, lambda entry: entry.update(hints=len(exercise.hints)))
 
 
@@ -181,7 +183,7 @@ def _set_aside(path: Path) -> str:
 
 
 def _standing(entry: dict[str, Any], lab: Lab, exercise: Exercise) -> Standing:
-    last = next((each for each in Status if each == entry.get("last")), None)
+    last = next((status for status in Status if status == entry.get("last")), None)
     passed = entry.get("passed") is True
     return Standing(lab, exercise, passed, _count(entry, "attempts"), last, _count(entry, "hints"))
 

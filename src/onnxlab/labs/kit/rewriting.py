@@ -1,4 +1,4 @@
-"""Exercises whose answer makes models out of drawn ones: what is put to it, and what has to hold of each."""
+"""Exercises whose answer makes new models from drawn ones: the questions, and what is asked of each."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -22,13 +22,13 @@ __all__ = ["Question", "Rewriting", "require_as_before"]
 
 @dataclass(frozen=True)
 class Question:
-    """A drawn model, and what it is about.
+    """A drawn model that is given to the answer.
 
     Attributes:
-        where: What it is about, for messages.
+        where: A description of the model, for messages.
         model: The model.
-        look_at: Where to look if an answer is wrong for it.
-        possible: Whether what is asked for can be done; where it cannot, a ValueError is right.
+        look_at: Advice for an answer that is wrong for it.
+        possible: Whether the task can be done with it; if not, a ValueError is the right answer.
     """
 
     where: str
@@ -44,70 +44,70 @@ class Question:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What the answer gets, by name: the case to run again."""
+        """The answer's arguments by name: the case to run again."""
         return {"model": self.model}
 
     def copies(self) -> list[Any]:
-        """Return the arguments for one call: an answer may change what it is given."""
+        """Return the arguments for one call: an answer may change its arguments."""
         return [deepcopy(value) for value in self.arguments.values()]
 
     def tried(self) -> AbstractContextManager[None]:
-        """Name the case that is tried inside."""
+        """Attach this case to whatever is raised in the block."""
         return trying(f"the case {self.where!r}", **self.arguments)
 
 
-Asked = TypeVar("Asked", bound=Question)
+QuestionType = TypeVar("QuestionType", bound=Question)
 
 
 @dataclass(frozen=True)
-class Rewriting(Generic[Asked]):
-    """What an exercise asks of each model that its answer makes.
+class Rewriting(Generic[QuestionType]):
+    """What an exercise asks of each model that its answer returns.
 
     Attributes:
         answer: The learner's function.
-        result: What its models are called in the folder, before their number.
+        result: The name of its models in the folder, before their number.
         draw: Draws the questions.
-        whole: Requires what has to hold of a model before anything else is judged.
-        right: Makes a right model, to lay beside a wrong one.
-        mendable: Whether what is not possible may also come back as a model.
+        whole: Requires what every part needs: that the model is valid, for instance.
+        right: Makes a right model, shown beside a wrong one.
+        mendable: Whether a model may also be returned where the task is not possible.
     """
 
     answer: str
     result: str
-    draw: Callable[[np.random.Generator], Iterable[Asked]]
-    whole: Callable[[onnx.ModelProto, Asked], None]
-    right: Callable[[Asked], onnx.ModelProto]
+    draw: Callable[[np.random.Generator], Iterable[QuestionType]]
+    whole: Callable[[onnx.ModelProto, QuestionType], None]
+    right: Callable[[QuestionType], onnx.ModelProto]
     mendable: bool = False
 
     def produce(self, answers: Answers, work: Work, random: np.random.Generator) -> None:
-        """Put each question to the answer; of one that is not possible, note what was raised."""
+        """Call the answer with each question; where the task is not possible, write down what was raised."""
         raised: dict[int, str] = {}
         for number, question in enumerate(self.draw(random)):
             with question.tried():
                 try:
-                    made = answers[self.answer](*question.copies())
+                    model = answers[self.answer](*question.copies())
                 except NotImplementedError:
                     raise
-                except Exception as error:  # which one, the judge looks at
+                except Exception as error:  # the judge checks which one
                     if question.possible:
                         raise
                     raised[number] = "ValueError" if isinstance(error, ValueError) else type(error).__name__
                     continue
                 if question.possible or self.mendable:
-                    require_type(made, onnx.ModelProto, f"{self.answer}()")
-                    work.write_model(f"{self.result}_{number}", made)
+                    require_type(model, onnx.ModelProto, f"{self.answer}()")
+                    work.write_model(f"{self.result}_{number}", model)
                 if not question.possible:
                     raised[number] = "nothing"
         if raised:
             work.write_json("raised", raised)
 
     def judge(
-        self, require: Callable[[onnx.ModelProto, Asked, np.random.Generator], None] | None = None
+        self, require: Callable[[onnx.ModelProto, QuestionType, np.random.Generator], None] | None = None
     ) -> Callable[[Work, np.random.Generator], None]:
-        """Return the judge of one part, which looks at each model that is possible.
+        """Return the judge of one part, for all models of possible tasks.
 
         Args:
-            require: What the part asks of a model that is whole; by default nothing more.
+            require: What the part asks of a model beyond `whole`; by default nothing.
         """
 
         def judge(work: Work, random: np.random.Generator) -> None:
@@ -122,12 +122,12 @@ class Rewriting(Generic[Asked]):
 
         return judge
 
-    def beside(self, question: Asked) -> AbstractContextManager[None]:
-        """Lay a right model beside the one that is found wrong inside."""
+    def beside(self, question: QuestionType) -> AbstractContextManager[None]:
+        """Show a right model beside the one that is found wrong in the block."""
         return beside(lambda: self.right(question).SerializeToString())
 
-    def not_refused(self, work: Work) -> Iterator[tuple[int, Asked, str]]:
-        """Yield what is not possible and did not end with a ValueError: its number, and what was raised."""
+    def not_refused(self, work: Work) -> Iterator[tuple[int, QuestionType, str]]:
+        """Yield the impossible questions without a ValueError: the number, the question, what was raised."""
         raised = work.json("raised")
         for number, question in enumerate(self.draw(work.questions())):
             got = raised.get(str(number)) if isinstance(raised, dict) else None
@@ -136,17 +136,17 @@ class Rewriting(Generic[Asked]):
 
 
 def require_as_before(model: onnx.ModelProto, question: Question, inputs: Iterable[Array]) -> None:
-    """Require that a model gives what the one gave that it was made from.
+    """Require the same outputs as those of the model that it was made from.
 
     Args:
         model: The model.
-        question: The one that it was made from, which has one input.
-        inputs: For that input. The first should be small enough to be shown whole.
+        question: The model that it was made from, which has one input.
+        inputs: Arrays for that input. The first should be small enough to be shown whole.
 
     Raises:
         Wrong: With the first element that differs.
     """
-    before = open_session(question.model, optimize=False)
+    original = open_session(question.model, optimize=False)
     for x in inputs:
         feeds = {question.name: x}
-        require_same_numbers(model, feeds, before.run(None, feeds), question.where, question.look_at)
+        require_same_numbers(model, feeds, original.run(None, feeds), question.where, question.look_at)

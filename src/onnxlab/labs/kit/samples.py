@@ -1,4 +1,4 @@
-"""Test inputs and models that nobody can know beforehand: drawn from a seed, edges among them."""
+"""Random test inputs and models, drawn from a seed, with the edge cases among them."""
 
 from typing import Any
 
@@ -25,8 +25,8 @@ def floats(random: np.random.Generator, *shape: int, large: float = 1e30) -> tor
         [0.0, -0.0, 1.0, -1.0, 1e-30, -1e-30, 1e4, -1e4, large, -large, np.inf, -np.inf, np.nan], np.float32
     )
     count = int(np.prod(shape))
-    drawn = random.normal(size=count) * 10.0 ** random.integers(-3, 4, size=count)
-    values = drawn.astype(np.float32)
+    mantissas = random.normal(size=count)
+    values = (mantissas * 10.0 ** random.integers(-3, 4, size=count)).astype(np.float32)
     places = random.permutation(count)[: len(edges)]
     values[places] = edges[: len(places)]
     return torch.from_numpy(values.reshape(shape))
@@ -42,8 +42,8 @@ def integers(random: np.random.Generator, dtype: torch.dtype, count: int) -> tor
     limits = torch.iinfo(dtype)
     edges = [limits.min, limits.max, 0, 1, limits.min + 1, limits.max - 1]
     edges += [-1, -2, -5] if limits.min < 0 else [200, 128, 5]
-    drawn = random.integers(limits.min, limits.max, size=max(count - len(edges), 0), endpoint=True)
-    values = np.concatenate([np.array(edges[:count]), drawn])
+    others = random.integers(limits.min, limits.max, size=max(count - len(edges), 0), endpoint=True)
+    values = np.concatenate([np.array(edges[:count]), others])
     return torch.tensor(random.permutation(values).tolist(), dtype=dtype)
 
 
@@ -105,7 +105,7 @@ def extremes() -> list[torch.Tensor]:
 
 
 class Sketch:
-    """A graph in the making, with every name by lot.
+    """A builder of a graph in which every name is random.
 
     Example:
         >>> sketch = Sketch(np.random.default_rng(0))
@@ -162,9 +162,9 @@ class Sketch:
         self, inputs: dict[str, Any], outputs: dict[str, Any], opset: int = 20, ir_version: int = 10
     ) -> onnx.ModelProto:
         """Return the model: float32 inputs and outputs by name, each with its shape."""
-        taken, given = (
+        input_infos, output_infos = (
             [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in values.items()]
             for values in (inputs, outputs)
         )
-        graph = helper.make_graph(self._nodes, self.name(), taken, given, self._weights)
+        graph = helper.make_graph(self._nodes, self.name(), input_infos, output_infos, self._weights)
         return helper.make_model(graph, ir_version=ir_version, opset_imports=[helper.make_opsetid("", opset)])

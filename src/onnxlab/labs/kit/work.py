@@ -1,7 +1,7 @@
-"""The folder between a learner's code and what judges it: ONNX files, JSON and arrays, nothing else.
+"""The folder between a learner's code and its judges: ONNX files, JSON and arrays, nothing else.
 
-What is read from it may have been written by anything: it is capped in size, no link is followed, nothing is
-unpickled, and a model cannot point to a file outside itself.
+What is read from it is not trusted: files are limited in size, no link is followed, nothing is unpickled, and
+a model cannot point to a file outside itself.
 """
 
 import io
@@ -21,11 +21,11 @@ from onnxlab.model.load import ModelLike, load, strip_origins
 __all__ = ["LARGEST", "Work"]
 
 LARGEST = 16 * 2**20
-"""Bytes that one file may have."""
+"""The most bytes that one file may have."""
 
 
 class Work:
-    """What a learner's code made.
+    """The folder with the files that a learner's code wrote.
 
     Args:
         folder: Where the files are.
@@ -37,21 +37,21 @@ class Work:
         self._questions = questions
 
     def questions(self) -> np.random.Generator:
-        """Draw the same questions again that were put to the learner's code."""
+        """Return the generator of the questions: it draws those that the learner's code got."""
         return np.random.default_rng(self._questions)  # type: ignore[arg-type]  # a list of integers
 
     def write_model(self, name: str, model: ModelLike) -> None:
-        """Keep a model as one file, without the paths of the source files it came from."""
+        """Write a model as one file, without the paths of the source files it came from."""
         proto = load(model)
         strip_origins(proto)
         self._write(name, "onnx", proto.SerializeToString())
 
     def write_file(self, name: str, data: bytes) -> None:
-        """Keep an ONNX file as it is, the notes in it included."""
+        """Write an ONNX file as it is, with its metadata."""
         self._write(name, "onnx", data)
 
     def write_json(self, name: str, value: object) -> None:
-        """Keep plain values: numbers, strings, lists and dicts of them.
+        """Write plain values: numbers, strings, lists and dicts of them.
 
         Raises:
             Wrong: If the value cannot be written as JSON.
@@ -64,7 +64,7 @@ class Work:
         self._write(name, "json", text.encode())
 
     def write_array(self, name: str, value: object) -> None:
-        """Keep an array; a tensor is converted.
+        """Write an array; a tensor is converted.
 
         Raises:
             Wrong: If it is not an array of numbers.
@@ -117,11 +117,11 @@ class Work:
             Wrong: If it is missing or cannot be read.
         """
         try:
-            found: Array = np.load(io.BytesIO(self._read(name, "npy")), allow_pickle=False)
+            array: Array = np.load(io.BytesIO(self._read(name, "npy")), allow_pickle=False)
         except (ValueError, OSError, EOFError):
             msg = f"The file {name}.npy cannot be read."
             raise Wrong(msg) from None
-        return found
+        return array
 
     def _write(self, name: str, kind: str, data: bytes) -> None:
         if len(data) > LARGEST:

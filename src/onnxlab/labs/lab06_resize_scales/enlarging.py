@@ -74,10 +74,9 @@ def require_enlarged(
     """Require that a model enlarges as `right` does. A counterexample is described by its scales."""
     look = at_other_sizes(look_at)
     try:
-        require_numbers(right, model, cases, look_at=look, expected=expected, told=_difference)
+        require_numbers(right, model, cases, look_at=look, describe=_difference)
     except Wrong as wrong:
-        if wrong.difference:
-            wrong.evidence = evidence(model, expected, "Resize")
+        wrong.evidence = evidence(model, expected, *(["Resize"] if wrong.difference else []))
         raise
 
 

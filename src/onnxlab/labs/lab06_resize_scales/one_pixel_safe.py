@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 
 import numpy as np
 import onnx
@@ -13,7 +14,7 @@ from torch.nn.functional import interpolate
 from onnxlab.history import VERSIONS, recorded_graph
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.judging import evidence, require_valid
+from onnxlab.labs.kit.judging import beside, evidence, require_valid
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
@@ -65,7 +66,8 @@ def judge_model(work: Work, random: np.random.Generator) -> None:
                 shown = evidence(after, _repaired(before))
                 raise Wrong(msg, "Only the repair is asked for.", evidence=shown)
         _require_known_modes(after, before)
-        require_valid(after, _repaired(before))
+        with beside(partial(_repaired, before)):
+            require_valid(after)
 
 
 def _require_known_modes(after: onnx.ModelProto, before: onnx.ModelProto) -> None:

@@ -106,7 +106,7 @@ def _require(work: Work, random: np.random.Generator, name: str, batches: list[i
     cases = [_pooled(random, batch, channels, *size) for batch in batches]
     model, looks, told = work.model(name), at_other_sizes(look), partial(_difference, picture)
     with beside(partial(_expected, picture)):
-        require_numbers(_Unpool(size), model, cases, 0.0, 0.0, look_at=looks, told=told)
+        require_numbers(_Unpool(size), model, cases, 0.0, 0.0, look_at=looks, describe=told)
 
 
 def _expected(picture: tuple[int, int, int]) -> bytes:
