@@ -35,7 +35,8 @@ EXERCISE = declared(
     ),
     order=5,
     points=2,
-    right="""<ir_version: 8, opset_import: ["" : 9]> acosh (float[n] x) => (float[n] y) { y = Acosh(x) }""",
+    expected="""<ir_version: 8, opset_import: ["" : 9]>
+    acosh (float[n] x) => (float[n] y) { y = Acosh(x) }""",
     hints=("Is there an operator?", "`onnx.defs.get_schema('Acosh', 9)`", '`return g.op("Acosh", x)`'),
 )
 '''

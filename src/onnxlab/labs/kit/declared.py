@@ -1,6 +1,6 @@
-"""Exercises as statements: one export that the one answer takes part in, and what its model must do.
+"""Exercises as statements: one export with the learner's rule or translation, and what its model must do.
 
-What does not fit such a statement are functions, as `Exercise` takes them.
+An exercise that does not fit is an `Exercise` with functions of its own.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from onnxlab.exporters.export import Exporter
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import exported_with_rule, exported_with_translation
+from onnxlab.labs.kit.exporting import axis_options, exported_with_rule, exported_with_translation
 from onnxlab.labs.kit.judging import (
     expected_model,
     require_dynamic,
@@ -33,12 +34,13 @@ class RequestedExport:
     """The export that an exercise asks for.
 
     Attributes:
-        function: The module, or a function of tensors, that is exported; it also says what is right.
+        function: The module, or a function of tensors, that is exported; it also gives the right numbers.
         inputs: The names of the model's inputs; for each, the dynamic axes and their names.
         example: Draws the example input.
         rule: The operator, as "aten::asinh", that the answer is a symbolic function for; or
         translation: the overload, as `torch.ops.aten.asinh.default`, that the answer is a translation for.
         opset: The opset of the export; None for the exporter's own.
+        random_module: Whether `function` gets the generator of the questions and draws the module.
     """
 
     function: Callable[..., Any]
@@ -47,26 +49,35 @@ class RequestedExport:
     rule: str = ""
     translation: Any = None
     opset: int | None = None
+    random_module: bool = False
 
     @property
     def name(self) -> str:
-        """The model's file: the operator's name. It is what an instructor's own parts read."""
+        """The name of the model's file, which an instructor's own parts read: the operator's name."""
         return self.rule.partition("::")[2] or str(self.translation.overloadpacket.__name__)
+
+    @property
+    def exporter(self) -> Exporter:
+        """The exporter that takes the rule or the translation."""
+        return Exporter.TORCHSCRIPT if self.rule else Exporter.TORCH_EXPORT
+
+    def reference(self, questions: np.random.Generator) -> Callable[..., Any]:
+        """Return the module or function that is exported, and that gives the right numbers."""
+        return self.function(questions) if self.random_module else self.function
 
     def produce(self, answer: str, answers: Answers, work: Work, random: np.random.Generator) -> None:
         """Export the function with the learner's answer."""
-        module = self.function if isinstance(self.function, torch.nn.Module) else _Module(self.function)
-        example, written = self.example(random), answers[answer]
-        axes = {name: dict(axes) for name, axes in self.inputs.items()}
-        options: dict[str, Any] = {"input_names": list(self.inputs)}
+        reference = self.reference(random)
+        module = reference if isinstance(reference, torch.nn.Module) else _Module(reference)
+        example, options = self.example(random), axis_options(self.exporter, self.inputs)
         if self.opset is not None:
             options["opset" if self.rule else "opset_version"] = self.opset
         if self.rule:
-            options["dynamic_axes"] = axes
-            exported_with_rule(work, self.name, self.rule, written, module, example, **options)
+            exported_with_rule(work, self.name, self.rule, answers[answer], module, example, **options)
         else:
-            options["dynamic_shapes"] = axes
-            table = {self.translation: written}
+            if module is not reference:  # for torch.export, the inputs of `*inputs` are one argument
+                options["dynamic_shapes"] = (options["dynamic_shapes"],)
+            table = {self.translation: answers[answer]}
             exported_with_translation(work, self.name, table, module, example, **options)
 
 
@@ -81,19 +92,19 @@ class _Module(torch.nn.Module):
         return self._function(*inputs)
 
 
-_Declared = Callable[[RequestedExport], Part]
+_PartOf = Callable[[RequestedExport], Part]
 
 
-def valid(title: str) -> _Declared:
-    """Ask for a model that the checker accepts and ONNX Runtime loads, with the opset and axes asked for."""
+def valid(title: str) -> _PartOf:
+    """Ask for a model that the checker accepts and ONNX Runtime loads, with the export's opset and axes."""
 
-    def part(asked: RequestedExport) -> Part:
+    def part(export: RequestedExport) -> Part:
         def judge(work: Work, random: np.random.Generator) -> None:
-            model = work.model(asked.name)
-            if asked.opset is not None:
-                require_opset(model, asked.opset)
+            model = work.model(export.name)
+            if export.opset is not None:
+                require_opset(model, export.opset)
             require_valid(model)
-            require_dynamic(model, asked.inputs)
+            require_dynamic(model, export.inputs)
 
         return Part(title, judge)
 
@@ -101,25 +112,30 @@ def valid(title: str) -> _Declared:
 
 
 def numbers(
-    title: str, *drawn: InputSampler, look_at: str | Mapping[str, str], atol: float = 1e-5, rtol: float = 1e-5
-) -> _Declared:
+    title: str,
+    *samplers: InputSampler,
+    look_at: str | Mapping[str, str],
+    atol: float = 1e-5,
+    rtol: float = 1e-5,
+) -> _PartOf:
     """Ask for PyTorch's numbers.
 
     Args:
         title: The part's title.
-        *drawn: Draw the sets of inputs, in order.
-        look_at: Where to look if they differ, as for `require_numbers`.
+        *samplers: Draw the sets of inputs, in order.
+        look_at: Where to look if the numbers differ, as for `require_numbers`.
         atol: As for `require_numbers`.
         rtol: As for `require_numbers`.
     """
 
-    def part(asked: RequestedExport) -> Part:
+    def part(export: RequestedExport) -> Part:
         def judge(work: Work, random: np.random.Generator) -> None:
             inputs: list[Any] = []
-            for draw in drawn:
-                found = draw(random)
-                inputs += found if isinstance(found, list) else [found]
-            require_numbers(asked.function, work.model(asked.name), inputs, atol, rtol, look_at=look_at)
+            for sampler in samplers:
+                samples = sampler(random)
+                inputs += samples if isinstance(samples, list) else [samples]
+            reference = export.reference(work.questions())
+            require_numbers(reference, work.model(export.name), inputs, atol, rtol, look_at=look_at)
 
         return Part(title, judge)
 
@@ -129,11 +145,11 @@ def numbers(
 def declared(
     name: str,
     title: str,
-    asked: RequestedExport,
-    *parts: _Declared,
+    export: RequestedExport,
+    *parts: _PartOf,
     order: int,
     points: int,
-    right: str,
+    expected: str | Callable[[Any], str],
     hints: tuple[str, str, str],
 ) -> Exercise:
     """Return the exercise that a statement describes.
@@ -141,23 +157,29 @@ def declared(
     Args:
         name: Its id in kebab-case; the answer is the function of that name in snake_case.
         title: What is to be done, in one line.
-        asked: The export.
+        export: The export.
         *parts: What has to hold, in the order in which a learner should be told.
         order: Its place in its lab.
         points: What it is worth.
-        right: A right model in ONNX's text form.
+        expected: A right model in ONNX's text form, or what makes it of the module that was drawn.
         hints: Three, from a nudge to nearly the code.
     """
     answer = name.replace("-", "_")
+
+    def expected_of(work: Work) -> bytes:
+        return expected_model(
+            expected if isinstance(expected, str) else expected(export.reference(work.questions()))
+        )
+
     return Exercise(
         order=order,
         id=name,
         title=title,
         points=points,
         answers=(answer,),
-        produce=partial(asked.produce, answer),
-        parts=tuple(part(asked) for part in parts),
+        produce=partial(export.produce, answer),
+        parts=tuple(part(export) for part in parts),
         hints=hints,
-        expected=lambda work: expected_model(right),
-        torch_export=asked.translation is not None,
+        expected=expected_of,
+        torch_export=export.exporter is Exporter.TORCH_EXPORT,
     )

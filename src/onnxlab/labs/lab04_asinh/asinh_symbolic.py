@@ -35,7 +35,7 @@ EXERCISE = declared(
     ),
     order=2,
     points=2,
-    right="""<ir_version: 8, opset_import: ["" : 9]>
+    expected="""<ir_version: 8, opset_import: ["" : 9]>
     asinh (float[N, M] x) => (float[N, M] y) { y = Asinh(x) }""",
     hints=(
         "A symbolic function gets the graph `g` and the operator's inputs, returns the new node's output.",
