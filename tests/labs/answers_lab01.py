@@ -86,7 +86,7 @@ class ForgetsItsState(Stepping):
 
 
 class MaskedForThousands(Stepping):
-    """The Loop always goes round 4,100 times."""
+    """The Loop always has 4,100 rounds."""
 
     def forward(self, x, n: int):
         for i in range(4100):
@@ -102,7 +102,7 @@ class AtMostAThousand(Stepping):
 
 
 class IdleLoop(Stepping):
-    """The rounds are written out and masked; a Loop that changes nothing stands beside them."""
+    """The rounds are unrolled and masked; beside them is a Loop without effect."""
 
     def forward(self, x, n):
         start = torch.zeros((), dtype=torch.int64), torch.zeros(())
@@ -113,7 +113,7 @@ class IdleLoop(Stepping):
 
 
 class IdleBesideMasked(Stepping):
-    """One Loop counts to n and changes nothing, another one has a fixed end."""
+    """One Loop counts to n without effect; another one has a fixed number of rounds."""
 
     def forward(self, x, n: int):
         rounds = 0
@@ -125,7 +125,7 @@ class IdleBesideMasked(Stepping):
 
 
 class OnlyTheTurn(Stepping):
-    """Takes the first layer of the step for the whole of it."""
+    """Uses the first layer of the step alone."""
 
     def forward(self, x, n: int):
         for _ in range(n):
@@ -272,7 +272,7 @@ class CondPicksHalf(torch.nn.Module):
 
 
 class IdleCond(torch.nn.Module):
-    """`where` does the work; what the If gives is nothing."""
+    """`where` does the work; the If has no effect."""
 
     def forward(self, x):
         positive = x.mean() > 0
@@ -306,7 +306,7 @@ class WhereInBothBranches(torch.nn.Module):
 
 
 class CondAboveALittle(torch.nn.Module):
-    """Takes a mean near zero for zero."""
+    """Treats a mean near zero as zero."""
 
     def forward(self, x):
         return torch.cond(x.mean() > 1e-6, lambda x: x - x.mean(), lambda x: x.abs() + 1, (x,))
@@ -326,7 +326,7 @@ class NanCountsAsPositive(torch.nn.Module):
 
 
 class BySum(torch.nn.Module):
-    """Asks the first number, not the mean."""
+    """Decides by the first number, not by the mean."""
 
     def forward(self, x):
         return torch.cond(x[0] > 0, lambda x: x - x.mean(), lambda x: x.abs() + 1, (x,))

@@ -67,7 +67,7 @@ def odd(cases):
 
 
 def named(template):
-    """A right answer with names of another kind."""
+    """A right answer whose names follow another template."""
     return lambda cases: {
         name: {axis: template.format(name, axis) for axis in dynamic}
         for name, dynamic in by_sets(cases).items()
@@ -146,7 +146,7 @@ class WithCond(Repaired):
 
 
 class WithMask(Repaired):
-    """The mean is 0 for one row, by a choice: no product with 0, which makes nan of an infinity."""
+    """The mean of one row is 0 by `where`, not by a product with 0, which makes nan of an infinity."""
 
     def forward(self, x):
         scores = self.score(x)
@@ -156,7 +156,7 @@ class WithMask(Repaired):
 
 
 class RowsThatDiffer(Repaired):
-    """Takes rows that are all equal for one row."""
+    """Treats rows that are all equal as one row."""
 
     def forward(self, x):
         scores = self.score(x)
@@ -165,7 +165,7 @@ class RowsThatDiffer(Repaired):
 
 
 class RowsThatAreNotZero(Repaired):
-    """Counts the rows by what stands in them."""
+    """Counts the rows by their values."""
 
     def forward(self, x):
         scores = self.score(x)
@@ -174,7 +174,7 @@ class RowsThatAreNotZero(Repaired):
 
 
 class CountedByItself(Repaired):
-    """x / x is 1, but for 0, infinities and nan."""
+    """x / x is 1, except for 0, infinities and nan."""
 
     def forward(self, x):
         scores = self.score(x)

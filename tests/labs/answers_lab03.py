@@ -99,7 +99,7 @@ class Slices(Gained):
 
 
 class ThroughTheGain(Gained):
-    """Takes the gain out of the means again, by a division."""
+    """Computes the means from the scaled rows, divided by the gain."""
 
     def forward(self, x):
         x = stretched(x) * self.gain
@@ -128,7 +128,7 @@ class SpanPlusALittle(Gained):
 
 
 class ClampedNumbers(Gained):
-    """Takes numbers beyond a million for a million."""
+    """Treats numbers beyond a million as a million."""
 
     def forward(self, x):
         x = stretched(x.clamp(-1e6, 1e6))
@@ -214,7 +214,7 @@ class SlicesOfTheBatch(Frozen):
 
 
 class RemembersItsSizes(Embedding):
-    """Takes the sizes of the first pictures that it sees for all."""
+    """Uses the sizes of the first pictures that it sees for all others."""
 
     sizes = None
 
@@ -232,7 +232,7 @@ class SmallPictures(Embedding):
 
 
 class SquareOfTheHeight(Embedding):
-    """Takes the height for the width."""
+    """Uses the height as the width."""
 
     def forward(self, x):
         c, h = int(x.shape[1]), int(x.shape[2])

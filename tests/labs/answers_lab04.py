@@ -160,7 +160,7 @@ def clipped(g, x):
 
 
 def flushed(g, x):
-    """Takes what is smaller than 1e-20 for 0."""
+    """Treats what is smaller than 1e-20 as 0."""
     tiny = g.op("Less", g.op("Abs", x), g.op("Constant", value_t=torch.tensor(1e-20)))
     return g.op("Asinh", g.op("Where", tiny, g.op("Constant", value_t=torch.tensor(0.0)), x))
 
@@ -341,7 +341,7 @@ def popped(operator, function, opset):
 
 @contextlib.contextmanager
 def same_object(operator, function, opset):
-    """The group is kept, but not what is in it."""
+    """The group is kept, but not its contents."""
     before = registry._registry.get(operator)
     torch.onnx.register_custom_op_symbolic(operator, guarded(function, opset), opset)
     try:
@@ -365,7 +365,7 @@ def not_finally(operator, function, opset):
 
 @contextlib.contextmanager
 def only_exceptions(operator, function, opset):
-    """Puts back after an Exception; Ctrl+C and exit() are none."""
+    """Restores the rules after an Exception, but not after Ctrl+C or exit()."""
     before = copy.deepcopy(registry._registry.get(operator))
 
     def restore():
@@ -385,7 +385,7 @@ def only_exceptions(operator, function, opset):
 
 @contextlib.contextmanager
 def ends_by(kind, operator, function, opset):
-    """Swallows one kind of end."""
+    """Swallows one kind of exception."""
     with contextlib.suppress(kind), put_back(operator, function, opset):
         yield
 
@@ -416,13 +416,13 @@ def always_nine(operator, function, opset):
 
 
 def one_input(operator, function, opset):
-    """Hands on one input only."""
+    """Passes one input on, and drops the others."""
     return put_back(operator, lambda g, x: function(g, x), opset)
 
 
 @contextlib.contextmanager
 def drops_other_rules(operator, function, opset):
-    """Takes back every rule that is not the exporter's own."""
+    """Removes every rule that is not the exporter's own."""
     with put_back(operator, function, opset):
         yield
     for name in ("asinh", "sinh", "acosh", "atanh", "cosh"):
@@ -436,7 +436,7 @@ def swallowing(operator, function, opset):
 
 
 class OnePlace:
-    """What was there before is kept in one place for all blocks."""
+    """The earlier rules are kept in one place for all blocks."""
 
     def __init__(self, operator, function, opset):
         self.given = operator, guarded(function, opset), opset

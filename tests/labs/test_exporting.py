@@ -1,4 +1,4 @@
-"""Whose line raised: the learner's, wherever the packages lie."""
+"""Exports with a learner's code, and which line of it raised an error."""
 
 import functools
 import os
@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from onnxscript import opset20
 
+from onnxlab.labs.kit.checking import check
+from onnxlab.labs.kit.declared import RequestedExport, declared, numbers, valid
 from onnxlab.labs.kit.exporting import learners_code, own_line, raised_by_stub
+from onnxlab.labs.kit.samples import normal
 
 ROOT = Path(__file__).parents[2]
 
@@ -105,3 +109,31 @@ def test_a_librarys_function_as_an_answer_is_not_the_learners_code():
 
     with learners_code([torch.utils.data.Dataset]):
         assert not raised_by_stub(raising(NotImplementedError, refuse))
+
+
+class Sum(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.asinh(x) + y
+
+
+@pytest.mark.parametrize("function", [lambda x, y: torch.asinh(x) + y, Sum()], ids=["function", "module"])
+def test_a_declared_translation_takes_part_in_an_export(function):
+    record = declared(
+        "asinh-plus",
+        "Translate asinh",
+        RequestedExport(
+            function,
+            {"x": {0: "rows"}, "y": {0: "rows"}},
+            lambda random: (normal(random, 2, 3), normal(random, 2, 3)),
+            translation=torch.ops.aten.asinh.default,
+        ),
+        valid("a valid model"),
+        numbers("right", lambda random: (normal(random, 5, 3), normal(random, 5, 3)), look_at="Add."),
+        order=1,
+        points=1,
+        expected="""<ir_version: 10, opset_import: ["" : 20]>
+        plus (float[n, 3] x, float[n, 3] y) => (float[n, 3] z) { a = Asinh (x) z = Add (a, y) }""",
+        hints=("Which operator?", "Asinh", "`return op.Asinh(x)`"),
+    )
+    assert check(record, {"asinh_plus": lambda x: opset20.Asinh(x)}).passed
+    assert check(record, {"asinh_plus": lambda x: opset20.Sinh(x)}).first_failure.title == "right"

@@ -74,15 +74,15 @@ class RequestedExport:
             options["opset" if self.rule else "opset_version"] = self.opset
         if self.rule:
             exported_with_rule(work, self.name, self.rule, answers[answer], module, example, **options)
-        else:
-            if module is not reference:  # for torch.export, the inputs of `*inputs` are one argument
-                options["dynamic_shapes"] = (options["dynamic_shapes"],)
-            table = {self.translation: answers[answer]}
-            exported_with_translation(work, self.name, table, module, example, **options)
+            return
+        if module is not reference:  # for torch.export, the inputs of `*inputs` are one argument
+            options["dynamic_shapes"] = (options["dynamic_shapes"],)
+        translation = answers[answer]
+        exported_with_translation(work, self.name, self.translation, translation, module, example, **options)
 
 
 class _Module(torch.nn.Module):
-    """A function as a module, for the exporter that traces."""
+    """A function as a module."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()

@@ -6,7 +6,7 @@ import linecache
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType, FunctionType, TracebackType
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from onnxlab.exporters.export import Export, Exporter, Stage, export
+from onnxlab.exporters.export import Exporter, Stage, export
 from onnxlab.exporters.symbolics import symbolic
 from onnxlab.labs.kit.exercise import Part
 from onnxlab.labs.kit.outcome import RETURN, Wrong, chain, trying
@@ -79,11 +79,8 @@ def exported(
     inputs: torch.Tensor | tuple[Any, ...],
     exporter: Exporter,
     **options: Any,  # noqa: ANN401 - handed to torch as they are
-) -> Export:
-    """Export a module and write the model into the folder under a name.
-
-    Returns:
-        The export, even if ONNX Runtime cannot load its model.
+) -> None:
+    """Export a module and write the model into the folder under a name, even if ONNX Runtime cannot load it.
 
     Raises:
         Exception: What a learner's own code raised during the export.
@@ -100,7 +97,6 @@ def exported(
             raise Wrong(text, RETURN if "NoneType" in reason else "") from failure.exception
     if result.model is not None:
         work.write_model(name, result.model)
-    return result
 
 
 def _export_case(
@@ -145,35 +141,33 @@ def exported_with_rule(
     *,
     opset: int,
     **options: Any,  # noqa: ANN401 - handed to torch as they are
-) -> Export:
+) -> None:
     """Export with the TorchScript exporter while a symbolic function is registered, as `exported` does.
 
     The rule, for an operator such as "aten::asinh", holds from the opset at which the model is exported.
     """
     case = _export_case(name, module, inputs, Exporter.TORCHSCRIPT, opset)
     with case, _checked_return(rule) as checked, symbolic(operator, checked, opset):
-        return exported(work, name, module, inputs, Exporter.TORCHSCRIPT, opset_version=opset, **options)
+        exported(work, name, module, inputs, Exporter.TORCHSCRIPT, opset_version=opset, **options)
 
 
 def exported_with_translation(
     work: Work,
     name: str,
-    table: dict[Any, Callable[..., Any]],
+    overload: Any,  # noqa: ANN401 - torch's own type
+    translation: Callable[..., Any],
     module: torch.nn.Module,
     inputs: torch.Tensor | tuple[Any, ...],
     **options: Any,  # noqa: ANN401 - handed to torch as they are
-) -> Export:
-    """Export with the torch.export exporter and translations, as `exported` does.
+) -> None:
+    """Export with the torch.export exporter and a translation, as `exported` does.
 
-    The table has them by overload: `{torch.ops.aten.asinh.default: asinh}`.
+    The translation is for one overload, such as `torch.ops.aten.asinh.default`.
     """
-    with (
-        _export_case(name, module, inputs, Exporter.TORCH_EXPORT, options.get("opset_version")),
-        ExitStack() as stack,
-    ):
-        checked = {overload: stack.enter_context(_checked_return(rule)) for overload, rule in table.items()}
-        options = {"custom_translation_table": checked, **options}
-        return exported(work, name, module, inputs, Exporter.TORCH_EXPORT, **options)
+    case = _export_case(name, module, inputs, Exporter.TORCH_EXPORT, options.get("opset_version"))
+    with case, _checked_return(translation) as checked:
+        options["custom_translation_table"] = {overload: checked}
+        exported(work, name, module, inputs, Exporter.TORCH_EXPORT, **options)
 
 
 @contextmanager

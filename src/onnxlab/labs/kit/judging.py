@@ -96,11 +96,11 @@ def require_valid(model: onnx.ModelProto) -> None:
         onnx.checker.check_model(model)
     except Exception as error:  # protobuf's errors as well as the checker's
         msg = f"onnx.checker refuses the model: {short_reason(error)}"
-        operator, look = _operator_named(model, str(error)), ""
+        operator, look_at = _operator_named(model, str(error)), ""
         if operator is not None:
             domain = {entry.domain: entry.version for entry in model.opset_import}
-            look = f"What does `onnx.defs.get_schema({operator!r}, {domain.get('', 1)})` say?"
-        raise Wrong(msg, look, evidence=evidence(model, None, *filter(None, [operator]))) from None
+            look_at = f"What does `onnx.defs.get_schema({operator!r}, {domain.get('', 1)})` say?"
+        raise Wrong(msg, look_at, evidence=evidence(model, None, *filter(None, [operator]))) from None
     if not model.graph.output:  # which both accept
         msg = "The model has no output."
         raise Wrong(msg, "What does your code return?", evidence=evidence(model))
@@ -169,17 +169,17 @@ def require_numbers(
         reason = short_reason(error)
         msg = f"The model cannot be run with these inputs: {reason}"
         of_shapes = advice.get("stop") if re.search(_SHAPE_ERROR, reason) else None
-        look = of_shapes or "Compare the model's inputs with the function's arguments."
-        raise Wrong(msg, look, evidence=shown) from None
+        hint = of_shapes or "Compare the model's inputs with the function's arguments."
+        raise Wrong(msg, hint, evidence=shown) from None
     if counterexample is None:
         return
     names = [value.name for value in model.graph.output]
     with trying(model=model, inputs=counterexample.inputs):
         kind = "numbers" if counterexample.torch is not None else _kind(counterexample.reason)
         msg, general = UNLIKE[kind]
-        look = advice.get(kind) or general
+        hint = advice.get(kind) or general
         texts = describe(counterexample) if describe else difference(counterexample, names)
-        raise Wrong(msg, look, difference=texts, evidence=shown)
+        raise Wrong(msg, hint, difference=texts, evidence=shown)
 
 
 UNLIKE = {
@@ -290,8 +290,8 @@ def require_exported(work: Work, name: str) -> onnx.ModelProto:
         failure = work.json(name)
         if isinstance(failure, list) and len(failure) == 2 and all(isinstance(text, str) for text in failure):
             reason, where = failure
-            look = where[:LONGEST] or "What does this exporter say of your module?"
-            raise Wrong(reason[: 2 * LONGEST], look)
+            look_at = where[:LONGEST] or "What does this exporter say of your module?"
+            raise Wrong(reason[: 2 * LONGEST], look_at)
     return work.model(name)
 
 
@@ -333,8 +333,8 @@ def require_dynamic(model: onnx.ModelProto, axes: Mapping[str, Iterable[int]]) -
     for name, dynamic in axes.items():
         if name not in names:
             msg = f"The model has no input {name!r}; its inputs are {', '.join(names) or 'none'}."
-            look = "An argument that is not a tensor, or is never read, becomes a constant."
-            raise Wrong(msg, look, evidence=evidence(model))
+            look_at = "An argument that is not a tensor, or is never read, becomes a constant."
+            raise Wrong(msg, look_at, evidence=evidence(model))
         shape = dims(model, name) or ()
         fixed = [axis for axis in dynamic if axis >= len(shape) or isinstance(shape[axis], int)]
         if fixed:
@@ -346,14 +346,14 @@ def require_input_read(model: onnx.ModelProto, name: str) -> None:
     """Require an input of this name from which an output is computed."""
     makers, reads = edges(model)
     visited: set[str] = set()
-    waiting = [value.name for value in model.graph.output]
-    while waiting:
-        value = waiting.pop()
+    queue = [value.name for value in model.graph.output]
+    while queue:
+        value = queue.pop()
         if value in visited:
             continue
         visited.add(value)
         if value in makers:
-            waiting += reads[makers[value].path]
+            queue += reads[makers[value].path]
     names = [value.name for value in model.graph.input]
     if name not in names or name not in visited:
         there = (
@@ -398,8 +398,8 @@ def require_interface(model: onnx.ModelProto, inputs: list[str], outputs: list[s
         if expected != names:
             difference = Difference(where, ", ".join(expected), ", ".join(names) or "none")
             msg = f"{where}: the {kind} of the model are others than they should be."
-            look = "Names of inputs and outputs are what a caller of the model relies on."
-            raise Wrong(msg, look, difference=difference, evidence=evidence(model))
+            look_at = "Names of inputs and outputs are what a caller of the model relies on."
+            raise Wrong(msg, look_at, difference=difference, evidence=evidence(model))
 
 
 def require_same_interface(model: onnx.ModelProto, original: onnx.ModelProto, where: str) -> None:
@@ -437,7 +437,7 @@ def first_apart(expected: Array, actual: Array, tolerance: float = _TOLERANCE) -
 def require_same_numbers(
     model: onnx.ModelProto,
     feeds: Mapping[str, Array],
-    right: list[Array],
+    right_outputs: list[Array],
     where: str,
     look_at: str,
     session: ort.InferenceSession | None = None,
@@ -456,15 +456,15 @@ def require_same_numbers(
         f"{name} = {shown_whole(array)}" if shown_whole(array) else f"{name} of shape {list(array.shape)}"
         for name, array in feeds.items()
     )
-    for output, expected, got in zip(model.graph.output, right, outputs, strict=True):
+    for output, expected, got in zip(model.graph.output, right_outputs, outputs, strict=True):
         actual = np.asarray(got)
         if actual.shape != expected.shape or actual.dtype != expected.dtype:
             difference = Difference(
                 given, f"{expected.dtype}{list(expected.shape)}", f"{actual.dtype}{list(actual.shape)}"
             )
             msg = f"{where}: the output {output.name} has another shape or type."
-            look = look_at if actual.dtype == expected.dtype else UNLIKE["type"][1]
-            raise Wrong(msg, look, difference=difference, evidence=shown)
+            hint = look_at if actual.dtype == expected.dtype else UNLIKE["type"][1]
+            raise Wrong(msg, hint, difference=difference, evidence=shown)
         place = first_apart(expected, actual)
         if place is not None:
             difference = Difference(

@@ -111,7 +111,7 @@ def record(outcome: Outcome) -> str:
 
 
 def set_private(private: bool) -> str:
-    """Say whether an instructor's page leaves this learner out; return a message if that cannot be kept."""
+    """Set whether an instructor's page leaves this learner out; return a message if that fails."""
     return _changed(_SHARING, lambda entry: entry.update(private=private))
 
 

@@ -1,4 +1,4 @@
-"""Exercise: a branch that looks at the numbers, kept with both sides in the exporter that is asked for."""
+"""Exercise: a branch that depends on the numbers, exported with both sides, by either exporter."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab01_control_flow.interventions import (
-    captured,
+    computed_for_branches,
     exposed,
     inlined,
     outcome,
@@ -48,41 +48,40 @@ branch (float[n] x) => (float[n] y)
 
 
 def centred_or_folded(x: torch.Tensor) -> torch.Tensor:
-    """What is asked for, in eager PyTorch."""
+    """The right answer in eager PyTorch."""
     if bool(x.mean() > 0):
         return x - x.mean()
     return x.abs() + 1
 
 
 def questions(random: np.random.Generator) -> tuple[list[Exporter], list[Exporter]]:
-    """Return what is asked: for modules that nobody looks at, and for those that are exported.
+    """Return the exporters that the answer is called with, for unused modules and for exported ones.
 
     An answer that counts its calls, instead of reading its argument, cannot know which is which.
     """
     idle = [Exporter.TORCHSCRIPT, Exporter.TORCH_EXPORT][int(random.integers(2)) :]
-    asked = [Exporter.TORCHSCRIPT] * _SCRIPTS  # its exports are the fast ones
-    asked.insert(int(random.integers(_SCRIPTS + 1)), Exporter.TORCH_EXPORT)
-    return idle[: int(random.integers(3))], asked
+    used = [Exporter.TORCHSCRIPT] * _SCRIPTS  # its exports are the fast ones
+    used.insert(int(random.integers(_SCRIPTS + 1)), Exporter.TORCH_EXPORT)
+    return idle[: int(random.integers(3))], used
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Ask for modules for each exporter, and export them with that one, the length of x being dynamic."""
+    """Call the answer for each exporter, and export its modules with that one, with a dynamic length of x."""
 
-    def asked_for(exporter: Exporter) -> torch.nn.Module:
+    def module_for(exporter: Exporter) -> torch.nn.Module:
         with trying(f"the {exporter} exporter", exporter=exporter.value):
-            module = answers["branch_on_data"](exporter.value)
+            module: torch.nn.Module = answers["branch_on_data"](exporter.value)
             require_type(module, torch.nn.Module, f'branch_on_data("{exporter}")')
-        asserted: torch.nn.Module = module
-        return asserted
+        return module
 
-    idle, asked = questions(random)
+    idle, used = questions(random)
     for exporter in idle:
-        asked_for(exporter)
+        module_for(exporter)
     names = {exporter: iter(_names(exporter)) for exporter in Exporter}
-    for exporter in asked:
+    for exporter in used:
         example = pictures(random, 3) + 0.5
         options = axis_options(exporter, {"x": {0: "n"}})
-        exported_or_stopped(work, next(names[exporter]), asked_for(exporter), example, exporter, **options)
+        exported_or_stopped(work, next(names[exporter]), module_for(exporter), example, exporter, **options)
 
 
 def _names(exporter: Exporter) -> list[str]:
@@ -93,7 +92,7 @@ def _names(exporter: Exporter) -> list[str]:
 def every_model(
     judge: Callable[[Exporter, onnx.ModelProto, np.random.Generator], None],
 ) -> Callable[[Exporter, Work, np.random.Generator], None]:
-    """Have a judge look at each model of an exporter."""
+    """Make a judge of one model a judge of all models of an exporter."""
 
     def judge_all(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
         for number, name in enumerate(_names(exporter), 1):
@@ -112,24 +111,24 @@ def every_model(
 def judge_graph(exporter: Exporter, model: onnx.ModelProto, random: np.random.Generator) -> None:
     """A valid model with an If."""
     require_valid(model)
-    look = f"How does {exporter} see your module: once, with one example, or with all its branches?"
-    require_operators(model, "If", look_at=look)
+    look_at = f"How does {exporter} see your module: once, with one example, or with all its branches?"
+    require_operators(model, "If", look_at=look_at)
 
 
 @every_model
 def judge_numbers(exporter: Exporter, model: onnx.ModelProto, random: np.random.Generator) -> None:
     """Drawn numbers; means near zero, infinite and nan."""
     lengths = 1, 2, 7, int(random.integers(100, 3000))
-    drawn = [pictures(random, length) + shift for length in lengths for shift in (0.1, -1.1)]
+    ordinary = [pictures(random, length) + shift for length in lengths for shift in (0.1, -1.1)]
     edges = [[0.0], [0.0, 0.0], [2.0, -2.0], [1e30, -1e29], [-1e30, 1e29], [np.inf, 1.0], [np.nan, 1.0]]
     edges += [[-np.inf, 1.0], [1.0, np.nan], [np.inf, -np.inf], *_near_zero(random)]
-    inputs = [*drawn, *(torch.tensor(values, dtype=torch.float32) for values in edges)]
-    look = "Which side belongs to the mean of the input shown? Compute both sides by hand."
-    require_numbers(centred_or_folded, model, inputs, look_at=look)
+    inputs = [*ordinary, *(torch.tensor(values, dtype=torch.float32) for values in edges)]
+    look_at = "Which side belongs to the mean of the input shown? Compute both sides by hand."
+    require_numbers(centred_or_folded, model, inputs, look_at=look_at)
 
 
 def _near_zero(random: np.random.Generator) -> list[list[float]]:
-    """Means of tiny size on both sides of zero, none of which depends on how a mean is rounded."""
+    """Inputs with tiny means on both sides of zero, whose sign does not depend on how a mean is rounded."""
     tiny = [10.0 ** random.uniform(*exponents) for exponents in ((-7, -3), (-20, -7), (-37, -20))]
     large, gap = 2.0 ** random.integers(0, 4), 2.0 ** -random.integers(16, 22)  # exact in float32
     return [[sign * value] for value in tiny for sign in (1, -1)] + [
@@ -139,61 +138,63 @@ def _near_zero(random: np.random.Generator) -> list[list[float]]:
 
 @every_model
 def judge_sides(exporter: Exporter, model: onnx.ModelProto, random: np.random.Generator) -> None:
-    """The If decides what is computed, and its output is the result."""
+    """The If decides which side is computed, and its output is the result."""
     model = inlined(model)
     require_valid(model)
     require_operators(model, "If", look_at="Which operator of ONNX has two branches?")
-    drawn = pictures(random, 5) - 0.5
-    sides = [drawn - drawn.mean() + shift for shift in (0.3, -0.3)]
-    _require_nothing_before(model, sides)
-    _require_nothing_after(model, sides)
-    _require_decided(model, sides)
+    x = pictures(random, 5) - 0.5
+    inputs = [x - x.mean() + shift for shift in (0.3, -0.3)]
+    _require_nothing_before(model, inputs)
+    _require_nothing_after(model, inputs)
+    _require_decided(model, inputs)
 
 
-def _require_nothing_before(model: onnx.ModelProto, sides: Sequence[torch.Tensor]) -> None:
-    """What the branches read is x, a single number, or the same for every x."""
-    names = captured(model)
+def _require_nothing_before(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) -> None:
+    """What the branches read is x itself, a single number, or the same for every x."""
+    names = computed_for_branches(model)
     run = outcome(exposed(model, names)) if names else outcome(model)
-    for x in sides:
+    for x in inputs:
         for name, value, other in zip(names, run(x), run(x * 2 - 0.1), strict=False):
             if value.size > 1 and not np.array_equal(value, x.numpy()) and not np.array_equal(value, other):
                 msg = f"{name!r} is computed before the If, whatever the mean is; a branch only reads it."
-                look = (
+                look_at = (
                     "Which lines of yours stand inside a branch? What stands before it is computed for both."
                 )
                 shown = Difference(f"x = {_told(x)}", "branches that read x and its mean", _told(value))
-                raise Wrong(msg, look, difference=shown, evidence=evidence(model, None, "If"))
+                raise Wrong(msg, look_at, difference=shown, evidence=evidence(model, None, "If"))
 
 
-def _require_nothing_after(model: onnx.ModelProto, sides: Sequence[torch.Tensor]) -> None:
-    """The result is what comes out of an If."""
+def _require_nothing_after(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) -> None:
+    """The result is an output of an If."""
     run = outcome(exposed(model, [*outputs_of(model, "If"), model.graph.output[0].name]))
-    for x in sides:
+    for x in inputs:
         *made, result = run(x) or [np.zeros(0)]
         if not any(np.array_equal(value.ravel(), result.ravel(), equal_nan=True) for value in made):
             told = f"the If gives {', '.join(map(_told, made))[:80]}; the model {_told(result)}"
             msg = "The result is not what comes out of the If: it is computed after it, both sides of it."
-            look = "Let each branch return its side of the result. What uses the If's output in your graph?"
+            look_at = (
+                "Let each branch return its side of the result. What uses the If's output in your graph?"
+            )
             shown = Difference(f"x = {_told(x)}", "the result out of the If", told)
-            raise Wrong(msg, look, difference=shown, evidence=evidence(model, None, "If"))
+            raise Wrong(msg, look_at, difference=shown, evidence=evidence(model, None, "If"))
 
 
-def _require_decided(model: onnx.ModelProto, sides: Sequence[torch.Tensor]) -> None:
-    """With the other branch taken, the other side comes out."""
+def _require_decided(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) -> None:
+    """If the other branch is taken, the result is the other side."""
     runs = [outcome(changed) for changed in switched(model)]
-    positive, negative = sides
-    others = positive.abs() + 1, negative - negative.mean()
-    for x, other in zip(sides, others, strict=True):
-        expected = other.numpy()
-        made = [found[0] for run in runs if (found := run(x))]
+    positive, negative = inputs
+    other_sides = positive.abs() + 1, negative - negative.mean()
+    for x, other_side in zip(inputs, other_sides, strict=True):
+        expected = other_side.numpy()
+        results = [outputs[0] for run in runs if (outputs := run(x))]
         if not any(
-            value.shape == expected.shape and np.allclose(value, expected, atol=1e-4) for value in made
+            value.shape == expected.shape and np.allclose(value, expected, atol=1e-4) for value in results
         ):
             msg = "The branches are not the two sides: the other branch does not give the other side."
-            look = "What does each branch compute by itself? `where` in a branch computes both sides."
-            got = _told(made[0]) if made else "nothing"
+            look_at = "What does each branch compute by itself? `where` in a branch computes both sides."
+            got = _told(results[0]) if results else "nothing"
             shown = Difference(f"x = {_told(x)}, in the other branch", _told(expected), got)
-            raise Wrong(msg, look, difference=shown, evidence=evidence(model, None, "If"))
+            raise Wrong(msg, look_at, difference=shown, evidence=evidence(model, None, "If"))
 
 
 def _told(values: Any) -> str:  # noqa: ANN401 - a tensor or an array

@@ -1,11 +1,11 @@
-"""What a Loop or an If really does in a model: found by changing a copy of the model and running it.
+"""Whether a Loop or an If does the work in a model: change it in a copy of the model, and run the copy.
 
-That an operator stands in a graph says little; that the result changes with it says that it does the work.
+An operator can be in a graph without any effect. If the outputs change with it, it has one.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 import onnx
@@ -18,7 +18,7 @@ from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import feeds, open_session
 
 __all__ = [
-    "captured",
+    "computed_for_branches",
     "exposed",
     "fixed_loops",
     "inlined",
@@ -31,24 +31,27 @@ __all__ = [
 
 
 def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model without functions of its own, so that every Loop and If stands in a graph.
+    """Return the model with its local functions inlined, so that every Loop and If is in a graph.
 
     Raises:
-        Wrong: If ONNX refuses to write the functions out: two have one name, or one calls itself.
+        Wrong: If ONNX cannot inline the functions: two have the same name, or one calls itself.
     """
     try:
-        whole: onnx.ModelProto = inliner.inline_local_functions(model) if model.functions else model
+        without_functions: onnx.ModelProto = (
+            inliner.inline_local_functions(model) if model.functions else model
+        )
     except Exception as error:  # the inliner's, the checker's and protobuf's
         reason = short_reason(error)
         msg = f"onnx.inliner refuses the model's functions: {reason}"
         raise Wrong(msg, evidence=evidence(model)) from None
-    return whole
+    return without_functions
 
 
 def loops_that_follow(model: onnx.ModelProto, name: str) -> list[int]:
-    """Return which Loops of a model without functions go round as often as an input says.
+    """Return the Loops whose number of rounds depends on an input, in a model without functions.
 
-    By their place among the model's Loops: those whose trip count, or condition, is computed from the input.
+    They are numbered in the order of the model's Loops. Their trip count, or their condition, is computed
+    from the input.
 
     Example:
         >>> model = onnx.parser.parse_model('''<ir_version: 8, opset_import: ["" : 20]>
@@ -61,52 +64,52 @@ def loops_that_follow(model: onnx.ModelProto, name: str) -> list[int]:
         >>> loops_that_follow(model, "n")
         [0]
     """
-    reads: dict[str, set[str]] = {}
-    _note_reads(model.graph, reads)
-    found = []
+    sources: dict[str, set[str]] = {}
+    _add_sources(model.graph, sources)
+    following = []
     for place, (_, node) in enumerate(_nodes(model, "Loop")):
-        seen: set[str] = set()
-        waiting = list(_control(node))
-        while waiting:
-            value = waiting.pop()
-            if value not in seen:
-                seen.add(value)
-                waiting += reads.get(value, ())
-        if name in seen:
-            found.append(place)
-    return found
+        visited: set[str] = set()
+        queue = list(_control(node))
+        while queue:
+            value = queue.pop()
+            if value not in visited:
+                visited.add(value)
+                queue += sources.get(value, ())
+        if name in visited:
+            following.append(place)
+    return following
 
 
 def fixed_loops(model: onnx.ModelProto, name: str) -> list[int]:
-    """Return the Loops of the main graph that do not go round as often as an input says."""
+    """Return the Loops of the main graph whose number of rounds does not depend on an input."""
     following = loops_that_follow(model, name)
     places = enumerate(_nodes(model, "Loop"))
     return [place for place, (graph, _) in places if graph is model.graph and place not in following]
 
 
-def _note_reads(graph: onnx.GraphProto, reads: dict[str, set[str]]) -> None:
-    """Note which values each value is computed from, bodies included, round after round."""
+def _add_sources(graph: onnx.GraphProto, sources: dict[str, set[str]]) -> None:
+    """Add, for each value, the values that it is computed from, in bodies and from round to round too."""
     for node in graph.node:
         bodies = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
         for body in bodies:
-            _note_reads(body, reads)
-        made = [value.name for body in bodies for value in body.output]
+            _add_sources(body, sources)
+        body_outputs = [value.name for body in bodies for value in body.output]
         for output in node.output:
-            reads.setdefault(output, set()).update({*node.input, *made} - {""})
+            sources.setdefault(output, set()).update({*node.input, *body_outputs} - {""})
         if node.op_type == "Loop":
             (body,) = bodies
-            for given, after, before in zip(node.input[1:], body.output, body.input[1:], strict=False):
-                reads.setdefault(before.name, set()).update({given, after.name} - {""})
+            for initial, after, before in zip(node.input[1:], body.output, body.input[1:], strict=False):
+                sources.setdefault(before.name, set()).update({initial, after.name} - {""})
 
 
 def _control(loop: onnx.NodeProto) -> set[str]:
-    """What decides how often a Loop goes round: its trip count, its condition before and after a round."""
+    """Return the values that control a Loop: its trip count, its condition before and after a round."""
     after = next(attribute.g for attribute in loop.attribute if attribute.name == "body").output[0].name
     return {*loop.input[:2], after} - {""}
 
 
 def stopped(model: onnx.ModelProto, places: Iterable[int]) -> onnx.ModelProto:
-    """Return a copy in which some Loops end before their first round."""
+    """Return a copy in which these Loops end before their first round."""
     copy = deepcopy(model)
     loops = list(_nodes(copy, "Loop"))
     for place in places:
@@ -119,9 +122,9 @@ def stopped(model: onnx.ModelProto, places: Iterable[int]) -> onnx.ModelProto:
 
 
 def switched(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
-    """Yield copies in which Ifs take the other branch: every choice of them, as a decision may need two."""
-    count = min(len(list(_nodes(model, "If"))), 4)  # an early return of a script makes two or three
-    for places in (found for size in range(1, count + 1) for found in combinations(range(count), size)):
+    """Yield copies in which Ifs take the other branch: each set of them, as one decision may need two Ifs."""
+    count = min(len(list(_nodes(model, "If"))), 4)  # a script with an early return has two or three
+    for places in chain.from_iterable(combinations(range(count), size) for size in range(1, count + 1)):
         copy = deepcopy(model)
         ifs = list(_nodes(copy, "If"))
         for place in places:
@@ -132,20 +135,21 @@ def switched(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
         yield copy
 
 
-def captured(model: onnx.ModelProto) -> list[str]:
-    """Return the values of the main graph that branches of its Ifs read, but those that an If made."""
-    made = {output: node for node in model.graph.node for output in node.output}
+def computed_for_branches(model: onnx.ModelProto) -> list[str]:
+    """Return the values that nodes of the main graph compute for the branches of its Ifs, in graph order.
 
-    def by_if(name: str) -> bool:
-        node = made[name]
-        while node.op_type == "Identity" and node.input[0] in made:
-            node = made[node.input[0]]
-        return str(node.op_type) == "If"
-
-    read = (
-        name for graph, node in _nodes(model, "If") if graph is model.graph for name in _read_inside(node)
-    )
-    return [name for name in dict.fromkeys(read) if name in made and not by_if(name)]
+    What another If gives is left out.
+    """
+    ifs = [node for node in model.graph.node if node.op_type == "If"]
+    reads = set().union(*map(_read_inside, ifs))
+    from_ifs: set[str] = set()
+    computed = []
+    for node in model.graph.node:
+        if node.op_type == "If" or (node.op_type == "Identity" and node.input[0] in from_ifs):
+            from_ifs.update(node.output)
+        else:
+            computed += [output for output in node.output if output in reads]
+    return computed
 
 
 def outputs_of(model: onnx.ModelProto, operator: str) -> list[str]:
@@ -162,7 +166,7 @@ def exposed(model: onnx.ModelProto, names: Iterable[str]) -> onnx.ModelProto:
 
 
 def outcome(model: onnx.ModelProto) -> Callable[..., list[Array]]:
-    """Return what runs a model; where the runtime refuses a changed copy, nothing comes out of it."""
+    """Return a function that runs a model. If ONNX Runtime refuses a changed copy, it returns no outputs."""
 
     def run(*inputs: object) -> list[Array]:
         try:
@@ -178,11 +182,11 @@ def outcome(model: onnx.ModelProto) -> Callable[..., list[Array]]:
 
 
 def _nodes(model: onnx.ModelProto, operator: str) -> Iterator[tuple[onnx.GraphProto, onnx.NodeProto]]:
-    waiting = [model.graph]
-    while waiting:
-        graph = waiting.pop(0)
+    queue = [model.graph]
+    while queue:
+        graph = queue.pop(0)
         for node in graph.node:
-            waiting += [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+            queue += [attribute.g for attribute in node.attribute if attribute.HasField("g")]
             if node.op_type == operator:
                 yield graph, node
 

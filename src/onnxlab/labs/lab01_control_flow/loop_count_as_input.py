@@ -1,4 +1,4 @@
-"""Exercise: a model that repeats a step as often as one of its inputs says."""
+"""Exercise: a model that repeats a step, with the number of rounds as an input."""
 
 import contextlib
 import threading
@@ -55,7 +55,7 @@ repeat (float[{_ROWS}, {_WIDTH}] x, int64 n) => (float[{_ROWS}, {_WIDTH}] y)
 
 
 class Step(torch.nn.Module):
-    """What is repeated: two layers, so that no answer can take `step.weight` for all of it."""
+    """The step that is repeated: two layers, so that no answer can use `step.weight` alone."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,50 +68,50 @@ class Step(torch.nn.Module):
 
 
 def step(random: np.random.Generator) -> Step:
-    """Return a step that turns the rows about a point.
+    """Return a step that rotates the rows about a point.
 
-    No two counts give the same, and rows stay of one size, so that rounding does not grow with the rounds.
+    Different counts give different rows, and rows keep their size, so that rounding errors do not explode.
     """
     angles = random.uniform(0.5, 2.6, 2)  # far from 0, where the point would be far away
-    turned = np.zeros((_WIDTH, _WIDTH))
+    rotation = np.zeros((_WIDTH, _WIDTH))
     for place, angle in zip((0, 2), angles, strict=True):
-        turned[place : place + 2, place : place + 2] = [
+        rotation[place : place + 2, place : place + 2] = [
             [np.cos(angle), -np.sin(angle)],
             [np.sin(angle), np.cos(angle)],
         ]
     basis, other = (np.linalg.qr(random.normal(size=(_WIDTH, _WIDTH)))[0] for _ in range(2))
-    weights = {"turn": other.T, "shift": basis @ turned @ basis.T @ other}
-    made = Step().eval().requires_grad_(False)
+    weights = {"turn": other.T, "shift": basis @ rotation @ basis.T @ other}
+    module = Step().eval().requires_grad_(False)
     for name, weight in weights.items():
-        layer = getattr(made, name)
+        layer = getattr(module, name)
         layer.weight.copy_(torch.from_numpy(weight))
         layer.bias.copy_(torch.from_numpy(random.normal(size=_WIDTH)))
-    return made
+    return module
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Export the module, in the exporter that its kind belongs to, with 2 as the example of the count."""
-    given = step(random)
+    """Export a scripted module with one exporter and any other with the other; the example count is 2."""
+    original = step(random)
     with trying("the step", step=step(work.questions())):
-        module = answers["loop_count_as_input"](given)
+        module = answers["loop_count_as_input"](original)
         require_type(module, torch.nn.Module, "loop_count_as_input(step)")
     scripted = isinstance(module, torch.jit.ScriptModule)
     exporter = Exporter.TORCHSCRIPT if scripted else Exporter.TORCH_EXPORT
     x = pictures(random, _ROWS, _WIDTH)
     if scripted:
         with trying("n = 2", step=step(work.questions())):
-            _require_end_in_torch(module, (x, 2), given)
+            _require_end_in_torch(module, (x, 2), original)
     exported(work, "repeated", module, (x, torch.tensor(2)), exporter, input_names=["x", "n"])
 
 
-# A time limit works between two steps of Python. TorchScript and ONNX Runtime run a whole loop in one: loops
-# that never end are left here, before they take the notebook with them.
+# A time limit works between two steps of Python. TorchScript and ONNX Runtime run a whole loop in one step: a
+# loop that never ends has to be recognised here, before it blocks the notebook.
 
 
 def _require_end_in_torch(
-    module: torch.nn.Module, inputs: tuple[Any, ...], given: Step, seconds: float = _SECONDS
+    module: torch.nn.Module, inputs: tuple[Any, ...], original: Step, seconds: float = _SECONDS
 ) -> None:
-    """Require that a module comes to an end. What it raises is not looked at: the export will say it."""
+    """Require that a module comes to an end. What it raises does not matter here: the export reports it."""
 
     def run() -> None:
         with contextlib.suppress(Exception):
@@ -121,7 +121,7 @@ def _require_end_in_torch(
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        for weights in given.parameters():  # nothing can end it from outside, but without weights it fails
+        for weights in original.parameters():  # the thread cannot be ended, but without weights the run fails
             weights.resize_(0)
         msg = f"Your module has not come to an end after {seconds:g} seconds."
         raise Wrong(msg, _NEVER_ENDS)
@@ -130,7 +130,7 @@ def _require_end_in_torch(
 def _require_end_in_runtime(
     model: onnx.ModelProto, inputs: tuple[Any, ...], told: str, seconds: float = _SECONDS
 ) -> None:
-    """Require that ONNX Runtime comes to an end. Other failures are left to what compares the numbers."""
+    """Require that ONNX Runtime comes to an end. Other failures are left to the comparison of the numbers."""
     options, over = ort.RunOptions(), threading.Event()
 
     def end() -> None:
@@ -158,7 +158,7 @@ def judge_input(work: Work, random: np.random.Generator) -> None:
 
 
 def judge_loop(work: Work, random: np.random.Generator) -> None:
-    """There is a Loop, it goes round as n says, and without its rounds the result is another."""
+    """There is a Loop, n decides its number of rounds, and without its rounds the result is wrong."""
     model = inlined(work.model("repeated"))
     require_operators(
         model,
@@ -168,68 +168,68 @@ def judge_loop(work: Work, random: np.random.Generator) -> None:
     following, others = loops_that_follow(model, "n"), fixed_loops(model, "n")
     if not following or (others and not _right_without(others, model, work, random)):
         msg = "A Loop goes round equally often for every n: nothing of n reaches its end."
-        look = (
+        look_at = (
             "Where does your loop end? A loop to a number of your own, masked beyond n, is none that n ends."
         )
-        raise Wrong(msg, look, evidence=evidence(model, None, "Loop"))
+        raise Wrong(msg, look_at, evidence=evidence(model, None, "Loop"))
     if _right_without(following, model, work, random):
         msg = "The result is right even if no round of the Loop is run: it does no work."
-        look = "What repeats the step, if the Loop does not? Look for the step's nodes outside its body."
-        raise Wrong(msg, look, evidence=evidence(model, None, "Loop"))
+        look_at = "What repeats the step, if the Loop does not? Look for the step's nodes outside its body."
+        raise Wrong(msg, look_at, evidence=evidence(model, None, "Loop"))
 
 
 def _right_without(
     loops: Sequence[int], model: onnx.ModelProto, work: Work, random: np.random.Generator
 ) -> bool:
-    """Whether a few counts are right, all of them, though these Loops end before their first round."""
+    """Whether the results of a few counts are right although these Loops end before their first round."""
     changed = stopped(model, loops)
-    run, right = outcome(changed), _repeated(step(work.questions()))
+    run, reference = outcome(changed), _repeated(step(work.questions()))
     for count in (3, 6, 8):
         x = pictures(random, _ROWS, _WIDTH) - 0.5
         with trying(f"n = {count}", model=changed, inputs=(x, count)):
             _require_end_in_runtime(changed, (x, count), f"n = {count}")
-        found = run(x, count)
-        if not found or not np.allclose(found[0], right(x, count).numpy(), atol=1e-3):
+        outputs = run(x, count)
+        if not outputs or not np.allclose(outputs[0], reference(x, count).numpy(), atol=1e-3):
             return False
     return True
 
 
 def judge_few(work: Work, random: np.random.Generator) -> None:
-    """The counts one tries by hand, none among them."""
-    look = "Which step reads what, and what is left of x when n is 0? Follow the rounds for n = 0, 1, 2."
-    _require_rounds(work, random, range(10), look)
+    """The counts that one tries by hand, 0 among them."""
+    look_at = "Which step reads what, and what is left of x when n is 0? Follow the rounds for n = 0, 1, 2."
+    _require_rounds(work, random, range(10), look_at)
 
 
 def judge_many(work: Work, random: np.random.Generator) -> None:
-    """Counts beyond any that could have been prepared for, one in the thousands."""
-    look = "Up to which n is the answer right? Search your code for that number."
+    """Counts too large to be written out beforehand, one in the thousands."""
+    look_at = "Up to which n is the answer right? Search your code for that number."
     counts = int(random.integers(10, 100)), int(random.integers(100, 1000)), int(random.integers(1000, 4000))
-    _require_rounds(work, random, counts, look)
+    _require_rounds(work, random, counts, look_at)
 
 
 def _require_rounds(work: Work, random: np.random.Generator, counts: Iterable[int], look_at: str) -> None:
     model = work.model("repeated")
-    right = _repeated(step(work.questions()))
+    reference = _repeated(step(work.questions()))
     inputs = [(pictures(random, _ROWS, _WIDTH) - 0.5, count) for count in counts]
-    for each in inputs:
-        with trying(f"n = {each[1]}", model=model, inputs=each):
-            _require_end_in_runtime(model, each, f"n = {each[1]}")
+    for x, count in inputs:
+        with trying(f"n = {count}", model=model, inputs=(x, count)):
+            _require_end_in_runtime(model, (x, count), f"n = {count}")
     # Rounding grows with the rounds; the results of two counts are a thousand times further apart.
-    require_numbers(right, model, inputs, 1e-3, 1e-3, look_at=look_at)
+    require_numbers(reference, model, inputs, 1e-3, 1e-3, look_at=look_at)
 
 
-def _repeated(once: torch.nn.Module) -> Callable[[torch.Tensor, int], torch.Tensor]:
+def _repeated(module: torch.nn.Module) -> Callable[[torch.Tensor, int], torch.Tensor]:
     @torch.inference_mode()
     def repeated(x: torch.Tensor, n: int) -> torch.Tensor:
         for _ in range(n):
-            x = once(x)
+            x = module(x)
         return x
 
     return repeated
 
 
-def _expected(once: Step) -> bytes:
-    weights = {name.replace(".", "_"): values for name, values in once.state_dict().items()}
+def _expected(module: Step) -> bytes:
+    weights = {name.replace(".", "_"): values for name, values in module.state_dict().items()}
     return expected_model(_EXPECTED, weights)
 
 

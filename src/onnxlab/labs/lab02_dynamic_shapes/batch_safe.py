@@ -1,4 +1,4 @@
-"""Exercise: repair a model that takes its example's batch of one for every batch."""
+"""Exercise: repair a model whose export only works for a batch of one, as in its example."""
 
 from collections.abc import Sequence
 
@@ -48,14 +48,14 @@ class Ranker(torch.nn.Module):
 
 
 def ranker(random: np.random.Generator) -> Ranker:
-    """Return the model with weights drawn anew."""
+    """Return the model with random weights."""
     model = Ranker()
     normal_weights(random, model)
     return model
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Export the repaired model with a batch of one, marked as dynamic."""
+    """Export the repaired model with a batch of one, declared dynamic."""
     with trying("the model", model=ranker(work.questions())):
         module = answers["batch_safe"](ranker(random))
         require_type(module, torch.nn.Module, "batch_safe(model)")
@@ -64,38 +64,38 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
-    """Valid, with the label it was given."""
+    """Valid, with the batch declared dynamic."""
     model = work.model("repaired")
     require_valid(model)
     require_dynamic(model, {"x": [0]})
 
 
 def judge_one(work: Work, random: np.random.Generator) -> None:
-    """The batch of the example, of every kind of number."""
-    look = "What does the original make of a batch of one: are its scores shifted? And 0 times inf is nan."
+    """The batch of one, with every kind of number."""
+    look_at = "What does the original make of a batch of one: are its scores shifted? And 0 times inf is nan."
     row = normal(random, 1, _FEATURES)
-    _require_batches(work, [row, row * 0, *_odd_rows(random, row)], look)
+    _require_batches(work, [row, row * 0, *_odd_rows(random, row)], look_at)
 
 
 def judge_more(work: Work, random: np.random.Generator) -> None:
-    """Other batches, one too large to be written out."""
-    look = "Which Python numbers, and which Python decisions, still come from x.shape or len(x)?"
+    """Other batches, one of them too large to be unrolled."""
+    look_at = "Which Python numbers, and which Python decisions, still come from x.shape or len(x)?"
     sizes = 2, 3, 5, 17, int(random.integers(100, 1000))
-    _require_batches(work, [normal(random, size, _FEATURES) for size in sizes], look)
+    _require_batches(work, [normal(random, size, _FEATURES) for size in sizes], look_at)
 
 
 def judge_alike(work: Work, random: np.random.Generator) -> None:
-    """Rows that look like fewer rows, or like none."""
-    look = "How does your module count the rows: by their number, or by what stands in them?"
+    """Equal rows, rows of zeros and odd numbers: an answer must not count the rows by their values."""
+    look_at = "How does your module count the rows: by their number, or by what stands in them?"
     row, count = normal(random, 1, _FEATURES), int(random.integers(2, 9))
     rows = normal(random, count, _FEATURES)
     one_left = rows * 0
     one_left[int(random.integers(count))] = row
-    _require_batches(work, [row.repeat(count, 1), rows * 0, one_left, *_odd_rows(random, rows)], look)
+    _require_batches(work, [row.repeat(count, 1), rows * 0, one_left, *_odd_rows(random, rows)], look_at)
 
 
 def _odd_rows(random: np.random.Generator, rows: torch.Tensor) -> list[torch.Tensor]:
-    """Return the rows with one infinity, and with one nan, in a drawn place."""
+    """Return copies of the rows with one infinity, or one nan, in a random place."""
     changed = []
     for value in (np.inf, -np.inf, np.nan):
         other = rows.clone()

@@ -1,4 +1,4 @@
-"""Exercise: from the inputs that a model must take to the axes that must be dynamic, and no others."""
+"""Exercise: the dynamic axes for the inputs that a model must take, and no others."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -30,18 +30,18 @@ _NAMES = ("image", "mask", "sound", "tokens", "weights", "boxes")
 
 
 class PlusOne(torch.nn.Module):
-    """The module that is exported; it takes any shapes."""
+    """The module that is exported; it takes inputs of any shape."""
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Any number of inputs."""
-        return tuple(each + 1 for each in inputs)
+        return tuple(x + 1 for x in inputs)
 
 
 def questions(random: np.random.Generator) -> list[list[Case]]:
-    """Return lists of cases: some that are known to catch a slip, and some of drawn shapes."""
+    """Return lists of cases: some that show a typical mistake, and some of random shapes."""
     fixed, side, batch = (int(size) for size in random.permutation(np.arange(3, 9))[:3])
     first, second, third = (str(name) for name in random.permutation(_NAMES)[:3])
-    one: list[Case] = [{first: (fixed, side)}]
+    single: list[Case] = [{first: (fixed, side)}]
     batches: list[Case] = [{first: (size, fixed, 4)} for size in (1, batch, batch + 1)]
     # The first and the last case have the same image, the cases between do not.
     returning: list[Case] = [
@@ -64,11 +64,11 @@ def questions(random: np.random.Generator) -> list[list[Case]]:
     # Of the same largest size and of the same sum.
     alike: list[Case] = [{first: (2, size), second: (other,)} for size, other in ((4, 4), (1, 3), (4, 2))]
     alike.append({first: (2, 1), second: (1,)})
-    listed = [one, batches, returning, square, channels, last_two, orders, alike]
-    return [listed[place] for place in random.permutation(len(listed))] + [_drawn(random), _drawn(random)]
+    lists = [single, batches, returning, square, channels, last_two, orders, alike]
+    return [lists[place] for place in random.permutation(len(lists))] + [_cases(random), _cases(random)]
 
 
-def _drawn(random: np.random.Generator) -> list[Case]:
+def _cases(random: np.random.Generator) -> list[Case]:
     """One to three inputs with one to four axes; about half of the axes differ, some of them together."""
     names = [str(name) for name in random.permutation(_NAMES)[: int(random.integers(1, 4))]]
     count = int(random.integers(2, 6))
@@ -86,91 +86,91 @@ def _drawn(random: np.random.Generator) -> list[Case]:
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Ask for the axes of each list of cases."""
-    given = []
+    """Call the answer with each list of cases, and write the axes that it returns."""
+    answered = []
     for cases in questions(random):
-        with _tried(cases):
-            given.append(_packed(answers["dynamic_axes_for"]([dict(case) for case in cases])))
-    work.write_json("axes", given)
+        with _case_of(cases):
+            answered.append(_packed(answers["dynamic_axes_for"]([dict(case) for case in cases])))
+    work.write_json("axes", answered)
 
 
-def _tried(cases: Sequence[Case]) -> AbstractContextManager[None]:
+def _case_of(cases: Sequence[Case]) -> AbstractContextManager[None]:
     return trying(f"the cases {_case_sizes(cases)}", cases=cases)
 
 
-def _given(work: Work) -> Iterator[tuple[list[Case], object]]:
-    asked, given = questions(work.questions()), work.json("axes")
-    if not isinstance(given, list) or len(given) != len(asked):
+def _packed_answers(work: Work) -> Iterator[tuple[list[Case], object]]:
+    lists, answers = questions(work.questions()), work.json("axes")
+    if not isinstance(answers, list) or len(answers) != len(lists):
         msg = "There is not one answer for each list of cases."
         raise Wrong(msg)
-    yield from zip(asked, given, strict=True)
+    yield from zip(lists, answers, strict=True)
 
 
-def _answered(work: Work) -> Iterator[tuple[list[Case], Axes]]:
-    for cases, pairs in _given(work):
+def _answers(work: Work) -> Iterator[tuple[list[Case], Axes]]:
+    for cases, pairs in _packed_answers(work):
         yield cases, _unpacked(pairs, cases)
 
 
 def judge_axes(work: Work, random: np.random.Generator) -> None:
-    """Only names and axes that are there."""
-    for cases, pairs in _given(work):
-        with _tried(cases):
-            _require_sound(pairs, cases)
+    """Only inputs and axes that the cases have."""
+    for cases, pairs in _packed_answers(work):
+        with _case_of(cases):
+            _require_valid_axes(pairs, cases)
 
 
 def judge_taken(work: Work, random: np.random.Generator) -> None:
     """A model exported with the answer takes every case."""
-    for cases, axes in _answered(work):
+    for cases, axes in _answers(work):
         model = _exported(cases, axes)
         session = open_session(model)
         for number, case in enumerate(cases):
             if refusal := _refusal(session, case):
                 msg = f"cases[{number}] is refused: {refusal.input}, {refusal.reason}."
-                look = (
+                look_at = (
                     "Which sizes does that axis have over all cases, not only in the first or the last one?"
                 )
                 got = f"cases[{number}] is refused, with {axes}"
                 shown = Difference(_case_sizes(cases), "every case runs", got)
                 graphs = Evidence(model, _exported(cases, _right(cases)))
-                with _tried(cases):
-                    raise Wrong(msg, look, difference=shown, evidence=graphs)
+                with _case_of(cases):
+                    raise Wrong(msg, look_at, difference=shown, evidence=graphs)
 
 
 def judge_refused(work: Work, random: np.random.Generator) -> None:
-    """What has one size in every case keeps it."""
-    for cases, axes in _answered(work):
+    """An axis with one size in all cases takes no other size."""
+    for cases, axes in _answers(work):
         model = _exported(cases, axes)
         session = open_session(model)
         for name, axis in [(name, axis) for name, shape in cases[0].items() for axis in range(len(shape))]:
             size, *others = _sizes(cases, name, axis)
-            larger = tuple(each + (place == axis) for place, each in enumerate(cases[0][name]))
+            larger = tuple(length + (place == axis) for place, length in enumerate(cases[0][name]))
             if {size} >= set(others) and not _refusal(session, {**cases[0], name: larger}):
                 msg = f"Axis {axis} of {name} is {size} in every case; yet the model also takes {size + 1}."
-                look = "A dynamic axis gives up a check. Which axes have to?"
+                look_at = "A dynamic axis gives up a check. Which axes have to?"
                 shown = Difference(
                     _case_sizes(cases), f"{_case_sizes([{name: larger}])} is refused", f"it runs, with {axes}"
                 )
                 graphs = Evidence(model, _exported(cases, _right(cases)))
-                with _tried(cases):
-                    raise Wrong(msg, look, difference=shown, evidence=graphs)
+                with _case_of(cases):
+                    raise Wrong(msg, look_at, difference=shown, evidence=graphs)
 
 
 def judge_names(work: Work, random: np.random.Generator) -> None:
     """Two axes share a name only where they share all sizes."""
-    for cases, axes in _answered(work):
+    for cases, axes in _answers(work):
         named = [(label, name, axis) for name, inner in axes.items() for axis, label in inner.items()]
         for (label, name, axis), (other_label, other, its_axis) in combinations(named, 2):
             ours, theirs = _sizes(cases, name, axis), _sizes(cases, other, its_axis)
             if label == other_label and ours != theirs:
                 msg = f"{label!r} names axis {axis} of {name} and axis {its_axis} of {other}, of other sizes."
-                look = "Readers take equal names for equal sizes, and torch.export may insist on it."
+                look_at = "Readers take equal names for equal sizes, and torch.export may insist on it."
                 shown = Difference(_case_sizes(cases), f"two names, for {ours} and {theirs}", str(axes))
-                with _tried(cases):
-                    raise Wrong(msg, look, difference=shown)
+                with _case_of(cases):
+                    raise Wrong(msg, look_at, difference=shown)
 
 
 def _exported(cases: Sequence[Case], axes: Axes) -> bytes:
-    named = tuple((name, tuple(found.items())) for name, found in axes.items())
+    named = tuple((name, tuple(labels.items())) for name, labels in axes.items())
     return _exported_example(tuple(cases[0].items()), named)
 
 
@@ -180,11 +180,11 @@ def _exported_example(
     named: tuple[tuple[str, tuple[tuple[int, str], ...]], ...],
 ) -> bytes:
     example = tuple(torch.zeros(shape) for _, shape in shapes)
-    axes = {name: dict(found) for name, found in named}
+    axes = {name: dict(labels) for name, labels in named}
     names = [name for name, _ in shapes]
-    made = export(PlusOne(), example, Exporter.TORCHSCRIPT, run=False, input_names=names, dynamic_axes=axes)
-    data: bytes = made.proto.SerializeToString()
-    return data
+    result = export(PlusOne(), example, Exporter.TORCHSCRIPT, run=False, input_names=names, dynamic_axes=axes)
+    model: bytes = result.proto.SerializeToString()
+    return model
 
 
 def _right(cases: Sequence[Case]) -> Axes:
@@ -205,15 +205,15 @@ def _refusal(session: ort.InferenceSession, case: Case) -> Refusal | None:
 
 
 def _packed(answer: object) -> list[list[object]]:
-    """Return an answer as lists of pairs: a key of JSON can only be a text."""
+    """Return an answer as lists of pairs, because keys in JSON are always texts."""
     require_type(answer, dict, "dynamic_axes_for(cases)")
     assert isinstance(answer, dict)
     pairs: list[list[object]] = []
     for name, named in answer.items():
         if not isinstance(named, dict):
             msg = f"For {str(name)[:40]!r} there is {str(named)[:60]}; a dict from axis to name was expected."
-            look = "As in {'image': {0: 'batch'}}: a list of axes would leave their names to the exporter."
-            raise Wrong(msg, look)
+            look_at = "As in {'image': {0: 'batch'}}: a list of axes would leave their names to the exporter."
+            raise Wrong(msg, look_at)
         pairs.append([_plain(name), [[_plain(axis), _plain(label)] for axis, label in named.items()]])
     return pairs
 
@@ -226,21 +226,21 @@ def _plain(value: object) -> object:
 
 
 def _unpacked(pairs: object, cases: Sequence[Case]) -> Axes:
-    """Return the answer again, as far as it can be used.
+    """Return the usable part of an answer as a dict.
 
-    An entry for what the cases do not have is left out: the TorchScript exporter would end the process over
-    some of these. A name that is none is replaced. `_require_sound` says what was wrong.
+    Inputs and axes that the cases do not have are left out: some would crash the TorchScript exporter.
+    Invalid labels are replaced. `_require_valid_axes` reports both.
     """
     axes: Axes = {}
     for name, named in _pairs(pairs):
         if isinstance(name, str) and name in cases[0]:
-            found = [(axis, label) for axis, label in _pairs(named) if _is_axis(cases, name, axis)]
-            axes[name] = {axis: label if _is_name(label) else f"{name}_{axis}" for axis, label in found}
+            labels = [(axis, label) for axis, label in _pairs(named) if _is_axis(cases, name, axis)]
+            axes[name] = {axis: label if _is_name(label) else f"{name}_{axis}" for axis, label in labels}
     return axes
 
 
-def _require_sound(pairs: object, cases: Sequence[Case]) -> None:
-    """Require that an answer names inputs and axes that the cases have."""
+def _require_valid_axes(pairs: object, cases: Sequence[Case]) -> None:
+    """Require that an answer has only inputs and axes of the cases, and labels that are texts."""
 
     def difference(got: object) -> Difference:
         return Difference(_case_sizes(cases), "inputs and axes of these cases", str(got)[:80])
@@ -254,15 +254,19 @@ def _require_sound(pairs: object, cases: Sequence[Case]) -> None:
             if not _is_axis(cases, name, axis):
                 shown = str(repr(axis))[:20]
                 msg = f"{name} has the axes 0 to {rank - 1}; {shown} is none of them."
-                look = "An axis is a whole number, from 0. What the exporters make of -1, chapter 04 shows."
+                look_at = (
+                    "An axis is a whole number, from 0. What the exporters make of -1, chapter 04 shows."
+                )
                 if isinstance(axis, str):
                     msg = f"An axis of {name} is given as a text, {shown}; it has to be a whole number."
-                    look = "Where does the text come from? In {'image': {0: 'batch'}} only names are quoted."
-                raise Wrong(msg, look, difference=difference({name: axis}))
+                    look_at = (
+                        "Where does the text come from? In {'image': {0: 'batch'}} only names are quoted."
+                    )
+                raise Wrong(msg, look_at, difference=difference({name: axis}))
             if not _is_name(label):
                 msg = f"Axis {axis} of {name} is called {str(repr(label))[:40]}."
-                look = "The name of an axis is a text that is not empty, like 'batch'."
-                raise Wrong(msg, look, difference=difference({axis: label}))
+                look_at = "The name of an axis is a text that is not empty, like 'batch'."
+                raise Wrong(msg, look_at, difference=difference({axis: label}))
 
 
 def _pairs(pairs: object) -> list[tuple[Any, Any]]:

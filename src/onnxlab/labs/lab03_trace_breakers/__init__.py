@@ -1,4 +1,4 @@
-"""Lab 3: what breaks a trace, mended; and a trace broken on purpose."""
+"""Lab 3: a model with trace breakers, repaired; and a trace broken on purpose."""
 
 from onnxlab.labs.kit.exercise import Lab
 

@@ -1,4 +1,4 @@
-"""Exercise: sizes frozen on purpose, so that no node computes them, with the batch still free."""
+"""Exercise: sizes frozen on purpose, so that no node computes them, with the batch still dynamic."""
 
 from functools import partial
 
@@ -45,7 +45,7 @@ class Patches(torch.nn.Module):
 
 
 def questions(random: np.random.Generator) -> tuple[Patches, dict[str, tuple[int, int, int]]]:
-    """Return the model with weights drawn anew, and two sizes of pictures, neither of them square."""
+    """Return the model with random weights, and two sizes of pictures, neither of them square."""
     model = Patches()
     normal_weights(random, model)
     low, middle = (2 * int(half) for half in np.sort(random.permutation(np.arange(1, 8))[:2]))
@@ -54,7 +54,7 @@ def questions(random: np.random.Generator) -> tuple[Patches, dict[str, tuple[int
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Export the learner's module for pictures of two sizes, with the batch marked as dynamic."""
+    """Export the learner's module for pictures of two sizes, with the batch declared dynamic."""
     model, sizes = questions(random)
     module = answers["static_on_purpose"](model)
     require_type(module, torch.nn.Module, "static_on_purpose(model)")
@@ -64,7 +64,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
-    """Valid, computed from the pictures, in any batch."""
+    """Valid, with outputs computed from the pictures, and a dynamic batch."""
     for name in _EXAMPLES:
         model = work.model(name)
         with beside(partial(_expected, work, name)):
@@ -74,22 +74,24 @@ def judge_model(work: Work, random: np.random.Generator) -> None:
 
 
 def judge_sizes(work: Work, random: np.random.Generator) -> None:
-    """No size is left to be computed."""
-    look = "Which Shape reads which axis? One that is left over belongs to a size that is still a tensor."
+    """No node computes a size."""
+    look_at = "Which Shape reads which axis? One that is left over belongs to a size that is still a tensor."
     for name in _EXAMPLES:
         with beside(partial(_expected, work, name)):
-            require_operators(work.model(name), without=("Shape", "Size"), look_at=look)
+            require_operators(work.model(name), without=("Shape", "Size"), look_at=look_at)
 
 
 def judge_example(work: Work, random: np.random.Generator) -> None:
-    """The numbers are the original's."""
+    """The original's numbers for the example's batch."""
     _require_batches(work, random, (2,), "Give the original and yours the numbers 0, 1, 2, ... as a picture.")
 
 
 def judge_batches(work: Work, random: np.random.Generator) -> None:
-    """The batch was not frozen with the rest."""
-    look = "Look at the shapes that the Reshape nodes read. Which number in them is the example's batch, 2?"
-    _require_batches(work, random, (1, 3, 8, int(random.integers(40, 100))), at_other_sizes(look))
+    """The original's numbers for other batches."""
+    look_at = (
+        "Look at the shapes that the Reshape nodes read. Which number in them is the example's batch, 2?"
+    )
+    _require_batches(work, random, (1, 3, 8, int(random.integers(40, 100))), at_other_sizes(look_at))
 
 
 def _require_batches(

@@ -1,4 +1,4 @@
-"""Exercise: a model that leaves the graph at every line, rewritten so that both exporters keep it whole."""
+"""Exercise: a model that computes in Python, rewritten so that both exporters see all of it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +43,7 @@ untangled (float[rows, 3] x) => (float[rows, 3] y, float[rows] means)
 
 
 class Tangled(torch.nn.Module):
-    """Stretches numbers to the range from 0 to 1, and gives the mean of each row: by way of Python."""
+    """Scales numbers to the range from 0 to 1, and gives each row's mean, with detours through Python."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class Tangled(torch.nn.Module):
 
 
 def tangled(random: np.random.Generator) -> Tangled:
-    """Return the model with gains drawn anew."""
+    """Return the model with random gains."""
     model = Tangled()
     with torch.no_grad():
         gains = np.array([random.uniform(0.5, 2.0), random.uniform(-2.0, -0.5), 0.0])
@@ -67,7 +67,7 @@ def tangled(random: np.random.Generator) -> Tangled:
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Export the learner's module with both exporters, the number of rows being dynamic."""
+    """Export the learner's module with both exporters, with a dynamic number of rows."""
     with trying("the model", model=tangled(work.questions())):
         module = answers["untangle"](tangled(random))
         require_type(module, torch.nn.Module, "untangle(model)")
@@ -86,26 +86,26 @@ def judge_graph(exporter: Exporter, work: Work, random: np.random.Generator) -> 
 
 
 def judge_values(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
-    """Numbers of every size, and spans round the smallest one."""
+    """Numbers of every size, and spans around the smallest one."""
     large = -(10 ** random.uniform(2, 6))
     scales = (1, 0), (-1, 5), (100, 0), (1e-4, 0), (1e-20, 0), (1e20, 0), (large, 0)
-    drawn = [normal(random, _ROWS, _COLUMNS) * scale + shift for scale, shift in scales]
+    inputs = [normal(random, _ROWS, _COLUMNS) * scale + shift for scale, shift in scales]
     # Spans on both sides of the smallest one, near it and further away.
     near = 0.001 * np.array([random.uniform(0.9, 0.99), random.uniform(1.01, 1.1), random.uniform(2, 9)])
-    drawn += [_spanning(random, float(span)) for span in near]
-    level = [torch.full((_ROWS, _COLUMNS), value) for value in (0.0, 3.0, -7.5, random.normal())]
-    look = "Is one of the graph's constants a number of the example? And what is the span of a flat input?"
+    inputs += [_spanning(random, float(span)) for span in near]
+    inputs += [torch.full((_ROWS, _COLUMNS), value) for value in (0.0, 3.0, -7.5, random.normal())]
+    look_at = "Is one of the graph's constants a number of the example? And what is the span of a flat input?"
     with _model(work, exporter) as model:
-        require_numbers(tangled(work.questions()), model, [*drawn, *level], 1e-4, look_at=look)
+        require_numbers(tangled(work.questions()), model, inputs, 1e-4, look_at=look_at)
 
 
 def judge_lengths(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
     """Other numbers of rows than the example's."""
-    look = f"The example had {_ROWS} rows. Which line of yours asks for their number?"
+    look_at = f"The example had {_ROWS} rows. Which line of yours asks for their number?"
     counts = 1, 2, 9, int(random.integers(50, 1000))
-    drawn = [normal(random, count, _COLUMNS) for count in counts]
+    inputs = [normal(random, count, _COLUMNS) for count in counts]
     with _model(work, exporter) as model:
-        require_numbers(tangled(work.questions()), model, drawn, 1e-4, look_at=at_other_sizes(look))
+        require_numbers(tangled(work.questions()), model, inputs, 1e-4, look_at=at_other_sizes(look_at))
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def _model(work: Work, exporter: Exporter) -> Iterator[onnx.ModelProto]:
 
 
 def _spanning(random: np.random.Generator, span: float) -> torch.Tensor:
-    """Return rows whose smallest number is 0 and whose largest is the span, each in a drawn place."""
+    """Return rows whose smallest number is 0 and whose largest is the span, each in a random place."""
     rows = random.uniform(0, span, _ROWS * _COLUMNS).astype(np.float32)
     low, high = random.permutation(rows.size)[:2]
     rows[low], rows[high] = 0, span

@@ -1,4 +1,4 @@
-"""Lab 4: an operator without a rule, mended in both exporters."""
+"""Lab 4: an operator without a rule, and rules for it in both exporters."""
 
 from onnxlab.labs.kit.exercise import Lab
 

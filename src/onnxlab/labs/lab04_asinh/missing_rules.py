@@ -1,4 +1,4 @@
-"""Exercise: which operators have no rule in the TorchScript exporter, asked of its live registry."""
+"""Exercise: find the operators without a rule in the TorchScript exporter's live registry."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -36,16 +36,16 @@ Question: TypeAlias = tuple[list[str], int]
 
 @dataclass(frozen=True)
 class _Change:
-    """What is registered and taken back while the answer is in use."""
+    """The rules that are registered and taken back between calls of the answer."""
 
-    registered: str  # an operator without a rule that gets one
-    taken_back: str  # one that gets a rule which is taken back again: an empty group is left
-    earlier: str  # one whose first rule is for a later opset, and that gets one for `opset`
-    own: str  # an operator of somebody's own that gets a rule
+    registered: str  # an operator without a rule; it gets one
+    taken_back: str  # an operator without a rule; it gets one that is taken back: an empty group is left
+    earlier: str  # an operator whose first rule is for a later opset; it gets one for `opset`
+    own: str  # a custom operator; it gets a rule
     opset: int  # of these rules
 
     @classmethod
-    def drawn(cls, random: np.random.Generator) -> "_Change":
+    def sample(cls, random: np.random.Generator) -> "_Change":
         registered, taken_back = (f"aten::{name}" for name in random.choice(_WITHOUT, 2, replace=False))
         own = f"mine::operator_{random.integers(1000)}"
         return cls(
@@ -57,8 +57,8 @@ class _Change:
         return [(names, self.opset), (names, self.opset - 1)]
 
     @contextmanager
-    def made(self) -> Iterator[None]:
-        """The registry with the change."""
+    def applied(self) -> Iterator[None]:
+        """Change the registry for a block."""
         with restored_rules():
             for name in (self.registered, self.taken_back, self.earlier, self.own):
                 utils.register_custom_op_symbolic(name, lambda g, x: g.op("Identity", x), self.opset)
@@ -67,119 +67,125 @@ class _Change:
 
 
 def _questions(random: np.random.Generator) -> list[Question]:
-    """Names and an opset, five times; the last time nothing is missing."""
-    known = [name for name in known_operators() if not name.endswith("_") and not name[6:].startswith("_")]
-    asked = []
+    """Return five questions; for the last one the right answer is empty."""
+    registered = [
+        name for name in known_operators() if not name.endswith("_") and not name[6:].startswith("_")
+    ]
+    questions = []
     for opset in (9, int(random.integers(10, 14)), int(random.integers(14, 20)), 20):
-        names = {f"aten::{each}" for each in random.choice(_EVERYDAY, 24, replace=False)}
+        names = {f"aten::{name}" for name in random.choice(_EVERYDAY, 24, replace=False)}
         names |= {
-            *map(str, random.choice(known, 16, replace=False)),
+            *map(str, random.choice(registered, 16, replace=False)),
             "aten::asinh",
             "aten::upsample_bicubic2d",
         }
-        asked.append((list(map(str, random.permutation(sorted(names)))), opset))
-    return [*asked, (["aten::relu", "aten::add", "aten::sigmoid"], int(random.integers(9, 21)))]
+        questions.append((list(map(str, random.permutation(sorted(names)))), opset))
+    return [*questions, (["aten::relu", "aten::add", "aten::sigmoid"], int(random.integers(9, 21)))]
 
 
-@own_rules()  # a rule that the notebook left registered is not what the exercise is about
+@own_rules()  # without rules that the notebook left registered
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Ask before the registry is changed, while it is, and after it was put back: the same, too."""
+    """Ask before the registry is changed, while it is changed, and after it was restored."""
 
     def ask(questions: list[Question]) -> list[list[object]]:
-        given = []
+        answered = []
         for names, opset in questions:
-            with _tried(names, opset):
+            with _case_of(names, opset):
                 value = answers["missing_rules"](list(names), opset)
                 call = f"missing_rules([{names[0]!r}, ...], {opset})"
                 require_type(value, (list, tuple, set, frozenset), call)
-            given.append(list(value))
-        return given
+            answered.append(list(value))
+        return answered
 
-    questions, change = _questions(random), _Change.drawn(random)
+    questions, change = _questions(random), _Change.sample(random)
     work.write_json("given", ask(questions))
     work.write_json("before", ask(change.questions()))
-    with change.made():
+    with change.applied():
         work.write_json("changed", ask(change.questions()))
     work.write_json("after", ask(change.questions()))
 
 
-def _tried(names: Sequence[str], opset: int) -> AbstractContextManager[None]:
+def _case_of(names: Sequence[str], opset: int) -> AbstractContextManager[None]:
     return trying(f"{len(names)} names at opset {opset}", names=list(names), opset=opset)
 
 
-def _asked(work: Work) -> tuple[list[Question], _Change]:
+def _drawn_questions(work: Work) -> tuple[list[Question], _Change]:
     random = work.questions()
-    return _questions(random), _Change.drawn(random)
+    return _questions(random), _Change.sample(random)
 
 
 def judge_names(work: Work, random: np.random.Generator) -> None:
-    """Nothing but names that were asked about."""
-    for (names, opset), given in zip(_asked(work)[0], _read(work, "given", 5), strict=True):
-        for name in given:
+    """Only names that were asked about."""
+    for (names, opset), answer in zip(_drawn_questions(work)[0], _read(work, "given", 5), strict=True):
+        for name in answer:
             if not isinstance(name, str) or name not in names:
                 msg = f"For opset {opset} the answer holds {str(name)[:80]!r}, which was not asked about."
-                with _tried(names, opset):
+                with _case_of(names, opset):
                     raise Wrong(msg, "Return some of the names, spelt as they were given: 'aten::asinh'.")
 
 
 @own_rules()
 def judge_without(work: Work, random: np.random.Generator) -> None:
     """Operators without a rule at any opset."""
-    look = "Does registry.get_function_group(name) know this operator? What does it return if it does not?"
-    _judge(work, lambda since: since is None, look)
+    look_at = "Does registry.get_function_group(name) know this operator? What does it return if it does not?"
+    _judge(work, lambda since: since is None, look_at)
 
 
 @own_rules()
 def judge_opset(work: Work, random: np.random.Generator) -> None:
     """Operators whose rule begins at some opset."""
-    look = "A rule written for one opset counts from there on. Compare the opset asked for with that one."
-    _judge(work, lambda since: since is not None, look)
+    look_at = "A rule written for one opset counts from there on. Compare the opset asked for with that one."
+    _judge(work, lambda since: since is not None, look_at)
 
 
 @own_rules()
 def judge_live(work: Work, random: np.random.Generator) -> None:
-    """The registry as it is when it is asked, also by a question that was asked before."""
-    change = _asked(work)[1]
-    look = (
+    """The registry at the time of each call, also for a question that was asked before."""
+    change = _drawn_questions(work)[1]
+    look_at = (
         "The same was asked before a rule was registered or taken back, while it was, and after. Is the "
         "registry asked at every call, and what if its group is empty?"
     )
-    for file, registry in (("before", nullcontext()), ("changed", change.made()), ("after", nullcontext())):
+    for file, registry in (
+        ("before", nullcontext()),
+        ("changed", change.applied()),
+        ("after", nullcontext()),
+    ):
         with registry:
-            for (names, opset), given in zip(change.questions(), _read(work, file, 2), strict=True):
-                _compare(names, opset, given, look)
+            for (names, opset), answer in zip(change.questions(), _read(work, file, 2), strict=True):
+                _compare(names, opset, answer, look_at)
 
 
 def _read(work: Work, file: str, count: int) -> list[list[object]]:
-    given = work.json(file)
+    answers = work.json(file)
     if (
-        not isinstance(given, list)
-        or len(given) != count
-        or not all(isinstance(each, list) for each in given)
+        not isinstance(answers, list)
+        or len(answers) != count
+        or not all(isinstance(answer, list) for answer in answers)
     ):
         msg = f"{file}.json does not hold {count} lists of names."
         raise Wrong(msg)
-    return given
+    return answers
 
 
-def _judge(work: Work, asked: Callable[[int | None], bool], look_at: str) -> None:
-    for (names, opset), given in zip(_asked(work)[0], _read(work, "given", 5), strict=True):
-        _compare([name for name in names if asked(_since(name))], opset, given, look_at)
+def _judge(work: Work, selects: Callable[[int | None], bool], look_at: str) -> None:
+    for (names, opset), answer in zip(_drawn_questions(work)[0], _read(work, "given", 5), strict=True):
+        _compare([name for name in names if selects(_since(name))], opset, answer, look_at)
 
 
-def _compare(names: Sequence[str], opset: int, given: list[object], look_at: str) -> None:
+def _compare(names: Sequence[str], opset: int, answer: list[object], look_at: str) -> None:
     everyday_first = sorted(names, key=lambda name: (name.removeprefix("aten::") not in _EVERYDAY, name))
     for name in everyday_first:  # they are the clearer examples
         missing = not registration.registry.is_registered_op(name, opset)
         rule = torchscript_rule(name, opset)
         either_way = rule is not None and rule.refuses
-        if (name in given) != missing and not either_way:
+        if (name in answer) != missing and not either_way:
             since = _since(name)
             fact = "there is no rule" if since is None else f"its first rule is for opset {since}"
             msg = f"{name} at opset {opset} is {'not ' if missing else ''}in the answer: {fact}."
-            sides = ["missing" if side else "not missing" for side in (missing, not missing)]
-            with _tried([name], opset):
-                raise Wrong(msg, look_at, difference=Difference(f"{name} at opset {opset}", *sides))
+            states = ["missing" if state else "not missing" for state in (missing, not missing)]
+            with _case_of([name], opset):
+                raise Wrong(msg, look_at, difference=Difference(f"{name} at opset {opset}", *states))
 
 
 def _since(name: str) -> int | None:

@@ -35,7 +35,7 @@ _REGISTRY = (
 # Functions whose operators have no rule, with the ONNX operator of each; and functions with a rule.
 _WITHOUT_RULE = {"asinh": "Asinh", "sinh": "Sinh", "acosh": "Acosh", "atanh": "Atanh", "cosh": "Cosh"}
 _WITH_RULE = ("relu", "sigmoid", "tanh", "exp", "sqrt")
-# What the rules write here. It is wrong on purpose: the numbers show which rule an export has used.
+# The operators that the rules write, wrong on purpose: the numbers show which rule an export has used.
 _MARKERS = {"Neg": torch.neg, "Abs": torch.abs, "Floor": torch.floor, "Ceil": torch.ceil, "Sin": torch.sin}
 
 
@@ -47,33 +47,33 @@ class Call(torch.nn.Module):
         self.name = name
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
-        """Any shape, float32; as many inputs as the function has."""
+        """As many float32 inputs as the function has, of any shape."""
         result: torch.Tensor = getattr(torch, self.name)(*inputs)
         return result
 
 
 @dataclass(frozen=True)
 class Questions:
-    """What the blocks are about."""
+    """The functions, rules and opset of the blocks."""
 
     unknown: str  # a function whose operator has no rule
-    known: str  # one whose operator has a rule
-    first: str  # what the first rule of a learner's block writes
-    second: str  # what another rule writes
+    known: str  # a function whose operator has a rule
+    first: str  # the ONNX operator that the rule of a learner's block writes
+    second: str  # the ONNX operator that another rule writes
     other: str  # another function whose operator has no rule
-    opset: int  # of a rule that does not begin at 9
+    opset: int  # the first opset of a rule that does not begin at 9
 
     @classmethod
-    def drawn(cls, random: np.random.Generator) -> "Questions":
-        """Draw them."""
+    def sample(cls, random: np.random.Generator) -> "Questions":
+        """Draw the questions."""
         first, second = map(str, random.choice(list(_MARKERS), 2, replace=False))
         unknown, other = map(str, random.choice(list(_WITHOUT_RULE), 2, replace=False))
-        known = str(random.choice(_WITH_RULE))
-        return cls(unknown, known, first, second, other, int(random.integers(11, 15)))
+        with_rule = str(random.choice(_WITH_RULE))
+        return cls(unknown, with_rule, first, second, other, int(random.integers(11, 15)))
 
 
 class _Interruption(Exception):
-    """What goes wrong inside a block."""
+    """An exception inside a block."""
 
 
 class _CtrlC(KeyboardInterrupt):
@@ -84,7 +84,7 @@ class _Exit(SystemExit):
     """exit() inside a block."""
 
 
-# How a block can end otherwise: the name of it in files, for a learner, and what is raised.
+# How a block can end by an exception: its name in files, its name for a learner, the class.
 _ENDS = {
     "error": ("an exception", _Interruption),
     "ctrl-c": ("Ctrl+C (KeyboardInterrupt)", _CtrlC),
@@ -92,10 +92,10 @@ _ENDS = {
 }
 
 
-@own_rules()  # a rule that the notebook left registered is not what the exercise is about
+@own_rules()  # without rules that the notebook left registered
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Export in, after and around blocks of the learner's context manager."""
-    asked = Questions.drawn(random)
+    asked = Questions.sample(random)
     first, second = asked.first, asked.second
 
     @contextmanager
@@ -161,12 +161,12 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 
 
 def _block_for(name: str, writes: str, opset: int = 9) -> AbstractContextManager[None]:
-    """Name the case that is tried inside: a learner's block for a function of torch."""
-    operator, rule = f"aten::{name}", partial(_written, writes)  # can be sent from one process to another
+    """Attach a case to whatever is raised: a learner's block for a function of torch."""
+    operator, rule = f"aten::{name}", partial(_write_node, writes)  # can be pickled
     return trying(f"a block for {operator} at opset {opset}", operator=operator, function=rule, opset=opset)
 
 
-def _written(operator: str, g: Any, *inputs: Any) -> Any:  # noqa: ANN401 - the exporter's own types
+def _write_node(operator: str, g: Any, *inputs: Any) -> Any:  # noqa: ANN401 - the exporter's own types
     return g.op(operator, *inputs)
 
 
@@ -177,9 +177,9 @@ def _writes(operator: str) -> Callable[..., Any]:
 
 
 def _exported(name: str, opset: int, inputs: int = 1) -> Export:
-    """Export a function at an opset with whatever rules there are."""
+    """Export a function of torch at an opset, with the rules that are registered now."""
     names = ["x", "y"][:inputs]
-    example, axes = (torch.ones(2, 3),) * inputs, {each: [0, 1] for each in names}
+    example, axes = (torch.ones(2, 3),) * inputs, {x: [0, 1] for x in names}
     return export(
         Call(name),
         example,
@@ -209,21 +209,23 @@ def _refusal(result: Export) -> str:
 
 
 def judge_inside(work: Work, random: np.random.Generator) -> None:
-    """At the opset of the rule, at a later one, and instead of a rule of the exporter's own."""
-    asked = Questions.drawn(work.questions())
-    look = "Is the function registered before the block begins, for the operator and opset that were given?"
+    """Exports use the rule: at its opset, at a later one, and in place of the exporter's own rule."""
+    asked = Questions.sample(work.questions())
+    look_at = (
+        "Is the function registered before the block begins, for the operator and opset that were given?"
+    )
     first = asked.first
     with _block_for(asked.unknown, first):
         where = f"Inside the block, exporting {asked.unknown} at 9"
-        _require_marker(work, "inside", first, random, where, look)
-        _require_marker(work, "inside-later", first, random, "Inside the block, at opset 13", look)
+        _require_marker(work, "inside", first, random, where, look_at)
+        _require_marker(work, "inside-later", first, random, "Inside the block, at opset 13", look_at)
     with _block_for(asked.known, first):
-        _require_marker(work, "instead", first, random, f"Inside a block for {asked.known}", look)
+        _require_marker(work, "instead", first, random, f"Inside a block for {asked.known}", look_at)
     with _block_for(asked.unknown, first):
-        _require_marker(work, "over-earlier", first, random, "Inside a block over another rule", look)
+        _require_marker(work, "over-earlier", first, random, "Inside a block over another rule", look_at)
     with _block_for(asked.known, first, asked.opset):
         where = f"Inside a block for {asked.known} from opset {asked.opset} on"
-        _require_marker(work, "from-opset", first, random, where, look)
+        _require_marker(work, "from-opset", first, random, where, look_at)
         _judge_before_opset(work, asked, random)
     with _block_for("hypot", "Sub"):
         _judge_two_inputs(work, random)
@@ -239,8 +241,8 @@ def _judge_before_opset(work: Work, asked: Questions, random: np.random.Generato
                 f"The rule was registered for opset {asked.opset}, and is used at opset {asked.opset - 1}: "
                 f"the model has {', '.join(op_types(model))}."
             )
-            look = "Which number does your function register the rule for?"
-            raise Wrong(msg, look, difference=wrong.difference, evidence=wrong.evidence) from None
+            look_at = "Which number does your function register the rule for?"
+            raise Wrong(msg, look_at, difference=wrong.difference, evidence=wrong.evidence) from None
 
 
 def _judge_two_inputs(work: Work, random: np.random.Generator) -> None:
@@ -253,8 +255,8 @@ def _judge_two_inputs(work: Work, random: np.random.Generator) -> None:
 
 
 def judge_after(work: Work, random: np.random.Generator) -> None:
-    """An operator without a rule, and one with a rule of the exporter's own."""
-    asked = Questions.drawn(work.questions())
+    """Exports are as before the block, for an operator without a rule and for one with the exporter's own."""
+    asked = Questions.sample(work.questions())
     with _block_for(asked.unknown, asked.first):
         _require_as_before(work, "after", asked.unknown, random, "After the block")
     with _block_for(asked.known, asked.first):
@@ -262,29 +264,29 @@ def judge_after(work: Work, random: np.random.Generator) -> None:
 
 
 def judge_earlier(work: Work, random: np.random.Generator) -> None:
-    """A rule that somebody had registered before."""
-    asked = Questions.drawn(work.questions())
+    """Rules that were registered before the block."""
+    asked = Questions.sample(work.questions())
     with _block_for(asked.unknown, asked.first):
-        look = "Two rules had been registered before your block, at opsets 9 and 13. " + _REGISTRY
+        look_at = "Two rules had been registered before your block, at opsets 9 and 13. " + _REGISTRY
         for file, opset in (("earlier-after", 9), ("earlier-after-13", 13)):
             where = (
                 f"After the block, a rule registered before it no longer counts. Exporting at opset {opset}"
             )
-            _require_marker(work, file, asked.second, random, where, look)
+            _require_marker(work, file, asked.second, random, where, look_at)
         other = f"a rule of another operator, {asked.other}, no longer counts"
         where = f"After a block for {asked.unknown}, {other}"
         _require_marker(work, "other-after", asked.second, random, where, _REGISTRY)
 
 
 def judge_error(work: Work, random: np.random.Generator) -> None:
-    """What an exception, Ctrl+C and exit() inside the block leave."""
-    asked, came_out = Questions.drawn(work.questions()), work.json("came-out")
+    """The registry after an exception, Ctrl+C and exit() inside the block."""
+    asked, came_out = Questions.sample(work.questions()), work.json("came-out")
     for file, (name, _) in _ENDS.items():
         with _block_for(asked.unknown, asked.first):
             if not isinstance(came_out, dict) or came_out.get(file) is not True:
                 msg = f"Raised inside the block, {name} did not come out of it as it was."
-                look = "__exit__ that returns something true, or an except without raise, swallows it."
-                raise Wrong(msg, look)
+                look_at = "__exit__ that returns something true, or an except without raise, swallows it."
+                raise Wrong(msg, look_at)
             where = f"After {name} inside the block"
             _require_as_before(work, f"after-{file}", asked.unknown, random, where)
         with _block_for(asked.known, asked.first):
@@ -293,28 +295,30 @@ def judge_error(work: Work, random: np.random.Generator) -> None:
 
 
 def judge_nested(work: Work, random: np.random.Generator) -> None:
-    """One block inside another, for one operator."""
-    asked = Questions.drawn(work.questions())
-    look = "Where is kept what the registry held before? Each block needs a place of its own. " + _REGISTRY
+    """One block inside another, for the same operator."""
+    asked = Questions.sample(work.questions())
+    look_at = "Where is kept what the registry held before? Each block needs a place of its own. " + _REGISTRY
     with _block_for(asked.unknown, asked.second):
-        _require_marker(work, "inner", asked.second, random, "In the inner of two blocks", look)
+        _require_marker(work, "inner", asked.second, random, "In the inner of two blocks", look_at)
     with _block_for(asked.unknown, asked.first):
         where = "In the outer block, after the inner one"
-        _require_marker(work, "outer", asked.first, random, where, look)
+        _require_marker(work, "outer", asked.first, random, where, look_at)
         _require_as_before(work, "after-both", asked.unknown, random, "After two nested blocks")
 
 
 def judge_below(work: Work, random: np.random.Generator) -> None:
-    """An opset that the rule was not written for."""
+    """At an opset below the rule's, no invalid model is written."""
     if work.has("below"):
         try:
             require_valid(work.model("below"))
         except Wrong as wrong:
-            asked = Questions.drawn(work.questions())
+            asked = Questions.sample(work.questions())
             msg = f"Registered for opset 9, the rule was also used at opset 8. {wrong.message}"
-            look = "For opsets 7 and 8 the exporter looks upwards. In a rule, g.opset is the opset asked for."
+            look_at = (
+                "For opsets 7 and 8 the exporter looks upwards. In a rule, g.opset is the opset asked for."
+            )
             with _block_for(asked.unknown, _WITHOUT_RULE[asked.unknown]):
-                raise Wrong(msg, look, evidence=wrong.evidence) from None
+                raise Wrong(msg, look_at, evidence=wrong.evidence) from None
 
 
 def _require_marker(
@@ -334,15 +338,15 @@ def _require_marker(
 
 @own_rules()
 def _require_as_before(work: Work, file: str, name: str, random: np.random.Generator, where: str) -> None:
-    before = _exported(name, 9)
-    if before.model is not None and work.has(file):
+    original = _exported(name, 9)
+    if original.model is not None and work.has(file):
         try:
             require_numbers(Call(name), work.model(file), _inputs(random))
         except Wrong as wrong:
             msg = f"{where}, the exporter's own rule for {name} is not back."
             raise Wrong(msg, _REGISTRY, difference=wrong.difference, evidence=wrong.evidence) from None
         return
-    expected = "a model" if before.model is not None else _refusal(before)
+    expected = "a model" if original.model is not None else _refusal(original)
     if work.has(file):
         got = f"a model: {', '.join(op_types(work.model(file)))}"
         msg = f"{where}, exporting {name} still uses the rule."

@@ -53,9 +53,9 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     for dtype in INTEGERS:
         inputs += drawn_shifts(random, dtype, unlike.get(dtype, ((12,), (12,))))
         axes += [None if dtype in unlike else {0: f"n_{type_name(dtype)}"}] * 2
-    table = {torch.ops.aten.bitwise_left_shift.Tensor: answers["uint8_shift_translation"]}
+    overload, translation = torch.ops.aten.bitwise_left_shift.Tensor, answers["uint8_shift_translation"]
     options: dict[str, Any] = {"input_names": list(_NAMES), "dynamic_shapes": (tuple(axes),)}
-    exported_with_translation(work, "shift", table, _LeftShifts(), tuple(inputs), **options)
+    exported_with_translation(work, "shift", overload, translation, _LeftShifts(), tuple(inputs), **options)
 
 
 def judge_model(work: Work, random: np.random.Generator) -> None:

@@ -62,10 +62,11 @@ class _Mean(torch.nn.Module):
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Register the fake and export with the translation."""
     resize_cubic.register_fake(answers["resize_fake"])
-    table = {torch.ops.onnxlab_lab06.resize_cubic.default: answers["resize_translation"]}
+    overload, translation = torch.ops.onnxlab_lab06.resize_cubic.default, answers["resize_translation"]
     options = axis_options(Exporter.TORCH_EXPORT, AXES) | {"output_names": ["y", "mean"], "opset_version": 20}
     try:
-        exported_with_translation(work, "resize", table, _Mean(), _example(work, random), **options)
+        inputs = _example(work, random)
+        exported_with_translation(work, "resize", overload, translation, _Mean(), inputs, **options)
     except Wrong as wrong:
         wrong.look_at = "Does the fake return a tensor, and the translation what op.Resize returned?"
         raise
