@@ -41,7 +41,7 @@ def main() -> None:
     parser = report.arguments(__doc__)
     parser.add_argument("--runs", type=int, default=5)
     asked = parser.parse_args()
-    checking.produce_apart = timed("answer", checking.produce_apart)
+    checking.produce_in_child = timed("answer", checking.produce_in_child)
     ort.InferenceSession.__init__ = timed("load", ort.InferenceSession.__init__)
     ort.InferenceSession.run = timed("run", ort.InferenceSession.run)
     rows, totals, first = [], [], 0.0
