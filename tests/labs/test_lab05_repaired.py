@@ -12,9 +12,9 @@ from tests.labs.answers_lab05 import in_two_steps, minus_one, nothing_found
 @pytest.fixture
 def repaired():
     with symbolic("aten::__rshift_", in_two_steps, 11):
-        find_wrong_shift._wrong_widths.cache_clear()
+        find_wrong_shift._count_wrong_k.cache_clear()
         yield
-    find_wrong_shift._wrong_widths.cache_clear()
+    find_wrong_shift._count_wrong_k.cache_clear()
 
 
 @pytest.mark.usefixtures("repaired")
