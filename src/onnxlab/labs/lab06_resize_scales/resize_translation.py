@@ -1,5 +1,7 @@
 """Exercise: a translation and a fake, which take a custom operator through the torch.export exporter."""
 
+from functools import partial
+
 import numpy as np
 import onnx
 import torch
@@ -8,6 +10,7 @@ from onnxlab.exporters.export import Exporter
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import axis_options, exported_with_translation
 from onnxlab.labs.kit.judging import (
+    beside,
     evidence,
     expected_model,
     require_input_read,
@@ -162,7 +165,8 @@ def _mean(x: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
 
 
 def _require_picture(work: Work, cases: list[Case], look_at: str) -> None:
-    require_enlarged(_picture_model(work), cases, look_at, _expected(_PICTURE, work))
+    with beside(partial(_expected, _PICTURE, work)):
+        require_enlarged(_picture_model(work), cases, look_at)
 
 
 def _expected(text: str, work: Work) -> bytes:
