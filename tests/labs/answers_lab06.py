@@ -116,130 +116,96 @@ def empty(g):
     return constant(g, [], torch.float32)
 
 
-CUBIC = {"mode_s": "cubic", "cubic_coeff_a_f": -0.75}
-HALF = {"coordinate_transformation_mode_s": "half_pixel"}
+def resize(g, x, scales, *size, **attributes):
+    right = {"mode_s": "cubic", "cubic_coeff_a_f": -0.75, "coordinate_transformation_mode_s": "half_pixel"}
+    return g.op("Resize", x, empty(g), scales, *size, **right | attributes)
 
 
 class Eager(torch.autograd.Function):
+    """Right in PyTorch, and without a symbolic."""
+
     @staticmethod
     def forward(ctx, x, scales):
         return bicubic(x, scales)
 
 
-class Plain(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        return g.op("Resize", x, empty(g), scales, **CUBIC, **HALF)
+def exported_by(symbolic):
+    """Return a DynamicResize that is right in PyTorch and has this symbolic."""
+    return type("DynamicResize", (Eager,), {"symbolic": staticmethod(symbolic)})
 
 
-class AsInTheSource(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        place = {"coordinate_transformation_mode_s": "pytorch_half_pixel", "nearest_mode_s": "floor"}
-        return g.op("Resize", x, empty(g), scales, **CUBIC, **place)
+def with_attributes(**attributes):
+    return exported_by(lambda g, x, scales: resize(g, x, scales, **attributes))
 
 
-class LastTwoScales(Eager):
-    """Joins the last two scales to two ones."""
-
-    @staticmethod
-    def symbolic(g, x, scales):
-        both = g.op("Gather", scales, constant(g, [2, 3]), axis_i=0)
-        joined = g.op("Concat", constant(g, [1.0, 1.0]), both, axis_i=0)
-        return g.op("Resize", x, empty(g), joined, mode_s="cubic")
+plain = with_attributes()
+older_exporters = with_attributes(
+    coordinate_transformation_mode_s="pytorch_half_pixel", nearest_mode_s="floor"
+)
 
 
-class Baked(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        return g.op("Resize", x, empty(g), constant(g, [1.0, 1.0, 3.0, 3.0]), **CUBIC, **HALF)
+@exported_by
+def last_two_scales(g, x, scales):
+    both = g.op("Gather", scales, constant(g, [2, 3]), axis_i=0)
+    joined = g.op("Concat", constant(g, [1.0, 1.0]), both, axis_i=0)
+    return g.op("Resize", x, empty(g), joined, mode_s="cubic")
 
 
-class ReadAndBaked(Eager):
-    """Adds the scales times zero to a constant."""
-
-    @staticmethod
-    def symbolic(g, x, scales):
-        zeros = g.op("Mul", scales, constant(g, [0.0] * 4))
-        baked = g.op("Add", constant(g, [1.0, 1.0, 3.0, 3.0]), zeros)
-        return g.op("Resize", x, empty(g), baked, **CUBIC, **HALF)
+@exported_by
+def baked(g, x, scales):
+    return resize(g, x, constant(g, [1.0, 1.0, 3.0, 3.0]))
 
 
-class WrongInput(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        return g.op("Resize", x, scales, **CUBIC, **HALF)
+@exported_by
+def read_and_baked(g, x, scales):
+    zeros = g.op("Mul", scales, constant(g, [0.0] * 4))
+    return resize(g, x, g.op("Add", constant(g, [1.0, 1.0, 3.0, 3.0]), zeros))
 
 
-class NotCubic(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        return g.op("Resize", x, empty(g), scales, mode_s="linear", **HALF)
+@exported_by
+def scales_as_roi(g, x, scales):
+    return g.op("Resize", x, scales, mode_s="cubic")
 
 
-class Corners(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        place = {"coordinate_transformation_mode_s": "align_corners"}
-        return g.op("Resize", x, empty(g), scales, **CUBIC, **place)
+@exported_by
+def one_factor(g, x, scales):
+    return resize(g, x, g.op("Gather", scales, constant(g, [0, 1, 2, 2]), axis_i=0))
 
 
-class OneFactor(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        alike = g.op("Gather", scales, constant(g, [0, 1, 2, 2]), axis_i=0)
-        return g.op("Resize", x, empty(g), alike, **CUBIC, **HALF)
+@exported_by
+def size_of_the_export(g, x, scales):
+    return resize(g, x, empty(g), constant(g, [1, 3, 18, 24]))
 
 
-class SizeInPython(Eager):
-    """Computes the new size at export."""
-
-    @staticmethod
-    def symbolic(g, x, scales):
-        size = constant(g, [1, 3, 18, 24])
-        return g.op("Resize", x, empty(g), empty(g), size, **CUBIC, **HALF)
+@exported_by
+def not_below_zero(g, x, scales):
+    return resize(g, g.op("Relu", x), scales)
 
 
-class NotBelowZero(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        return g.op("Resize", g.op("Relu", x), empty(g), scales, **CUBIC, **HALF)
+@exported_by
+def at_most_five(g, x, scales):
+    return resize(g, x, g.op("Min", scales, constant(g, [5.0] * 4)))
 
 
-class AtMostFive(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        limited = g.op("Min", scales, constant(g, [5.0] * 4))
-        return g.op("Resize", x, empty(g), limited, **CUBIC, **HALF)
+@exported_by
+def nothing_returned(g, x, scales):
+    resize(g, x, scales)
 
 
-class OutsideLeftOut(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        return g.op("Resize", x, empty(g), scales, exclude_outside_i=1, **CUBIC, **HALF)
+@exported_by
+def misspelt(g, x, scales):
+    return g.opp("Resize", x)
 
 
-class AModule(torch.nn.Module):
-    def forward(self, x, scales):
-        return bicubic(x, scales)
-
-
-class FirstTwo(Plain):
+class FirstTwo(plain):
     @staticmethod
     def forward(ctx, x, scales):
         return interpolate(x, scale_factor=scales.tolist()[:2], mode="bicubic")
 
 
-class NothingReturned(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        g.op("Resize", x, empty(g), scales, **CUBIC, **HALF)
-
-
-class Misspelt(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        return g.opp("Resize", x)
+class ResizeModule(torch.nn.Module):
+    def forward(self, x, scales):
+        return bicubic(x, scales)
 
 
 # --- resize-translation
@@ -397,24 +363,34 @@ CONTRACTS = {
         ),
     ),
     "dynamic-resize": Contract(
-        right=((Plain,), (AsInTheSource,), (LastTwoScales,)),
+        right=((plain,), (older_exporters,), (last_two_scales,)),
         wrong=(
             WrongAnswer("no symbolic", (Eager,), "The input 'scales' does not reach the result"),
-            WrongAnswer("a constant", (Baked,), "the inputs are x."),
-            WrongAnswer("a constant and a zero", (ReadAndBaked,), "still holds that factor"),
-            WrongAnswer("a size from the export", (SizeInPython,), "does not reach the result"),
-            WrongAnswer("roi instead of scales", (WrongInput,), "has input size 2"),
-            WrongAnswer("linear", (NotCubic,), "attribute of Resize beside its default"),
-            WrongAnswer("corners aligned", (Corners,), "attribute of Resize beside its default"),
-            WrongAnswer("one factor for both axes", (OneFactor,), "the order of the axes is n, c, h, w"),
+            WrongAnswer("a constant", (baked,), "the inputs are x."),
+            WrongAnswer("a constant and a zero", (read_and_baked,), "still holds that factor"),
+            WrongAnswer("a size from the export", (size_of_the_export,), "does not reach the result"),
+            WrongAnswer("roi instead of scales", (scales_as_roi,), "has input size 2"),
+            WrongAnswer(
+                "linear", (with_attributes(mode_s="linear"),), "attribute of Resize beside its default"
+            ),
+            WrongAnswer(
+                "corners aligned",
+                (with_attributes(coordinate_transformation_mode_s="align_corners"),),
+                "attribute of Resize beside its default",
+            ),
+            WrongAnswer("one factor for both axes", (one_factor,), "the order of the axes is n, c, h, w"),
             WrongAnswer("forward takes the first two", (FirstTwo,), "gives something else in PyTorch"),
-            WrongAnswer("nothing is returned", (NothingReturned,), "Does symbolic return"),
-            WrongAnswer("an error", (Misspelt,), "has no attribute 'opp'", Status.ERROR),
+            WrongAnswer("nothing is returned", (nothing_returned,), "Does symbolic return"),
+            WrongAnswer("an error", (misspelt,), "has no attribute 'opp'", Status.ERROR),
             WrongAnswer("a function", (bicubic,), "inherits from torch.autograd.Function"),
-            WrongAnswer("a module", (AModule,), "inherits from torch.autograd.Function"),
-            WrongAnswer("nothing below zero", (NotBelowZero,), "attribute of Resize beside its default"),
-            WrongAnswer("five times at most", (AtMostFive,), "still holds that factor"),
-            WrongAnswer("outside left out", (OutsideLeftOut,), "attribute of Resize beside its default"),
+            WrongAnswer("a module", (ResizeModule,), "inherits from torch.autograd.Function"),
+            WrongAnswer("nothing below zero", (not_below_zero,), "attribute of Resize beside its default"),
+            WrongAnswer("five times at most", (at_most_five,), "still holds that factor"),
+            WrongAnswer(
+                "outside left out",
+                (with_attributes(exclude_outside_i=1),),
+                "attribute of Resize beside its default",
+            ),
         ),
     ),
     "resize-translation": Contract(

@@ -29,7 +29,7 @@ from onnxlab.labs.lab05_bitshift.shifts import (
     ShiftBy,
     all_shifts,
     broadcast_advice,
-    draw_broadcast_shapes,
+    draw_broadcasts,
     draw_shifts,
     require_output_types,
     type_name,
@@ -70,12 +70,6 @@ def _draw_constants(random: np.random.Generator) -> dict[torch.dtype, int]:
     return {dtype: int(random.integers(1, width(dtype) - 1)) for dtype in INTEGERS}
 
 
-def _draw_broadcasts(random: np.random.Generator) -> list[tuple[torch.dtype, Shapes]]:
-    """Draw two types, and for each two shapes of which one is broadcast to the other."""
-    dtypes = [INTEGERS[int(number)] for number in random.permutation(len(INTEGERS))[:2]]
-    return list(zip(dtypes, draw_broadcast_shapes(random), strict=True))
-
-
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Export a shift by a tensor and a shift by a number, for each type, with the learner's rule."""
     rule = answers["rshift_symbolic"]
@@ -86,7 +80,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         options = axis_options(Exporter.TORCHSCRIPT, dict.fromkeys(["x", "k"][: len(inputs)], axes))
         exported_with_rule(work, name, _OPERATOR, rule, module, inputs, opset=_OPSET, **options)
 
-    for dtype, shapes in _draw_broadcasts(work.questions()):
+    for dtype, shapes in draw_broadcasts(work.questions()).items():
         export(f"{type_name(dtype)}-unlike-shapes", Shift(), draw_shifts(random, dtype, shapes), {})
     for dtype, by in _draw_constants(work.questions()).items():
         x, k = torch.tensor([5, 100, 3], dtype=dtype), torch.tensor([1, 0, 2], dtype=dtype)
@@ -148,7 +142,7 @@ def judge_by_number(work: Work, random: np.random.Generator) -> None:
 
 def judge_shapes(work: Work, random: np.random.Generator) -> None:
     """Shift tensors of several axes; `k` is broadcast to `x`, or `x` to `k`."""
-    for dtype, shapes in _draw_broadcasts(work.questions()):
+    for dtype, shapes in draw_broadcasts(work.questions()).items():
         cases = [draw_shifts(random, dtype, shapes) for _ in range(3)]
         with _named(dtype, shapes):
             model = work.model(f"{type_name(dtype)}-unlike-shapes")

@@ -19,7 +19,7 @@ __all__ = [
     "ShiftBy",
     "all_shifts",
     "broadcast_advice",
-    "draw_broadcast_shapes",
+    "draw_broadcasts",
     "draw_shifts",
     "require_output_types",
     "type_name",
@@ -81,13 +81,16 @@ def all_shifts(values: torch.Tensor, by: Iterable[int] | None = None) -> Pair:
     return values.repeat(len(k)), k.repeat_interleave(len(values))
 
 
-def draw_broadcast_shapes(random: np.random.Generator) -> tuple[Shapes, Shapes]:
-    """Draw two pairs of shapes: `k` is broadcast to the shape of `x` in the first, `x` in the second."""
+def draw_broadcasts(
+    random: np.random.Generator, dtypes: tuple[torch.dtype, ...] = INTEGERS
+) -> dict[torch.dtype, Shapes]:
+    """Draw two types and shapes for them: `k` is broadcast for the first type, `x` for the second."""
+    first, second = (dtypes[int(number)] for number in random.permutation(len(dtypes))[:2])
     a, b, c = (int(size) for size in random.permutation([2, 3, 4]))
     full = (a, b, c)
     smaller_k = (full, (b, c)), (full, (a, 1, c))
     smaller_x = ((c,), full), ((b, 1), (a, 1, c))
-    return smaller_k[int(random.integers(2))], smaller_x[int(random.integers(2))]
+    return {first: smaller_k[int(random.integers(2))], second: smaller_x[int(random.integers(2))]}
 
 
 def broadcast_advice(shapes: Shapes) -> str:

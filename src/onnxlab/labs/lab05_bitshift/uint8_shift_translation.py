@@ -15,10 +15,9 @@ from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import (
     INTEGERS,
     Pair,
-    Shapes,
     all_shifts,
     broadcast_advice,
-    draw_broadcast_shapes,
+    draw_broadcasts,
     draw_shifts,
     require_output_types,
     type_name,
@@ -28,6 +27,7 @@ from onnxlab.runtime.refusals import short_reason
 
 __all__ = ["EXERCISE"]
 
+_SIGNED = INTEGERS[1:]
 _NAMES = [f"{type_name(dtype)}_{part}" for dtype in INTEGERS for part in "xk"]
 _LOOK_AT = "What happens to the bits that leave the type at its upper end? Shift the numbers shown by hand."
 
@@ -40,15 +40,9 @@ class _LeftShifts(torch.nn.Module):
         return tuple(torch.bitwise_left_shift(x, k) for x, k in pairs)
 
 
-def _draw_broadcasts(random: np.random.Generator) -> dict[torch.dtype, Shapes]:
-    """Draw two of the signed types, and for each two shapes of which one is broadcast to the other."""
-    dtypes = [INTEGERS[int(number)] for number in 1 + random.permutation(len(INTEGERS) - 1)[:2]]
-    return dict(zip(dtypes, draw_broadcast_shapes(random), strict=True))
-
-
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Export a module that shifts each type, with the learner's translation."""
-    broadcasts = _draw_broadcasts(random)
+    broadcasts = draw_broadcasts(random, _SIGNED)
     inputs: list[torch.Tensor] = []
     axes: list[dict[int, str] | None] = []
     for dtype in INTEGERS:
@@ -61,7 +55,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
     """Require a valid model whose axes are dynamic, except those of the types that are broadcast."""
-    model, broadcasts = work.model("shift"), _draw_broadcasts(work.questions())
+    model, broadcasts = work.model("shift"), draw_broadcasts(work.questions(), _SIGNED)
     require_valid(model)
     dynamic = [dtype for dtype in INTEGERS if dtype not in broadcasts]
     require_dynamic(model, {f"{type_name(dtype)}_{part}": [0] for dtype in dynamic for part in "xk"})
@@ -79,10 +73,10 @@ def judge_bytes(work: Work, random: np.random.Generator) -> None:
 
 def judge_signed(work: Work, random: np.random.Generator) -> None:
     """Shift small numbers of both signs, and the limits of each signed type, by every number of bits."""
-    broadcasts = _draw_broadcasts(work.questions())
+    broadcasts = draw_broadcasts(work.questions(), _SIGNED)
     pairs = {
         dtype: all_shifts(torch.cat([torch.arange(-9, 9, dtype=dtype), integers(random, dtype, 40)]))
-        for dtype in INTEGERS[1:]
+        for dtype in _SIGNED
         if dtype not in broadcasts
     }
     _require_shifts(work, random, pairs, _LOOK_AT)
@@ -91,7 +85,7 @@ def judge_signed(work: Work, random: np.random.Generator) -> None:
 def judge_shapes(work: Work, random: np.random.Generator) -> None:
     """Shift tensors of several axes; `k` is broadcast to `x`, or `x` to `k`."""
     for _ in range(3):
-        for dtype, shapes in _draw_broadcasts(work.questions()).items():
+        for dtype, shapes in draw_broadcasts(work.questions(), _SIGNED).items():
             pairs = {dtype: draw_shifts(random, dtype, shapes)}
             _require_shifts(work, random, pairs, broadcast_advice(shapes))
 
@@ -100,7 +94,7 @@ def _require_shifts(
     work: Work, random: np.random.Generator, pairs: dict[torch.dtype, Pair], look_at: str
 ) -> None:
     """Require torch's results for the pairs. The inputs of the other types are drawn and not judged."""
-    model, broadcasts = work.model("shift"), _draw_broadcasts(work.questions())
+    model, broadcasts = work.model("shift"), draw_broadcasts(work.questions(), _SIGNED)
     inputs: list[torch.Tensor] = []
     for dtype in INTEGERS:
         inputs += pairs.get(dtype) or draw_shifts(random, dtype, broadcasts.get(dtype, ((2,), (2,))))
@@ -133,7 +127,7 @@ def _require_shifts(
 
 def _expected(work: Work) -> bytes:
     """Return a right model, in which every type is cast to uint64 and back."""
-    broadcasts = _draw_broadcasts(work.questions())
+    broadcasts = draw_broadcasts(work.questions(), _SIGNED)
     inputs, outputs, nodes = [], [], []
     for dtype in INTEGERS:
         name = type_name(dtype)

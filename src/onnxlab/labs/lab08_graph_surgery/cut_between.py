@@ -19,7 +19,7 @@ from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.work import Work
-from onnxlab.model.graph import reads, walk
+from onnxlab.model.graph import reads, subgraphs, walk
 from onnxlab.runtime.divergence import intermediates
 
 __all__ = ["EXERCISE"]
@@ -108,10 +108,10 @@ def _versions(random: np.random.Generator) -> tuple[int, int]:
     return versions[int(random.integers(len(versions)))]
 
 
-def _branch(sketch: Sketch, operator: str, *reads: str) -> onnx.GraphProto:
+def _branch(sketch: Sketch, operator: str, *inputs: str) -> onnx.GraphProto:
     result = sketch.name()
     value = helper.make_tensor_value_info(result, onnx.TensorProto.FLOAT, ("N", _WIDTH))
-    return helper.make_graph([helper.make_node(operator, reads, [result])], sketch.name(), [], [value])
+    return helper.make_graph([helper.make_node(operator, inputs, [result])], sketch.name(), [], [value])
 
 
 def _require_whole(part: onnx.ModelProto, question: _Cut) -> None:
@@ -139,9 +139,7 @@ def _require_numbers(part: onnx.ModelProto, question: _Cut, random: np.random.Ge
 
 def _require_nothing_else(part: onnx.ModelProto, question: _Cut, random: np.random.Generator) -> None:
     """Require that every node and every weight is read."""
-    bodies = [
-        attribute.g for node in walk(part) for attribute in node.proto.attribute if attribute.HasField("g")
-    ]
+    bodies = [body for node in walk(part) for _, body in subgraphs(node.proto)]
     read = {name for node in walk(part) for name in node.inputs}
     read |= {output.name for graph in (part.graph, *bodies) for output in graph.output}
     idle = [node.op_type for node in part.graph.node if not read & set(node.output)]
@@ -174,8 +172,9 @@ def _require_types(part: onnx.ModelProto, question: _Cut) -> None:
     expected = _expected_part(question)
     weights = {weight.name for weight in part.graph.initializer}
     for kind in ("input", "output"):
+        # Older models list their weights among the inputs as well.
         values = [
-            value for value in getattr(part.graph, kind) if kind == "output" or value.name not in weights
+            value for value in getattr(part.graph, kind) if value.name not in weights or kind == "output"
         ]
         for wanted, got in zip(getattr(expected.graph, kind), values, strict=True):
             if _type_and_sizes(wanted) != _type_and_sizes(got):
