@@ -10,8 +10,9 @@ from onnxlab.labs.kit.outcome import Status
 from onnxlab.model.graph import op_types
 from onnxlab.runtime.parity import run
 from tests.support.labs import Contract, WrongAnswer
+from tests.support.symbolic_values import constant
 
-# Of signed integers by the TorchScript exporter, since torch 2.14: then there is no wrong one to be found.
+# Since torch 2.14 the TorchScript exporter shifts signed integers rightly: there is no wrong shift to find.
 SHIFTS_ARE_RIGHT = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14)
 INT64, UINT64 = onnx.TensorProto.INT64, onnx.TensorProto.UINT64
 
@@ -25,8 +26,8 @@ class Shift(torch.nn.Module):
 
 
 def by_export(dtype, opset):
-    one = torch.ones(1, dtype=dtype)
-    result = export(Shift(), (one, one), Exporter.TORCHSCRIPT, opset_version=opset, run=False)
+    example = torch.ones(1, dtype=dtype)
+    result = export(Shift(), (example, example), Exporter.TORCHSCRIPT, opset_version=opset, run=False)
     return "BitShift" in op_types(result)
 
 
@@ -34,9 +35,9 @@ def by_reading(dtype, opset):
     return dtype == torch.uint8 and opset >= 11
 
 
-def not_at(opset_left_out):
+def not_at(omitted):
     def uses_bitshift(dtype, opset):
-        return by_reading(dtype, opset) and opset != opset_left_out
+        return by_reading(dtype, opset) and opset != omitted
 
     return uses_bitshift
 
@@ -48,9 +49,16 @@ def no_such_type(dtype, opset):
 # --- find-wrong-shift ---
 
 
-def minus_one(dtype):
-    one = torch.tensor([1], dtype=dtype)
-    return (-one, one) if dtype.is_signed else None
+def pair(x, k):
+    """Return a find_wrong_shift that answers with these numbers for each signed type, and else with None."""
+
+    def find_wrong_shift(dtype):
+        return (torch.tensor(x, dtype=dtype), torch.tensor(k, dtype=dtype)) if dtype.is_signed else None
+
+    return find_wrong_shift
+
+
+minus_one = pair([-1], [1])
 
 
 def plain_numbers(dtype):
@@ -66,18 +74,8 @@ def by_search(dtype):
     return (x[wrong], k[wrong]) if wrong.any() else None
 
 
-def a_table(dtype):
-    if not dtype.is_signed:
-        return None
-    return torch.tensor([[-3], [-8]], dtype=dtype), torch.tensor([[1, 2]], dtype=dtype)
-
-
 def nothing_found(dtype):
     return None
-
-
-def even(dtype):
-    return (torch.tensor([-8], dtype=dtype), torch.tensor([2], dtype=dtype)) if dtype.is_signed else None
 
 
 def also_uint8(dtype):
@@ -96,65 +94,61 @@ def only_x(dtype):
     return torch.tensor([-1]) if dtype.is_signed else None
 
 
-def other_shapes(dtype):
-    return (torch.full((3,), -1, dtype=dtype), torch.ones(2, dtype=dtype)) if dtype.is_signed else None
-
-
 # --- rshift-symbolic ---
-
-
-def number(g, value, dtype=torch.int64):
-    return g.op("Constant", value_t=torch.tensor(value, dtype=dtype))
 
 
 def as_type_of(g, x, y):
     return g.op("Cast", y, to_i=JitScalarType.from_value(x).onnx_type())
 
 
+def as_int64(g, *values):
+    return [g.op("Cast", value, to_i=INT64) for value in values]
+
+
 def power_of_two(g, k):
-    return g.op("Cast", g.op("Pow", number(g, 2.0, torch.float32), g.op("Cast", k, to_i=1)), to_i=INT64)
+    return g.op("Cast", g.op("Pow", constant(g, 2.0), g.op("Cast", k, to_i=1)), to_i=INT64)
 
 
 def in_two_steps(g, x, k):
-    """As -1 - x is never negative for a negative x, a division rounds it down; no divisor exceeds 2**32."""
-    wide, bits = (g.op("Cast", value, to_i=INT64) for value in (x, k))
-    below = g.op("Less", wide, number(g, 0))
-    size = g.op("Where", below, g.op("Sub", number(g, -1), wide), wide)
-    half = g.op("Div", bits, number(g, 2))
+    """Divide -1 - x instead of a negative x: it is not negative. No divisor exceeds 2**32."""
+    wide, bits = as_int64(g, x, k)
+    below = g.op("Less", wide, constant(g, 0))
+    size = g.op("Where", below, g.op("Sub", constant(g, -1), wide), wide)
+    half = g.op("Div", bits, constant(g, 2))
     for part in (half, g.op("Sub", bits, half)):
         size = g.op("Div", size, power_of_two(g, part))
-    return as_type_of(g, x, g.op("Where", below, g.op("Sub", number(g, -1), size), size))
+    return as_type_of(g, x, g.op("Where", below, g.op("Sub", constant(g, -1), size), size))
 
 
 def from_a_table(g, x, k):
-    """Divide by a number out of a table, and subtract one where the division rounded up."""
-    wide, bits = (g.op("Cast", value, to_i=INT64) for value in (x, k))
-    powers = g.op("Constant", value_t=torch.tensor([2**i for i in range(63)] + [2**62]))
+    """Divide by a number from a table, and subtract one where the division rounded up."""
+    wide, bits = as_int64(g, x, k)
+    powers = constant(g, [2**i for i in range(63)] + [2**62])
     power = g.op("Gather", powers, bits)
     divided = g.op("Div", wide, power)
     lost = g.op("Cast", g.op("Less", wide, g.op("Mul", divided, power)), to_i=INT64)
     floor = g.op("Sub", divided, lost)
-    sign = g.op("Where", g.op("Less", wide, number(g, 0)), number(g, -1), number(g, 0))
-    last = g.op("Equal", bits, number(g, 63))
+    sign = g.op("Where", g.op("Less", wide, constant(g, 0)), constant(g, -1), constant(g, 0))
+    last = g.op("Equal", bits, constant(g, 63))
     return as_type_of(g, x, g.op("Where", last, sign, floor))
 
 
 def one_digit_after_the_other(g, x, k):
-    """Shift by 1, 2, 4, ... 32 bits, for each binary digit of k that is set."""
-    wide, bits = (g.op("Cast", value, to_i=INT64) for value in (x, k))
+    """Shift by 1, 2, 4, ... 32 bits where that binary digit of k is set."""
+    wide, bits = as_int64(g, x, k)
     for step in range(6):
-        power = number(g, 2 ** (2**step))
+        power = constant(g, 2 ** (2**step))
         divided = g.op("Div", wide, power)
         lost = g.op("Cast", g.op("Less", wide, g.op("Mul", divided, power)), to_i=INT64)
-        set_ = g.op("Equal", g.op("Mod", bits, number(g, 2)), number(g, 1))
-        wide = g.op("Where", set_, g.op("Sub", divided, lost), wide)
-        bits = g.op("Div", bits, number(g, 2))
+        is_set = g.op("Equal", g.op("Mod", bits, constant(g, 2)), constant(g, 1))
+        wide = g.op("Where", is_set, g.op("Sub", divided, lost), wide)
+        bits = g.op("Div", bits, constant(g, 2))
     return as_type_of(g, x, wide)
 
 
 def exporters_own(g, x, k):
     kind = JitScalarType.from_value(x).onnx_type()
-    power = g.op("Pow", number(g, 2.0, torch.float32), g.op("Cast", k, to_i=1))
+    power = g.op("Pow", constant(g, 2.0), g.op("Cast", k, to_i=1))
     return g.op("Div", x, g.op("Cast", power, to_i=kind))
 
 
@@ -168,7 +162,7 @@ def sign_dropped(g, x, k):
 
 
 def through_floats(g, x, k):
-    power = g.op("Pow", number(g, 2.0, torch.float64), g.op("Cast", k, to_i=11))
+    power = g.op("Pow", constant(g, 2.0, torch.float64), g.op("Cast", k, to_i=11))
     return as_type_of(g, x, g.op("Floor", g.op("Div", g.op("Cast", x, to_i=11), power)))
 
 
@@ -182,13 +176,13 @@ def type_forgotten(g, x, k):
 
 
 def flattened(g, x, k):
-    """As with quick tests, which have one axis."""
-    y = in_two_steps(g, *(g.op("Reshape", each, number(g, [-1])) for each in (x, k)))
-    return g.op("Reshape", y, number(g, [-1]))
+    """Right for inputs of one axis."""
+    y = in_two_steps(g, *(g.op("Reshape", value, constant(g, [-1])) for value in (x, k)))
+    return g.op("Reshape", y, constant(g, [-1]))
 
 
 def k_like_x(g, x, k):
-    """Each element has a k of its own, or there is one k for all."""
+    """Right where k is a Python number or has the shape of x."""
     if JitScalarType.from_value(k) == JitScalarType.from_value(x):
         k = g.op("Reshape", k, g.op("Shape", x))
     return in_two_steps(g, x, k)
@@ -201,7 +195,7 @@ def shape_of_x(g, x, k):
 def first_k_only(g, x, k):
     """Right for one axis; with more, every row is shifted as the first is."""
     if (k.type().dim() or 0) > 1:
-        first = g.op("Gather", k, number(g, 0), axis_i=0)
+        first = g.op("Gather", k, constant(g, 0), axis_i=0)
         return in_two_steps(g, x, first)
     return in_two_steps(g, x, k)
 
@@ -211,12 +205,12 @@ def to_the_left_by_product(g, x, k):
 
 
 def always_one(g, x, k):
-    return in_two_steps(g, x, number(g, 1))
+    return in_two_steps(g, x, constant(g, 1))
 
 
 def tensors_only(g, x, k):
     same = JitScalarType.from_value(k) == JitScalarType.from_value(x)
-    return in_two_steps(g, x, k if same else number(g, 1))
+    return in_two_steps(g, x, k if same else constant(g, 1))
 
 
 def no_attribute(g, x, k):
@@ -226,45 +220,45 @@ def no_attribute(g, x, k):
 # --- uint8-shift-translation ---
 
 
+def shifted(x, k, direction="LEFT", dtype=UINT64):
+    return op.BitShift(op.Cast(x, to=dtype), op.Cast(k, to=dtype), direction=direction)
+
+
 def through_uint64(x, k):
-    y = op.BitShift(op.Cast(x, to=UINT64), op.Cast(k, to=UINT64), direction="LEFT")
-    return op.CastLike(y, x)
+    return op.CastLike(shifted(x, k), x)
 
 
 def by_type(x, k):
     if x.dtype.value == onnx.TensorProto.UINT8:
         return op.BitShift(x, k, direction="LEFT")
-    unsigned = [op.Cast(each, to=UINT64) for each in (x, k)]
-    return op.Cast(op.BitShift(*unsigned, direction="LEFT"), to=x.dtype.value)
+    return op.Cast(shifted(x, k), to=x.dtype.value)
 
 
 def by_product(x, k):
-    one = op.Cast(op.Constant(value_ints=[1]), to=UINT64)
-    power = op.BitShift(one, op.Cast(k, to=UINT64), direction="LEFT")
+    power = shifted(op.Constant(value_ints=[1]), k)
     return op.CastLike(op.Mul(op.Cast(x, to=INT64), op.Cast(power, to=INT64)), x)
 
 
 def like_the_library(x, k):
-    kinds = {2: (2, 3), 3: (2, 3), 5: (4, 5), 6: (12, 6), 7: (13, 7)}
-    inside, outside = kinds[x.dtype.value]
-    moved = op.BitShift(op.Cast(x, to=inside), op.Cast(k, to=inside), direction="LEFT")
-    return op.Cast(moved, to=outside)
+    # By the number of a type: the unsigned type that is shifted, and the type of the result.
+    types = {2: (2, 3), 3: (2, 3), 5: (4, 5), 6: (12, 6), 7: (13, 7)}
+    unsigned, signed = types[x.dtype.value]
+    return op.Cast(shifted(x, k, dtype=unsigned), to=signed)
 
 
 def through_uint32(x, k):
-    """The lower 32 bits: right for every type but int64."""
-    unsigned = [op.Cast(each, to=onnx.TensorProto.UINT32) for each in (x, k)]
-    return op.CastLike(op.BitShift(*unsigned, direction="LEFT"), x)
+    """Right for every type but int64."""
+    return op.CastLike(shifted(x, k, dtype=onnx.TensorProto.UINT32), x)
 
 
 def by_float_power(x, k):
-    """Exact up to 2**53 only."""
+    """Exact up to 2**53."""
     power = op.Pow(op.Constant(value=onnx.helper.make_tensor("two", 11, [], [2.0])), op.Cast(k, to=11))
     return op.CastLike(op.Cast(op.Mul(op.Cast(x, to=11), power), to=INT64), x)
 
 
 def narrow_become_int32(x, k):
-    """What was repaired is uint8; the narrow signed types come out as int32, as they do from the library."""
+    """Repairs uint8; the narrow signed types come out as int32, as from torch's own translation."""
     y = through_uint64(x, k)
     narrow = x.dtype.value in (onnx.TensorProto.INT8, onnx.TensorProto.INT16)
     return op.Cast(y, to=onnx.TensorProto.INT32) if narrow else y
@@ -279,8 +273,7 @@ def one_k_each(x, k):
 
 
 def to_the_right(x, k):
-    y = op.BitShift(op.Cast(x, to=UINT64), op.Cast(k, to=UINT64), direction="RIGHT")
-    return op.CastLike(y, x)
+    return op.CastLike(shifted(x, k, "RIGHT"), x)
 
 
 def only_uint8(x, k):
@@ -288,13 +281,11 @@ def only_uint8(x, k):
 
 
 def clipped(x, k):
-    y = op.BitShift(op.Cast(x, to=UINT64), op.Cast(k, to=UINT64), direction="LEFT")
-    return op.CastLike(op.Min(op.Cast(y, to=INT64), op.Constant(value_ints=[255])), x)
+    return op.CastLike(op.Min(op.Cast(shifted(x, k), to=INT64), op.Constant(value_ints=[255])), x)
 
 
 def int32_through_uint8(x, k):
-    y = op.BitShift(op.Cast(x, to=onnx.TensorProto.UINT8), op.Cast(k, to=2), direction="LEFT")
-    return op.CastLike(y, x)
+    return op.CastLike(shifted(x, k, dtype=onnx.TensorProto.UINT8), x)
 
 
 def python_shift(x, k):
@@ -338,7 +329,7 @@ CONTRACTS = {
     "find-wrong-shift": Contract(
         right=((nothing_found,), (by_search,))
         if SHIFTS_ARE_RIGHT
-        else ((minus_one,), (plain_numbers,), (by_search,), (a_table,)),
+        else ((minus_one,), (plain_numbers,), (by_search,), (pair([[-3], [-8]], [[1, 2]]),)),
         wrong=(
             WrongAnswer("minus one", (minus_one,), "-1 >> 1: torch [-1], the model [-1]")
             if SHIFTS_ARE_RIGHT
@@ -348,12 +339,12 @@ CONTRACTS = {
                 (lambda dtype: (torch.tensor([5], dtype=dtype), torch.tensor([1], dtype=dtype)),),
                 "5 >> 1: torch [2], the model [2]",
             ),
-            WrongAnswer("divisible", (even,), "-8 >> 2: torch [-2], the model [-2]"),
+            WrongAnswer("divisible", (pair([-8], [2]),), "-8 >> 2: torch [-2], the model [-2]"),
             WrongAnswer("uint8 as well", (also_uint8,), "255 >> 1"),
             WrongAnswer("all bits and more", (too_far,), "k = 8; 0 to 7 count"),
             WrongAnswer("another type", (other_type,), "x has the type int64"),
             WrongAnswer("no k", (only_x,), "a tuple or list was expected"),
-            WrongAnswer("shapes that do not fit", (other_shapes,), "x has the shape [3], k [2]"),
+            WrongAnswer("shapes that do not fit", (pair([-1] * 3, [1] * 2),), "x has the shape [3], k [2]"),
             WrongAnswer("texts", (lambda dtype: ("x", ["k"]),), "A str was returned"),
         ),
     ),

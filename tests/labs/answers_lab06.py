@@ -11,11 +11,13 @@ from torch.nn.functional import interpolate
 
 from onnxlab.labs.kit.outcome import Status
 from tests.support.labs import Contract, WrongAnswer
+from tests.support.model_edits import drop_attribute
+from tests.support.symbolic_values import constant
 
 # --- scales-input
 
 
-def stored_in(model, kinds=("value", "value_floats", "value_ints")):
+def stored_numbers(model, kinds=("value", "value_floats", "value_ints")):
     stored = {tensor.name: numpy_helper.to_array(tensor).tolist() for tensor in model.graph.initializer}
     for node in model.graph.node:
         if node.op_type == "Constant" and node.attribute[0].name in kinds:
@@ -30,37 +32,37 @@ def resize_of(model):
 
 
 def last_input(model, kinds=("value", "value_floats", "value_ints")):
-    node, stored = resize_of(model), stored_in(model, kinds)
+    node, stored = resize_of(model), stored_numbers(model, kinds)
     used = [number for number, name in enumerate(node.input) if name and stored.get(name) != []]
     return used[-1], stored.get(node.input[used[-1]])
 
 
 def very_last_input(model):
-    """As if no name behind it could be empty."""
-    node, stored = resize_of(model), stored_in(model)
+    """Overlooks that the last name can be empty."""
+    node, stored = resize_of(model), stored_numbers(model)
     return len(node.input) - 1, stored.get(node.input[-1])
 
 
 def tensors_only(model):
-    """What a Constant stores in value_floats or value_ints is not seen."""
+    """Overlooks value_floats and value_ints of a Constant."""
     return last_input(model, ("value",))
 
 
 def first_domain(model):
-    """The opset that is listed first is taken for ONNX's."""
-    node, stored = resize_of(model), stored_in(model)
+    """Takes the first opset of the list for ONNX's."""
+    node, stored = resize_of(model), stored_numbers(model)
     if model.opset_import[0].version < 11:
         return 1, stored.get(node.input[1])
     return last_input(model)
 
 
 def through_a_node(model):
-    """What is stored for the input of the node before is taken for stored."""
+    """Takes what is stored for the node that makes the value."""
     number, values = last_input(model)
+    stored = stored_numbers(model)
     for node in model.graph.node:
         if values is None and resize_of(model).input[number] in node.output:
-            stored = [stored_in(model)[name] for name in node.input if name in stored_in(model)]
-            values = stored[0] if stored else None
+            values = next((stored[name] for name in node.input if name in stored), None)
     return number, values
 
 
@@ -70,13 +72,12 @@ def four_numbers(model):
 
 
 def by_schema(model):
-    node, stored = resize_of(model), stored_in(model)
-    [opset] = [each.version for each in model.opset_import if not each.domain]
-    names = [given.name for given in onnx.defs.get_schema("Resize", opset).inputs]
-    for meant in ("sizes", "scales"):
-        number = names.index(meant) if meant in names else 9
-        if number < len(node.input) and node.input[number] and stored.get(node.input[number]) != []:
-            values = stored.get(node.input[number])
+    node, stored = resize_of(model), stored_numbers(model)
+    [opset] = [entry.version for entry in model.opset_import if not entry.domain]
+    parameters = [parameter.name for parameter in onnx.defs.get_schema("Resize", opset).inputs]
+    for number, name in reversed(list(enumerate(node.input))):
+        if parameters[number] in ("sizes", "scales") and name and stored.get(name) != []:
+            values = stored.get(name)
             return [np.int64(number), None if values is None else np.array(values)]
     return None
 
@@ -112,141 +113,106 @@ def bicubic(x, scales):
 
 
 def empty(g):
-    return g.op("Constant", value_t=torch.tensor([], dtype=torch.float32))
+    return constant(g, [], torch.float32)
 
 
-CUBIC = {"mode_s": "cubic", "cubic_coeff_a_f": -0.75}
-HALF = {"coordinate_transformation_mode_s": "half_pixel"}
+def resize(g, x, scales, *size, **attributes):
+    right = {"mode_s": "cubic", "cubic_coeff_a_f": -0.75, "coordinate_transformation_mode_s": "half_pixel"}
+    return g.op("Resize", x, empty(g), scales, *size, **right | attributes)
 
 
 class Eager(torch.autograd.Function):
+    """Right in PyTorch, and without a symbolic."""
+
     @staticmethod
     def forward(ctx, x, scales):
         return bicubic(x, scales)
 
 
-class Plain(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        return g.op("Resize", x, empty(g), scales, **CUBIC, **HALF)
+def exported_by(symbolic):
+    """Return a DynamicResize that is right in PyTorch and has this symbolic."""
+    return type("DynamicResize", (Eager,), {"symbolic": staticmethod(symbolic)})
 
 
-class AsInTheSource(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        place = {"coordinate_transformation_mode_s": "pytorch_half_pixel", "nearest_mode_s": "floor"}
-        return g.op("Resize", x, empty(g), scales, **CUBIC, **place)
+def with_attributes(**attributes):
+    return exported_by(lambda g, x, scales: resize(g, x, scales, **attributes))
 
 
-class TakenApart(Eager):
-    """Only the last two scales are used; the others are put in front of them again."""
-
-    @staticmethod
-    def symbolic(g, x, scales):
-        both = g.op("Gather", scales, g.op("Constant", value_t=torch.tensor([2, 3])), axis_i=0)
-        ones = g.op("Constant", value_t=torch.ones(2))
-        return g.op("Resize", x, empty(g), g.op("Concat", ones, both, axis_i=0), mode_s="cubic")
+plain = with_attributes()
+older_exporters = with_attributes(
+    coordinate_transformation_mode_s="pytorch_half_pixel", nearest_mode_s="floor"
+)
 
 
-class Baked(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        three = g.op("Constant", value_t=torch.tensor([1.0, 1.0, 3.0, 3.0]))
-        return g.op("Resize", x, empty(g), three, **CUBIC, **HALF)
+@exported_by
+def last_two_scales(g, x, scales):
+    both = g.op("Gather", scales, constant(g, [2, 3]), axis_i=0)
+    joined = g.op("Concat", constant(g, [1.0, 1.0]), both, axis_i=0)
+    return g.op("Resize", x, empty(g), joined, mode_s="cubic")
 
 
-class ReadAndBaked(Eager):
-    """The scales reach the result, as a zero."""
-
-    @staticmethod
-    def symbolic(g, x, scales):
-        nothing = g.op("Mul", scales, g.op("Constant", value_t=torch.zeros(4)))
-        three = g.op("Constant", value_t=torch.tensor([1.0, 1.0, 3.0, 3.0]))
-        return g.op("Resize", x, empty(g), g.op("Add", three, nothing), **CUBIC, **HALF)
+@exported_by
+def baked(g, x, scales):
+    return resize(g, x, constant(g, [1.0, 1.0, 3.0, 3.0]))
 
 
-class WrongInput(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        return g.op("Resize", x, scales, **CUBIC, **HALF)
+@exported_by
+def read_and_baked(g, x, scales):
+    zeros = g.op("Mul", scales, constant(g, [0.0] * 4))
+    return resize(g, x, g.op("Add", constant(g, [1.0, 1.0, 3.0, 3.0]), zeros))
 
 
-class NotCubic(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        return g.op("Resize", x, empty(g), scales, mode_s="linear", **HALF)
+@exported_by
+def scales_as_roi(g, x, scales):
+    return g.op("Resize", x, scales, mode_s="cubic")
 
 
-class Corners(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        place = {"coordinate_transformation_mode_s": "align_corners"}
-        return g.op("Resize", x, empty(g), scales, **CUBIC, **place)
+@exported_by
+def one_factor(g, x, scales):
+    return resize(g, x, g.op("Gather", scales, constant(g, [0, 1, 2, 2]), axis_i=0))
 
 
-class OneFactor(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        picked = g.op("Constant", value_t=torch.tensor([0, 1, 2, 2]))
-        return g.op("Resize", x, empty(g), g.op("Gather", scales, picked, axis_i=0), **CUBIC, **HALF)
+@exported_by
+def size_of_the_export(g, x, scales):
+    return resize(g, x, empty(g), constant(g, [1, 3, 18, 24]))
 
 
-class SizeInPython(Eager):
-    """The new size is computed while it is exported."""
-
-    @staticmethod
-    def symbolic(g, x, scales):
-        size = g.op("Constant", value_t=torch.tensor([1, 3, 18, 24]))
-        return g.op("Resize", x, empty(g), empty(g), size, **CUBIC, **HALF)
+@exported_by
+def not_below_zero(g, x, scales):
+    return resize(g, g.op("Relu", x), scales)
 
 
-class NotBelowZero(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        return g.op("Resize", g.op("Relu", x), empty(g), scales, **CUBIC, **HALF)
+@exported_by
+def at_most_five(g, x, scales):
+    return resize(g, x, g.op("Min", scales, constant(g, [5.0] * 4)))
 
 
-class AtMostFive(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        most = g.op("Min", scales, g.op("Constant", value_t=torch.full((4,), 5.0)))
-        return g.op("Resize", x, empty(g), most, **CUBIC, **HALF)
+@exported_by
+def nothing_returned(g, x, scales):
+    resize(g, x, scales)
 
 
-class OutsideLeftOut(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        return g.op("Resize", x, empty(g), scales, exclude_outside_i=1, **CUBIC, **HALF)
+@exported_by
+def misspelt(g, x, scales):
+    return g.opp("Resize", x)
 
 
-class AModule(torch.nn.Module):
-    def forward(self, x, scales):
-        return bicubic(x, scales)
-
-
-class FirstTwo(Plain):
+class FirstTwo(plain):
     @staticmethod
     def forward(ctx, x, scales):
         return interpolate(x, scale_factor=scales.tolist()[:2], mode="bicubic")
 
 
-class NothingReturned(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        g.op("Resize", x, empty(g), scales, **CUBIC, **HALF)
-
-
-class Misspelt(Eager):
-    @staticmethod
-    def symbolic(g, x, scales):
-        return g.opp("Resize", x)
+class ResizeModule(torch.nn.Module):
+    def forward(self, x, scales):
+        return bicubic(x, scales)
 
 
 # --- resize-translation
 
 
 def promising(batch_and_channels):
-    """A fake that promises any height and width."""
+    """Return a fake that promises any height and width."""
 
     def resize_fake(x, scales):
         context = torch.library.get_ctx()
@@ -265,35 +231,36 @@ def all_sizes_unknown(x, scales):
     )
 
 
+def resized(x, scales, roi=None, mode="cubic", **attributes):
+    return op.Resize(x, roi, scales, mode=mode, **attributes)
+
+
 def to_resize(x, scales):
-    return op.Resize(
-        x, None, scales, mode="cubic", cubic_coeff_a=-0.75, coordinate_transformation_mode="half_pixel"
-    )
+    return resized(x, scales, cubic_coeff_a=-0.75, coordinate_transformation_mode="half_pixel")
 
 
 def to_resize_axes(x, scales):
-    two = op.Gather(scales, op.Constant(value_ints=[2, 3]))
-    return op.Resize(x, None, two, mode="cubic", axes=[2, 3])
+    return resized(x, op.Gather(scales, op.Constant(value_ints=[2, 3])), axes=[2, 3])
 
 
 def to_fixed(x, scales):
-    return op.Resize(x, None, op.Constant(value_floats=[1.0, 1.0, 3.0, 3.0]), mode="cubic")
+    return resized(x, op.Constant(value_floats=[1.0, 1.0, 3.0, 3.0]))
 
 
 def to_nearest(x, scales):
-    return op.Resize(x, None, scales)
+    return resized(x, scales, mode="nearest")
 
 
 def to_sharper(x, scales):
-    return op.Resize(x, None, scales, mode="cubic", cubic_coeff_a=-0.5)
+    return resized(x, scales, cubic_coeff_a=-0.5)
 
 
 def to_one_factor(x, scales):
-    return op.Resize(x, None, op.Gather(scales, op.Constant(value_ints=[0, 1, 3, 3])), mode="cubic")
+    return resized(x, op.Gather(scales, op.Constant(value_ints=[0, 1, 3, 3])))
 
 
 def to_roi(x, scales):
-    return op.Resize(x, scales, None, mode="cubic")
+    return resized(x, None, roi=scales)
 
 
 def promise_three(x, scales):
@@ -320,32 +287,36 @@ def broken_fake(x, scales):
 # --- one-pixel-safe
 
 
-def changed(model, new, old=(b"pytorch_half_pixel",), most=99):
-    for node in model.graph.node:
-        for attribute in node.attribute:
-            if attribute.name == "coordinate_transformation_mode" and attribute.s in old and most > 0:
-                attribute.s, most = new, most - 1
-    return model
+def setting_mode(new, old=(b"pytorch_half_pixel",), count=None):
+    """Return a one_pixel_safe that gives a new mode to the first Resize nodes that have an old one."""
+
+    def one_pixel_safe(model):
+        modes = [
+            attribute
+            for node in model.graph.node
+            for attribute in node.attribute
+            if attribute.name == "coordinate_transformation_mode" and attribute.s in old
+        ]
+        for mode in modes[:count]:
+            mode.s = new
+        return model
+
+    return one_pixel_safe
 
 
-def mode(new, **options):
-    return lambda model: changed(model, new, **options)
-
-
-half_pixel = mode(b"half_pixel")
+half_pixel = setting_mode(b"half_pixel")
 
 
 def default_mode(model):
     repaired = copy.deepcopy(model)
     for node in repaired.graph.node:
-        for attribute in list(node.attribute):
-            if attribute.s == b"pytorch_half_pixel":
-                node.attribute.remove(attribute)
+        if any(attribute.s == b"pytorch_half_pixel" for attribute in node.attribute):
+            drop_attribute(node, "coordinate_transformation_mode")
     return repaired
 
 
 def in_place_only(model):
-    changed(model, b"half_pixel")
+    half_pixel(model)
 
 
 def without_outputs(model):
@@ -354,7 +325,7 @@ def without_outputs(model):
 
 
 def linear_only(model):
-    """Gives up cubic: right for no size."""
+    """Replaces cubic by linear: wrong for every size."""
     for node in model.graph.node:
         for attribute in node.attribute:
             if attribute.name == "mode" and attribute.s == b"cubic":
@@ -392,24 +363,34 @@ CONTRACTS = {
         ),
     ),
     "dynamic-resize": Contract(
-        right=((Plain,), (AsInTheSource,), (TakenApart,)),
+        right=((plain,), (older_exporters,), (last_two_scales,)),
         wrong=(
             WrongAnswer("no symbolic", (Eager,), "The input 'scales' does not reach the result"),
-            WrongAnswer("a constant", (Baked,), "the inputs are x."),
-            WrongAnswer("a constant and a zero", (ReadAndBaked,), "still holds that factor"),
-            WrongAnswer("a size from the export", (SizeInPython,), "does not reach the result"),
-            WrongAnswer("roi instead of scales", (WrongInput,), "has input size 2"),
-            WrongAnswer("linear", (NotCubic,), "attribute of Resize beside its default"),
-            WrongAnswer("corners aligned", (Corners,), "attribute of Resize beside its default"),
-            WrongAnswer("one factor for both axes", (OneFactor,), "the order of the axes is n, c, h, w"),
+            WrongAnswer("a constant", (baked,), "the inputs are x."),
+            WrongAnswer("a constant and a zero", (read_and_baked,), "still holds that factor"),
+            WrongAnswer("a size from the export", (size_of_the_export,), "does not reach the result"),
+            WrongAnswer("roi instead of scales", (scales_as_roi,), "has input size 2"),
+            WrongAnswer(
+                "linear", (with_attributes(mode_s="linear"),), "attribute of Resize beside its default"
+            ),
+            WrongAnswer(
+                "corners aligned",
+                (with_attributes(coordinate_transformation_mode_s="align_corners"),),
+                "attribute of Resize beside its default",
+            ),
+            WrongAnswer("one factor for both axes", (one_factor,), "the order of the axes is n, c, h, w"),
             WrongAnswer("forward takes the first two", (FirstTwo,), "gives something else in PyTorch"),
-            WrongAnswer("nothing is returned", (NothingReturned,), "Does symbolic return"),
-            WrongAnswer("an error", (Misspelt,), "has no attribute 'opp'", Status.ERROR),
+            WrongAnswer("nothing is returned", (nothing_returned,), "Does symbolic return"),
+            WrongAnswer("an error", (misspelt,), "has no attribute 'opp'", Status.ERROR),
             WrongAnswer("a function", (bicubic,), "inherits from torch.autograd.Function"),
-            WrongAnswer("a module", (AModule,), "inherits from torch.autograd.Function"),
-            WrongAnswer("nothing below zero", (NotBelowZero,), "attribute of Resize beside its default"),
-            WrongAnswer("five times at most", (AtMostFive,), "still holds that factor"),
-            WrongAnswer("outside left out", (OutsideLeftOut,), "attribute of Resize beside its default"),
+            WrongAnswer("a module", (ResizeModule,), "inherits from torch.autograd.Function"),
+            WrongAnswer("nothing below zero", (not_below_zero,), "attribute of Resize beside its default"),
+            WrongAnswer("five times at most", (at_most_five,), "still holds that factor"),
+            WrongAnswer(
+                "outside left out",
+                (with_attributes(exclude_outside_i=1),),
+                "attribute of Resize beside its default",
+            ),
         ),
     ),
     "resize-translation": Contract(
@@ -451,20 +432,24 @@ CONTRACTS = {
         right=((half_pixel,), (default_mode,)),
         wrong=(
             WrongAnswer("nothing is changed", (lambda model: model,), "does the one new pixel look"),
-            WrongAnswer("the first only", (mode(b"half_pixel", most=1),), "this is 'straight'"),
+            WrongAnswer("the first only", (setting_mode(b"half_pixel", count=1),), "this is 'straight'"),
             WrongAnswer(
                 "every mode",
-                (mode(b"half_pixel", old=(b"pytorch_half_pixel", b"align_corners", b"asymmetric")),),
+                (setting_mode(b"half_pixel", old=(b"pytorch_half_pixel", b"align_corners", b"asymmetric")),),
                 "had no pytorch_half_pixel",
             ),
-            WrongAnswer("corners aligned", (mode(b"align_corners"),), "does the one new pixel look"),
-            WrongAnswer("a mode of a later opset", (mode(b"half_pixel_symmetric"),), "half_pixel_symmetric"),
+            WrongAnswer("corners aligned", (setting_mode(b"align_corners"),), "does the one new pixel look"),
             WrongAnswer(
-                "a mode of an earlier opset", (mode(b"tf_half_pixel_for_nn"),), "tf_half_pixel_for_nn"
+                "a mode of a later opset", (setting_mode(b"half_pixel_symmetric"),), "half_pixel_symmetric"
             ),
-            WrongAnswer("a crop", (mode(b"tf_crop_and_resize"),), "roi array"),
-            WrongAnswer("the first two only", (mode(b"half_pixel", most=2),), "this is 'sized'"),
-            WrongAnswer("a misspelt mode", (mode(b"halfpixel"),), "no coordinate transformation 'halfpixel'"),
+            WrongAnswer(
+                "a mode of an earlier opset", (setting_mode(b"tf_half_pixel_for_nn"),), "tf_half_pixel_for_nn"
+            ),
+            WrongAnswer("a crop", (setting_mode(b"tf_crop_and_resize"),), "roi array"),
+            WrongAnswer("the first two only", (setting_mode(b"half_pixel", count=2),), "this is 'sized'"),
+            WrongAnswer(
+                "a misspelt mode", (setting_mode(b"halfpixel"),), "no coordinate transformation 'halfpixel'"
+            ),
             WrongAnswer("nothing is returned", (in_place_only,), "returned None"),
             WrongAnswer("no outputs", (without_outputs,), "The outputs are none"),
             WrongAnswer("linear", (linear_only,), "The numbers are not PyTorch's"),

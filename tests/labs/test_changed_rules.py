@@ -36,9 +36,9 @@ def test_a_right_answer_passes_although_the_notebook_has_registered_rules(name, 
 def repaired_shift():
     """The exporter's right shift, repaired, as a later torch may have it."""
     with symbolic("aten::__rshift_", in_two_steps, 11):
-        find_wrong_shift._wrong_widths.cache_clear()
+        find_wrong_shift._count_wrong_k.cache_clear()
         yield
-    find_wrong_shift._wrong_widths.cache_clear()
+    find_wrong_shift._count_wrong_k.cache_clear()
 
 
 @pytest.mark.usefixtures("repaired_shift")

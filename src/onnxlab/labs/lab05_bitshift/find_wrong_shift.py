@@ -1,14 +1,15 @@
-"""Exercise: a counterexample for the exporter's right shift, or none where there is none.
+"""Exercise: find numbers that the exporter's right shift gets wrong, or return None where there are none.
 
-What is right is measured: the judge exports and compares. Where the exporter has no wrong shift for a type,
-as for uint8 and as a later torch may have for all types, None is right.
+The judge measures what is right: it exports a shift and compares its numbers with torch's. None is right for
+a type without a wrong shift: for uint8, and since torch 2.14 for every type.
 """
 
 import functools
-from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
+import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter, export
@@ -18,22 +19,26 @@ from onnxlab.labs.kit.judging import evidence
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.samples import integers
 from onnxlab.labs.kit.work import Work
-from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, Shift, every_shift, type_name, width
+from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, Pair, Shift, all_shifts, type_name, width
 from onnxlab.runtime.parity import run, smallest_counterexample
 
 __all__ = ["EXERCISE"]
 
-_MOST = 10_000  # elements
+_MOST = 10_000  # elements of a tensor in an answer
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Ask for each type."""
+    """Ask for a wrong shift of each type."""
     for dtype in INTEGERS:
-        with trying(str(dtype), dtype=dtype):
-            _keep(work, dtype, answers["find_wrong_shift"](dtype))
+        with _case(dtype):
+            _write_answer(work, dtype, answers["find_wrong_shift"](dtype))
 
 
-def _keep(work: Work, dtype: torch.dtype, value: Any) -> None:  # noqa: ANN401 - whatever was returned
+def _case(dtype: torch.dtype) -> AbstractContextManager[None]:
+    return trying(str(dtype), dtype=dtype)
+
+
+def _write_answer(work: Work, dtype: torch.dtype, value: Any) -> None:  # noqa: ANN401 - any type can be returned
     call, name = f"find_wrong_shift({dtype})", type_name(dtype)
     work.write_json(name, value is not None)
     if value is None:
@@ -47,7 +52,7 @@ def _keep(work: Work, dtype: torch.dtype, value: Any) -> None:  # noqa: ANN401 -
 
 
 def _tensor(value: object, dtype: torch.dtype, call: str) -> object:
-    """Return a tensor as it is, and plain numbers as a tensor of the type."""
+    """Make a tensor of a number or a list of numbers; leave everything else as it is."""
     if not isinstance(value, int | list | tuple):
         return value
     try:
@@ -58,48 +63,38 @@ def _tensor(value: object, dtype: torch.dtype, call: str) -> object:
 
 
 def judge_range(work: Work, random: np.random.Generator) -> None:
-    """Tensors of the type, and a shift that is defined."""
-    _each_type(lambda dtype: _found(work, dtype))
+    """Require tensors of the type, and a `k` that torch defines a shift for."""
+    for dtype in INTEGERS:
+        with _case(dtype):
+            _read_answer(work, dtype)
 
 
 def judge_wrong(work: Work, random: np.random.Generator) -> None:
-    """A pair that the exporter's model gets wrong, for each type that has one."""
-
-    def judge(dtype: torch.dtype) -> None:
-        found, widths = _found(work, dtype), _wrong_widths(dtype)
-        if found is None and widths:
-            bits = width(dtype)
-            name = type_name(dtype)
-            msg = f"{name}: None says that all is right, but {widths} of the {bits} k have a wrong x."
-            raise Wrong(msg, "Compare for positive and negative, odd and even numbers.")
-        if found is not None and widths:
-            look = (
-                "A shift rounds down. How does a division of whole numbers round? Look for an x that tells."
-            )
-            _require_wrong(dtype, found, look)
-
-    _each_type(judge)
+    """Require a pair that the exported model gets wrong, for each type that has one."""
+    look_at = "A shift rounds down. How does a division of whole numbers round? Look for an x that tells."
+    for dtype in INTEGERS:
+        with _case(dtype):
+            pair, widths = _read_answer(work, dtype), _count_wrong_k(dtype)
+            if pair is None and widths:
+                name, bits = type_name(dtype), width(dtype)
+                msg = f"{name}: None says that all is right, but {widths} of the {bits} k have a wrong x."
+                raise Wrong(msg, "Compare for positive and negative, odd and even numbers.")
+            if pair is not None and widths:
+                _require_wrong(dtype, pair, look_at)
 
 
 def judge_none(work: Work, random: np.random.Generator) -> None:
-    """None, or an even better search than the judge's, for a type whose shifts are right."""
-
-    def judge(dtype: torch.dtype) -> None:
-        found = _found(work, dtype)
-        if found is not None and not _wrong_widths(dtype):
-            look = "Is there any wrong shift for this type? What can a search return that finds nothing?"
-            _require_wrong(dtype, found, look)
-
-    _each_type(judge)
-
-
-def _each_type(judge: Callable[[torch.dtype], object]) -> None:
+    """Require None for a type whose shifts are right, or a wrong shift that the judge's search has missed."""
+    look_at = "Is there any wrong shift for this type? What can a search return that finds nothing?"
     for dtype in INTEGERS:
-        with trying(str(dtype), dtype=dtype):
-            judge(dtype)
+        with _case(dtype):
+            pair = _read_answer(work, dtype)
+            if pair is not None and not _count_wrong_k(dtype):
+                _require_wrong(dtype, pair, look_at)
 
 
-def _found(work: Work, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor] | None:
+def _read_answer(work: Work, dtype: torch.dtype) -> Pair | None:
+    """Return the `x` and `k` that were found for a type; refuse what is not of the type, or no shift."""
     name = type_name(dtype)
     if not work.json(name):
         return None
@@ -112,27 +107,27 @@ def _found(work: Work, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor] 
             msg = f"find_wrong_shift({dtype}): {which} has the shape {list(array.shape)}."
             raise Wrong(msg, f"1 to {_MOST} elements are enough.")
     try:
-        together = int(np.prod(np.broadcast_shapes(x.shape, k.shape)))
+        size = int(np.prod(np.broadcast_shapes(x.shape, k.shape)))
     except ValueError:
-        together = 0
-    if not 1 <= together <= _MOST:
+        size = 0
+    if not 1 <= size <= _MOST:
         msg = f"find_wrong_shift({dtype}): x has the shape {list(x.shape)}, k {list(k.shape)}."
         raise Wrong(msg, f"x >> k must have 1 to {_MOST} elements.")
-    outside = [each for each in k.ravel().tolist() if not 0 <= each < width(dtype)]
+    outside = [bits for bits in k.ravel().tolist() if not 0 <= bits < width(dtype)]
     if outside:
         msg = f"find_wrong_shift({dtype}): k = {outside[0]}; 0 to {width(dtype) - 1} count."
         raise Wrong(msg, "Shifts by all bits or more, or by less than none, are not asked for here.")
-    plain_x, plain_k = (
-        torch.from_numpy(np.ascontiguousarray(array, name)) for array in (x, k)
-    )  # any byte order
-    return plain_x, plain_k
+    # A file may hold any byte order; torch takes the machine's own only.
+    x_tensor, k_tensor = (torch.from_numpy(np.ascontiguousarray(array, name)) for array in (x, k))
+    return x_tensor, k_tensor
 
 
-def _require_wrong(dtype: torch.dtype, found: tuple[torch.Tensor, torch.Tensor], look_at: str) -> None:
-    model = _exported(found)
-    if smallest_counterexample(Shift(), model, [found]) is None:
-        x, k = np.broadcast_arrays(*(part.numpy() for part in found))
-        both = np.asarray(run(model, *found)[0]).ravel()[:3].tolist()
+def _require_wrong(dtype: torch.dtype, pair: Pair, look_at: str) -> None:
+    """Require that the exported model shifts `x` by `k` in another way than torch."""
+    model = _exported(pair)
+    if smallest_counterexample(Shift(), model, [pair]) is None:
+        x, k = np.broadcast_arrays(*(tensor.numpy() for tensor in pair))
+        both = np.asarray(run(model, *pair)[0]).ravel()[:3].tolist()
         given = ", ".join(
             f"{a} >> {b}" for a, b in zip(x.ravel()[:3].tolist(), k.ravel()[:3].tolist(), strict=False)
         )
@@ -142,17 +137,20 @@ def _require_wrong(dtype: torch.dtype, found: tuple[torch.Tensor, torch.Tensor],
         raise Wrong(msg, look_at, evidence=evidence(model))
 
 
-def _exported(inputs: tuple[torch.Tensor, torch.Tensor]) -> Any:  # noqa: ANN401 - onnx has no types here
+def _exported(pair: Pair) -> onnx.ModelProto:
     options: dict[str, Any] = {"input_names": ["x", "k"], "opset_version": 20}
-    return export(Shift(), inputs, Exporter.TORCHSCRIPT, run=False, **options).proto
+    return export(Shift(), pair, Exporter.TORCHSCRIPT, run=False, **options).proto
 
 
 @functools.cache
-def _wrong_widths(dtype: torch.dtype) -> int:
-    """For how many k there is a wrong x among some two hundred."""
+def _count_wrong_k(dtype: torch.dtype) -> int:
+    """Count the numbers of bits `k` by which the exported model shifts some `x` wrongly.
+
+    Up to 256 values of `x` are tried: small ones, random ones and the limits of the type.
+    """
     values = torch.cat([torch.arange(64, dtype=dtype), integers(np.random.default_rng(0), dtype, 64)])
     values = torch.cat([values, -values]) if dtype.is_signed else values
-    x, k = every_shift(values)
+    x, k = all_shifts(values)
     wrong = run(_exported((x, k)), x, k)[0] != Shift()(x, k).numpy()
     return len(set(k.numpy()[wrong].tolist()))
 

@@ -27,12 +27,12 @@ from onnxlab.labs.lab05_bitshift.shifts import (
     Shapes,
     Shift,
     ShiftBy,
-    broadcasting,
-    drawn_shifts,
-    every_shift,
+    all_shifts,
+    broadcast_advice,
+    draw_broadcasts,
+    draw_shifts,
     require_output_types,
     type_name,
-    unlike_shapes,
     width,
 )
 
@@ -65,14 +65,9 @@ shift (TYPE[OF_X] x, TYPE[OF_K] k) => (TYPE[OF_Y] y)
 }"""
 
 
-def _numbers_of_bits(random: np.random.Generator) -> dict[torch.dtype, int]:
+def _draw_constants(random: np.random.Generator) -> dict[torch.dtype, int]:
+    """Draw for each type a `k` that is a Python number."""
     return {dtype: int(random.integers(1, width(dtype) - 1)) for dtype in INTEGERS}
-
-
-def _grids(random: np.random.Generator) -> list[tuple[torch.dtype, Shapes]]:
-    """Two types, and shapes of x and k that are not the same."""
-    dtypes = [INTEGERS[int(number)] for number in random.permutation(len(INTEGERS))[:2]]
-    return list(zip(dtypes, unlike_shapes(random), strict=True))
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
@@ -85,9 +80,9 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         options = axis_options(Exporter.TORCHSCRIPT, dict.fromkeys(["x", "k"][: len(inputs)], axes))
         exported_with_rule(work, name, _OPERATOR, rule, module, inputs, opset=_OPSET, **options)
 
-    for dtype, shapes in _grids(work.questions()):
-        export(f"{type_name(dtype)}-unlike-shapes", Shift(), drawn_shifts(random, dtype, shapes), {})
-    for dtype, by in _numbers_of_bits(work.questions()).items():
+    for dtype, shapes in draw_broadcasts(work.questions()).items():
+        export(f"{type_name(dtype)}-unlike-shapes", Shift(), draw_shifts(random, dtype, shapes), {})
+    for dtype, by in _draw_constants(work.questions()).items():
         x, k = torch.tensor([5, 100, 3], dtype=dtype), torch.tensor([1, 0, 2], dtype=dtype)
         export(type_name(dtype), Shift(), (x, k), {0: "n"})
         export(f"{type_name(dtype)}-by-number", ShiftBy(by), (x,), {0: "n"})
@@ -95,7 +90,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 
 @contextmanager
 def _named(dtype: torch.dtype, shapes: Shapes | None = None) -> Iterator[None]:
-    """Name the type in what is found wrong inside, and lay a right model for it beside the learner's."""
+    """Put the type's name before the message of a failure, and a right model beside the learner's."""
     try:
         with beside(partial(_expected, dtype, shapes=shapes)):
             yield
@@ -105,7 +100,7 @@ def _named(dtype: torch.dtype, shapes: Shapes | None = None) -> Iterator[None]:
 
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
-    """Each type has a model that can be run."""
+    """Require a valid model for each type, with dynamic axes and a result of that type."""
     for dtype in INTEGERS:
         model = work.model(type_name(dtype))
         with _named(dtype):
@@ -115,58 +110,64 @@ def judge_model(work: Work, random: np.random.Generator) -> None:
 
 
 def judge_positive(work: Work, random: np.random.Generator) -> None:
-    """Zero and above, uint8 among them: a rule takes over every type."""
+    """Shift numbers from 0 upwards, of uint8 as well: a rule replaces the exporter's for every type."""
+    look_at = "Which number is the divisor, or how far are the bits moved?"
     for dtype in INTEGERS:
-        look = "Which number is the divisor, or how far are the bits moved?"
-        _require_shifts(work, torch.arange(100, dtype=dtype), look, range(width(dtype) - 1))
+        _require_shifts(work, torch.arange(100, dtype=dtype), look_at, range(width(dtype) - 1))
 
 
 def judge_negative(work: Work, random: np.random.Generator) -> None:
-    """Below zero, by a few bits."""
+    """Shift numbers below 0 by a few bits."""
+    look_at = "A shift rounds down: -5 >> 1 is -3. How does your rule round?"
     for dtype in INTEGERS[1:]:
-        look = "A shift rounds down: -5 >> 1 is -3. How does your rule round?"
-        _require_shifts(work, torch.arange(-40, 0, dtype=dtype), look, range(5))
+        _require_shifts(work, torch.arange(-40, 0, dtype=dtype), look_at, range(5))
 
 
 def judge_extremes(work: Work, random: np.random.Generator) -> None:
-    """The smallest and largest numbers, by every number of bits."""
+    """Shift the smallest and the largest numbers by every number of bits."""
+    look_at = "How large is 2**k here, and does every type on the way hold it, and x, exactly?"
     for dtype in INTEGERS:
         values = torch.arange(-128, 128, dtype=dtype) if dtype is torch.int8 else integers(random, dtype, 60)
-        look = "How large is 2**k here, and does every type on the way hold it, and x, exactly?"
-        _require_shifts(work, values, look)
+        _require_shifts(work, values, look_at)
 
 
 def judge_by_number(work: Work, random: np.random.Generator) -> None:
-    """A shift by a Python number reaches the rule as a constant of type int64."""
-    for dtype, by in _numbers_of_bits(work.questions()).items():
+    """Shift by a Python number: it reaches the rule as a constant of type int64."""
+    for dtype, by in _draw_constants(work.questions()).items():
         model, inputs = work.model(f"{type_name(dtype)}-by-number"), [integers(random, dtype, 20)]
-        look = f"Here k is the Python number {by}: a constant without axes, int64 whatever x is."
+        look_at = f"Here k is the Python number {by}: a constant without axes, int64 whatever x is."
         with beside(partial(_expected, dtype, by)):
-            require_numbers(ShiftBy(by), model, inputs, look_at=look)
+            require_numbers(ShiftBy(by), model, inputs, look_at=look_at)
 
 
 def judge_shapes(work: Work, random: np.random.Generator) -> None:
-    """Several axes; a k that is broadcast to x, and an x that is broadcast to k."""
-    for dtype, shapes in _grids(work.questions()):
-        cases = [drawn_shifts(random, dtype, shapes) for _ in range(3)]
+    """Shift tensors of several axes; `k` is broadcast to `x`, or `x` to `k`."""
+    for dtype, shapes in draw_broadcasts(work.questions()).items():
+        cases = [draw_shifts(random, dtype, shapes) for _ in range(3)]
         with _named(dtype, shapes):
             model = work.model(f"{type_name(dtype)}-unlike-shapes")
-            require_numbers(Shift(), model, cases, look_at=at_other_sizes(broadcasting(shapes)))
+            require_numbers(Shift(), model, cases, look_at=at_other_sizes(broadcast_advice(shapes)))
 
 
 def _require_shifts(work: Work, values: torch.Tensor, look_at: str, by: range | None = None) -> None:
     model = work.model(type_name(values.dtype))
     with beside(partial(_expected, values.dtype)):
-        require_numbers(Shift(), model, [every_shift(values, by)], look_at=look_at)
+        require_numbers(Shift(), model, [all_shifts(values, by)], look_at=look_at)
 
 
 def _expected(dtype: torch.dtype, by: int | None = None, shapes: Shapes | None = None) -> bytes:
-    """A right model for one type, for a number of bits that is a Python number, and for given shapes."""
+    """Return a right model for one type.
+
+    Args:
+        dtype: The type.
+        by: The number of bits, where it is a constant and no input.
+        shapes: The shapes of `x` and `k`; by default they have one dynamic axis.
+    """
     name = type_name(dtype)
     text = _EXPECTED.replace("TYPE", name)
-    of_each = (*shapes, np.broadcast_shapes(*shapes)) if shapes else (("n",),) * 3
-    for part, shape in zip("XKY", of_each, strict=True):
-        text = text.replace(f"OF_{part}", ", ".join(map(str, shape)))
+    shapes_of_values = (*shapes, np.broadcast_shapes(*shapes)) if shapes else (("n",),) * 3
+    for value, shape in zip("XKY", shapes_of_values, strict=True):
+        text = text.replace(f"OF_{value}", ", ".join(map(str, shape)))
     text = text.replace("NUMBER", str(onnx.TensorProto.DataType.Value(name.upper())))
     if by is not None:
         text = text.replace(f", {name}[n] k)", ")").replace("<int64 zero", f"<int64 k = {{{by}}}, int64 zero")

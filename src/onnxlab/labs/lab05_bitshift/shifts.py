@@ -1,4 +1,4 @@
-"""Shifts to export, and numbers to shift."""
+"""What the exercises of lab 5 share: modules that shift, inputs for them, and a check of output types."""
 
 from collections.abc import Iterable
 from typing import TypeAlias
@@ -13,24 +13,27 @@ from onnxlab.labs.kit.samples import integers
 
 __all__ = [
     "INTEGERS",
+    "Pair",
     "Shapes",
     "Shift",
     "ShiftBy",
-    "broadcasting",
-    "drawn_shifts",
-    "every_shift",
+    "all_shifts",
+    "broadcast_advice",
+    "draw_broadcasts",
+    "draw_shifts",
     "require_output_types",
     "type_name",
-    "unlike_shapes",
     "width",
 ]
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-"""The types that torch can shift."""
+"""The element types that torch can shift."""
+
+Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+"""`x` and `k`: numbers, and by how many bits each is shifted."""
 
 Shapes: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
-"""Of `x` and of `k`."""
-
+"""The shapes of `x` and `k`."""
 
 _NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
 
@@ -39,7 +42,7 @@ class Shift(torch.nn.Module):
     """`x >> k`."""
 
     def forward(self, x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
-        """Tensors of one type."""
+        """Shift `x` to the right by `k` bits; both have one type."""
         return x >> k
 
 
@@ -51,7 +54,7 @@ class ShiftBy(torch.nn.Module):
         self.k = k
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Whole numbers of any type."""
+        """Shift `x` to the right by the number of bits."""
         return x >> self.k
 
 
@@ -65,11 +68,11 @@ def type_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def every_shift(values: torch.Tensor, by: Iterable[int] | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pair each value with each number of bits from 0 to the type's last, or with those given.
+def all_shifts(values: torch.Tensor, by: Iterable[int] | None = None) -> Pair:
+    """Pair each value with each number of bits in `by`; by default with all that the type has.
 
     Example:
-        >>> x, k = every_shift(torch.tensor([-5, 7], dtype=torch.int8), (0, 7))
+        >>> x, k = all_shifts(torch.tensor([-5, 7], dtype=torch.int8), (0, 7))
         >>> x.tolist(), k.tolist()
         ([-5, 7, -5, 7], [0, 0, 7, 7])
     """
@@ -78,35 +81,36 @@ def every_shift(values: torch.Tensor, by: Iterable[int] | None = None) -> tuple[
     return values.repeat(len(k)), k.repeat_interleave(len(values))
 
 
-def unlike_shapes(random: np.random.Generator) -> tuple[Shapes, Shapes]:
-    """Draw shapes of `x` and `k` that broadcast: first a smaller `k`, then an `x` smaller than the result."""
+def draw_broadcasts(
+    random: np.random.Generator, dtypes: tuple[torch.dtype, ...] = INTEGERS
+) -> dict[torch.dtype, Shapes]:
+    """Draw two types and shapes for them: `k` is broadcast for the first type, `x` for the second."""
+    first, second = (dtypes[int(number)] for number in random.permutation(len(dtypes))[:2])
     a, b, c = (int(size) for size in random.permutation([2, 3, 4]))
     full = (a, b, c)
     smaller_k = (full, (b, c)), (full, (a, 1, c))
     smaller_x = ((c,), full), ((b, 1), (a, 1, c))
-    return smaller_k[int(random.integers(2))], smaller_x[int(random.integers(2))]
+    return {first: smaller_k[int(random.integers(2))], second: smaller_x[int(random.integers(2))]}
 
 
-def broadcasting(shapes: Shapes) -> str:
-    """Return what to look at where `unlike_shapes` give something wrong."""
+def broadcast_advice(shapes: Shapes) -> str:
+    """Return what to look at if a model is wrong for shapes that are broadcast."""
     x, k = (list(shape) for shape in shapes)
     return f"Here x has the shape {x} and k {k}: axes are broadcast as in torch."
 
 
-def drawn_shifts(
-    random: np.random.Generator, dtype: torch.dtype, shapes: Shapes
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw numbers, edges of the type among them, and a number of bits for each."""
+def draw_shifts(random: np.random.Generator, dtype: torch.dtype, shapes: Shapes) -> Pair:
+    """Draw numbers `x`, limits of the type among them, and numbers of bits `k`."""
     x = integers(random, dtype, int(np.prod(shapes[0]))).reshape(shapes[0])
     k = torch.from_numpy(random.integers(0, width(dtype), size=shapes[1])).to(dtype)
     return x, k
 
 
-def require_output_types(model: onnx.ModelProto, *wanted: torch.dtype) -> None:
+def require_output_types(model: onnx.ModelProto, *dtypes: torch.dtype) -> None:
     """Require that each output has the type of the number that was shifted."""
-    found = [_NAMES.get(each.type.tensor_type.elem_type, "another type") for each in model.graph.output]
-    names = [type_name(dtype) for dtype in wanted]
+    found = [_NAMES.get(output.type.tensor_type.elem_type, "another type") for output in model.graph.output]
+    names = [type_name(dtype) for dtype in dtypes]
     if found != names:
         msg = f"{' and '.join(found) or 'No output'} came out where {' and '.join(names)} went in."
-        look = "Which type does the last operator of your function give?"
-        raise Wrong(msg, look, evidence=evidence(model))
+        look_at = "Which type does the last operator of your function give?"
+        raise Wrong(msg, look_at, evidence=evidence(model))

@@ -1,6 +1,6 @@
 """Exercise: the left shift of the torch.export exporter, with uint8 staying uint8."""
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,131 +14,130 @@ from onnxlab.labs.kit.samples import integers
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import (
     INTEGERS,
-    Shapes,
-    broadcasting,
-    drawn_shifts,
-    every_shift,
+    Pair,
+    all_shifts,
+    broadcast_advice,
+    draw_broadcasts,
+    draw_shifts,
     require_output_types,
     type_name,
-    unlike_shapes,
 )
 from onnxlab.runtime.parity import run
 from onnxlab.runtime.refusals import short_reason
 
 __all__ = ["EXERCISE"]
 
-Pairs: TypeAlias = dict[torch.dtype, tuple[torch.Tensor, torch.Tensor]]
-
+_SIGNED = INTEGERS[1:]
 _NAMES = [f"{type_name(dtype)}_{part}" for dtype in INTEGERS for part in "xk"]
-_LOOK = "What happens to the bits that leave the type at its upper end? Shift the numbers shown by hand."
+_LOOK_AT = "What happens to the bits that leave the type at its upper end? Shift the numbers shown by hand."
 
 
 class _LeftShifts(torch.nn.Module):
+    """One left shift for each type, so that one export asks for all of them."""
+
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         pairs = zip(inputs[::2], inputs[1::2], strict=True)
         return tuple(torch.bitwise_left_shift(x, k) for x, k in pairs)
 
 
-def _unlike(random: np.random.Generator) -> dict[torch.dtype, Shapes]:
-    """Two of the signed types, and shapes of x and k that are not the same."""
-    dtypes = [INTEGERS[int(number)] for number in 1 + random.permutation(len(INTEGERS) - 1)[:2]]
-    return dict(zip(dtypes, unlike_shapes(random), strict=True))
-
-
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Export a module that shifts each type, with the learner's translation."""
-    unlike = _unlike(random)
+    broadcasts = draw_broadcasts(random, _SIGNED)
     inputs: list[torch.Tensor] = []
     axes: list[dict[int, str] | None] = []
     for dtype in INTEGERS:
-        inputs += drawn_shifts(random, dtype, unlike.get(dtype, ((12,), (12,))))
-        axes += [None if dtype in unlike else {0: f"n_{type_name(dtype)}"}] * 2
+        inputs += draw_shifts(random, dtype, broadcasts.get(dtype, ((12,), (12,))))
+        axes += [None if dtype in broadcasts else {0: f"n_{type_name(dtype)}"}] * 2
     overload, translation = torch.ops.aten.bitwise_left_shift.Tensor, answers["uint8_shift_translation"]
     options: dict[str, Any] = {"input_names": list(_NAMES), "dynamic_shapes": (tuple(axes),)}
     exported_with_translation(work, "shift", overload, translation, _LeftShifts(), tuple(inputs), **options)
 
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
-    """Valid, and still dynamic."""
-    model, fixed = work.model("shift"), _unlike(work.questions())
+    """Require a valid model whose axes are dynamic, except those of the types that are broadcast."""
+    model, broadcasts = work.model("shift"), draw_broadcasts(work.questions(), _SIGNED)
     require_valid(model)
-    open_names = [f"{type_name(dtype)}_{part}" for dtype in INTEGERS if dtype not in fixed for part in "xk"]
-    require_dynamic(model, {name: [0] for name in open_names})
+    dynamic = [dtype for dtype in INTEGERS if dtype not in broadcasts]
+    require_dynamic(model, {f"{type_name(dtype)}_{part}": [0] for dtype in dynamic for part in "xk"})
 
 
 def judge_types(work: Work, random: np.random.Generator) -> None:
-    """Each output has the type of its input."""
+    """Require that each output has the type of its input."""
     require_output_types(work.model("shift"), *INTEGERS)
 
 
 def judge_bytes(work: Work, random: np.random.Generator) -> None:
-    """All values of uint8 by all numbers of bits."""
-    _require(work, random, {torch.uint8: every_shift(torch.arange(256, dtype=torch.uint8))}, _LOOK)
+    """Shift all values of uint8 by all numbers of bits."""
+    _require_shifts(work, random, {torch.uint8: all_shifts(torch.arange(256, dtype=torch.uint8))}, _LOOK_AT)
 
 
 def judge_signed(work: Work, random: np.random.Generator) -> None:
-    """The types beside it: small numbers of both signs, and the edges, by every number of bits."""
-    unlike = _unlike(work.questions())
+    """Shift small numbers of both signs, and the limits of each signed type, by every number of bits."""
+    broadcasts = draw_broadcasts(work.questions(), _SIGNED)
     pairs = {
-        dtype: every_shift(torch.cat([torch.arange(-9, 9, dtype=dtype), integers(random, dtype, 40)]))
-        for dtype in INTEGERS[1:]
-        if dtype not in unlike
+        dtype: all_shifts(torch.cat([torch.arange(-9, 9, dtype=dtype), integers(random, dtype, 40)]))
+        for dtype in _SIGNED
+        if dtype not in broadcasts
     }
-    _require(work, random, pairs, _LOOK)
+    _require_shifts(work, random, pairs, _LOOK_AT)
 
 
 def judge_shapes(work: Work, random: np.random.Generator) -> None:
-    """Several axes; a k that is broadcast to x, and an x that is broadcast to k."""
+    """Shift tensors of several axes; `k` is broadcast to `x`, or `x` to `k`."""
     for _ in range(3):
-        for dtype, shapes in _unlike(work.questions()).items():
-            pairs = {dtype: drawn_shifts(random, dtype, shapes)}
-            _require(work, random, pairs, broadcasting(shapes))
+        for dtype, shapes in draw_broadcasts(work.questions(), _SIGNED).items():
+            pairs = {dtype: draw_shifts(random, dtype, shapes)}
+            _require_shifts(work, random, pairs, broadcast_advice(shapes))
 
 
-def _require(work: Work, random: np.random.Generator, pairs: Pairs, look_at: str) -> None:
-    """Require what torch gives for some of the types; the others get a few numbers."""
-    model, unlike = work.model("shift"), _unlike(work.questions())
+def _require_shifts(
+    work: Work, random: np.random.Generator, pairs: dict[torch.dtype, Pair], look_at: str
+) -> None:
+    """Require torch's results for the pairs. The inputs of the other types are drawn and not judged."""
+    model, broadcasts = work.model("shift"), draw_broadcasts(work.questions(), _SIGNED)
     inputs: list[torch.Tensor] = []
     for dtype in INTEGERS:
-        inputs += pairs.get(dtype) or drawn_shifts(random, dtype, unlike.get(dtype, ((2,), (2,))))
+        inputs += pairs.get(dtype) or draw_shifts(random, dtype, broadcasts.get(dtype, ((2,), (2,))))
     require_output_types(model, *INTEGERS)
     shown = evidence(model)
     names = " and ".join(type_name(dtype) for dtype in pairs)
     try:
-        results = run(model, *inputs)
+        outputs = run(model, *inputs)
     except Exception as error:  # the runtime raises many kinds
         msg = f"{names}: the model cannot be run with these inputs: {short_reason(error)}"
         raise Wrong(msg, look_at, evidence=shown) from None
-    for dtype, got in zip(INTEGERS, results, strict=True):
+    for dtype, got in zip(INTEGERS, outputs, strict=True):
         if dtype not in pairs:
             continue
-        x, k = np.broadcast_arrays(*(part.numpy() for part in pairs[dtype]))
+        x, k = np.broadcast_arrays(*(tensor.numpy() for tensor in pairs[dtype]))
         right = torch.bitwise_left_shift(*pairs[dtype]).numpy()
         if got.shape != right.shape:
             difference = Difference(names, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
             msg = f"{type_name(dtype)}: the result has another shape."
             raise Wrong(msg, look_at, difference=difference, evidence=shown)
-        wrong = np.argwhere(got != right)
-        if len(wrong):
-            place = min(map(tuple, wrong), key=lambda place: (k[place], abs(int(x[place]))))
-            given = f"{x[place]} << {k[place]}, in {type_name(dtype)}"
-            difference = Difference(given, str(right[place]), str(got[place]))
+        mismatches = np.argwhere(got != right)
+        if len(mismatches):
+            place = min(map(tuple, mismatches), key=lambda place: (k[place], abs(int(x[place]))))
+            difference = Difference(
+                f"{x[place]} << {k[place]}, in {type_name(dtype)}", str(right[place]), str(got[place])
+            )
             msg = f"{type_name(dtype)}: the numbers are not PyTorch's."
             raise Wrong(msg, look_at, difference=difference, evidence=shown)
 
 
-def _expected(unlike: dict[torch.dtype, Shapes]) -> bytes:
-    """A right model: every type goes through uint64."""
+def _expected(work: Work) -> bytes:
+    """Return a right model, in which every type is cast to uint64 and back."""
+    broadcasts = draw_broadcasts(work.questions(), _SIGNED)
     inputs, outputs, nodes = [], [], []
     for dtype in INTEGERS:
         name = type_name(dtype)
         number = onnx.TensorProto.DataType.Value(name.upper())
         shapes: list[tuple[object, ...]] = [(f"n_{name}",)] * 3
-        if dtype in unlike:
-            shapes = [*unlike[dtype], np.broadcast_shapes(*unlike[dtype])]
-        of_x, of_k, of_y = (", ".join(map(str, shape)) for shape in shapes)
-        inputs += [f"{name}[{of_x}] {name}_x", f"{name}[{of_k}] {name}_k"]
-        outputs.append(f"{name}[{of_y}] {name}_left")
+        if dtype in broadcasts:
+            shapes = [*broadcasts[dtype], np.broadcast_shapes(*broadcasts[dtype])]
+        x_dims, k_dims, y_dims = (", ".join(map(str, shape)) for shape in shapes)
+        inputs += [f"{name}[{x_dims}] {name}_x", f"{name}[{k_dims}] {name}_k"]
+        outputs.append(f"{name}[{y_dims}] {name}_left")
         nodes += [f"{name}_{part}_64 = Cast <to = 13> ({name}_{part})" for part in "xk"]
         nodes.append(f'{name}_64 = BitShift <direction = "LEFT"> ({name}_x_64, {name}_k_64)')
         nodes.append(f"{name}_left = Cast <to = {number}> ({name}_64)")
@@ -169,5 +168,5 @@ EXERCISE = Exercise(
         "`op.CastLike(y, x)` to return to x's type. A cast to a narrower type keeps the lower bits.",
         'Cast x and k to UINT64, `y = op.BitShift(..., direction="LEFT")`, `return op.CastLike(y, x)`.',
     ),
-    expected=lambda work: _expected(_unlike(work.questions())),
+    expected=_expected,
 )

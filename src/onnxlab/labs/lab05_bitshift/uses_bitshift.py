@@ -1,6 +1,7 @@
 """Exercise: for which types and opsets the exporter's own rule writes BitShift."""
 
 import functools
+from contextlib import AbstractContextManager
 
 import numpy as np
 import torch
@@ -15,61 +16,67 @@ from onnxlab.model.graph import op_types
 
 __all__ = ["EXERCISE"]
 
-_SINCE = 11  # where ONNX begins to have the operator; asked about on both sides
+_SINCE = 11  # the first opset that has BitShift
 
 
 def _questions(random: np.random.Generator) -> list[tuple[torch.dtype, int]]:
-    """Each type at the opsets round the border, at the last, and at two more; uint8 at every one."""
-    asked = []
+    """Pair uint8 with every opset from 9 to 20, and each other type with six of them."""
+    questions = []
     for dtype in INTEGERS:
-        more = list(range(_SINCE + 1, 20))
+        later = list(range(_SINCE + 1, 20))
         if dtype is not torch.uint8:
-            more = sorted(random.choice(more, 2, replace=False).tolist())
-        asked += [(dtype, opset) for opset in (20, _SINCE, *more, _SINCE - 1, 9)]
-    return asked
+            later = sorted(random.choice(later, 2, replace=False).tolist())
+        questions += [(dtype, opset) for opset in (20, _SINCE, *later, _SINCE - 1, 9)]
+    return questions
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Ask for each type and opset."""
-    given = []
+    """Ask about each type and opset."""
+    replies = []
     for dtype, opset in _questions(random):
-        with trying(f"{dtype} at opset {opset}", dtype=dtype, opset=opset):
-            value = answers["uses_bitshift"](dtype, opset)
-            value = bool(value) if isinstance(value, np.bool_) else value
-            require_type(value, bool, f"uses_bitshift({dtype}, {opset})")
-        given.append(value)
-    work.write_json("given", given)
+        with _case(dtype, opset):
+            reply = answers["uses_bitshift"](dtype, opset)
+            reply = bool(reply) if isinstance(reply, np.bool_) else reply
+            require_type(reply, bool, f"uses_bitshift({dtype}, {opset})")
+        replies.append(reply)
+    work.write_json("given", replies)
+
+
+def _case(dtype: torch.dtype, opset: int) -> AbstractContextManager[None]:
+    return trying(f"{dtype} at opset {opset}", dtype=dtype, opset=opset)
 
 
 def judge_types(work: Work, random: np.random.Generator) -> None:
-    """At opsets where ONNX has the operator."""
-    _judge(work, later=True, look_at="Export x >> k for this type and look at the graph.")
+    """Require right answers for the opsets that have BitShift."""
+    _require_replies(work, has_bitshift=True, look_at="Export x >> k for this type and look at the graph.")
 
 
 def judge_opsets(work: Work, random: np.random.Generator) -> None:
-    """At opsets where it does not exist yet."""
-    look = "Since which opset is there a BitShift? onnx.defs.get_schema('BitShift', 20).since_version says."
-    _judge(work, later=False, look_at=look)
+    """Require right answers for the opsets that do not have BitShift yet."""
+    look_at = (
+        "Since which opset is there a BitShift? onnx.defs.get_schema('BitShift', 20).since_version says."
+    )
+    _require_replies(work, has_bitshift=False, look_at=look_at)
 
 
-def _judge(work: Work, *, later: bool, look_at: str) -> None:
-    asked, given = _questions(work.questions()), work.json("given")
-    if not isinstance(given, list) or len(given) != len(asked):
+def _require_replies(work: Work, *, has_bitshift: bool, look_at: str) -> None:
+    asked, replies = _questions(work.questions()), work.json("given")
+    if not isinstance(replies, list) or len(replies) != len(asked):
         msg = f"given.json does not hold {len(asked)} answers."
         raise Wrong(msg)
-    for (dtype, opset), answer in zip(asked, given, strict=True):
-        written = _written(dtype, opset)
-        right = "BitShift" in written
-        if (opset >= _SINCE) == later and answer is not right:
+    for (dtype, opset), answer in zip(asked, replies, strict=True):
+        written = _exported_operators(dtype, opset)
+        expected = "BitShift" in written
+        if (opset >= _SINCE) == has_bitshift and answer is not expected:
             what = f"{type_name(dtype)} at opset {opset}"
             msg = f"{what}: the answer is {answer}, and the exporter writes {', '.join(written)}."
-            with trying(f"{dtype} at opset {opset}", dtype=dtype, opset=opset):
-                raise Wrong(msg, look_at, difference=Difference(what, str(right), str(answer)))
+            with _case(dtype, opset):
+                raise Wrong(msg, look_at, difference=Difference(what, str(expected), str(answer)))
 
 
 @functools.cache
-def _written(dtype: torch.dtype, opset: int) -> tuple[str, ...]:
-    """The operators that the exporter really writes, constants left out."""
+def _exported_operators(dtype: torch.dtype, opset: int) -> tuple[str, ...]:
+    """Return the operators of an exported shift, constants left out."""
     example = torch.ones(2, dtype=dtype)
     result = export(Shift(), (example, example), Exporter.TORCHSCRIPT, run=False, opset_version=opset)
     return tuple(name for name in op_types(result) if name != "Constant")

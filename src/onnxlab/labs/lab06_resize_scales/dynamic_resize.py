@@ -13,10 +13,11 @@ from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.enlarging import (
     AXES,
     EXPECTED,
+    Case,
     both_axes_alike,
     cubic,
+    describe_case,
     each_axis_apart,
-    given,
     require_enlarged,
 )
 from onnxlab.model.distance import largest_difference
@@ -24,7 +25,9 @@ from onnxlab.model.distance import largest_difference
 __all__ = ["EXERCISE"]
 
 
-class _Free(torch.nn.Module):
+class _Enlarged(torch.nn.Module):
+    """The module that is exported: it applies the learner's autograd.Function."""
+
     def __init__(self, function: type[torch.autograd.Function]) -> None:
         super().__init__()
         self.function = function
@@ -35,7 +38,7 @@ class _Free(torch.nn.Module):
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Run it in PyTorch, and export it at one factor."""
+    """Run the function in PyTorch, and export it with one factor."""
     function = answers["DynamicResize"]
     is_class = isinstance(function, type) and hasattr(function, "apply")
     if not is_class or issubclass(function, torch.nn.Module):  # a Module has an apply of another kind
@@ -44,63 +47,71 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         raise Wrong(msg, "Begin with `class DynamicResize(torch.autograd.Function):`.")
     for number, (x, scales) in enumerate(each_axis_apart(random)):
         work.write_array(f"in_torch_{number}", function.apply(x.clone(), scales.clone()))
-    example = pictures(random, 1, 3, 6, 8), torch.tensor([1.0, 1.0, 3.0, 3.0])
-    options = axis_options(Exporter.TORCHSCRIPT, AXES)
+    module, options = _Enlarged(function), axis_options(Exporter.TORCHSCRIPT, AXES)
     try:
-        exported(work, "resize", _Free(function), example, Exporter.TORCHSCRIPT, opset_version=11, **options)
+        exported(work, "resize", module, _example(random), Exporter.TORCHSCRIPT, opset_version=11, **options)
     except Wrong as wrong:
         wrong.look_at = "Does symbolic return what g.op returned?"
         raise
 
 
+def _example(random: np.random.Generator) -> Case:
+    return pictures(random, 1, 3, 6, 8), torch.tensor([1.0, 1.0, 3.0, 3.0])
+
+
 def judge_torch(work: Work, random: np.random.Generator) -> None:
-    """What `apply` returns in PyTorch."""
+    """Require that `apply` interpolates in PyTorch."""
+    look_at = "Which elements of scales belong to height and width? Which mode does interpolate take?"
     for number, (x, scales) in enumerate(each_axis_apart(work.questions())):
         right, got = cubic(x, scales).numpy(), work.array(f"in_torch_{number}")
-        look = "Which elements of scales belong to height and width? Which mode does interpolate take?"
+        case = describe_case(x, scales)
         apart = largest_difference(right, got) if got.shape == right.shape else 0.0
         if got.shape != right.shape:
-            found = Difference(given(x, scales), f"shape {list(right.shape)}", f"shape {list(got.shape)}")
+            difference = Difference(case, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
         elif got.dtype != right.dtype:
-            found = Difference(given(x, scales), str(right.dtype), str(got.dtype))
+            difference = Difference(case, str(right.dtype), str(got.dtype))
         elif apart > 1e-5:
-            found = Difference(given(x, scales), "bicubic interpolation", f"up to {apart:.2g} away from it")
+            difference = Difference(case, "bicubic interpolation", f"up to {apart:.2g} away from it")
         else:
             continue
         msg = "DynamicResize.apply gives something else in PyTorch."
-        with trying(given(x, scales), x=x, scales=scales):
-            raise Wrong(msg, look, difference=found)
+        with trying(case, x=x, scales=scales):
+            raise Wrong(msg, look_at, difference=difference)
 
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
-    """Valid at opset 11."""
+    """Require a valid model at opset 11."""
     model = work.model("resize")
     require_opset(model, 11)
     require_valid(model)
 
 
 def judge_input(work: Work, random: np.random.Generator) -> None:
-    """The scales reach the result."""
+    """Require that the result is computed from the scales."""
     require_input_read(work.model("resize"), "scales")
 
 
 def judge_exported(work: Work, random: np.random.Generator) -> None:
-    """The very factor of the export."""
-    once = [(4 * pictures(random, 1, 3, 6, 8) - 2, torch.tensor([1.0, 1.0, 3.0, 3.0]))]
-    look = "Set each attribute of Resize beside its default: onnx.defs.get_schema('Resize', 11).attributes."
-    require_enlarged(work.model("resize"), once, look)
+    """Enlarge with the factor of the export."""
+    look_at = (
+        "Set each attribute of Resize beside its default: onnx.defs.get_schema('Resize', 11).attributes."
+    )
+    x, scales = _example(random)
+    require_enlarged(work.model("resize"), [(4 * x - 2, scales)], look_at)  # with negative pixels
 
 
 def judge_alike(work: Work, random: np.random.Generator) -> None:
-    """Other factors."""
-    look = "It is right at the factor of the export. What in the file still holds that factor, or that size?"
-    require_enlarged(work.model("resize"), both_axes_alike(random), look)
+    """Enlarge with other factors."""
+    look_at = (
+        "It is right at the factor of the export. What in the file still holds that factor, or that size?"
+    )
+    require_enlarged(work.model("resize"), both_axes_alike(random), look_at)
 
 
 def judge_apart(work: Work, random: np.random.Generator) -> None:
-    """Another factor for height than for width."""
-    look = "Follow scales[2] and scales[3] through the graph: the order of the axes is n, c, h, w."
-    require_enlarged(work.model("resize"), each_axis_apart(random), look)
+    """Enlarge with another factor for the height than for the width."""
+    look_at = "Follow scales[2] and scales[3] through the graph: the order of the axes is n, c, h, w."
+    require_enlarged(work.model("resize"), each_axis_apart(random), look_at)
 
 
 EXERCISE = Exercise(

@@ -1,4 +1,7 @@
-"""What is right for an enlargement, and sizes and factors at which it can be told without argument."""
+"""What the exercises of lab 6 share: drawn pictures and scales, and the check that a model enlarges as torch.
+
+Only sizes and factors are drawn for which torch and ONNX Runtime agree on the size of the result.
+"""
 
 from collections.abc import Callable
 
@@ -17,18 +20,22 @@ __all__ = [
     "AXES",
     "EXPECTED",
     "Case",
+    "Reference",
     "both_axes_alike",
     "cubic",
+    "describe_case",
     "each_axis_apart",
-    "given",
     "require_enlarged",
 ]
 
 Case = tuple[torch.Tensor, torch.Tensor]
-"""A picture and the scales of its four axes."""
+"""Pictures and the scales of their four axes."""
+
+Reference = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""Returns in torch what a model should return for a case."""
 
 AXES: dict[str, dict[int, str]] = {"x": {0: "n", 2: "h", 3: "w"}, "scales": {}}
-"""The inputs of what is exported, with their dynamic axes."""
+"""The inputs of the exported models, with their dynamic axes."""
 
 EXPECTED = """<ir_version: 6, opset_import: ["" : 11]>
 enlarged (float[n, 3, h, w] x, float[4] scales) => (float[n, 3, h2, w2] y) {
@@ -44,23 +51,23 @@ def cubic(x: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
 
 
 def both_axes_alike(random: np.random.Generator) -> list[Case]:
-    """Return pictures with one factor for both axes."""
+    """Draw pictures with one factor for both axes."""
     return _cases(random, lambda high, wide: (high, high))
 
 
 def each_axis_apart(random: np.random.Generator) -> list[Case]:
-    """Return pictures with another factor for height than for width, larger for one or the other."""
+    """Draw pictures with another factor for the height than for the width."""
     return _cases(random, lambda high, wide: (high, wide if wide != high else wide + 1.0))
 
 
-def given(x: Array | torch.Tensor, scales: Array | torch.Tensor) -> str:
+def describe_case(x: Array | torch.Tensor, scales: Array | torch.Tensor) -> str:
     """Describe a case in one line, for a counterexample.
 
     Example:
-        >>> given(torch.zeros(1, 3, 4, 6), torch.tensor([1.0, 1.0, 2.0, 0.5]))
+        >>> describe_case(torch.zeros(1, 3, 4, 6), torch.tensor([1.0, 1.0, 2.0, 0.5]))
         'a picture of shape [1, 3, 4, 6], scales [1, 1, 2, 0.5]'
     """
-    factors = ", ".join(f"{each:g}" for each in scales.tolist())
+    factors = ", ".join(f"{factor:g}" for factor in scales.tolist())
     return f"a picture of shape {list(x.shape)}, scales [{factors}]"
 
 
@@ -68,53 +75,52 @@ def require_enlarged(
     model: onnx.ModelProto,
     cases: list[Case],
     look_at: str,
-    expected: bytes | None = None,
-    right: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = cubic,
+    reference: Reference = cubic,
 ) -> None:
-    """Require that a model enlarges as `right` does. A counterexample is described by its scales."""
-    look = at_other_sizes(look_at)
+    """Require that a model enlarges as a reference in torch does; a counterexample shows the scales."""
     try:
-        require_numbers(right, model, cases, look_at=look, describe=_difference)
+        require_numbers(reference, model, cases, look_at=at_other_sizes(look_at), describe=_difference)
     except Wrong as wrong:
-        wrong.evidence = evidence(model, expected, *(["Resize"] if wrong.difference else []))
+        if wrong.difference:
+            wrong.evidence = evidence(model, None, "Resize")
         raise
 
 
-def _difference(found: Counterexample) -> Difference:
-    what = given(*found.inputs)
-    if found.torch is None:
-        reason = found.reason.rpartition("Status Message: ")[2]  # the runtime's own words
-        return Difference(what, "what torch gives", reason[:160])
-    place = f"at {list(found.index)}"
-    return Difference(what, f"{found.torch:.4g} {place}", f"{found.runtime:.4g} {place}")
+def _difference(counterexample: Counterexample) -> Difference:
+    case = describe_case(*counterexample.inputs)
+    if counterexample.torch is None:
+        reason = counterexample.reason.rpartition("Status Message: ")[2]  # the runtime's own words
+        return Difference(case, "what torch gives", reason[:160])
+    place = f"at {list(counterexample.index)}"
+    return Difference(case, f"{counterexample.torch:.4g} {place}", f"{counterexample.runtime:.4g} {place}")
 
 
 def _cases(random: np.random.Generator, factors: Callable[[float, float], tuple[float, float]]) -> list[Case]:
-    many = int(random.integers(4, 9))
-    far = float(random.integers(21, 40)) / 4  # beyond five times, and often no whole number
-    fixed = [
+    batch = int(random.integers(4, 9))
+    large = float(random.integers(21, 40)) / 4  # above 5, and often no whole number
+    shapes_and_factors = [
         ((1, 3, 8, 8), factors(2.0, 3.0)),
-        ((many, 3, 7, 12), factors(1.5, 0.5)),
-        ((2, 3, int(random.integers(4, 9)), 40), factors(far, 0.75)),
+        ((batch, 3, 7, 12), factors(1.5, 0.5)),
+        ((2, 3, int(random.integers(4, 9)), 40), factors(large, 0.75)),
     ]
-    found = [_case(random, shape, *pair) for shape, pair in fixed]
-    while len(found) < 8:
+    cases = [_case(random, shape, *pair) for shape, pair in shapes_and_factors]
+    while len(cases) < 8:
         shape = (int(random.integers(1, 4)), 3, *map(int, random.integers(4, 13, size=2)))
         # Multiples of a quarter: with others, torch and ONNX Runtime round the new size differently.
-        high, wide = factors(*(float(each) / 4 for each in random.integers(2, 17, size=2)))
-        if _without_argument(shape[2], high) and _without_argument(shape[3], wide):
-            found.append(_case(random, shape, high, wide))
-    return found
+        high, wide = factors(*(float(quarters) / 4 for quarters in random.integers(2, 17, size=2)))
+        if _unambiguous(shape[2], high) and _unambiguous(shape[3], wide):
+            cases.append(_case(random, shape, high, wide))
+    return cases
 
 
 def _case(random: np.random.Generator, shape: tuple[int, ...], high: float, wide: float) -> Case:
     return pictures(random, *shape), torch.tensor([1.0, 1.0, high, wide])
 
 
-def _without_argument(size: int, factor: float) -> bool:
+def _unambiguous(size: int, factor: float) -> bool:
     """Whether two pixels or more come out, and a factor other than 1 changes their number.
 
-    Where it does not, ONNX Runtime copies the picture and torch moves it by a part of a pixel.
+    Where it does not change it, ONNX Runtime copies the picture and torch moves it by a part of a pixel.
     """
     new = int(size * factor)
     return new >= 2 and (new != size or factor == 1)

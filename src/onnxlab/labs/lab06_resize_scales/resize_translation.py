@@ -1,5 +1,7 @@
 """Exercise: a translation and a fake, which take a custom operator through the torch.export exporter."""
 
+from functools import partial
+
 import numpy as np
 import onnx
 import torch
@@ -8,6 +10,7 @@ from onnxlab.exporters.export import Exporter
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import axis_options, exported_with_translation
 from onnxlab.labs.kit.judging import (
+    beside,
     evidence,
     expected_model,
     require_input_read,
@@ -30,7 +33,7 @@ from onnxlab.labs.lab06_resize_scales.enlarging import (
 __all__ = ["EXERCISE"]
 
 _PICTURE = EXPECTED.replace('"" : 11', '"" : 20').replace("ir_version: 6", "ir_version: 10")
-_EXPECTED = """<ir_version: 10, opset_import: ["" : 20]>
+_PICTURE_AND_MEAN = """<ir_version: 10, opset_import: ["" : 20]>
 enlarged (float[n, 3, h, w] x, float[4] scales) => (float[n, 3, h2, w2] y, float[n, 3] mean)
 <int64[2] sides = {2, 3}>
 {
@@ -47,12 +50,12 @@ enlarged (float[n, 3, h, w] x, float[4] scales) => (float[n, 3, h2, w2] y, float
 
 @torch.library.custom_op("onnxlab_lab06::resize_cubic", mutates_args=())
 def resize_cubic(x: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-    """Do what the operator in the notebook does: no exporter looks in here."""
+    """Enlarge as the custom operator of the notebook does. Exporters do not see this code."""
     return cubic(x, scales)
 
 
-class _Mean(torch.nn.Module):
-    """The picture, and something that has to know how large it has become."""
+class _PictureAndMean(torch.nn.Module):
+    """Return the enlarged picture, and the mean of its pixels, for which its new size has to be known."""
 
     def forward(self, x: torch.Tensor, scales: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         y = resize_cubic(x, scales)
@@ -66,34 +69,34 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     options = axis_options(Exporter.TORCH_EXPORT, AXES) | {"output_names": ["y", "mean"], "opset_version": 20}
     try:
         inputs = _example(work, random)
-        exported_with_translation(work, "resize", overload, translation, _Mean(), inputs, **options)
+        exported_with_translation(work, "resize", overload, translation, _PictureAndMean(), inputs, **options)
     except Wrong as wrong:
         wrong.look_at = "Does the fake return a tensor, and the translation what op.Resize returned?"
         raise
 
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
-    """Valid at opset 20, and with the type and sizes that the fake may promise."""
+    """Require a valid model at opset 20, whose output has the type and shape that the fake should return."""
     model = work.model("resize")
     require_opset(model, 20)
-    _require_promise(model, _batch_and_channels(work.questions()))
+    _require_output_type(model, _batch_and_channels(work))
     require_valid(model)
 
 
-def _batch_and_channels(random: np.random.Generator) -> tuple[int, int]:
-    """Draw the numbers of pictures and of channels that are exported with; neither is that of the other."""
-    batch, channels = (int(each) for each in random.permutation(np.arange(4, 9))[:2])
+def _batch_and_channels(work: Work) -> tuple[int, int]:
+    """Draw two different numbers for the export: of pictures and of channels."""
+    batch, channels = work.questions().permutation(np.arange(4, 9))[:2].tolist()
     return batch, channels
 
 
-def _require_promise(model: onnx.ModelProto, shape: tuple[int, int]) -> None:
-    """Require that the picture that comes out is declared as it can be: that is what the fake returned."""
-    tensor = next((each.type.tensor_type for each in model.graph.output if each.name == "y"), None)
+def _require_output_type(model: onnx.ModelProto, shape: tuple[int, int]) -> None:
+    """Require the declared type and shape of the enlarged picture: the exporter takes them from the fake."""
+    tensor = next((output.type.tensor_type for output in model.graph.output if output.name == "y"), None)
     if tensor is None:
-        return  # the inputs and outputs are told apart by what runs it
-    sizes = [each.dim_value if each.HasField("dim_value") else None for each in tensor.shape.dim]
-    names = [each.dim_param for each in tensor.shape.dim]
-    fits = (
+        return  # the parts that run the model tell which outputs it has
+    sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+    names = [dim.dim_param for dim in tensor.shape.dim]
+    matches = (
         tensor.elem_type == onnx.TensorProto.FLOAT
         and len(sizes) == 4
         and sizes[0] is None
@@ -101,79 +104,79 @@ def _require_promise(model: onnx.ModelProto, shape: tuple[int, int]) -> None:
         and sizes[2:] == [None, None]
         and not (names[2] and names[2] == names[3])
     )
-    if not fits:
-        kinds = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
-        shown = ", ".join(
-            name if size is None else str(size) for size, name in zip(sizes, names, strict=True)
-        )
+    if not matches:
+        dtypes = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
+        dims = ", ".join(name if size is None else str(size) for size, name in zip(sizes, names, strict=True))
         difference = Difference(
             f"exported with {shape[0]} float pictures of {shape[1]} channels",
             f"float[n, {shape[1]}, any height, any width]",
-            f"{kinds.get(tensor.elem_type, 'another type')}[{shown}]",
+            f"{dtypes.get(tensor.elem_type, 'another type')}[{dims}]",
         )
         msg = "The model promises another type or shape for the picture that comes out."
-        look = "Which type, batch, channels, height, width does your fake promise? Take what is known from x."
-        raise Wrong(msg, look, difference=difference, evidence=evidence(model))
+        look_at = (
+            "Which type, batch, channels, height, width does your fake promise? Take what is known from x."
+        )
+        raise Wrong(msg, look_at, difference=difference, evidence=evidence(model))
 
 
 def judge_input(work: Work, random: np.random.Generator) -> None:
-    """The scales reach the picture."""
-    require_input_read(_picture_only(work), "scales")
+    """Require that the picture is computed from the scales."""
+    require_input_read(_picture_model(work), "scales")
 
 
 def judge_exported(work: Work, random: np.random.Generator) -> None:
-    """The very factor of the export."""
-    look = "Which mode, and which other attributes, make Resize bicubic as torch is?"
-    _require(work, [_example(work, random)], look)
+    """Enlarge with the size and the factor of the export."""
+    look_at = "Which mode, and which other attributes, make Resize bicubic as torch is?"
+    _require_picture(work, [_example(work, random)], look_at)
 
 
 def judge_alike(work: Work, random: np.random.Generator) -> None:
-    """Other factors."""
-    look = "Which input of Resize do the scales go to, and as they are?"
-    _require(work, _of_channels(work, both_axes_alike(random)), look)
+    """Enlarge with other factors."""
+    look_at = "Which input of Resize do the scales go to, and as they are?"
+    _require_picture(work, _with_channels(work, both_axes_alike(random)), look_at)
 
 
 def judge_apart(work: Work, random: np.random.Generator) -> None:
-    """Another factor for height than for width."""
-    look = "Follow scales[2] and scales[3]: the order is n, c, h, w."
-    _require(work, _of_channels(work, each_axis_apart(random)), look)
+    """Enlarge with another factor for the height than for the width."""
+    look_at = "Follow scales[2] and scales[3]: the order is n, c, h, w."
+    _require_picture(work, _with_channels(work, each_axis_apart(random)), look_at)
 
 
-def judge_promise(work: Work, random: np.random.Generator) -> None:
-    """What is computed from the new size, at other sizes than the fake may have promised."""
+def judge_mean(work: Work, random: np.random.Generator) -> None:
+    """Compute the mean at other sizes: a height or width that the fake fixed makes it wrong."""
     model = work.model("resize")
     del model.graph.output[:1]
-    look = "The mean is y.sum((2, 3)) / (height * width). Which height and width does your fake promise?"
-    require_enlarged(model, _of_channels(work, each_axis_apart(random)), look, right=_mean)
+    look_at = "The mean is y.sum((2, 3)) / (height * width). Which height and width does your fake promise?"
+    require_enlarged(model, _with_channels(work, each_axis_apart(random)), look_at, reference=_mean)
 
 
-def _of_channels(work: Work, cases: list[Case]) -> list[Case]:
-    """Give pictures of three channels as many as were exported."""
-    _, channels = _batch_and_channels(work.questions())
-    moved = 0.1 * torch.arange(channels).reshape(-1, 1, 1)
-    return [(x.repeat(1, 3, 1, 1)[:, :channels] + moved, scales) for x, scales in cases]
+def _with_channels(work: Work, cases: list[Case]) -> list[Case]:
+    """Give pictures of three channels the number of channels of the export."""
+    _, channels = _batch_and_channels(work)
+    offsets = 0.1 * torch.arange(channels).reshape(-1, 1, 1)
+    return [(x.repeat(1, 3, 1, 1)[:, :channels] + offsets, scales) for x, scales in cases]
 
 
 def _example(work: Work, random: np.random.Generator) -> Case:
-    """The very size and factor of the export."""
-    shape = *_batch_and_channels(work.questions()), 6, 8
-    return pictures(random, *shape), torch.tensor([1.0, 1.0, 3.0, 3.0])
+    return pictures(random, *_batch_and_channels(work), 6, 8), torch.tensor([1.0, 1.0, 3.0, 3.0])
 
 
 def _mean(x: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
     return cubic(x, scales).mean((2, 3))
 
 
-def _require(work: Work, cases: list[Case], look: str) -> None:
-    expected = expected_model(_of(_PICTURE, work))
-    require_enlarged(_picture_only(work), cases, look, expected)
+def _require_picture(work: Work, cases: list[Case], look_at: str) -> None:
+    with beside(partial(_expected, _PICTURE, work)):
+        require_enlarged(_picture_model(work), cases, look_at)
 
 
-def _of(text: str, work: Work) -> str:
-    return text.replace("[n, 3", f"[n, {_batch_and_channels(work.questions())[1]}")
+def _expected(text: str, work: Work) -> bytes:
+    """Return a right model from its text, with the number of channels of the export."""
+    return expected_model(text.replace("[n, 3", f"[n, {_batch_and_channels(work)[1]}"))
 
 
-def _picture_only(work: Work) -> onnx.ModelProto:
+def _picture_model(work: Work) -> onnx.ModelProto:
+    """Return the learner's model with the picture as its only output."""
     model = work.model("resize")
     del model.graph.output[1:]
     return model
@@ -193,7 +196,7 @@ EXERCISE = Exercise(
         Part("right at the factor it was exported with", judge_exported),
         Part("right at other factors and sizes", judge_alike),
         Part("right where height and width have different factors", judge_apart),
-        Part("what follows knows the new size", judge_promise),
+        Part("what follows knows the new size", judge_mean),
     ),
     hints=(
         "Two things are asked: what the operator is in ONNX (the translation), and which shape comes out "
@@ -204,5 +207,5 @@ EXERCISE = Exercise(
         "`return op.Resize(x, None, scales, mode='cubic', cubic_coeff_a=-0.75)` and "
         "`return x.new_empty((x.shape[0], x.shape[1], ctx.new_dynamic_size(), ctx.new_dynamic_size()))`",
     ),
-    expected=lambda work: expected_model(_of(_EXPECTED, work)),
+    expected=lambda work: _expected(_PICTURE_AND_MEAN, work),
 )

@@ -1,7 +1,6 @@
 """Exercise: find the input of Resize that says how large the result becomes, and what is stored for it."""
 
-from contextlib import AbstractContextManager
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 import numpy as np
 import onnx
@@ -11,12 +10,11 @@ from onnx import numpy_helper, parser
 from onnxlab.exporters.export import Exporter, export
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.judging import evidence
-from onnxlab.labs.kit.outcome import Difference, Wrong, trying
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.rewriting import Question
 from onnxlab.labs.kit.work import Work
 
 __all__ = ["EXERCISE"]
-
-Model: TypeAlias = tuple[str, onnx.ModelProto]
 
 _TEXT = """<ir_version: 8, opset_import: [%(first)s"" : %(opset)s]>
 net (float[1, 3, h, w] x%(inputs)s) => (float[1, 3, h2, w2] y)
@@ -29,6 +27,8 @@ net (float[1, 3, h, w] x%(inputs)s) => (float[1, 3, h2, w2] y)
 
 
 class _Enlarged(torch.nn.Module):
+    """Interpolates as the options say; it is exported at several opsets."""
+
     def __init__(self, **options: Any) -> None:  # noqa: ANN401 - handed to torch as they are
         super().__init__()
         self.options = options
@@ -39,61 +39,57 @@ class _Enlarged(torch.nn.Module):
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Ask about each model."""
-    found = []
-    for what, model in _models(random):
-        with _tried(what, model):
-            answer = answers["scales_input"](onnx.ModelProto.FromString(model.SerializeToString()))
-        if not isinstance(answer, tuple | list) or len(answer) != 2:
-            got = "None" if answer is None else f"{type(answer).__name__} ({str(answer)[:60]})"
-            msg = f"scales_input() returned {got}; a pair was expected."
-            with _tried(what, model):
+    pairs = []
+    for question in _questions(random):
+        with question.tried():
+            answer = answers["scales_input"](*question.copies())
+            if not isinstance(answer, tuple | list) or len(answer) != 2:
+                got = "None" if answer is None else f"{type(answer).__name__} ({str(answer)[:60]})"
+                msg = f"scales_input() returned {got}; a pair was expected."
                 raise Wrong(msg, "The number of an input, then a list of numbers or None.")
-        found.append([_plain(part) for part in answer])
-    work.write_json("answers", found)
-
-
-def _tried(what: str, model: onnx.ModelProto) -> AbstractContextManager[None]:
-    return trying(f"the case {what!r}", model=model)
+        pairs.append([_plain(value) for value in answer])
+    work.write_json("answers", pairs)
 
 
 def judge_number(work: Work, random: np.random.Generator) -> None:
-    """Which input it is."""
+    """Require the number of the input."""
     msg = "Another input of Resize says how large the result becomes."
-    look = "List the names in node.input of this model: which are empty, or hold an empty tensor?"
-    for (what, model), (number, _) in zip(_models(work.questions()), _answers(work), strict=True):
-        right, _ = _right(model)
-        if type(number) is not int or number != right:
-            _refute(what, model, msg, look, right, number)
+    look_at = "List the names in node.input of this model: which are empty, or hold an empty tensor?"
+    for question, (number, _) in zip(_questions(work.questions()), _pairs(work), strict=True):
+        expected, _ = _expected_pair(question.model)
+        if type(number) is not int or number != expected:
+            _refute(question, msg, look_at, expected, number)
 
 
 def judge_values(work: Work, random: np.random.Generator) -> None:
-    """What the file stores for it."""
+    """Require the numbers that the file stores for this input."""
     msg = "These are not the numbers that the file stores for this input."
-    look = "Who makes the value: an initializer, a Constant node, another node, or whoever runs it?"
-    for (what, model), (_, values) in zip(_models(work.questions()), _answers(work), strict=True):
-        _, right = _right(model)
-        if not _same(values, right):
-            _refute(what, model, msg, look, right, values)
+    look_at = "Who makes the value: an initializer, a Constant node, another node, or whoever runs it?"
+    for question, (_, values) in zip(_questions(work.questions()), _pairs(work), strict=True):
+        _, expected = _expected_pair(question.model)
+        if not _same(values, expected):
+            _refute(question, msg, look_at, expected, values)
 
 
-def _refute(what: str, model: onnx.ModelProto, msg: str, look: str, right: object, got: object) -> NoReturn:
-    [node] = _resizes(model)
-    call = f"Resize({', '.join(name or '-' for name in node.input)})"
-    difference = Difference(f"{what}: {call}", str(right)[:80], str(got)[:80])
-    with _tried(what, model):
-        raise Wrong(msg, look, difference=difference, evidence=evidence(model, None, "Resize"))
+def _refute(question: Question, msg: str, look_at: str, expected: object, got: object) -> NoReturn:
+    call = f"Resize({', '.join(name or '-' for name in _resize(question.model).input)})"
+    difference = Difference(f"{question.where}: {call}", str(expected)[:80], str(got)[:80])
+    with question.tried():
+        raise Wrong(msg, look_at, difference=difference, evidence=evidence(question.model, None, "Resize"))
 
 
-def _resizes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
-    return [node for node in model.graph.node if node.op_type == "Resize"]
+def _resize(model: onnx.ModelProto) -> onnx.NodeProto:
+    resizes: list[onnx.NodeProto] = [node for node in model.graph.node if node.op_type == "Resize"]
+    return resizes[0]
 
 
-def _models(random: np.random.Generator) -> list[Model]:
-    high, wide, a, b = (float(each) / 4 for each in random.integers(3, 20, size=4))
-    rows, columns = (int(each) for each in random.integers(5, 30, size=2))
+def _questions(random: np.random.Generator) -> list[Question]:
+    """Draw models with one Resize each, whose size or factor is stored, computed or an input."""
+    high, wide, a, b = (float(quarters) / 4 for quarters in random.integers(3, 20, size=4))
+    rows, columns = (int(size) for size in random.integers(5, 30, size=2))
     resize = 'y = Resize <mode = "cubic">'
     computed = f"two = Constant <value_float = {a}> ()\n    both = Mul (k, two)\n    {resize} (moved, , both)"
-    return [
+    models = [
         ("exported at opset 13", _exported(13, scale_factor=(high, wide), mode="bicubic")),
         ("exported at opset 11", _exported(11, scale_factor=a, mode="bilinear")),
         ("an initializer", _written(f"{resize} (moved, , k)", stored=f", float[4] k = {{1, 1, {b}, {a}}}")),
@@ -141,6 +137,7 @@ def _models(random: np.random.Generator) -> list[Model]:
         ("exported with a size", _exported(11, size=(rows, columns), mode="bicubic")),
         ("exported at opset 10", _exported(10, scale_factor=b, mode="nearest")),
     ]
+    return [Question(where, model) for where, model in models]
 
 
 def _exported(opset: int, **options: Any) -> onnx.ModelProto:  # noqa: ANN401 - as above
@@ -156,53 +153,52 @@ def _written(
     return model
 
 
-def _right(model: onnx.ModelProto) -> tuple[int, list[float] | None]:
-    [node] = _resizes(model)
-    stored = {each.name: numpy_helper.to_array(each).tolist() for each in model.graph.initializer}
-    for maker in model.graph.node:
-        if maker.op_type == "Constant":
-            value = onnx.helper.get_attribute_value(maker.attribute[0])
-            tensor = isinstance(value, onnx.TensorProto)
-            stored[maker.output[0]] = numpy_helper.to_array(value).tolist() if tensor else value
-    [opset] = [each.version for each in model.opset_import if not each.domain]
-    schema = onnx.defs.get_schema("Resize", opset)
-    for number, (given, meant) in enumerate(zip(node.input, schema.inputs, strict=False)):
-        if meant.name in ("scales", "sizes") and given:
-            if given not in stored:
+def _expected_pair(model: onnx.ModelProto) -> tuple[int, list[float] | None]:
+    """Return the number of the input that is scales or sizes, and what the file stores for it."""
+    stored = {tensor.name: numpy_helper.to_array(tensor).tolist() for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "Constant":
+            value = onnx.helper.get_attribute_value(node.attribute[0])
+            is_tensor = isinstance(value, onnx.TensorProto)
+            stored[node.output[0]] = numpy_helper.to_array(value).tolist() if is_tensor else value
+    [opset] = [entry.version for entry in model.opset_import if not entry.domain]
+    parameters = onnx.defs.get_schema("Resize", opset).inputs
+    for number, (name, parameter) in enumerate(zip(_resize(model).input, parameters, strict=False)):
+        if parameter.name in ("scales", "sizes") and name:
+            if name not in stored:
                 return number, None
-            if values := stored[given]:
+            if values := stored[name]:
                 return number, list(values)
-    raise AssertionError(node)  # every model above has one
+    raise AssertionError(model)  # every model of the exercise has one
 
 
-def _answers(work: Work) -> list[list[Any]]:
-    found = work.json("answers")
-    count = len(_models(work.questions()))
-    pairs = isinstance(found, list) and all(isinstance(each, list) and len(each) == 2 for each in found)
-    if not pairs or len(found) != count:
+def _pairs(work: Work) -> list[list[Any]]:
+    pairs = work.json("answers")
+    count = len(_questions(work.questions()))
+    is_list = isinstance(pairs, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in pairs)
+    if not is_list or len(pairs) != count:
         msg = f"answers.json does not hold {count} pairs."
         raise Wrong(msg)
-    return list(found)
+    return list(pairs)
 
 
-def _same(given: object, values: list[float] | None) -> bool:
-    if values is None or not isinstance(given, list):
-        return given is None and values is None
-    numbers = all(type(each) in (int, float) and abs(each) < 1e9 for each in given)
+def _same(values: object, expected: list[float] | None) -> bool:
+    if expected is None or not isinstance(values, list):
+        return values is None and expected is None
     return (
-        numbers
-        and len(given) == len(values)
-        and all(abs(one - other) <= 1e-6 for one, other in zip(given, values, strict=True))
+        all(type(value) in (int, float) and abs(value) < 1e9 for value in values)
+        and len(values) == len(expected)
+        and all(abs(value - number) <= 1e-6 for value, number in zip(values, expected, strict=True))
     )
 
 
 def _plain(value: object) -> object:
-    """Arrays, tensors, tuples and the repeated fields of protobuf as lists, their numbers as numbers."""
+    """Make a list of an array, a tensor, a tuple or a repeated field of protobuf, of Python's own numbers."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, str | bytes | dict) or not hasattr(value, "__iter__"):
         return value
-    return [each.item() if isinstance(each, np.generic) else each for each in value]
+    return [number.item() if isinstance(number, np.generic) else number for number in value]
 
 
 EXERCISE = Exercise(

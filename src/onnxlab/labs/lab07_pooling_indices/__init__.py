@@ -1,4 +1,4 @@
-"""Lab 7: one index, counted in two ways."""
+"""Lab 7: the indices of max pooling, which PyTorch and ONNX count differently."""
 
 from onnxlab.labs.kit.exercise import Lab
 

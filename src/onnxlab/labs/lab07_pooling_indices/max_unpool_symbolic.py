@@ -1,6 +1,7 @@
 """Exercise: a symbolic function for max_unpool2d, right for every picture and every channel."""
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -28,23 +29,33 @@ __all__ = ["EXERCISE"]
 _AXES = {"values": {0: "batch"}, "index": {0: "batch"}}
 
 
-def _models(random: np.random.Generator) -> dict[str, tuple[int, int, int]]:
-    """Draw channels, height and width of the pictures that are pooled. Each is exported with one picture."""
+class _Picture(NamedTuple):
+    """The size of the pictures that are pooled, before the pooling."""
+
+    channels: int
+    height: int
+    width: int
+
+
+def _pictures(random: np.random.Generator) -> dict[str, _Picture]:
+    """Draw the sizes of pictures, by the name of the model that is exported for each."""
     few, many, some = int(random.integers(2, 5)), int(random.integers(5, 12)), int(random.integers(2, 5))
-    side, low, wide = (2 * int(random.integers(*ends)) for ends in ((2, 5), (2, 4), (5, 8)))
-    tall = bool(random.integers(2))
+    side, short, long = (2 * int(random.integers(*limits)) for limits in ((2, 5), (2, 4), (5, 8)))
+    is_tall = bool(random.integers(2))
     return {
-        "one_channel": (1, side, side),
-        "few_channels": (few, side, side),
-        "many_channels": (many, *((wide, low) if tall else (low, wide))),
-        "odd": (some, low + 1, wide - 1),
+        "one_channel": _Picture(1, side, side),
+        "few_channels": _Picture(few, side, side),
+        "many_channels": _Picture(many, *((long, short) if is_tall else (short, long))),
+        "odd": _Picture(some, short + 1, long - 1),
     }
 
 
 class _Unpool(torch.nn.Module):
-    def __init__(self, size: list[int]) -> None:
+    """Undoes the pooling of pictures of one size."""
+
+    def __init__(self, picture: _Picture) -> None:
         super().__init__()
-        self.size = size
+        self.size = [picture.height, picture.width]
 
     def forward(self, values: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
         # torch.nn.MaxUnpool2d checks its arguments in a way that cannot be traced; this is what it calls.
@@ -53,16 +64,16 @@ class _Unpool(torch.nn.Module):
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Export a module for each kind of picture with the learner's rule."""
+    """Export a model for each size with the learner's rule, and with one picture as the example."""
     rule, options = answers["max_unpool_symbolic"], axis_options(Exporter.TORCHSCRIPT, _AXES)
-    for name, (channels, *size) in _models(work.questions()).items():
-        unpool, example = _Unpool(size), _pooled(random, 1, channels, *size)
+    for name, picture in _pictures(work.questions()).items():
+        unpool, example = _Unpool(picture), _pooled(random, 1, picture)
         exported_with_rule(work, name, "aten::max_unpool2d", rule, unpool, example, opset=11, **options)
 
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
-    """Valid at opset 11."""
-    for name, picture in _models(work.questions()).items():
+    """Require valid models at opset 11 with a dynamic batch."""
+    for name, picture in _pictures(work.questions()).items():
         model = work.model(name)
         with beside(partial(_expected, picture)):
             require_opset(model, 11)
@@ -71,50 +82,59 @@ def judge_model(work: Work, random: np.random.Generator) -> None:
 
 
 def judge_one_channel(work: Work, random: np.random.Generator) -> None:
-    """One picture, one channel: both ways of counting are the same."""
-    look = "Which index does the first value have, and which place is that in your result?"
-    _require(work, random, "one_channel", [1], look)
+    """Unpool one picture with one channel: torch and ONNX count its places alike."""
+    look_at = "Which index does the first value have, and which place is that in your result?"
+    _require_numbers(work, random, "one_channel", [1], look_at)
 
 
 def judge_channels(work: Work, random: np.random.Generator) -> None:
-    """One picture, several channels."""
-    look = "Which channel's places did this value go to? Run it with one channel filled with zeros."
-    _require(work, random, "few_channels", [1], look)
-    look = "Height and width differ here. Which of them do you multiply by?"
-    _require(work, random, "many_channels", [1], look)
+    """Unpool one picture with several channels."""
+    look_at = "Which channel's places did this value go to? Run it with one channel filled with zeros."
+    _require_numbers(work, random, "few_channels", [1], look_at)
+    look_at = "Height and width differ here. Which of them do you multiply by?"
+    _require_numbers(work, random, "many_channels", [1], look_at)
 
 
 def judge_batches(work: Work, random: np.random.Generator) -> None:
-    """Another number of pictures than at export."""
-    look = "At export there was one picture. Where does the next begin, and what still holds that number?"
+    """Unpool more pictures than there were at export."""
+    look_at = "At export there was one picture. Where does the next begin, and what still holds that number?"
     for name in ("few_channels", "many_channels"):
-        _require(work, random, name, [2, 5, int(random.integers(65, 300))], look)
+        _require_numbers(work, random, name, [2, 5, int(random.integers(65, 300))], look_at)
 
 
 def judge_odd(work: Work, random: np.random.Generator) -> None:
-    """A height and a width that 2 does not divide."""
-    _, height, width = _models(work.questions())["odd"]
-    look = (
+    """Unpool pictures with an odd height and an odd width."""
+    _, height, width = _pictures(work.questions())["odd"]
+    look_at = (
         f"{height} x {width} pixels were pooled to {height // 2} x {width // 2}. "
         "What tells your node the size before the pooling?"
     )
-    _require(work, random, "odd", [1, 2, 3], look)
+    _require_numbers(work, random, "odd", [1, 2, 3], look_at)
 
 
-def _require(work: Work, random: np.random.Generator, name: str, batches: list[int], look: str) -> None:
-    channels, *size = picture = _models(work.questions())[name]
-    cases = [_pooled(random, batch, channels, *size) for batch in batches]
-    model, looks, told = work.model(name), at_other_sizes(look), partial(_difference, picture)
+def _require_numbers(
+    work: Work, random: np.random.Generator, name: str, batches: list[int], look_at: str
+) -> None:
+    picture = _pictures(work.questions())[name]
+    cases = [_pooled(random, batch, picture) for batch in batches]
     with beside(partial(_expected, picture)):
-        require_numbers(_Unpool(size), model, cases, 0.0, 0.0, look_at=looks, describe=told)
+        require_numbers(
+            _Unpool(picture),
+            work.model(name),
+            cases,
+            0.0,
+            0.0,
+            look_at=at_other_sizes(look_at),
+            describe=partial(_difference, picture),
+        )
 
 
-def _expected(picture: tuple[int, int, int]) -> bytes:
-    """A right model for one kind of picture."""
+def _expected(picture: _Picture) -> bytes:
+    """Return a right model for pictures of one size."""
     channels, height, width = picture
-    small, large = f"{channels}, {height // 2}, {width // 2}", f"{channels}, {height}, {width}"
+    pooled, unpooled = f"{channels}, {height // 2}, {width // 2}", f"{channels}, {height}, {width}"
     return expected_model(f"""<ir_version: 6, opset_import: ["" : 11]>
-    unpool (float[batch, {small}] values, int64[batch, {small}] index) => (float[batch, {large}] y)
+    unpool (float[batch, {pooled}] values, int64[batch, {pooled}] index) => (float[batch, {unpooled}] y)
     <int64 zero = {{0}}, int64 one = {{1}}, int64 pixels = {{{height * width}}}, int64[1] from = {{0}},
      int64[1] to = {{2}}, int64[2] single = {{1, 1}}, int64[2] size = {{{height}, {width}}}>
     {{
@@ -131,18 +151,19 @@ def _expected(picture: tuple[int, int, int]) -> bytes:
     }}""")
 
 
-def _difference(picture: tuple[int, ...], found: Counterexample) -> Difference:
-    given = f"pooled pictures, before that of shape {[len(found.inputs[0]), *picture]}"
+def _difference(picture: _Picture, found: Counterexample) -> Difference:
+    what = f"pooled pictures, before that of shape {[len(found.inputs[0]), *picture]}"
     if found.torch is None:
         reason = found.reason.rpartition("Status Message: ")[2]  # the runtime's own words
-        return Difference(given, "what torch gives", reason[:160])
-    picture_number, channel, row, column = found.index
-    place = f"in picture {picture_number}, channel {channel}, at row {row}, column {column}"
-    return Difference(given, f"{found.torch:.4g} {place}", f"{found.runtime:.4g}")
+        return Difference(what, "what torch gives", reason[:160])
+    number, channel, row, column = found.index
+    place = f"in picture {number}, channel {channel}, at row {row}, column {column}"
+    return Difference(what, f"{found.torch:.4g} {place}", f"{found.runtime:.4g}")
 
 
-def _pooled(random: np.random.Generator, *shape: int) -> tuple[torch.Tensor, torch.Tensor]:
-    values, index = max_pool2d(normal(random, *shape), 2, return_indices=True)
+def _pooled(random: np.random.Generator, batch: int, picture: _Picture) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draw pictures and pool them: the values, and torch's indices."""
+    values, index = max_pool2d(normal(random, batch, *picture), 2, return_indices=True)
     return values, index
 
 

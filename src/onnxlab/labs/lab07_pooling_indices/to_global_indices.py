@@ -1,7 +1,8 @@
-"""Exercise: from PyTorch's indices to ONNX Runtime's, and back."""
+"""Exercise: convert the indices of max pooling from PyTorch's way of counting to ONNX Runtime's, and back."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -23,94 +24,104 @@ pool (float[n, c, h, w] x) => (float[n, c, i, j] y, int64[n, c, i, j] index) {
 }"""
 
 _SHAPES = ((1, 1, 3, 3), (1, 2, 3, 3), (2, 1, 4, 6), (2, 3, 5, 4))
-"""One channel, several; one picture, several; square and not."""
+"""Shapes with one channel and several, one picture and several, square and not."""
 
-_LARGE = 20  # pixels of a side; no drawn picture that is pooled has as many
+_LARGE = 20  # pixels of a side; the pictures that are really pooled have fewer
+
+
+@dataclass(frozen=True)
+class _Indices:
+    """The indices of some pooled pictures, counted in both ways."""
+
+    shape: tuple[int, ...]  # of the pictures before the pooling
+    torch: Array
+    runtime: Array
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Convert the indices of each picture, in both directions."""
-    for number, (shape, in_torch, in_runtime) in enumerate(_questions(random)):
-        for name, index in (("to_global_indices", in_torch), ("to_channel_indices", in_runtime)):
-            with _tried(name, index, shape):
+    """Convert indices in both directions."""
+    for number, indices in enumerate(_draw_indices(random)):
+        for name, index in (("to_global_indices", indices.torch), ("to_channel_indices", indices.runtime)):
+            with _case(name, index, indices.shape):
                 # A copy: an answer may change what it is given.
-                work.write_array(f"{name}_{number}", answers[name](torch.from_numpy(index.copy()), shape))
+                converted = answers[name](torch.from_numpy(index.copy()), indices.shape)
+                work.write_array(f"{name}_{number}", converted)
 
 
-def _tried(name: str, index: Array, shape: tuple[int, ...]) -> AbstractContextManager[None]:
+def _case(name: str, index: Array, shape: tuple[int, ...]) -> AbstractContextManager[None]:
     case = f"{name}() and pictures of shape {list(shape)}"
     return trying(case, index=torch.from_numpy(index.copy()), shape=shape)
 
 
 def judge_global(work: Work, random: np.random.Generator) -> None:
-    """Torch's indices have become the runtime's."""
-    for number, (shape, in_torch, in_runtime) in enumerate(_questions(work.questions())):
-        with _tried("to_global_indices", in_torch, shape):
-            _require(work, "to_global_indices", number, shape, in_torch, in_runtime)
+    """Require ONNX Runtime's indices, made from torch's."""
+    for number, indices in enumerate(_draw_indices(work.questions())):
+        with _case("to_global_indices", indices.torch, indices.shape):
+            _require(work, "to_global_indices", number, indices.shape, indices.torch, indices.runtime)
 
 
 def judge_channel(work: Work, random: np.random.Generator) -> None:
-    """The runtime's indices have become torch's."""
-    for number, (shape, in_torch, in_runtime) in enumerate(_questions(work.questions())):
-        with _tried("to_channel_indices", in_runtime, shape):
-            _require(work, "to_channel_indices", number, shape, in_runtime, in_torch)
+    """Require torch's indices, made from ONNX Runtime's."""
+    for number, indices in enumerate(_draw_indices(work.questions())):
+        with _case("to_channel_indices", indices.runtime, indices.shape):
+            _require(work, "to_channel_indices", number, indices.shape, indices.runtime, indices.torch)
 
 
-def _questions(random: np.random.Generator) -> Iterator[tuple[tuple[int, ...], Array, Array]]:
-    """Pool pictures in PyTorch and in ONNX Runtime: their shape, and the two kinds of indices."""
+def _draw_indices(random: np.random.Generator) -> Iterator[_Indices]:
     yield from _pooled(random)
     yield from _large(random)
 
 
-def _pooled(random: np.random.Generator) -> Iterator[tuple[tuple[int, ...], Array, Array]]:
-    """Pictures small enough to be pooled, by both programs."""
-    drawn = [tuple(map(int, random.integers([1, 1, 3, 3], [4, 5, 9, 9]))) for _ in range(4)]
-    for shape in (*_SHAPES, *drawn):
+def _pooled(random: np.random.Generator) -> Iterator[_Indices]:
+    """Draw small pictures, and pool them in torch and in ONNX Runtime."""
+    shapes = [tuple(map(int, random.integers([1, 1, 3, 3], [4, 5, 9, 9]))) for _ in range(4)]
+    for shape in (*_SHAPES, *shapes):
         x = pictures(random, *shape) - 0.5
         stride, padding = int(random.integers(1, 3)), int(random.integers(0, 2))
         _, in_torch = max_pool2d(x, 2, stride, padding, return_indices=True)
         _, in_runtime = run(parser.parse_model(_POOL % (stride, stride, *[padding] * 4)), x)
-        yield shape, in_torch.numpy(), in_runtime
+        yield _Indices(shape, in_torch.numpy(), in_runtime)
 
 
-def _large(random: np.random.Generator) -> Iterator[tuple[tuple[int, ...], Array, Array]]:
-    """Indices of pictures that nobody has to hold: numbers of 8, 16 and 32 bits and of float32 end here.
+def _large(random: np.random.Generator) -> Iterator[_Indices]:
+    """Draw indices of pictures too large to be made: 8, 16 or 32 bits, or a float32, cannot hold them.
 
-    Both ways of counting are those that the pooled pictures show; the small ones are measured.
+    Here ONNX Runtime's indices are computed; for small pictures they are measured.
     """
     for low, high in ((20, 30), (200, 300), (4100, 6000), (50_000, 60_000)):
         n, c, h, w = (*map(int, random.integers(2, 5, size=2)), *map(int, random.integers(low, high, size=2)))
         in_torch = random.integers(0, h * w, size=(n, c, 2, 3))
-        in_torch[-1, -1, -1, -1] = h * w - 1  # the last place of all
-        begins = np.arange(n * c).reshape(n, c, 1, 1) * h * w
-        yield (n, c, h, w), in_torch, in_torch + begins
+        in_torch[-1, -1, -1, -1] = h * w - 1  # the last pixel of the last channel
+        offsets = np.arange(n * c).reshape(n, c, 1, 1) * h * w
+        yield _Indices((n, c, h, w), in_torch, in_torch + offsets)
 
 
 def _require(work: Work, name: str, number: int, shape: tuple[int, ...], given: Array, right: Array) -> None:
+    """Require the indices that an answer should have made of the given ones."""
     got = work.array(f"{name}_{number}")
     where = f"pictures of shape {list(shape)}"
     if got.shape != right.shape:
-        shown = Difference(where, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
+        difference = Difference(where, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
         msg = f"{name}() changed the shape of the indices."
-        look = "The answer has one number for each number given."
+        look_at = "The answer has one number for each number given."
     elif got.dtype != right.dtype:
-        shown = Difference(where, str(right.dtype), str(got.dtype))
+        difference = Difference(where, str(right.dtype), str(got.dtype))
         msg = f"{name}() changed the type of the indices."
-        look = "MaxUnpool takes int64 and nothing else."
-    elif len(wrong := np.argwhere(got != right)):
-        place = tuple(int(each) for each in wrong[0])
+        look_at = "MaxUnpool takes int64 and nothing else."
+    elif len(mismatches := np.argwhere(got != right)):
+        place = tuple(map(int, mismatches[0]))
         text = f"{given[place]} at picture {place[0]}, channel {place[1]}, of {where}"
-        shown = Difference(text, str(right[place]), str(got[place]))
+        difference = Difference(text, str(right[place]), str(got[place]))
         msg = f"{name}() gives another place."
-        look = (
+        look_at = (
             "Write down, for two channels of 3 x 3 pixels, which numbers each way of counting gives to them."
         )
         if max(shape[2:]) >= _LARGE:
             largest = f"{int(max(right.max(), given.max())):,}"
-            look = f"Here numbers go up to {largest}. Is that a whole number of the types on the way?"
+            look_at = f"Here numbers go up to {largest}. Is that a whole number of the types on the way?"
     else:
         return
-    raise Wrong(msg, look, difference=shown)
+    raise Wrong(msg, look_at, difference=difference)
 
 
 EXERCISE = Exercise(

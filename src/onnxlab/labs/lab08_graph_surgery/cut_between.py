@@ -1,4 +1,4 @@
-"""Exercise: the part of a model between some values and others, as a model of its own."""
+"""Exercise: cut the part of a model between some values and others out as a model of its own."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,12 +19,12 @@ from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.work import Work
-from onnxlab.model.graph import subgraphs, walk
+from onnxlab.model.graph import reads, subgraphs, walk
 from onnxlab.runtime.divergence import intermediates
 
 __all__ = ["EXERCISE"]
 
-_WIDTH = 4  # columns of every input, and of most values, in the models
+_WIDTH = 4  # columns of the models' inputs and of most of their values
 _ELEMENTS = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
 
 
@@ -35,15 +35,15 @@ class _Cut(Question):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """A model, and what to cut out of it."""
+        """The model, and the values between which to cut."""
         return {"model": self.model, "inputs": self.inputs, "outputs": self.outputs}
 
 
 def _cuts(random: np.random.Generator) -> list[_Cut]:
-    """Draw three models, and ask for parts of them: some there are, some there are not."""
-    shape = ("N", _WIDTH)
+    """Draw three models, and ask for parts of them: for some that can be cut, and some that cannot."""
+    shape, square = ("N", _WIDTH), (_WIDTH, _WIDTH)
     s = Sketch(random)
-    x, square = s.name(), (_WIDTH, _WIDTH)
+    x = s.name()
     stem = s.add(str(random.choice(["Tanh", "Sigmoid"])), s.add("MatMul", x, s.weight(s.normal(*square))))
     left = s.add("Add", stem, s.weight(s.normal(_WIDTH)))
     right = s.add("Sigmoid", s.add("MatMul", stem, s.weight(s.normal(*square))))
@@ -55,40 +55,40 @@ def _cuts(random: np.random.Generator) -> list[_Cut]:
     t = Sketch(random)
     u = t.name()
     before = t.add("Tanh", t.add("MatMul", u, t.weight(t.normal(*square))))
-    caught, inner = t.add("Sin", before), t.weight(t.normal(_WIDTH))
+    outer, weight = t.add("Sin", before), t.weight(t.normal(_WIDTH))  # both branches read them
     axes = t.weight(np.array([0, 1]))
     condition = t.add("Greater", t.add("ReduceSum", before, axes, keepdims=0), t.weight(np.array(0.0)))
-    branches = [_branch(t, "Mul", caught, inner), _branch(t, "Sub", inner, caught)]
+    branches = [_branch(t, "Mul", outer, weight), _branch(t, "Sub", weight, outer)]
     chosen = t.add("If", condition, then_branch=branches[0], else_branch=branches[1])
     end = t.add("Neg", chosen)
     branching = t.model({u: shape}, {end: shape}, *_versions(random))
 
     r = Sketch(random)
-    v, most = r.name(), int(random.integers(2, _WIDTH))
-    largest, places = r.split("TopK", v, r.weight(np.array([most])), axis=1, results=2)
-    one, two = r.split("Split", v, r.weight(np.array([2, 2])), axis=1, results=2)
-    above = r.add("Greater", one, two)
-    chosen_half = r.add("Where", above, one, two)
-    picked = r.add("GatherElements", v, places, axis=1)
-    turned = r.add("Transpose", r.add("Mul", picked, largest), perm=[1, 0])
-    typed = r.model({v: shape}, {chosen_half: ("N", 2), turned: (most, "N")}, *_versions(random))
-    parts = [
+    v, count = r.name(), int(random.integers(2, _WIDTH))
+    largest, places = r.split("TopK", v, r.weight(np.array([count])), axis=1, results=2)
+    front, back = r.split("Split", v, r.weight(np.array([2, 2])), axis=1, results=2)
+    above = r.add("Greater", front, back)
+    larger = r.add("Where", above, front, back)
+    gathered = r.add("GatherElements", v, places, axis=1)
+    transposed = r.add("Transpose", r.add("Mul", gathered, largest), perm=[1, 0])
+    typed = r.model({v: shape}, {larger: ("N", 2), transposed: (count, "N")}, *_versions(random))
+    possible_cuts = [
         ("From the input to a value inside", plain, [x], [stem]),
         ("From a value inside to the output", plain, [stem], [y]),
         ("Two outputs", plain, [stem], [left, right]),
         ("Two inputs", plain, [right, left], [both]),
         ("An output that another output is made from", plain, [left, right], [last, both]),
         ("An If that reads a value of the graph around it", branching, [before], [end]),
-        ("A value that only branches of an If read is an input", branching, [caught, before], [end]),
+        ("A value that only branches of an If read is an input", branching, [outer, before], [end]),
         ("An input that nothing reads", plain, [side, stem], [left]),
         ("The second result of a node that has two", typed, [v], [places]),
-        ("A result of type bool, and one of a node that has two", typed, [v], [above, two]),
-        ("An input of type int64", typed, [places, v], [picked]),
-        ("An input of type bool, and both results of one node", typed, [two, above, one], [chosen_half]),
-        ("Values of other widths", typed, [largest, picked], [turned]),
+        ("A result of type bool, and one of a node that has two", typed, [v], [above, back]),
+        ("An input of type int64", typed, [places, v], [gathered]),
+        ("An input of type bool, and both results of one node", typed, [back, above, front], [larger]),
+        ("Values of other widths", typed, [largest, gathered], [transposed]),
     ]
     inside = branches[0].output[0].name
-    no_parts = [
+    impossible_cuts = [
         ("An input that does not exist", plain, [stem, s.name()], [left]),
         ("The output is a value of a body, not of the main graph", branching, [before], [inside]),
         ("One branch is missing among the inputs", plain, [left], [y]),
@@ -97,25 +97,25 @@ def _cuts(random: np.random.Generator) -> list[_Cut]:
     ]
     return [
         _Cut(where, model, possible=possible, inputs=inputs, outputs=outputs)
-        for possible, asked in ((True, parts), (False, no_parts))
-        for where, model, inputs, outputs in asked
+        for possible, cuts in ((True, possible_cuts), (False, impossible_cuts))
+        for where, model, inputs, outputs in cuts
     ]
 
 
 def _versions(random: np.random.Generator) -> tuple[int, int]:
-    """Draw an opset and an IR version of its time."""
+    """Draw an opset, and the IR version that ONNX had with it."""
     versions = ((13, 7), (14, 7), (15, 8), (17, 8), (18, 8), (20, 10), (21, 10))
     return versions[int(random.integers(len(versions)))]
 
 
-def _branch(sketch: Sketch, operator: str, *reads: str) -> onnx.GraphProto:
+def _branch(sketch: Sketch, operator: str, *inputs: str) -> onnx.GraphProto:
     result = sketch.name()
     value = helper.make_tensor_value_info(result, onnx.TensorProto.FLOAT, ("N", _WIDTH))
-    return helper.make_graph([helper.make_node(operator, reads, [result])], sketch.name(), [], [value])
+    return helper.make_graph([helper.make_node(operator, inputs, [result])], sketch.name(), [], [value])
 
 
 def _require_whole(part: onnx.ModelProto, question: _Cut) -> None:
-    """A valid model with the inputs and outputs asked for."""
+    """Require a valid model with the requested inputs and outputs, and the original's opset."""
     require_interface(part, question.inputs, question.outputs, question.where)
     _require_types(part, question)
     require_whole(part, question.where)
@@ -124,7 +124,7 @@ def _require_whole(part: onnx.ModelProto, question: _Cut) -> None:
 
 
 def _require_numbers(part: onnx.ModelProto, question: _Cut, random: np.random.Generator) -> None:
-    """Fed with values from inside the whole model, the part gives what that computes next."""
+    """Feed values from inside the original model, and require what it computes from them."""
     for rows in (1, 5):
         x = random.normal(size=(rows, _WIDTH)).astype(np.float32)
         values = {question.name: x, **intermediates(question.model, x)}
@@ -138,52 +138,59 @@ def _require_numbers(part: onnx.ModelProto, question: _Cut, random: np.random.Ge
 
 
 def _require_nothing_else(part: onnx.ModelProto, question: _Cut, random: np.random.Generator) -> None:
-    """No node and no weight that nothing reads."""
-    bodies = [each.g for node in walk(part) for each in node.proto.attribute if each.HasField("g")]
+    """Require that every node and every weight is read."""
+    bodies = [body for node in walk(part) for _, body in subgraphs(node.proto)]
     read = {name for node in walk(part) for name in node.inputs}
-    read |= {each.name for graph in (part.graph, *bodies) for each in graph.output}
+    read |= {output.name for graph in (part.graph, *bodies) for output in graph.output}
     idle = [node.op_type for node in part.graph.node if not read & set(node.output)]
-    unread = [each.name for each in part.graph.initializer if each.name not in read]
+    unread = [weight.name for weight in part.graph.initializer if weight.name not in read]
     if idle or unread:
         what = (
             f"a {idle[0]} whose result nothing reads" if idle else f"the initializer {unread[0]}, never read"
         )
         msg = f"{question.where}: the part still has {what}."
-        look = "Walk back from the outputs, and keep what you meet."
-        raise Wrong(msg, look, evidence=evidence(part, None, *idle))
+        look_at = "Walk back from the outputs, and keep what you meet."
+        raise Wrong(msg, look_at, evidence=evidence(part, None, *idle))
 
 
 def _judge_refusals(work: Work, random: np.random.Generator) -> None:
-    """What cannot be cut is refused."""
-    for _, question, got in _ASKED.not_refused(work):
-        given = f"cut_between(model, {question.inputs}, {question.outputs})"
-        difference = Difference(given, "ValueError", f"{got} was raised"[:80])
+    """Require a ValueError for each cut that is not possible."""
+    for _, question, got in _REWRITING.not_refused(work):
+        difference = Difference(
+            f"cut_between(model, {question.inputs}, {question.outputs})",
+            "ValueError",
+            f"{got} was raised"[:80],
+        )
         msg = f"{question.where}: this cannot be cut."
-        look = "Where does the walk back from the outputs end, besides at the inputs asked for?"
+        look_at = "Where does the walk back from the outputs end, besides at the inputs asked for?"
         with question.tried():
-            raise Wrong(msg, look, difference=difference, evidence=evidence(question.model))
+            raise Wrong(msg, look_at, difference=difference, evidence=evidence(question.model))
 
 
 def _require_types(part: onnx.ModelProto, question: _Cut) -> None:
-    """Require the element types and shapes of inputs and outputs; sizes that are open stay open."""
-    right = _right_part(question)
+    """Require the element types and shapes of inputs and outputs; dynamic axes stay dynamic."""
+    expected = _expected_part(question)
+    weights = {weight.name for weight in part.graph.initializer}
     for kind in ("input", "output"):
-        weights = {each.name for each in part.graph.initializer}
-        found = [each for each in getattr(part.graph, kind) if kind == "output" or each.name not in weights]
-        for wanted, got in zip(getattr(right.graph, kind), found, strict=True):
-            if _plain_type(wanted) != _plain_type(got):
+        # Older models list their weights among the inputs as well.
+        values = [
+            value for value in getattr(part.graph, kind) if value.name not in weights or kind == "output"
+        ]
+        for wanted, got in zip(getattr(expected.graph, kind), values, strict=True):
+            if _type_and_sizes(wanted) != _type_and_sizes(got):
                 difference = Difference(f"the {kind} {wanted.name}", _type_text(wanted), _type_text(got))
                 msg = f"{question.where}: the {kind} {wanted.name} has another type."
-                look = (
+                look_at = (
                     "infer_shapes() writes element types and shapes into value_info. "
                     "Is a size in the shape fixed that is open there, as N?"
                 )
-                raise Wrong(msg, look, difference=difference, evidence=evidence(part))
+                raise Wrong(msg, look_at, difference=difference, evidence=evidence(part))
 
 
-def _plain_type(value: onnx.ValueInfoProto) -> tuple[int, list[int | None] | None]:
+def _type_and_sizes(value: onnx.ValueInfoProto) -> tuple[int, list[int | None] | None]:
+    """Return the element type and the shape of a value, without the names of dynamic axes."""
     tensor = value.type.tensor_type
-    sizes = [each.dim_value if each.HasField("dim_value") else None for each in tensor.shape.dim]
+    sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
     return tensor.elem_type, sizes if tensor.HasField("shape") else None
 
 
@@ -195,54 +202,47 @@ def _type_text(value: onnx.ValueInfoProto) -> str:
     if not tensor.HasField("shape"):
         return f"{element} without a shape"
     sizes = [
-        str(each.dim_value) if each.HasField("dim_value") else each.dim_param or "?"
-        for each in tensor.shape.dim
+        str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim
     ]
     return f"{element}[{', '.join(sizes)}]"
 
 
 def _require_versions(part: onnx.ModelProto, question: _Cut) -> None:
-    """Require the opset and the IR version of the whole model."""
-    whole = question.model
-    opsets = [{each.domain or "": each.version for each in model.opset_import} for model in (whole, part)]
+    """Require the opset and the IR version of the original model."""
+    original = question.model
+    opsets = [
+        {entry.domain or "": entry.version for entry in model.opset_import} for model in (original, part)
+    ]
     for what, wanted, got in (
         ("opset", opsets[0][""], opsets[1].get("")),
-        ("IR version", whole.ir_version, part.ir_version),
+        ("IR version", original.ir_version, part.ir_version),
     ):
         if wanted != got:
             msg = f"{question.where}: the part says {what} {got}; the model it is cut from says {wanted}."
-            look = "helper.make_model takes opset_imports and ir_version; left out, they are the newest."
-            raise Wrong(msg, look, evidence=evidence(part))
+            look_at = "helper.make_model takes opset_imports and ir_version; left out, they are the newest."
+            raise Wrong(msg, look_at, evidence=evidence(part))
 
 
-def _right_part(cut: _Cut) -> onnx.ModelProto:
-    """Return the part that is asked for: what is met on the way back from its outputs.
+def _expected_part(cut: _Cut) -> onnx.ModelProto:
+    """Return a right part: the nodes and weights that its outputs are computed from.
 
     `onnx.utils.Extractor` does not see what the branches of an If read from the graph around them.
     """
     graph = onnx.shape_inference.infer_shapes(cut.model).graph
-    values = {each.name: each for each in (*graph.input, *graph.output, *graph.value_info)}
-    needed, kept = set(cut.outputs) - set(cut.inputs), []
+    values = {value.name: value for value in (*graph.input, *graph.output, *graph.value_info)}
+    needed, nodes = set(cut.outputs) - set(cut.inputs), []
     for node in reversed(graph.node):
         if needed & set(node.output):
-            kept.append(node)
-            needed = (needed | _reads(node)) - set(node.output) - set(cut.inputs)
+            nodes.append(node)
+            needed = needed.union(reads(node)) - set(node.output) - set(cut.inputs)
     inputs, outputs = ([values[name] for name in names] for names in (cut.inputs, cut.outputs))
-    weights = [each for each in graph.initializer if each.name in needed]
-    part = helper.make_graph(kept[::-1], "part", inputs, outputs, weights)
+    weights = [weight for weight in graph.initializer if weight.name in needed]
+    part = helper.make_graph(nodes[::-1], "part", inputs, outputs, weights)
     imports, version = cut.model.opset_import, cut.model.ir_version
     return helper.make_model(part, opset_imports=imports, ir_version=version)
 
 
-def _reads(node: onnx.NodeProto) -> set[str]:
-    names = set(node.input)
-    for _, body in subgraphs(node):
-        made = {name for inner in body.node for name in inner.output}
-        names |= {name for inner in body.node for name in _reads(inner)} - made
-    return names - {""}
-
-
-_ASKED = Rewriting("cut_between", "part", _cuts, _require_whole, _right_part)
+_REWRITING = Rewriting("cut_between", "part", _cuts, _require_whole, _expected_part)
 
 EXERCISE = Exercise(
     order=2,
@@ -250,11 +250,11 @@ EXERCISE = Exercise(
     title="Cut a part out of a model",
     points=3,
     answers=("cut_between",),
-    produce=_ASKED.produce,
+    produce=_REWRITING.produce,
     parts=(
-        Part("a valid model with the inputs and outputs asked for", _ASKED.judge()),
-        Part("the numbers are those inside the whole model", _ASKED.judge(_require_numbers)),
-        Part("nothing is left that nothing reads", _ASKED.judge(_require_nothing_else)),
+        Part("a valid model with the inputs and outputs asked for", _REWRITING.judge()),
+        Part("the numbers are those inside the whole model", _REWRITING.judge(_require_numbers)),
+        Part("nothing is left that nothing reads", _REWRITING.judge(_require_nothing_else)),
         Part("what cannot be cut is refused", _judge_refusals),
     ),
     hints=(

@@ -1,4 +1,4 @@
-"""Exercise: the first value in which two models of one structure differ."""
+"""Exercise: find the first value in which two models of one structure differ."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -21,87 +21,89 @@ from onnxlab.runtime.divergence import inner_values, intermediates
 
 __all__ = ["EXERCISE"]
 
-_WIDTH = 6
+_WIDTH = 6  # columns of the models' inputs
 _TOLERANCE = 1e-3
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Ask for each pair of models."""
-    found = []
+    """Ask about each pair of models."""
+    replies = []
     for pair in _pairs(work.questions()):
         with pair.tried():
-            found.append(answers["first_divergence"](*pair.copies()))
-    work.write_json("found", found)
+            replies.append(answers["first_divergence"](*pair.copies()))
+    work.write_json("found", replies)
 
 
 def _judge(work: Work, random: np.random.Generator, *, part: str) -> None:
-    """What was said of each pair of models that belongs to a part."""
-    found = work.json("found")
-    if not isinstance(found, list) or len(found) != len(_KINDS):
+    """Require the right answer for each pair of models of a part."""
+    replies = work.json("found")
+    if not isinstance(replies, list) or len(replies) != len(_KINDS):
         msg = "There is not one answer for each pair of models."
         raise Wrong(msg)
     for pair in _pairs(work.questions(), part):
-        where, model_a, x, got = pair.where, pair.model, pair.x, found[pair.number]
-        names = inner_values(model_a)
-        ours, theirs = intermediates(model_a, x), intermediates(pair.model_b, x)
-        right = _first(ours, theirs)
-        if got == right:
+        where, got = pair.where, replies[pair.number]
+        names = inner_values(pair.model)
+        values_a, values_b = (intermediates(model, pair.x) for model in (pair.model, pair.model_b))
+        divergence = _first_divergence(values_a, values_b)
+        name = divergence[0] if divergence else None
+        if got == name:
             continue
-        said = _place(got, names) if isinstance(got, str) else repr(got)
-        expected = _place(right, names) + _apart(ours, theirs, names.index(right)) if right else "None"
-        difference = Difference(where, expected, said[:120])
-        look = "Make every value an output of both models, and compare them from the first node on."
-        shown = evidence(model_a, pair.model_b.SerializeToString(), *([right] if right else []))
+        look_at = "Make every value an output of both models, and compare them from the first node on."
         agree = "By how much do the values differ, in every single element? Where both are nan, they agree."
         if got is not None and got not in names:
             msg = f"{where}: the answer is not the name of a value that a node of model_a makes."
-        elif right is None:
+        elif name is None:
             msg = f"{where}: no value differs by more than {_TOLERANCE}, and one was named."
-            look = agree
+            look_at = agree
         elif got is None:
             msg = f"{where}: a value differs, and None was returned."
-            look = "Does your comparison see every element, and how far is too far? 0.001, whatever the size."
-        elif names.index(str(got)) < names.index(right):
+            look_at = (
+                "Does your comparison see every element, and how far is too far? 0.001, whatever the size."
+            )
+        elif names.index(str(got)) < names.index(name):
             msg = f"{where}: at the value named the numbers still agree."
-            look = agree
+            look_at = agree
         else:
             msg = f"{where}: a value before the one named differs already."
+        expected = f"{_node_of(name, names)}: {divergence[1]}" if name and divergence else "None"
+        reply = _node_of(got, names) if isinstance(got, str) else repr(got)
+        both = evidence(pair.model, pair.model_b.SerializeToString(), *filter(None, [name]))
         with pair.tried():
-            raise Wrong(msg, look, difference=difference, evidence=shown)
+            raise Wrong(msg, look_at, difference=Difference(where, expected, reply[:120]), evidence=both)
 
 
-def _apart(ours: dict[str, Array], theirs: dict[str, Array], number: int) -> str:
-    """Say where a value differs, and how."""
-    one, other = (list(values.values())[number].astype(np.float64) for values in (ours, theirs))
-    places = np.argwhere(~np.isclose(one, other, 0, _TOLERANCE, equal_nan=True))
-    place = tuple(map(int, places[0]))
-    return f": {one[place]:.8g} and {other[place]:.8g} at {list(place)}, {len(places)} of {one.size} elements"
-
-
-def _place(name: str, names: list[str]) -> str:
-    return f"{name}, made by node {names.index(name)}" if name in names else repr(name)
-
-
-def _first(ours: dict[str, Array], theirs: dict[str, Array]) -> str | None:
-    for (name, one), other in zip(ours.items(), theirs.values(), strict=True):
-        if not np.allclose(one.astype(np.float64), other.astype(np.float64), 0, _TOLERANCE, equal_nan=True):
-            return name
+def _first_divergence(values_a: dict[str, Array], values_b: dict[str, Array]) -> tuple[str, str] | None:
+    """Return the name of the first value that differs, and where and how it does."""
+    for (name, value_a), value_b in zip(values_a.items(), values_b.values(), strict=True):
+        a, b = value_a.astype(np.float64), value_b.astype(np.float64)
+        places = np.argwhere(~np.isclose(a, b, 0, _TOLERANCE, equal_nan=True))
+        if len(places):
+            place = tuple(map(int, places[0]))
+            return (
+                name,
+                f"{a[place]:.8g} and {b[place]:.8g} at {list(place)}, {len(places)} of {a.size} elements",
+            )
     return None
+
+
+def _node_of(name: str, names: list[str]) -> str:
+    return f"{name}, made by node {names.index(name)}" if name in names else repr(name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Pair(Question):
-    number: int
+    number: int  # in `_KINDS`
     model_b: onnx.ModelProto
     x: Array
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Two models, and an input for both."""
+        """The two models, and an input for both."""
         return {"model_a": self.model, "model_b": self.model_b, "x": self.x}
 
 
-# The part it belongs to, what was changed in the second model, for the message, and the names of the changes.
+# For each pair: the part that judges it; how model_b differs, for messages; the changes to a network, for
+# `_change`, or the change to a table of numbers, for `_table_pair`.
 _KINDS = (
     ("weights", "One weight differs", ("first weight",)),
     ("weights", "One weight differs near the end", ("last bias",)),
@@ -131,74 +133,76 @@ _KINDS = (
 def _pairs(random: np.random.Generator, part: str = "") -> Iterator[_Pair]:
     """Draw the pairs of one part, or of all, each from a generator of its own."""
     sign, generators = int(random.choice([-1, 1])), random.spawn(len(_KINDS))
-    for number, (kind, where, change) in enumerate(_KINDS):
+    for number, (kind, where, changes) in enumerate(_KINDS):
         own = generators[number]
         if part not in ("", kind):
             continue
-        if isinstance(change, str):
-            model_a, model_b, rows = _fine(own, change, sign if number % 2 else -sign)
+        if isinstance(changes, str):
+            model_a, model_b, rows = _table_pair(own, changes, sign if number % 2 else -sign)
         else:
-            model_a, rows = _model(own), 3
+            model_a, rows = _network(own), 3
             model_b = deepcopy(model_a)
-            for each in change:
-                _change(model_b, each)
+            for change in changes:
+                _change(model_b, change)
         _rename(model_b, Sketch(own))
         x = own.normal(size=(rows, _WIDTH)).astype(np.float32)
         yield _Pair(where, model_a, number=number, model_b=model_b, x=x)
 
 
-def _fine(
+def _table_pair(
     random: np.random.Generator, change: str, sign: int
 ) -> tuple[onnx.ModelProto, onnx.ModelProto, int]:
-    """Draw two models that differ in single elements, or by little; and how many rows their input has."""
+    """Draw two models that add nearly equal tables of numbers; return them and the number of rows."""
     rows = int(random.integers(4, 9))
-    grid = random.uniform(1, 3, size=(rows, _WIDTH)) * random.choice([-1, 1], size=(rows, _WIDTH))
-    grid[0, 0], grid[-1, -1] = 5 * sign, -5 * sign  # largest and smallest: others can differ behind them
-    # An element inside, in an odd column: neither first nor last in anything, and not in every second one.
+    table = random.uniform(1, 3, size=(rows, _WIDTH)) * random.choice([-1, 1], size=(rows, _WIDTH))
+    # The largest and the smallest number agree: to compare these two is not enough.
+    table[0, 0], table[-1, -1] = 5 * sign, -5 * sign
+    # The place that differs is in no first or last row or column, and in a column that a step of 2 skips.
     place = int(random.integers(1, rows - 1)), int(random.choice([1, 3]))
-    other = place[0], 4 - place[1]
+    opposite = place[0], 4 - place[1]
     factor, gain, last = 1.0, 0.25, "Sigmoid"
-    by = np.zeros_like(grid)
-    threshold, threshold_b = (np.full_like(grid, -1e6) for _ in "ab")
+    offset = np.zeros_like(table)  # between the tables of model_a and model_b
+    threshold, threshold_b = (np.full_like(table, -1e6) for _ in "ab")
     if change in ("all by half", "small by half", "grown"):
-        by = 5e-4 * random.choice([-1, 1], size=grid.shape)
+        offset = 5e-4 * random.choice([-1, 1], size=table.shape)
         gain = 4.0 if change == "grown" else gain
         if change == "small by half":
-            factor, grid = 1e-3, grid / 1000
+            factor, table = 1e-3, table / 1000
     elif change in ("one by twice", "large by twice"):
-        grid[place] = 0
-        grid *= 900 if change == "large by twice" else 1
-        grid[place] += 2500 * sign if change == "large by twice" else 0
-        by[place] = 2e-3 * sign
+        table[place] = 0
+        table *= 900 if change == "large by twice" else 1
+        table[place] += 2500 * sign if change == "large by twice" else 0
+        offset[place] = 2e-3 * sign
     elif change == "up and down":
-        by[place], by[other] = 0.5, -0.5
+        offset[place], offset[opposite] = 0.5, -0.5
     elif change in ("nan in a", "nan in b"):
-        # So near to zero that the root, where there is one, is nearer to 0 than the tolerance.
-        factor, last, grid = 0.0, "Sqrt", abs(grid)
-        grid[place] = 2.5e-7 if change == "nan in b" else -2.5e-7
-        by[place] = -2 * grid[place]
+        # The number is so near to zero that its root, in the other model, differs from 0 by less than 0.001.
+        factor, last, table = 0.0, "Sqrt", abs(table)
+        table[place] = 2.5e-7 if change == "nan in b" else -2.5e-7
+        offset[place] = -2 * table[place]
     else:
         threshold_b[place] = 1e6
     s = Sketch(random)
     x = s.name()
     scaled = s.add("Mul", s.add("Tanh", x), s.weight(np.array(factor)))
-    moved = s.add("Add", scaled, s.weight(grid))
+    moved = s.add("Add", scaled, s.weight(table))
     for _ in range(int(random.integers(0, 3))):
         moved = s.add("Identity", moved)
-    turned = s.add("Neg", moved)
-    grown = s.add("Mul", turned, s.weight(np.array(gain)))
+    negated = s.add("Neg", moved)
+    grown = s.add("Mul", negated, s.weight(np.array(gain)))
     side = s.add(last, moved)
     above = s.add("Greater", moved, s.weight(threshold))
     y = s.add("Where", above, grown, grown)
     model_a = s.model({x: (rows, _WIDTH)}, {y: (rows, _WIDTH), side: (rows, _WIDTH)})
     model_b = deepcopy(model_a)
-    for number, values in ((1, grid + by), (3, threshold_b)):
+    for number, values in ((1, table + offset), (3, threshold_b)):
         weight = model_b.graph.initializer[number]
         weight.CopyFrom(numpy_helper.from_array(values.astype(np.float32), weight.name))
     return model_a, model_b, rows
 
 
-def _model(random: np.random.Generator) -> onnx.ModelProto:
+def _network(random: np.random.Generator) -> onnx.ModelProto:
+    """Draw a network, one part of which makes nan, and another of which is multiplied by zero."""
     s = Sketch(random)
     x = s.name()
     sign = s.random.choice([-1, 1], size=_WIDTH)
@@ -216,34 +220,36 @@ def _model(random: np.random.Generator) -> onnx.ModelProto:
 
 
 def _change(model: onnx.ModelProto, change: str) -> None:
+    """Change an operator, an attribute or a weight of a network."""
     nodes, weights = model.graph.node, model.graph.initializer
     if change == "operator":
         next(node for node in nodes if node.op_type == "Sigmoid").op_type = "Softplus"
     elif change == "attribute":
         next(node for node in nodes if node.op_type == "LeakyRelu").attribute[0].f = 0.4
     else:
-        place, by = {
+        number, offset = {
             "first weight": (0, 0.5),
             "rounding": (1, 2e-6),
             "second weight": (2, 0.5),
             "threshold": (3, 3.0),
             "last bias": (5, 0.5),
         }[change]
-        changed = numpy_helper.to_array(weights[place]) + np.float32(by)
-        weights[place].CopyFrom(numpy_helper.from_array(changed, weights[place].name))
+        weight = weights[number]
+        values = numpy_helper.to_array(weight) + np.float32(offset)
+        weight.CopyFrom(numpy_helper.from_array(values, weight.name))
 
 
 def _rename(model: onnx.ModelProto, sketch: Sketch) -> None:
     """Give every value and node another name, as another exporter would."""
     graph = model.graph
-    old = dict.fromkeys(name for node in graph.node for name in (*node.input, *node.output))
-    new = {name: sketch.name() for name in old}
+    names = dict.fromkeys(name for node in graph.node for name in (*node.input, *node.output))
+    new_names = {name: sketch.name() for name in names}
     for node in graph.node:
         node.name = sketch.name()
-        for names in (node.input, node.output):
-            names[:] = [new[name] for name in names]
-    for each in (*graph.initializer, *graph.input, *graph.output):
-        each.name = new[each.name]
+        for values in (node.input, node.output):
+            values[:] = [new_names[name] for name in values]
+    for value in (*graph.initializer, *graph.input, *graph.output):
+        value.name = new_names[value.name]
 
 
 EXERCISE = Exercise(
