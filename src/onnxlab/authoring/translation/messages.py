@@ -41,6 +41,7 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     "Difference": (0, 1, 2, "given", "expected", "got"),
     "Finding": (0, "title", "message", "look_at"),
     "Case": (0,),
+    "_Kind": (0,),  # of a drawn model: a learner reads which one the answer is wrong for
     "Link": (1,),  # a link of the operator atlas
     "said": (0,),
     "print": (0,),
@@ -76,6 +77,7 @@ _MESSAGE = {
     "told",
 }
 _SENTENCE = re.compile(r"\S+( \S+){3,}[.?!:]", re.DOTALL)
+_DRAWN = re.compile(r"[A-Z]\S*( [^ {}()]+)+[^.?!:]")  # the kind of a drawn model, first in its row
 # Composed at run time: the differences between two models, and the states of an exercise.
 _COMPOSED = (
     *(
@@ -151,6 +153,8 @@ def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tup
         elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and isinstance(node.elts[1], ast.Name):
             # A part's title beside its judge, where one list serves both exporters.
             yield from ((text, "part") for text in templates(node.elts[0]) if " " in text)
+        elif words and isinstance(node, ast.Tuple) and len(node.elts) > 2:
+            yield from ((text, "message") for text in templates(node.elts[0]) if _DRAWN.fullmatch(text))
         elif isinstance(node, (ast.Constant, ast.JoinedStr, ast.BinOp)) and (
             id(node) not in parts or isinstance(node, ast.JoinedStr)
         ):

@@ -43,7 +43,7 @@ __all__ = [
     "require_same_interface",
     "require_same_numbers",
     "require_valid",
-    "require_whole",
+    "require_well_formed",
     "shown_whole",
 ]
 
@@ -374,7 +374,7 @@ def opsets(model: onnx.ModelProto) -> set[int]:
     return {entry.version for entries in imports for entry in entries if entry.domain in _DEFAULT_DOMAIN}
 
 
-def require_whole(
+def require_well_formed(
     model: onnx.ModelProto,
     where: str,
     look_at: str = "Which node makes the value named here, and is that node still there, before its readers?",

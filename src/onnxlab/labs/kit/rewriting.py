@@ -51,7 +51,7 @@ class Question:
         """Return the arguments for one call: an answer may change its arguments."""
         return [deepcopy(value) for value in self.arguments.values()]
 
-    def tried(self) -> AbstractContextManager[None]:
+    def as_case(self) -> AbstractContextManager[None]:
         """Attach this case to whatever is raised in the block."""
         return trying(f"the case {self.where!r}", **self.arguments)
 
@@ -67,23 +67,23 @@ class Rewriting(Generic[QuestionType]):
         answer: The learner's function.
         result: The name of its models in the folder, before their number.
         draw: Draws the questions.
-        whole: Requires what every part needs: that the model is valid, for instance.
-        right: Makes a right model, shown beside a wrong one.
+        require_structure: Requires what every part needs: that the model is valid, for instance.
+        expected: Makes a right model, shown beside a wrong one.
         mendable: Whether a model may also be returned where the task is not possible.
     """
 
     answer: str
     result: str
     draw: Callable[[np.random.Generator], Iterable[QuestionType]]
-    whole: Callable[[onnx.ModelProto, QuestionType], None]
-    right: Callable[[QuestionType], onnx.ModelProto]
+    require_structure: Callable[[onnx.ModelProto, QuestionType], None]
+    expected: Callable[[QuestionType], onnx.ModelProto]
     mendable: bool = False
 
     def produce(self, answers: Answers, work: Work, random: np.random.Generator) -> None:
         """Call the answer with each question; where the task is not possible, write down what was raised."""
         raised: dict[int, str] = {}
         for number, question in enumerate(self.draw(random)):
-            with question.tried():
+            with question.as_case():
                 try:
                     model = answers[self.answer](*question.copies())
                 except NotImplementedError:
@@ -107,16 +107,16 @@ class Rewriting(Generic[QuestionType]):
         """Return the judge of one part, for all models of possible tasks.
 
         Args:
-            require: What the part asks of a model beyond `whole`; by default nothing.
+            require: What the part asks of a model beyond its structure; by default nothing.
         """
 
         def judge(work: Work, random: np.random.Generator) -> None:
             for number, question in enumerate(self.draw(work.questions())):
                 if not question.possible:
                     continue
-                with question.tried(), self.beside(question):
+                with question.as_case(), self.beside(question):
                     model = work.model(f"{self.result}_{number}")
-                    self.whole(model, question)
+                    self.require_structure(model, question)
                     if require is not None:
                         require(model, question, random)
 
@@ -124,7 +124,7 @@ class Rewriting(Generic[QuestionType]):
 
     def beside(self, question: QuestionType) -> AbstractContextManager[None]:
         """Show a right model beside the one that is found wrong in the block."""
-        return beside(lambda: self.right(question).SerializeToString())
+        return beside(lambda: self.expected(question).SerializeToString())
 
     def not_refused(self, work: Work) -> Iterator[tuple[int, QuestionType, str]]:
         """Yield the impossible questions without a ValueError: the number, the question, what was raised."""

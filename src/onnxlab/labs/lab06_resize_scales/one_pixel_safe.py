@@ -53,7 +53,7 @@ _REFERENCES: dict[str, Reference] = {
 class _Question(Question):
     batch: int  # of the model's input
 
-    def tried(self) -> AbstractContextManager[None]:
+    def as_case(self) -> AbstractContextManager[None]:
         """Name the case that is tried inside."""
         return trying(f"the model {self.where!r}", **self.arguments)
 
@@ -66,7 +66,7 @@ def _questions(random: np.random.Generator) -> Iterator[_Question]:
     yield _Question("several", parser.parse_model(_SEVERAL), batch=2)
 
 
-def _require_whole(after: onnx.ModelProto, question: _Question) -> None:
+def _require_structure(after: onnx.ModelProto, question: _Question) -> None:
     """Require a valid model with the inputs and outputs of the old one."""
     for kind in ("input", "output"):
         models = (question.model, after)
@@ -156,7 +156,7 @@ def _repaired(question: _Question) -> onnx.ModelProto:
     return model
 
 
-_REWRITING = Rewriting("one_pixel_safe", "repaired", _questions, _require_whole, _repaired)
+_REWRITING = Rewriting("one_pixel_safe", "repaired", _questions, _require_structure, _repaired)
 
 EXERCISE = Exercise(
     order=4,

@@ -41,7 +41,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Ask about each model."""
     pairs = []
     for question in _questions(random):
-        with question.tried():
+        with question.as_case():
             answer = answers["scales_input"](*question.copies())
             if not isinstance(answer, tuple | list) or len(answer) != 2:
                 got = "None" if answer is None else f"{type(answer).__name__} ({str(answer)[:60]})"
@@ -74,7 +74,7 @@ def judge_values(work: Work, random: np.random.Generator) -> None:
 def _refute(question: Question, msg: str, look_at: str, expected: object, got: object) -> NoReturn:
     call = f"Resize({', '.join(name or '-' for name in _resize(question.model).input)})"
     difference = Difference(f"{question.where}: {call}", str(expected)[:80], str(got)[:80])
-    with question.tried():
+    with question.as_case():
         raise Wrong(msg, look_at, difference=difference, evidence=evidence(question.model, None, "Resize"))
 
 

@@ -13,7 +13,7 @@ from onnxlab.labs.kit.judging import (
     require_interface,
     require_no_new_operators,
     require_same_numbers,
-    require_whole,
+    require_well_formed,
 )
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting
@@ -114,11 +114,11 @@ def _branch(sketch: Sketch, operator: str, *inputs: str) -> onnx.GraphProto:
     return helper.make_graph([helper.make_node(operator, inputs, [result])], sketch.name(), [], [value])
 
 
-def _require_whole(part: onnx.ModelProto, question: _Cut) -> None:
+def _require_structure(part: onnx.ModelProto, question: _Cut) -> None:
     """Require a valid model with the requested inputs and outputs, and the original's opset."""
     require_interface(part, question.inputs, question.outputs, question.where)
     _require_types(part, question)
-    require_whole(part, question.where)
+    require_well_formed(part, question.where)
     require_no_new_operators(part, question.model, question.where)
     _require_versions(part, question)
 
@@ -163,7 +163,7 @@ def _judge_refusals(work: Work, random: np.random.Generator) -> None:
         )
         msg = f"{question.where}: this cannot be cut."
         look_at = "Where does the walk back from the outputs end, besides at the inputs asked for?"
-        with question.tried():
+        with question.as_case():
             raise Wrong(msg, look_at, difference=difference, evidence=evidence(question.model))
 
 
@@ -242,7 +242,7 @@ def _expected_part(cut: _Cut) -> onnx.ModelProto:
     return helper.make_model(part, opset_imports=imports, ir_version=version)
 
 
-_REWRITING = Rewriting("cut_between", "part", _cuts, _require_whole, _expected_part)
+_REWRITING = Rewriting("cut_between", "part", _cuts, _require_structure, _expected_part)
 
 EXERCISE = Exercise(
     order=2,

@@ -29,7 +29,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Ask about each pair of models."""
     replies = []
     for pair in _pairs(work.questions()):
-        with pair.tried():
+        with pair.as_case():
             replies.append(answers["first_divergence"](*pair.copies()))
     work.write_json("found", replies)
 
@@ -68,7 +68,7 @@ def _judge(work: Work, random: np.random.Generator, *, part: str) -> None:
         expected = f"{_node_of(name, names)}: {divergence[1]}" if name and divergence else "None"
         reply = _node_of(got, names) if isinstance(got, str) else repr(got)
         both = evidence(pair.model, pair.model_b.SerializeToString(), *filter(None, [name]))
-        with pair.tried():
+        with pair.as_case():
             raise Wrong(msg, look_at, difference=Difference(where, expected, reply[:120]), evidence=both)
 
 

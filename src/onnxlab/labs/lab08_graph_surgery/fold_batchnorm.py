@@ -10,7 +10,12 @@ import onnx
 from onnx import numpy_helper
 
 from onnxlab.labs.kit.exercise import Exercise, Part
-from onnxlab.labs.kit.judging import evidence, require_no_new_operators, require_same_interface, require_whole
+from onnxlab.labs.kit.judging import (
+    evidence,
+    require_no_new_operators,
+    require_same_interface,
+    require_well_formed,
+)
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting, require_as_before
 from onnxlab.labs.kit.samples import Sketch
@@ -245,9 +250,9 @@ _KINDS = (
 )
 
 
-def _require_whole(folded: onnx.ModelProto, case: _Case) -> None:
+def _require_structure(folded: onnx.ModelProto, case: _Case) -> None:
     """Require a valid model with the same inputs and outputs, and without new nodes."""
-    require_whole(folded, case.where)
+    require_well_formed(folded, case.where)
     require_same_interface(folded, case.model, case.where)
     require_no_new_operators(folded, case.model, case.where)
 
@@ -300,7 +305,7 @@ def _folded(case: _Case) -> onnx.ModelProto:
     return folded
 
 
-_REWRITING = Rewriting("fold_batchnorm", "folded", _cases, _require_whole, _folded)
+_REWRITING = Rewriting("fold_batchnorm", "folded", _cases, _require_structure, _folded)
 
 EXERCISE = Exercise(
     order=1,

@@ -9,7 +9,7 @@ import onnx
 from onnx import inliner, numpy_helper, parser, version_converter
 
 from onnxlab.labs.kit.exercise import Exercise, Part
-from onnxlab.labs.kit.judging import evidence, opsets, require_same_interface, require_whole
+from onnxlab.labs.kit.judging import evidence, opsets, require_same_interface, require_well_formed
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting, require_as_before
 from onnxlab.labs.kit.work import Work
@@ -175,7 +175,7 @@ def _require_structure(model: onnx.ModelProto, question: _Lowering) -> None:
         msg = f"{question.where}: the result says IR version {model.ir_version} and has functions."
         look_at = f"IR version {_FIRST_WITH_FUNCTIONS} brought functions; `onnx.inliner` does without."
         raise Wrong(msg, look_at, evidence=evidence(model))
-    require_whole(model, question.where, question.look_at)
+    require_well_formed(model, question.where, question.look_at)
     require_same_interface(model, question.model, question.where)
 
 
@@ -188,7 +188,7 @@ def _require_numbers(model: onnx.ModelProto, question: _Lowering, random: np.ran
 def _judge_refused(work: Work, random: np.random.Generator) -> None:
     """Require a ValueError or a right model where the converter fails or changes the numbers."""
     for number, question, got in _REWRITING.not_refused(work):
-        with question.tried():
+        with question.as_case():
             if got == "nothing":
                 lowered = work.model(f"lowered_{number}")
                 _require_structure(lowered, question)

@@ -13,7 +13,7 @@ from google.protobuf.message import Message  # type: ignore[import-untyped]  # i
 from onnx import numpy_helper, parser
 
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.judging import evidence, opsets, require_same_interface, require_whole
+from onnxlab.labs.kit.judging import evidence, opsets, require_same_interface, require_well_formed
 from onnxlab.labs.kit.outcome import RETURN, Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting, require_as_before
 from onnxlab.labs.kit.work import Work
@@ -114,7 +114,7 @@ def _saved_files(model: onnx.ModelProto, separate_files: bool) -> dict[str, byte
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Let the learner make one file of each upload."""
     for number, upload in enumerate(_uploads(random)):
-        with upload.tried():
+        with upload.as_case():
             data = answers["one_file"](*upload.copies())
             if not isinstance(data, bytes):
                 msg = f"one_file() returned {type(data).__name__}; bytes were expected."
@@ -124,7 +124,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 
 def _require_structure(model: onnx.ModelProto, upload: _Upload) -> None:
     """Require a valid model in one file, with the same inputs and outputs."""
-    require_whole(model, upload.where)
+    require_well_formed(model, upload.where)
     require_same_interface(model, upload.model, upload.where)
 
 

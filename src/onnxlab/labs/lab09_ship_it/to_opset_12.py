@@ -9,7 +9,13 @@ import onnx
 from onnx import numpy_helper, parser, version_converter
 
 from onnxlab.labs.kit.exercise import Exercise, Part
-from onnxlab.labs.kit.judging import evidence, opsets, require_opset, require_same_interface, require_whole
+from onnxlab.labs.kit.judging import (
+    evidence,
+    opsets,
+    require_opset,
+    require_same_interface,
+    require_well_formed,
+)
 from onnxlab.labs.kit.outcome import Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting, require_as_before
 
@@ -87,7 +93,7 @@ def _require_structure(lowered: onnx.ModelProto, question: _Question) -> None:
     if opsets(lowered) != {12}:
         msg = f"{question.where}: a function of the result asks for another opset."
         raise Wrong(msg, "The runtime has to know that one, too.", evidence=evidence(lowered))
-    require_whole(lowered, question.where)
+    require_well_formed(lowered, question.where)
     require_same_interface(lowered, question.model, question.where)
 
 

@@ -11,7 +11,12 @@ import onnx
 from onnx import numpy_helper
 
 from onnxlab.labs.kit.exercise import Exercise, Part
-from onnxlab.labs.kit.judging import evidence, require_no_new_operators, require_same_interface, require_whole
+from onnxlab.labs.kit.judging import (
+    evidence,
+    require_no_new_operators,
+    require_same_interface,
+    require_well_formed,
+)
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting, require_as_before
 from onnxlab.labs.kit.samples import Sketch
@@ -166,7 +171,7 @@ def _questions(random: np.random.Generator) -> Iterator[_Question]:
 
 def _require_structure(equal: onnx.ModelProto, question: _Question) -> None:
     """Require a valid model with the same inputs, outputs and nodes."""
-    require_whole(equal, question.where)
+    require_well_formed(equal, question.where)
     require_same_interface(equal, question.model, question.where)
     require_no_new_operators(equal, question.model, question.where)
 

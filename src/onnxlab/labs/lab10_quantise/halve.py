@@ -12,7 +12,13 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from onnxlab.labs.kit.exercise import Exercise, Part
-from onnxlab.labs.kit.judging import evidence, first_apart, require_same_interface, require_whole, shown_whole
+from onnxlab.labs.kit.judging import (
+    evidence,
+    first_apart,
+    require_same_interface,
+    require_well_formed,
+    shown_whole,
+)
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.kit.samples import Sketch
@@ -123,7 +129,7 @@ def _questions(random: np.random.Generator) -> Iterator[_Question]:
 
 def _require_structure(half: onnx.ModelProto, question: _Question) -> None:
     """Require a valid model with the same inputs and outputs, in float32, and no new operator but Cast."""
-    require_whole(half, question.where, "Do all inputs of each node have one type? A Cast changes it.")
+    require_well_formed(half, question.where, "Do all inputs of each node have one type? A Cast changes it.")
     require_same_interface(half, question.model, question.where)
     new = {node.op for node in walk(half)} - {node.op for node in walk(question.model)} - {"Cast"}
     if new or half.functions:

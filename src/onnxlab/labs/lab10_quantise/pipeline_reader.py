@@ -103,7 +103,7 @@ def _pictures(random: np.random.Generator, count: int) -> list[Array]:
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Read all batches of the learner's reader, and keep them."""
     for number, question in enumerate(_questions(random)):
-        with question.tried():
+        with question.as_case():
             reader = answers["PipelineReader"](*question.copies())
             require_type(reader, CalibrationDataReader, "PipelineReader()")
             names, arrays = _all_batches(reader)
@@ -140,14 +140,14 @@ def _all_batches(reader: CalibrationDataReader) -> tuple[list[str], Array]:
 def judge_batches(work: Work, random: np.random.Generator) -> None:
     """Require batches that the network takes."""
     for number, question in enumerate(_questions(work.questions())):
-        with question.tried():
+        with question.as_case():
             _batch(work, number, question)
 
 
 def judge_numbers(work: Work, random: np.random.Generator) -> None:
     """Require that the network's numbers in 8 bits are near those in float32."""
     for number, question in enumerate(_questions(work.questions())):
-        with question.tried():
+        with question.as_case():
             batch = _batch(work, number, question)
             x = question.prepared(_pictures(random, 12))
             (expected,) = open_session(question.model).run(None, {question.name: x})

@@ -10,7 +10,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from onnxlab.labs.kit.exercise import Exercise, Part
-from onnxlab.labs.kit.judging import evidence, require_valid, require_whole
+from onnxlab.labs.kit.judging import evidence, require_valid, require_well_formed
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.kit.samples import Sketch
@@ -113,7 +113,9 @@ def _require_structure(model: onnx.ModelProto, question: _Question) -> None:
     inputs, outputs = [question.name, *question.caches], [question.logits, *question.caches.values()]
     look_at = "Each Attention gets a cache of its own, counted from 0 in the order of the nodes."
     require_names(model, inputs, outputs, where, look_at)
-    require_whole(model, where, "Which inputs and outputs does onnx.defs.get_schema('Attention', 23) list?")
+    require_well_formed(
+        model, where, "Which inputs and outputs does onnx.defs.get_schema('Attention', 23) list?"
+    )
     require_valid(model)
     before, after = (Counter(node.op for node in walk(graph)) for graph in (question.model, model))
     more = {name: after[name] - before[name] for name in _COMPUTING if after[name] > before[name]}

@@ -14,7 +14,12 @@ from onnx import compose, parser
 from torch.nn.functional import interpolate
 
 from onnxlab.labs.kit.exercise import Exercise, Part
-from onnxlab.labs.kit.judging import require_interface, require_same_numbers, require_valid, require_whole
+from onnxlab.labs.kit.judging import (
+    require_interface,
+    require_same_numbers,
+    require_valid,
+    require_well_formed,
+)
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.kit.samples import Sketch
@@ -83,7 +88,7 @@ class _Question(Question):
         """The network that gets the canvas."""
         return {"network": self.model}
 
-    def tried(self) -> AbstractContextManager[None]:
+    def as_case(self) -> AbstractContextManager[None]:
         """Attach this case to whatever is raised in the block."""
         return trying(self.where.lower(), **self.arguments)
 
@@ -138,9 +143,10 @@ _MISTAKES: tuple[tuple[dict[str, bool], str], ...] = (
 
 def _questions(random: np.random.Generator) -> Iterator[_Question]:
     """Draw two networks, for canvases of different sizes."""
-    for number, where in enumerate(("A network", "Another network")):
+    for number in range(2):
         side = int(random.integers(8, 13)) + 8 * number
-        yield _Question(f"{where} for {side} x {side}", _network(Sketch(random), side), side=side)
+        where = f"A network for {side} x {side}"
+        yield _Question(where, _network(Sketch(random), side), side=side)
 
 
 def _network(s: Sketch, side: int) -> onnx.ModelProto:
@@ -160,7 +166,7 @@ def _network(s: Sketch, side: int) -> onnx.ModelProto:
 def _require_structure(model: onnx.ModelProto, question: _Question) -> None:
     """Require a valid model from a picture to boxes."""
     require_interface(model, ["picture"], ["boxes"], question.where)
-    require_whole(model, question.where)
+    require_well_formed(model, question.where)
     require_valid(model)
 
 
@@ -210,7 +216,9 @@ def _require_boxes(
     try:
         compare(feeds, [question.boxes(picture)], where, look_at)
     except Wrong as wrong:
-        wrong.message = wrong.message.replace("of the model it was made from", "of the boxes on the picture")
+        if "of the model it was made from" in wrong.message:
+            msg = f"{where}: the numbers are not those of the boxes on the picture."
+            wrong.message = msg
         for mistake, advice in _MISTAKES:
             with suppress(Wrong):
                 compare(feeds, [question.boxes(picture, **mistake)], where, advice)

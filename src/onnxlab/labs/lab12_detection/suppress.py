@@ -12,7 +12,12 @@ import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 from onnx import compose, parser
 
 from onnxlab.labs.kit.exercise import Exercise, Part
-from onnxlab.labs.kit.judging import require_interface, require_same_numbers, require_valid, require_whole
+from onnxlab.labs.kit.judging import (
+    require_interface,
+    require_same_numbers,
+    require_valid,
+    require_well_formed,
+)
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.kit.samples import Sketch
@@ -57,7 +62,7 @@ class _Question(Question):
         """The detector and the thresholds."""
         return {"detector": self.model, "iou": self.iou, "least": self.least, "most": self.most}
 
-    def tried(self) -> AbstractContextManager[None]:
+    def as_case(self) -> AbstractContextManager[None]:
         """Attach this case to whatever is raised in the block."""
         return trying(self.where.lower(), **self.arguments)
 
@@ -77,7 +82,8 @@ def _questions(random: np.random.Generator) -> Iterator[_Question]:
     for classes in (1, int(random.integers(2, 5))):
         detector = _detector(Sketch(random), classes)
         iou, least = random.uniform((0.45, 0.15), (0.6, 0.3)).astype(np.float32).tolist()
-        most, where = int(random.integers(2, 5)), f"A detector of {classes} classes"
+        most = int(random.integers(2, 5))
+        where = f"A detector of {classes} classes"
         yield _Question(where, detector, classes=classes, iou=iou, least=least, most=most)
 
 
@@ -175,7 +181,7 @@ def _require_structure(model: onnx.ModelProto, question: _Question) -> None:
     """Require a valid model with the outputs asked for."""
     require_interface(model, [question.name], ["boxes", "scores", "classes"], question.where)
     look_at = "Which shapes and types does onnx.defs.get_schema('NonMaxSuppression') ask for?"
-    require_whole(model, question.where, look_at)
+    require_well_formed(model, question.where, look_at)
     require_valid(model)
 
 
@@ -255,7 +261,9 @@ def _require_suppressed(
     try:
         compare(feeds, _suppressed(question, raw), where, look_at)
     except Wrong as wrong:
-        wrong.message = wrong.message.replace("of the model it was made from", "of the boxes that are left")
+        if "of the model it was made from" in wrong.message:
+            msg = f"{where}: the numbers are not those of the boxes that are left."
+            wrong.message = msg
         matches = []  # for all mistakes with these outputs: a small scene does not tell them apart
         for mistake, advice in _MISTAKES:
             with suppress(Wrong):
