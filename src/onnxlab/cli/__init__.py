@@ -1,23 +1,29 @@
 """The `onnxlab` command: arguments and printing, nothing else."""
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from onnxlab.cli.authoring import add_author
-from onnxlab.cli.classroom import add_class
-from onnxlab.cli.grading import add_grade
-from onnxlab.cli.learner import add_learner_commands
 from onnxlab.errors import OnnxLabError
 
 __all__ = ["main"]
 
+# The modules of this folder, and the commands that each adds.
+_COMMANDS = {
+    "learner": ("labs", "check", "progress", "reset"),
+    "grading": ("grade",),
+    "classroom": ("class",),
+    "authoring": ("author",),
+}
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the `onnxlab` command and return its exit code: 0 fine, 1 something is wrong, 2 wrong usage."""
-    options = _parser().parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options = _parser(*arguments[:1]).parse_args(arguments)
     try:
         code = int(options.command(options))
         sys.stdout.flush()
@@ -28,30 +34,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # `| head`: whoever read has read enough
+    except BrokenPipeError:  # `| head` has read enough and closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong and where the options stand, without listing them; its commands' parsers do too."""
+    """A parser whose errors point to --help instead of listing every option; so do its subparsers."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401
-        """Refuse what this command does not know; the parser above would name its own help."""
-        found, unknown = super().parse_known_args(args, namespace)
+        """Refuse unknown arguments here: the parent parser would point to its own --help."""
+        options, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return found, unknown
+        return options, unknown
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}\nSee: {self.prog} --help\n")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(command: str = "") -> argparse.ArgumentParser:
+    """Return a parser with the options of one command; of all commands if that is the name of none."""
     parser: argparse.ArgumentParser = _Parser(prog="onnxlab", description="Tools of the ONNX Lab course.")
-    rooms = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    add_learner_commands(rooms)
-    add_grade(rooms)
-    add_class(rooms)
-    add_author(rooms)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for module in [name for name, names in _COMMANDS.items() if command in names] or _COMMANDS:
+        importlib.import_module(f"onnxlab.cli.{module}").add_commands(commands)
     return parser

@@ -6,22 +6,22 @@ from pathlib import Path
 
 from onnxlab.plain_text import aligned, many
 
-__all__ = ["add_author"]
+__all__ = ["add_commands"]
 
 
-def add_author(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the group of commands for who writes the course."""
-    author = rooms.add_parser("author", help="make and check the course's notebooks")
-    commands = author.add_subparsers(title="commands", required=True, metavar="COMMAND")
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `onnxlab author` and its commands, for those who write the course."""
+    author = commands.add_parser("author", help="make and check the course's notebooks")
+    actions = author.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    run = commands.add_parser("run", help="run notebooks from top to bottom and save them clean")
+    run = actions.add_parser("run", help="run notebooks from top to bottom and save them clean")
     run.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
     run.add_argument(
         "--timeout", type=int, default=600, metavar="SECONDS", help="for one cell (default: 600)"
     )
     run.set_defaults(command=_run)
 
-    check = commands.add_parser("check", help="report what keeps a notebook from being committed")
+    check = actions.add_parser("check", help="report what keeps a notebook from being committed")
     check.add_argument(
         "notebooks",
         nargs="*",
@@ -31,17 +31,15 @@ def add_author(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     )
     check.set_defaults(command=_check)
 
-    pin = commands.add_parser("pin", help="compile requirements*.txt from the ranges in pyproject.toml")
+    pin = actions.add_parser("pin", help="compile requirements*.txt from the ranges in pyproject.toml")
     pin.add_argument("packages", nargs="*", metavar="PACKAGE", help="move this one: name, or name==version")
     pin.set_defaults(command=_pin)
 
-    sync = commands.add_parser("sync", help="make labs/ from solutions/")
+    sync = actions.add_parser("sync", help="make labs/ from solutions/")
     sync.add_argument("--check", action="store_true", help="change nothing; fail if something would change")
     sync.set_defaults(command=_sync)
 
-    translate = commands.add_parser(
-        "translate", help="make the course in another language from translations/"
-    )
+    translate = actions.add_parser("translate", help="make the course in another language from translations/")
     translate.add_argument(
         "--check", action="store_true", help="change nothing; say what is missing, fuzzy, obsolete or stale"
     )
@@ -53,19 +51,21 @@ def _translate(options: argparse.Namespace) -> int:
     from onnxlab.authoring.translation.edition import Edition
     from onnxlab.notebook.language import LANGUAGES
 
-    found = []
-    for language in [one for one in LANGUAGES if one != "en"]:
+    complaints: list[str] = []
+    for language in LANGUAGES:
+        if language == "en":
+            continue
         edition = Edition(Path.cwd(), language)
         if options.prune:
             edition.prune()
         if not options.check:
             for path in edition.update():
                 print(f"written: {path.relative_to(Path.cwd())}")
-        found += list(edition.complaints())
-    for line in found:
+        complaints += edition.complaints()
+    for line in complaints:
         print(line)
-    print(f"{many(len(found), 'thing')} to translate or correct")
-    return 1 if found else 0
+    print(f"{many(len(complaints), 'thing')} to translate or correct")
+    return 1 if complaints else 0
 
 
 def _sync(options: argparse.Namespace) -> int:
@@ -77,11 +77,11 @@ def _sync(options: argparse.Namespace) -> int:
         for line in out_of_sync(Path.cwd()):
             print(f"left alone: {line}")
         return 0
-    found = out_of_sync(Path.cwd())
-    for line in found:
+    stale = out_of_sync(Path.cwd())
+    for line in stale:
         print(line)
-    print("labs/ is in sync" if not found else "Run: onnxlab author sync")
-    return 1 if found else 0
+    print("labs/ is in sync" if not stale else "Run: onnxlab author sync")
+    return 1 if stale else 0
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -110,12 +110,12 @@ def _check(options: argparse.Namespace) -> int:
     if not paths:
         print("There are no notebooks here. Name some, or go to the course's folder.", file=sys.stderr)
         return 2
-    found = [violation for path in paths for violation in check(path)]
-    rows = [(v.notebook.name, _where(v.cell), v.rule, v.detail) for v in found]
+    violations = [violation for path in paths for violation in check(path)]
+    rows = [(v.notebook.name, _where(v.cell), v.rule, v.detail) for v in violations]
     if rows:
         print("\n".join(aligned([("notebook", "cell", "rule", "found"), *rows])))
-    print(f"{many(len(paths), 'notebook')} checked, {many(len(found), 'thing')} to correct")
-    return 1 if found else 0
+    print(f"{many(len(paths), 'notebook')} checked, {many(len(violations), 'thing')} to correct")
+    return 1 if violations else 0
 
 
 def _pin(options: argparse.Namespace) -> int:

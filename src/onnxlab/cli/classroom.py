@@ -4,23 +4,19 @@ import argparse
 import sys
 from pathlib import Path
 
-__all__ = ["add_class"]
+__all__ = ["add_commands"]
 
 
-def add_class(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the group of commands for a class."""
-    group = rooms.add_parser("class", help="a class: hand out the labs, serve the course, watch, collect")
-    commands = group.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    _add_init(commands)
-    _add_serve(commands)
-    _add_room(commands)
-    _add_wheelhouse(commands)
-    _add_take(commands)
-    _add_feedback(commands)
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `onnxlab class` and its commands."""
+    group = commands.add_parser("class", help="a class: hand out the labs, serve the course, watch, collect")
+    actions = group.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for add in (_add_init, _add_serve, _add_room, _add_wheelhouse, _add_take, _add_feedback):
+        add(actions)
 
 
-def _add_init(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    init = commands.add_parser(
+def _add_init(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    init = actions.add_parser(
         "init",
         help="make a course directory for nbgrader and the hub",
         description="Make a course directory with the labs in it. On one that is there: add what is new, "
@@ -41,24 +37,24 @@ def _init(options: argparse.Namespace) -> int:
     from onnxlab.plain_text import many
 
     print("Making the assignments ...", flush=True)
-    made = make_class(options.folder, options.name)
-    for line in made.updated:
+    report = make_class(options.folder, options.name)
+    for line in report.updated:
         print(f"brought up to date: {line}")
-    for line in made.modified:
+    for line in report.modified:
         print(f"kept, since it is yours: {line}")
-    for problem in made.problems:
+    for problem in report.problems:
         print(problem, file=sys.stderr)
-    exercises = sum(len(each.exercises) for each in labs())
+    exercises = sum(len(lab.exercises) for lab in labs())
     print(
-        f"{'Made' if made.new else 'Looked through'} the class {made.folder.name!r} in {options.folder}: "
-        f"{len(labs())} labs, {exercises} exercises, {sum(each.points for each in labs())} points; "
-        f"{many(len(made.added), 'file')} added."
+        f"{'Made' if report.new else 'Looked through'} the class {report.folder.name!r} in {options.folder}: "
+        f"{len(labs())} labs, {exercises} exercises, {sum(lab.points for lab in labs())} points; "
+        f"{many(len(report.added), 'file')} added."
     )
-    return 1 if made.problems else 0
+    return 1 if report.problems else 0
 
 
-def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    serve = commands.add_parser(
+def _add_serve(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    serve = actions.add_parser(
         "serve",
         help="a JupyterHub for the room: sign-in, a JupyterLab for each learner",
         description="Serve the course to a class with a JupyterHub on this machine, until Ctrl+C. Everybody "
@@ -129,8 +125,8 @@ def _serve(options: argparse.Namespace) -> int:
     return 0
 
 
-def _add_room(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    room = commands.add_parser(
+def _add_room(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    room = actions.add_parser(
         "room",
         help="a live page: who has passed what, and where people are stuck",
         description="Show, in a browser on this machine, who has passed which exercise and where people are "
@@ -158,8 +154,8 @@ def _room(options: argparse.Namespace) -> int:
     return 0
 
 
-def _add_wheelhouse(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    house = commands.add_parser(
+def _add_wheelhouse(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    house = actions.add_parser(
         "wheelhouse",
         help="a copy of the course that laptops install without the network",
         description="Put the course's files and every package it needs into a folder. Copied to a laptop, "
@@ -204,17 +200,17 @@ def _wheelhouse(options: argparse.Namespace) -> int:
     size = sum(path.stat().st_size for path in wheels) / 1e6
     print(f"{options.folder}: {len(wheels)} wheels, {size:.0f} MB")
     if damaged or any(lacking.values()):
-        then = (
+        hint = (
             "What is lacking cannot be installed there without the network; the command again mends damage."
         )
-        print(then, file=sys.stderr)
+        print(hint, file=sys.stderr)
         return 1
     print("Copy the folder to the laptops. INSTALL-OFFLINE.txt in it says what to do there.")
     return 0
 
 
-def _add_take(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    take = commands.add_parser(
+def _add_take(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    take = actions.add_parser(
         "take",
         help="collect every learner's labs as they are now",
         description="Copy the labs out of every learner's home as they are now: into the class's submitted/, "
@@ -231,24 +227,24 @@ def _take(options: argparse.Namespace) -> int:
     from onnxlab.classroom.hub.homes import HomesNotFound, take_labs
     from onnxlab.plain_text import many, plain
 
-    taken = take_labs(options.folder, options.into)
-    if not taken.files:
-        first, *others = map(plain, taken.left or [""])
+    collected = take_labs(options.folder, options.into)
+    if not collected.files:
+        first, *others = map(plain, collected.left or [""])
         more = f"; and {many(len(others), 'other')}" if others else ""
         msg = f"There are no learners' labs in {options.folder}."
         then = "Name a class, or a folder of homes: <learner>/labs/lab04_asinh.ipynb"
         raise HomesNotFound(msg, f"left: {first}{more}" if first else "", then)
-    for line in taken.left:
+    for line in collected.left:
         print(f"left: {plain(line)}", file=sys.stderr)
-    labs = sum(taken.files.values())
+    labs = sum(collected.files.values())
     place = options.into or options.folder / "submitted"
-    learners = many(len(taken.files), "learner")
+    learners = many(len(collected.files), "learner")
     print(f"{many(labs, 'lab')} of {learners} {'is' if labs == 1 else 'are'} in {place}.")
     return 0
 
 
-def _add_feedback(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    feedback = commands.add_parser(
+def _add_feedback(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    feedback = actions.add_parser(
         "feedback",
         help="put each learner's feedback page into their home",
         description="Put each learner's page of a grading run into their home, as feedback/RESULTS.html.",
@@ -264,8 +260,10 @@ def _feedback(options: argparse.Namespace) -> int:
     from onnxlab.classroom.hub.homes import give_feedback
     from onnxlab.plain_text import many, plain
 
-    given = give_feedback(options.folder, options.results)
-    for line in given.left:
+    delivered = give_feedback(options.folder, options.results)
+    for line in delivered.left:
         print(f"left: {plain(line)}", file=sys.stderr)
-    print(f"{many(len(given.files), 'learner')} will find feedback/{options.results.absolute().name}.html.")
-    return 1 if given.left or not given.files else 0
+    print(
+        f"{many(len(delivered.files), 'learner')} will find feedback/{options.results.absolute().name}.html."
+    )
+    return 1 if delivered.left or not delivered.files else 0

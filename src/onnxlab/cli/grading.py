@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from onnxlab.grading.submissions import Intake
     from onnxlab.sandbox.levels import Level
 
-__all__ = ["add_grade"]
+__all__ = ["add_commands"]
 
 _AUTOMATIC, _NONE = "auto", "none"
 _SECONDS = (1, 86_400)  # a day
@@ -25,9 +25,9 @@ _SLOW = (
 )
 
 
-def add_grade(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to a parser."""
-    grade = rooms.add_parser(
+    grade = commands.add_parser(
         "grade",
         help="grade a class's labs",
         description="Grade notebooks of labs: each in a sandbox, its models judged elsewhere. "

@@ -7,27 +7,27 @@ from pathlib import Path
 from onnxlab.notebook.language import LANGUAGES, said, speak, surroundings
 from onnxlab.plain_text import aligned
 
-__all__ = ["add_learner_commands"]
+__all__ = ["add_commands"]
 
 
-def add_learner_commands(rooms: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands to a parser."""
-    labs = rooms.add_parser("labs", help="copy the labs into a folder; what is there is left alone")
+    labs = commands.add_parser("labs", help="copy the labs into a folder; what is there is left alone")
     labs.add_argument("folder", type=Path, metavar="FOLDER", help="a new folder, or one of an earlier copy")
     labs.add_argument("--chapters", action="store_true", help="the chapters, too")
     labs.add_argument("--language", choices=LANGUAGES, default=surroundings(), help="which edition")
     labs.set_defaults(command=_labs)
-    check = rooms.add_parser("check", help="check the exercises of a lab's notebook")
+    check = commands.add_parser("check", help="check the exercises of a lab's notebook")
     check.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
     check.set_defaults(command=_check)
-    progress = rooms.add_parser("progress", help="what is passed, tried and open in the labs")
+    progress = commands.add_parser("progress", help="what is passed, tried and open in the labs")
     sharing = progress.add_mutually_exclusive_group()
     sharing.add_argument(
         "--private", action="store_true", help="the instructor's live page leaves you out from now on"
     )
     sharing.add_argument("--public", action="store_true", help="it shows you again")
     progress.set_defaults(command=_progress)
-    reset = rooms.add_parser("reset", help="the untouched lab again; the work is kept as a copy")
+    reset = commands.add_parser("reset", help="the untouched lab again; the work is kept as a copy")
     reset.add_argument("labs", nargs="+", metavar="LAB", help="as lab05")
     reset.add_argument("--language", choices=LANGUAGES, default=surroundings(), help="which edition's labs")
     reset.set_defaults(command=_reset)
@@ -53,7 +53,7 @@ def _check(options: argparse.Namespace) -> int:
     speak(surroundings())
     for path in options.notebooks:
         read_lab(path)  # what cannot be checked is said before anything runs
-    every = True
+    all_passed = True
     for path in options.notebooks:
         folder = path.absolute().parent.name
         speak(folder if folder in LANGUAGES else surroundings())
@@ -71,8 +71,8 @@ def _check(options: argparse.Namespace) -> int:
         print("\n".join(aligned([heading, *rows])))
         have, possible = sum(o.points for o in outcomes), sum(o.possible for o in outcomes)
         print(said(f"{have} of {possible} points") + "\n")
-        every = every and all(outcome.passed for outcome in outcomes)
-    return 0 if every else 1
+        all_passed = all_passed and all(outcome.passed for outcome in outcomes)
+    return 0 if all_passed else 1
 
 
 def _progress(options: argparse.Namespace) -> int:
@@ -80,15 +80,15 @@ def _progress(options: argparse.Namespace) -> int:
     from onnxlab.notebook.labs.progress import progress_table, shared
 
     speak(surroundings())
-    asked = options.private or options.public
-    told = set_private(options.private) if asked else ""
-    shown, message = progress_table()
-    for line in filter(None, [told, message]):
+    changed = options.private or options.public
+    problem = set_private(options.private) if changed else ""
+    table, message = progress_table()
+    for line in filter(None, [problem, message]):
         print(said(line), file=sys.stderr)
-    print(shown)
-    if sharing := shared(always=asked, terminal=True):
+    print(table)
+    if sharing := shared(always=changed, terminal=True):
         print(sharing)
-    return 1 if told else 0
+    return 1 if problem else 0
 
 
 def _reset(options: argparse.Namespace) -> int:
@@ -97,8 +97,8 @@ def _reset(options: argparse.Namespace) -> int:
     speak(options.language)
     root = course_root(Path.cwd())
     for name in options.labs:
-        path, kept = reset(name, root, options.language)
-        print(said(f"{path.relative_to(root).as_posix()} is untouched again."), end=" " if kept else "\n")
-        if kept:
-            print(said(f"Your work is in {kept.relative_to(root).as_posix()}."))
+        path, copy = reset(name, root, options.language)
+        print(said(f"{path.relative_to(root).as_posix()} is untouched again."), end=" " if copy else "\n")
+        if copy:
+            print(said(f"Your work is in {copy.relative_to(root).as_posix()}."))
     return 0
