@@ -6,7 +6,9 @@ are made on the open file, not on its name.
 """
 
 import contextlib
+import errno
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -25,6 +27,7 @@ __all__ = [
     "open_untrusted",
     "read_untrusted",
     "remove_unfinished",
+    "remove_untrusted",
     "write_atomically",
 ]
 
@@ -36,6 +39,7 @@ _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = os.O_RDONLY | _NOFOLLOW | getattr(os, "O_DIRECTORY", 0)
 # O_NONBLOCK: opening a pipe would wait for a writer. O_BINARY: Windows would translate line ends.
 _FILE = os.O_RDONLY | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_NAME_IN_USE = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 
 
 class CannotWrite(OnnxLabError):
@@ -164,6 +168,56 @@ def remove_unfinished(folder: Path) -> None:
     for path in folder.glob(f"{_UNFINISHED}*"):
         with contextlib.suppress(OSError):
             path.unlink()
+
+
+def remove_untrusted(folder: Path) -> None:
+    """Remove a folder with all that is in it: unreadable, deeper than any path is long, linked elsewhere.
+
+    Nobody may be writing in it any more. Nothing outside is touched.
+
+    Raises:
+        OSError: If something is left.
+    """
+    if os.name == "nt" or not folder.is_dir() or folder.is_symlink():
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    folder.chmod(0o700)
+    with open_folder(folder) as top:
+        _empty(top)
+    folder.rmdir()
+
+
+def _empty(top: int) -> None:
+    """Remove everything in an open folder: what is in its folders is moved up, so that nothing is deep."""
+    number = 0
+    while names := os.listdir(top):
+        for name in names:
+            if not stat.S_ISDIR(os.lstat(name, dir_fd=top).st_mode):
+                os.unlink(name, dir_fd=top)
+                continue
+            os.chmod(name, 0o700, dir_fd=top)
+            with open_folder(name, folder=top) as inner:
+                for below in os.listdir(inner):  # noqa: PTH208 - of a descriptor
+                    number += 1
+                    _move_up(below, inner, f".{number}.removed", top)
+            os.rmdir(name, dir_fd=top)
+
+
+def _move_up(name: str, inner: int, new: str, top: int) -> None:
+    if stat.S_ISDIR(os.lstat(name, dir_fd=inner).st_mode):
+        os.chmod(name, 0o700, dir_fd=inner)
+    else:
+        os.unlink(name, dir_fd=inner)
+        return
+    while True:
+        try:
+            os.rename(name, new, src_dir_fd=inner, dst_dir_fd=top)
+        except OSError as error:
+            if error.errno not in _NAME_IN_USE:
+                raise
+            new += "x"
+        else:
+            return
 
 
 def cannot_write(path: Path, error: OSError) -> CannotWrite:

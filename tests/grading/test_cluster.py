@@ -22,9 +22,9 @@ from onnxlab.grading.private_judges import PrivateJudges
 from onnxlab.grading.results import Ledger, facts
 from onnxlab.grading.run import Step, grade
 from onnxlab.grading.submissions import Intake, find
-from onnxlab.grading.worker.task import PREFIX
-from onnxlab.sandbox.levels import Limits, strongest
-from onnxlab.sandbox.process_tree import descendants
+from onnxlab.grading.worker.task import FOLDER_PREFIX
+from onnxlab.sandbox.entry import strongest
+from onnxlab.sandbox.watcher import Limits, descendants
 from tests.grading.small_class import CLASS, FULL, REST, WRONG, Learner, hand_in, marks
 
 pytest.importorskip("distributed")
@@ -138,7 +138,7 @@ def test_a_cluster_gives_the_rows_of_a_local_run_and_keeps_nothing(intake, expec
         assert grade_on(client, intake, ledger, level=None, limits=LIMITS) == 0
         wait_for(lambda: not any(fork_servers(each.pid) for each in workers))
     assert str(SEED) not in two.said()
-    assert not any(list(Path(tempfile.gettempdir()).glob(f"{PREFIX}{each.pid}-*")) for each in workers)
+    assert not any(list(Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}{each.pid}-*")) for each in workers)
 
 
 def test_an_instructors_own_judges_go_to_the_workers_and_into_no_log(intake, two, tmp_path):
@@ -184,7 +184,7 @@ def test_workers_that_die_and_join_lose_nothing_and_double_nothing(intake, expec
 
         with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
             client.wait_for_workers(2, timeout=240)
-            grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS, told=disturb)
+            grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS, on_step=disturb)
             assert ledger.failures == {}
             assert rows(ledger) == expected
         assert warm
@@ -218,7 +218,7 @@ def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path,
                     yield future, (worker, found)
 
             monkeypatch.setattr(cluster, "_watched", listened)
-            grade_on(client, intake, ledger, level=strongest(), limits=LIMITS, told=disturb)
+            grade_on(client, intake, ledger, level=strongest(), limits=LIMITS, on_step=disturb)
             assert ledger.failures == {}
             assert rows(ledger) == expected
             assert any("damaged" in each for each in problems)
@@ -235,7 +235,7 @@ def test_a_scheduler_that_dies_ends_the_run_and_the_next_goes_on(intake, expecte
 
         with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
             with pytest.raises(ClusterFailed, match="What is graded is kept"):
-                grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS, told=disturb)
+                grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS, on_step=disturb)
             assert 0 < len(rows(ledger)) < len(expected)
     with Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
         grade(intake, ledger, level=strongest(), limits=LIMITS, pool=pool)

@@ -17,15 +17,15 @@ from pathlib import Path
 import pytest
 
 from onnxlab import cli
-from onnxlab.grading.marking import sweep
+from onnxlab.grading.marking import remove_leftovers
 from onnxlab.grading.results import Ledger, facts
 from onnxlab.grading.run import Step, grade
 from onnxlab.grading.submissions import find
 from onnxlab.grading.worker import client
-from onnxlab.grading.worker.client import Forks
-from onnxlab.grading.worker.task import PREFIX
-from onnxlab.sandbox.levels import Level, Limits, available
-from onnxlab.sandbox.process_tree import descendants
+from onnxlab.grading.worker.client import ForkServerPool
+from onnxlab.grading.worker.task import FOLDER_PREFIX
+from onnxlab.sandbox.entry import Level, available
+from onnxlab.sandbox.watcher import Limits, descendants
 from tests.grading.adversaries import ADVERSARIES, HONEST
 from tests.grading.small_class import CLASS, FULL, REST, Learner, hand_in, marks
 
@@ -66,12 +66,12 @@ def comparable(ledger: Ledger) -> list[object]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, pool: Forks) -> tuple[Path, str]:
+def whole(tmp_path_factory: pytest.TempPathFactory, pool: ForkServerPool) -> tuple[Path, str]:
     """The folder that the command wrote for the small class, and what it printed."""
     place, said = tmp_path_factory.mktemp("whole"), io.StringIO()
     command = ["grade", str(hand_in(place / "class", CLASS)), "--out", str(place / "out")]
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(said):
-        patch.setattr(client, "processes", lambda: pool)
+        patch.setattr(client, "worker_pool", lambda: pool)
         assert cli.main([*command, "--seed", str(SEED), *PATIENT]) == 0
     return place / "out", said.getvalue()
 
@@ -95,7 +95,7 @@ def test_everybody_gets_their_mark_and_nothing_is_left(tmp_path, level: Level):
         kept = [each.name for each in tmp_path.rglob("*") if "cells.json" in each.name]
     assert kept == []
     assert running() <= before
-    assert not list(Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getpid()}-*"))
+    assert not list(Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}{os.getpid()}-*"))
 
 
 def test_what_only_a_limit_ends_has_no_points(tmp_path, pool):
@@ -133,7 +133,9 @@ def test_nothing_is_graded_twice_but_what_was_handed_in_again(tmp_path, pool):
 
     def run() -> int:
         with Ledger(tmp_path / "out", facts("full")) as ledger:
-            return grade(find(folder), ledger, level=LEVELS[0], limits=LIMITS, pool=pool, told=steps.append)
+            return grade(
+                find(folder), ledger, level=LEVELS[0], limits=LIMITS, pool=pool, on_step=steps.append
+            )
 
     assert run() == 3
     assert run() == 0
@@ -161,14 +163,14 @@ def test_a_run_killed_at_any_moment_goes_on_and_gives_the_same(whole, tmp_path):
         rows = base.execute("SELECT student, exercise FROM result").fetchall()
     assert len(rows) == len(set(rows)) == 2 * len(CLASS)
     until = time.monotonic() + 60  # what a killed run had started ends by itself
-    while list(Path(tempfile.gettempdir()).glob(f"{PREFIX}{process.pid}-*")):
+    while list(Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}{process.pid}-*")):
         assert time.monotonic() < until
         time.sleep(0.2)
-        sweep()
+        remove_leftovers()
 
 
 def test_a_warm_process_that_dies_costs_nobody_a_mark(tmp_path):
-    folder, mine, killed = hand_in(tmp_path / "class", CLASS), Forks(), []
+    folder, mine, killed = hand_in(tmp_path / "class", CLASS), ForkServerPool(), []
 
     def attack(step: Step) -> None:
         if step.done == 1:  # others are being graded
@@ -176,7 +178,7 @@ def test_a_warm_process_that_dies_costs_nobody_a_mark(tmp_path):
             os.kill(mine.process_id, signal.SIGKILL)
 
     with Ledger(tmp_path / "out", facts("full")) as ledger:
-        grade(find(folder), ledger, level=LEVELS[0], limits=LIMITS, pool=mine, told=attack)
+        grade(find(folder), ledger, level=LEVELS[0], limits=LIMITS, pool=mine, on_step=attack)
         assert killed
         assert ledger.failures == {}
         assert marks(ledger) == {each.name: each.points for each in CLASS}

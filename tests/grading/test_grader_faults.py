@@ -11,10 +11,11 @@ from onnxlab.grading.private_judges import NONE, PrivateJudges
 from onnxlab.grading.results import Ledger, facts
 from onnxlab.grading.run import ATTEMPTS, grade
 from onnxlab.grading.submissions import find
-from onnxlab.grading.worker.client import Forks, Processes
+from onnxlab.grading.worker.client import ForkServerPool, WorkerPool
 from onnxlab.grading.worker.task import Task
 from onnxlab.labs.kit.exercise import exercise
-from onnxlab.sandbox.levels import Level, Limits, strongest
+from onnxlab.sandbox.entry import Level, strongest
+from onnxlab.sandbox.watcher import Limits
 from tests.grading.adversaries import HONEST, Adversary
 from tests.grading.small_class import FULL, LAB, Learner, hand_in, marks
 
@@ -35,7 +36,7 @@ def write_model(self, name, model):
 Work.write_model = write_model
 """
 # A chain of 9,990 functions: ONNX Runtime follows it until its stack is full.
-CRASHES = (
+CRASH = (
     REPLACED
     + """
 def bad():
@@ -65,15 +66,15 @@ def bad():
 )
 
 
-class Disturbed(Processes):
+class Disturbed(WorkerPool):
     """The tests' fork server, as each that is asked for; `times` of its tasks are changed on their way."""
 
     kind = ""
     times = 0
-    pool: Forks
+    pool: ForkServerPool
 
-    def ready(self) -> None:
-        self.pool.ready()
+    def wait_until_ready(self) -> None:
+        self.pool.wait_until_ready()
 
     def run(self, task: Task) -> int:
         if task.kind == self.kind and self.times:
@@ -104,7 +105,7 @@ class Unplaced(Disturbed):
 
 
 def graded(
-    tmp_path: Path, *students: Adversary, pool: Processes, level: Level | None = None, judges=NONE
+    tmp_path: Path, *students: Adversary, pool: WorkerPool, level: Level | None = None, judges=NONE
 ) -> tuple[dict[str, int], dict[tuple[str, str], str]]:
     with Ledger(tmp_path / "out", facts("")) as ledger:
         intake = find(hand_in(tmp_path / "class", students))
@@ -185,7 +186,7 @@ def test_what_crashes_its_judge_again_and_again_is_the_submissions(tmp_path, sha
     lost = ("asinh-symbolic", "asinh-translation")
     left = HONEST[0].points - sum(exercise(name)[1].points for name in lost)
     given, failures = graded(
-        tmp_path, Adversary("eve", left, before=CRASHES), RIGHT, level=strongest(), pool=shared
+        tmp_path, Adversary("eve", left, before=CRASH), RIGHT, level=strongest(), pool=shared
     )
     assert failures == {}
     assert given == {"eve": left, RIGHT.name: FULL}

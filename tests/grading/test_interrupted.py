@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from onnxlab.sandbox.process_tree import descendants
+from onnxlab.sandbox.watcher import descendants
 from tests.grading.small_class import Learner, hand_in
 
 pytestmark = [
@@ -44,13 +44,13 @@ def start(folder: Path, out: Path) -> "subprocess.Popen[str]":
 SPAWNED = """
 import sys
 from pathlib import Path
-from onnxlab.sandbox.levels import Limits
+from onnxlab.sandbox.watcher import Limits
 from onnxlab.grading.results import Ledger, facts
 from onnxlab.grading.run import grade
 from onnxlab.grading.submissions import find
-from onnxlab.grading.worker.client import Processes
+from onnxlab.grading.worker.client import WorkerPool
 
-class Told(Processes):
+class Told(WorkerPool):
     def run(self, task):
         print("begun", flush=True)
         return super().run(task)

@@ -11,12 +11,12 @@ import pytest
 
 from onnxlab import cli
 from onnxlab.errors import OnnxLabError
-from onnxlab.grading.private_judges import NONE, expected, read_judges
+from onnxlab.grading.private_judges import NONE, read_judges, with_titles
 from onnxlab.grading.results import Ledger, facts
 from onnxlab.grading.run import grade
 from onnxlab.grading.submissions import find
 from onnxlab.labs.kit.exercise import exercise
-from onnxlab.sandbox.levels import Limits
+from onnxlab.sandbox.watcher import Limits
 from tests.grading.small_class import FULL, REST, RIGHT, Learner, hand_in
 
 MINE = """
@@ -74,7 +74,7 @@ def points(out) -> dict[str, int]:
 def test_a_part_is_added_and_the_course_s_own_are_asked_the_same(tmp_path):
     mine = read_judges(written(tmp_path, MINE))
     _, own = exercise("max-unpool-symbolic")
-    (with_mine,) = expected([own], mine)
+    (with_mine,) = with_titles([own], mine)
     assert [part.title for part in with_mine.parts] == [
         *(part.title for part in own.parts),
         "no node is idle",

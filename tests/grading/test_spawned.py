@@ -7,9 +7,9 @@ from onnxlab.grading.results import Ledger, facts
 from onnxlab.grading.run import grade
 from onnxlab.grading.submissions import find
 from onnxlab.grading.worker import client
-from onnxlab.grading.worker.client import Forks, Processes, processes
-from onnxlab.sandbox import levels
-from onnxlab.sandbox.levels import Limits
+from onnxlab.grading.worker.client import ForkServerPool, WorkerPool, worker_pool
+from onnxlab.sandbox import entry
+from onnxlab.sandbox.watcher import Limits
 from tests.grading.small_class import REST, WRONG, Learner, hand_in, marks
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,7 @@ CLASS = (
 def test_a_class_gets_the_same_marks(tmp_path):
     intake = find(hand_in(tmp_path / "class", CLASS))
     with Ledger(tmp_path / "out", facts("none"), 5) as ledger:
-        grade(intake, ledger, level=None, limits=Limits(wall=120), pool=Processes())
+        grade(intake, ledger, level=None, limits=Limits(wall=120), pool=WorkerPool())
         assert ledger.failures == {}
         assert marks(ledger) == {each.name: each.points for each in CLASS}
 
@@ -34,7 +34,7 @@ def test_a_notebook_that_never_ends_is_left(tmp_path):
     endless += "lock.acquire()\nimport signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})\n"
     intake = find(hand_in(tmp_path / "class", [Learner("endless", 0, before=endless + "lock.acquire()")]))
     with Ledger(tmp_path / "out", facts("none"), 5) as ledger:
-        grade(intake, ledger, level=None, limits=Limits(wall=2), pool=Processes())
+        grade(intake, ledger, level=None, limits=Limits(wall=2), pool=WorkerPool())
         assert {row.status for row in ledger.rows()} == {"timed out"}
 
 
@@ -42,12 +42,12 @@ def test_the_instructor_is_told_what_is_missing(tmp_path, monkeypatch, capsys):
     hand_in(tmp_path / "class", CLASS[:1])
     command = ["grade", str(tmp_path / "class"), "--out", str(tmp_path / "out"), "--jobs", "1"]
     monkeypatch.setattr(client, "can_fork", lambda: False)
-    assert not isinstance(processes(), Forks)
-    levels.available.cache_clear()
+    assert not isinstance(worker_pool(), ForkServerPool)
+    entry.available.cache_clear()
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(levels.sys, "platform", "darwin")
+        elsewhere.setattr(entry.sys, "platform", "darwin")
         assert cli.main(command) == 1
-    levels.available.cache_clear()
+    entry.available.cache_clear()
     refused = capsys.readouterr().err
     assert "WSL2" in refused
     assert "--isolation none" in refused

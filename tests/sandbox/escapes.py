@@ -23,12 +23,11 @@ import threading
 import time
 from pathlib import Path
 
+from onnxlab.files import remove_untrusted
 from onnxlab.sandbox import landlock
-from onnxlab.sandbox.entry import enter, probe, why_it_failed
-from onnxlab.sandbox.levels import Level, Limits, ending
+from onnxlab.sandbox.entry import Level, enter, probe
 from onnxlab.sandbox.libc import libc, prctl, set_dumpable
-from onnxlab.sandbox.process_tree import descendants, end_all
-from onnxlab.sandbox.watcher import disk, remove
+from onnxlab.sandbox.watcher import Ending, Limits, descendants, disk, end_all, why_it_failed
 
 READABLE = [Path(place) for place in ("/usr", "/lib", "/lib64", "/bin")]
 MB = 2**20
@@ -85,7 +84,7 @@ class Surroundings:
             os.waitpid(self.process, 0)
         for one in (self.tcp, self.udp, self.unix, self.datagram, self.abstract):
             one.close()
-        remove(self.base)
+        remove_untrusted(self.base)
 
 
 def _handle_of(path: Path) -> bytes:
@@ -593,7 +592,7 @@ def main() -> None:
     beat = _beat(near)
     report = {
         "code": code,
-        "ending": ending(code).name,
+        "ending": Ending.of(code).name,
         "answer": found,
         "seconds": time.monotonic() - started,
         "left": len(left),

@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 
-from onnxlab.sandbox import entry, landlock, levels, users
-from onnxlab.sandbox.levels import Ending, Level, NoIsolation, available, ending, strongest
-from onnxlab.sandbox.watcher import TOO_MUCH, disk, remove
+from onnxlab.files import remove_untrusted
+from onnxlab.sandbox import entry, landlock, users
+from onnxlab.sandbox.entry import Level, NoIsolation, available, strongest
+from onnxlab.sandbox.watcher import TOO_MUCH, Ending, disk
 
 pytestmark = [
     pytest.mark.slow,
@@ -369,34 +370,34 @@ def test_a_machine_without_any_level_says_why(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_python_that_does_not_start_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     available.cache_clear()
-    monkeypatch.setattr(levels.sys, "executable", "/nonexistent/python")
+    monkeypatch.setattr(entry.sys, "executable", "/nonexistent/python")
     try:
         assert all("could not be tried" in reason for reason in available().values())
     finally:
         available.cache_clear()
 
 
-@pytest.mark.parametrize("module", ["entry", "levels", "namespaces", "landlock", "process_tree"])
+@pytest.mark.parametrize("module", ["namespaces", "landlock", "watcher"])
 def test_modules_can_be_imported_without_a_unix(module: str) -> None:
     """As on Windows: no resource, no fcntl, no C library to load."""
     code = (
         "import sys, ctypes; sys.platform = 'win32'; sys.modules['resource'] = sys.modules['fcntl'] = None;"
         "ctypes.CDLL = None;"
-        f"import onnxlab.sandbox.{module} as m; from onnxlab.sandbox import levels; print(levels.available())"
+        f"import onnxlab.sandbox.{module}; from onnxlab.sandbox import entry; print(entry.available())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "WSL2" in done.stdout, done.stderr
 
 
 def test_any_other_code_is_a_crash() -> None:
-    assert [ending(code) for code in (0, 123, 124, 125, 126)] == [
+    assert [Ending.of(code) for code in (0, 123, 124, 125, 126)] == [
         Ending.FINISHED,
         Ending.SANDBOX_FAILED,
         Ending.TIME,
         Ending.MEMORY,
         Ending.DISK,
     ]
-    assert {ending(code) for code in (1, 2, 127, -9, -11, 255)} == {Ending.CRASHED}
+    assert {Ending.of(code) for code in (1, 2, 127, -9, -11, 255)} == {Ending.CRASHED}
 
 
 class TestFolders:
@@ -406,7 +407,7 @@ class TestFolders:
         folder.mkdir()
         yield folder
         if folder.exists():
-            remove(folder)
+            remove_untrusted(folder)
 
     def test_small_files_count_as_blocks(self, folder: Path) -> None:
         for number in range(10):
@@ -421,7 +422,7 @@ class TestFolders:
         kept.mkdir()
         (kept / "file").write_text("x")
         (folder / "out").symlink_to(kept)
-        remove(folder)
+        remove_untrusted(folder)
         assert not folder.exists()
         assert (kept / "file").read_text() == "x"
 
@@ -435,7 +436,7 @@ class TestFolders:
         os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
         os.close(here)
         assert disk(folder, 2**60) == TOO_MUCH
-        remove(folder)
+        remove_untrusted(folder)
         assert not folder.exists()
 
     def test_a_closed_folder_is_removed(self, folder: Path) -> None:
@@ -444,7 +445,7 @@ class TestFolders:
         (inner / "file").touch()
         for path in (inner, inner.parent, inner.parent.parent):
             path.chmod(0)
-        remove(folder)
+        remove_untrusted(folder)
         assert not folder.exists()
 
     def test_names_that_removing_uses_itself(self, folder: Path) -> None:
@@ -453,11 +454,11 @@ class TestFolders:
             (folder / name / "file").touch()
         (folder / "file\n\udcff").touch()
         os.mkfifo(folder / "pipe")
-        remove(folder)
+        remove_untrusted(folder)
         assert not folder.exists()
 
     def test_what_is_not_there_is_removed(self, tmp_path: Path) -> None:
-        remove(tmp_path / "nothing")
+        remove_untrusted(tmp_path / "nothing")
 
 
 class TestWhereNothingConfines:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from onnxlab.grading.results import Ledger
     from onnxlab.grading.run import Step
     from onnxlab.grading.submissions import Intake
-    from onnxlab.sandbox.levels import Level
+    from onnxlab.sandbox.entry import Level
 
 __all__ = ["add_commands"]
 
@@ -60,9 +60,9 @@ def _grade(options: argparse.Namespace) -> int:
     from onnxlab.grading.private_judges import NONE, read_judges
     from onnxlab.grading.run import grade
     from onnxlab.grading.submissions import find
-    from onnxlab.grading.worker.client import processes
+    from onnxlab.grading.worker.client import worker_pool
     from onnxlab.plain_text import plain
-    from onnxlab.sandbox.levels import Limits
+    from onnxlab.sandbox.watcher import Limits
 
     if options.jobs < 1:
         print("--jobs takes 1 or more.", file=sys.stderr)
@@ -90,7 +90,7 @@ def _grade(options: argparse.Namespace) -> int:
     judges = read_judges(options.judges) if options.judges else NONE
     limits = Limits(wall=wall, cpu=round(wall), memory=round(memory))
     if not options.dask:
-        with processes() as pool:  # it starts while the rest is looked at
+        with worker_pool() as pool:  # it starts while the rest is looked at
             level = _level(options.isolation)
             here = partial(grade, level=level, limits=limits, jobs=options.jobs, judges=judges, pool=pool)
             return _into_folder(options, intake, level, judges.digest, here)
@@ -110,7 +110,7 @@ def _into_folder(
     grade: Callable[..., int],
 ) -> int:
     from onnxlab.grading.grades import count, summary_text
-    from onnxlab.grading.marking import CRASHES
+    from onnxlab.grading.marking import CRASH_MESSAGE
     from onnxlab.grading.reports import write_reports
     from onnxlab.grading.results import Ledger, facts
     from onnxlab.grading.worker.client import can_fork
@@ -126,7 +126,7 @@ def _into_folder(
             print(_UNCONFINED if can_fork() else f"{_UNCONFINED} {_SLOW}")
         todo = sum(not ledger.done(each) for each in intake.submissions)
         print(f"{many(len(intake.submissions), 'submission')}, {todo} to grade. Isolation: {level or _NONE}.")
-        grade(intake, ledger, told=line.show)
+        grade(intake, ledger, on_step=line.show)
         line.end()
         failures = ledger.failures
         standings = write_reports(ledger, model_image, ignored=intake.ignored)
@@ -134,7 +134,7 @@ def _into_folder(
         print(f"\nGrades: {options.out / 'grades.csv'}; feedback: {options.out / 'feedback'}")
         print(count(ledger.rows(), failures).line())
         for row in ledger.rows():
-            if str(row.outcome.get("message", "")).startswith(CRASHES):
+            if str(row.outcome.get("message", "")).startswith(CRASH_MESSAGE):
                 print(f"{plain(row.student)}, {row.lab}, {row.exercise}: {plain(row.outcome['message'])}")
         for (student, name), reason in failures.items():
             print(f"not graded: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
@@ -173,7 +173,7 @@ def _within(text: str, least: int, most: int) -> float | None:
 
 
 def _level(asked: str) -> "Level | None":
-    from onnxlab.sandbox.levels import NoIsolation, available, strongest
+    from onnxlab.sandbox.entry import NoIsolation, available, strongest
 
     if asked == _NONE:
         return None
@@ -188,7 +188,7 @@ def _level(asked: str) -> "Level | None":
 
 
 def _named(asked: str) -> "Level | None":
-    from onnxlab.sandbox.levels import Level
+    from onnxlab.sandbox.entry import Level
 
     return None if asked == _AUTOMATIC else Level(asked)
 

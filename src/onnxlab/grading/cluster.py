@@ -1,8 +1,8 @@
-"""Grading on a Dask cluster: cells go out, marks come back, and only this process writes them.
+"""Grading on a Dask cluster: workers get cells and return marks, and only this process writes them.
 
-A submission whose worker dies is given to another one by Dask. What a worker fails over is sent out again, to
-those that have not failed if there are some. Each worker has one fork server, which ends with the run, or
-with the worker.
+If a worker dies, Dask gives its submission to another one. A submission on which a worker fails is sent
+again, to workers that have not failed if there are any. Each worker has one fork server, which ends with the
+run or with the worker.
 """
 
 import contextlib
@@ -18,14 +18,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.grading.marking import Marked, Terms, sweep
+from onnxlab.grading.marking import Marks, RunSettings, remove_leftovers
 from onnxlab.grading.private_judges import NONE, PrivateJudges
 from onnxlab.grading.results import Ledger, facts
-from onnxlab.grading.run import ATTEMPTS, Progress, Step, attempt, cells_to_run, keep
+from onnxlab.grading.run import ATTEMPTS, Progress, Step, attempt, cells_to_run, record
 from onnxlab.grading.submissions import Intake, Submission
-from onnxlab.grading.worker.client import Processes, processes
-from onnxlab.sandbox.levels import Level, Limits, NoIsolation, available
+from onnxlab.grading.worker.client import WorkerPool, worker_pool
+from onnxlab.sandbox.entry import Level, NoIsolation, available
 from onnxlab.sandbox.libc import LINUX, set_dumpable
+from onnxlab.sandbox.watcher import Limits
 
 if TYPE_CHECKING:
     from distributed import Client, Future, as_completed
@@ -33,27 +34,27 @@ if TYPE_CHECKING:
 __all__ = ["ClusterFailed", "common_level", "connected", "grade_on"]
 
 _ANSWER_SECONDS = 15.0  # for a scheduler to answer, and for its first worker
-_PATIENCE = 60.0  # without any worker
-_LOOK_SECONDS = 0.5  # between looks at what has come, and which workers there are
-_FIRST_PLACE = 500  # those below are left to runs without a cluster
+_PATIENCE = 60.0  # seconds without any worker
+_POLL_SECONDS = 0.5  # between two queries for answers and for the list of workers
+_FIRST_SLOT = 500  # runs without a cluster use those below
 
 
 class ClusterFailed(OnnxLabError):
-    """There is no cluster to grade on, or no more. What was graded is kept."""
+    """There is no cluster to grade on, or it is gone. What was graded is kept."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker gets. Dask writes arguments to its logs, so the cells are not shown."""
+    """A submission for a worker. Dask writes arguments to its logs, so the cells have no repr."""
 
     lab: str
     cells: list[str] = field(repr=False)
-    terms: Terms
+    settings: RunSettings
     versions: dict[str, str]
 
 
-Answer: TypeAlias = tuple[str, Marked | str]
-"""The worker's address, and the marks, or why it could not grade."""
+Answer: TypeAlias = tuple[str, Marks | str]
+"""The worker's address, and the marks or the reason why it could not grade."""
 
 
 @contextlib.contextmanager
@@ -92,26 +93,26 @@ def connected(address: str) -> "Iterator[Client]":
         yield client
 
 
-def common_level(client: "Client", asked: Level | None = None) -> Level:
-    """Return the level that was asked for, else the strongest, if every worker there is has it.
+def common_level(client: "Client", requested: Level | None = None) -> Level:
+    """Return the requested level, or the strongest one that every worker has.
 
     Raises:
-        ClusterFailed: If a worker cannot be asked.
-        NoIsolation: If a worker has not.
+        ClusterFailed: If a worker does not answer.
+        NoIsolation: If a worker lacks the level.
     """
     try:
-        found = client.run(available)
+        levels = client.run(available)
     except (OSError, ImportError) as error:
         msg = "A worker could not be asked how it can confine submissions."
         then = "Each needs this course's Python and dask[distributed]; if one has just died, try again."
         raise ClusterFailed(msg, " ".join(str(error).split())[:300], then) from None
     lacks = ""
-    for level in [asked] if asked else Level:
-        without = {worker: reasons[level] for worker, reasons in found.items() if reasons[level]}
+    for level in [requested] if requested else Level:
+        without = {worker: reasons[level] for worker, reasons in levels.items() if reasons[level]}
         if not without:
             return level
         lacks = "; ".join(f"{worker}: {reason}" for worker, reason in without.items())
-    msg = f"Not every worker has the isolation {asked or level}."
+    msg = f"Not every worker has the isolation {requested or level}."
     raise NoIsolation(msg, lacks[:500], "Leave out --isolation for the most they all have, or end those.")
 
 
@@ -123,18 +124,18 @@ def grade_on(
     level: Level | None,
     limits: Limits,
     judges: PrivateJudges = NONE,
-    told: Callable[[Step], None] = lambda step: None,
+    on_step: Callable[[Step], None] = lambda step: None,
 ) -> int:
-    """Grade on a cluster every submission that is not in the ledger as it is now, as `run.grade` does here.
+    """Do on a cluster what `run.grade` does on this machine.
 
     Args:
         client: The cluster.
         intake: The submissions.
         ledger: Where the results go.
-        level: How submissions are confined; None for not at all.
+        level: The sandbox; None for none.
         limits: What a submission may use.
-        judges: What is asked besides the exercises' own parts.
-        told: Called after each.
+        judges: The instructor's own judges.
+        on_step: Called after each submission.
 
     Returns:
         How many were graded.
@@ -145,72 +146,75 @@ def grade_on(
     """
     from distributed import as_completed
 
-    todo = [each for each in intake.submissions if not ledger.done(each)]
-    progress = Progress(len(todo), told)
-    terms, versions = Terms(ledger.seed, level, limits, judges), facts("")
+    todo = [submission for submission in intake.submissions if not ledger.done(submission)]
+    progress = Progress(len(todo), on_step)
+    settings, versions = RunSettings(ledger.seed, level, limits, judges), facts("")
     jobs: dict[Submission, Job] = {}
     for submission in todo:
         cells = cells_to_run(submission, ledger)
         if isinstance(cells, str):
             progress.finished(submission, cells)
         else:
-            jobs[submission] = Job(submission.lab, cells, terms, versions)
+            jobs[submission] = Job(submission.lab, cells, settings, versions)
     futures = dict(zip(client.map(_grade_there, list(jobs.values()), pure=False), jobs, strict=True))
     answers = as_completed(futures, client.loop, with_results=True, raise_errors=False)
     failures: Counter[Submission] = Counter()
     failing: set[str] = set()
-    bound: dict[Future[Answer], list[str]] = {}  # to these workers
-    for future, (worker, found) in _watched(client, answers, bound):
+    bound: dict[Future[Answer], list[str]] = {}  # the only workers that may run each
+    for future, (worker, marks) in _watch(client, answers, bound):
         submission = futures.pop(future)
-        if isinstance(found, Marked):
-            keep(submission, ledger, found)
+        if isinstance(marks, Marks):
+            record(submission, ledger, marks)
             progress.finished(submission, "")
             continue
         failing.add(worker)
         failures[submission] += 1
         if failures[submission] == ATTEMPTS:
-            ledger.failed(submission, found)
-            progress.finished(submission, found)
+            ledger.failed(submission, marks)
+            progress.finished(submission, marks)
             continue
-        good = [one for one in _workers(client) if one not in failing]
+        good = [worker for worker in _workers(client) if worker not in failing]
         again = client.submit(_grade_there, jobs[submission], pure=False, workers=good or None)
         futures[again] = submission
         if good:
             bound[again] = good
         answers.add(again)
     with contextlib.suppress(Exception):  # it ends with its worker at the latest
-        client.run(_end_warm)
+        client.run(_end_pool)
     return progress.graded
 
 
-def _watched(
+def _watch(
     client: "Client", answers: "as_completed", bound: "dict[Future[Answer], list[str]]"
 ) -> "Iterator[tuple[Future[Answer], Answer]]":
-    """Give answers as they come, and see meanwhile that there is somebody who works, and who may.
+    """Yield answers as they come; meanwhile check that there are workers.
 
-    What is bound to workers that are gone comes back as not graded.
+    A submission that is bound to workers that are gone comes back as not graded.
+
+    Raises:
+        ClusterFailed: If the scheduler or all workers are gone.
     """
-    seen = time.monotonic()
+    last_seen = time.monotonic()
     while not answers.is_empty():
         for future, answer in answers.next_batch(block=False):
             if bound.pop(future, None) == []:
                 yield future, ("", "Its worker is gone.")
             elif future.status in ("cancelled", "lost"):
                 _lost("The connection to the scheduler was lost.")
-            elif future.status == "error":  # whatever it was there, it is no student's fault
+            elif future.status == "error":  # whatever happened there, it is not the student's fault
                 kind, error, _ = answer
                 yield future, ("", f"{kind.__name__}: {error}"[:500])
             else:
                 yield future, answer
         if workers := _workers(client):
-            seen = time.monotonic()
+            last_seen = time.monotonic()
             for future, good in bound.items():
                 if good and workers.isdisjoint(good):
-                    good.clear()  # how it is known above, as cancelled from here
+                    good.clear()  # marks it above as cancelled from here
                     future.cancel()
-        elif time.monotonic() - seen > _PATIENCE:
+        elif time.monotonic() - last_seen > _PATIENCE:
             _lost("All workers are gone.")
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def _workers(client: "Client") -> set[str]:
@@ -220,8 +224,8 @@ def _workers(client: "Client") -> set[str]:
         _lost("The scheduler does not answer any more.")
 
 
-def _lost(what: str) -> NoReturn:
-    raise ClusterFailed(what, "", "What is graded is kept; the same command goes on from there.")
+def _lost(message: str) -> NoReturn:
+    raise ClusterFailed(message, "", "What is graded is kept; the same command goes on from there.")
 
 
 def _loopback(address: str) -> bool:
@@ -236,53 +240,55 @@ def _grade_there(job: Job) -> Answer:
     """Grade a submission, on a Dask worker."""
     from distributed import get_worker
 
-    worker, here = get_worker().address, facts("")
+    worker, versions = get_worker().address, facts("")
     if different := [
-        f"{name} {here[name]}, not {job.versions[name]}" for name in here if here[name] != job.versions[name]
+        f"{name} {version}, not {job.versions[name]}"
+        for name, version in versions.items()
+        if version != job.versions[name]
     ]:
         return worker, f"{worker}: A worker has {'; '.join(different)}."
-    with _place() as place:
-        found = attempt(job.cells, job.lab, _warm(), job.terms, place)
-    return worker, f"{worker}: {found}" if isinstance(found, str) else found
+    with _slot() as slot:
+        marks = attempt(job.cells, job.lab, _pool(), job.settings, slot)
+    return worker, f"{worker}: {marks}" if isinstance(marks, str) else marks
 
 
 _STARTING = threading.Lock()
 
 
 @functools.cache
-def _shared() -> Processes:
+def _shared_pool() -> WorkerPool:
     set_dumpable(False)
-    sweep()
-    return processes()
+    remove_leftovers()
+    return worker_pool()
 
 
-def _warm() -> Processes:
-    """Return the fork server of this Dask worker, which its threads share."""
+def _pool() -> WorkerPool:
+    """Return the pool of this Dask worker, which its threads share."""
     with _STARTING:
-        return _shared()
+        return _shared_pool()
 
 
-def _end_warm() -> None:
-    """End it; the next run starts another one."""
+def _end_pool() -> None:
+    """End the pool; the next run starts another one."""
     with _STARTING:
-        if _shared.cache_info().currsize:
-            _shared().close()
-            _shared.cache_clear()
+        if _shared_pool.cache_info().currsize:
+            _shared_pool().close()
+            _shared_pool.cache_clear()
 
 
 @contextlib.contextmanager
-def _place() -> Iterator[int]:
-    """A number that no other submission on this machine has now.
+def _slot() -> Iterator[int]:
+    """A number that no other submission on this machine has at the same time.
 
-    It stands in the name of a socket, which two processes cannot have and which ends with its process.
+    A socket is named after it: no two can have one name, and the name is free once its process ends.
     """
     if not LINUX:
         yield 0
         return
-    for number in itertools.count(_FIRST_PLACE):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as name:
+    for number in itertools.count(_FIRST_SLOT):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as holder:
             try:
-                name.bind(f"\0onnxlab-grade-{number}")
+                holder.bind(f"\0onnxlab-grade-{number}")
             except OSError:  # another worker's
                 continue
             yield number

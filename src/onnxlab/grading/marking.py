@@ -1,7 +1,7 @@
-"""One submission, from its cells to its marks: run it, take what it made, judge that elsewhere.
+"""Marking one submission: run its cells in a sandbox, then judge the files they wrote in another process.
 
-Only a judge's findings give points. What the submission says about itself decides how its failure is named.
-docs/grading.md says whose fault a failure is: what is the grader's is raised, and never a mark.
+Only a judge's findings give points. What the submission writes about itself only chooses the message of a
+failure. docs/grading.md says whose fault a failure is: the grader's own is raised and never gives a mark.
 """
 
 import contextlib
@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.files import read_untrusted
-from onnxlab.grading.private_judges import NONE, JudgeBroken, PrivateJudges, expected
-from onnxlab.grading.worker.client import Processes
+from onnxlab.files import read_untrusted, remove_untrusted
+from onnxlab.grading.private_judges import NONE, JudgeBroken, PrivateJudges, with_titles
+from onnxlab.grading.worker.client import WorkerPool
 from onnxlab.grading.worker.task import (
     CELLS,
     CRASH,
-    FINDINGS,
+    FOLDER_PREFIX,
     JUDGES,
     NOTES,
-    PREFIX,
     PRODUCTION,
+    REPORT,
     SECRET,
     STAGE,
     Task,
@@ -37,27 +37,35 @@ from onnxlab.grading.worker.task import (
 from onnxlab.labs.kit.exercise import Exercise
 from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
 from onnxlab.labs.kit.work import LARGEST
-from onnxlab.sandbox.entry import why_it_failed
-from onnxlab.sandbox.levels import Ending, Level, Limits, ending
+from onnxlab.sandbox.entry import Level
 from onnxlab.sandbox.users import submission_user
-from onnxlab.sandbox.watcher import remove
+from onnxlab.sandbox.watcher import Ending, Limits, why_it_failed
 
-__all__ = ["CRASHES", "JUDGE_SECONDS", "JudgeFailed", "Marked", "SandboxFailed", "Terms", "mark", "sweep"]
+__all__ = [
+    "CRASH_MESSAGE",
+    "JUDGE_SECONDS",
+    "JudgeFailed",
+    "Marks",
+    "RunSettings",
+    "SandboxFailed",
+    "mark",
+    "remove_leftovers",
+]
 
 JUDGE_SECONDS = 60.0
-"""Seconds that a judge has at least; it takes one."""
+"""The least time limit of a judge, in seconds; it usually takes one second."""
 
-_ENDED = {
+_ENDING_NOTES = {
     Ending.TIME: "The notebook took longer than {wall:g} seconds.",
     Ending.MEMORY: "The notebook took more than {memory} MB of memory.",
     Ending.DISK: "The notebook wrote more than {disk} MB.",
     Ending.CRASHED: "The notebook ended its process (a crash in native code, or exit()).",
 }
-CRASHES = "What was made crashes ONNX Runtime or onnx"
-"""How the message of such an outcome begins."""
-_TEXT = 2000  # characters of anything a submission says
-_FILES = 24  # of one exercise
-_JSON = 1 << 20  # bytes of a note
+CRASH_MESSAGE = "What was made crashes ONNX Runtime or onnx"
+"""How the message begins where a submission's model crashes its judge."""
+_LONGEST_TEXT = 2000  # characters of any text that a submission writes
+_MOST_FILES = 24  # of one exercise
+_LARGEST_JSON = 1 << 20  # bytes
 
 
 class SandboxFailed(OnnxLabError):
@@ -65,18 +73,18 @@ class SandboxFailed(OnnxLabError):
 
 
 class JudgeFailed(OnnxLabError):
-    """A judge had a fault, or was not ready in time. It says nothing about what it judged."""
+    """A judge had a fault or took too long. This says nothing about the submission."""
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What holds for every submission of a run.
+class RunSettings:
+    """The settings that every submission of a run shares.
 
     Attributes:
-        seed: The run's seed; the judges' own is derived from it and is never where a submission runs.
-        level: How submissions are confined; None for not at all.
+        seed: The run's seed, for the judges' test inputs; a process that runs a submission never has it.
+        level: The sandbox; None for none.
         limits: What a submission may use.
-        judges: What is asked besides the exercises' own parts.
+        judges: The instructor's own judges.
     """
 
     seed: int = field(repr=False)  # Dask writes arguments to its logs
@@ -86,14 +94,14 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Marked:
+class Marks:
     """The marks for one submission.
 
     Attributes:
         outcomes: One for each exercise of its lab, in order.
-        evidence: The graphs to show for an exercise, by its id.
-        note: What went wrong with the notebook as a whole: cells that raised, an end before its time.
-        seconds: How long it took.
+        evidence: The graphs to show, by exercise id.
+        note: What went wrong with the notebook as a whole: cells that raised, an early end.
+        seconds: How long marking took.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -102,181 +110,194 @@ class Marked:
     seconds: float
 
 
-def mark(cells: list[str], name: str, pool: Processes, terms: Terms, place: int = 0) -> Marked:
-    """Run a submission's cells and judge what they make.
+def mark(cells: list[str], lab_name: str, pool: WorkerPool, settings: RunSettings, slot: int = 0) -> Marks:
+    """Run a submission's cells and judge the files they write.
 
     Args:
         cells: The sources of the code cells.
-        name: The lab.
-        pool: What runs tasks.
-        terms: The run's.
-        place: A number that no other submission has at the same time.
+        lab_name: The lab.
+        pool: The workers.
+        settings: The run's settings.
+        slot: A number that no other submission has at the same time; it chooses the submission's user.
 
     Raises:
         SandboxFailed: If a sandbox could not be built.
         JudgeBroken: If one of the instructor's judges has a fault.
-        JudgeFailed: If a judge of the course has one, or is not ready in time.
+        JudgeFailed: If a judge of the course has a fault or takes too long.
         WorkerDied: If a process of the grader died.
     """
     started = time.perf_counter()
-    exercises = expected(lab(name).exercises, terms.judges)
-    ids = tuple(each.id for each in exercises)
-    user = None if terms.level is None else submission_user(place)
+    exercises = with_titles(lab(lab_name).exercises, settings.judges)
+    user = None if settings.level is None else submission_user(slot)
     with _work_folder("work") as work, _work_folder("judge") as judged:
         (work / CELLS).write_text(json.dumps(cells), "utf-8")
-        _give(work, user)
+        _change_owner(work, user)
         task = Task(
             id=secrets.token_hex(8),
             kind="student",
             folder=str(work),
-            lab=name,
-            exercises=ids,
-            seed=_questions_seed(terms.seed),
-            level=terms.level,
-            limits=terms.limits,
+            lab=lab_name,
+            exercises=tuple(exercise.id for exercise in exercises),
+            seed=_questions_seed(settings.seed),
+            level=settings.level,
+            limits=settings.limits,
             user=user,
-            exporter=uses_exporter(name, cells),
+            exporter=uses_exporter(lab_name, cells),
         )
-        how = _ending(pool.run(task), work)
-        notes = _notes(work, how, terms.limits)
-        produced = {each.id: _take_out(work / each.id, judged / each.id) for each in exercises}
-        waiting = tuple(each.id for each in exercises if produced[each.id].get("status", "") is None)
-        judging = replace(task, kind="judge", folder=str(judged), limits=_judges_limits(terms.limits))
-        found = _judged(judged, judging, waiting, pool, terms)
-    outcomes = tuple(_outcome(each, produced[each.id], found.get(each.id), how) for each in exercises)
-    evidence = {name: data["evidence"] for name, data in found.items() if data.get("evidence")}
-    return Marked(outcomes, evidence, notes, time.perf_counter() - started)
+        ending = _run(task, work, pool)
+        note = _note(work, ending, settings.limits)
+        productions = {each.id: _collect_files(work / each.id, judged / each.id) for each in exercises}
+        pending = tuple(name for name, production in productions.items() if _was_produced(production))
+        judging = replace(
+            task, kind="judge", folder=str(judged), exercises=pending, limits=_judge_limits(settings.limits)
+        )
+        reports = _judge(judging, judged, pool, settings)
+    outcomes = tuple(_outcome(each, productions[each.id], reports.get(each.id), ending) for each in exercises)
+    evidence = {name: report["evidence"] for name, report in reports.items() if report.get("evidence")}
+    return Marks(outcomes, evidence, note, time.perf_counter() - started)
 
 
-def _judges_limits(limits: Limits) -> Limits:
-    """Return what a judge may use: `--time 1` is a limit for students, and no judge is to fail by it."""
-    least = Limits()
+def _was_produced(production: dict[str, Any]) -> bool:
+    """Whether an exercise has files to judge: its status is not decided yet, and stands as null."""
+    return production.get("status", "") is None
+
+
+def _judge_limits(limits: Limits) -> Limits:
+    """Return the limits of a judge: not below the defaults, so that `--time 1` limits only submissions."""
+    default = Limits()
     wall = max(limits.wall, JUDGE_SECONDS)
-    return replace(least, wall=wall, cpu=max(1, round(wall)), memory=max(limits.memory, least.memory))
+    return replace(default, wall=wall, cpu=max(1, round(wall)), memory=max(limits.memory, default.memory))
 
 
 def _questions_seed(seed: int) -> int:
-    """A seed from which the run's seed cannot be had."""
+    """Return a seed for the questions, from which the run's seed cannot be computed."""
     return int.from_bytes(hashlib.sha256(f"questions {seed}".encode()).digest()[:6], "big")
 
 
-def _ending(code: int, folder: Path) -> Ending:
-    how = ending(code)
-    if how is Ending.SANDBOX_FAILED:
-        msg = "The sandbox could not be built."
-        raise SandboxFailed(msg, f"The reason: {why_it_failed(folder)}.", "Try a lower --isolation.")
-    return how
-
-
-def _notes(work: Path, how: Ending, limits: Limits) -> str:
-    values = {"wall": limits.wall, "memory": limits.memory, "disk": limits.disk}
-    lines = [_ENDED[how].format(**values)] if how in _ENDED else []
-    noted = _read_json(work / NOTES)
-    if isinstance(noted, list):
-        lines += [str(line)[:200] for line in noted[:20]]
-    return "\n".join(lines)[:_TEXT]
-
-
-def _judged(
-    folder: Path, task: Task, waiting: tuple[str, ...], pool: Processes, terms: Terms
-) -> dict[str, dict[str, Any]]:
-    """Judge exercises, and tell a judge that fails from files that end it.
-
-    An exercise over which the judge is ended is judged again, alone, in a process of its own. If that is
-    ended too, by a signal from within or a limit on memory or disk, the files did it: it is the submission's,
-    and the other exercises are judged all the same. Every other end is the grader's fault.
+def _run(task: Task, folder: Path, pool: WorkerPool) -> Ending:
+    """Run a task and return how it ended.
 
     Raises:
-        JudgeFailed: If a judge had a fault, or was not ready in time.
-        JudgeBroken: If an instructor's own judge had.
+        SandboxFailed: If it was never confined.
     """
-    found: dict[str, dict[str, Any]] = {}
-    todo, crashed = list(waiting), set[str]()
+    ending = Ending.of(pool.run(task))
+    if ending is Ending.SANDBOX_FAILED:
+        msg = "The sandbox could not be built."
+        raise SandboxFailed(msg, f"The reason: {why_it_failed(folder)}.", "Try a lower --isolation.")
+    return ending
+
+
+def _note(work: Path, ending: Ending, limits: Limits) -> str:
+    values = {"wall": limits.wall, "memory": limits.memory, "disk": limits.disk}
+    lines = [_ENDING_NOTES[ending].format(**values)] if ending in _ENDING_NOTES else []
+    notes = _read_json(work / NOTES)
+    if isinstance(notes, list):
+        lines += [str(line)[:200] for line in notes[:20]]
+    return "\n".join(lines)[:_LONGEST_TEXT]
+
+
+def _judge(task: Task, folder: Path, pool: WorkerPool, settings: RunSettings) -> dict[str, dict[str, Any]]:
+    """Judge a task's exercises; tell a judge with a fault from files that crash it.
+
+    An exercise at which the judge ends is judged again, alone, in a new process. If that process ends too, by
+    a crash or a limit on memory or disk, the files are the cause: the submission loses this exercise, and the
+    others are judged all the same. Every other end is the grader's fault.
+
+    Returns:
+        A report for each exercise: `findings` and `evidence`, or `crashed`, with the reason.
+
+    Raises:
+        JudgeFailed: If a judge had a fault or took too long.
+        JudgeBroken: If an instructor's own judge had a fault.
+    """
+    reports: dict[str, dict[str, Any]] = {}
+    todo, crashed = list(task.exercises), set[str]()
     while todo:
         batch = todo[:1] if todo[0] in crashed else todo
-        (folder / SECRET).write_text(str(terms.seed), "utf-8")
-        (folder / JUDGES).write_text(terms.judges.text, "utf-8")
+        (folder / SECRET).write_text(str(settings.seed), "utf-8")
+        (folder / JUDGES).write_text(settings.judges.text, "utf-8")
         for name in (STAGE, CRASH):
             (folder / name).unlink(missing_ok=True)
-        _give(folder, task.user)
-        how = _ending(pool.run(replace(task, id=secrets.token_hex(8), exercises=tuple(batch))), folder)
+        _change_owner(folder, task.user)
+        ending = _run(replace(task, id=secrets.token_hex(8), exercises=tuple(batch)), folder, pool)
         for name in batch:
-            if isinstance(data := _read_json(folder / name / FINDINGS), dict):
-                found[name] = _findings(name, data)
-        todo = [name for name in todo if name not in found]
-        if left := [name for name in batch if name not in found]:
-            reason = _crash(left[0], how, folder, task.limits)
+            if isinstance(report := _read_json(folder / name / REPORT), dict):
+                reports[name] = _without_faults(name, report)
+        todo = [name for name in todo if name not in reports]
+        if left := [name for name in batch if name not in reports]:
+            reason = _crash_reason(left[0], ending, folder, task.limits)
             if left[0] in crashed:
-                found[left[0]] = {"crashed": reason}
+                reports[left[0]] = {"crashed": reason}
                 todo.remove(left[0])
             crashed.add(left[0])
-    return found
+    return reports
 
 
-def _findings(name: str, data: dict[str, Any]) -> dict[str, Any]:
-    if "broken" in data:
-        msg = f"The private judge of {name} failed: {data['broken']}."
+def _without_faults(name: str, report: dict[str, Any]) -> dict[str, Any]:
+    """Return a report; raise if the judge had a fault."""
+    if "broken" in report:
+        msg = f"The private judge of {name} failed: {report['broken']}."
         raise JudgeBroken(msg)
-    if "fault" in data:
-        msg = f"The judge of {name} failed: {data['fault']}."
+    if "fault" in report:
+        msg = f"The judge of {name} failed: {report['fault']}."
         raise JudgeFailed(msg, "", "A judge of the course has a fault; please report it.")
-    return data
+    return report
 
 
-def _crash(name: str, how: Ending, folder: Path, limits: Limits) -> str:
-    """Return how the files of an exercise ended their judge; raise if it was not they."""
+def _crash_reason(name: str, ending: Ending, folder: Path, limits: Limits) -> str:
+    """Return how the files of an exercise crashed their judge; raise if they are not the cause."""
     stage = _read_json(folder / STAGE)
-    at = stage if isinstance(stage, dict) else {}
+    stage = stage if isinstance(stage, dict) else {}
     signal = _crash_signal(folder / CRASH)
-    ends = {
+    limit_reasons = {
         Ending.TIME: f"it was not ready after {limits.wall:g} seconds",
         Ending.MEMORY: f"it took more than {limits.memory} MB of memory",
         Ending.DISK: f"it wrote more than {limits.disk} MB",
     }
-    reason = ends.get(how) or f"it ended its process{f' ({signal})' if signal else ''}"
-    if at.get("part"):
-        msg = f"The private judge of {name} failed: {str(at['part'])!r}: {reason}."
+    reason = limit_reasons.get(ending) or f"it ended its process{f' ({signal})' if signal else ''}"
+    if stage.get("part"):
+        msg = f"The private judge of {name} failed: {str(stage['part'])!r}: {reason}."
         raise JudgeBroken(msg)
-    if how is Ending.TIME:
+    if ending is Ending.TIME:
         msg = f"The judge of {name} was not ready after {limits.wall:g} seconds."
         raise JudgeFailed(
             msg, "The machine is slow, or what was made never ends.", "Look at that submission."
         )
-    if at.get("exercise") != name or not (signal or how in ends):
+    if stage.get("exercise") != name or not (signal or ending in limit_reasons):
         msg = f"The judge of {name} failed: {reason}."
         raise JudgeFailed(msg)
     return signal or reason
 
 
 def _crash_signal(path: Path) -> str:
-    """Return what Python wrote as a signal from within ended the judge; "" if none did."""
+    """Return what faulthandler wrote when a signal such as SIGSEGV ended the judge; "" if none did."""
     try:
-        first = path.read_text("utf-8", "replace").partition("\n")[0]
+        line = path.read_text("utf-8", "replace").partition("\n")[0]
     except OSError:
         return ""
-    return first.removeprefix("Fatal Python error: ")[:80]
+    return line.removeprefix("Fatal Python error: ")[:80]
 
 
-def _take_out(source: Path, target: Path) -> dict[str, Any]:
-    """Copy an exercise's plain files out of a student's folder; return what is said about them."""
+def _collect_files(source: Path, target: Path) -> dict[str, Any]:
+    """Copy an exercise's regular files out of a student's folder; return its production record."""
     target.mkdir()
     try:
         if source.is_symlink():
             return {"status": "missing"}
         with os.scandir(source) as entries:
-            names = sorted(entry.name for entry in entries)[: 10 * _FILES]
+            names = sorted(entry.name for entry in entries)[: 10 * _MOST_FILES]
     except OSError:
         return {"status": "missing"}
-    kept = [name for name in names if name.endswith((".onnx", ".json", ".npy")) and name != PRODUCTION]
-    for name in kept[:_FILES]:
-        if (data := _plain(source / name)) is not None:
-            (target / name).write_bytes(data)
-    made = _read_json(source / PRODUCTION)
-    return made if isinstance(made, dict) else {"status": "missing"}
+    names = [name for name in names if name.endswith((".onnx", ".json", ".npy")) and name != PRODUCTION]
+    for name in names[:_MOST_FILES]:
+        if (content := _read_file(source / name)) is not None:
+            (target / name).write_bytes(content)
+    production = _read_json(source / PRODUCTION)
+    return production if isinstance(production, dict) else {"status": "missing"}
 
 
-def _plain(path: Path) -> bytes | None:
-    """The content of an ordinary file of a reasonable size."""
+def _read_file(path: Path) -> bytes | None:
+    """Return the content of a regular file of a reasonable size; None if it is anything else."""
     try:
         return read_untrusted(path, LARGEST)
     except OSError:
@@ -284,89 +305,92 @@ def _plain(path: Path) -> bytes | None:
 
 
 def _read_json(path: Path) -> Any:  # noqa: ANN401 - JSON can be anything
-    """Read a file that a submission may have written; None if it is no JSON of a reasonable size."""
-    data = _plain(path)
+    """Read a file that a submission may have written; None if it is not JSON of a reasonable size."""
+    content = _read_file(path)
     try:
-        return None if data is None or len(data) > _JSON else json.loads(data)
+        return None if content is None or len(content) > _LARGEST_JSON else json.loads(content)
     except (ValueError, RecursionError):
         return None
 
 
-def _outcome(each: Exercise, made: dict[str, Any], found: dict[str, Any] | None, how: Ending) -> Outcome:
+def _outcome(
+    exercise: Exercise, production: dict[str, Any], report: dict[str, Any] | None, ending: Ending
+) -> Outcome:
     """Return an exercise's outcome.
 
     Args:
-        each: The exercise.
-        made: What the submission's process wrote about it; not to be believed.
-        found: What the judge found, or how it crashed over it; None if there was nothing to judge.
-        how: How the submission's process ended.
+        exercise: The exercise.
+        production: What the submission's process wrote about it; not to be trusted.
+        report: The judge's report; None if there was nothing to judge.
+        ending: How the submission's process ended.
     """
-    blank = Outcome(each.id, Status.ERROR, 0, each.points)
-    said = {key: str(made.get(key, ""))[:_TEXT] for key in ("message", "where", "look_at")}
-    printed = made.get("printed")
-    blank = replace(blank, where=said["where"], printed=printed if isinstance(printed, int) else 0)
-    status = made.get("status", "missing")
+    message, where, look_at = (
+        str(production.get(key, ""))[:_LONGEST_TEXT] for key in ("message", "where", "look_at")
+    )
+    printed = production.get("printed")
+    printed = printed if isinstance(printed, int) else 0
+    blank = Outcome(exercise.id, Status.ERROR, 0, exercise.points, where=where, printed=printed)
+    status = production.get("status", "missing")
     if status == "missing":
-        late = how is Ending.TIME
+        late = ending is Ending.TIME
         message = "The notebook ended before this exercise was reached."
         return replace(blank, status=Status.TIMED_OUT if late else Status.ERROR, message=message)
     if status is not None:
-        known = Status(status) if status in list(Status) and status != Status.PASSED else Status.ERROR
-        if made.get("refused"):
-            first = Finding("the answer can be used", False, said["message"], said["look_at"])
-            rest = tuple(Finding(part.title, None) for part in each.parts)
-            return replace(blank, status=known, findings=(first, *rest))
-        return replace(blank, status=known, message=said["message"])
-    if found is None or "crashed" in found:
-        why = f" ({found['crashed']}, each time it was tried)" if found else ""
-        return replace(blank, status=Status.INCORRECT, message=f"{CRASHES}{why}.")
-    findings = tuple(map(_finding, found["findings"]))
-    passed = all(finding.holds for finding in findings) and len(findings) == len(each.parts)
+        status = Status(status) if status in list(Status) and status != Status.PASSED else Status.ERROR
+        if production.get("refused"):
+            refusal = Finding("the answer can be used", False, message, look_at)
+            rest = tuple(Finding(part.title, None) for part in exercise.parts)
+            return replace(blank, status=status, findings=(refusal, *rest))
+        return replace(blank, status=status, message=message)
+    if report is None or "crashed" in report:
+        why = f" ({report['crashed']}, each time it was tried)" if report else ""
+        return replace(blank, status=Status.INCORRECT, message=f"{CRASH_MESSAGE}{why}.")
+    findings = tuple(map(_finding, report["findings"]))
+    passed = all(finding.holds for finding in findings) and len(findings) == len(exercise.parts)
     return replace(
         blank,
         status=Status.PASSED if passed else Status.INCORRECT,
-        points=each.points if passed else 0,
+        points=exercise.points if passed else 0,
         findings=findings,
     )
 
 
-def _finding(data: dict[str, Any]) -> Finding:
-    given = data["difference"]
-    shown = Difference(**given) if given else None
-    return Finding(data["title"], data["holds"], data["message"], data["look_at"], shown)
+def _finding(fields: dict[str, Any]) -> Finding:
+    difference = Difference(**fields["difference"]) if fields["difference"] else None
+    return Finding(fields["title"], fields["holds"], fields["message"], fields["look_at"], difference)
 
 
-def sweep() -> int:
-    """Remove folders that a killed grader left behind; return how many."""
+def remove_leftovers() -> int:
+    """Remove the folders of graders that were killed; return how many."""
     removed = 0
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        owner = folder.name.removeprefix(PREFIX).partition("-")[0]
-        if owner.isdigit() and not _runs(int(owner)):
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
+        owner = folder.name.removeprefix(FOLDER_PREFIX).partition("-")[0]
+        if owner.isdigit() and not _is_running(int(owner)):
             with contextlib.suppress(OSError):
-                remove(folder)
+                remove_untrusted(folder)
             removed += 1
     return removed
 
 
 @contextlib.contextmanager
-def _work_folder(what: str) -> Iterator[Path]:
-    """A folder that is gone afterwards, whatever was done to the rights of what is in it."""
-    path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-{what}-"))
+def _work_folder(purpose: str) -> Iterator[Path]:
+    """A temporary folder, removed afterwards whatever permissions the files in it have."""
+    path = Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-{purpose}-"))
     try:
         yield path
     finally:
-        with contextlib.suppress(OSError):  # what is left, the next run sweeps away
-            remove(path)
+        with contextlib.suppress(OSError):  # the next run removes what is left
+            remove_untrusted(path)
 
 
-def _give(folder: Path, user: int | None) -> None:
-    """Make somebody the owner of a folder and of all in it; None leaves it to whoever grades."""
+def _change_owner(folder: Path, user: int | None) -> None:
+    """Make a user the owner of a folder and of all in it; None leaves the owner as it is."""
     if user is not None:
         for path in [folder, *folder.rglob("*")]:
             os.chown(path, user, user)
 
 
-def _runs(process: int) -> bool:
+def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:

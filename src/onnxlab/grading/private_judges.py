@@ -1,8 +1,8 @@
-"""An instructor's own parts of exercises: in a file that no learner sees, judged after the course's own.
+"""Private judges: an instructor's own tests, from a file that no learner sees, after the course's own.
 
-The file is Python and has a dictionary `PARTS`: exercise -> list of `onnxlab.labs.kit.exercise.Part`. It is
-run in the grader, to see that it can be, and in the process that judges. Where submissions run it is never
-read: not in the fork server either, whose memory they inherit.
+The file is Python and has a dictionary `PARTS`: exercise -> list of `onnxlab.labs.kit.exercise.Part`. The
+grader runs it to check it, and so does each process that judges. A process that runs submissions never reads
+it; nor does the fork server, whose memory submissions inherit.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.grading.worker.task import elsewhere
+from onnxlab.grading.worker.task import in_another_process
 from onnxlab.labs.kit.exercise import Exercise, Part, exercise
 from onnxlab.labs.kit.outcome import Wrong
 
@@ -27,10 +27,10 @@ __all__ = [
     "JudgeBroken",
     "JudgesRefused",
     "PrivateJudges",
-    "expected",
     "parts_in",
     "read_judges",
     "with_parts",
+    "with_titles",
 ]
 
 Judge = Callable[["Work", "np.random.Generator"], None]
@@ -44,7 +44,7 @@ class PrivateJudges:
 
     Attributes:
         text: The file.
-        titles: What its parts say has to hold, by exercise.
+        titles: The titles of its parts, by exercise.
     """
 
     text: str = field(default="", repr=False)  # Dask writes arguments to its logs
@@ -52,7 +52,7 @@ class PrivateJudges:
 
     @property
     def digest(self) -> str:
-        """What the file is, in short; "none" if there is none.
+        """A short hash of the file; "none" if there is none.
 
         Example:
             >>> NONE.digest, PrivateJudges("PARTS = {}").digest
@@ -70,11 +70,11 @@ class JudgesRefused(OnnxLabError):
 
 
 class JudgeBroken(OnnxLabError):
-    """An instructor's judge raised something else than `Wrong`: a fault to correct, and nobody's mark."""
+    """An instructor's judge raised something else than `Wrong`: its own fault, which gives nobody a mark."""
 
 
 def read_judges(path: Path) -> PrivateJudges:
-    """Read a file of judges and see that it can be used.
+    """Read a file of judges and check that it can be used.
 
     Raises:
         JudgesRefused: If it cannot be read or run, or has no parts.
@@ -97,7 +97,8 @@ def read_judges(path: Path) -> PrivateJudges:
     except Exception as error:  # whatever the file does
         msg = f"{path} cannot be run: {_where(error)}"
         raise JudgesRefused(msg) from None
-    return PrivateJudges(text, {name: tuple(part.title for part in each) for name, each in parts.items()})
+    titles = {name: tuple(part.title for part in added) for name, added in parts.items()}
+    return PrivateJudges(text, titles)
 
 
 def parts_in(text: str, begin: Callable[[str], None] = lambda title: None) -> dict[str, list[Part]]:
@@ -117,27 +118,33 @@ def parts_in(text: str, begin: Callable[[str], None] = lambda title: None) -> di
     if not isinstance(parts, dict) or not parts:
         msg = "The file of judges has no dictionary PARTS."
         raise JudgesRefused(msg, "", 'For example: PARTS = {"asinh-symbolic": [Part("one node", judge)]}')
-    for name, each in parts.items():
+    for name, added in parts.items():
         exercise(name)
-        if not (isinstance(each, list) and all(isinstance(part, Part) for part in each)):
+        if not (isinstance(added, list) and all(isinstance(part, Part) for part in added)):
             msg = f"PARTS[{name!r}] is not a list of Part."
             raise JudgesRefused(msg, "", "Part comes from onnxlab.labs.kit.exercise.")
-    return {name: [Part(part.title, _guarded(part, begin)) for part in each] for name, each in parts.items()}
+    return {
+        name: [Part(part.title, _guarded(part, begin)) for part in added] for name, added in parts.items()
+    }
 
 
 def with_parts(exercises: Iterable[Exercise], added: Mapping[str, list[Part]]) -> tuple[Exercise, ...]:
-    """Return exercises with parts after their own, whose test inputs stay the same."""
-    return tuple(replace(each, parts=(*each.parts, *added.get(each.id, ()))) for each in exercises)
+    """Return exercises with parts added after their own, whose test inputs stay the same."""
+    return tuple(
+        replace(exercise, parts=(*exercise.parts, *added.get(exercise.id, ()))) for exercise in exercises
+    )
 
 
-def expected(exercises: Iterable[Exercise], judges: PrivateJudges) -> tuple[Exercise, ...]:
-    """Return exercises as they are judged elsewhere: with the titles of added parts, and no judges."""
-    added = {name: [Part(title, elsewhere) for title in titles] for name, titles in judges.titles.items()}
+def with_titles(exercises: Iterable[Exercise], judges: PrivateJudges) -> tuple[Exercise, ...]:
+    """Return exercises with the titles of the added parts; only the processes that judge can run these."""
+    added = {
+        name: [Part(title, in_another_process) for title in titles] for name, titles in judges.titles.items()
+    }
     return with_parts(exercises, added)
 
 
 def _guarded(part: Part, begin: Callable[[str], None]) -> Judge:
-    """Return a part's judge, whose own faults are told from a student's."""
+    """Return a part's judge, with all that it raises but `Wrong` turned into `JudgeBroken`."""
 
     def judge(work: "Work", random: "np.random.Generator") -> None:
         begin(part.title)
@@ -153,7 +160,7 @@ def _guarded(part: Part, begin: Callable[[str], None]) -> Judge:
 
 
 def _where(error: BaseException) -> str:
-    """Return what an error is, and the line of the file it comes from."""
+    """Return an error's type and text, and the line of the file that it comes from."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _NAME]
     if isinstance(error, SyntaxError):
         lines = [error.lineno]

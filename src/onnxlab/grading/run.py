@@ -1,4 +1,4 @@
-"""A run over all submissions: what is not graded yet is, side by side, and every result is kept at once."""
+"""A run: grade the submissions that have no result yet, several at a time, and record each result at once."""
 
 import contextlib
 import itertools
@@ -9,32 +9,33 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from onnxlab.grading.marking import JudgeFailed, Marked, SandboxFailed, Terms, mark, sweep
+from onnxlab.grading.marking import JudgeFailed, Marks, RunSettings, SandboxFailed, mark, remove_leftovers
 from onnxlab.grading.private_judges import NONE, JudgeBroken, PrivateJudges
 from onnxlab.grading.results import Ledger
 from onnxlab.grading.submissions import CannotRead, Intake, NotebookUnreadable, Submission, cells_of, read
-from onnxlab.grading.worker.client import Processes, WorkerDied, processes
+from onnxlab.grading.worker.client import WorkerDied, WorkerPool, worker_pool
 from onnxlab.grading.worker.task import lab
 from onnxlab.labs.kit.outcome import Outcome, Status
-from onnxlab.sandbox.levels import Level, Limits
+from onnxlab.sandbox.entry import Level
 from onnxlab.sandbox.libc import set_dumpable
+from onnxlab.sandbox.watcher import Limits
 
-__all__ = ["ATTEMPTS", "Progress", "Step", "attempt", "cells_to_run", "grade", "keep"]
+__all__ = ["ATTEMPTS", "Progress", "Step", "attempt", "cells_to_run", "grade", "record"]
 
 ATTEMPTS = 3
-"""How often a submission is tried if the grader fails over it."""
+"""How often a submission is tried if the grader fails on it."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """How far a run is.
+    """The progress of a run after one more submission.
 
     Attributes:
-        submission: The one that is done now.
-        done: How many are, of those that this run grades.
+        submission: The submission.
+        done: How many submissions are done in this run.
         total: How many this run grades.
-        left: Seconds until the end, if it goes on like this.
-        problem: Why the grader could not grade it; "" if it could.
+        left: The estimated seconds until the end.
+        problem: Why the grader could not grade the submission; "" if it could.
     """
 
     submission: Submission
@@ -45,19 +46,19 @@ class Step:
 
 
 class Progress:
-    """Counts what a run has done, and tells after each submission."""
+    """Counts the submissions that a run has done, and calls a function after each."""
 
-    def __init__(self, total: int, told: Callable[[Step], None]) -> None:
+    def __init__(self, total: int, on_step: Callable[[Step], None]) -> None:
         self._started, self._done = time.monotonic(), 0
-        self._total, self._told = total, told
+        self._total, self._on_step = total, on_step
         self.graded = 0
 
     def finished(self, submission: Submission, problem: str) -> None:
-        """One more is done; `problem` says why it could not be graded."""
+        """Count a submission; `problem` says why it could not be graded."""
         self._done += 1
         self.graded += not problem
         left = (time.monotonic() - self._started) / self._done * (self._total - self._done)
-        self._told(Step(submission, self._done, self._total, left, problem))
+        self._on_step(Step(submission, self._done, self._total, left, problem))
 
 
 def grade(
@@ -68,20 +69,20 @@ def grade(
     limits: Limits,
     jobs: int = 2,
     judges: PrivateJudges = NONE,
-    pool: Processes | None = None,
-    told: Callable[[Step], None] = lambda step: None,
+    pool: WorkerPool | None = None,
+    on_step: Callable[[Step], None] = lambda step: None,
 ) -> int:
-    """Grade every submission that is not in the ledger as it is now.
+    """Grade every submission whose present content is not in the ledger.
 
     Args:
         intake: The submissions.
         ledger: Where the results go.
-        level: How submissions are confined; None where the system cannot.
+        level: The sandbox; None for none.
         limits: What a submission may use.
-        jobs: How many are graded side by side.
-        judges: What is asked besides the exercises' own parts.
-        pool: What runs tasks, perhaps started before; None to start it now. It is closed at the end.
-        told: Called after each, from one thread at a time.
+        jobs: How many submissions are graded at a time.
+        judges: The instructor's own judges.
+        pool: The workers, perhaps started before; None to start them now. It is closed at the end.
+        on_step: Called after each submission, by one thread at a time.
 
     Returns:
         How many were graded.
@@ -90,67 +91,67 @@ def grade(
         CannotWrite: If the ledger cannot be written; what was written stays.
     """
     set_dumpable(False)
-    sweep()
-    todo = [each for each in intake.submissions if not ledger.done(each)]
+    remove_leftovers()
+    todo = [submission for submission in intake.submissions if not ledger.done(submission)]
     if not todo:
         if pool is not None:
             pool.close()
         return 0
-    workers, terms = min(jobs, len(todo)), Terms(ledger.seed, level, limits, judges)
-    places: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for place in range(workers):
-        places.put(place)
+    workers, settings = min(jobs, len(todo)), RunSettings(ledger.seed, level, limits, judges)
+    slots: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for slot in range(workers):
+        slots.put(slot)
 
     def work(submission: Submission) -> str:
-        place = places.get()
+        slot = slots.get()
         try:
-            return _one(submission, ledger, servers, terms, place)
+            return _grade_submission(submission, ledger, servers, settings, slot)
         finally:
-            places.put(place)
+            slots.put(slot)
 
-    progress = Progress(len(todo), told)
+    progress = Progress(len(todo), on_step)
     rest = iter(todo)
-    with _ForkServers(pool or processes()) as servers, ThreadPoolExecutor(workers) as threads:
+    with _ForkServers(pool or worker_pool()) as servers, ThreadPoolExecutor(workers) as threads:
         waiting: dict[Future[str], Submission] = {}  # a few at a time: memory does not grow with the class
         try:
             while True:
-                for each in itertools.islice(rest, 2 * workers - len(waiting)):
-                    waiting[threads.submit(work, each)] = each
+                for submission in itertools.islice(rest, 2 * workers - len(waiting)):
+                    waiting[threads.submit(work, submission)] = submission
                 if not waiting:
                     break
                 for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                     progress.finished(waiting.pop(future), future.result())
         finally:  # also when the instructor presses Ctrl+C, or the disk is full
             threads.shutdown(wait=False, cancel_futures=True)
-            servers.close()  # the threads wait for answers that do not come any more
+            servers.close()  # else the threads wait for their tasks
     return progress.graded
 
 
 class _ForkServers:
-    """The fork server that all share, and one of its own for each submission that is tried again.
+    """The fork server that all submissions share, and one more for each submission that is tried again.
 
-    Who brings a fork server down shares the next one with nobody. When a run is stopped, all of them end,
-    and none is started any more.
+    A submission that may have ended a fork server gets the next one for itself. When a run is stopped, all
+    fork servers end, and no other one is started.
     """
 
-    def __init__(self, shared: Processes) -> None:
+    def __init__(self, shared: WorkerPool) -> None:
         self._open = [shared]
         self.shared = shared
         self.stopped = threading.Event()
 
     def __enter__(self) -> "_ForkServers":
-        self.shared.begin()
+        self.shared.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     @contextlib.contextmanager
-    def another(self) -> Iterator[Processes]:
+    def another(self) -> Iterator[WorkerPool]:
         server = type(self.shared)()
         self._open.append(server)
-        if not self.stopped.is_set():  # set before the list is gone through, so one of both sees the other
-            server.begin()
+        if not self.stopped.is_set():  # `close` sets it before it reads the list: no server is missed
+            server.start()
         try:
             yield server
         finally:
@@ -159,18 +160,19 @@ class _ForkServers:
 
     def close(self) -> None:
         self.stopped.set()
-        for one in list(self._open):
-            one.close()
+        for pool in list(self._open):
+            pool.close()
 
 
 def cells_to_run(submission: Submission, ledger: Ledger) -> list[str] | str:
-    """Return a submission's cells.
+    """Return a submission's cells, as a list.
 
-    If none can be run, keep that and return why the grader could not grade it; "" if it has its mark now.
+    If the file is no notebook, record that as its result and return "". If the system refuses the file, note
+    the failure and return the reason.
     """
     try:
         return cells_of(read(submission.path))
-    except CannotRead as error:  # the system refuses the file: nobody's mark
+    except CannotRead as error:  # not the student's fault: no mark
         ledger.failed(submission, str(error))
         return str(error)
     except NotebookUnreadable as error:
@@ -178,25 +180,29 @@ def cells_to_run(submission: Submission, ledger: Ledger) -> list[str] | str:
         return ""
 
 
-def attempt(cells: list[str], name: str, pool: Processes, terms: Terms, place: int) -> Marked | str:
-    """Mark a submission's cells as `marking.mark` does; return why if the grader cannot."""
+def attempt(
+    cells: list[str], lab_name: str, pool: WorkerPool, settings: RunSettings, slot: int
+) -> Marks | str:
+    """Mark a submission's cells as `marking.mark` does; if the grader fails, return the reason."""
     try:
-        return mark(cells, name, pool, terms, place)
+        return mark(cells, lab_name, pool, settings, slot)
     except (WorkerDied, SandboxFailed, JudgeBroken, JudgeFailed) as error:
         return " ".join(str(error).split())
     except Exception as error:  # the machine's fault (no room, too many processes) or this program's
         return f"{type(error).__name__}: {error}"
 
 
-def keep(submission: Submission, ledger: Ledger, found: Marked) -> None:
-    """Write a submission's marks."""
-    ledger.record(submission, found.outcomes, evidence=found.evidence, note=found.note, seconds=found.seconds)
+def record(submission: Submission, ledger: Ledger, marks: Marks) -> None:
+    """Write a submission's marks into the ledger."""
+    ledger.record(submission, marks.outcomes, evidence=marks.evidence, note=marks.note, seconds=marks.seconds)
 
 
-def _one(submission: Submission, ledger: Ledger, servers: _ForkServers, terms: Terms, place: int) -> str:
-    """Grade a submission and keep the result; return why the grader could not."""
-    with contextlib.suppress(WorkerDied):  # the attempts below say why
-        servers.shared.ready()
+def _grade_submission(
+    submission: Submission, ledger: Ledger, servers: _ForkServers, settings: RunSettings, slot: int
+) -> str:
+    """Grade a submission and record the result; return why the grader could not, or ""."""
+    with contextlib.suppress(WorkerDied):  # the attempts below report it
+        servers.shared.wait_until_ready()
     if servers.stopped.is_set():
         return "The run was stopped."
     cells = cells_to_run(submission, ledger)
@@ -205,16 +211,17 @@ def _one(submission: Submission, ledger: Ledger, servers: _ForkServers, terms: T
     problem = ""
     for number in range(ATTEMPTS):
         with servers.another() if number else contextlib.nullcontext(servers.shared) as pool:
-            found = attempt(cells, submission.lab, pool, terms, place)
-        if isinstance(found, Marked):
-            keep(submission, ledger, found)
+            marks = attempt(cells, submission.lab, pool, settings, slot)
+        if isinstance(marks, Marks):
+            record(submission, ledger, marks)
             return ""
-        if servers.stopped.is_set():  # it did not fail: its process was ended
+        if servers.stopped.is_set():  # `close` ended its process
             return "The run was stopped."
-        problem = found
+        problem = marks
     ledger.failed(submission, problem)
     return problem
 
 
-def _unreadable(name: str, reason: str) -> list[Outcome]:
-    return [Outcome(each.id, Status.ERROR, 0, each.points, message=reason) for each in lab(name).exercises]
+def _unreadable(lab_name: str, reason: str) -> list[Outcome]:
+    exercises = lab(lab_name).exercises
+    return [Outcome(exercise.id, Status.ERROR, 0, exercise.points, message=reason) for exercise in exercises]

@@ -47,25 +47,50 @@ user, which must be nobody else's at the same time. Whether a file exists, and h
 both levels.
 """
 
+import functools
+import json
 import os
 import signal
 import stat
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 
+from onnxlab.errors import OnnxLabError
 from onnxlab.sandbox import landlock, seccomp, watcher
 from onnxlab.sandbox.landlock import Access
-from onnxlab.sandbox.levels import Ending, Level, Limits, ending, limit
-from onnxlab.sandbox.libc import LINUX, die_with_parent, set_dumpable
+from onnxlab.sandbox.libc import LINUX, die_with_parent, resource, set_dumpable
 from onnxlab.sandbox.namespaces import isolate
 from onnxlab.sandbox.users import become, can_isolate, no_new_privileges, throw_away_user
-from onnxlab.sandbox.watcher import why_it_failed
+from onnxlab.sandbox.watcher import Ending, Limits
 
-__all__ = ["enter", "probe", "why_it_failed"]
+__all__ = ["Level", "NoIsolation", "available", "enter", "probe", "strongest"]
 
 _NOTHING_FORBIDDEN = 42
+_PROBE = """
+import json
+from onnxlab.sandbox.entry import Level, probe
+print(json.dumps({level: probe(level) for level in Level}))
+"""
+_PROBE_SECONDS = 300.0
+_MB = 2**20
+_LINUX_ONLY = "that takes Linux: a machine, a virtual machine or a container; on Windows, WSL2"
+
+
+class NoIsolation(OnnxLabError):
+    """This machine cannot confine a submission at all, or not as far as was asked for."""
+
+
+class Level(StrEnum):
+    """How far a submission is confined, the strongest first. `entry.py` says what each level stops."""
+
+    FULL = "full"
+    """Namespaces (users, processes, network, IPC, mounts), Landlock, a filter of system calls, limits."""
+    LANDLOCK = "landlock"
+    """Landlock, a filter of system calls, limits."""
 
 
 def enter(
@@ -106,7 +131,7 @@ def enter(
     try:
         os.close(hear)
         _settle(folder, readable, user)
-        limit(limits, counted_alone=alone)
+        _limit(limits, counted_alone=alone)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         _restrict(folder, readable, level, same_user=not user)
         os.write(tell, watcher.READY)  # fails with EPIPE if the watcher has died meanwhile
@@ -116,6 +141,40 @@ def enter(
             os.write(tell, watcher.in_words(error).encode("utf-8", "replace"))
         finally:
             os._exit(Ending.SANDBOX_FAILED)
+
+
+@functools.cache
+def available() -> dict[Level, str]:
+    """Try each level in a process of its own.
+
+    Returns:
+        For each level, why this machine does not have it; "" where it has.
+    """
+    if sys.platform != "linux":
+        return dict.fromkeys(Level, _LINUX_ONLY)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_SECONDS, check=True
+        )
+        reasons = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return dict.fromkeys(Level, f"it could not be tried: {error}")
+    return {level: str(reasons[level]) for level in Level}
+
+
+def strongest() -> Level:
+    """Return the strongest level that this machine has.
+
+    Raises:
+        NoIsolation: If it has none.
+    """
+    reasons = available()
+    for level in Level:
+        if not reasons[level]:
+            return level
+    msg = "This machine cannot confine submissions."
+    then = "Grade there; or, only notebooks that you trust, with --isolation none."
+    raise NoIsolation(msg, "; ".join(dict.fromkeys(reasons.values())), then)
 
 
 def probe(level: Level) -> str:
@@ -142,10 +201,10 @@ def probe(level: Level) -> str:
             finally:
                 os._exit(code)
         _, status = os.waitpid(process, 0)
-        came = ending(os.waitstatus_to_exitcode(status))
-        if came is Ending.FINISHED:
+        ending = Ending.of(os.waitstatus_to_exitcode(status))
+        if ending is Ending.FINISHED:
             return ""
-        return why_it_failed(folder) if came is Ending.SANDBOX_FAILED else "it does not confine"
+        return watcher.why_it_failed(folder) if ending is Ending.SANDBOX_FAILED else "it does not confine"
 
 
 def _settle(folder: Path, readable: Sequence[Path], user: int | None) -> None:
@@ -169,6 +228,60 @@ def _restrict(folder: Path, readable: Sequence[Path], level: Level, *, same_user
     landlock.confine([*places, (folder, Access.WRITE)])
     # In namespaces of its own it sees no other process, and all but its folder is mounted read-only.
     seccomp.filter_calls(same_user=same_user and level is not Level.FULL)
+
+
+def _limit(limits: Limits, *, counted_alone: bool) -> None:
+    """Limit this process and all that it will start, by what the kernel keeps for each (setrlimit(2)).
+
+    Each process that a submission starts has these again; what all of them use together, the watcher counts.
+
+    Args:
+        limits: The limits.
+        counted_alone: Whether this user's other processes are not counted, as in a namespace of its own.
+    """
+
+    def at_most(kind: int, most: int, above: int = 0) -> None:
+        _, allowed = resource.getrlimit(kind)
+        if allowed != resource.RLIM_INFINITY:
+            most = min(most, allowed)
+            above = min(above, allowed - most)
+        resource.setrlimit(kind, (most, most + above))
+
+    has = _sizes()  # of the warm process, which has torch loaded
+    at_most(resource.RLIMIT_DATA, has["VmData"] + limits.memory * _MB)
+    # Twice as much: address space is not memory, and threads and allocators reserve what they never touch.
+    at_most(resource.RLIMIT_AS, has["VmSize"] + 2 * limits.memory * _MB)
+    at_most(resource.RLIMIT_MSGQUEUE, 0)
+    at_most(resource.RLIMIT_MEMLOCK, 0)
+    # The kernel counts all tasks of the user, the grader's own among them.
+    others = 0 if counted_alone else _tasks_of(os.getuid())
+    at_most(resource.RLIMIT_NPROC, others + limits.processes)
+    at_most(resource.RLIMIT_CPU, limits.cpu, above=1)  # SIGXCPU, and a second later SIGKILL
+    at_most(resource.RLIMIT_FSIZE, limits.file * _MB)
+    at_most(resource.RLIMIT_NOFILE, limits.open_files)
+    at_most(resource.RLIMIT_CORE, 0)
+
+
+def _sizes() -> dict[str, int]:
+    lines = (line.split() for line in Path("/proc/self/status").read_text().splitlines())
+    return {line[0].rstrip(":"): int(line[1]) * 1024 for line in lines if line[0] in ("VmData:", "VmSize:")}
+
+
+def _tasks_of(user: int) -> int:
+    """Return how many processes and threads a user has.
+
+    Whose a process is stands in its status: the owner of its folder is root, if nobody may look into it.
+    """
+    count = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - names only, hundreds of them
+        try:
+            with open(f"/proc/{name}/status", "rb") as file:  # noqa: PTH123 - as above
+                found = dict(line.split(b":", 1) for line in file.read().splitlines() if b":" in line)
+        except OSError:
+            continue  # it ended in between
+        if int(found[b"Uid"].split()[0]) == user:
+            count += int(found[b"Threads"])
+    return count
 
 
 def _holes(folder: Path, level: Level) -> int:

@@ -5,7 +5,13 @@ import os
 import sys
 from typing import Any
 
-__all__ = ["LINUX", "checked", "die_with_parent", "libc", "prctl", "set_dumpable"]
+resource: Any
+try:  # now: a confined process may not be able to import anything any more
+    import resource
+except ImportError:  # Windows
+    resource = None
+
+__all__ = ["LINUX", "checked", "die_with_parent", "libc", "prctl", "resource", "set_dumpable"]
 
 LINUX = sys.platform == "linux"
 libc: Any = ctypes.CDLL(None, use_errno=True) if LINUX else None

@@ -5,22 +5,35 @@ the watcher's child and not init's, so nothing can slip out by forking twice.
 """
 
 import contextlib
-import errno
 import os
 import select
-import shutil
 import signal
 import stat
+import sys
 import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import NoReturn
 
-from onnxlab.files import open_folder, open_untrusted
-from onnxlab.sandbox.levels import Ending, Limits
+from onnxlab.files import open_untrusted
 from onnxlab.sandbox.libc import die_with_parent, prctl, set_dumpable
-from onnxlab.sandbox.process_tree import deprioritise, descendants, end_all, hidden_disk, memory, own_memory
 
-__all__ = ["READY", "TOO_MUCH", "disk", "failed", "in_words", "prepare", "remove", "watch", "why_it_failed"]
+__all__ = [
+    "READY",
+    "TOO_MUCH",
+    "Ending",
+    "Limits",
+    "descendants",
+    "disk",
+    "end_all",
+    "failed",
+    "in_words",
+    "prepare",
+    "watch",
+    "why_it_failed",
+]
 
 READY = b"confined"
 """What the other process says when it is confined; anything else is why it is not."""
@@ -34,8 +47,57 @@ _BUILDING_SECONDS = 60.0  # on a busy machine; not the submission's time
 _HONEST_THREADS = 8
 _MB = 2**20
 _LEAST = 4096  # bytes that a file counts as, however small
-_TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 _PR_SET_CHILD_SUBREAPER = 36
+_LAST = 19  # the lowest priority that there is (nice)
+_ROUNDS = 200
+# A killed process needs the processor once more to end, and those of a fork bomb stand behind all others.
+_SECONDS_TO_END = 120.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a submission may use.
+
+    Attributes:
+        wall: Seconds from its start to its end.
+        cpu: Seconds of computing, for each process.
+        memory: Megabytes of all its processes, above what the process that it was forked from had.
+        processes: Processes and threads.
+        file: Megabytes of one file.
+        disk: Megabytes of all files in its folder; each counts as 4 kB at least.
+        open_files: Descriptors of one process.
+    """
+
+    wall: float = 30.0
+    cpu: int = 30
+    memory: int = 1500
+    processes: int = 64
+    file: int = 64
+    disk: int = 256
+    open_files: int = 256
+
+
+class Ending(IntEnum):
+    """How a confined process ended: the exit code of the process that watched it."""
+
+    FINISHED = 0
+    CRASHED = 1
+    """It ended with another code than 0, or by a signal. Its own code is not passed on: it could be any."""
+    SANDBOX_FAILED = 123
+    """It was never confined, so nothing of the submission ran: a fault of the machine, not of a student."""
+    TIME = 124
+    MEMORY = 125
+    DISK = 126
+
+    @classmethod
+    def of(cls, code: int) -> "Ending":
+        """Return what an exit code means; a negative code is a signal.
+
+        Example:
+            >>> Ending.of(124), Ending.of(-9)
+            (<Ending.TIME: 124>, <Ending.CRASHED: 1>)
+        """
+        return cls(code) if code in set(cls) else cls.CRASHED
 
 
 def prepare(parent: int) -> None:
@@ -183,51 +245,171 @@ def disk(folder: Path, enough: int) -> int:
     return total
 
 
-def remove(folder: Path) -> None:
-    """Remove a folder with all that is in it: unreadable, deeper than any path is long, linked elsewhere.
+@dataclass(frozen=True)
+class Process:
+    """A process, told from a later one with the same number by the time it started."""
 
-    Nobody may be writing in it any more. Nothing outside is touched.
+    id: int
+    started: int
 
-    Raises:
-        OSError: If something is left.
+
+def descendants(of: int) -> list[Process]:
+    """Return the processes below one, however far; empty where there is no `/proc`.
+
+    Their parents are read, process by process: not every kernel lists a process's children.
     """
-    if os.name == "nt" or not folder.is_dir() or folder.is_symlink():
-        shutil.rmtree(folder, ignore_errors=True)
-        return
-    folder.chmod(0o700)
-    with open_folder(folder) as top:
-        _empty(top)
-    folder.rmdir()
+    if sys.platform != "linux":
+        return []
+    children: dict[int, list[Process]] = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - names only, hundreds of them
+        if found := _look(int(name)):
+            process, parent = found
+            children.setdefault(parent, []).append(process)
+    below: list[Process] = []
+    todo = [of]
+    while todo:
+        next_ones = children.pop(todo.pop(), [])
+        below += next_ones
+        todo += [process.id for process in next_ones]
+    return below
 
 
-def _empty(top: int) -> None:
-    """Remove everything in an open folder: what is in its folders is moved up, so that nothing is deep."""
-    number = 0
-    while names := os.listdir(top):
-        for name in names:
-            if not stat.S_ISDIR(os.lstat(name, dir_fd=top).st_mode):
-                os.unlink(name, dir_fd=top)
-                continue
-            os.chmod(name, 0o700, dir_fd=top)
-            with open_folder(name, folder=top) as inner:
-                for below in os.listdir(inner):  # noqa: PTH208 - of a descriptor
-                    number += 1
-                    _move_up(below, inner, f".{number}.removed", top)
-            os.rmdir(name, dir_fd=top)
+def end_all(of: int) -> bool:
+    """End every process below one, which must be this one and their subreaper.
+
+    Stopped first, so that none can start another while the rest are ended.
+
+    Returns:
+        Whether they are all gone.
+    """
+    if not _reap():
+        return True  # it has no child, and every orphan would have become one
+    stopped: set[Process] = set()
+    for _ in range(_ROUNDS):
+        running = set(descendants(of)) - stopped
+        if not running:
+            break
+        for process in running:
+            _signal(process, signal.SIGSTOP)
+        stopped |= running
+    deadline = time.monotonic() + _SECONDS_TO_END
+    while time.monotonic() < deadline:
+        for process in descendants(of):
+            _signal(process, signal.SIGKILL)
+        if not _reap():
+            return True
+        time.sleep(0.001)
+    return False
 
 
-def _move_up(name: str, inner: int, new: str, top: int) -> None:
-    if stat.S_ISDIR(os.lstat(name, dir_fd=inner).st_mode):
-        os.chmod(name, 0o700, dir_fd=inner)
-    else:
-        os.unlink(name, dir_fd=inner)
-        return
-    while True:
+def deprioritise(processes: Iterable[Process], honest: int) -> None:
+    """Put processes behind all others if they have more threads together than honest ones have.
+
+    Sixty of them get about as much of a processor as one that is let alone, and others go on undisturbed.
+    """
+    threads: list[int] = []
+    for process in processes:
+        with contextlib.suppress(OSError):
+            threads += map(int, os.listdir(f"/proc/{process.id}/task"))  # noqa: PTH208 - names only
+    if len(threads) > honest:
+        for thread in threads:
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, thread, _LAST)
+
+
+def memory(processes: Iterable[Process], enough: int) -> int:
+    """Return the bytes of memory that processes use together, what they share counted once.
+
+    Args:
+        processes: The processes.
+        enough: If they use no more than this even when what is shared is counted for each, that will do.
+    """
+    each = {process: _private_memory(process.id) for process in processes}
+    if sum(each.values()) <= enough:
+        return sum(each.values())
+    return sum(_shared_out(process, most) for process, most in each.items())
+
+
+def own_memory() -> int:
+    """Return the bytes of memory that this process uses."""
+    return _private_memory(os.getpid())
+
+
+def hidden_disk(processes: Iterable[Process], folder: str) -> int:
+    """Return the bytes of files that have no name any more but are still open or mapped."""
+    sizes: dict[tuple[int, int], int] = {}
+    for process in processes:
+        with contextlib.suppress(OSError):
+            for name in os.listdir(f"/proc/{process.id}/fd"):  # noqa: PTH208 - names only
+                with contextlib.suppress(OSError):
+                    found = os.stat(f"/proc/{process.id}/fd/{name}")  # noqa: PTH116 - as above
+                    if stat.S_ISREG(found.st_mode) and not found.st_nlink:
+                        sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
+        with contextlib.suppress(OSError):
+            for device, number, size in _deleted_maps(process, os.fsencode(folder)):
+                sizes[device, number] = max(size, sizes.get((device, number), 0))
+    return sum(sizes.values())
+
+
+def _deleted_maps(process: Process, folder: bytes) -> Iterable[tuple[int, int, int]]:
+    for line in _read(f"/proc/{process.id}/maps").splitlines():
+        if line.endswith(b" (deleted)") and folder in line:
+            place, _, _, device, number, _ = line.split(maxsplit=5)
+            start, end = (int(address, 16) for address in place.split(b"-"))
+            major, minor = (int(part, 16) for part in device.split(b":"))
+            yield os.makedev(major, minor), int(number), end - start
+
+
+def _look(number: int) -> tuple[Process, int] | None:
+    """Return a process and its parent's number."""
+    try:
+        text = _read(f"/proc/{number}/stat")
+    except OSError:
+        return None
+    after_name = text[text.rfind(b")") + 2 :].split()  # the name may contain anything
+    return Process(number, int(after_name[19])), int(after_name[1])
+
+
+def _signal(process: Process, number: int) -> None:
+    with contextlib.suppress(OSError):
+        handle = os.pidfd_open(process.id)  # from here on the number cannot come to mean another process
         try:
-            os.rename(name, new, src_dir_fd=inner, dst_dir_fd=top)
-        except OSError as error:
-            if error.errno not in _TAKEN:
-                raise
-            new += "x"
-        else:
-            return
+            found = _look(process.id)
+            if found and found[0] == process:  # not another that got its number meanwhile
+                signal.pidfd_send_signal(handle, number)
+        finally:
+            os.close(handle)
+
+
+def _reap() -> bool:
+    """Take note of children that have ended; return whether there are others."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _private_memory(number: int) -> int:
+    return _memory_in(f"/proc/{number}/status", (b"RssAnon:", b"RssShmem:", b"VmSwap:")) or 0
+
+
+def _shared_out(process: Process, most: int) -> int:
+    """Return the process's proportional set size (PSS): of a page that n share, an n-th."""
+    found = _memory_in(f"/proc/{process.id}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:"))
+    return most if found is None else found
+
+
+def _memory_in(path: str, names: tuple[bytes, ...]) -> int | None:
+    try:
+        lines = _read(path).splitlines()
+    except OSError:
+        return None
+    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith(names)]
+    return sum(found) if found else None
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:  # noqa: PTH123 - many times a second
+        return file.read()

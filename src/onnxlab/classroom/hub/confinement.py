@@ -40,8 +40,7 @@ from onnxlab.classroom.hub.learner_folder import bring_up_to_date, course_files
 from onnxlab.errors import OnnxLabError
 from onnxlab.sandbox import landlock
 from onnxlab.sandbox.landlock import Access
-from onnxlab.sandbox.levels import resource
-from onnxlab.sandbox.libc import LINUX, die_with_parent
+from onnxlab.sandbox.libc import LINUX, die_with_parent, resource
 from onnxlab.sandbox.users import become, no_new_privileges
 
 __all__ = ["Confinement", "confine", "main", "system_paths"]

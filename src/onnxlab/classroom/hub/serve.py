@@ -28,8 +28,8 @@ from onnxlab.files import open_folder, write_atomically
 from onnxlab.plain_text import plain
 from onnxlab.sandbox import landlock
 from onnxlab.sandbox.libc import die_with_parent, prctl
-from onnxlab.sandbox.process_tree import end_all
 from onnxlab.sandbox.users import throw_away_user
+from onnxlab.sandbox.watcher import end_all
 
 __all__ = ["CannotServe", "HubFailed", "require_parts", "secure_folders", "serve"]
 

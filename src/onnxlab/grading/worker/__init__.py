@@ -1,1 +1,1 @@
-"""The processes in which submissions run and are judged: forks of one that has torch loaded, or new ones."""
+"""The worker processes that run and judge submissions: forks of a fork server, or new processes."""

@@ -1,4 +1,4 @@
-"""The grader's end of the worker processes: start them, give them tasks, hear how they ended."""
+"""The workers as the grader sees them: a pool that takes tasks, on Linux with a fork server."""
 
 import contextlib
 import json
@@ -13,41 +13,41 @@ from types import TracebackType
 from typing import Any
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.grading.worker.task import LARGEST_GREETING, LARGEST_MESSAGE, QUIET, Task, register
-from onnxlab.sandbox.levels import Ending
+from onnxlab.grading.worker.task import ENVIRONMENT, LARGEST_GREETING, LARGEST_MESSAGE, Task, register_labs
+from onnxlab.sandbox.watcher import Ending
 
-__all__ = ["Forks", "Processes", "WorkerDied", "can_fork", "processes"]
+__all__ = ["ForkServerPool", "WorkerDied", "WorkerPool", "can_fork", "worker_pool"]
 
 START_SECONDS = 180.0
-_END_SECONDS = 1.0  # to end by itself; killed, it takes what it forked with it all the same
-# Ctrl+C in a terminal reaches a whole group of processes; it is for the grader, which then ends these.
-_APART: dict[str, Any] = {"process_group": 0}
+_END_SECONDS = 1.0  # to end by itself; its forks end with it, also if it is killed
+# Ctrl+C in a terminal signals a whole process group. Workers have their own: the grader ends them.
+_OWN_GROUP: dict[str, Any] = {"process_group": 0}
 if sys.platform == "win32":
-    _APART = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    _OWN_GROUP = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
 _CLOSED = "The grader is being ended."
-_GRACE_SECONDS = 180.0  # beyond a task's own limit, which its watcher keeps: to load and to fork
+_GRACE_SECONDS = 180.0  # to load and to fork, on top of a task's own limit, which its watcher enforces
 
 
 class WorkerDied(OnnxLabError):
-    """The grader's own process ended. No submission is to blame, and the task can be done again."""
+    """A process of the grader ended. No submission is to blame, and the task can be run again."""
 
 
 class ForkServer:
-    """The process of `server.py`, from its start to its end."""
+    """A process that runs `server.py`."""
 
     def __init__(self) -> None:
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control, remote = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._waiting: dict[str, Future[int]] = {}
         self._ready = False
-        command = [sys.executable, "-m", "onnxlab.grading.worker.server", str(theirs.fileno())]
-        with theirs:
+        command = [sys.executable, "-m", "onnxlab.grading.worker.server", str(remote.fileno())]
+        with remote:
             try:
                 self.process = subprocess.Popen(
                     command,
-                    pass_fds=[theirs.fileno()],
+                    pass_fds=[remote.fileno()],
                     stdin=subprocess.DEVNULL,
-                    env=variables(),
-                    **_APART,
+                    env=environment(),
+                    **_OWN_GROUP,
                 )
             except OSError as error:
                 self._control.close()
@@ -55,7 +55,7 @@ class ForkServer:
                 raise WorkerDied(msg) from None
 
     def wait_until_ready(self) -> None:
-        """Wait for its greeting, which tells of the labs."""
+        """Wait for its greeting, which describes the labs."""
         if self._ready:
             return
         self._control.settimeout(START_SECONDS)
@@ -70,12 +70,12 @@ class ForkServer:
                 "Does `import onnxlab.grading.worker.server` work?",
             ) from None
         self._control.settimeout(None)
-        register(greeting["labs"])
+        register_labs(greeting["labs"])
         self._ready = True
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def give(self, task: Task) -> "Future[int]":
-        """Give it a task; the exit code comes later."""
+    def submit(self, task: Task) -> "Future[int]":
+        """Send it a task; the future holds the exit code."""
         future: Future[int] = Future()
         self._waiting[task.id] = future
         try:
@@ -86,11 +86,11 @@ class ForkServer:
         return future
 
     def end(self) -> None:
-        """End it, with everything it forked, and wait until it is gone."""
+        """End it and everything it forked, and wait until it is gone."""
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_RDWR)
         try:
-            if self._ready:  # before, it has forked nothing, and does not listen
+            if self._ready:  # else it has forked nothing and does not listen yet
                 self.process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             pass
@@ -98,7 +98,7 @@ class ForkServer:
         self.process.wait()
 
     def _listen(self) -> None:
-        """Hand each answer to the thread that waits for it; if none comes any more, tell all of them."""
+        """Give each exit code to the thread that waits for it; at the end, fail those that still wait."""
         while True:
             try:
                 message = self._control.recv(LARGEST_MESSAGE)
@@ -106,41 +106,41 @@ class ForkServer:
                 message = b""
             if not message:
                 break
-            answer = json.loads(message)
-            if future := self._waiting.pop(answer["id"], None):
-                future.set_result(int(answer["code"]))
+            reply = json.loads(message)
+            if future := self._waiting.pop(reply["id"], None):
+                future.set_result(int(reply["code"]))
         self.process.wait()
         self._control.close()
         for future in list(self._waiting.values()):
             future.set_exception(WorkerDied(f"The fork server ended with code {self.process.returncode}."))
 
 
-def variables() -> dict[str, str]:
-    """Return the variables of a worker, which finds this package where this process does."""
+def environment() -> dict[str, str]:
+    """Return a worker's environment variables, with which it imports the same package as this process."""
     paths = [str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, **QUIET, "PYTHONPATH": os.pathsep.join(paths)}
+    return {**os.environ, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def can_fork() -> bool:
-    """Whether there can be a fork server: on Linux. Elsewhere a fork after torch is not safe."""
+    """Whether there can be a fork server: on Linux. Elsewhere a fork is not safe once torch is loaded."""
     return sys.platform == "linux"
 
 
-def processes() -> "Processes":
-    """Return what runs tasks on this machine."""
-    return Forks() if can_fork() else Processes()
+def worker_pool() -> "WorkerPool":
+    """Return the pool for this machine."""
+    return ForkServerPool() if can_fork() else WorkerPool()
 
 
-class Processes:
-    """Runs each task in a new Python. Slow (seconds), but it works everywhere. Threads may share it."""
+class WorkerPool:
+    """Runs each task in a new Python, which takes seconds and works everywhere. Threads may share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._closed = False
         self._running: set[subprocess.Popen[bytes]] = set()
 
-    def __enter__(self) -> "Processes":
-        self.begin()
+    def __enter__(self) -> "WorkerPool":
+        self.start()
         return self
 
     def __exit__(
@@ -148,14 +148,14 @@ class Processes:
     ) -> None:
         self.close()
 
-    def begin(self) -> None:
-        """Start what is kept running, without waiting for it: nothing here."""
+    def start(self) -> None:
+        """Start the fork server, if there is one, without waiting for it."""
 
-    def ready(self) -> None:
-        """Wait until tasks can be given, and the labs are known.
+    def wait_until_ready(self) -> None:
+        """Wait until the pool takes tasks and the labs are registered.
 
         Raises:
-            WorkerDied: If that cannot be.
+            WorkerDied: If the fork server does not start.
         """
 
     def run(self, task: Task) -> int:
@@ -170,7 +170,7 @@ class Processes:
                 if self._closed:
                     raise WorkerDied(_CLOSED)
                 process = subprocess.Popen(
-                    command, cwd=task.folder, stdin=subprocess.DEVNULL, env=variables(), **_APART
+                    command, cwd=task.folder, stdin=subprocess.DEVNULL, env=environment(), **_OWN_GROUP
                 )
                 self._running.add(process)
         except OSError as error:
@@ -184,49 +184,49 @@ class Processes:
             process.kill()
             process.wait()
             self._running.discard(process)
-        if self._closed:  # it was ended from here: that says nothing about the submission
+        if self._closed:  # `close` ended it: that says nothing about the submission
             raise WorkerDied(_CLOSED)
         return code
 
     def close(self) -> None:
-        """End what is running; nothing is run any more."""
+        """End the running tasks; later ones are refused."""
         with self._lock:
             self._closed = True
         for process in list(self._running):
             process.kill()
 
 
-class Forks(Processes):
-    """One fork server, from which each task is forked."""
+class ForkServerPool(WorkerPool):
+    """Forks each task from one fork server."""
 
     def __init__(self) -> None:
         super().__init__()
         self._server: ForkServer | None = None
 
-    def begin(self) -> None:
-        """Start the fork server, without waiting until it has loaded everything."""
-        with self._lock, contextlib.suppress(WorkerDied):  # `run` says so
-            self._current()
+    def start(self) -> None:
+        """Start the fork server without waiting for it."""
+        with self._lock, contextlib.suppress(WorkerDied):  # `run` raises it
+            self._running_server()
 
-    def ready(self) -> None:
-        """Wait until tasks can be given, and the labs are known.
+    def wait_until_ready(self) -> None:
+        """Wait until the fork server takes tasks and has described the labs.
 
         Raises:
             WorkerDied: If the fork server does not start.
         """
         with self._lock:
-            self._current().wait_until_ready()
+            self._running_server().wait_until_ready()
 
     def run(self, task: Task) -> int:
         """Run a task and return its exit code.
 
         Raises:
-            WorkerDied: If the fork server ended meanwhile, or does not answer.
+            WorkerDied: If the fork server ended or does not answer.
         """
         with self._lock:
-            server = self._current()
+            server = self._running_server()
             server.wait_until_ready()
-            future = server.give(task)
+            future = server.submit(task)
         try:
             return future.result(task.limits.wall + _GRACE_SECONDS)
         except TimeoutError:
@@ -242,10 +242,10 @@ class Forks(Processes):
 
     @property
     def process_id(self) -> int | None:
-        """The fork server, while there is one."""
+        """The process ID of the fork server; None while there is none."""
         return self._server.process.pid if self._server and self._server.process.poll() is None else None
 
-    def _current(self) -> ForkServer:
+    def _running_server(self) -> ForkServer:
         if self._closed:
             raise WorkerDied(_CLOSED)
         if self._server is None or self._server.process.poll() is not None:

@@ -1,15 +1,16 @@
-"""A process with torch and the labs loaded, from which every task is forked in milliseconds.
+"""The fork server: a process with torch and the labs loaded, which forks every task in milliseconds.
 
-It is started by `client.py` with one end of a socket, reads a task from it, forks, and reports how the fork
-ended. It runs no submission itself, so that each fork begins clean. Where no fork is safe (macOS, Windows),
+`client.py` starts it with one end of a socket. It reads a task from the socket, forks, and sends the fork's
+exit code. It runs no submission itself, so each fork begins clean. Where a fork is not safe (macOS, Windows),
 the same module runs one task and ends.
 
-It holds all that a task imports, with each part used once: what is lazy is loaded then, and not again in
-every fork. The newer exporter takes longer to load than all the rest, and 90 MB: a run over labs that do
-without it does without it too.
+It imports all that a task needs and uses each library once, so that what a library loads late is not loaded
+again in every fork. The `torch.export` exporter takes 90 MB and longer to load than all the rest, so it is
+only loaded for labs that need it.
 
-A fork copies one thread. A lock that another thread holds at that moment is held for ever, so the libraries
-get one thread each before they are loaded, and that there is only one is asserted before every fork.
+A fork copies only the thread that forks. A lock that another thread holds at that moment stays locked in the
+fork for ever. So the libraries are told to use one thread each before they are loaded, and before every fork
+the number of threads is asserted.
 """
 
 import contextlib
@@ -28,14 +29,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from onnxlab.grading.worker.task import LARGEST_GREETING, LARGEST_MESSAGE, PREFIX, QUIET, Task, described
-from onnxlab.sandbox.levels import Ending
+from onnxlab.grading.worker.task import (
+    ENVIRONMENT,
+    FOLDER_PREFIX,
+    LARGEST_GREETING,
+    LARGEST_MESSAGE,
+    Task,
+    describe_labs,
+)
 from onnxlab.sandbox.libc import die_with_parent, set_dumpable
+from onnxlab.sandbox.watcher import Ending
 
 __all__ = ["load", "load_exporter", "main"]
 
-_KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "LD_LIBRARY_PATH")
-_PARTS = (
+_INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "LD_LIBRARY_PATH")
+_PRELOADED = (
     "onnxlab.notebook.expectations",
     "onnxlab.exporters.symbolics",
     "onnxlab.exporters.torchscript_recording",
@@ -43,16 +51,16 @@ _PARTS = (
     "onnxlab.sandbox.entry",
     "torch.onnx.symbolic_helper",
 )
-_HELD = contextlib.ExitStack()
-"""What stays for as long as the process and its forks live: a context that nobody holds would end at once."""
+_CONTEXTS = contextlib.ExitStack()
+"""Context managers that stay open as long as this process and its forks live."""
 
 
 def main(arguments: list[str]) -> None:
     """Serve on the descriptor that is the first argument, or run the one task that follows `--once`."""
-    os.environ.update(QUIET)
+    os.environ.update(ENVIRONMENT)
     set_dumpable(False)
     if arguments[0] == "--once":
-        with _before_anything_runs():
+        with _sandbox_failed_on_error():
             load()
             _run_task(Task.from_json(arguments[1]))
     load()
@@ -63,29 +71,29 @@ def main(arguments: list[str]) -> None:
 
 def load() -> None:
     """Load what every task needs."""
-    gc.disable()  # what is loaded stays, and would be looked through again and again
+    gc.disable()  # what is loaded stays; to search it for garbage would only take time
     import torch
 
     torch.set_num_threads(1)
     _one_thread_for_each_session()
-    for name in _PARTS:
+    for name in _PRELOADED:
         importlib.import_module(name)
     from onnxlab.exporters.export import Exporter, export
     from onnxlab.grading.worker import student
     from onnxlab.labs.kit.exercise import labs
 
-    with _nothing_left_behind():
+    with _temporary_caches():
         labs()
         student.prepare()
         for opset in (9, 11, 18):
             model = torch.nn.Conv2d(1, 1, 3)
             export(model, torch.ones(1, 1, 4, 4), Exporter.TORCHSCRIPT, opset_version=opset)
-    _settle()
+    _freeze_memory()
 
 
 @functools.cache
 def load_exporter() -> None:
-    """Load what `torch.export` and the exporter built on it need. To be called after `load`."""
+    """Load `torch.export` and the exporter that uses it. Call `load` before."""
     gc.disable()
     import torch
 
@@ -94,43 +102,43 @@ def load_exporter() -> None:
 
     class Branch(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            chosen: torch.Tensor = torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
-            return chosen
+            y: torch.Tensor = torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+            return y
 
-    _HELD.enter_context(remembered_torchlib())
+    _CONTEXTS.enter_context(remembered_torchlib())
     known_operators()
     batch: dict[str, Any] = {"dynamic_shapes": ({0: torch.export.Dim("batch")},)}
-    with _nothing_left_behind(), without_tqdm_thread():  # a fork server has one thread
+    with _temporary_caches(), without_tqdm_thread():  # a fork server has one thread
         for opset, model, options in ((18, torch.nn.Linear(3, 1), batch), (20, Branch(), {})):
             export(model, torch.ones(2, 3), Exporter.TORCH_EXPORT, opset_version=opset, **options)
-    _settle()
+    _freeze_memory()
 
 
 @contextlib.contextmanager
-def _nothing_left_behind() -> Iterator[None]:
-    """Have what libraries write as they start, in the home of whoever grades, written elsewhere."""
-    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-warm-") as folder:
+def _temporary_caches() -> Iterator[None]:
+    """Keep files that libraries write at their start out of the home of the user who grades."""
+    with tempfile.TemporaryDirectory(prefix=f"{FOLDER_PREFIX}{os.getpid()}-warm-") as folder:
         os.environ.update(IPYTHONDIR=folder, TORCHINDUCTOR_CACHE_DIR=folder)
         yield
 
 
-def _settle() -> None:
+def _freeze_memory() -> None:
     gc.freeze()  # memory that the collector never touches stays shared with the forks
     gc.enable()
 
 
 def _one_thread_for_each_session() -> None:
-    """Have ONNX Runtime work in the thread that calls it, unless a session's options say otherwise.
+    """Make ONNX Runtime use only the calling thread, unless a session's options say otherwise.
 
     By default each session starts a thread for each core: on a large machine more than a submission may have.
     """
     import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 
-    begin = ort.InferenceSession.__init__
+    original = ort.InferenceSession.__init__
 
-    @functools.wraps(begin)
-    def begin_with_one(
-        self: Any,  # noqa: ANN401 - as it is called by onnxruntime
+    @functools.wraps(original)
+    def init_with_one_thread(
+        self: Any,  # noqa: ANN401 - onnxruntime's own signature
         model: Any,  # noqa: ANN401
         sess_options: Any = None,  # noqa: ANN401
         *rest: Any,  # noqa: ANN401
@@ -138,23 +146,23 @@ def _one_thread_for_each_session() -> None:
     ) -> None:
         options = sess_options or ort.SessionOptions()
         options.intra_op_num_threads = options.intra_op_num_threads or 1
-        begin(self, model, options, *rest, **named)
+        original(self, model, options, *rest, **named)
 
-    ort.InferenceSession.__init__ = begin_with_one
+    ort.InferenceSession.__init__ = init_with_one_thread
 
 
 def _run_task(task: Task) -> None:
-    """Do a task in this process and end it. What comes after is the submission's, or a judge's."""
+    """Run a task in this process and end the process."""
     from onnxlab.grading.worker import judge, student
     from onnxlab.sandbox.entry import enter
 
     folder = Path(task.folder)
-    _forget(folder)
+    _drop_access(folder)
     if task.level is not None:
-        enter(folder, _readable_places(), task.level, task.limits, task.user)
+        enter(folder, _readable_paths(), task.level, task.limits, task.user)
     else:
         os.chdir(folder)
-        _end_after(task.limits.wall)  # nobody watches it
+        _end_after(task.limits.wall)  # it has no watcher
     code = 1
     try:
         code = {"student": student.run, "judge": judge.run}[task.kind](task, folder)
@@ -162,23 +170,23 @@ def _run_task(task: Task) -> None:
         os._exit(code)  # no exit handlers, which a submission may have registered
 
 
-def _readable_places() -> list[Path]:
+def _readable_paths() -> list[Path]:
     """Return what a task may read: Python, its packages, the system's libraries, and this package.
 
-    Solutions and submissions are not below any of them.
+    Solutions and submissions lie outside all of them.
     """
     system = ["/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime"]
     own = [sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])]
-    return [Path(place) for place in dict.fromkeys(system + own) if Path(place).exists()]
+    return [Path(path) for path in dict.fromkeys(system + own) if Path(path).exists()]
 
 
 def _serve(control: socket.socket) -> None:
-    """Fork a process for each task, and tell how it ended."""
+    """Fork a process for each task, and send its exit code."""
     waiting = selectors.DefaultSelector()
     waiting.register(control, selectors.EVENT_READ)
     control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LARGEST_GREETING)
-    control.send(json.dumps({"labs": described()}).encode())
-    running: dict[int, tuple[int, str]] = {}  # by the descriptor that says a process has ended
+    control.send(json.dumps({"labs": describe_labs()}).encode())
+    running: dict[int, tuple[int, str]] = {}  # by the pidfd that is readable once the process has ended
     while True:
         for key, _ in waiting.select():
             if key.fd in running:
@@ -189,17 +197,17 @@ def _serve(control: socket.socket) -> None:
                 control.send(json.dumps({"id": name, "code": os.waitstatus_to_exitcode(status)}).encode())
                 continue
             message = control.recv(LARGEST_MESSAGE)
-            if not message:  # whoever asked is gone
+            if not message:  # the grader has ended
                 for process, _ in running.values():
-                    os.kill(process, signal.SIGTERM)  # a watcher ends what it watches first
+                    os.kill(process, signal.SIGTERM)  # a watcher first ends what it watches
                 return
             task = Task.from_json(message.decode())
             if task.exporter:
                 load_exporter()
             process = _fork(task, control, waiting)
-            ended = os.pidfd_open(process)
-            running[ended] = (process, task.id)
-            waiting.register(ended, selectors.EVENT_READ)
+            pidfd = os.pidfd_open(process)
+            running[pidfd] = (process, task.id)
+            waiting.register(pidfd, selectors.EVENT_READ)
 
 
 def _fork(task: Task, control: socket.socket, waiting: selectors.BaseSelector) -> int:
@@ -210,7 +218,7 @@ def _fork(task: Task, control: socket.socket, waiting: selectors.BaseSelector) -
     process = os.fork()
     if process:
         return process
-    with _before_anything_runs():
+    with _sandbox_failed_on_error():
         die_with_parent(signal.SIGTERM)
         waiting.close()
         control.close()
@@ -219,10 +227,10 @@ def _fork(task: Task, control: socket.socket, waiting: selectors.BaseSelector) -
 
 
 @contextlib.contextmanager
-def _before_anything_runs() -> Iterator[None]:
-    """End this process as one that was never confined, whatever fails: the grader's fault, nobody's mark.
+def _sandbox_failed_on_error() -> Iterator[None]:
+    """End this process with `SANDBOX_FAILED` if anything fails before the task begins.
 
-    `_run_task` ends the process itself, once a submission's code or a judge has begun.
+    That is the grader's fault and gives nobody a mark. `_run_task` ends the process itself once it begins.
     """
     try:
         yield
@@ -236,19 +244,19 @@ def _end_after(seconds: float) -> None:
     timer.start()
 
 
-def _forget(folder: Path) -> None:
-    """Leave nothing of the grader in a task's reach: no descriptor, no variable, no terminal."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
+def _drop_access(folder: Path) -> None:
+    """Take the grader's descriptors, variables and terminal away from a task."""
+    null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
-        os.dup2(nowhere, descriptor)
+        os.dup2(null, descriptor)
     os.closerange(3, 4096)
-    for name in [name for name in os.environ if name not in _KEPT and name not in QUIET]:
+    for name in [name for name in os.environ if name not in _INHERITED_VARIABLES and name not in ENVIRONMENT]:
         del os.environ[name]
-    tempfile.tempdir = str(folder)  # it was looked up long ago
+    tempfile.tempdir = str(folder)  # tempfile caches the old one
     os.environ.update(
-        HOME=str(folder), TMPDIR=str(folder), ONNXLAB_STATE=str(folder / "progress.json"), **QUIET
+        HOME=str(folder), TMPDIR=str(folder), ONNXLAB_STATE=str(folder / "progress.json"), **ENVIRONMENT
     )
-    # Windows has no sessions; a process that was started apart (`--once`) leads one already.
+    # Windows has no sessions; the leader of a process group (`--once`) may not start one.
     with contextlib.suppress(AttributeError, PermissionError):
         os.setsid()
 

@@ -1,7 +1,7 @@
-"""Running a submission: its cells, then the produce part of each exercise. Hostile from the first cell on.
+"""The run of a submission: its cells, then the functions of each exercise. Hostile from the first cell on.
 
-What it writes is the only thing that leaves this process, and nothing in it is believed: a judge looks at the
-models, and the notes on errors only tell the student what happened.
+Only the files that it writes leave this process, and none is trusted: a judge checks the models, and the
+notes on errors only tell the student what happened.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ __all__ = ["prepare", "run"]
 
 _CELL_SECONDS = 10.0
 _MOST_NOTES = 50
-_SHOWN = ("atlas", "check", "graph", "hint", "progress", "require")  # cost time, and give no points here
+_DISPLAYS = ("atlas", "check", "graph", "hint", "progress", "require")  # they take time and give no points
 
 _shell: Any = None
 
 
 def prepare() -> None:
-    """Make the shell that runs cells as a notebook does, without history and threads."""
+    """Make the IPython shell that runs cells as a notebook does, without history and threads."""
     global _shell  # made once in the fork server, used in each fork
     from IPython.core.history import HistoryManager
     from IPython.core.interactiveshell import InteractiveShell
@@ -37,7 +37,7 @@ def prepare() -> None:
     HistoryManager.enabled = False
     _shell = InteractiveShell.instance(colors="nocolor")
     _shell.system = _shell.system_raw
-    _shell._tee = lambda channel: contextlib.nullcontext()  # keeps all that is printed, without end
+    _shell._tee = lambda channel: contextlib.nullcontext()  # else it keeps all that is printed
     _shell.showtraceback = lambda *_, **__: None  # nobody would read it
     state = torch.get_rng_state()
     _shell.run_cell("assert __import__('torch').manual_seed(0)", store_history=False)  # reads sources
@@ -45,8 +45,8 @@ def prepare() -> None:
 
 
 def run(task: Task, folder: Path) -> int:
-    """Run the cells in a folder's `cells.json`, and write what the exercises' functions make."""
-    for name in _SHOWN:
+    """Run the cells in a folder's `cells.json`, and write what the exercises' functions return."""
+    for name in _DISPLAYS:
         setattr(sys.modules["onnxlab"], name, lambda *_, **__: None)
     notes: list[str] = []
     for number, source in enumerate(json.loads((folder / CELLS).read_text("utf-8")), 1):
@@ -62,22 +62,22 @@ def run(task: Task, folder: Path) -> int:
         place = folder / exercise.id
         place.mkdir(exist_ok=True)
         if any(answer not in names for answer in exercise.answers):
-            made: dict[str, Any] = {"status": "not attempted"}
+            production: dict[str, Any] = {"status": "not attempted"}
         else:
             answers = {answer: names[answer] for answer in exercise.answers}
-            done = refused(exercise, answers) or produce(
+            produced = refused(exercise, answers) or produce(
                 exercise, answers, Work(place, questions_seed(exercise, task.seed))
             )
-            made = {
-                "status": done.status and str(done.status),
-                "message": done.wrong.message if done.wrong else done.message,
-                "look_at": done.wrong.look_at if done.wrong else "",
-                "refused": done.wrong is not None,
-                "where": done.where,
-                "printed": done.printed,
-                "seconds": round(done.seconds, 3),
+            production = {
+                "status": produced.status and str(produced.status),
+                "message": produced.wrong.message if produced.wrong else produced.message,
+                "look_at": produced.wrong.look_at if produced.wrong else "",
+                "refused": produced.wrong is not None,
+                "where": produced.where,
+                "printed": produced.printed,
+                "seconds": round(produced.seconds, 3),
             }
-        (place / PRODUCTION).write_text(json.dumps(made), "utf-8")
+        (place / PRODUCTION).write_text(json.dumps(production), "utf-8")
     return 0
 
 

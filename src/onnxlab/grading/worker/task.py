@@ -1,7 +1,8 @@
-"""What passes between the grader and its workers: tasks go there, and what the labs ask for comes from there.
+"""Tasks for the workers, and the descriptions of the labs that a fork server sends back.
 
-A task is to run a submission, or to judge what one made. The labs' code needs torch, and the process that
-keeps the marks does not: a fork server has them loaded and tells. Where there is none, they are loaded here.
+A task is to run a submission, or to judge the files that it wrote. The labs' code imports torch, which the
+process that keeps the marks does without: a fork server has loaded the labs and describes them. Where there
+is no fork server, they are loaded here.
 """
 
 import functools
@@ -13,51 +14,55 @@ from typing import Any
 
 from onnxlab.labs.kit import exercise as labs
 from onnxlab.labs.kit.exercise import Exercise, Lab, Part
-from onnxlab.sandbox.levels import Level, Limits
+from onnxlab.sandbox.entry import Level
+from onnxlab.sandbox.watcher import Limits
 
 __all__ = [
     "CELLS",
     "CRASH",
-    "FINDINGS",
+    "ENVIRONMENT",
+    "FOLDER_PREFIX",
     "JUDGES",
     "LARGEST_GREETING",
     "LARGEST_MESSAGE",
     "NOTES",
-    "PREFIX",
     "PRODUCTION",
-    "QUIET",
+    "REPORT",
     "SECRET",
     "STAGE",
     "Task",
-    "described",
-    "elsewhere",
+    "describe_labs",
     "exercise",
+    "in_another_process",
     "lab",
-    "register",
+    "register_labs",
     "uses_exporter",
 ]
 
-PREFIX = "onnxlab-grade-"
-"""How the names of temporary folders begin; the number of the process that made it follows."""
+FOLDER_PREFIX = "onnxlab-grade-"
+"""How the names of temporary folders begin; the process ID of the grader follows."""
 
-QUIET = {
+ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "ORT_DISABLE_TELEMETRY": "1",
 }
-"""The variables of every worker: threads are limited before anything is imported."""
+"""Environment variables of every worker: threads are limited before anything is imported."""
 
-LARGEST_MESSAGE, LARGEST_GREETING = 1 << 16, 1 << 20  # bytes; a greeting tells of every lab
+LARGEST_MESSAGE, LARGEST_GREETING = 1 << 16, 1 << 20  # bytes; a greeting describes every lab
 
-# The files of a submission's folder, and of each exercise's in it.
+# The files in a submission's folder, and in the folder of each exercise below it.
 CELLS, NOTES, PRODUCTION = "cells.json", "notes.json", "production.json"
-# The files of its judge's.
-SECRET, JUDGES, FINDINGS = "seed.json", "judges.py", "findings.json"
-STAGE, CRASH = "stage.json", "crash.txt"  # what it is judging now, and the signal that ended it
+# The files in its judge's folder.
+SECRET, JUDGES, REPORT = "seed.json", "judges.py", "findings.json"
+STAGE, CRASH = (
+    "stage.json",
+    "crash.txt",
+)  # the exercise that is being judged, and the signal that ended the judge
 
-_KNOWN: dict[str, Lab] = {}
-_EXPORTER = ("TORCH_EXPORT", "torch.export", "dynamo=True", "exported_with_translation")
+_DESCRIBED: dict[str, Lab] = {}
+_EXPORTER_WORDS = ("TORCH_EXPORT", "torch.export", "dynamo=True", "exported_with_translation")
 
 
 @dataclass(frozen=True)
@@ -65,16 +70,16 @@ class Task:
     """One task.
 
     Attributes:
-        id: Its name among those running.
+        id: Its name among the running tasks.
         kind: "student" or "judge".
         folder: Where it reads and writes.
         lab: The lab.
-        exercises: The exercises, by id.
-        seed: What questions are drawn from; for a judge, what test inputs are drawn from too.
-        level: How it is confined; None where nothing confines it.
+        exercises: The ids of the exercises.
+        seed: The seed of the exercises' questions; a judge reads the seed of its test inputs from a file.
+        level: The sandbox; None for none.
         limits: What it may use.
         user: The user it becomes, if the grader runs as root.
-        exporter: Whether it needs `torch.export`: only how soon it is done depends on that.
+        exporter: Whether it needs `torch.export`, which a fork server loads before it forks.
     """
 
     id: str
@@ -108,51 +113,52 @@ class Task:
         return cls(**data)
 
 
-def described() -> list[dict[str, Any]]:
-    """Return what is to be told of all labs, as JSON can hold it."""
+def describe_labs() -> list[dict[str, Any]]:
+    """Return the descriptions of all labs, as JSON can hold them."""
     return [
         {
-            "name": each.name,
-            "title": each.title,
+            "name": lab.name,
+            "title": lab.title,
             "exercises": [
                 {
-                    "id": one.id,
-                    "title": one.title,
-                    "points": one.points,
-                    "parts": [part.title for part in one.parts],
+                    "id": exercise.id,
+                    "title": exercise.title,
+                    "points": exercise.points,
+                    "parts": [part.title for part in exercise.parts],
                 }
-                for one in each.exercises
+                for exercise in lab.exercises
             ],
         }
-        for each in labs.labs()
+        for lab in labs.labs()
     ]
 
 
-def register(descriptions: Iterable[dict[str, Any]]) -> None:
-    """Know the labs that a fork server describes, without loading them."""
-    for each in descriptions:
+def register_labs(descriptions: Iterable[dict[str, Any]]) -> None:
+    """Use the labs that a fork server describes, without loading them."""
+    for description in descriptions:
         exercises = tuple(
             Exercise(
-                one["id"],
-                one["title"],
-                one["points"],
+                fields["id"],
+                fields["title"],
+                fields["points"],
                 answers=(),
-                produce=elsewhere,
-                parts=tuple(Part(title, elsewhere) for title in one["parts"]),
+                produce=in_another_process,
+                parts=tuple(Part(title, in_another_process) for title in fields["parts"]),
                 hints=("", "", ""),
             )
-            for one in each["exercises"]
+            for fields in description["exercises"]
         )
-        _KNOWN[each["name"]] = Lab(each["name"], each["title"], exercises)
+        name = description["name"]
+        _DESCRIBED[name] = Lab(name, description["title"], exercises)
 
 
 def lab(name: str) -> Lab:
-    """Return a lab with its exercises' titles, points and parts; none of them can be run.
+    """Return a lab with its exercises' titles, points and parts; none of them can be run here.
 
     Raises:
         UnknownExercise: If there is none of that name.
     """
-    return _KNOWN.get(name) or labs.lab(name)
+    return _DESCRIBED.get(name) or labs.lab(name)
 
 
 def exercise(name: str) -> tuple[Lab, Exercise]:
@@ -161,28 +167,28 @@ def exercise(name: str) -> tuple[Lab, Exercise]:
     Raises:
         UnknownExercise: If there is none of that name.
     """
-    known = ((each, one) for each in _KNOWN.values() for one in each.exercises if one.id == name)
-    return next(known, None) or labs.exercise(name)
+    pairs = ((lab, exercise) for lab in _DESCRIBED.values() for exercise in lab.exercises)
+    return next((pair for pair in pairs if pair[1].id == name), None) or labs.exercise(name)
 
 
 def uses_exporter(name: str, cells: Sequence[str]) -> bool:
-    """Whether a submission likely needs `torch.export`. If it does unexpectedly, it only takes longer.
+    """Whether a submission likely needs `torch.export`. A wrong guess only costs time.
 
     Example:
         >>> uses_exporter("lab07_pooling_indices", ["x = 1"]), uses_exporter("lab04_asinh", [])
         (False, True)
     """
-    return _uses_exporter(name) or any(word in cell for cell in cells for word in _EXPORTER)
+    return _lab_uses_exporter(name) or any(word in cell for cell in cells for word in _EXPORTER_WORDS)
 
 
 @functools.cache
-def _uses_exporter(name: str) -> bool:
+def _lab_uses_exporter(name: str) -> bool:
     folder = files("onnxlab.labs") / name  # files() of the lab itself would import it
-    sources = (each for each in folder.iterdir() if each.name.endswith(".py"))
-    return any(word in source.read_text("utf-8") for source in sources for word in _EXPORTER)
+    sources = (path for path in folder.iterdir() if path.name.endswith(".py"))
+    return any(word in source.read_text("utf-8") for source in sources for word in _EXPORTER_WORDS)
 
 
-def elsewhere(*_: object) -> None:
-    """Stand in for what a lab or a judge does: this process only knows that it is asked."""
+def in_another_process(*_: object) -> None:
+    """Stand in for the code of an exercise or a judge, which only workers run."""
     msg = "It is done in a process of its own."
     raise NotImplementedError(msg)
