@@ -210,14 +210,14 @@ def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path,
         with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
             client.wait_for_workers(2, timeout=240)
             problems = []
-            watched = cluster._watched
+            watched = cluster._watch
 
             def listened(*given: Any) -> Iterator[Any]:
                 for future, (worker, found) in watched(*given):
                     problems.extend([found] if isinstance(found, str) else [])
                     yield future, (worker, found)
 
-            monkeypatch.setattr(cluster, "_watched", listened)
+            monkeypatch.setattr(cluster, "_watch", listened)
             grade_on(client, intake, ledger, level=strongest(), limits=LIMITS, on_step=disturb)
             assert ledger.failures == {}
             assert rows(ledger) == expected

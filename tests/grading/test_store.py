@@ -14,7 +14,7 @@ from dataclasses import asdict
 import pytest
 
 from onnxlab.files import CannotWrite
-from onnxlab.grading.results import Ledger, LedgerRefused, facts, kept
+from onnxlab.grading.results import Ledger, LedgerRefused, facts, read_evidence
 from onnxlab.labs.kit.outcome import Finding, Outcome, Status
 from tests.support.graded_class import EXERCISES, HOSTILE, evidence, outcomes, submission
 
@@ -399,9 +399,9 @@ def test_evidence_is_kept_in_files(tmp_path):
         ledger.record(submission("../ada"), outcomes(), evidence=given)
         names = [row.evidence for row in ledger.rows()]
     assert names[0] is names[3] is None
-    both = kept(tmp_path, names[1])
+    both = read_evidence(tmp_path, names[1])
     assert (both.model, both.expected) == (b"a model", b"a model")
-    assert kept(tmp_path, names[2]).expected is None
+    assert read_evidence(tmp_path, names[2]).expected is None
     assert sorted(path.name for path in (tmp_path / "evidence").iterdir()) == sorted(names[1:3])
 
 
@@ -411,6 +411,6 @@ def test_evidence_is_kept_in_files(tmp_path):
 def test_damaged_evidence_is_none(tmp_path, text):
     (tmp_path / "evidence").mkdir()
     (tmp_path / "evidence" / "one.json").write_text(text)
-    assert kept(tmp_path, "one.json") is None
-    assert kept(tmp_path, "../run.json") is None
-    assert kept(tmp_path, "none.json") is None
+    assert read_evidence(tmp_path, "one.json") is None
+    assert read_evidence(tmp_path, "../run.json") is None
+    assert read_evidence(tmp_path, "none.json") is None

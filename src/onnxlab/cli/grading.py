@@ -1,6 +1,7 @@
-"""`onnxlab grade`: arguments and printing only."""
+"""The command `onnxlab grade`: arguments and printing, nothing else."""
 
 import argparse
+import math
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -67,15 +68,9 @@ def _grade(options: argparse.Namespace) -> int:
     if options.jobs < 1:
         print("--jobs takes 1 or more.", file=sys.stderr)
         return 2
-    wall = _within(options.time, *_SECONDS)
-    memory = _within(options.memory, *_MEGABYTES)
+    wall = _number("--time", options.time, *_SECONDS, "seconds")
+    memory = _number("--memory", options.memory, *_MEGABYTES, "MB") if wall is not None else None
     if wall is None or memory is None:
-        name, given, (least, most), what = (
-            ("--time", options.time, _SECONDS, "seconds")
-            if wall is None
-            else ("--memory", options.memory, _MEGABYTES, "MB")
-        )
-        print(f"{name} takes {least:,} to {most:,} {what}; it was given {given[:40]!r}.", file=sys.stderr)
         return 2
     intake = find(options.submissions)
     if options.gradebook:
@@ -90,16 +85,16 @@ def _grade(options: argparse.Namespace) -> int:
     judges = read_judges(options.judges) if options.judges else NONE
     limits = Limits(wall=wall, cpu=round(wall), memory=round(memory))
     if not options.dask:
-        with worker_pool() as pool:  # it starts while the rest is looked at
-            level = _level(options.isolation)
-            here = partial(grade, level=level, limits=limits, jobs=options.jobs, judges=judges, pool=pool)
-            return _into_folder(options, intake, level, judges.digest, here)
+        with worker_pool() as pool:  # it starts while this process goes on
+            level = _available_level(options.isolation)
+            run = partial(grade, level=level, limits=limits, jobs=options.jobs, judges=judges, pool=pool)
+            return _into_folder(options, intake, level, judges.digest, run)
     from onnxlab.grading.cluster import common_level, connected, grade_on
 
     with connected(options.dask) as client:
-        level = None if options.isolation == _NONE else common_level(client, _named(options.isolation))
-        there = partial(grade_on, client, level=level, limits=limits, judges=judges)
-        return _into_folder(options, intake, level, judges.digest, there)
+        level = None if options.isolation == _NONE else common_level(client, _level(options.isolation))
+        run = partial(grade_on, client, level=level, limits=limits, judges=judges)
+        return _into_folder(options, intake, level, judges.digest, run)
 
 
 def _into_folder(
@@ -109,6 +104,7 @@ def _into_folder(
     judges: str,
     grade: Callable[..., int],
 ) -> int:
+    """Grade, write the reports into the output folder, and print the summary."""
     from onnxlab.grading.grades import count, summary_text
     from onnxlab.grading.marking import CRASH_MESSAGE
     from onnxlab.grading.reports import write_reports
@@ -117,17 +113,17 @@ def _into_folder(
     from onnxlab.notebook.graph.saved_form import model_image
     from onnxlab.plain_text import many, plain
 
-    line = _Line()
+    bar = _ProgressBar()
     run = facts(level or _NONE) | {"judges": judges}
     with Ledger(options.out, run, options.seed) as ledger:
         for note in ledger.notes:
             print(note)
         if level is None:
             print(_UNCONFINED if can_fork() else f"{_UNCONFINED} {_SLOW}")
-        todo = sum(not ledger.done(each) for each in intake.submissions)
+        todo = sum(not ledger.done(submission) for submission in intake.submissions)
         print(f"{many(len(intake.submissions), 'submission')}, {todo} to grade. Isolation: {level or _NONE}.")
-        grade(intake, ledger, on_step=line.show)
-        line.end()
+        grade(intake, ledger, on_step=bar.show)
+        bar.end()
         failures = ledger.failures
         standings = write_reports(ledger, model_image, ignored=intake.ignored)
         print(summary_text(standings))
@@ -138,75 +134,79 @@ def _into_folder(
                 print(f"{plain(row.student)}, {row.lab}, {row.exercise}: {plain(row.outcome['message'])}")
         for (student, name), reason in failures.items():
             print(f"not graded: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
-        booked = not options.gradebook or _into_gradebook(options, intake, ledger)
-    return 1 if failures or not booked else 0
+        complete = not options.gradebook or _into_gradebook(options, intake, ledger)
+    return 1 if failures or not complete else 0
 
 
 def _into_gradebook(options: argparse.Namespace, intake: "Intake", ledger: "Ledger") -> bool:
-    """Write into nbgrader's gradebook; return whether all of it is there."""
+    """Write the results into nbgrader's gradebook; return whether all of them are in it."""
     from onnxlab.classroom.course.gradebook import book
-    from onnxlab.grading.results import kept as graphs_of
+    from onnxlab.grading.results import read_evidence
     from onnxlab.notebook.graph.saved_form import model_image
     from onnxlab.plain_text import many, plain
 
     print("Writing into the gradebook ...", flush=True)
-    kept = partial(graphs_of, options.out)
-    found = book(options.submissions, intake.submissions, ledger.rows(), picture=model_image, evidence=kept)
-    for student, name, reason in found.skipped:
+    booked = book(
+        options.submissions,
+        intake.submissions,
+        ledger.rows(),
+        picture=model_image,
+        evidence=partial(read_evidence, options.out),
+    )
+    for student, name, reason in booked.skipped:
         print(f"not in the gradebook: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
-    print(f"In the gradebook: {found.submissions} of {many(len(intake.submissions), 'submission')}.")
-    return not found.skipped
+    print(f"In the gradebook: {booked.submissions} of {many(len(intake.submissions), 'submission')}.")
+    return not booked.skipped
 
 
-def _within(text: str, least: int, most: int) -> float | None:
-    """Return a number if it is between two others; None for others, and for `nan` and what is none.
-
-    Example:
-        >>> _within("2.5", 1, 9), _within("nan", 1, 9), _within("-3", 1, 9), _within("1e9", 1, 9)
-        (2.5, None, None, None)
-    """
+def _number(option: str, text: str, least: int, most: int, unit: str) -> float | None:
+    """Return an option's number; print a message and return None if it is outside of its range."""
     try:
         number = float(text)
     except ValueError:
-        return None
-    return number if least <= number <= most else None
+        number = math.nan
+    if least <= number <= most:  # false for nan
+        return number
+    print(f"{option} takes {least:,} to {most:,} {unit}; it was given {text[:40]!r}.", file=sys.stderr)
+    return None
 
 
-def _level(asked: str) -> "Level | None":
+def _available_level(isolation: str) -> "Level | None":
     from onnxlab.sandbox.entry import NoIsolation, available, strongest
 
-    if asked == _NONE:
+    if isolation == _NONE:
         return None
     best = strongest()
-    if (level := _named(asked)) is None:
+    if (level := _level(isolation)) is None:
         return best
     if reason := available()[level]:
-        msg = f"This machine has no isolation {asked!r}: {reason}."
+        msg = f"This machine has no isolation {isolation!r}: {reason}."
         then = f"Leave out --isolation for the most there is ({best}), or grade elsewhere."
         raise NoIsolation(msg, "", then)
     return level
 
 
-def _named(asked: str) -> "Level | None":
+def _level(isolation: str) -> "Level | None":
+    """Return the level that `--isolation` names; None for "auto"."""
     from onnxlab.sandbox.entry import Level
 
-    return None if asked == _AUTOMATIC else Level(asked)
+    return None if isolation == _AUTOMATIC else Level(isolation)
 
 
-class _Line:
-    """A progress bar on a terminal; elsewhere a line for every tenth part."""
+class _ProgressBar:
+    """A progress bar on a terminal; elsewhere a line for every tenth of the run."""
 
     def __init__(self) -> None:
         self._live = sys.stdout.isatty()
-        self._shown = -1
+        self._tenth = -1
 
     def show(self, step: "Step") -> None:
         if self._live:
             bar = "#" * (30 * step.done // step.total)
             text = f"[{bar:<30}] {step.done}/{step.total}, {step.left:.0f} s left"
             print(f"\r{text}\x1b[K", end="", flush=True)
-        elif (tenth := 10 * step.done // step.total) > self._shown:
-            self._shown = tenth
+        elif (tenth := 10 * step.done // step.total) > self._tenth:
+            self._tenth = tenth
             print(f"{step.done} of {step.total}, {step.left:.0f} s left", flush=True)
 
     def end(self) -> None:

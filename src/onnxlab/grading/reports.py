@@ -1,14 +1,14 @@
-"""The pages of a run: what each student reads about their work, the instructor's list, how the class did.
+"""Reports: a feedback page for each student, the instructor's index, and a summary of the class.
 
-Each is one file: no script, nothing loaded, for light and dark screens. A page is made from rows alone: the
-seed, the judges and other students' work are not in them. The templates are Jinja's, with autoescape:
-whatever a student wrote is text in them. Before it is escaped, it goes through `plain`, since escaping leaves
-control characters and turned text as they are.
+Each page is one file without scripts that loads nothing, for light and dark screens. A student's page is made
+from that student's rows alone: the seed, the judges and other students' work are not in it. The templates are
+Jinja's, with autoescape, so whatever a student wrote is text. Before it is escaped it goes through `plain`,
+since escaping leaves control characters and right-to-left overrides as they are.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,9 +18,8 @@ from markupsafe import Markup, escape
 
 from onnxlab.errors import OnnxLabError, UnknownExercise
 from onnxlab.files import write_atomically
-from onnxlab.grading import results
 from onnxlab.grading.grades import Standing, findings_of, standings, write_grades
-from onnxlab.grading.results import Graded, Ledger
+from onnxlab.grading.results import Graded, Ledger, read_evidence
 from onnxlab.grading.submissions import safe_name
 from onnxlab.grading.worker.task import exercise, lab
 from onnxlab.labs.kit.outcome import Evidence, Status
@@ -39,7 +38,7 @@ __all__ = [
 Picture: TypeAlias = Callable[[bytes, Sequence[str]], str]
 """Draws a model with some of it highlighted, as an `<img>` tag. May raise `OnnxLabError`."""
 
-_COLOURS = {  # the word always stands beside it
+_COLOURS = {  # the status is always written beside them, too
     Status.PASSED: "var(--passed)",
     Status.INCORRECT: "var(--incorrect)",
     Status.ERROR: "var(--error)",
@@ -47,7 +46,7 @@ _COLOURS = {  # the word always stands beside it
     Status.NOT_ATTEMPTED: "var(--open)",
 }
 _MARKS = {True: "\u2713", False: "\u2717", None: "\u2013"}
-_DRAWN = 64  # pictures that are kept for the next student: many make the same mistake
+_CACHED_PICTURES = 64  # many students make the same mistake
 
 
 def write_reports(
@@ -61,7 +60,7 @@ def write_reports(
         ignored: The files that were not taken, for the instructor.
 
     Returns:
-        How the class stands with each exercise.
+        The class's standing with each exercise.
 
     Raises:
         CannotWrite: If there is no room. The ledger stays as it is.
@@ -69,14 +68,14 @@ def write_reports(
     folder, failures = ledger.folder, ledger.failures
     write_grades(folder / "grades.csv", ledger.rows(), failures)
     write_feedback(folder, ledger.rows(), picture, failures=failures, ignored=ignored)
-    found = standings(ledger.rows())
-    write_atomically(folder / "summary.html", summary_html(found))
-    return found
+    class_standings = standings(ledger.rows())
+    write_atomically(folder / "summary.html", summary_html(class_standings))
+    return class_standings
 
 
-def summary_html(found: Sequence[Standing]) -> str:
-    """Return how a class did as a page, with a bar for each exercise."""
-    return _rendered("summary.html", standings=found)
+def summary_html(standings: Sequence[Standing]) -> str:
+    """Return the summary of a class as a page, with a bar for each exercise."""
+    return _rendered("summary.html", standings=standings)
 
 
 def write_feedback(
@@ -91,9 +90,9 @@ def write_feedback(
 
     Args:
         folder: The output folder, with the folder of evidence in it.
-        rows: The rows that count, by student.
+        rows: The rows, by student.
         picture: Draws a model.
-        failures: What could not be graded, by student and lab; only the instructor reads why.
+        failures: The reasons for what could not be graded, by student and lab; only for the instructor.
         ignored: The files that were not taken, for the instructor.
 
     Returns:
@@ -103,11 +102,11 @@ def write_feedback(
     draw = remembering(picture)
     students: dict[str, dict[str, tuple[int, int]]] = {}
     for student, group in groupby(rows, key=lambda row: row.student):
-        own = list(group)
-        pending = sorted(name for whose, name in failures if whose == student)
-        text = student_page(student, own, draw, lambda name: results.kept(folder, name), pending)
+        student_rows = list(group)
+        pending = sorted(lab_name for failed, lab_name in failures if failed == student)
+        text = student_page(student, student_rows, draw, partial(read_evidence, folder), pending)
         write_atomically(folder / "feedback" / f"{safe_name(student)}.html", text)
-        students[student] = {name: _sums(each) for name, each in _by_lab(own)}
+        students[student] = {name: _sums(lab_rows) for name, lab_rows in _by_lab(student_rows)}
     index = _rendered(
         "index.html",
         students=students,
@@ -124,7 +123,7 @@ def student_page(
     student: str,
     rows: Sequence[Graded],
     picture: Picture,
-    kept: Callable[[str], Evidence | None],
+    evidence: Callable[[str], Evidence | None],
     pending: Sequence[str] = (),
 ) -> str:
     """Return one student's page.
@@ -133,23 +132,28 @@ def student_page(
         student: The student.
         rows: The student's rows, by lab.
         picture: Draws a model.
-        kept: Reads the graphs of a file's name.
+        evidence: Reads a row's graphs, given their file's name.
         pending: Labs whose newest submission could not be graded yet.
     """
     labs = [
-        (name, _sums(own), own[0].submission_note, [exercise_section(row, picture, kept) for row in own])
-        for name, own in _by_lab(rows)
+        (
+            name,
+            _sums(lab_rows),
+            lab_rows[0].submission_note,
+            [exercise_section(row, picture, evidence) for row in lab_rows],
+        )
+        for name, lab_rows in _by_lab(rows)
     ]
     return _rendered("feedback.html", student=student, total=_sums(rows), labs=labs, pending=pending)
 
 
-def exercise_section(row: Graded, picture: Picture, kept: Callable[[str], Evidence | None]) -> Markup:
+def exercise_section(row: Graded, picture: Picture, evidence: Callable[[str], Evidence | None]) -> Markup:
     """Return what a page says about one exercise, as HTML to stand in it.
 
     Args:
         row: The row.
         picture: Draws a model.
-        kept: Reads the graphs of a file's name.
+        evidence: Reads a row's graphs, given their file's name.
     """
     outcome = row.outcome
     findings, failed = findings_of(outcome)
@@ -163,10 +167,10 @@ def exercise_section(row: Graded, picture: Picture, kept: Callable[[str], Eviden
         tone=_COLOURS[status],
         line=number,
         code=code.strip(),
-        findings=[(_MARKS.get(each.get("holds"), ""), each.get("title", "")) for each in findings],
+        findings=[(_MARKS.get(finding.get("holds"), ""), finding.get("title", "")) for finding in findings],
         failed=failed,
         difference=difference if isinstance(difference, dict) else None,
-        graphs=_graphs(kept(row.evidence) if row.evidence else None, picture),
+        graphs=_graphs(evidence(row.evidence) if row.evidence else None, picture),
     )
     return Markup(section)
 
@@ -174,17 +178,17 @@ def exercise_section(row: Graded, picture: Picture, kept: Callable[[str], Eviden
 def _graphs(graphs: Evidence | None, picture: Picture) -> list[tuple[str, Markup]]:
     if graphs is None:
         return []
-    shown = [("Your model", graphs.model), ("What was expected", graphs.expected)]
-    # A picture is a tag that this package makes; names of nodes are inside of its data.
+    models = [("Your model", graphs.model), ("What was expected", graphs.expected)]
+    # A picture is a tag that this package makes; the names of nodes are inside its data URL.
     return [
-        (caption, Markup(picture(model, graphs.highlight))) for caption, model in shown if model is not None
+        (caption, Markup(picture(model, graphs.highlight))) for caption, model in models if model is not None
     ]
 
 
 def remembering(picture: Picture) -> Picture:
-    """Return a picture function that remembers, since many make the same mistake, and that never fails."""
+    """Return a picture function with a cache, which returns a sentence where a graph cannot be drawn."""
 
-    @lru_cache(maxsize=_DRAWN)
+    @lru_cache(maxsize=_CACHED_PICTURES)
     def draw(model: bytes, highlight: tuple[str, ...]) -> str:
         try:
             return picture(model, highlight)
@@ -195,11 +199,11 @@ def remembering(picture: Picture) -> Picture:
 
 
 def _by_lab(rows: Iterable[Graded]) -> list[tuple[str, list[Graded]]]:
-    return [(name, list(each)) for name, each in groupby(rows, key=lambda row: row.lab)]
+    return [(name, list(group)) for name, group in groupby(rows, key=lambda row: row.lab)]
 
 
 def _sums(rows: Sequence[Graded]) -> tuple[int, int]:
-    """Return the points of rows, and what is possible."""
+    """Return the sum of the points of rows, and of the possible points."""
     return sum(row.points for row in rows), sum(row.possible for row in rows)
 
 
@@ -209,7 +213,7 @@ def _rendered(template: str, **values: Any) -> str:  # noqa: ANN401 - whatever a
 
 
 def _marked_up(text: object) -> Markup:
-    """Return a message in which backticks set code apart.
+    """Return a message as HTML, with what stands in backticks as code.
 
     Example:
         >>> _marked_up("`Resize` < 11")
@@ -222,15 +226,15 @@ def _lines(text: object) -> Markup:
     return escape(plain(text, lines=True))
 
 
-def _shown(value: object) -> object:
-    """Make every value that a template shows plain, unless it is HTML of ours."""
+def _plain_unless_html(value: object) -> object:
+    """Make every value in a template plain text, unless this package made it as HTML."""
     return value if isinstance(value, Markup) else plain(value)
 
 
 def _lab_title(name: str) -> str:
     try:
         return f"{name.partition('_')[0].replace('lab', 'Lab ')}: {lab(name).title}"
-    except UnknownExercise:  # a lab that there is no more
+    except UnknownExercise:  # a lab of an older course
         return name
 
 
@@ -246,7 +250,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("onnxlab.grading"),
         autoescape=True,
-        finalize=_shown,
+        finalize=_plain_unless_html,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

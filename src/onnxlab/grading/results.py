@@ -1,10 +1,9 @@
-"""The results of a run, kept in a SQLite database as they come: nothing lost, nothing twice.
+"""The ledger: the results of a run in a SQLite database, written after each submission.
 
 `results.sqlite` in the output folder has a row for each student, lab and exercise. A submission is written in
-one transaction, and SQLite's rollback journal makes that whole or not there: after a kill at any moment, on a
-full disk, after a power cut. One that was handed in again replaces the older one. The file is locked while a
-run has it open, so a second run is refused. The seed stands in `run.json`, which no report reads, and the
-graphs that feedback shows in `evidence/`.
+one transaction, so its rows are all there or none is: after a kill at any moment, on a full disk, after a
+power cut. A newer submission replaces the older one. The file is locked while a run has it open, so a second
+run is refused. `run.json` holds the seed, which no report reads, and `evidence/` the graphs for the feedback.
 """
 
 import base64
@@ -25,14 +24,14 @@ from onnxlab.files import cannot_write, remove_unfinished, write_atomically
 from onnxlab.grading.submissions import Submission, safe_name
 from onnxlab.labs.kit.outcome import Evidence, Outcome, Status
 
-__all__ = ["Graded", "Ledger", "LedgerRefused", "facts", "kept"]
+__all__ = ["Graded", "Ledger", "LedgerRefused", "facts", "read_evidence"]
 
 _APPLICATION, _FORMAT = 0x6F6E6C62, 2  # "onlb"; 1 was a file of JSON lines
 _LONGEST = 4000  # characters of one text in a row
 _EVIDENCE = "evidence"
-_FOREIGN = "file is not a database"  # as SQLite says it
-# Not WAL: it needs shared memory, which network file systems lack, and keeps results in a second file.
-# Names of students may have no UTF-8 form, so they are kept as bytes, which also sort as they should.
+_FOREIGN = "file is not a database"  # SQLite's own message
+# No WAL journal: it needs shared memory, which network file systems lack, and a second file.
+# A student's name may have no UTF-8 form, so it is stored as bytes, which sort the same everywhere.
 _TABLES = f"""
 BEGIN;
 CREATE TABLE run (facts TEXT NOT NULL);
@@ -57,25 +56,25 @@ FROM submission JOIN result USING (student, lab) ORDER BY student, lab, number
 
 
 class LedgerRefused(OnnxLabError):
-    """An output folder cannot be used: another run's, damaged, or of another kind."""
+    """An output folder cannot be used: it is in use, damaged, or holds something else."""
 
 
 @dataclass(frozen=True)
 class Graded:
-    """One row: what came of one exercise of one submission.
+    """One row: the result of one exercise of one submission.
 
     Attributes:
         student: The student's name.
         lab: The lab's full name.
         exercise: The exercise's id.
-        status: How it stands, as in `onnxlab.labs.kit.outcome.Status`.
+        status: The status, as in `onnxlab.labs.kit.outcome.Status`.
         points: The points for it.
         possible: The points it can give.
-        digest: The submission's content, as in `Submission`.
+        digest: The hash of the submission's content, as in `Submission`.
         outcome: The whole outcome, as `Outcome.as_json` gives it.
-        evidence: The file with the graphs to show, in the folder `evidence`; None if there are none.
+        evidence: The name of the file with the graphs, in the folder `evidence`; None if there are none.
         submission_note: What went wrong with the notebook as a whole.
-        seconds: How long the whole submission took.
+        seconds: How long it took to grade the whole submission.
     """
 
     student: str
@@ -96,13 +95,13 @@ class Ledger:
 
     Args:
         folder: The output folder; made if it is not there.
-        run: What marks may depend on, as from `facts`.
-        seed: The run's seed; None for the one that the folder has, else for a new one.
+        run: The versions and the sandbox, from `facts`.
+        seed: The run's seed; None for the folder's, or a new one if it has none.
 
     Attributes:
         folder: The output folder.
         seed: The seed in use.
-        notes: What an instructor should know: other versions than before.
+        notes: Notes for the instructor: that the versions have changed.
 
     Raises:
         LedgerRefused: If the folder holds something else, is damaged, is in use, or has another seed.
@@ -118,12 +117,12 @@ class Ledger:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise cannot_write(folder, error) from None
-        for each in (folder, folder / _EVIDENCE):
-            remove_unfinished(each)
-        with self._telling_why():
+        for path in (folder, folder / _EVIDENCE):
+            remove_unfinished(path)
+        with self._translate_errors():
             self._base = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
         try:
-            with self._telling_why():
+            with self._translate_errors():
                 self._open(dict(run))
             self.seed = _seed_of(folder, seed)
         except BaseException:
@@ -141,11 +140,11 @@ class Ledger:
         self._base.close()
 
     def done(self, submission: Submission) -> bool:
-        """Whether a submission, as it is now, has its rows."""
-        asked = "SELECT 1 FROM submission WHERE student = ? AND lab = ? AND digest = ?"
+        """Whether a submission has rows for its present content."""
+        query = "SELECT 1 FROM submission WHERE student = ? AND lab = ? AND digest = ?"
         with self._mutex:
             key = _bytes(submission.student), submission.lab, submission.digest
-            return self._base.execute(asked, key).fetchone() is not None
+            return self._base.execute(query, key).fetchone() is not None
 
     def record(
         self,
@@ -156,20 +155,20 @@ class Ledger:
         note: str = "",
         seconds: float = 0.0,
     ) -> bool:
-        """Write the rows of a submission, all of them or none. When this returns, they are on disk.
+        """Write the rows of a submission in one transaction. When this returns, they are on disk.
 
         Args:
             submission: The submission.
             outcomes: One for each exercise of its lab.
-            evidence: The graphs to show by exercise, as a judge writes them.
+            evidence: The graphs by exercise, as a judge reports them.
             note: What went wrong with the notebook as a whole.
             seconds: How long it took.
 
         Returns:
-            False if the rows were there already: a result that comes twice counts once.
+            False if there were rows for this content already: a second result counts nothing.
 
         Raises:
-            CannotWrite: If there is no room; the results are then as they were before.
+            CannotWrite: If there is no room; the results then stay as they were.
         """
         if not outcomes:
             msg = f"A submission for {submission.lab} has no exercises."
@@ -178,46 +177,49 @@ class Ledger:
         with self._mutex:
             if self.done(submission):
                 return False
-            files = {name: self._keep(submission, name, data) for name, data in (evidence or {}).items()}
+            files = {
+                name: self._write_evidence(submission, name, graphs)
+                for name, graphs in (evidence or {}).items()
+            }
             rows = [
                 (
                     *key,
                     number,
-                    one.exercise,
-                    str(one.status),
-                    one.points,
-                    one.possible,
-                    json.dumps(_shortened(one.as_json())),
-                    files.get(one.exercise),
+                    outcome.exercise,
+                    str(outcome.status),
+                    outcome.points,
+                    outcome.possible,
+                    json.dumps(_shortened(outcome.as_json())),
+                    files.get(outcome.exercise),
                 )
-                for number, one in enumerate(outcomes)
+                for number, outcome in enumerate(outcomes)
             ]
             with self._writing() as base:
                 for table in ("submission", "result", "failure"):
                     base.execute(f"DELETE FROM {table} WHERE student = ? AND lab = ?", key)
-                whole = (*key, submission.digest, json.dumps(_shortened(note)), round(seconds, 3))
-                base.execute("INSERT INTO submission VALUES (?, ?, ?, ?, ?)", whole)
+                row = (*key, submission.digest, json.dumps(_shortened(note)), round(seconds, 3))
+                base.execute("INSERT INTO submission VALUES (?, ?, ?, ?, ?)", row)
                 base.executemany("INSERT INTO result VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
         return True
 
     def failed(self, submission: Submission, reason: str) -> None:
-        """Note that the grader itself failed over a submission: no row; the next run grades it."""
+        """Note that the grader itself failed on a submission. It gets no row, and the next run grades it."""
         values = _bytes(submission.student), submission.lab, json.dumps(_shortened(reason))
         with self._mutex, self._writing() as base:
             base.execute("INSERT OR REPLACE INTO failure VALUES (?, ?, ?)", values)
 
     @property
     def failures(self) -> dict[tuple[str, str], str]:
-        """What could not be graded in this run and why, by student and lab."""
+        """The reasons for what could not be graded in this run, by student and lab."""
         with self._mutex:
-            found = self._base.execute("SELECT student, lab, reason FROM failure").fetchall()
-        return {(_text(student), lab): json.loads(reason) for student, lab, reason in found}
+            rows = self._base.execute("SELECT student, lab, reason FROM failure").fetchall()
+        return {(_text(student), lab): json.loads(reason) for student, lab, reason in rows}
 
     def rows(self) -> Iterator[Graded]:
-        """Give the rows by student and lab, one in memory at a time.
+        """Yield the rows by student and lab, one in memory at a time.
 
         Raises:
-            LedgerRefused: If one was changed by hand into no row.
+            LedgerRefused: If another program damaged a row.
         """
         for row in self._base.execute(_ROWS):
             student, lab, exercise, status, points, possible, digest, outcome, evidence, note, seconds = row
@@ -243,25 +245,25 @@ class Ledger:
 
     def _open(self, run: dict[str, str]) -> None:
         base = self._base
-        base.execute("PRAGMA locking_mode = EXCLUSIVE")  # kept from the first write to the end
+        base.execute("PRAGMA locking_mode = EXCLUSIVE")  # from the first write until it is closed
         base.execute("PRAGMA synchronous = FULL")
-        (found,) = base.execute("PRAGMA quick_check(1)").fetchone()
-        if found != "ok":
-            raise sqlite3.DatabaseError(found)
+        (report,) = base.execute("PRAGMA quick_check(1)").fetchone()
+        if report != "ok":
+            raise sqlite3.DatabaseError(report)
         (application,) = base.execute("PRAGMA application_id").fetchone()
-        (written,) = base.execute("PRAGMA user_version").fetchone()
+        (file_format,) = base.execute("PRAGMA user_version").fetchone()
         if not base.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
             base.executescript(_TABLES)
         elif application != _APPLICATION:
             raise sqlite3.DatabaseError(_FOREIGN)
-        elif written != _FORMAT:
-            msg = f"{self._path} was written by another version of the grader (format {written})."
+        elif file_format != _FORMAT:
+            msg = f"{self._path} was written by another version of the grader (format {file_format})."
             raise LedgerRefused(msg, "", "Give another --out.")
         with self._writing():
             base.execute("DELETE FROM failure")
             if (before := base.execute("SELECT facts FROM run").fetchone()) is not None:
-                known = json.loads(before[0])
-                changed = [f"{name} {known.get(name)}" for name in run if run[name] != known.get(name)]
+                earlier = json.loads(before[0])
+                changed = [f"{name} {earlier.get(name)}" for name in run if run[name] != earlier.get(name)]
                 if changed:
                     self.notes.append(f"Earlier rows were graded with {', '.join(changed)}.")
             base.execute("DELETE FROM run")
@@ -269,8 +271,8 @@ class Ledger:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: all of it or nothing."""
-        with self._telling_why():
+        """Open a transaction for a block."""
+        with self._translate_errors():
             try:
                 self._base.execute("BEGIN IMMEDIATE")
                 yield self._base
@@ -281,8 +283,8 @@ class Ledger:
                 raise
 
     @contextlib.contextmanager
-    def _telling_why(self) -> Iterator[None]:
-        """Say what SQLite says in the grader's words."""
+    def _translate_errors(self) -> Iterator[None]:
+        """Turn SQLite's errors into the grader's."""
         try:
             yield
         except sqlite3.OperationalError as error:
@@ -297,15 +299,15 @@ class Ledger:
             msg = f"{self._path} is damaged: {error}."
             raise LedgerRefused(msg, "", "Move it away: then everything is graded again.") from None
 
-    def _keep(self, submission: Submission, exercise: str, data: Mapping[str, Any]) -> str:
-        """Write the graphs for one exercise; graded again after a failure, it gets the same name."""
+    def _write_evidence(self, submission: Submission, exercise: str, graphs: Mapping[str, Any]) -> str:
+        """Write the graphs of one exercise; return the file's name, which is the same if graded again."""
         name = f"{safe_name(submission.student)}.{submission.digest[:16]}.{safe_name(exercise)}.json"
-        write_atomically(self.folder / _EVIDENCE / name, json.dumps(dict(data)))
+        write_atomically(self.folder / _EVIDENCE / name, json.dumps(dict(graphs)))
         return name
 
 
-def kept(folder: Path, name: str) -> Evidence | None:
-    """Read the graphs of a row again; None if they are gone or damaged: nobody's points depend on them.
+def read_evidence(folder: Path, name: str) -> Evidence | None:
+    """Read the graphs of a row; None if they are missing or damaged, as no points depend on them.
 
     Args:
         folder: The output folder.
@@ -314,62 +316,62 @@ def kept(folder: Path, name: str) -> Evidence | None:
     if Path(name).name != name:
         return None
     try:
-        data = json.loads((folder / _EVIDENCE / name).read_text("utf-8"))
-        expected = data.get("expected")
+        graphs = json.loads((folder / _EVIDENCE / name).read_text("utf-8"))
+        expected = graphs.get("expected")
         return Evidence(
-            base64.b64decode(data["model"], validate=True),
+            base64.b64decode(graphs["model"], validate=True),
             None if expected is None else base64.b64decode(expected, validate=True),
-            tuple(map(str, data.get("highlight") or ())),
+            tuple(map(str, graphs.get("highlight") or ())),
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error):
         return None
 
 
 def facts(level: str) -> dict[str, str]:
-    """Return what marks may depend on, besides a run's seed: versions, and how submissions were confined."""
-    found = {"level": level}
+    """Return what marks may depend on besides the seed: the sandbox's level and the packages' versions."""
+    versions = {"level": level}
     for name in ("onnxlab", "torch", "onnx", "onnxruntime", "onnxscript"):
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            versions[name] = "not installed"
+    return versions
 
 
-def _seed_of(folder: Path, given: int | None) -> int:
-    """Return the seed of an output folder; keep it there if it is new, where only its owner reads it.
+def _seed_of(folder: Path, requested: int | None) -> int:
+    """Return the seed of an output folder; write a new one to a file that only its owner can read.
 
     Raises:
-        LedgerRefused: If the folder has another seed than the given one, or a file that holds none.
-        CannotWrite: If it cannot be kept.
+        LedgerRefused: If the folder has another seed than the requested one, or a file without a seed.
+        CannotWrite: If the file cannot be written.
     """
     path = folder / "run.json"
     try:
-        known = json.loads(path.read_text("utf-8"))["seed"]
-        if not isinstance(known, int) or isinstance(known, bool):
+        seed = json.loads(path.read_text("utf-8"))["seed"]
+        if not isinstance(seed, int) or isinstance(seed, bool):
             raise TypeError
     except FileNotFoundError:
-        known = secrets.randbits(48) if given is None else given
-        write_atomically(path, json.dumps({"seed": known}) + "\n", mode=0o600)
+        seed = secrets.randbits(48) if requested is None else requested
+        write_atomically(path, json.dumps({"seed": seed}) + "\n", mode=0o600)
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         msg = f"{path} does not hold a run's seed."
         raise LedgerRefused(
             msg, "", "Delete it: what is graded stays graded, the rest gets a new seed."
         ) from None
-    if given is not None and given != known:
-        msg = f"{folder} was graded with another seed than {given}."
+    if requested is not None and requested != seed:
+        msg = f"{folder} was graded with another seed than {requested}."
         raise LedgerRefused(msg, f"The seed is in {path}.", "Leave --seed out, or give another --out.")
-    return int(known)
+    return int(seed)
 
 
 def _shortened(value: Any) -> Any:  # noqa: ANN401 - JSON can be anything
-    """Cut the texts in a value: a message may quote an answer, and an answer may be of any size."""
+    """Shorten the texts in a value: a message may quote an answer of any size."""
     if isinstance(value, str):
         return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
     if isinstance(value, list):
-        return [_shortened(each) for each in value]
+        return [_shortened(element) for element in value]
     if isinstance(value, dict):
-        return {key: _shortened(each) for key, each in value.items()}
+        return {key: _shortened(entry) for key, entry in value.items()}
     return value
 
 

@@ -1,16 +1,16 @@
-"""Submissions: found in whatever an instructor has, and read in whatever state they are.
+"""Submissions: find the notebooks below a folder, and read their cells as untrusted files.
 
-What is taken, below a root that is a folder (a course folder with `submitted/` stands for that folder):
+The layouts, below a root that is a folder (in a course folder, that is its `submitted/`):
 
 - `<student>/<assignment>/*.ipynb`: nbgrader's tree. The lab is the one named by the file, else by the folder.
 - `<student>/labNN_*.ipynb`: a folder for each student.
-- `<lab>/*.ipynb` and `*.ipynb`: single files. The student is what stands around the lab's name, without the
-  marks of copies: `ada_lab04_asinh (1).ipynb` is ada's. If nothing stands there, it is the folder's name, but
-  not if that is a lab's.
+- `<lab>/*.ipynb` and `*.ipynb`: single files. The student is the rest of the file's name beside the lab's,
+  without the number of a copy: `ada_lab04_asinh (1).ipynb` is ada's. If there is no rest, the student is the
+  folder's name, unless that is a lab's.
 
-A lab may be named in full (lab04_asinh) or by its number (lab04, lab4), in capitals or not. Of several
-files for one lab of one student, the one changed last is taken; of those changed in the same moment, the last
-by name. Nothing is taken that would have to be looked for: links are not followed, deeper folders not opened.
+A lab may be named in full (lab04_asinh) or by its number (lab04, lab4), in capitals or not. Of several files
+for one lab of one student, the one changed last counts; of those changed in the same moment, the last by
+name. Links are not followed, and folders below these are not opened.
 """
 
 import codecs
@@ -37,31 +37,31 @@ __all__ = [
     "NotebookUnreadable",
     "Submission",
     "SubmittedCell",
+    "all_cells",
     "cells_of",
     "find",
     "read",
     "safe_name",
-    "whole_cells",
 ]
 
 LARGEST = 8 * 2**20
 """Bytes that a notebook may have."""
 _TOO_LARGE = f"It has more than {LARGEST // 2**20} MB; outputs can be cleared."
 _COPY = re.compile(r"(?:[ _-]*\(\d+\)|[ _-]+copy[ _-]?\d*)+$", re.IGNORECASE)
-_AGAIN = re.compile(r"-\d{1,2}$")  # how Canvas marks a later submission
-_AROUND = " \t_-.,+"
-_RESERVED = re.compile(r"con|prn|aux|nul|com\d|lpt\d")  # no file of Windows may be called so
-_SILENT = {".ipynb_checkpoints", "__MACOSX", ".git"}  # made by programs; no student puts work there
+_RESUBMISSION = re.compile(r"-\d{1,2}$")  # Canvas appends this to a later submission
+_SEPARATORS = " \t_-.,+"
+_RESERVED = re.compile(r"con|prn|aux|nul|com\d|lpt\d")  # names that Windows reserves
+_PROGRAM_FOLDERS = {".ipynb_checkpoints", "__MACOSX", ".git"}  # ignored without a message
 
 
 @dataclass(frozen=True)
 class _LabName:
-    """A lab's name in another name.
+    """A lab's name inside the name of a file or folder.
 
     Attributes:
         lab: The lab.
-        name: The other name.
-        start: Where it begins there.
+        name: The name of the file or folder.
+        start: Where the lab's name begins in it.
         end: Where it ends.
     """
 
@@ -72,7 +72,7 @@ class _LabName:
 
 
 def _lab_in(name: str, labs: Sequence[str]) -> _LabName | None:
-    """Find the lab that a name holds, in full or as its number."""
+    """Find the lab that a name contains, in full or by its number."""
     for short in (False, True):
         for lab in labs:
             number = lab.partition("_")[0][3:]
@@ -83,25 +83,25 @@ def _lab_in(name: str, labs: Sequence[str]) -> _LabName | None:
 
 
 def _lab_alone(name: str, labs: Sequence[str]) -> _LabName | None:
-    """Find the lab that a name is, with nothing around it."""
-    found = _lab_in(name, labs)
-    return found if found and (found.start, found.end) == (0, len(name)) else None
+    """Find the lab whose name is the whole name."""
+    match = _lab_in(name, labs)
+    return match if match and (match.start, match.end) == (0, len(name)) else None
 
 
-def _around(stem: str, found: _LabName) -> str:
-    """Return what stands around a lab's name, without the marks of copies."""
-    before, after = stem[: found.start].strip(_AROUND), stem[found.end :]
+def _student_in(stem: str, lab_name: _LabName) -> str:
+    """Return the rest of a file's name beside the lab's, without the number of a copy."""
+    before, after = stem[: lab_name.start].strip(_SEPARATORS), stem[lab_name.end :]
     after = _COPY.sub("", after)
     if before:
-        after = _AGAIN.sub("", after)
-    return "_".join(each for each in (before, after.strip(_AROUND)) if each)
+        after = _RESUBMISSION.sub("", after)
+    return "_".join(filter(None, (before, after.strip(_SEPARATORS))))
 
 
 def safe_name(student: str) -> str:
-    """Return a file name for a student: the name itself where that is plain, else one made from it.
+    """Return a file name for a student: the name itself if it is plain, else one derived from it.
 
-    Two students never get the same one, also where capitals do not count: a made name ends in a hyphen and a
-    hash of the student's, and a plain one has no hyphen.
+    No two students get the same one, also on file systems that ignore case: a derived name ends in a hyphen
+    and a hash of the student's name, and a plain name has no hyphen.
 
     Example:
         >>> safe_name("ada"), safe_name("../Ada Lovelace")
@@ -116,23 +116,23 @@ def safe_name(student: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A notebook that may be a submission."""
+    """A notebook that may be a student's submission of a lab."""
 
     student: str
     lab: str
     path: Path
-    age: int
+    modified: int
 
     @property
     def rank(self) -> tuple[int, list[tuple[int, str]], bytes]:
-        """The later, the greater: by time of change, then by name with numbers as numbers."""
+        """A sort key: the time of the last change, then the name with its numbers as numbers."""
         parts = re.split(r"(\d+)", self.path.stem)
-        natural = [(int(each) if each.isdecimal() and len(each) < 20 else -1, each) for each in parts]
-        return self.age, natural, os.fsencode(self.path)
+        natural = [(int(part) if part.isdecimal() and len(part) < 20 else -1, part) for part in parts]
+        return self.modified, natural, os.fsencode(self.path)
 
 
 class _Search:
-    """What is below a root: candidates, and what is none of them, with the reason."""
+    """A search for candidates below a root; notes the ignored files with the reason."""
 
     def __init__(self, labs: Sequence[str]) -> None:
         self._labs = labs
@@ -150,32 +150,36 @@ class _Search:
                 yield from self._of_student(Path(entry))
 
     def single(self, path: Path, folder: str) -> Iterator[_Candidate]:
-        """Find whether a single file is a candidate. `folder` is the name of the one that it lies in."""
-        found = _lab_in(path.name, self._labs)
+        """Yield a single file if it is a candidate; `folder` is the name of the folder it is in."""
+        by_name = _lab_in(path.name, self._labs)
         by_folder = _lab_alone(folder, self._labs)
-        student = _around(path.stem, found) if found else path.stem.strip(_AROUND) if by_folder else ""
+        student = ""
+        if by_name:
+            student = _student_in(path.stem, by_name)
+        elif by_folder:
+            student = path.stem.strip(_SEPARATORS)
         if not student and not by_folder:
             student = folder
         if not student and path.suffix.lower() == ".ipynb":
             self.ignored.append((path, "Neither its name nor its folder says whose it is."))
             return
-        yield from self._candidate(path, student, found or by_folder)
+        yield from self._candidate(path, student, by_name or by_folder)
 
     def _of_student(self, folder: Path) -> Iterator[_Candidate]:
         for entry in self._entries(folder):
-            named = _lab_in(entry.name, self._labs)
+            lab_name = _lab_in(entry.name, self._labs)
             if not entry.is_dir(follow_symlinks=False):
-                yield from self._candidate(Path(entry), folder.name, named)
+                yield from self._candidate(Path(entry), folder.name, lab_name)
                 continue
             for file in self._files(Path(entry)):
-                yield from self._candidate(file, folder.name, _lab_in(file.name, self._labs) or named)
+                yield from self._candidate(file, folder.name, _lab_in(file.name, self._labs) or lab_name)
 
-    def _candidate(self, path: Path, student: str, found: _LabName | None) -> Iterator[_Candidate]:
+    def _candidate(self, path: Path, student: str, lab_name: _LabName | None) -> Iterator[_Candidate]:
         if path.suffix.lower() != ".ipynb":
-            if found and found.name == path.name:
+            if lab_name and lab_name.name == path.name:
                 self.ignored.append((path, "It is not a notebook (.ipynb)."))
             return
-        if found is None:
+        if lab_name is None:
             self.ignored.append((path, "Neither its name nor its folder says which lab it is."))
             return
         try:
@@ -188,10 +192,10 @@ class _Search:
         elif status.st_size > LARGEST:
             self.ignored.append((path, _TOO_LARGE))
         else:
-            yield _Candidate(student, found.lab, path, status.st_mtime_ns)
+            yield _Candidate(student, lab_name.lab, path, status.st_mtime_ns)
 
     def _files(self, folder: Path) -> Iterator[Path]:
-        """Give what a folder holds but for other folders."""
+        """Yield the files in a folder; note the folders in it as ignored."""
         for entry in self._entries(folder):
             if entry.is_dir(follow_symlinks=False):
                 self.ignored.append((Path(entry), "The folder lies deeper than submissions do."))
@@ -199,18 +203,18 @@ class _Search:
                 yield Path(entry)
 
     def _entries(self, folder: Path) -> list["os.DirEntry[str]"]:
-        """Return what a folder holds, by name, without links and hidden things."""
+        """Return the entries of a folder by name, without links and hidden ones."""
         try:
             with os.scandir(folder) as entries:
-                everything = sorted(entries, key=lambda entry: os.fsencode(entry.name))
+                by_name = sorted(entries, key=lambda entry: os.fsencode(entry.name))
         except OSError as error:
             self.ignored.append((folder, f"The folder cannot be read: {error.strerror}."))
             return []
-        if not everything and folder.suffix.lower() == ".ipynb":  # other empty folders stand for nothing
+        if not by_name and folder.suffix.lower() == ".ipynb":
             self.ignored.append((folder, "It is an empty folder, not a notebook."))
-        kept = []
-        for entry in everything:
-            if entry.name in _SILENT:
+        visible = []
+        for entry in by_name:
+            if entry.name in _PROGRAM_FOLDERS:
                 continue
             if entry.is_symlink():
                 self.ignored.append((Path(entry), "It is a link; links are not followed."))
@@ -218,12 +222,12 @@ class _Search:
                 if entry.is_dir(follow_symlinks=False) or entry.name.lower().endswith(".ipynb"):
                     self.ignored.append((Path(entry), "It is hidden: its name begins with a dot."))
             else:
-                kept.append(entry)
-        return kept
+                visible.append(entry)
+        return visible
 
 
 class NoSubmissions(OnnxLabError):
-    """There is nothing to grade where submissions were said to be."""
+    """The path of the submissions does not exist, or is neither a notebook nor a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +235,10 @@ class Submission:
     """One notebook of one student.
 
     Attributes:
-        student: The student's name: data, never a path.
+        student: The student's name. It is data and never part of a path.
         lab: The lab's full name.
         path: The notebook.
-        digest: What its content is: SHA-256 of the bytes; of "unreadable" and the reason if there are none.
+        digest: SHA-256 of the content; of "unreadable" and the reason if it cannot be read.
     """
 
     student: str
@@ -245,11 +249,11 @@ class Submission:
 
 @dataclass(frozen=True)
 class Intake:
-    """What was found.
+    """The submissions and the ignored files below a root.
 
     Attributes:
-        submissions: What is graded, by student and lab.
-        ignored: What is not, with the reason, by path.
+        submissions: The notebooks to grade, by student and lab.
+        ignored: The other files, by path, with the reason.
     """
 
     submissions: tuple[Submission, ...]
@@ -277,38 +281,38 @@ def find(root: Path, labs: Sequence[str] = LABS) -> Intake:
         folder = inner if inner.is_dir() and not inner.is_symlink() else root
         candidates = list(search.below(folder))
     else:
-        there = os.path.lexists(root)
-        msg = f"{root} is neither a file nor a folder." if there else f"{root} is not there."
+        exists = os.path.lexists(root)
+        msg = f"{root} is neither a file nor a folder." if exists else f"{root} is not there."
         raise NoSubmissions(msg, "", "Name a notebook, a folder of notebooks or nbgrader's course folder.")
     submissions = tuple(
-        Submission(each.student, each.lab, each.path, _digest(each.path))
-        for each in _newest(candidates, search.ignored)
+        Submission(candidate.student, candidate.lab, candidate.path, _digest(candidate.path))
+        for candidate in _newest(candidates, search.ignored)
     )
-    return Intake(submissions, tuple(sorted(search.ignored, key=lambda each: os.fsencode(each[0]))))
+    return Intake(submissions, tuple(sorted(search.ignored, key=lambda entry: os.fsencode(entry[0]))))
 
 
 def _newest(candidates: list[_Candidate], ignored: list[tuple[Path, str]]) -> list[_Candidate]:
-    best: dict[tuple[str, str], _Candidate] = {}
-    for each in sorted(candidates, key=lambda one: one.rank):
-        if older := best.get((each.student, each.lab)):
-            newer = plain(each.path.name, 100)
+    newest: dict[tuple[str, str], _Candidate] = {}
+    for candidate in sorted(candidates, key=lambda candidate: candidate.rank):
+        key = candidate.student, candidate.lab
+        if older := newest.get(key):
+            newer = plain(candidate.path.name, 100)
             ignored.append((older.path, f"{newer} is a newer file for the same lab of the same student."))
-        best[each.student, each.lab] = each
-    return [
-        best[key] for key in sorted(best, key=lambda key: (key[0].encode("utf-8", "surrogatepass"), key[1]))
-    ]
+        newest[key] = candidate
+    order = sorted(newest, key=lambda key: (key[0].encode("utf-8", "surrogatepass"), key[1]))
+    return [newest[key] for key in order]
 
 
 class NotebookUnreadable(OnnxLabError):
-    """A submission is no notebook that could be run. Its text is one line, for the student."""
+    """A submission is not a notebook that can be run. The message is one line, for the student."""
 
 
 class CannotRead(NotebookUnreadable):
-    """The system does not give a submission's bytes (rights, a disk): not the student's fault."""
+    """The system refuses to read a submission (permissions, a disk): not the student's fault."""
 
 
 def read(path: Path) -> bytes:
-    """Read a submission; no link is followed, no pipe waited for.
+    """Read a submission without following a link or waiting for a pipe.
 
     Raises:
         NotebookUnreadable: If it is not an ordinary file of a reasonable size.
@@ -327,7 +331,7 @@ def read(path: Path) -> bytes:
 
 
 def _digest(path: Path) -> str:
-    """Return what a submission's content is, as in `Submission`."""
+    """Return a submission's digest, as in `Submission`."""
     try:
         data = read(path)
     except NotebookUnreadable as error:
@@ -337,12 +341,12 @@ def _digest(path: Path) -> str:
 
 @dataclass(frozen=True)
 class SubmittedCell:
-    """One cell as it was handed in.
+    """One cell of a submission.
 
     Attributes:
-        kind: "code", "markdown" or "raw"; what is none of these counts as markdown.
+        kind: "code", "markdown" or "raw"; any other type counts as markdown.
         source: Its text.
-        grade_id: The name that nbgrader's metadata gives it; "" if there is none.
+        grade_id: The cell's id in nbgrader's metadata; "" if there is none.
     """
 
     kind: str
@@ -350,49 +354,49 @@ class SubmittedCell:
     grade_id: str = ""
 
 
-def whole_cells(data: bytes) -> list[SubmittedCell]:
-    r"""Return every cell, as `cells_of` reads them: also what is prose, and which cell nbgrader takes it for.
+def all_cells(data: bytes) -> list[SubmittedCell]:
+    r"""Return every cell, prose too, read as tolerantly as by `cells_of`.
 
     Raises:
-        NotebookUnreadable: If there is no notebook in these bytes, or it has no cells.
+        NotebookUnreadable: If these bytes are no notebook, or it has no cells.
 
     Example:
-        >>> whole_cells(b'{"cells": [{"cell_type": "markdown", "source": "# Title"}]}')
+        >>> all_cells(b'{"cells": [{"cell_type": "markdown", "source": "# Title"}]}')
         [SubmittedCell(kind='markdown', source='# Title', grade_id='')]
     """
-    found = []
-    for cell in _some_cells(data):
+    cells = []
+    for cell in _cells_or_error(data):
         kind = cell.get("cell_type")
         metadata = cell.get("metadata")
         grading = metadata.get("nbgrader") if isinstance(metadata, dict) else None
         name = grading.get("grade_id") if isinstance(grading, dict) else None
-        found.append(
+        cells.append(
             SubmittedCell(
                 kind if kind in ("code", "raw") else "markdown",
                 _source(cell),
                 name if isinstance(name, str) else "",
             )
         )
-    return found
+    return cells
 
 
 def cells_of(data: bytes) -> list[str]:
-    r"""Return the sources of the code cells in order; nothing else of a notebook is looked at.
+    r"""Return the sources of the code cells in order; the rest of a notebook is ignored.
 
     Notebooks of formats 3 (with worksheets) and 4, of any kernel, with or without metadata. A cell whose
     source is no text counts as empty. Magics and shell lines stay as they are.
 
     Raises:
-        NotebookUnreadable: If there is no notebook in these bytes, or it has no cells.
+        NotebookUnreadable: If these bytes are no notebook, or it has no cells.
 
     Example:
         >>> cells_of(b'{"cells": [{"cell_type": "code", "source": ["x = 1\\n", "x"]}]}')
         ['x = 1\nx']
     """
-    return [_source(cell) for cell in _some_cells(data) if cell.get("cell_type") == "code"]
+    return [_source(cell) for cell in _cells_or_error(data) if cell.get("cell_type") == "code"]
 
 
-def _some_cells(data: bytes) -> list[dict[str, Any]]:
+def _cells_or_error(data: bytes) -> list[dict[str, Any]]:
     cells = list(_cells(_notebook(data)))
     if not cells:
         msg = "The notebook has no cells."
@@ -410,7 +414,7 @@ def _notebook(data: bytes) -> dict[str, Any]:
         msg = f"The file is not text: byte {error.start} is not {error.encoding.upper()}."
         raise NotebookUnreadable(msg) from None
     try:
-        found = json.loads(text)
+        notebook = json.loads(text)
     except json.JSONDecodeError as error:
         if any(line.startswith("<<<<<<< ") for line in text.splitlines()):
             msg = "The file holds an unresolved merge conflict of Git."
@@ -420,10 +424,10 @@ def _notebook(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):  # a number of thousands of digits, a thousand brackets
         msg = "The file is JSON that no notebook would hold."
         raise NotebookUnreadable(msg) from None
-    if not isinstance(found, dict) or not ({"cells", "worksheets"} & found.keys()):
+    if not isinstance(notebook, dict) or not ({"cells", "worksheets"} & notebook.keys()):
         msg = "The file is JSON, but not a notebook: it has no list of cells."
         raise NotebookUnreadable(msg)
-    return found
+    return notebook
 
 
 def _cells(notebook: dict[str, Any]) -> Iterator[dict[str, Any]]:

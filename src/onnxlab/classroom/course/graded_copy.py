@@ -23,7 +23,7 @@ from onnxlab.authoring.notebooks import Notebook
 from onnxlab.files import remove_unfinished, write_atomically
 from onnxlab.grading.reports import Picture, exercise_section
 from onnxlab.grading.results import Graded
-from onnxlab.grading.submissions import NotebookUnreadable, Submission, SubmittedCell, read, whole_cells
+from onnxlab.grading.submissions import NotebookUnreadable, Submission, SubmittedCell, all_cells, read
 from onnxlab.labs.kit.outcome import Evidence, Status
 from onnxlab.plain_text import plain
 
@@ -127,7 +127,7 @@ def write_copy(
         data = read(submission.path)
         if hashlib.sha256(data).hexdigest() != submission.digest:
             return False
-        cells = whole_cells(data)
+        cells = all_cells(data)
     except NotebookUnreadable:
         cells = []  # the rows say why
     sections = ((row, exercise_section(row, picture, evidence)) for row in rows)
