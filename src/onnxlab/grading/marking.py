@@ -128,6 +128,7 @@ def mark(cells: list[str], lab_name: str, pool: WorkerPool, settings: RunSetting
     """
     started = time.perf_counter()
     exercises = with_titles(lab(lab_name).exercises, settings.judges)
+    ids = tuple(exercise.id for exercise in exercises)
     user = None if settings.level is None else submission_user(slot)
     with _work_folder("work") as work, _work_folder("judge") as judged:
         (work / CELLS).write_text(json.dumps(cells), "utf-8")
@@ -137,7 +138,7 @@ def mark(cells: list[str], lab_name: str, pool: WorkerPool, settings: RunSetting
             kind="student",
             folder=str(work),
             lab=lab_name,
-            exercises=tuple(exercise.id for exercise in exercises),
+            exercises=ids,
             seed=_questions_seed(settings.seed),
             level=settings.level,
             limits=settings.limits,
@@ -146,13 +147,16 @@ def mark(cells: list[str], lab_name: str, pool: WorkerPool, settings: RunSetting
         )
         ending = _run(task, work, pool)
         note = _note(work, ending, settings.limits)
-        productions = {each.id: _collect_files(work / each.id, judged / each.id) for each in exercises}
+        productions = {name: _collect_files(work / name, judged / name) for name in ids}
         pending = tuple(name for name, production in productions.items() if _was_produced(production))
         judging = replace(
             task, kind="judge", folder=str(judged), exercises=pending, limits=_judge_limits(settings.limits)
         )
         reports = _judge(judging, judged, pool, settings)
-    outcomes = tuple(_outcome(each, productions[each.id], reports.get(each.id), ending) for each in exercises)
+    outcomes = tuple(
+        _outcome(exercise, productions[exercise.id], reports.get(exercise.id), ending)
+        for exercise in exercises
+    )
     evidence = {name: report["evidence"] for name, report in reports.items() if report.get("evidence")}
     return Marks(outcomes, evidence, note, time.perf_counter() - started)
 

@@ -1,12 +1,12 @@
-"""The sandbox that a submission runs in.
+"""The sandbox's levels, and the way into it.
 
     enter(folder, readable, level, limits, user)
 
-forks. The process that called it becomes the watcher (`watcher.py`) and never returns; the one in which the
-call returns is confined, for ever, with all that it starts. Only its working folder can be written.
+forks. The calling process becomes the watcher (`watcher.py`) and never returns. The call returns in the fork,
+which is confined for ever, with all that it starts, and can write only in its working folder.
 
-What somebody inside can do at each level, as root's throw-away user and as the instructor's own user. A test
-tries each and compares it with this table:
+What a submission can do at each level, as root's throw-away user and as the instructor's own user. A test
+tries each line and compares the result with this table:
 
     attempt                            full          landlock
                                        root   user   root   user
@@ -40,11 +40,10 @@ tries each and compares it with this table:
     fork more than allowed             no     no     no     no
     pass for a limit reached           no     no     no     no
 
-This holds with every Landlock, from Linux 5.13: what an older one does not know (see `landlock.py`), the
-filter of system calls refuses. Where a machine has neither level, nothing keeps a submission of the grader's
-own user from ending its watcher or writing the judge's files, so there is no third. Root needs a throw-away
-user, which must be nobody else's at the same time. Whether a file exists, and how large it is, can be seen at
-both levels.
+This holds with every Landlock, from Linux 5.13: the seccomp filter refuses what an older Landlock does not
+control (see `landlock.py`). There is no third, weaker level: without Landlock, a submission that runs as the
+grader's own user could end its watcher or write the judge's files. Root needs a throw-away user that no other
+process has at the same time. At both levels a submission can see whether a file exists and how large it is.
 """
 
 import functools
@@ -69,7 +68,7 @@ from onnxlab.sandbox.watcher import Ending, Limits
 
 __all__ = ["Level", "NoIsolation", "available", "enter", "probe", "strongest"]
 
-_NOTHING_FORBIDDEN = 42
+_NOT_CONFINED = 42
 _PROBE = """
 import json
 from onnxlab.sandbox.entry import Level, probe
@@ -81,11 +80,11 @@ _LINUX_ONLY = "that takes Linux: a machine, a virtual machine or a container; on
 
 
 class NoIsolation(OnnxLabError):
-    """This machine cannot confine a submission at all, or not as far as was asked for."""
+    """This machine cannot confine submissions, or not at the requested level."""
 
 
 class Level(StrEnum):
-    """How far a submission is confined, the strongest first. `entry.py` says what each level stops."""
+    """The sandbox's levels, the strongest first. The table above says what each one stops."""
 
     FULL = "full"
     """Namespaces (users, processes, network, IPC, mounts), Landlock, a filter of system calls, limits."""
@@ -96,49 +95,48 @@ class Level(StrEnum):
 def enter(
     folder: Path, readable: Sequence[Path], level: Level, limits: Limits, user: int | None = None
 ) -> None:
-    """Confine this process: fork, watch the fork from outside, and return only in it.
+    """Fork, confine the fork, and return only in it; this process becomes its watcher.
 
-    To be called in a process with one thread that nothing else needs. The watcher exits with an `Ending`. Ask
-    it to end with SIGTERM, not SIGKILL: then it ends what it watches first. It does so too when its parent
-    dies.
+    Call it in a process with one thread that has nothing else to do. The watcher exits with an `Ending`. End
+    it with SIGTERM, not SIGKILL: it then first ends what it watches. It does the same when its parent dies.
 
     Args:
-        folder: The only folder in which it may write. It must belong to the user.
-        readable: Files and folders that it may read and run.
-        level: How far it is confined.
-        limits: What it may use.
-        user: The user that it becomes, of `throw_away_user`. It must be nobody else's at the same time.
+        folder: The only folder in which the fork may write. It must belong to the user.
+        readable: Files and folders that the fork may read and run.
+        level: The level.
+        limits: What the fork may use.
+        user: The user that it becomes, from `throw_away_user`; no other process may have it at the same time.
     """
     parent = os.getppid()
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    alone = bool(user)  # no other process is this user's, or is counted with its own
+    counted_alone = bool(user)  # the kernel counts the user's processes
     try:
         watcher.prepare(parent)
         folder = folder.resolve(strict=True)
         if level is Level.FULL:
             users_too = not user and not can_isolate()
             isolate(folder, users_too=users_too)
-            alone = alone or users_too
-            watcher.prepare(parent)  # new namespaces can undo it
-        hear, tell = os.pipe()
+            counted_alone = counted_alone or users_too
+            watcher.prepare(parent)  # new namespaces can reset it
+        report, ready = os.pipe()
         process = os.fork()
     except BaseException as error:
         watcher.failed(folder, error)
         os._exit(Ending.SANDBOX_FAILED)
     if process:
-        os.close(tell)
-        watcher.watch(process, hear, folder, limits)
+        os.close(ready)
+        watcher.watch(process, report, folder, limits)
     try:
-        os.close(hear)
-        _settle(folder, readable, user)
-        _limit(limits, counted_alone=alone)
+        os.close(report)
+        _enter_folder(folder, readable, user)
+        _limit(limits, counted_alone=counted_alone)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         _restrict(folder, readable, level, same_user=not user)
-        os.write(tell, watcher.READY)  # fails with EPIPE if the watcher has died meanwhile
-        os.close(tell)
+        os.write(ready, watcher.READY)  # fails with EPIPE if the watcher has died meanwhile
+        os.close(ready)
     except BaseException as error:
         try:
-            os.write(tell, watcher.in_words(error).encode("utf-8", "replace"))
+            os.write(ready, watcher.in_words(error).encode("utf-8", "replace"))
         finally:
             os._exit(Ending.SANDBOX_FAILED)
 
@@ -148,7 +146,7 @@ def available() -> dict[Level, str]:
     """Try each level in a process of its own.
 
     Returns:
-        For each level, why this machine does not have it; "" where it has.
+        For each level, why this machine does not have it; "" if it has.
     """
     if sys.platform != "linux":
         return dict.fromkeys(Level, _LINUX_ONLY)
@@ -178,10 +176,10 @@ def strongest() -> Level:
 
 
 def probe(level: Level) -> str:
-    """Try a level in a process forked from this one, which must have one thread.
+    """Try a level in a fork of this process, which must have one thread.
 
     Returns:
-        Why it cannot be had; "" if it can.
+        Why the level is not available; "" if it is.
     """
     if not LINUX:
         return f"{sys.platform} has neither namespaces nor Landlock; grade on Linux for that"
@@ -197,7 +195,7 @@ def probe(level: Level) -> str:
             code = 1
             try:
                 enter(folder, [Path("/usr"), Path("/lib")], level, Limits(wall=60), user)
-                code = _holes(folder, level)
+                code = _check_confinement(folder, level)
             finally:
                 os._exit(code)
         _, status = os.waitpid(process, 0)
@@ -207,37 +205,37 @@ def probe(level: Level) -> str:
         return watcher.why_it_failed(folder) if ending is Ending.SANDBOX_FAILED else "it does not confine"
 
 
-def _settle(folder: Path, readable: Sequence[Path], user: int | None) -> None:
-    """Become the user, in the folder, which is also home and the place for temporary files."""
-    os.setsid()  # no terminal, and a process group of its own: kill(0) stays inside
+def _enter_folder(folder: Path, readable: Sequence[Path], user: int | None) -> None:
+    """Become the user, with the folder as working folder, home and folder for temporary files."""
+    os.setsid()  # no terminal, and its own process group, so kill(0) stays inside
     become(user, readable)
-    set_dumpable(True)  # the watcher has to see what it uses; a change of user takes that away
+    set_dumpable(True)  # else the watcher cannot read its memory use; a change of user resets it
     die_with_parent(signal.SIGKILL)
     os.umask(0o077)
     os.chdir(folder)
     os.environ.update(HOME=str(folder), TMPDIR=str(folder))
-    tempfile.tempdir = str(folder)  # what it found before may not be written any more
+    tempfile.tempdir = str(folder)  # tempfile caches the old one
     if not os.access(".", os.R_OK | os.W_OK | os.X_OK):
         raise PermissionError(0, f"user {os.geteuid()} cannot write in its folder", str(folder))
 
 
 def _restrict(folder: Path, readable: Sequence[Path], level: Level, *, same_user: bool) -> None:
-    """Give up what a level takes away."""
+    """Apply Landlock and the seccomp filter."""
     no_new_privileges()
-    places = [(place, Access.READ) for place in readable]
+    places = [(path, Access.READ) for path in readable]
     landlock.confine([*places, (folder, Access.WRITE)])
-    # In namespaces of its own it sees no other process, and all but its folder is mounted read-only.
+    # In its own namespaces it sees no other process, and all but its folder is mounted read-only.
     seccomp.filter_calls(same_user=same_user and level is not Level.FULL)
 
 
 def _limit(limits: Limits, *, counted_alone: bool) -> None:
-    """Limit this process and all that it will start, by what the kernel keeps for each (setrlimit(2)).
+    """Set the kernel's limits (setrlimit(2)) of this process and of all that it starts.
 
-    Each process that a submission starts has these again; what all of them use together, the watcher counts.
+    They hold for each process by itself; the watcher counts what all of them use together.
 
     Args:
         limits: The limits.
-        counted_alone: Whether this user's other processes are not counted, as in a namespace of its own.
+        counted_alone: Whether the kernel counts no other processes of this user, as in a new user namespace.
     """
 
     def at_most(kind: int, most: int, above: int = 0) -> None:
@@ -247,10 +245,10 @@ def _limit(limits: Limits, *, counted_alone: bool) -> None:
             above = min(above, allowed - most)
         resource.setrlimit(kind, (most, most + above))
 
-    has = _sizes()  # of the warm process, which has torch loaded
-    at_most(resource.RLIMIT_DATA, has["VmData"] + limits.memory * _MB)
+    size = _sizes()  # of the fork server, which has torch loaded
+    at_most(resource.RLIMIT_DATA, size["VmData"] + limits.memory * _MB)
     # Twice as much: address space is not memory, and threads and allocators reserve what they never touch.
-    at_most(resource.RLIMIT_AS, has["VmSize"] + 2 * limits.memory * _MB)
+    at_most(resource.RLIMIT_AS, size["VmSize"] + 2 * limits.memory * _MB)
     at_most(resource.RLIMIT_MSGQUEUE, 0)
     at_most(resource.RLIMIT_MEMLOCK, 0)
     # The kernel counts all tasks of the user, the grader's own among them.
@@ -270,29 +268,29 @@ def _sizes() -> dict[str, int]:
 def _tasks_of(user: int) -> int:
     """Return how many processes and threads a user has.
 
-    Whose a process is stands in its status: the owner of its folder is root, if nobody may look into it.
+    The owner of a process's folder in `/proc` is root if it is not dumpable, so its status is read.
     """
     count = 0
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - names only, hundreds of them
         try:
             with open(f"/proc/{name}/status", "rb") as file:  # noqa: PTH123 - as above
-                found = dict(line.split(b":", 1) for line in file.read().splitlines() if b":" in line)
+                status = dict(line.split(b":", 1) for line in file.read().splitlines() if b":" in line)
         except OSError:
             continue  # it ended in between
-        if int(found[b"Uid"].split()[0]) == user:
-            count += int(found[b"Threads"])
+        if int(status[b"Uid"].split()[0]) == user:
+            count += int(status[b"Threads"])
     return count
 
 
-def _holes(folder: Path, level: Level) -> int:
-    """Return 0 in a process that is confined as it should be."""
+def _check_confinement(folder: Path, level: Level) -> int:
+    """Return the exit code of a probe: 0 if this process is confined."""
     (folder / "own").write_text("")
     if not stat.S_ISDIR(Path.cwd().stat().st_mode):
-        return _NOTHING_FORBIDDEN
+        return _NOT_CONFINED
     if level is Level.FULL and os.getpid() != 1:
-        return _NOTHING_FORBIDDEN
+        return _NOT_CONFINED
     try:
-        os.listdir("/etc")  # noqa: PTH208 - the call itself is the question
+        os.listdir("/etc")  # noqa: PTH208 - to see whether the call is refused
     except PermissionError:
         return 0
-    return _NOTHING_FORBIDDEN
+    return _NOT_CONFINED

@@ -1,10 +1,10 @@
-"""A Landlock ruleset: the files, ports and processes that this process and all it starts can still reach.
+"""Landlock (landlock(7)): rules for the files, ports and processes that this process may still reach.
 
-See landlock(7). The rules cannot be taken back. What a kernel offers depends on its version; each adds to the
-one before:
+They hold for all that it starts, too, and cannot be undone. The kernel's version (ABI) decides what Landlock
+controls; each version adds to the one before:
 
     ABI 1 (Linux 5.13)  files and folders; tracing of other processes
-    ABI 2 (Linux 5.19)  moving files between folders (before: always refused)
+    ABI 2 (Linux 5.19)  moving files between folders (before, it is always refused)
     ABI 3 (Linux 6.2)   truncating files
     ABI 4 (Linux 6.7)   TCP
     ABI 5 (Linux 6.10)  control of devices
@@ -47,13 +47,13 @@ _HARMLESS = {
 
 
 class Access(IntFlag):
-    """What may be done with a place and all that is below it."""
+    """What may be done with a path and all that is below it."""
 
     LOOK_UP = _READ_FILE
-    """Read a file whose name is known; not list a folder."""
+    """Read files whose names are known, but not list a folder."""
     READ = _EXECUTE | _READ_FILE | _READ_DIR
     DEVICE = _READ_FILE | _WRITE_FILE | _READ_DIR | _CONTROL_DEVICE
-    """Use the devices of a folder, as terminals are."""
+    """Use the devices in a folder, such as terminals."""
     WRITE = (1 << _RIGHTS[-1]) - 1 & ~(_MAKE_CHARACTER_DEVICE | _MAKE_BLOCK_DEVICE | _CONTROL_DEVICE)
     """Everything but devices."""
 
@@ -62,7 +62,7 @@ _SINCE = {3: "truncating files", 4: "TCP", 6: "signals to other processes and ab
 
 
 def abi() -> int:
-    """Return the version of Landlock that this kernel has; 0 if none."""
+    """Return the version of this kernel's Landlock; 0 if it has none."""
     if not LINUX:
         return 0
     return max(
@@ -78,7 +78,7 @@ def lacking(version: int) -> tuple[str, ...]:
         >>> lacking(4)
         ('signals to other processes and abstract Unix sockets',)
     """
-    return tuple(what for since, what in _SINCE.items() if version < since)
+    return tuple(control for since, control in _SINCE.items() if version < since)
 
 
 def confine(
@@ -88,32 +88,34 @@ def confine(
     connect: Sequence[int] = (),
     apart: bool = True,
 ) -> None:
-    """Restrict this process to a ruleset: what is said, and what is harmless, and nothing else.
+    """Restrict this process to the named paths and ports, and to a few harmless devices.
 
-    The process must have given up new privileges before. A place that does not exist is left out.
+    Call `no_new_privileges` before. A path that does not exist is left out.
 
     Args:
-        places: Files and folders, and what may be done with them.
-        bind: The TCP ports that may be listened on.
-        connect: The TCP ports that may be connected to, of any machine.
-        apart: Whether signals and abstract sockets reach only processes that are confined together with this.
+        places: Files and folders, with the access to them.
+        bind: The TCP ports that it may listen on.
+        connect: The TCP ports that it may connect to, on any machine.
+        apart: Whether its signals and abstract sockets reach only processes that it starts.
 
     Raises:
-        OSError: If this kernel has no Landlock, or a place cannot be opened.
+        OSError: If this kernel has no Landlock, or a path cannot be opened.
     """
     version = abi()
     if version < 1:
         raise OSError(0, "this kernel has no Landlock (Linux 5.13, switched on at boot)")
     rights = (1 << _RIGHTS[min(version, len(_RIGHTS) - 1)]) - 1
-    # The kernel refuses rights that it does not know; and what a ruleset does not handle is allowed.
+    # The kernel refuses rights that it does not know, and allows what a ruleset does not handle.
     fields = [rights]
     if version >= 4:
         fields.append(_TCP_BIND | _TCP_CONNECT)
     if version >= 6 and apart:
         fields.append(_ABSTRACT_SOCKETS_AND_SIGNALS)
-    wanted = struct.pack(f"={len(fields)}Q", *fields)
+    attributes = struct.pack(f"={len(fields)}Q", *fields)
     rules = checked(
-        libc.syscall(ctypes.c_long(_SYS_CREATE), wanted, ctypes.c_size_t(len(wanted)), ctypes.c_uint(0))
+        libc.syscall(
+            ctypes.c_long(_SYS_CREATE), attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0)
+        )
     )
     try:
         for place, access in places:

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 resource: Any
-try:  # now: a confined process may not be able to import anything any more
+try:  # at once: a confined process may not be allowed to import
     import resource
 except ImportError:  # Windows
     resource = None
@@ -41,17 +41,17 @@ def prctl(option: int, *arguments: int) -> int:
 
 
 def die_with_parent(signal_number: int) -> None:
-    """Get a signal when the process that forked this one ends (PR_SET_PDEATHSIG).
+    """Have the kernel send this process a signal when its parent ends (PR_SET_PDEATHSIG).
 
-    A change of user takes it away: call this after.
+    A change of user resets this: call it after.
     """
     prctl(_PR_SET_PDEATHSIG, signal_number)
 
 
 def set_dumpable(allowed: bool) -> None:
-    """Let the same user's other processes trace this one and open its memory and variables (PR_SET_DUMPABLE).
+    """Allow or forbid that the same user's processes trace this one or read its memory (PR_SET_DUMPABLE).
 
-    A fork inherits this. A program that is started can be looked into until it says otherwise.
+    A fork inherits this; a program that is started is dumpable again.
     """
     if LINUX:
         prctl(_PR_SET_DUMPABLE, int(allowed))

@@ -1,8 +1,8 @@
-"""Namespaces (namespaces(7)): a network, processes, IPC objects and mounts of one's own.
+"""New namespaces (namespaces(7)) for the network, processes, IPC objects and mounts.
 
-The process that asks stays among the processes it was in; the next one that it forks is the first of the
-new ones, and when that one ends, the kernel ends all the others. Everything mounted is read-only but for one
-folder, since Landlock alone lets the mode, the owner and the time of the same user's files be changed.
+The calling process stays in its own process namespace; its next fork is process 1 of the new one, and when
+that ends, the kernel ends all others in it. All mounts but one folder become read-only, since Landlock alone
+does not protect the mode, the owner and the times of the same user's files.
 """
 
 import ctypes
@@ -28,12 +28,12 @@ _READ_ONLY, _NO_SETUID, _NO_DEVICES = 0x1, 0x2, 0x4
 
 
 def isolate(folder: Path, *, users_too: bool) -> None:
-    """Enter new namespaces, in which only a folder can be written.
+    """Enter new namespaces in which only one folder can be written.
 
     Args:
         folder: The folder.
-        users_too: Enter a new namespace of users first, which anybody may, in which this process then may do
-            the rest. Nobody else exists in it: the confined process cannot become another user.
+        users_too: Enter a new user namespace first, as an ordinary user may, which gives this process the
+            right to the others. It has no other users: the confined process cannot become another one.
 
     Raises:
         OSError: If the system forbids it.
@@ -53,14 +53,14 @@ def isolate(folder: Path, *, users_too: bool) -> None:
     if users_too:
         _keep_identity(user, group)
     try:
-        _read_only_but(os.fsencode(folder))
+        _make_read_only_except(os.fsencode(folder))
     except OSError as error:
         raise OSError(error.errno, f"mounts cannot be made read-only: {error.strerror}") from None
 
 
 def _keep_identity(user: int, group: int) -> None:
-    """Map this user, and nobody else, into the new namespace of users."""
-    set_dumpable(True)  # the files in /proc of a process that is not dumpable are root's
+    """Map this user and no other into the new user namespace."""
+    set_dumpable(True)  # else its files in /proc belong to root
     try:
         for name, text in (
             ("setgroups", b"deny"),  # the kernel wants this before an ordinary user writes gid_map
@@ -72,11 +72,11 @@ def _keep_identity(user: int, group: int) -> None:
         raise OSError(error.errno, f"no user can be mapped into a new namespace: {error.strerror}") from None
 
 
-def _read_only_but(folder: bytes) -> None:
+def _make_read_only_except(folder: bytes) -> None:
     nothing = None
-    # Private first: what is mounted here must not be seen outside, nor undone from there.
+    # Private first: mounts must not pass between this namespace and the one outside.
     checked(libc.mount(b"none", b"/", nothing, ctypes.c_ulong(_MS_REC | _MS_PRIVATE), nothing))
-    # The folder becomes a mount of its own, so that it can stay writable when all others no longer are.
+    # The folder becomes a mount of its own, which can stay writable.
     checked(libc.mount(folder, folder, nothing, ctypes.c_ulong(_MS_BIND), nothing))
     _set_mount(b"/", _AT_RECURSIVE, _READ_ONLY, 0)
     _set_mount(folder, 0, _NO_SETUID | _NO_DEVICES, _READ_ONLY)

@@ -1,12 +1,12 @@
-"""The seccomp-bpf filter of system calls: it refuses what Landlock and a change of user leave open.
+"""The seccomp-bpf filter of system calls, for what Landlock and a change of user leave open.
 
-No sockets but pairs of one's own (so no UDP, and no way to the session bus, to Docker or to an agent of the
-same user), no shared memory that outlives its process, no look into other processes, no new namespaces. Where
-a submission is the grader's own user, no signals to anybody else either.
+It refuses sockets other than socket pairs (so UDP, the session bus, Docker and the same user's agents are out
+of reach), shared memory that outlives its process, access to other processes and new namespaces. If a
+submission runs as the grader's own user, it also refuses signals to other processes.
 
-A filter is a program of classic BPF that the kernel runs at each system call (SECCOMP_MODE_FILTER). It
-sees the call's number and its arguments as numbers, not what they point to; so a call whose question
-stands behind a pointer (clone3, openat2) can only be refused as a whole.
+A filter is a program of classic BPF that the kernel runs at each system call (SECCOMP_MODE_FILTER). It sees
+the call's number and its arguments as numbers, but not what they point to. A call whose flags stand behind a
+pointer (clone3, openat2) can therefore only be refused as a whole.
 """
 
 import ctypes
@@ -23,14 +23,14 @@ __all__ = ["PROCESSORS", "Rule", "filter_calls", "install", "processor"]
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 PROCESSORS = tuple(_ARCHITECTURES)
-"""The processors whose numbers of system calls are known here."""
+"""The processors whose system call numbers are in this module."""
 
 _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 _KILL, _REFUSE, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000  # SECCOMP_RET_KILL_PROCESS, _ERRNO, _ALLOW
 # BPF_LD|BPF_W|BPF_ABS, BPF_ALU|BPF_AND, BPF_JMP with BPF_JEQ, BPF_JGE, BPF_JSET, BPF_RET
 _LOAD, _AND, _EQUAL, _AT_LEAST, _ANY_BIT, _ANSWER = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16  # in struct seccomp_data
-_X32_NUMBERS = 0x40000000  # x86_64 has a second set of numbers, the x32 ABI: a way around any list
+_X32_NUMBERS = 0x40000000  # x86_64 has second numbers for all calls, the x32 ABI
 
 _CLONE_NAMESPACES = 0x7E020000  # every CLONE_NEW... flag
 _SOCK_STREAM, _SOCK_TYPE = 1, 0xF
@@ -42,14 +42,14 @@ _FIOSETOWN, _SIOCSPGRP = 0x8901, 0x8902
 
 @dataclass(frozen=True)
 class Rule:
-    """Calls that are refused.
+    """System calls that are refused.
 
     Attributes:
-        calls: Their numbers, on x86_64 and on aarch64; None where there is no such call.
-        answer: The error they get; 0 to do nothing and say that it is done.
-        argument: Refuse only by the value of this argument.
-        mask: The bits of it that count.
-        values: Refuse if it is one of these, or, with `unless`, if it is none of them.
+        calls: Their numbers on x86_64 and on aarch64; None where there is no such call.
+        answer: The error that they return; 0 to do nothing and return success.
+        argument: The index of an argument whose value decides; None to refuse every call.
+        mask: The bits of the argument that count.
+        values: Refuse if the argument is one of these or, with `unless`, if it is none of them.
         unless: See `values`.
         any_bit: Refuse if any bit of the mask is set.
     """
@@ -63,63 +63,62 @@ class Rule:
     any_bit: bool = False
 
 
-def _same(*numbers: int) -> tuple[tuple[int, int], ...]:
+def _same_number(*numbers: int) -> tuple[tuple[int, int], ...]:
     return tuple((number, number) for number in numbers)
 
 
 _ALWAYS = (
     Rule(((41, 198), (42, 203)), errno.EACCES),  # socket, connect
-    # socketpair: only streams, which are connected for ever; a datagram can be sent to any path
+    # socketpair: only streams, which stay connected; a datagram socket can send to any path
     Rule(((53, 199),), errno.EACCES, argument=1, mask=_SOCK_TYPE, values=(_SOCK_STREAM,), unless=True),
     # ptrace, process_vm_readv and _writev, kcmp, pidfd_getfd
     Rule(((101, 117), (310, 270), (311, 271), (312, 272), (438, 438))),
     # shmget, shmat, shmctl, semget, msgget, mq_open, mq_unlink
     Rule(((29, 194), (30, 196), (31, 195), (64, 190), (68, 186), (240, 180), (241, 181))),
-    # memfd_create, memfd_secret: memory that belongs to no process; io_uring: calls that pass this filter by
-    Rule(((319, 279), *_same(447, 425, 426, 427)), errno.ENOSYS),
+    # memfd_create, memfd_secret: memory that belongs to no process; io_uring: calls that no filter sees
+    Rule(((319, 279), *_same_number(447, 425, 426, 427)), errno.ENOSYS),
     # add_key, request_key, keyctl, bpf, perf_event_open, userfaultfd
     Rule(((248, 217), (249, 218), (250, 219), (321, 280), (298, 241), (323, 282))),
     # unshare, setns, mount, umount2, pivot_root, chroot, name_to_handle_at, open_by_handle_at, open_tree, ...
     Rule(((272, 97), (308, 268), (165, 40), (166, 39), (155, 41), (161, 51), (303, 264), (304, 265))),
-    Rule(_same(428, 429, 430, 431, 432, 433, 442)),
+    Rule(_same_number(428, 429, 430, 431, 432, 433, 442)),
     Rule(((56, 220),), argument=0, mask=_CLONE_NAMESPACES, any_bit=True),  # clone
-    Rule(_same(435), errno.ENOSYS),  # clone3, whose flags cannot be seen; C libraries then take clone
+    Rule(_same_number(435), errno.ENOSYS),  # clone3, whose flags no filter sees; C libraries then use clone
     # setpriority, ioprio_set, sched_setattr, sched_setscheduler, sched_setparam, migrate_pages, move_pages:
-    # they reach other processes too
+    # they act on other processes, too
     Rule(((141, 140), (251, 30), (314, 274), (144, 119), (142, 118), (256, 238), (279, 239))),
-    # prlimit64 and sched_setaffinity: only of oneself
+    # prlimit64 and sched_setaffinity: only for the calling process
     Rule(((302, 261), (203, 122)), argument=0, values=(0,), unless=True),
-    # prctl: not to outlive the watcher, nor to hide from it
+    # prctl: a process that may outlive the watcher or hide from it
     Rule(((157, 167),), argument=0, values=(_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE)),
 )
 _SAME_USER = (
-    # What Landlock does not know: the mode, the owner and the time of files.
-    # chmod, fchmod, fchmodat, fchmodat2, chown, fchown, lchown, fchownat: they do nothing and say that it is
-    # done, for shutil.copy() calls one of them
+    # What Landlock does not control: the mode, the owner and the times of files.
+    # chmod, fchmod, fchmodat, fchmodat2, chown, fchown, lchown, fchownat: they do nothing and return
+    # success, as shutil.copy() calls one of them
     Rule(((90, None), (91, 52), (268, 53), (452, 452), (92, None), (93, 55), (94, None), (260, 54)), 0),
     # setxattr, lsetxattr, fsetxattr, removexattr, lremovexattr, fremovexattr
     Rule(((188, 5), (189, 6), (190, 7), (197, 14), (198, 15), (199, 16)), errno.ENOTSUP),
-    # utime, utimes, futimesat, utimensat: refused, for Path.touch() makes a file only if this fails
+    # utime, utimes, futimesat, utimensat: refused, as Path.touch() creates a file only if this fails
     Rule(((132, None), (235, None), (261, None), (280, 88))),
-    # Emptying a file without opening it to be written, which Landlock knows since Linux 6.2: truncate; open
-    # and openat with O_TRUNC, to read or with both bits of the access mode, which stand for neither; openat2,
-    # whose flags cannot be seen
+    # Emptying a file that is not opened for writing, which Landlock controls since Linux 6.2: truncate; open
+    # and openat with O_TRUNC and the access mode 0 (read) or 3 (neither); openat2, whose flags no filter sees
     Rule(((76, 45),)),
     Rule(((2, None),), argument=1, mask=_O_TRUNC | _O_ACCMODE, values=(_O_TRUNC, _O_TRUNC | _O_ACCMODE)),
     Rule(((257, 56),), argument=2, mask=_O_TRUNC | _O_ACCMODE, values=(_O_TRUNC, _O_TRUNC | _O_ACCMODE)),
-    Rule(_same(437), errno.ENOSYS),
-    # The kernel signals whoever "owns" a descriptor: fcntl with F_SETOWN, F_SETSIG; ioctl with FIOSETOWN
+    Rule(_same_number(437), errno.ENOSYS),
+    # The kernel signals the owner of a descriptor: fcntl with F_SETOWN, F_SETSIG; ioctl with FIOSETOWN
     Rule(((72, 25),), argument=1, values=(_F_SETOWN, _F_SETSIG, _F_SETOWN_EX)),
     Rule(((16, 29),), argument=1, values=(_FIOSETOWN, _SIOCSPGRP)),
-    Rule(((200, 130),)),  # tkill names a thread, whose process cannot be seen; C libraries take tgkill
+    Rule(((200, 130),)),  # tkill names a thread but not its process; C libraries use tgkill
 )
 
 
 def _signals_to(process: int) -> Rule:
-    """Return the rule that signals reach one process only, and, by kill(0), its own group.
+    """Return the rule that allows signals only to one process and, by kill(0), to its group.
 
-    Landlock keeps signals since Linux 6.12; before, a submission could end its watcher. A fork of the process
-    can signal neither itself nor others.
+    Landlock controls signals since Linux 6.12; before, a submission could end its watcher. A fork of the
+    process can signal neither itself nor others.
     """
     # kill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo
     calls = ((62, 129), (234, 131), (129, 138), (297, 240))
@@ -127,51 +126,50 @@ def _signals_to(process: int) -> Rule:
 
 
 def filter_calls(*, same_user: bool) -> None:
-    """Refuse calls from now on, in this process and all it starts; it cannot be taken back.
+    """Install the filter of a submission, for this process and all that it starts. It cannot be undone.
 
-    The process must have given up new privileges before (`no_new_privileges`).
+    Call `no_new_privileges` before.
 
     Args:
-        same_user: Whether files and processes that are not to be touched belong to this process's user. Then
-            the calls that change the mode, the owner or the time of a file have no effect, and signals reach
-            this process only.
+        same_user: Whether this process runs as the grader's own user. Then the calls that change the mode,
+            the owner or the times of a file have no effect, and signals reach this process only.
 
     Raises:
-        OSError: If the kernel cannot, or if the processor is not known here.
+        OSError: If the kernel has no such filter, or the processor's calls are not known here.
     """
     rules = list(_ALWAYS)
     if same_user:
-        rules += [*_SAME_USER, _signals_to(os.getpid()), Rule(_same(424))]  # pidfd_send_signal
+        rules += [*_SAME_USER, _signals_to(os.getpid()), Rule(_same_number(424))]  # pidfd_send_signal
     install(rules)
 
 
 def install(rules: Sequence[Rule]) -> None:
-    """Refuse what rules say, from now on, in this process and all it starts.
+    """Install a filter of rules, for this process and all that it starts.
 
     Raises:
-        OSError: If the kernel cannot, or if the processor is not known here.
+        OSError: If the kernel has no such filter, or the processor's calls are not known here.
     """
-    known = processor()
-    if known not in _ARCHITECTURES:
-        raise OSError(errno.ENOSYS, f"the system calls of this processor ({known}) are not known")
-    code = _program(known, rules)
+    name = processor()
+    if name not in _ARCHITECTURES:
+        raise OSError(errno.ENOSYS, f"the system calls of this processor ({name}) are not known")
+    code = _program(name, rules)
     instructions = ctypes.create_string_buffer(code)
     program = struct.pack("@HP", len(code) // 8, ctypes.addressof(instructions))
     holder = ctypes.create_string_buffer(program)
     prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(holder))
 
 
-def _program(known: str, rules: Sequence[Rule]) -> bytes:
-    """Return the filter as classic BPF: struct sock_filter, eight bytes a line, jumps forward only."""
+def _program(name: str, rules: Sequence[Rule]) -> bytes:
+    """Return the filter as classic BPF: struct sock_filter, eight bytes each, jumps forward only."""
     lines = [
         _line(_LOAD, _ARCHITECTURE_AT),
-        _line(_EQUAL, _ARCHITECTURES[known], if_true=1),
+        _line(_EQUAL, _ARCHITECTURES[name], if_true=1),
         _line(_ANSWER, _KILL),
         _line(_LOAD, _NUMBER_AT),
     ]
-    if known == "x86_64":
+    if name == "x86_64":
         lines += [_line(_AT_LEAST, _X32_NUMBERS, if_false=1), _line(_ANSWER, _REFUSE | errno.ENOSYS)]
-    column = PROCESSORS.index(known)
+    column = PROCESSORS.index(name)
     for rule in rules:
         refused = _refusal(rule)
         for call in rule.calls:
@@ -183,17 +181,20 @@ def _program(known: str, rules: Sequence[Rule]) -> bytes:
 
 
 def _refusal(rule: Rule) -> list[bytes]:
-    """Return what follows when the number of a call is one of a rule's."""
+    """Return the instructions for a call whose number is one of a rule's."""
     refuse = _line(_ANSWER, _REFUSE | rule.answer)
     if rule.argument is None:
         return [refuse]
     allow = _line(_ANSWER, _ALLOW)
-    look = [_line(_LOAD, _ARGUMENTS_AT + 8 * rule.argument), _line(_AND, rule.mask)]
+    load = [_line(_LOAD, _ARGUMENTS_AT + 8 * rule.argument), _line(_AND, rule.mask)]
     if rule.any_bit:
-        return [*look, _line(_ANY_BIT, rule.mask, if_false=1), refuse, allow]
-    compare = [_line(_EQUAL, one, if_true=len(rule.values) - at) for at, one in enumerate(rule.values)]
+        return [*load, _line(_ANY_BIT, rule.mask, if_false=1), refuse, allow]
+    compare = [
+        _line(_EQUAL, value, if_true=len(rule.values) - position)
+        for position, value in enumerate(rule.values)
+    ]
     otherwise, if_equal = (refuse, allow) if rule.unless else (allow, refuse)
-    return [*look, *compare, otherwise, if_equal]
+    return [*load, *compare, otherwise, if_equal]
 
 
 def _line(operation: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:

@@ -1,7 +1,8 @@
-"""The process that stays outside and watches what is confined: its time, its memory, its disk, its end.
+"""The watcher: a process outside the sandbox that enforces the limits of the processes in it, and ends them.
 
 It is the subreaper of all that it watches (PR_SET_CHILD_SUBREAPER): a daemon that loses its parent becomes
-the watcher's child and not init's, so nothing can slip out by forking twice.
+the watcher's child and not init's, so no process escapes it by forking twice. It reads the memory and the
+files of these processes from `/proc`.
 """
 
 import contextlib
@@ -36,21 +37,21 @@ __all__ = [
 ]
 
 READY = b"confined"
-"""What the other process says when it is confined; anything else is why it is not."""
+"""What the other process writes once it is confined; anything else is the reason why it is not."""
 TOO_MUCH = 2**62
-"""What a folder counts as that cannot be looked into: nothing honest makes one."""
+"""The size of a folder that cannot be read: no honest submission makes one."""
 
 _REASON = ".sandbox-failed"
 _LONGEST_REASON = 2000
-_EVERY = 0.25
-_BUILDING_SECONDS = 60.0  # on a busy machine; not the submission's time
+_INTERVAL = 0.25  # seconds
+_BUILDING_SECONDS = 60.0  # for the sandbox on a busy machine; they do not count for the submission
 _HONEST_THREADS = 8
 _MB = 2**20
-_LEAST = 4096  # bytes that a file counts as, however small
+_SMALLEST_FILE = 4096  # bytes that an empty file counts as
 _PR_SET_CHILD_SUBREAPER = 36
-_LAST = 19  # the lowest priority that there is (nice)
+_LOWEST_PRIORITY = 19  # as a nice value
 _ROUNDS = 200
-# A killed process needs the processor once more to end, and those of a fork bomb stand behind all others.
+# A killed process needs some processor time to end, and those of a fork bomb have the lowest priority.
 _SECONDS_TO_END = 120.0
 
 
@@ -61,7 +62,7 @@ class Limits:
     Attributes:
         wall: Seconds from its start to its end.
         cpu: Seconds of computing, for each process.
-        memory: Megabytes of all its processes, above what the process that it was forked from had.
+        memory: Megabytes of all its processes, on top of what the fork server has.
         processes: Processes and threads.
         file: Megabytes of one file.
         disk: Megabytes of all files in its folder; each counts as 4 kB at least.
@@ -84,7 +85,7 @@ class Ending(IntEnum):
     CRASHED = 1
     """It ended with another code than 0, or by a signal. Its own code is not passed on: it could be any."""
     SANDBOX_FAILED = 123
-    """It was never confined, so nothing of the submission ran: a fault of the machine, not of a student."""
+    """It was never confined, and nothing of the submission ran: not the student's fault."""
     TIME = 124
     MEMORY = 125
     DISK = 126
@@ -101,35 +102,35 @@ class Ending(IntEnum):
 
 
 def prepare(parent: int) -> None:
-    """Make sure that nothing confined outlives this process, nor this process the one that started it.
+    """Make this process the subreaper of its descendants, and end it with its parent.
 
-    From here on SIGTERM, which the end of that one sends too, waits until the watcher looks for it: it must
-    not end the watcher before what it watches.
+    SIGTERM, which the parent's end sends, too, is blocked from now on. The watcher polls for it, so that it
+    first ends what it watches.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     die_with_parent(signal.SIGTERM)
-    if os.getppid() != parent:  # it died before that was set, and no signal will come
+    if os.getppid() != parent:  # it died before, and no signal will come
         msg = "the process that asked for a sandbox is gone"
         raise ProcessLookupError(0, msg)
 
 
 def watch(process: int, report: int, folder: Path, limits: Limits) -> NoReturn:
-    """Watch a process until it ends or has to, end everything it left, and exit.
+    """Watch a process until it ends or breaks a limit, end all its descendants, and exit with an `Ending`.
 
     Args:
         process: The process, a child of this one.
-        report: Where it says that it is confined, or why not.
+        report: The pipe on which it writes that it is confined, or why not.
         folder: Its folder.
         limits: What it may use.
     """
     try:
-        # All of them: whatever is sent to it, the watcher ends only after what it watches.
+        # All of them: no signal may end the watcher before what it watches.
         signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide how a child ended
-        set_dumpable(False)  # what is confined may be the same user: no ptrace, no /proc/<pid>/mem
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it were ignored, exit codes would be lost
+        set_dumpable(False)  # a submission of the same user must not trace it or write its memory
         code = _watch(process, report, folder, limits)
-    except BaseException as error:  # this code, or the system, has a fault: the submission has not
+    except BaseException as error:  # not the submission's fault
         failed(folder, error)
         code = Ending.SANDBOX_FAILED
     finally:
@@ -144,27 +145,27 @@ def watch(process: int, report: int, folder: Path, limits: Limits) -> NoReturn:
 
 
 def failed(folder: Path, error: BaseException) -> None:
-    """Leave word why a sandbox could not be had."""
+    """Write the reason why there is no sandbox into the folder."""
     path = folder / _REASON
     with contextlib.suppress(OSError):
         path.unlink(missing_ok=True)
-        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)  # its own, whatever was there
+        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)  # a new file
         with os.fdopen(opened, "wb") as file:
             file.write(in_words(error).encode("utf-8", "replace"))
 
 
 def why_it_failed(folder: Path) -> str:
-    """Return why there was no sandbox. To be believed after an `Ending.SANDBOX_FAILED` only."""
+    """Return why there is no sandbox. Only after `Ending.SANDBOX_FAILED` can it be trusted."""
     with contextlib.suppress(OSError), open_untrusted(folder / _REASON) as file:
         return file.read(_LONGEST_REASON).decode("utf-8", "replace")
     return "it did not say why"
 
 
 def in_words(error: BaseException) -> str:
-    """Return what an error says, in a line."""
-    said = error.strerror if isinstance(error, OSError) else str(error)
+    """Return an error as one line."""
+    text = error.strerror if isinstance(error, OSError) else str(error)
     where = f": {error.filename}" if isinstance(error, OSError) and error.filename else ""
-    return f"{said or type(error).__name__}{where}"
+    return f"{text or type(error).__name__}{where}"
 
 
 def _asked_to_end() -> bool:
@@ -174,12 +175,12 @@ def _asked_to_end() -> bool:
 def _watch(process: int, report: int, folder: Path, limits: Limits) -> Ending:
     most_memory = own_memory() + limits.memory * _MB
     handle = os.pidfd_open(process)  # readable once the process has ended
-    said = _said(report, _BUILDING_SECONDS)
-    if said != READY:
-        msg = said.decode("utf-8", "replace") or "it ended before it was confined"
+    message = _read_report(report, _BUILDING_SECONDS)
+    if message != READY:
+        msg = message.decode("utf-8", "replace") or "it ended before it was confined"
         raise OSError(0, msg)
     start = time.monotonic()
-    while not select.select([handle], [], [], _EVERY)[0]:
+    while not select.select([handle], [], [], _INTERVAL)[0]:
         if _asked_to_end():
             return Ending.CRASHED
         if time.monotonic() - start > limits.wall:
@@ -187,7 +188,9 @@ def _watch(process: int, report: int, folder: Path, limits: Limits) -> Ending:
         if disk(folder, limits.disk * _MB) > limits.disk * _MB:
             return Ending.DISK
         running = descendants(os.getpid())
-        if len(running) > 2 * limits.processes:  # RLIMIT_NPROC spares uid 0, even without powers
+        if (
+            len(running) > 2 * limits.processes
+        ):  # RLIMIT_NPROC does not hold for uid 0, even without capabilities
             return Ending.CRASHED
         deprioritise(running, _HONEST_THREADS)
         if memory(running, most_memory) > most_memory:
@@ -198,31 +201,31 @@ def _watch(process: int, report: int, folder: Path, limits: Limits) -> Ending:
     code = os.waitstatus_to_exitcode(status)
     if code == 0:
         return Ending.FINISHED
-    # RLIMIT_CPU: SIGXCPU, a second later SIGKILL. The kernel's limit and its account differ a little.
-    about = limits.cpu - max(0.5, 0.1 * limits.cpu)
-    if -code in (signal.SIGXCPU, signal.SIGKILL) and used.ru_utime + used.ru_stime > about:
+    # RLIMIT_CPU: SIGXCPU, a second later SIGKILL. The kernel's limit and wait4 differ a little.
+    nearly_all = limits.cpu - max(0.5, 0.1 * limits.cpu)
+    if -code in (signal.SIGXCPU, signal.SIGKILL) and used.ru_utime + used.ru_stime > nearly_all:
         return Ending.TIME
     return Ending.CRASHED
 
 
-def _said(report: int, seconds: float) -> bytes:
-    """Return what the other process said, once it has closed its end."""
-    said = b""
+def _read_report(report: int, seconds: float) -> bytes:
+    """Return what the other process writes, once it has closed its end of the pipe."""
+    message = b""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        if select.select([report], [], [], _EVERY)[0]:
+        if select.select([report], [], [], _INTERVAL)[0]:
             more = os.read(report, _LONGEST_REASON)
             if not more:
                 break
-            said += more
+            message += more
         elif _asked_to_end():
             break
     os.close(report)
-    return said
+    return message
 
 
 def disk(folder: Path, enough: int) -> int:
-    """Return the bytes that everything in a folder takes; once it is more than enough, counting ends."""
+    """Return the bytes that everything in a folder takes; counting ends once it is more than `enough`."""
     total = 0
     todo = [os.fsencode(folder)]
     while todo and total <= enough:
@@ -230,63 +233,63 @@ def disk(folder: Path, enough: int) -> int:
             with os.scandir(todo.pop()) as entries:
                 for entry in entries:
                     try:
-                        found = entry.stat(follow_symlinks=False)
+                        status = entry.stat(follow_symlinks=False)
                     except FileNotFoundError:
                         continue
-                    total += max(_LEAST, getattr(found, "st_blocks", 0) * 512)
-                    if stat.S_ISDIR(found.st_mode):
+                    total += max(_SMALLEST_FILE, getattr(status, "st_blocks", 0) * 512)
+                    if stat.S_ISDIR(status.st_mode):
                         todo.append(entry.path)
                     if total > enough:
                         break
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except OSError:  # not allowed, or a path that is too long
+        except OSError:  # no right to, or the path is too long
             return TOO_MUCH
     return total
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process, told from a later one with the same number by the time it started."""
+    """A process. Its start time distinguishes it from a later one with the same id."""
 
     id: int
     started: int
 
 
-def descendants(of: int) -> list[Process]:
-    """Return the processes below one, however far; empty where there is no `/proc`.
+def descendants(ancestor: int) -> list[Process]:
+    """Return all descendants of a process; none where there is no `/proc`.
 
-    Their parents are read, process by process: not every kernel lists a process's children.
+    The parent of every process is read, as not every kernel lists a process's children.
     """
     if sys.platform != "linux":
         return []
     children: dict[int, list[Process]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - names only, hundreds of them
-        if found := _look(int(name)):
-            process, parent = found
+        if entry := _process_and_parent(int(name)):
+            process, parent = entry
             children.setdefault(parent, []).append(process)
     below: list[Process] = []
-    todo = [of]
+    todo = [ancestor]
     while todo:
-        next_ones = children.pop(todo.pop(), [])
-        below += next_ones
-        todo += [process.id for process in next_ones]
+        generation = children.pop(todo.pop(), [])
+        below += generation
+        todo += [process.id for process in generation]
     return below
 
 
-def end_all(of: int) -> bool:
-    """End every process below one, which must be this one and their subreaper.
+def end_all(ancestor: int) -> bool:
+    """End all descendants of a process, which must be this one and their subreaper.
 
-    Stopped first, so that none can start another while the rest are ended.
+    They are stopped first, so that none can start another while the rest are killed.
 
     Returns:
         Whether they are all gone.
     """
     if not _reap():
-        return True  # it has no child, and every orphan would have become one
+        return True  # every orphan would have become its child
     stopped: set[Process] = set()
     for _ in range(_ROUNDS):
-        running = set(descendants(of)) - stopped
+        running = set(descendants(ancestor)) - stopped
         if not running:
             break
         for process in running:
@@ -294,7 +297,7 @@ def end_all(of: int) -> bool:
         stopped |= running
     deadline = time.monotonic() + _SECONDS_TO_END
     while time.monotonic() < deadline:
-        for process in descendants(of):
+        for process in descendants(ancestor):
             _signal(process, signal.SIGKILL)
         if not _reap():
             return True
@@ -303,9 +306,9 @@ def end_all(of: int) -> bool:
 
 
 def deprioritise(processes: Iterable[Process], honest: int) -> None:
-    """Put processes behind all others if they have more threads together than honest ones have.
+    """Give processes the lowest priority if they have more threads together than honest ones have.
 
-    Sixty of them get about as much of a processor as one that is let alone, and others go on undisturbed.
+    Sixty of them then get about as much processor time as one with the usual priority.
     """
     threads: list[int] = []
     for process in processes:
@@ -314,20 +317,21 @@ def deprioritise(processes: Iterable[Process], honest: int) -> None:
     if len(threads) > honest:
         for thread in threads:
             with contextlib.suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, thread, _LAST)
+                os.setpriority(os.PRIO_PROCESS, thread, _LOWEST_PRIORITY)
 
 
 def memory(processes: Iterable[Process], enough: int) -> int:
-    """Return the bytes of memory that processes use together, what they share counted once.
+    """Return the bytes of memory that processes use together; shared pages count once.
 
     Args:
         processes: The processes.
-        enough: If they use no more than this even when what is shared is counted for each, that will do.
+        enough: A sum up to this may count shared pages for each process, which is quicker to read.
     """
-    each = {process: _private_memory(process.id) for process in processes}
-    if sum(each.values()) <= enough:
-        return sum(each.values())
-    return sum(_shared_out(process, most) for process, most in each.items())
+    upper_bounds = {process: _private_memory(process.id) for process in processes}
+    total = sum(upper_bounds.values())
+    if total <= enough:
+        return total
+    return sum(_proportional_memory(process, most) for process, most in upper_bounds.items())
 
 
 def own_memory() -> int:
@@ -336,15 +340,15 @@ def own_memory() -> int:
 
 
 def hidden_disk(processes: Iterable[Process], folder: str) -> int:
-    """Return the bytes of files that have no name any more but are still open or mapped."""
+    """Return the bytes of deleted files that are still open or mapped."""
     sizes: dict[tuple[int, int], int] = {}
     for process in processes:
         with contextlib.suppress(OSError):
             for name in os.listdir(f"/proc/{process.id}/fd"):  # noqa: PTH208 - names only
                 with contextlib.suppress(OSError):
-                    found = os.stat(f"/proc/{process.id}/fd/{name}")  # noqa: PTH116 - as above
-                    if stat.S_ISREG(found.st_mode) and not found.st_nlink:
-                        sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
+                    status = os.stat(f"/proc/{process.id}/fd/{name}")  # noqa: PTH116 - as above
+                    if stat.S_ISREG(status.st_mode) and not status.st_nlink:
+                        sizes[status.st_dev, status.st_ino] = status.st_blocks * 512
         with contextlib.suppress(OSError):
             for device, number, size in _deleted_maps(process, os.fsencode(folder)):
                 sizes[device, number] = max(size, sizes.get((device, number), 0))
@@ -354,14 +358,14 @@ def hidden_disk(processes: Iterable[Process], folder: str) -> int:
 def _deleted_maps(process: Process, folder: bytes) -> Iterable[tuple[int, int, int]]:
     for line in _read(f"/proc/{process.id}/maps").splitlines():
         if line.endswith(b" (deleted)") and folder in line:
-            place, _, _, device, number, _ = line.split(maxsplit=5)
-            start, end = (int(address, 16) for address in place.split(b"-"))
+            addresses, _, _, device, number, _ = line.split(maxsplit=5)
+            start, end = (int(address, 16) for address in addresses.split(b"-"))
             major, minor = (int(part, 16) for part in device.split(b":"))
             yield os.makedev(major, minor), int(number), end - start
 
 
-def _look(number: int) -> tuple[Process, int] | None:
-    """Return a process and its parent's number."""
+def _process_and_parent(number: int) -> tuple[Process, int] | None:
+    """Return a process and its parent's id; None if it has ended."""
     try:
         text = _read(f"/proc/{number}/stat")
     except OSError:
@@ -372,17 +376,17 @@ def _look(number: int) -> tuple[Process, int] | None:
 
 def _signal(process: Process, number: int) -> None:
     with contextlib.suppress(OSError):
-        handle = os.pidfd_open(process.id)  # from here on the number cannot come to mean another process
+        handle = os.pidfd_open(process.id)  # from now on the number is not given to another process
         try:
-            found = _look(process.id)
-            if found and found[0] == process:  # not another that got its number meanwhile
+            entry = _process_and_parent(process.id)
+            if entry and entry[0] == process:  # not a later one with the same number
                 signal.pidfd_send_signal(handle, number)
         finally:
             os.close(handle)
 
 
 def _reap() -> bool:
-    """Take note of children that have ended; return whether there are others."""
+    """Collect the exit codes of children that have ended; return whether others run."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -395,10 +399,10 @@ def _private_memory(number: int) -> int:
     return _memory_in(f"/proc/{number}/status", (b"RssAnon:", b"RssShmem:", b"VmSwap:")) or 0
 
 
-def _shared_out(process: Process, most: int) -> int:
+def _proportional_memory(process: Process, most: int) -> int:
     """Return the process's proportional set size (PSS): of a page that n share, an n-th."""
-    found = _memory_in(f"/proc/{process.id}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:"))
-    return most if found is None else found
+    pss = _memory_in(f"/proc/{process.id}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:"))
+    return most if pss is None else pss
 
 
 def _memory_in(path: str, names: tuple[bytes, ...]) -> int | None:
@@ -406,8 +410,8 @@ def _memory_in(path: str, names: tuple[bytes, ...]) -> int | None:
         lines = _read(path).splitlines()
     except OSError:
         return None
-    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith(names)]
-    return sum(found) if found else None
+    sizes = [int(line.split()[1]) * 1024 for line in lines if line.startswith(names)]
+    return sum(sizes) if sizes else None
 
 
 def _read(path: str) -> bytes:
