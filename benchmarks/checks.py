@@ -40,7 +40,7 @@ def timed(kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
 def main() -> None:
     parser = report.arguments(__doc__)
     parser.add_argument("--runs", type=int, default=5)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     checking.produce_in_child = timed("answer", checking.produce_in_child)
     ort.InferenceSession.__init__ = timed("load", ort.InferenceSession.__init__)
     ort.InferenceSession.run = timed("run", ort.InferenceSession.run)
@@ -48,27 +48,27 @@ def main() -> None:
     for name, contract in contracts().items():
         _, record = exercise(name)
         answers = dict(zip(record.answers, contract.right[0], strict=True))
-        taken = []
-        for _ in range(asked.runs):
+        timings = []
+        for _ in range(options.runs):
             SPENT.update(answer=0.0, load=0.0, run=0.0)
             began = time.perf_counter()
             outcome = checking.check(record, answers)
             total = time.perf_counter() - began
             first = first or total
             assert outcome.status is Status.PASSED, name
-            taken.append((total, *SPENT.values(), total - sum(SPENT.values())))
-        middle = [statistics.median(column) for column in zip(*taken, strict=True)]
-        spread = max(one[0] for one in taken) - min(one[0] for one in taken)
+            timings.append((total, *SPENT.values(), total - sum(SPENT.values())))
+        middle = [statistics.median(column) for column in zip(*timings, strict=True)]
+        spread = max(timing[0] for timing in timings) - min(timing[0] for timing in timings)
         rows.append([name, *(f"{value:.2f}" for value in [middle[0], spread, *middle[1:]])])
         totals.append(middle[0])
         print(*rows[-1], sep="\t", file=sys.stderr)
     head = ["exercise", "seconds", "spread", "answer", "load", "run", "rest of the judge"]
     text = report.table(head, rows)
     text += (
-        f"\n\nMedians of {asked.runs}. Over all exercises: median {statistics.median(totals):.2f} s, "
+        f"\n\nMedians of {options.runs}. Over all exercises: median {statistics.median(totals):.2f} s, "
         f"longest {max(totals):.2f} s; the first check of the process {first:.2f} s."
     )
-    report.finish("checks", text, asked, ("torch", "onnxruntime"))
+    report.finish("checks", text, options, ("torch", "onnxruntime"))
 
 
 if __name__ == "__main__":

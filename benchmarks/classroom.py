@@ -69,8 +69,8 @@ async def sit_down(seat: Seat) -> float:
 
 async def see_a_graph(seat: Seat) -> None:
     """Draw a graph, as the first chapter does; the kernel has torch and ONNX Runtime then."""
-    said = [await seat.run(source, PATIENCE) for source in GRAPH]
-    assert "Graph(" in said[-1], said
+    outputs = [await seat.run(source, PATIENCE) for source in GRAPH]
+    assert "Graph(" in outputs[-1], outputs
 
 
 async def work(seat: Seat, place: int, lab: str) -> None:
@@ -113,8 +113,8 @@ async def watch(room: Hub, most: list[float]) -> None:
 
 
 @contextmanager
-def said(what: str) -> Iterator[None]:
-    """Say on the error stream what is going on, and how long it took."""
+def progress(what: str) -> Iterator[None]:
+    """Print to stderr what is going on, and how long it took."""
     print(f"  {what} ...", end="", file=sys.stderr, flush=True)
     began = time.monotonic()
     yield
@@ -127,7 +127,7 @@ async def first_lesson(room: Hub, seats: list[Seat], at_once: int) -> list[tuple
     groups = [seats[:1], seats[1 : at_once + 1], seats[at_once + 1 :]]
     before = 0
     for group in filter(None, groups):
-        with said(f"{len(group)} sign in at once, beside {before}"):
+        with progress(f"{len(group)} sign in at once, beside {before}"):
             seconds = await asyncio.gather(*map(sit_down, group))
         await asyncio.gather(*map(see_a_graph, group))
         own, with_torch = memory(room)
@@ -148,7 +148,7 @@ async def everybody(seats: list[Seat], room: Hub, lab: str) -> float:
     """Let all work at a lab; return the most megabytes for each learner while they did."""
     most = [0.0]
     watching = asyncio.create_task(watch(room, most))
-    with said(f"{len(seats)} work at {lab}"):
+    with progress(f"{len(seats)} work at {lab}"):
         await asyncio.gather(*(work(seat, place, lab) for place, seat in enumerate(seats)))
     watching.cancel()
     return most[0] / len(seats)
@@ -173,7 +173,7 @@ async def before_the_kill(room: Hub, learners: int, at_once: int) -> tuple[list[
 async def after_the_kill(room: Hub, learners: int) -> float:
     """The second half: everybody finds their work, and goes on with the second lab."""
     async with seated(room, learners) as seats:
-        with said(f"{learners} sign in again"):
+        with progress(f"{learners} sign in again"):
             await asyncio.gather(*map(sit_down, seats))
             await asyncio.gather(*(is_kept(seat, place, LABS[0]) for place, seat in enumerate(seats)))
         return await everybody(seats, room, LABS[1])
@@ -208,7 +208,7 @@ def main() -> None:
     parser = report.arguments(__doc__)
     parser.add_argument("--learners", type=int, default=20, help="who sign in at the same moment")
     parser.add_argument("--all", type=int, default=40, help="learners in the class")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     if os.geteuid():
         msg = "This has to run as root: learners are users of their own then."
         raise SystemExit(msg)
@@ -216,15 +216,15 @@ def main() -> None:
         Path(name).chmod(0o755)
         folder = Path(name, "class")
         with hub(folder) as room:
-            rows, first = finish(before_the_kill(room, asked.all, asked.learners))
+            rows, first = finish(before_the_kill(room, options.all, options.learners))
             kill(room)
         with hub(folder) as room:
-            second = finish(after_the_kill(room, asked.all))
-        with said("collecting and grading"):
-            found = marks(folder, Path(name))
-        right = {f"learner-{place:02}": float(worth(place)) for place in range(asked.all)}
-        assert found == right, {
-            who: (found.get(who), right[who]) for who in right if found.get(who) != right[who]
+            second = finish(after_the_kill(room, options.all))
+        with progress("collecting and grading"):
+            points = marks(folder, Path(name))
+        expected = {f"learner-{place:02}": float(worth(place)) for place in range(options.all)}
+        assert points == expected, {
+            who: (points.get(who), expected[who]) for who in expected if points.get(who) != expected[who]
         }
     most = max(first, second)
     own = max(float(str(row[3])) for row in rows)
@@ -242,11 +242,11 @@ def main() -> None:
     text += (
         f"\n\nThen all worked at two labs, {most:.0f} MB each at the most, on average over everybody. "
         f"By that figure, with 0.5 GB for the system, {' and '.join(fit)} can work in the same moment. "
-        f"Between the labs the class was killed: all {asked.all} found their saved work at the next start, "
-        f"and all {asked.all} marks in the end are what the notebooks are worth "
-        f"({min(found.values()):.0f} to {max(found.values()):.0f} points)."
+        f"Between the labs the class was killed: all {options.all} found their saved work at the next start, "
+        f"and all {options.all} marks in the end are what the notebooks are worth "
+        f"({min(points.values()):.0f} to {max(points.values()):.0f} points)."
     )
-    report.finish("classroom", text, asked, ("jupyterhub", "jupyterlab", "torch"))
+    report.finish("classroom", text, options, ("jupyterhub", "jupyterlab", "torch"))
 
 
 if __name__ == "__main__":

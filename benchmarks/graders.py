@@ -62,8 +62,8 @@ def test_it(env):
     from onnxlab.labs.kit.checking import check
     from onnxlab.labs.kit.exercise import exercise
 
-    asked = exercise({name!r})[1]
-    assert check(asked, {{answer: env[answer] for answer in asked.answers}}, 1).points == {points}
+    chosen = exercise({name!r})[1]
+    assert check(chosen, {{answer: env[answer] for answer in chosen.answers}}, 1).points == {points}
 """
 
 
@@ -144,8 +144,8 @@ def otter(program: Path) -> Way:
                 _run(
                     [str(program), "run", "-a", str(archive), "-o", str(out), "--no-logo", str(path)], folder
                 )
-        found = json.loads((out / "results.json").read_text("utf-8"))
-        assert sum(float(each["score"]) for each in found["tests"] if "score" in each) == points, found
+        results = json.loads((out / "results.json").read_text("utf-8"))
+        assert sum(float(test["score"]) for test in results["tests"] if "score" in test) == points, results
         return seconds[0]
 
     return grade
@@ -174,7 +174,7 @@ class Memory:
         self.most = self.most_of_one = 0.0
         self._every, self._word = every, word
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look)
+        self._thread = threading.Thread(target=self._measure)
 
     def __enter__(self) -> "Memory":
         self._thread.start()
@@ -184,7 +184,7 @@ class Memory:
         self._over.set()
         self._thread.join()
 
-    def _look(self) -> None:
+    def _measure(self) -> None:
         while not self._over.wait(self._every):
             total = 0.0
             for process in psutil.Process().children(recursive=True):
@@ -244,7 +244,7 @@ def _variables() -> dict[str, str]:
 
 @contextmanager
 def _clock() -> Iterator[list[float]]:
-    taken: list[float] = []
+    seconds: list[float] = []
     began = time.perf_counter()
-    yield taken
-    taken.append(time.perf_counter() - began)
+    yield seconds
+    seconds.append(time.perf_counter() - began)

@@ -47,27 +47,30 @@ def compare(lab: str, students: int, slow: int, otter: Path | None) -> list[str]
     ]
     if otter is not None:
         ways.insert(-1, ("`otter run`", max(1, slow // 2), graders.otter(otter)))
-    found = []
+    rows = []
     for name, count, way in ways:
         fast = count == students
-        each, memory = measured(way, lab, count, every=0.0 if fast else 0.5)
+        seconds, memory = measured(way, lab, count, every=0.0 if fast else 0.5)
         if fast:
             _, memory = measured(way, lab, min(count, _FAST), every=0.1)
-        found.append((name, count, each, memory.most))
-        print(f"  {name}: {each:.3f} s", flush=True)
-    floor = found[0][2]
-    peer = next(each for name, _, each, _ in found if "nbgrader" in name)
+        rows.append((name, count, seconds, memory.most))
+        print(f"  {name}: {seconds:.3f} s", flush=True)
+    floor = rows[0][2]
+    peer = next(seconds for name, _, seconds, _ in rows if "nbgrader" in name)
     lines = [
         f"{lab}, start and reports included:",
         "",
         "| way | submissions | seconds each | x bare | nbgrader takes | memory, MB |",
         "|---|---:|---:|---:|---:|---:|",
     ]
-    for name, count, each, most in found:
-        times = "" if "nbgrader" in name else f"{peer / each:.1f} x"
-        lines.append(f"| {name} | {count} | {each:.3f} | {each / floor:.1f} | {times} | {most:,.0f} |")
-    one, two = (most for name, _, _, most in found if "--jobs" in name)
-    lines += ["", f"A second job takes {two - one:.0f} MB more. Memory: all processes, what they share once."]
+    for name, count, seconds, most in rows:
+        times = "" if "nbgrader" in name else f"{peer / seconds:.1f} x"
+        lines.append(f"| {name} | {count} | {seconds:.3f} | {seconds / floor:.1f} | {times} | {most:,.0f} |")
+    one_job, two_jobs = (most for name, _, _, most in rows if "--jobs" in name)
+    lines += [
+        "",
+        f"A second job takes {two_jobs - one_job:.0f} MB more. Memory: all processes, what they share once.",
+    ]
     return lines
 
 
@@ -80,9 +83,9 @@ def scale(sizes: list[int]) -> list[str]:
         "|---:|---:|---:|---:|",
     ]
     for size in sizes:
-        each, memory = measured(graders.ours(2), _SMALL_LAB, size, up_to=_SMALL, every=2.0)
-        lines.append(f"| {size:,} | {each * size:.0f} | {each:.4f} | {memory.most_of_one:.0f} |")
-        print(f"  {size}: {each:.4f} s each, {memory.most_of_one:.0f} MB", flush=True)
+        seconds, memory = measured(graders.ours(2), _SMALL_LAB, size, up_to=_SMALL, every=2.0)
+        lines.append(f"| {size:,} | {seconds * size:.0f} | {seconds:.4f} | {memory.most_of_one:.0f} |")
+        print(f"  {size}: {seconds:.4f} s each, {memory.most_of_one:.0f} MB", flush=True)
     return lines
 
 
@@ -94,13 +97,13 @@ def main() -> None:
     parser.add_argument("--otter", type=Path, metavar="PROGRAM", help="otter of another environment")
     parser.add_argument("--scale", action="store_true", help="also classes of 500, 1,500 and 5,000")
     parser.add_argument("--sizes", type=int, nargs="+", default=[500, 1500, 5000])
-    asked = parser.parse_args()
+    options = parser.parse_args()
     began = time.monotonic()
-    lines = compare(asked.lab, asked.students, asked.slow, asked.otter)
-    if asked.scale:
-        lines += ["", *scale(asked.sizes)]
+    lines = compare(options.lab, options.students, options.slow, options.otter)
+    if options.scale:
+        lines += ["", *scale(options.sizes)]
     lines += ["", f"All of this took {(time.monotonic() - began) / 60:.0f} minutes."]
-    report.finish("grading", "\n".join(lines), asked, ("torch", "onnxruntime", "nbgrader"))
+    report.finish("grading", "\n".join(lines), options, ("torch", "onnxruntime", "nbgrader"))
 
 
 if __name__ == "__main__":

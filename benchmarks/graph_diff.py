@@ -60,8 +60,8 @@ CASES: dict[str, Callable[[int], tuple[ModelProto, ModelProto]]] = {
 def main() -> None:
     parser = report.arguments(__doc__)
     parser.add_argument("--most", type=int, default=SIZES[-1], help="the largest size")
-    asked = parser.parse_args()
-    sizes = [size for size in SIZES if size <= asked.most]
+    options = parser.parse_args()
+    sizes = [size for size in SIZES if size <= options.most]
     rows = []
     for name, make in CASES.items():
         seconds = []
@@ -73,7 +73,7 @@ def main() -> None:
         rows.append([name, *seconds])
         print(*rows[-1], sep="\t", file=sys.stderr)
     head = ["seconds, nodes:", *(f"{size:,}" for size in sizes)]
-    report.finish("graph_diff", report.table(head, rows), asked, ("onnx",))
+    report.finish("graph_diff", report.table(head, rows), options, ("onnx",))
 
 
 if __name__ == "__main__":

@@ -183,10 +183,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=[15, 100, 300, 2000, 10_000])
     parser.add_argument("--model-explorer", type=Path, metavar="PROGRAM", help="of another environment")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     lines = []
     with (
-        explorer(asked.model_explorer) as further,
+        explorer(options.model_explorer) as further,
         tempfile.TemporaryDirectory() as folder,
         sync_playwright() as playwright,
         site(Path(folder)) as running,
@@ -197,12 +197,12 @@ def main() -> None:
         quiet(page)
         page.close()
         ways = CELLS | further
-        for size in asked.sizes:
+        for size in options.sizes:
             path = f"{size}.onnx"
             onnx.save(model_of(size), running.folder / path)
-            taken: dict[str, list[tuple[float, float, int]]] = {name: [] for name in ways}
+            timings: dict[str, list[tuple[float, float, int]]] = {name: [] for name in ways}
             gave_up: set[str] = set()
-            for _ in range(asked.runs):
+            for _ in range(options.runs):
                 for name, cell in ways.items():
                     if name in gave_up:
                         continue
@@ -210,10 +210,10 @@ def main() -> None:
                     with fresh_page(context, running, cells) as notebook:
                         try:
                             measure(notebook, 1)  # the page's first graph also loads what all share
-                            taken[name].append(measure(notebook, 2))
+                            timings[name].append(measure(notebook, 2))
                         except TimeoutError:
                             gave_up.add(name)
-            for name, results in taken.items():
+            for name, results in timings.items():
                 if name in gave_up:
                     lines.append((f"{size:,} nodes, {name}", f"none in {LONGEST:.0f}", "", "", "", ""))
                     print(*lines[-1], sep="\t", file=sys.stderr)
@@ -221,7 +221,7 @@ def main() -> None:
                 seconds, pause, size_in_file = (
                     statistics.median(column) for column in zip(*results, strict=True)
                 )
-                spread = max(one[0] for one in results) - min(one[0] for one in results)
+                spread = max(timing[0] for timing in results) - min(timing[0] for timing in results)
                 if name == "graph()":
                     own = seconds
                 lines.append(
@@ -235,7 +235,7 @@ def main() -> None:
                     )
                 )
                 print(*lines[-1], sep="\t", file=sys.stderr)
-        small = f"{min(asked.sizes)}.onnx"
+        small = f"{min(options.sizes)}.onnx"
         memories = {name: memory(context, running, cell.format(path=small)) for name, cell in CELLS.items()}
         browser.close()
     head = [
@@ -248,10 +248,10 @@ def main() -> None:
     ]
     text = (
         report.table(head, lines)
-        + f"\n\nMedians of {asked.runs}. In the kernel, twelve graphs of the smallest size take "
+        + f"\n\nMedians of {options.runs}. In the kernel, twelve graphs of the smallest size take "
     )
     text += ", ".join(f"{megabytes:.1f} MB with {name}" for name, megabytes in memories.items()) + "."
-    report.finish("graph_display", text, asked, ("netron", "jupyterlab"))
+    report.finish("graph_display", text, options, ("netron", "jupyterlab"))
 
 
 if __name__ == "__main__":

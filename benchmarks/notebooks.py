@@ -40,29 +40,29 @@ def seconds(way: str, folder: Path) -> float:
     ]
     began = time.perf_counter()
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    taken = time.perf_counter() - began
+    elapsed = time.perf_counter() - began
     # nbval alone takes a different address in a warning for a fault; its time counts all the same.
     if done.returncode not in ((0, 1) if way == "nbval" else (0,)):
         msg = f"{way} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
         raise SystemExit(msg)
-    return taken
+    return elapsed
 
 
 def main() -> None:
     parser = report.arguments(__doc__)
     parser.add_argument("--chapters", nargs="+", default=["01", "05", "11", "13"])
     parser.add_argument("--runs", type=int, default=3)
-    asked = parser.parse_args()
-    taken: dict[str, list[float]] = {way: [] for way in WAYS}
+    options = parser.parse_args()
+    timings: dict[str, list[float]] = {way: [] for way in WAYS}
     with tempfile.TemporaryDirectory() as name:
-        for number in asked.chapters:
+        for number in options.chapters:
             for path in (ROOT / "notebooks").glob(f"{number}_*.ipynb"):
                 shutil.copy(path, name)
-        for _ in range(asked.runs):
-            for way, times in taken.items():
+        for _ in range(options.runs):
+            for way, times in timings.items():
                 times.append(seconds(way, Path(name)))
                 print(way, f"{times[-1]:.1f}", file=sys.stderr)
-    own = statistics.median(taken["this course: nbval, strict"])
+    own = statistics.median(timings["this course: nbval, strict"])
     rows = [
         (
             way,
@@ -70,11 +70,11 @@ def main() -> None:
             f"{max(times) - min(times):.1f}",
             f"{statistics.median(times) / own:.2f}",
         )
-        for way, times in taken.items()
+        for way, times in timings.items()
     ]
     text = report.table(["way", "seconds", "spread", "x"], rows)
-    text += f"\n\nChapters {', '.join(asked.chapters)}, one after the other; medians of {asked.runs}."
-    report.finish("notebooks", text, asked, ("nbval", "nbmake", "torch"))
+    text += f"\n\nChapters {', '.join(options.chapters)}, one after the other; medians of {options.runs}."
+    report.finish("notebooks", text, options, ("nbval", "nbmake", "torch"))
 
 
 if __name__ == "__main__":

@@ -33,25 +33,25 @@ def arguments(description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def finish(name: str, text: str, asked: argparse.Namespace, packages: Sequence[str] = ()) -> None:
-    """Print a result with the machine it holds for; write it into its section if that was asked for.
+def finish(name: str, text: str, options: argparse.Namespace, packages: Sequence[str] = ()) -> None:
+    """Print a result with the machine it holds for; write it into its section if `--write` is given.
 
     Args:
         name: The section: the benchmark's module.
         text: The result, in Markdown.
-        asked: The parsed arguments.
+        options: The parsed arguments.
         packages: What has to be named with its version.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     versions = ", ".join(f"{package} {version(package)}" for package in packages)
-    load = "" if asked.load is None else f", load {asked.load:.1f} before the start"
+    load = "" if options.load is None else f", load {options.load:.1f} before the start"
     where = f"{datetime.now(UTC):%Y-%m-%d}, {cores} cores{load}; Python {platform.python_version()}"
     text = f"{text.strip()}\n\n*{where}{', ' * bool(versions)}{versions}.*"
     print(text)
-    if asked.write:
+    if options.write:
         section = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         before = _DOCUMENT.read_text("utf-8")
         if not section.search(before):
             msg = f"{_DOCUMENT.name} has no section <!-- {name} --> that ends with <!-- end -->."
             raise SystemExit(msg)
-        _DOCUMENT.write_text(section.sub(lambda found: f"{found[1]}{text}\n{found[2]}", before), "utf-8")
+        _DOCUMENT.write_text(section.sub(lambda match: f"{match[1]}{text}\n{match[2]}", before), "utf-8")

@@ -45,7 +45,7 @@ def seconds_until_it_answers(clone: Path) -> float:
 
 def main() -> None:
     parser = report.arguments(__doc__)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         clone = Path(name) / "onnx-lab"
         began = time.perf_counter()
@@ -58,9 +58,11 @@ def main() -> None:
         files = [
             path.stat() for path in (clone / ".venv").rglob("*") if path.is_file() and not path.is_symlink()
         ]
-        size = sum(one.st_size for one in files) / 1e9
+        size = sum(file.st_size for file in files) / 1e9
     text = report.table(["until JupyterLab's page answers", "seconds"], rows)
-    report.finish("start", f"{text}\n\nThe environment takes {size:.1f} GB.", asked, ("jupyterlab", "torch"))
+    report.finish(
+        "start", f"{text}\n\nThe environment takes {size:.1f} GB.", options, ("jupyterlab", "torch")
+    )
 
 
 if __name__ == "__main__":

@@ -59,8 +59,10 @@ def notebook_of(adversary: Adversary) -> bytes:
     """Its file."""
     if adversary.raw is not None:
         return adversary.raw
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells_of(adversary)])
-    return nbformat.writes(made).encode()
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(cell) for cell in cells_of(adversary)]
+    )
+    return nbformat.writes(notebook).encode()
 
 
 def _altered(**changes: Any) -> bytes:

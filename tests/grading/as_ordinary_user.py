@@ -29,10 +29,10 @@ def open_up(needed: list[Path]) -> None:
         return
     checked(libc.unshare(NEW_MOUNTS))
     mount("none", Path("/"), None, EVERYWHERE | PRIVATE)
-    kept = {place: os.open(place, os.O_PATH) for place in needed if tops & set(place.parents)}
+    descriptors = {place: os.open(place, os.O_PATH) for place in needed if tops & set(place.parents)}
     for top in tops:
         mount("tmpfs", top, "tmpfs", 0, "mode=755")
-    for place, opened in kept.items():
+    for place, opened in descriptors.items():
         place.mkdir(parents=True, exist_ok=True)
         mount(f"/proc/self/fd/{opened}", place, None, BIND | EVERYWHERE)
 

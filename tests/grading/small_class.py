@@ -40,9 +40,13 @@ CLASS = (
 
 def hand_in(folder: Path, students: Iterable[Adversary]) -> Path:
     """Write submissions as a folder of students."""
-    for one in students:
-        lab, data = (LAB, _notebook(one)) if isinstance(one, Learner) else ("lab04_asinh", notebook_of(one))
-        place = folder / one.name
+    for student in students:
+        lab, data = (
+            (LAB, _notebook(student))
+            if isinstance(student, Learner)
+            else ("lab04_asinh", notebook_of(student))
+        )
+        place = folder / student.name
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{lab}.ipynb").write_bytes(data)
     return folder
@@ -50,18 +54,18 @@ def hand_in(folder: Path, students: Iterable[Adversary]) -> Path:
 
 def marks(ledger: Ledger) -> dict[str, int]:
     """The points of each student."""
-    found: dict[str, int] = {}
+    points: dict[str, int] = {}
     for row in ledger.rows():
-        found[row.student] = found.get(row.student, 0) + row.points
-    return found
+        points[row.student] = points.get(row.student, 0) + row.points
+    return points
 
 
-def _notebook(one: Learner) -> bytes:
-    if one.raw is not None:
-        return one.raw
+def _notebook(student: Learner) -> bytes:
+    if student.raw is not None:
+        return student.raw
     book = nbformat.read(ROOT / "solutions" / f"{LAB}.ipynb", 4)
     code = [cell for cell in book.cells if cell.cell_type == "code"]
     cells = [cell.source for cell in code if "nbgrader" in cell.metadata or cell is code[0]]
-    cells = [one.before, *(source.replace(RIGHT, one.body) for source in cells), one.after]
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells if cell])
-    return nbformat.writes(made).encode()
+    cells = [student.before, *(source.replace(RIGHT, student.body) for source in cells), student.after]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells if cell])
+    return nbformat.writes(notebook).encode()

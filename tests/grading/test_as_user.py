@@ -47,9 +47,9 @@ CURIOUS = Adversary(
 
 
 def hand_in(folder: Path, adversaries: tuple[Adversary, ...]) -> Path:
-    for each in adversaries:
-        (folder / each.name).mkdir(parents=True)
-        (folder / each.name / "lab04_asinh.ipynb").write_bytes(notebook_of(each))
+    for adversary in adversaries:
+        (folder / adversary.name).mkdir(parents=True)
+        (folder / adversary.name / "lab04_asinh.ipynb").write_bytes(notebook_of(adversary))
     return folder
 
 
@@ -79,11 +79,11 @@ def graded(folder: Path, home: Path, *options: str) -> dict[str, int]:
 
 def test_the_same_marks(place: Path) -> None:
     chosen = (HONEST[0], HONEST[2], HONEST[4])
-    found = graded(hand_in(place / "class", chosen), place / "home")
-    assert found == {each.name: each.points for each in chosen}
+    points = graded(hand_in(place / "class", chosen), place / "home")
+    assert points == {student.name: student.points for student in chosen}
 
 
 def test_even_unconfined_the_graders_memory_is_out_of_reach(place: Path) -> None:
     """Where the submission is the grader's own user and sees its processes."""
-    found = graded(hand_in(place / "class", (CURIOUS,)), place / "home", "--isolation", "none")
-    assert found == {"curious": 15}
+    points = graded(hand_in(place / "class", (CURIOUS,)), place / "home", "--isolation", "none")
+    assert points == {"curious": 15}

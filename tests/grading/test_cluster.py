@@ -31,7 +31,7 @@ pytest.importorskip("distributed")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="tried on Linux only")]
 SEED = 60314159
 LIMITS = Limits(wall=120.0, cpu=60)
-WARM = "onnxlab.grading.worker.server"
+SERVER = "onnxlab.grading.worker.server"
 
 
 class Machines:
@@ -47,7 +47,7 @@ class Machines:
     def worker(self, *options: str) -> "subprocess.Popen[bytes]":
         return self._start("worker", self.address, "--nthreads", "1", *options)
 
-    def said(self) -> str:
+    def log(self) -> str:
         return "".join(path.read_text("utf-8") for path in self.folder.glob("*.log"))
 
     def end(self) -> None:
@@ -70,32 +70,32 @@ class Machines:
 @contextlib.contextmanager
 def machines(folder: Path) -> Iterator[Machines]:
     folder.mkdir()
-    made = Machines(folder)
+    running = Machines(folder)
     try:
-        yield made
+        yield running
     finally:
-        made.end()
+        running.end()
 
 
 def wait_for(value: Any, seconds: float = 240) -> Any:
-    """What a function returns, as soon as that is something."""
+    """Return what a function returns, once that is true."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with contextlib.suppress(OSError, ValueError):
-            if found := value():
-                return found
+            if result := value():
+                return result
         time.sleep(0.2)
     raise AssertionError("waited in vain")
 
 
 def fork_servers(parent: int) -> list[int]:
     """The fork servers below a process, and what they have forked now."""
-    found = []
-    for one in [parent, *(each.id for each in descendants(parent))]:
+    servers = []
+    for process in [parent, *(child.id for child in descendants(parent))]:
         with contextlib.suppress(OSError):
-            if WARM in Path(f"/proc/{one}/cmdline").read_text():
-                found.append(one)
-    return found
+            if SERVER in Path(f"/proc/{process}/cmdline").read_text():
+                servers.append(process)
+    return servers
 
 
 def rows(ledger: Ledger) -> list[object]:
@@ -111,7 +111,7 @@ def intake(tmp_path_factory) -> Intake:
 
 @pytest.fixture(scope="module")
 def expected(intake, tmp_path_factory, pool) -> list[object]:
-    """What a run on this machine gives."""
+    """The rows of a run on this machine."""
     with Ledger(tmp_path_factory.mktemp("here"), facts("full"), SEED) as ledger:
         grade(intake, ledger, level=strongest(), limits=LIMITS, jobs=2, pool=pool)
         return rows(ledger)
@@ -136,9 +136,11 @@ def test_a_cluster_gives_the_rows_of_a_local_run_and_keeps_nothing(intake, expec
         assert ledger.failures == {}
         assert rows(ledger) == expected
         assert grade_on(client, intake, ledger, level=None, limits=LIMITS) == 0
-        wait_for(lambda: not any(fork_servers(each.pid) for each in workers))
-    assert str(SEED) not in two.said()
-    assert not any(list(Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}{each.pid}-*")) for each in workers)
+        wait_for(lambda: not any(fork_servers(worker.pid) for worker in workers))
+    assert str(SEED) not in two.log()
+    assert not any(
+        list(Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}{worker.pid}-*")) for worker in workers
+    )
 
 
 def test_an_instructors_own_judges_go_to_the_workers_and_into_no_log(intake, two, tmp_path):
@@ -156,7 +158,7 @@ PARTS = {"to-global-indices": [Part("more than can be asked", judge)]}
         grade_on(client, intake, ledger, level=strongest(), limits=LIMITS, judges=judges)
         assert set(marks(ledger).values()) == {0, FULL - REST}
         assert any("UNHEARD-OF" in str(row.outcome) for row in ledger.rows())
-    assert "UNHEARD-OF" not in two.said()
+    assert "UNHEARD-OF" not in two.log()
 
 
 def test_a_worker_with_other_versions_gives_no_marks(intake, two, tmp_path, monkeypatch):
@@ -171,15 +173,15 @@ def test_a_worker_with_other_versions_gives_no_marks(intake, two, tmp_path, monk
 def test_workers_that_die_and_join_lose_nothing_and_double_nothing(intake, expected, tmp_path):
     with machines(tmp_path / "machines") as there:
         first, second = there.worker("--no-nanny"), there.worker("--no-nanny")
-        warm: list[int] = []
+        servers: list[int] = []
 
         def disturb(step: Step) -> None:
             if step.done == 2:
-                warm.extend(fork_servers(first.pid))
+                servers.extend(fork_servers(first.pid))
                 first.kill()
                 there.worker("--no-nanny")
             if step.done == 3:
-                warm.extend(fork_servers(second.pid))
+                servers.extend(fork_servers(second.pid))
                 second.kill()  # the one that joined does the rest
 
         with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
@@ -187,8 +189,8 @@ def test_workers_that_die_and_join_lose_nothing_and_double_nothing(intake, expec
             grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS, on_step=disturb)
             assert ledger.failures == {}
             assert rows(ledger) == expected
-        assert warm
-        wait_for(lambda: not any(Path(f"/proc/{each}").exists() for each in warm))
+        assert servers
+        wait_for(lambda: not any(Path(f"/proc/{server}").exists() for server in servers))
 
 
 def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path, monkeypatch):
@@ -210,18 +212,18 @@ def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path,
         with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
             client.wait_for_workers(2, timeout=240)
             problems = []
-            watched = cluster._watch
+            watch = cluster._watch
 
-            def listened(*given: Any) -> Iterator[Any]:
-                for future, (worker, found) in watched(*given):
-                    problems.extend([found] if isinstance(found, str) else [])
-                    yield future, (worker, found)
+            def watch_and_note(*arguments: Any) -> Iterator[Any]:
+                for future, (worker, answer) in watch(*arguments):
+                    problems.extend([answer] if isinstance(answer, str) else [])
+                    yield future, (worker, answer)
 
-            monkeypatch.setattr(cluster, "_watch", listened)
+            monkeypatch.setattr(cluster, "_watch", watch_and_note)
             grade_on(client, intake, ledger, level=strongest(), limits=LIMITS, on_step=disturb)
             assert ledger.failures == {}
             assert rows(ledger) == expected
-            assert any("damaged" in each for each in problems)
+            assert any("damaged" in problem for problem in problems)
             assert "Its worker is gone." in problems
 
 
@@ -254,9 +256,9 @@ def test_a_scheduler_that_dies_ends_the_run_and_the_next_goes_on(intake, expecte
 def test_what_cannot_be_a_cluster_is_a_message(tmp_path, monkeypatch, capsys, options, says, code):
     monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 1.0)
     hand_in(tmp_path, CLASS[:1])
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        free = one.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        free = listener.getsockname()[1]
     command = ["grade", str(tmp_path), "--out", str(tmp_path / "out")]
     assert cli.main([*command, *(option.format(free=free) for option in options)]) == code
     error = capsys.readouterr().err

@@ -52,17 +52,17 @@ def out(tmp_path):
     folder = tmp_path / "out"
     with Ledger(folder, {"level": "full"}, SEED) as ledger:
         for number, student in enumerate(STUDENTS):
-            shown = {each.id: evidence() for each in EXERCISES[:2]}
+            shown = {exercise.id: evidence() for exercise in EXERCISES[:2]}
             note = f"cell 1: {SCRIPT}\ncell 2: \x1b[2J"
             ledger.record(submission(student), outcomes(number), evidence=shown, note=note)
-        made = write_feedback(
+        pages = write_feedback(
             folder,
             ledger.rows(),
             picture,
             failures={("eve", LAB): f"died {SCRIPT}", ("ada", LAB): "died"},
             ignored=[(folder / SCRIPT, "It is a link.")],
         )
-    assert made == len(STUDENTS)
+    assert pages == len(STUDENTS)
     return folder
 
 
@@ -125,16 +125,16 @@ def test_index_lists_everybody_and_everything_left_out(out):
 
 
 def test_same_picture_is_drawn_once_and_a_failed_one_is_said(out):
-    drawn = []
+    drawings = []
 
     def failing(model, highlight):
-        drawn.append(model)
+        drawings.append(model)
         msg = "no layout"
         raise OnnxLabError(msg)
 
     with Ledger(out, {"level": "full"}) as ledger:
         write_feedback(out, ledger.rows(), failing)
-    assert len(drawn) == 1
+    assert len(drawings) == 1
     assert "could not be drawn" in (out / "feedback" / "bob.html").read_text("utf-8")
 
 

@@ -20,12 +20,13 @@ from onnxlab import cli
 from onnxlab.grading.marking import remove_leftovers
 from onnxlab.grading.results import Ledger, facts
 from onnxlab.grading.run import Step, grade
-from onnxlab.grading.submissions import find
+from onnxlab.grading.submissions import cells_of, find, read
 from onnxlab.grading.worker import client
 from onnxlab.grading.worker.client import ForkServerPool
 from onnxlab.grading.worker.task import FOLDER_PREFIX
 from onnxlab.sandbox.entry import Level, available
 from onnxlab.sandbox.watcher import Limits, descendants
+from tests.grading import adversaries
 from tests.grading.adversaries import ADVERSARIES, HONEST
 from tests.grading.small_class import CLASS, FULL, REST, Learner, hand_in, marks
 
@@ -36,6 +37,14 @@ pytestmark = [
 LIMITS = Limits(wall=120.0, cpu=30, memory=700, disk=64, processes=40)
 PATIENT = ["--time", "120"]  # no test of honest work is one of the machine's speed
 ENDLESS = {"does not listen", "blocks every signal"}  # until a limit ends them: here a small one
+SAME_CELLS = {
+    "another kernel's name",
+    "no metadata at all",
+    "an old format",
+    "huge outputs",
+    "sources as lists",
+    "a byte order mark",
+}
 SEED = 987654321987
 LEVELS = [level for level, reason in available().items() if not reason] if sys.platform == "linux" else []
 
@@ -81,21 +90,27 @@ def rows_of(out: Path) -> list[object]:
         return comparable(ledger)
 
 
+@pytest.mark.parametrize(
+    "student", [eve for eve in ADVERSARIES if eve.name in SAME_CELLS], ids=lambda student: student.name
+)
+def test_odd_files_hold_the_cells_of_a_right_notebook(tmp_path, student):
+    """Grading sees nothing of a file but its cells, so one right notebook is graded for all of these."""
+    (submission,) = find(hand_in(tmp_path, [student])).submissions
+    assert cells_of(read(submission.path)) == adversaries.cells_of(HONEST[0])
+
+
 @pytest.mark.parametrize("level", LEVELS)
-def test_everybody_gets_their_mark_and_nothing_is_left(tmp_path, level: Level):
-    students = [student for student in ADVERSARIES if student.name not in ENDLESS]
-    if (
-        level is Level.LANDLOCK
-    ):  # how files are read, and the marks of honest work, were tested at the first level
-        students = [
-            student
-            for student in students
-            if student.quick and student.raw is None and student not in HONEST[1:]
-        ]
+def test_everybody_gets_their_mark_and_nothing_is_left(tmp_path, pool, level: Level):
+    students = [student for student in ADVERSARIES if student.name not in ENDLESS | SAME_CELLS]
+    workers = None  # the run starts a fork server, and ends it
+    if level is Level.LANDLOCK:  # the files and the honest work give the same at every level
+        students = [eve for eve in students if eve.quick and eve.raw is None and eve not in HONEST[1:]]
+        workers = pool
+        pool.wait_until_ready()
     intake = find(hand_in(tmp_path / "class", students))
     before = running()
     with Ledger(tmp_path / "out", facts(level)) as ledger:
-        grade(intake, ledger, level=level, limits=LIMITS, jobs=2)
+        grade(intake, ledger, level=level, limits=LIMITS, jobs=2, pool=workers)
         assert ledger.failures == {}
         assert marks(ledger) == {student.name: student.points for student in students}
     assert not [path for path in tmp_path.rglob("*") if "cells.json" in path.name]

@@ -128,12 +128,12 @@ def test_what_the_grader_fails_over_is_tried_again_and_is_no_mark(
     monkeypatch.setattr(kind, "pool", pool, raising=False)
     monkeypatch.setattr(kind, "times", times)
     level = strongest() if kind is Slow else None
-    given, failures = graded(tmp_path, student, pool=kind(), level=level)
+    points, failures = graded(tmp_path, student, pool=kind(), level=level)
     if times == 1:
-        assert (given, failures) == ({student.name: student.points}, {})
+        assert (points, failures) == ({student.name: student.points}, {})
     else:
         assert kind.times == times - ATTEMPTS
-        assert given == {}
+        assert points == {}
         assert [says in reason for reason in failures.values()] == [True]
 
 
@@ -160,11 +160,11 @@ PARTS = {{"to-global-indices": [Part("a fault of its own", judge)]}}
 def test_a_private_judge_that_ends_its_process_is_no_mark(tmp_path, pool, monkeypatch, fault, says):
     monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 1)  # each further one starts a fork server
     judges = PrivateJudges(JUDGE.format(fault=fault), {"to-global-indices": ("a fault of its own",)})
-    given, failures = graded(tmp_path, RIGHT, level=strongest(), judges=judges, pool=pool)
-    assert given == {}
-    said = failures[RIGHT.name, LAB]
-    assert "The private judge of to-global-indices failed: 'a fault of its own'" in said
-    assert says in said
+    points, failures = graded(tmp_path, RIGHT, level=strongest(), judges=judges, pool=pool)
+    assert points == {}
+    reason = failures[RIGHT.name, LAB]
+    assert "The private judge of to-global-indices failed: 'a fault of its own'" in reason
+    assert says in reason
 
 
 def test_a_private_judge_that_never_ends_is_no_mark(tmp_path, pool, monkeypatch):
@@ -174,8 +174,8 @@ def test_a_private_judge_that_never_ends_is_no_mark(tmp_path, pool, monkeypatch)
     judges = PrivateJudges(
         JUDGE.format(fault="time.sleep(600)"), {"to-global-indices": ("a fault of its own",)}
     )
-    given, failures = graded(tmp_path, RIGHT, level=strongest(), judges=judges, pool=pool)
-    assert given == {}
+    points, failures = graded(tmp_path, RIGHT, level=strongest(), judges=judges, pool=pool)
+    assert points == {}
     assert "'a fault of its own'" in failures[RIGHT.name, LAB]
     assert "was not ready after" in failures[RIGHT.name, LAB]
 
@@ -185,17 +185,17 @@ def test_what_crashes_its_judge_again_and_again_is_the_submissions(tmp_path, sha
     # These two write a model of the name that crashes the runtime.
     lost = ("asinh-symbolic", "asinh-translation")
     left = HONEST[0].points - sum(exercise(name)[1].points for name in lost)
-    given, failures = graded(
+    points, failures = graded(
         tmp_path, Adversary("eve", left, before=CRASH), RIGHT, level=strongest(), pool=shared
     )
     assert failures == {}
-    assert given == {"eve": left, RIGHT.name: FULL}
+    assert points == {"eve": left, RIGHT.name: FULL}
     capsys.readouterr()
     assert cli.main(["grade", str(folder), "--out", str(out)]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert (
         "eve, lab04_asinh, asinh-symbolic: What was made crashes ONNX Runtime or onnx (Segmentation fault"
-        in said
+        in output
     )
 
 
@@ -203,8 +203,8 @@ def test_what_never_ends_in_its_judge_is_listed_and_keeps_nobody_else(tmp_path, 
     monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 1)
     monkeypatch.setattr("onnxlab.grading.marking.JUDGE_SECONDS", 8.0, raising=False)
     monkeypatch.setattr(sys.modules[__name__], "LIMITS", Limits(wall=8.0, cpu=60))
-    given, failures = graded(
+    points, failures = graded(
         tmp_path, Adversary("eve", 0, before=ENDLESS), RIGHT, level=strongest(), pool=pool
     )
-    assert given == {RIGHT.name: FULL}
+    assert points == {RIGHT.name: FULL}
     assert "asinh-symbolic was not ready after" in failures["eve", "lab04_asinh"]

@@ -32,12 +32,12 @@ def put(root, name: str, data: bytes = DATA, age: int = 1_000_000):
     return path
 
 
-def pairs(found: Intake) -> list[tuple[str, str]]:
-    return [(each.student, each.lab) for each in found.submissions]
+def pairs(intake: Intake) -> list[tuple[str, str]]:
+    return [(submission.student, submission.lab) for submission in intake.submissions]
 
 
-def reasons(found: Intake, root) -> dict[str, str]:
-    return {path.relative_to(root).as_posix(): reason for path, reason in found.ignored}
+def reasons(intake: Intake, root) -> dict[str, str]:
+    return {path.relative_to(root).as_posix(): reason for path, reason in intake.ignored}
 
 
 @pytest.mark.parametrize("below", ["submitted/", ""])
@@ -47,9 +47,9 @@ def test_nbgraders_tree(tmp_path, below):
     put(tmp_path, f"{below}ada/ps1/lab01_control_flow.ipynb")
     put(tmp_path, f"{below}bob/lab04/answer.ipynb")
     put(tmp_path, f"{below}bob/week 2/answer.ipynb")
-    found = find(tmp_path, LABS)
-    assert pairs(found) == [("ada", "lab01_control_flow"), ("ada", "lab04_asinh"), ("bob", "lab04_asinh")]
-    assert list(reasons(found, tmp_path)) == [f"{below}bob/week 2/answer.ipynb"]
+    intake = find(tmp_path, LABS)
+    assert pairs(intake) == [("ada", "lab01_control_flow"), ("ada", "lab04_asinh"), ("bob", "lab04_asinh")]
+    assert list(reasons(intake, tmp_path)) == [f"{below}bob/week 2/answer.ipynb"]
 
 
 def test_course_folder_shows_only_what_was_submitted(tmp_path):
@@ -66,12 +66,12 @@ def test_folder_of_students(tmp_path):
     put(tmp_path, "ada/notes.ipynb")
     put(tmp_path, "ada/lab14_other.zip")
     put(tmp_path, "ada/cat.png")
-    found = find(tmp_path, LABS)
-    assert pairs(found) == [("ada", "lab01_control_flow"), ("ada", "lab04_asinh")]
-    told = reasons(found, tmp_path)
-    assert set(told) == {"ada/notes.ipynb", "ada/lab14_other.zip"}
-    assert "which lab" in told["ada/notes.ipynb"]
-    assert "not a notebook" in told["ada/lab14_other.zip"]
+    intake = find(tmp_path, LABS)
+    assert pairs(intake) == [("ada", "lab01_control_flow"), ("ada", "lab04_asinh")]
+    ignored = reasons(intake, tmp_path)
+    assert set(ignored) == {"ada/notes.ipynb", "ada/lab14_other.zip"}
+    assert "which lab" in ignored["ada/notes.ipynb"]
+    assert "not a notebook" in ignored["ada/lab14_other.zip"]
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ def test_folder_with_a_labs_name_holds_single_files(tmp_path):
     put(tmp_path, "lab04/lab04_asinh.ipynb")
     put(tmp_path, "lab04/deeper/lab04_asinh.ipynb")
     for root in (tmp_path, tmp_path / "lab04"):
-        found = find(root, LABS)
-        taken = pairs(found)
-        assert ("ada", "lab04_asinh") in taken
-        assert ("bob", "lab04_asinh") in taken
-        assert "whose" in reasons(found, tmp_path)["lab04/lab04_asinh.ipynb"]
+        intake = find(root, LABS)
+        submissions = pairs(intake)
+        assert ("ada", "lab04_asinh") in submissions
+        assert ("bob", "lab04_asinh") in submissions
+        assert "whose" in reasons(intake, tmp_path)["lab04/lab04_asinh.ipynb"]
 
 
 @pytest.mark.parametrize("name", ["lab040_x_ada.ipynb", "collab04.ipynb", "lab05.ipynb", "mylab04x.ipynb"])
@@ -122,11 +122,11 @@ def test_newest_of_two_counts_and_the_other_is_named(tmp_path):
     put(tmp_path, "ada/lab04_asinh-Copy1.ipynb", b"new", 2000)
     put(tmp_path, "bob/lab04_asinh-2.ipynb", b"two", 1000)
     put(tmp_path, "bob/lab04_asinh-10.ipynb", b"ten", 1000)
-    found = find(tmp_path, LABS)
-    assert [each.digest for each in found.submissions] == [
+    intake = find(tmp_path, LABS)
+    assert [submission.digest for submission in intake.submissions] == [
         hashlib.sha256(b).hexdigest() for b in (b"new", b"ten")
     ]
-    assert set(reasons(found, tmp_path)) == {"ada/lab04_asinh.ipynb", "bob/lab04_asinh-2.ipynb"}
+    assert set(reasons(intake, tmp_path)) == {"ada/lab04_asinh.ipynb", "bob/lab04_asinh-2.ipynb"}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows asks for rights to make links")
@@ -142,9 +142,9 @@ def test_links_pipes_and_sockets_are_not_followed(tmp_path, monkeypatch):
         (root / "s").mkdir()
         monkeypatch.chdir(root / "s")  # the address of a socket may have a hundred characters only
         listening.bind("lab01_control_flow.ipynb")
-    found = find(root, LABS)
-    assert found.submissions == ()
-    assert set(reasons(found, root)) == {
+    intake = find(root, LABS)
+    assert intake.submissions == ()
+    assert set(reasons(intake, root)) == {
         "ada/lab04_asinh.ipynb",
         "bob",
         "eve/lab04_asinh.ipynb",
@@ -164,21 +164,21 @@ def test_too_large_too_deep_and_hidden(tmp_path):
     put(tmp_path, "__MACOSX/bob/._lab04_asinh.ipynb")
     put(tmp_path, "bob/.lab01_control_flow.ipynb")
     put(tmp_path, ".hidden/lab04_asinh.ipynb")
-    found = find(tmp_path, LABS)
-    assert pairs(found) == [("bob", "lab04_asinh")]
-    told = reasons(found, tmp_path)
-    assert set(told) == {"ada/lab04_asinh.ipynb", "bob/a/b", "bob/.lab01_control_flow.ipynb", ".hidden"}
-    assert "8 MB" in told["ada/lab04_asinh.ipynb"]
+    intake = find(tmp_path, LABS)
+    assert pairs(intake) == [("bob", "lab04_asinh")]
+    ignored = reasons(intake, tmp_path)
+    assert set(ignored) == {"ada/lab04_asinh.ipynb", "bob/a/b", "bob/.lab01_control_flow.ipynb", ".hidden"}
+    assert "8 MB" in ignored["ada/lab04_asinh.ipynb"]
 
 
 def test_empty_folder_in_place_of_a_notebook_is_named(tmp_path):
     for name in ("ada/lab04_asinh.ipynb", "bob/lab04_asinh/lab04_asinh.ipynb", "cy_lab04.ipynb", "dee"):
         (tmp_path / name).mkdir(parents=True)
-    found = find(tmp_path, LABS)
-    assert found.submissions == ()
-    told = reasons(found, tmp_path)
-    assert set(told) == {"ada/lab04_asinh.ipynb", "bob/lab04_asinh/lab04_asinh.ipynb", "cy_lab04.ipynb"}
-    assert "empty folder" in told["ada/lab04_asinh.ipynb"]
+    intake = find(tmp_path, LABS)
+    assert intake.submissions == ()
+    ignored = reasons(intake, tmp_path)
+    assert set(ignored) == {"ada/lab04_asinh.ipynb", "bob/lab04_asinh/lab04_asinh.ipynb", "cy_lab04.ipynb"}
+    assert "empty folder" in ignored["ada/lab04_asinh.ipynb"]
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="root may read everything")
@@ -194,10 +194,13 @@ def test_unreadable_has_a_digest_of_its_own(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "open", denied)
-    (one,) = find(tmp_path, LABS).submissions
+    (submission,) = find(tmp_path, LABS).submissions
     with pytest.raises(CannotRead, match="Permission denied"):
-        read(one.path)
-    assert one.digest == hashlib.sha256(b"unreadable The file cannot be read: Permission denied.").hexdigest()
+        read(submission.path)
+    assert (
+        submission.digest
+        == hashlib.sha256(b"unreadable The file cannot be read: Permission denied.").hexdigest()
+    )
 
 
 def test_nothing_there(tmp_path):
@@ -240,13 +243,13 @@ HOSTILE = [
 
 
 def test_safe_names_are_safe_and_unique():
-    made = random.Random(6)
+    rng = random.Random(6)
     students = {
         *HOSTILE,
-        *("".join(made.choices(string.printable, k=made.randint(1, 30))) for _ in range(2000)),
+        *("".join(rng.choices(string.printable, k=rng.randint(1, 30))) for _ in range(2000)),
     }
-    students |= {safe_name(each) for each in students}  # somebody may be called what another one's file is
-    names = {safe_name(each) for each in students}
+    students |= {safe_name(student) for student in students}  # a name can be another student's file name
+    names = {safe_name(student) for student in students}
     assert len(names) == len(students)
     for name in names:
         assert 0 < len(name) <= 60
@@ -257,9 +260,9 @@ def test_safe_names_are_safe_and_unique():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such names")
 def test_hostile_names_are_only_names(tmp_path):
-    students = [each for each in HOSTILE if each and "/" not in each and each != "."]
+    students = [name for name in HOSTILE if name and "/" not in name and name != "."]
     for student in students:
         put(tmp_path, f"{student}/lab04_asinh.ipynb")
-    found = find(tmp_path, LABS)
-    assert {each.student for each in found.submissions} == set(students)
-    assert found == find(tmp_path, LABS)
+    intake = find(tmp_path, LABS)
+    assert {name.student for name in intake.submissions} == set(students)
+    assert intake == find(tmp_path, LABS)

@@ -65,13 +65,13 @@ with Ledger(Path(sys.argv[2]), facts("none"), 5) as ledger:
 
 def interrupt(process: "subprocess.Popen[str]") -> tuple[float, str, str]:
     """Press Ctrl+C; return how long it took to end, and what it said."""
-    below = [one.id for one in descendants(process.pid)]
+    below = [process_id.id for process_id in descendants(process.pid)]
     began = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=300)
     seconds = time.monotonic() - began
     until = time.monotonic() + 30
-    while any(Path(f"/proc/{one}").exists() for one in below):
+    while any(Path(f"/proc/{process_id}").exists() for process_id in below):
         assert time.monotonic() < until, "what it had started goes on"
         time.sleep(0.05)
     return seconds, out, err
@@ -90,9 +90,9 @@ def test_it_stops_at_once_and_the_next_run_goes_on(tmp_path):
     assert err.split() == ["Stopped."]
     hand_in(folder, [Learner("c")])
     again = start(folder, out)
-    said, err = again.communicate(timeout=600)
+    output, err = again.communicate(timeout=600)
     assert again.returncode == 0, err
-    assert f"{len(CLASS)} submissions, {len(CLASS) - 2} to grade" in said
+    assert f"{len(CLASS)} submissions, {len(CLASS) - 2} to grade" in output
 
 
 def test_while_the_labs_are_loaded_too(tmp_path):

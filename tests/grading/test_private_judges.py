@@ -62,13 +62,13 @@ def written(folder, text):
     return path
 
 
-def asked(out, query: str) -> list[tuple]:
+def rows(out, query: str) -> list[tuple]:
     with contextlib.closing(sqlite3.connect(out / "results.sqlite")) as base:
         return base.execute(query).fetchall()
 
 
 def points(out) -> dict[str, int]:
-    return dict(asked(out, "SELECT CAST(student AS TEXT), sum(points) FROM result GROUP BY student"))
+    return dict(rows(out, "SELECT CAST(student AS TEXT), sum(points) FROM result GROUP BY student"))
 
 
 def test_a_part_is_added_and_the_course_s_own_are_asked_the_same(tmp_path):
@@ -86,12 +86,12 @@ def test_a_part_is_added_and_the_course_s_own_are_asked_the_same(tmp_path):
 def test_the_guides_example_can_be_used(tmp_path):
     guide = (Path(__file__).parents[2] / "docs" / "instructor.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
-    found = read_judges(written(tmp_path, example))
-    assert found.titles == {"asinh-symbolic": ("one node is enough", "right for a large picture")}
+    judges = read_judges(written(tmp_path, example))
+    assert judges.titles == {"asinh-symbolic": ("one node is enough", "right for a large picture")}
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "no dictionary PARTS"),
         ("PARTS = {}", "no dictionary PARTS"),
@@ -102,8 +102,8 @@ def test_the_guides_example_can_be_used(tmp_path):
         ("#" * 200_001, "more than 200 kB"),
     ],
 )
-def test_a_file_that_will_not_do_is_said_in_three_lines(tmp_path, text, said):
-    with pytest.raises(OnnxLabError, match=said) as raised:
+def test_a_file_that_will_not_do_is_said_in_three_lines(tmp_path, text, message):
+    with pytest.raises(OnnxLabError, match=message) as raised:
         read_judges(written(tmp_path, text))
     assert len(str(raised.value).splitlines()) <= 3
 
@@ -124,8 +124,10 @@ def test_a_private_part_decides_and_nothing_of_it_is_shown_but_its_title(tmp_pat
     arguments = ["grade", str(folder), "--out", str(out), "--jobs", "1", "--time", "120"]
     assert cli.main([*arguments, "--judges", str(written(tmp_path, MINE))]) == 0
     assert points(out) == {DIRECT.name: FULL, ROUNDABOUT.name: REST}
-    outcomes = [json.loads(text) for (text,) in asked(out, "SELECT outcome FROM result")]
-    failed = [one["message"] for each in outcomes for one in each["findings"] if not one["holds"]]
+    outcomes = [json.loads(text) for (text,) in rows(out, "SELECT outcome FROM result")]
+    failed = [
+        finding["message"] for outcome in outcomes for finding in outcome["findings"] if not finding["holds"]
+    ]
     assert failed == ["There is a node that does nothing."]
     texts = [path.read_text("utf-8", "replace") for path in out.rglob("*") if path.is_file()]
     assert any("no node is idle" in text for text in texts)
@@ -156,9 +158,9 @@ def test_a_fault_in_a_judge_is_reported_with_its_line_and_gives_no_mark(tmp_path
     judges = written(tmp_path, BROKEN)
     command = ["grade", str(folder), "--out", str(out), "--judges", str(judges), "--time", "120"]
     assert cli.main(command) == 1
-    said = capsys.readouterr().err
+    error = capsys.readouterr().err
     line = BROKEN.splitlines().index("    1 / 0") + 1
-    assert f"max-unpool-symbolic failed: 'no node is idle': line {line}: ZeroDivisionError" in said
+    assert f"max-unpool-symbolic failed: 'no node is idle': line {line}: ZeroDivisionError" in error
     judges.write_text(MINE)  # corrected: the same command goes on
     assert cli.main(command) == 0
     assert points(out) == {DIRECT.name: FULL}

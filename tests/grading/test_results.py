@@ -18,7 +18,7 @@ from onnxlab.grading.reports import summary_html
 from onnxlab.grading.results import Graded, Ledger
 from tests.support.graded_class import EXERCISES, HOSTILE, LAB, SCRIPT, outcomes, submission
 
-POSSIBLE = sum(each.points for each in EXERCISES)
+POSSIBLE = sum(exercise.points for exercise in EXERCISES)
 STUDENTS = ["ada", "bob", *HOSTILE]
 
 
@@ -38,16 +38,16 @@ def table(tmp_path, rows, failures=()) -> dict[str, dict[str, str]]:
 
 
 def test_one_line_for_each_student(tmp_path, rows):
-    found = table(tmp_path, rows)
-    assert len(found) == len(STUDENTS)
-    for line in found.values():
+    grades = table(tmp_path, rows)
+    assert len(grades) == len(STUDENTS)
+    for line in grades.values():
         assert None not in line
         assert None not in line.values()
         labs = [int(line[lab]) for lab in (LAB, "lab01_control_flow")]
         assert int(line["total"]) == sum(labs)
-    ids = [each.id for each in EXERCISES]
-    assert [found["bob"][f"{each} status"] for each in ids][2:] == ["timed out", "not attempted"]
-    assert found["ada"][ids[0]] == str(EXERCISES[0].points)
+    ids = [exercise.id for exercise in EXERCISES]
+    assert [grades["bob"][f"{name} status"] for name in ids][2:] == ["timed out", "not attempted"]
+    assert grades["ada"][ids[0]] == str(EXERCISES[0].points)
 
 
 def test_lab_not_submitted_is_said_and_counts_nothing(tmp_path):
@@ -56,12 +56,12 @@ def test_lab_not_submitted_is_said_and_counts_nothing(tmp_path):
         Graded("ada", "lab02_y", "two", "incorrect", 0, 4, "", {}),
         Graded("bob", "lab02_y", "two", "passed", 4, 4, "", {}),
     ]
-    found = table(tmp_path, rows)
-    assert found["bob"]["one status"] == NOT_SUBMITTED
-    assert (found["bob"]["one"], found["bob"]["lab01_x"], found["bob"]["total"]) == ("0", "0", "4")
-    assert found["ada"]["possible in all labs"] == found["bob"]["possible in all labs"] == "7"
-    assert found["ada"]["possible in labs handed in"] == "7"
-    assert found["bob"]["possible in labs handed in"] == "4"
+    grades = table(tmp_path, rows)
+    assert grades["bob"]["one status"] == NOT_SUBMITTED
+    assert (grades["bob"]["one"], grades["bob"]["lab01_x"], grades["bob"]["total"]) == ("0", "0", "4")
+    assert grades["ada"]["possible in all labs"] == grades["bob"]["possible in all labs"] == "7"
+    assert grades["ada"]["possible in labs handed in"] == "7"
+    assert grades["bob"]["possible in labs handed in"] == "4"
 
 
 def test_failure_of_the_grader_is_no_zero(tmp_path):
@@ -69,11 +69,11 @@ def test_failure_of_the_grader_is_no_zero(tmp_path):
         Graded("ada", "lab01_x", "one", "passed", 3, 3, "", {}),
         Graded("bob", "lab01_x", "one", "passed", 3, 3, "", {}),
     ]
-    found = table(tmp_path, rows, {("ada", "lab01_x"): "died", ("eve", "lab02_y"): "died"})
-    assert (found["ada"]["total"], found["ada"]["one"], found["ada"]["one status"]) == ("", "", NOT_GRADED)
-    assert (found["eve"]["total"], found["eve"]["lab02_y"]) == ("", "")
-    assert (found["bob"]["total"], found["bob"]["possible in labs handed in"]) == ("3", "3")
-    assert found["ada"]["possible in labs handed in"] == ""
+    grades = table(tmp_path, rows, {("ada", "lab01_x"): "died", ("eve", "lab02_y"): "died"})
+    assert (grades["ada"]["total"], grades["ada"]["one"], grades["ada"]["one status"]) == ("", "", NOT_GRADED)
+    assert (grades["eve"]["total"], grades["eve"]["lab02_y"]) == ("", "")
+    assert (grades["bob"]["total"], grades["bob"]["possible in labs handed in"]) == ("3", "3")
+    assert grades["ada"]["possible in labs handed in"] == ""
 
 
 @pytest.mark.parametrize("name", ["=1", "+1", "-1", "@a", "\t=1", " =1", "'=1", "\uff1d1", "\r=1", "\n=1"])
@@ -93,9 +93,9 @@ def test_counts(rows):
 
 
 def test_standings_count_every_row_and_put_like_mistakes_together(rows):
-    found = standings(rows)
-    assert sum(each.students for each in found) == len(rows)
-    assert [each.exercise for each in found][-4:] == [each.id for each in EXERCISES]
+    of_class = standings(rows)
+    assert sum(standing.students for standing in of_class) == len(rows)
+    assert [standing.exercise for standing in of_class][-4:] == [exercise.id for exercise in EXERCISES]
     wrong = [
         Graded(
             "s", "lab01_x", "one", "incorrect", 0, 3, "", {"findings": [{"holds": False, "message": text}]}
@@ -110,7 +110,7 @@ def test_summary_for_a_terminal_gives_no_orders_to_it(rows):
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert all(len(line) <= 80 for line in text.splitlines())
-    assert all(each.id in text for each in EXERCISES)
+    assert all(exercise.id in text for exercise in EXERCISES)
     assert summary_text([])
 
 

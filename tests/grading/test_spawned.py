@@ -25,7 +25,7 @@ def test_a_class_gets_the_same_marks(tmp_path):
     with Ledger(tmp_path / "out", facts("none"), 5) as ledger:
         grade(intake, ledger, level=None, limits=Limits(wall=120), pool=WorkerPool())
         assert ledger.failures == {}
-        assert marks(ledger) == {each.name: each.points for each in CLASS}
+        assert marks(ledger) == {student.name: student.points for student in CLASS}
 
 
 def test_a_notebook_that_never_ends_is_left(tmp_path):
@@ -53,7 +53,7 @@ def test_the_instructor_is_told_what_is_missing(tmp_path, monkeypatch, capsys):
     assert "--isolation none" in refused
     assert len(refused.splitlines()) <= 3
     assert cli.main([*command, "--isolation", "none", "--time", "120"]) == 0
-    said = capsys.readouterr().out
-    assert "Nothing confines the notebooks" in said
-    assert "WSL2" in said
-    assert "exercises: 2 passed" in said
+    output = capsys.readouterr().out
+    assert "Nothing confines the notebooks" in output
+    assert "WSL2" in output
+    assert "exercises: 2 passed" in output

@@ -58,8 +58,8 @@ def as_written(ledger: Ledger) -> list[dict]:
 def fill(folder, students=STUDENTS, version=0) -> list[dict]:
     with Ledger(folder, RUN, 7) as ledger:
         for number, student in enumerate(students):
-            if not ledger.done(one := submission(student, version)):
-                assert ledger.record(one, outcomes(number), note="cell 1: x", seconds=0.5)
+            if not ledger.done(new := submission(student, version)):
+                assert ledger.record(new, outcomes(number), note="cell 1: x", seconds=0.5)
         return as_written(ledger)
 
 
@@ -88,10 +88,10 @@ def test_changed_submission_replaces_the_older_and_a_doubled_one_counts_once(tmp
         newest = as_written(ledger)
     with Ledger(tmp_path, RUN) as ledger:
         assert as_written(ledger) == newest
-        assert [row["status"] for row in newest] == [str(each.status) for each in outcomes(3)]
+        assert [row["status"] for row in newest] == [str(outcome.status) for outcome in outcomes(3)]
         assert not ledger.done(submission("ada"))
         assert ledger.record(submission("ada"), outcomes(1))  # handed in as it was before
-        assert [row.status for row in ledger.rows()] == [str(each.status) for each in outcomes(1)]
+        assert [row.status for row in ledger.rows()] == [str(outcome.status) for outcome in outcomes(1)]
 
 
 def cells(folder) -> list[tuple]:
@@ -102,8 +102,8 @@ def cells(folder) -> list[tuple]:
 
 def test_any_program_that_knows_sqlite_reads_the_file(tmp_path):
     written = fill(tmp_path, HOSTILE)
-    asked = [(one["student"].encode("utf-8", "surrogatepass"), one["points"]) for one in written]
-    assert [(student, points) for student, _, _, points in cells(tmp_path)] == asked
+    expected = [(entry["student"].encode("utf-8", "surrogatepass"), entry["points"]) for entry in written]
+    assert [(student, points) for student, _, _, points in cells(tmp_path)] == expected
 
 
 @pytest.mark.parametrize("part", [1, 2, 3])
@@ -275,9 +275,9 @@ def test_full_disk_keeps_the_results_valid(tmp_path):
         with Ledger(tmp_path, RUN, 7) as ledger:
             for number in range(200):
                 before = as_written(ledger)
-                one = submission(f"s{number}")
-                if said := message_of(lambda one=one: ledger.record(one, outcomes(1), note="x" * 3000)):
-                    assert "results.sqlite cannot be written: database or disk is full" in said
+                new = submission(f"s{number}")
+                if message := message_of(lambda new=new: ledger.record(new, outcomes(1), note="x" * 3000)):
+                    assert "results.sqlite cannot be written: database or disk is full" in message
                     break
             else:
                 return 2
@@ -350,7 +350,7 @@ def test_limit_on_file_size_is_like_a_full_disk(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_writer_killed_at_sixty_random_moments(tmp_path):
     undisturbed = fill(tmp_path / "undisturbed")
-    made = random.Random(60)
+    rng = random.Random(60)
     folder = tmp_path / "killed"
     kills = rounds = 0
     while kills < 60:
@@ -360,7 +360,7 @@ def test_writer_killed_at_sixty_random_moments(tmp_path):
                 fill(folder)
             finally:
                 os._exit(0)
-        time.sleep(made.uniform(0.001, 0.025))
+        time.sleep(rng.uniform(0.001, 0.025))
         os.kill(process, signal.SIGKILL)
         kills += os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
         with Ledger(folder, RUN, 7) as ledger:
@@ -381,11 +381,11 @@ def test_memory_does_not_grow_with_what_rows_say(tmp_path):
         return tracemalloc.get_traced_memory()[0]
 
     with Ledger(tmp_path, RUN, 7) as ledger:
-        one = outcomes(1)
+        outcome = outcomes(1)
         tracemalloc.start()
         start = used()
         for number in range(400):
-            ledger.record(submission(f"s{number}"), one, note="x" * 2000)
+            ledger.record(submission(f"s{number}"), outcome, note="x" * 2000)
         rows = sum(1 for _ in ledger.rows())
         grown = used() - start
         tracemalloc.stop()
@@ -395,8 +395,8 @@ def test_memory_does_not_grow_with_what_rows_say(tmp_path):
 
 def test_evidence_is_kept_in_files(tmp_path):
     with Ledger(tmp_path, RUN, 7) as ledger:
-        given = {EXERCISES[1].id: evidence(), EXERCISES[2].id: evidence(expected=False)}
-        ledger.record(submission("../ada"), outcomes(), evidence=given)
+        graphs = {EXERCISES[1].id: evidence(), EXERCISES[2].id: evidence(expected=False)}
+        ledger.record(submission("../ada"), outcomes(), evidence=graphs)
         names = [row.evidence for row in ledger.rows()]
     assert names[0] is names[3] is None
     both = read_evidence(tmp_path, names[1])

@@ -93,54 +93,52 @@ def test_what_is_no_notebook_says_so_in_a_line(data):
     assert "\n" not in str(caught.value)
 
 
-def odd_value(made: random.Random, depth: int = 0):
+def odd_value(rng: random.Random, depth: int = 0):
     kinds = [None, True, 0, -1.5, "", "code", "\ud83d", "x = 1\n", 10**30]
-    if depth > 4 or made.random() < 0.4:
-        return made.choice(kinds)
-    if made.random() < 0.5:
-        return [odd_value(made, depth + 1) for _ in range(made.randint(0, 4))]
+    if depth > 4 or rng.random() < 0.4:
+        return rng.choice(kinds)
+    if rng.random() < 0.5:
+        return [odd_value(rng, depth + 1) for _ in range(rng.randint(0, 4))]
     names = ["cells", "worksheets", "cell_type", "source", "input", "metadata", "nbformat", "outputs"]
-    return {name: odd_value(made, depth + 1) for name in made.sample(names, made.randint(0, 6))}
+    return {name: odd_value(rng, depth + 1) for name in rng.sample(names, rng.randint(0, 6))}
 
 
 def test_three_hundred_odd_notebooks_give_texts_or_one_error():
-    made = random.Random(300)
-    seen = {"cells": 0, "refused": 0}
+    rng = random.Random(300)
+    counts = {"cells": 0, "refused": 0}
     for _ in range(300):
         cells = [
-            {"cell_type": made.choice(["code", "code", "markdown", 3]), "source": odd_value(made)}
-            if made.random() < 0.7
-            else odd_value(made)
-            for _ in range(made.randint(0, 6))
+            {"cell_type": rng.choice(["code", "code", "markdown", 3]), "source": odd_value(rng)}
+            if rng.random() < 0.7
+            else odd_value(rng)
+            for _ in range(rng.randint(0, 6))
         ]
-        data = packed(
-            {made.choice(["cells", "cells", "worksheets"]): made.choice([cells, [{"cells": cells}]])}
-        )
+        data = packed({rng.choice(["cells", "cells", "worksheets"]): rng.choice([cells, [{"cells": cells}]])})
         try:
-            found = cells_of(data)
+            sources = cells_of(data)
         except NotebookUnreadable:
-            seen["refused"] += 1
+            counts["refused"] += 1
         else:
-            seen["cells"] += 1
-            assert all(isinstance(source, str) for source in found)
-    assert min(seen.values()) > 20
+            counts["cells"] += 1
+            assert all(isinstance(source, str) for source in sources)
+    assert min(counts.values()) > 20
 
 
 def test_three_hundred_damaged_files_give_texts_or_one_error():
-    made = random.Random(301)
-    whole = packed(
+    rng = random.Random(301)
+    original = packed(
         notebook("def f(x):\n    return x", ["a\n", "b"], metadata={"kernelspec": {"name": "python3"}})
     )
     for _ in range(300):
-        data = bytearray(whole)
-        for _ in range(made.randint(1, 5)):
-            place = made.randrange(len(data))
-            change = made.randrange(3)
+        data = bytearray(original)
+        for _ in range(rng.randint(1, 5)):
+            place = rng.randrange(len(data))
+            change = rng.randrange(3)
             if change == 0:
-                data[place] = made.randrange(256)
+                data[place] = rng.randrange(256)
             elif change == 1:
-                del data[place : place + made.randint(1, 20)]
+                del data[place : place + rng.randint(1, 20)]
             else:
-                data[place:place] = made.randbytes(3)
+                data[place:place] = rng.randbytes(3)
         with contextlib.suppress(NotebookUnreadable):
             assert all(isinstance(source, str) for source in cells_of(bytes(data)))

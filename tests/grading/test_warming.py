@@ -66,7 +66,7 @@ from torch.onnx._internal.exporter._registration import ONNXRegistry
 for opset in (18, 20):
     [first, second] = (ONNXRegistry.from_torchlib(opset).functions for _ in range(2))
     assert first is not second
-    assert all(one is other for name in first for one, other in zip(first[name], second[name], strict=True))
+    assert all(a is b for name in first for a, b in zip(first[name], second[name], strict=True))
 other = written(custom_translation_table=table)
 assert other != plain, "the table was not used"
 assert written() == plain, "a table stayed"
@@ -84,9 +84,9 @@ from onnxlab.labs.kit.judging import expected_model
 model = expected_model('<ir_version: 8, opset_import: ["" : 9]> g (float[N] x) => (float[N] y) {y = Sin(x)}')
 sessions = [ort.InferenceSession(model) for _ in range(5)]
 assert len(os.listdir("/proc/self/task")) == 1
-asked = ort.SessionOptions()
-asked.intra_op_num_threads = 3
-sessions.append(ort.InferenceSession(model, asked, providers=["CPUExecutionProvider"]))
+options = ort.SessionOptions()
+options.intra_op_num_threads = 3
+sessions.append(ort.InferenceSession(model, options, providers=["CPUExecutionProvider"]))
 assert len(os.listdir("/proc/self/task")) == 3
 assert sessions[0].run(None, {"x": numpy.zeros(1, "float32")})[0] == [0.0]
 """
@@ -94,12 +94,12 @@ assert sessions[0].run(None, {"x": numpy.zeros(1, "float32")})[0] == [0.0]
 
 def run(code: str, *arguments: object) -> None:
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    one = {
+    environment = {
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "ORT_DISABLE_TELEMETRY": "1",
     }
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=os.environ | one)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=os.environ | environment)
     assert done.returncode == 0, done.stderr[-3000:]
 
 

@@ -82,8 +82,8 @@ class Surroundings:
         with contextlib.suppress(OSError):
             os.kill(self.process, signal.SIGKILL)
             os.waitpid(self.process, 0)
-        for one in (self.tcp, self.udp, self.unix, self.datagram, self.abstract):
-            one.close()
+        for endpoint in (self.tcp, self.udp, self.unix, self.datagram, self.abstract):
+            endpoint.close()
         remove_untrusted(self.base)
 
 
@@ -236,10 +236,10 @@ def use_shared_memory_dev_shm(near: Surroundings) -> bool:
 
 
 def use_shared_memory_system_v(_: Surroundings) -> bool:
-    found = libc.shmget(0, ctypes.c_size_t(4096), 0o1600)
-    if found >= 0:
-        libc.shmctl(found, 0, None)
-    return bool(found >= 0)
+    segment = libc.shmget(0, ctypes.c_size_t(4096), 0o1600)
+    if segment >= 0:
+        libc.shmctl(segment, 0, None)
+    return bool(segment >= 0)
 
 
 def use_memory_without_a_process(_: Surroundings) -> bool:
@@ -303,8 +303,8 @@ def stop_itself(_: Surroundings) -> None:
 
 def fill_memory(_: Surroundings) -> None:
     try:
-        kept = [bytearray(32 * MB) for _ in range(40)]
-        answer(len(kept))
+        blocks = [bytearray(32 * MB) for _ in range(40)]
+        answer(len(blocks))
     except MemoryError:
         answer("MemoryError")
 
@@ -312,17 +312,17 @@ def fill_memory(_: Surroundings) -> None:
 def fill_memory_with_processes(_: Surroundings) -> None:
     for _ in range(12):
         if not os.fork():
-            kept = bytearray(100 * MB)
+            block = bytearray(100 * MB)
             time.sleep(60)
-            os._exit(len(kept) % 2)
+            os._exit(len(block) % 2)
     time.sleep(60)
 
 
 def fill_memory_with_shared_pages(_: Surroundings) -> None:
-    kept = []
+    blocks = []
     for _ in range(8):
-        kept.append(mmap.mmap(-1, 64 * MB))
-        kept[-1].write(bytes(64 * MB))
+        blocks.append(mmap.mmap(-1, 64 * MB))
+        blocks[-1].write(bytes(64 * MB))
     time.sleep(60)
 
 
@@ -333,9 +333,9 @@ def fill_memory_in_threads_children(_: Surroundings) -> None:
         for _ in range(6):
             if not os.fork():
                 os.setsid()
-                kept = bytearray(100 * MB)
+                block = bytearray(100 * MB)
                 time.sleep(60)
-                os._exit(len(kept) % 2)
+                os._exit(len(block) % 2)
         time.sleep(60)
 
     threading.Thread(target=start).start()
@@ -370,22 +370,22 @@ def fill_disk_with_empty_files(_: Surroundings) -> None:
 
 
 def fill_disk_without_names(_: Surroundings) -> None:
-    kept = []
+    files = []
     for number in range(40):
-        kept.append(Path(f"file{number}").open("wb"))
-        kept[-1].write(bytes(MB))
-        kept[-1].flush()
+        files.append(Path(f"file{number}").open("wb"))
+        files[-1].write(bytes(MB))
+        files[-1].flush()
         Path(f"file{number}").unlink()
     time.sleep(60)
 
 
 def fill_disk_with_maps(_: Surroundings) -> None:
-    kept = []
+    maps = []
     for number in range(40):
         with Path(f"file{number}").open("w+b") as file:
             file.write(bytes(MB))
             file.flush()
-            kept.append(mmap.mmap(file.fileno(), MB))
+            maps.append(mmap.mmap(file.fileno(), MB))
         Path(f"file{number}").unlink()
     time.sleep(60)
 
@@ -424,11 +424,11 @@ def slow_others_down(_: Surroundings) -> None:
                 pass
     until = time.monotonic() + 45
     while time.monotonic() < until:  # the watcher looks four times a second, if it gets a processor
-        found = [os.getpriority(os.PRIO_PROCESS, child) for child in children]
-        if min(found) == 19:
+        priorities = [os.getpriority(os.PRIO_PROCESS, child) for child in children]
+        if min(priorities) == 19:
             break
         time.sleep(0.1)
-    answer(found)
+    answer(priorities)
 
 
 def count_forks(_: Surroundings) -> None:
@@ -538,62 +538,66 @@ def read_what_it_may(near: Surroundings) -> None:
 
 
 def main() -> None:
-    wanted = json.loads(sys.argv[1])
-    if wanted.get("drop"):
+    request = json.loads(sys.argv[1])
+    if request.get("drop"):
         os.setgroups([])
-        os.setgid(wanted["drop"])
-        os.setuid(wanted["drop"])
-    if wanted["do"] == "probe":
+        os.setgid(request["drop"])
+        os.setuid(request["drop"])
+    if request["do"] == "probe":
         print(json.dumps({level: probe(level) for level in Level}))
         return
     prctl(36, 1)  # what is left of a submission comes to this process
-    user = wanted.get("user")
+    user = request.get("user")
     near = Surroundings(user)
-    near.code = wanted.get("code", 0)
-    near.readable = wanted.get("readable", [""])[0]
-    if wanted.get("strange"):
+    near.code = request.get("code", 0)
+    near.readable = request.get("readable", [""])[0]
+    if request.get("strange"):
         os.chown(near.folder, 1, 1)
-    limits = Limits(**{"wall": 20.0, **wanted.get("limits", {})})
-    readable = [*READABLE, *map(Path, wanted.get("readable", []))]
-    parent = os.fork() if wanted.get("orphaned") else 0
+    limits = Limits(**{"wall": 20.0, **request.get("limits", {})})
+    readable = [*READABLE, *map(Path, request.get("readable", []))]
+    parent = os.fork() if request.get("orphaned") else 0
     watcher = 0
     if not parent:
         watcher = os.fork()
         if not watcher:
-            if "landlock" in wanted:
-                landlock.abi = lambda: wanted["landlock"]
+            if "landlock" in request:
+                landlock.abi = lambda: request["landlock"]
             near.watcher = os.getpid()
-            if wanted.get("unconfined"):
+            if request.get("unconfined"):
                 os.chdir(near.folder)
                 if user:
                     os.setgroups([])
                     os.setgid(user)
                     os.setuid(user)
             else:
-                enter(near.folder, readable, Level(wanted["level"]), limits, user)
+                enter(near.folder, readable, Level(request["level"]), limits, user)
             with contextlib.suppress(KeyboardInterrupt):
-                globals()[wanted["do"]](near)
+                globals()[request["do"]](near)
             os._exit(0)
-        if wanted.get("orphaned"):
+        if request.get("orphaned"):
             _wait_for(near.folder / "beat")
             os._exit(0)
     else:
         os.waitpid(parent, 0)
     started = time.monotonic()
-    if wanted.get("ask"):
+    if request.get("ask"):
         _wait_for(near.folder / "beat")
         os.kill(watcher, signal.SIGTERM)
     code = _code(watcher or -1, near)
-    left = [one.id for one in descendants(os.getpid()) if one.id != near.process and not _is_over(one.id)]
+    left = [
+        process.id
+        for process in descendants(os.getpid())
+        if process.id != near.process and not _is_over(process.id)
+    ]
     try:
-        found = json.loads((near.folder / "answer.json").read_text())
+        reply = json.loads((near.folder / "answer.json").read_text())
     except (OSError, ValueError):
-        found = None
+        reply = None
     beat = _beat(near)
     report = {
         "code": code,
         "ending": Ending.of(code).name,
-        "answer": found,
+        "answer": reply,
         "seconds": time.monotonic() - started,
         "left": len(left),
         "beats": beat,
@@ -618,10 +622,10 @@ def _code(watcher: int, near: Surroundings) -> int:
     code = -999
     until = time.monotonic() + 150
     while time.monotonic() < until:
-        if watcher == -1 and [one.id for one in descendants(os.getpid())] == [near.process]:
+        if watcher == -1 and [process.id for process in descendants(os.getpid())] == [near.process]:
             return code
-        found, status = os.waitpid(watcher, 0 if watcher > 0 else os.WNOHANG)
-        if found and found != near.process:
+        ended, status = os.waitpid(watcher, 0 if watcher > 0 else os.WNOHANG)
+        if ended and ended != near.process:
             code = os.waitstatus_to_exitcode(status)
             if watcher > 0:
                 return code

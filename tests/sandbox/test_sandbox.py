@@ -40,14 +40,14 @@ SEPARATELY = {
 }
 
 
-def escape(do: str, level: Level, who: str, within: tuple[str, ...] = (), **wanted: Any) -> Report:
+def escape(do: str, level: Level, who: str, within: tuple[str, ...] = (), **options: Any) -> Report:
     """Run a submission; return what came of it."""
     user = {} if within or (who == "user" and not ROOT) else {"user" if who == "root" else "drop": somebody()}
     command = [
         *within,
         sys.executable,
         str(ESCAPES),
-        json.dumps({"do": do, "level": level, **user, **wanted}),
+        json.dumps({"do": do, "level": level, **user, **options}),
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout, done.stderr
@@ -64,25 +64,25 @@ def somebody() -> int | None:
 @pytest.fixture(scope="module")
 def places() -> list[tuple[Level, str]]:
     """The levels this machine has, for root and for an ordinary user."""
-    found = []
+    places = []
     for who in ["root", "user"] if ROOT else ["user"]:
         if who == "root":
             reasons: dict[str, str] = {str(level): why for level, why in available().items()}
         else:
             reasons = escape("probe", Level.LANDLOCK, who)
-        found += [(level, who) for level in Level if not reasons[level]]
-    if not found:
+        places += [(level, who) for level in Level if not reasons[level]]
+    if not places:
         pytest.skip(f"this machine confines nothing: {reasons}")
-    return found
+    return places
 
 
 @pytest.fixture
 def everywhere(places: list[tuple[Level, str]]) -> Callable[..., Reports]:
     """Runs a submission at every level, and sees to it that nothing of it is left."""
 
-    def run(do: str, **wanted: Any) -> Reports:
+    def run(do: str, **options: Any) -> Reports:
         with ThreadPoolExecutor(3) as pool:
-            reports = list(pool.map(lambda place: escape(do, *place, **wanted), places))
+            reports = list(pool.map(lambda place: escape(do, *place, **options), places))
         for place, report in zip(places, reports, strict=True):
             assert not report["left"], place
             assert not report["beats"], place
@@ -123,12 +123,12 @@ def _plain(name: str) -> str:
 
 
 def test_the_table_says_what_a_submission_can_do(everywhere: Callable[..., Reports]) -> None:
-    said = table()
+    expected = table()
     for place, report in everywhere("try_everything").items():
-        found = report["answer"]
-        assert set(found) == set(said) - set(SEPARATELY)
-        allowed = {name for name, row in said.items() if row[place]}
-        can = {name for name, worked in found.items() if worked}
+        answer = report["answer"]
+        assert set(answer) == set(expected) - set(SEPARATELY)
+        allowed = {name for name, row in expected.items() if row[place]}
+        can = {name for name, worked in answer.items() if worked}
         assert can <= allowed, place
         unconfined = escape("try_everything", *place, unconfined=True)["answer"]
         assert {name for name in allowed if unconfined[name]} <= can, place  # what this machine has at all
@@ -418,13 +418,13 @@ class TestFolders:
         (folder / "link").symlink_to("/usr")
         (folder / "round").symlink_to(folder)
         assert disk(folder, 10**9) == 2 * 4096
-        kept = tmp_path / "kept"
-        kept.mkdir()
-        (kept / "file").write_text("x")
-        (folder / "out").symlink_to(kept)
+        outside = tmp_path / "kept"
+        outside.mkdir()
+        (outside / "file").write_text("x")
+        (folder / "out").symlink_to(outside)
         remove_untrusted(folder)
         assert not folder.exists()
-        assert (kept / "file").read_text() == "x"
+        assert (outside / "file").read_text() == "x"
 
     def test_a_folder_deeper_than_any_path(self, folder: Path) -> None:
         here = os.open(folder, os.O_RDONLY)

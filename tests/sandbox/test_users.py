@@ -26,8 +26,8 @@ def root(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 def test_no_place_is_a_submissions_and_an_accounts() -> None:
     places = (users.ACCOUNTS, users.SUBMISSIONS, users.FEW_ACCOUNTS, users.FEW_SUBMISSIONS)
-    for one, other in itertools.combinations(places, 2):
-        assert one[-1] < other[0] or other[-1] < one[0], (one, other)
+    for first, other in itertools.combinations(places, 2):
+        assert first[-1] < other[0] or other[-1] < first[0], (first, other)
 
 
 @pytest.mark.usefixtures("root")
@@ -39,8 +39,8 @@ def test_no_user_is_a_submissions_and_an_accounts(monkeypatch: pytest.MonkeyPatc
         submissions |= {users.submission_user(place) for place in range(50)}
     accounts = set()
     for number in range(150):
-        made = Accounts(tmp_path / f"{number}.json")
-        accounts |= {made.user(Account("ada", number)) for number in (0, 450, 899)}
+        created = Accounts(tmp_path / f"{number}.json")
+        accounts |= {created.user(Account("ada", number)) for number in (0, 450, 899)}
     assert None not in submissions | accounts
     assert not submissions & accounts
 
