@@ -1,4 +1,4 @@
-"""The whole command as an ordinary user: the same marks, and nothing of the grader's within reach."""
+"""`onnxlab grade` as an ordinary user: the same marks, and no access to the grader's processes."""
 
 import csv
 import os
@@ -54,8 +54,8 @@ def hand_in(folder: Path, adversaries: tuple[Adversary, ...]) -> Path:
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
-    """A folder that everybody may enter, as pytest's own is not."""
+def shared_folder() -> Iterator[Path]:
+    """A folder that every user may enter, unlike pytest's own."""
     with tempfile.TemporaryDirectory(prefix="onnxlab-as-user-") as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -77,13 +77,15 @@ def graded(folder: Path, home: Path, *options: str) -> dict[str, int]:
         return {row["student"]: int(row["total"]) for row in csv.DictReader(file)}
 
 
-def test_the_same_marks(place: Path) -> None:
-    chosen = (HONEST[0], HONEST[2], HONEST[4])
-    points = graded(hand_in(place / "class", chosen), place / "home")
-    assert points == {student.name: student.points for student in chosen}
+def test_the_same_marks(shared_folder: Path) -> None:
+    students = (HONEST[0], HONEST[2], HONEST[4])
+    points = graded(hand_in(shared_folder / "class", students), shared_folder / "home")
+    assert points == {student.name: student.points for student in students}
 
 
-def test_even_unconfined_the_graders_memory_is_out_of_reach(place: Path) -> None:
+def test_even_unconfined_the_graders_memory_is_out_of_reach(shared_folder: Path) -> None:
     """Where the submission is the grader's own user and sees its processes."""
-    points = graded(hand_in(place / "class", (CURIOUS,)), place / "home", "--isolation", "none")
+    points = graded(
+        hand_in(shared_folder / "class", (CURIOUS,)), shared_folder / "home", "--isolation", "none"
+    )
     assert points == {"curious": 15}

@@ -1,7 +1,8 @@
 # ruff: noqa: PTH102, PTH109, PTH208, SIM115 - what hostile code does is written as it would be
-"""A submission that tries to get out, and what is around it. test_sandbox.py runs it as a program.
+"""A submission that tries to get out of the sandbox, and the grader that it attacks.
 
-Everything is imported at the top: an ordinary user may not be able to enter root's Python any more.
+test_sandbox.py runs this as a program. Everything is imported at the top: an ordinary user may have no access
+to root's Python later.
 """
 
 import contextlib
@@ -31,11 +32,11 @@ from onnxlab.sandbox.watcher import Ending, Limits, descendants, disk, end_all, 
 
 READABLE = [Path(place) for place in ("/usr", "/lib", "/lib64", "/bin")]
 MB = 2**20
-"".encode("idna")  # what a socket's address is made with
+"".encode("idna")  # loads the codec that sockets use for addresses
 
 
-class Surroundings:
-    """What belongs to the grader: files, sockets, a process, a folder for the submission."""
+class Grader:
+    """The grader's files, sockets and process, and the folder of the submission."""
 
     def __init__(self, user: int | None) -> None:
         self.base = Path(tempfile.mkdtemp(prefix="onnxlab-escape-"))
@@ -97,102 +98,102 @@ def _handle_of(path: Path) -> bytes:
 # What a submission tries. Each returns whether it worked; an OSError says that it did not.
 
 
-def read_a_file_of_the_grader(near: Surroundings) -> bool:
-    return near.secret.read_text() == "seed 7"
+def read_a_file_of_the_grader(grader: Grader) -> bool:
+    return grader.secret.read_text() == "seed 7"
 
 
-def read_a_file_that_all_may_read(near: Surroundings) -> bool:
-    return near.public.read_text() == "public"
+def read_a_file_that_all_may_read(grader: Grader) -> bool:
+    return grader.public.read_text() == "public"
 
 
-def write_a_file_of_the_grader(near: Surroundings) -> bool:
-    with near.secret.open("a") as file:
+def write_a_file_of_the_grader(grader: Grader) -> bool:
+    with grader.secret.open("a") as file:
         file.write("")
     return True
 
 
-def write_in_tmp(near: Surroundings) -> bool:
-    near.in_tmp.write_text("mine")
-    near.in_tmp.unlink()
+def write_in_tmp(grader: Grader) -> bool:
+    grader.in_tmp.write_text("mine")
+    grader.in_tmp.unlink()
     return True
 
 
-def empty_a_file_of_the_judge(near: Surroundings) -> bool:
+def empty_a_file_of_the_judge(grader: Grader) -> bool:
     """Without opening it to be written, as Landlock allows before Linux 6.2."""
     with contextlib.suppress(OSError):
-        os.truncate(near.judged, 0)
+        os.truncate(grader.judged, 0)
     for flags in (os.O_RDONLY, os.O_RDWR | os.O_WRONLY):
         with contextlib.suppress(OSError):
-            os.close(os.open(near.judged, flags | os.O_TRUNC))
-    return near.judged.stat().st_size == 0
+            os.close(os.open(grader.judged, flags | os.O_TRUNC))
+    return grader.judged.stat().st_size == 0
 
 
-def change_the_mode_of_a_file(near: Surroundings) -> bool:
-    near.public.chmod(0o604)
-    return stat.S_IMODE(near.public.stat().st_mode) == 0o604
+def change_the_mode_of_a_file(grader: Grader) -> bool:
+    grader.public.chmod(0o604)
+    return stat.S_IMODE(grader.public.stat().st_mode) == 0o604
 
 
-def connect_by_tcp(near: Surroundings) -> bool:
-    socket.create_connection(near.tcp.getsockname(), timeout=2).close()
+def connect_by_tcp(grader: Grader) -> bool:
+    socket.create_connection(grader.tcp.getsockname(), timeout=2).close()
     return True
 
 
-def send_by_udp(near: Surroundings) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mine:
-        mine.sendto(b"x", near.udp.getsockname())
+def send_by_udp(grader: Grader) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.sendto(b"x", grader.udp.getsockname())
     return True
 
 
-def connect_to_a_unix_socket(near: Surroundings) -> bool:
-    with socket.socket(socket.AF_UNIX) as mine:
-        mine.connect(str(near.base / "socket"))
+def connect_to_a_unix_socket(grader: Grader) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(grader.base / "socket"))
     return True
 
 
-def connect_to_an_abstract_socket(near: Surroundings) -> bool:
-    with socket.socket(socket.AF_UNIX) as mine:
-        mine.connect("\0" + near.base.name)
+def connect_to_an_abstract_socket(grader: Grader) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect("\0" + grader.base.name)
     return True
 
 
-def send_to_the_grader_by_a_datagram(near: Surroundings) -> bool:
-    mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    with mine, other:
-        mine.sendto(b"x", str(near.base / "datagram"))
+def send_to_the_grader_by_a_datagram(grader: Grader) -> bool:
+    sender, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with sender, other:
+        sender.sendto(b"x", str(grader.base / "datagram"))
     return True
 
 
-def signal_the_grader(near: Surroundings) -> bool:
-    os.kill(near.process, 0)
+def signal_the_grader(grader: Grader) -> bool:
+    os.kill(grader.process, 0)
     return True
 
 
-def signal_the_watcher(near: Surroundings) -> bool:
-    os.kill(near.watcher, 0)
+def signal_the_watcher(grader: Grader) -> bool:
+    os.kill(grader.watcher, 0)
     return True
 
 
-def have_the_kernel_signal_the_grader(near: Surroundings) -> bool:
-    """As the owner of a pipe, which is told when there is something to read."""
-    mine, other = os.pipe()
+def have_the_kernel_signal_the_grader(grader: Grader) -> bool:
+    """Make it the owner of a pipe, which gets a signal when there is something to read."""
+    reader, writer = os.pipe()
     try:
-        fcntl.fcntl(mine, fcntl.F_SETOWN, near.process)
-        fcntl.fcntl(mine, 10, signal.SIGUSR1)  # F_SETSIG
-        fcntl.fcntl(mine, fcntl.F_SETFL, os.O_ASYNC)
-        os.write(other, b"x")
+        fcntl.fcntl(reader, fcntl.F_SETOWN, grader.process)
+        fcntl.fcntl(reader, 10, signal.SIGUSR1)  # F_SETSIG
+        fcntl.fcntl(reader, fcntl.F_SETFL, os.O_ASYNC)
+        os.write(writer, b"x")
         time.sleep(0.2)
     finally:
-        os.close(mine)
-        os.close(other)
-    return near.signalled[0] != 0
+        os.close(reader)
+        os.close(writer)
+    return grader.signalled[0] != 0
 
 
-def trace_the_grader(near: Surroundings) -> bool:
-    return _trace(near.process)
+def trace_the_grader(grader: Grader) -> bool:
+    return _trace(grader.process)
 
 
-def trace_the_watcher(near: Surroundings) -> bool:
-    return _trace(near.watcher)
+def trace_the_watcher(grader: Grader) -> bool:
+    return _trace(grader.watcher)
 
 
 def _trace(process: int) -> bool:
@@ -203,25 +204,25 @@ def _trace(process: int) -> bool:
     return True
 
 
-def limit_the_grader(near: Surroundings) -> bool:
-    resource.prlimit(near.process, resource.RLIMIT_CORE, (0, 0))
+def limit_the_grader(grader: Grader) -> bool:
+    resource.prlimit(grader.process, resource.RLIMIT_CORE, (0, 0))
     return True
 
 
-def see_the_grader(near: Surroundings) -> bool:
-    return str(near.process) in os.listdir("/proc")
+def see_the_grader(grader: Grader) -> bool:
+    return str(grader.process) in os.listdir("/proc")
 
 
-def read_the_graders_variables(near: Surroundings) -> bool:
-    return bool(Path(f"/proc/{near.process}/environ").read_bytes())
+def read_the_graders_variables(grader: Grader) -> bool:
+    return bool(Path(f"/proc/{grader.process}/environ").read_bytes())
 
 
-def write_the_graders_memory(near: Surroundings) -> bool:
-    return _open_memory(near.process)
+def write_the_graders_memory(grader: Grader) -> bool:
+    return _open_memory(grader.process)
 
 
-def write_the_watchers_memory(near: Surroundings) -> bool:
-    return _open_memory(near.watcher)
+def write_the_watchers_memory(grader: Grader) -> bool:
+    return _open_memory(grader.watcher)
 
 
 def _open_memory(process: int) -> bool:
@@ -229,31 +230,31 @@ def _open_memory(process: int) -> bool:
     return True
 
 
-def use_shared_memory_dev_shm(near: Surroundings) -> bool:
-    near.shared.write_text("mine")
-    near.shared.unlink()
+def use_shared_memory_dev_shm(grader: Grader) -> bool:
+    grader.shared.write_text("mine")
+    grader.shared.unlink()
     return True
 
 
-def use_shared_memory_system_v(_: Surroundings) -> bool:
+def use_shared_memory_system_v(_: Grader) -> bool:
     segment = libc.shmget(0, ctypes.c_size_t(4096), 0o1600)
     if segment >= 0:
         libc.shmctl(segment, 0, None)
     return bool(segment >= 0)
 
 
-def use_memory_without_a_process(_: Surroundings) -> bool:
+def use_memory_without_a_process(_: Grader) -> bool:
     os.close(os.memfd_create("mine"))
     return True
 
 
-def make_a_namespace(_: Surroundings) -> bool:
+def make_a_namespace(_: Grader) -> bool:
     return bool(libc.unshare(0x10000000) == 0)
 
 
-def open_a_file_by_its_handle(near: Surroundings) -> bool:
+def open_a_file_by_its_handle(grader: Grader) -> bool:
     mount = os.open(".", os.O_RDONLY)
-    return bool(libc.open_by_handle_at(mount, near.handle, os.O_RDONLY) >= 0)
+    return bool(libc.open_by_handle_at(mount, grader.handle, os.O_RDONLY) >= 0)
 
 
 ATTEMPTS = {
@@ -265,29 +266,29 @@ ATTEMPTS = {
 }
 
 
-def try_everything(near: Surroundings) -> None:
-    came = {}
+def try_everything(grader: Grader) -> None:
+    worked = {}
     for name, attempt in ATTEMPTS.items():
         try:
-            came[name] = attempt(near)
+            worked[name] = attempt(grader)
         except OSError:
-            came[name] = False
-    Path("answer.json").write_text(json.dumps(came))
+            worked[name] = False
+    Path("answer.json").write_text(json.dumps(worked))
 
 
-# What a submission does to use more than it may, or to stay. Each leaves what it found in answer.json.
+# What a submission does to use more than it may, or to keep running. Each writes its answer to answer.json.
 
 
 def answer(value: object) -> None:
     Path("answer.json").write_text(json.dumps(value))
 
 
-def loop_for_ever(_: Surroundings) -> None:
+def loop_for_ever(_: Grader) -> None:
     while True:
         pass
 
 
-def block_all_signals(_: Surroundings) -> None:
+def block_all_signals(_: Grader) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         with contextlib.suppress(OSError, ValueError):
@@ -296,12 +297,12 @@ def block_all_signals(_: Surroundings) -> None:
         pass
 
 
-def stop_itself(_: Surroundings) -> None:
+def stop_itself(_: Grader) -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
     time.sleep(60)
 
 
-def fill_memory(_: Surroundings) -> None:
+def fill_memory(_: Grader) -> None:
     try:
         blocks = [bytearray(32 * MB) for _ in range(40)]
         answer(len(blocks))
@@ -309,7 +310,7 @@ def fill_memory(_: Surroundings) -> None:
         answer("MemoryError")
 
 
-def fill_memory_with_processes(_: Surroundings) -> None:
+def fill_memory_with_processes(_: Grader) -> None:
     for _ in range(12):
         if not os.fork():
             block = bytearray(100 * MB)
@@ -318,7 +319,7 @@ def fill_memory_with_processes(_: Surroundings) -> None:
     time.sleep(60)
 
 
-def fill_memory_with_shared_pages(_: Surroundings) -> None:
+def fill_memory_with_shared_pages(_: Grader) -> None:
     blocks = []
     for _ in range(8):
         blocks.append(mmap.mmap(-1, 64 * MB))
@@ -326,7 +327,7 @@ def fill_memory_with_shared_pages(_: Surroundings) -> None:
     time.sleep(60)
 
 
-def fill_memory_in_threads_children(_: Surroundings) -> None:
+def fill_memory_in_threads_children(_: Grader) -> None:
     """Children of another thread than the first, each in a session of its own."""
 
     def start() -> None:
@@ -342,7 +343,7 @@ def fill_memory_in_threads_children(_: Surroundings) -> None:
     time.sleep(60)
 
 
-def write_a_large_file(_: Surroundings) -> None:
+def write_a_large_file(_: Grader) -> None:
     try:
         with Path("large").open("wb") as file:
             for _ in range(20):
@@ -352,24 +353,24 @@ def write_a_large_file(_: Surroundings) -> None:
         answer(error.strerror)
 
 
-def fill_disk(_: Surroundings) -> None:
+def fill_disk(_: Grader) -> None:
     for number in range(40):
         Path(f"file{number}").write_bytes(os.urandom(MB))
     time.sleep(60)
 
 
-def fill_disk_and_end(_: Surroundings) -> None:
+def fill_disk_and_end(_: Grader) -> None:
     for number in range(40):
         Path(f"file{number}").write_bytes(bytes(MB))
 
 
-def fill_disk_with_empty_files(_: Surroundings) -> None:
+def fill_disk_with_empty_files(_: Grader) -> None:
     for number in range(8_000):
         Path(f"file{number}").touch()
     time.sleep(60)
 
 
-def fill_disk_without_names(_: Surroundings) -> None:
+def fill_disk_without_names(_: Grader) -> None:
     files = []
     for number in range(40):
         files.append(Path(f"file{number}").open("wb"))
@@ -379,7 +380,7 @@ def fill_disk_without_names(_: Surroundings) -> None:
     time.sleep(60)
 
 
-def fill_disk_with_maps(_: Surroundings) -> None:
+def fill_disk_with_maps(_: Grader) -> None:
     maps = []
     for number in range(40):
         with Path(f"file{number}").open("w+b") as file:
@@ -390,7 +391,7 @@ def fill_disk_with_maps(_: Surroundings) -> None:
     time.sleep(60)
 
 
-def hide_files_deep(_: Surroundings) -> None:
+def hide_files_deep(_: Grader) -> None:
     for _ in range(60):
         Path("d" * 100).mkdir()
         os.chdir("d" * 100)
@@ -399,7 +400,7 @@ def hide_files_deep(_: Surroundings) -> None:
     time.sleep(60)
 
 
-def hide_files_in_a_closed_folder(_: Surroundings) -> None:
+def hide_files_in_a_closed_folder(_: Grader) -> None:
     Path("closed").mkdir()
     os.chdir("closed")
     for number in range(40):
@@ -408,14 +409,14 @@ def hide_files_in_a_closed_folder(_: Surroundings) -> None:
     time.sleep(60)
 
 
-def fork_for_ever(_: Surroundings) -> None:
+def fork_for_ever(_: Grader) -> None:
     while True:
         with contextlib.suppress(OSError):
             if not os.fork():
                 os.setsid()
 
 
-def slow_others_down(_: Surroundings) -> None:
+def slow_others_down(_: Grader) -> None:
     children = []
     for _ in range(15):
         children.append(os.fork())
@@ -423,7 +424,7 @@ def slow_others_down(_: Surroundings) -> None:
             while True:
                 pass
     until = time.monotonic() + 45
-    while time.monotonic() < until:  # the watcher looks four times a second, if it gets a processor
+    while time.monotonic() < until:  # the watcher checks four times a second
         priorities = [os.getpriority(os.PRIO_PROCESS, child) for child in children]
         if min(priorities) == 19:
             break
@@ -431,7 +432,7 @@ def slow_others_down(_: Surroundings) -> None:
     answer(priorities)
 
 
-def count_forks(_: Surroundings) -> None:
+def count_forks(_: Grader) -> None:
     count = 0
     try:
         for _ in range(200):
@@ -444,51 +445,51 @@ def count_forks(_: Surroundings) -> None:
     answer(count)
 
 
-def stay(_: Surroundings) -> None:
-    """Two forks and a session of its own, as a daemon does it, and it ignores what it can."""
-    ready, tell = os.pipe()
+def stay(_: Grader) -> None:
+    """Fork twice with a new session, as a daemon does, and ignore every signal that can be ignored."""
+    reader, writer = os.pipe()
     if not os.fork():
         os.setsid()
         if not os.fork():
             for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
                 with contextlib.suppress(OSError, ValueError):
                     signal.signal(number, signal.SIG_IGN)
-            os.write(tell, b"x")
+            os.write(writer, b"x")
             while True:
                 Path("beat").write_text(str(time.time()))
                 time.sleep(0.01)
         os._exit(0)
-    os.read(ready, 1)
+    os.read(reader, 1)
 
 
-def stay_and_wait(near: Surroundings) -> None:
-    stay(near)
+def stay_and_wait(grader: Grader) -> None:
+    stay(grader)
     time.sleep(100)
 
 
-def kill_everybody(_: Surroundings) -> None:
+def kill_everybody(_: Grader) -> None:
     with contextlib.suppress(OSError):
         os.kill(-1, signal.SIGKILL)
 
 
-def kill_the_watcher(near: Surroundings) -> None:
+def kill_the_watcher(grader: Grader) -> None:
     try:
-        os.kill(near.watcher, signal.SIGKILL)
+        os.kill(grader.watcher, signal.SIGKILL)
     except OSError:
         return
     time.sleep(60)
 
 
-def end_the_watcher(near: Surroundings) -> None:
-    stay(near)
+def end_the_watcher(grader: Grader) -> None:
+    stay(grader)
     try:
-        os.kill(near.watcher, signal.SIGTERM)
+        os.kill(grader.watcher, signal.SIGTERM)
     except OSError:
         return
     time.sleep(60)
 
 
-def raise_its_limits(_: Surroundings) -> None:
+def raise_its_limits(_: Grader) -> None:
     for kind in (resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE, resource.RLIMIT_CPU, resource.RLIMIT_AS):
         try:
             resource.setrlimit(kind, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -499,19 +500,19 @@ def raise_its_limits(_: Surroundings) -> None:
     answer("kept")
 
 
-def crash(_: Surroundings) -> None:
+def crash(_: Grader) -> None:
     ctypes.string_at(0)
 
 
-def abort(_: Surroundings) -> None:
+def abort(_: Grader) -> None:
     os.abort()
 
 
-def say_code(near: Surroundings) -> None:
-    os._exit(near.code)
+def say_code(grader: Grader) -> None:
+    os._exit(grader.code)
 
 
-def use_what_it_may(_: Surroundings) -> None:
+def use_what_it_may(_: Grader) -> None:
     """What honest code does: write, read, start a program, compute."""
     Path("out").mkdir()
     Path("out/model").write_bytes(bytes(MB))
@@ -519,10 +520,10 @@ def use_what_it_may(_: Surroundings) -> None:
     Path("touched").touch()
     with tempfile.NamedTemporaryFile() as file:
         shutil.copy(file.name, "touched")
-    mine, other = socket.socketpair()
-    mine.send(b"x")
-    with Path("/dev/null").open("w") as nowhere, Path("/dev/urandom").open("rb") as random:
-        nowhere.write(str(random.read(1)))
+    sender, receiver = socket.socketpair()
+    sender.send(b"x")
+    with Path("/dev/null").open("w") as null, Path("/dev/urandom").open("rb") as random:
+        null.write(str(random.read(1)))
     process = os.fork()
     if not process:
         os.execv("/bin/true", ["true"])
@@ -530,11 +531,11 @@ def use_what_it_may(_: Surroundings) -> None:
     thread = threading.Thread(target=time.sleep, args=(0.01,))
     thread.start()
     thread.join()
-    answer([os.getcwd() == os.path.realpath("."), status, other.recv(1) == b"x", len(os.listdir("."))])
+    answer([os.getcwd() == os.path.realpath("."), status, receiver.recv(1) == b"x", len(os.listdir("."))])
 
 
-def read_what_it_may(near: Surroundings) -> None:
-    answer("found" if os.listdir(near.readable)[0] == "found.py" else "not found")
+def read_what_it_may(grader: Grader) -> None:
+    answer("found" if os.listdir(grader.readable)[0] == "found.py" else "not found")
 
 
 def main() -> None:
@@ -546,13 +547,13 @@ def main() -> None:
     if request["do"] == "probe":
         print(json.dumps({level: probe(level) for level in Level}))
         return
-    prctl(36, 1)  # what is left of a submission comes to this process
+    prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans of the submission become its children
     user = request.get("user")
-    near = Surroundings(user)
-    near.code = request.get("code", 0)
-    near.readable = request.get("readable", [""])[0]
+    grader = Grader(user)
+    grader.code = request.get("code", 0)
+    grader.readable = request.get("readable", [""])[0]
     if request.get("strange"):
-        os.chown(near.folder, 1, 1)
+        os.chown(grader.folder, 1, 1)
     limits = Limits(**{"wall": 20.0, **request.get("limits", {})})
     readable = [*READABLE, *map(Path, request.get("readable", []))]
     parent = os.fork() if request.get("orphaned") else 0
@@ -562,38 +563,38 @@ def main() -> None:
         if not watcher:
             if "landlock" in request:
                 landlock.abi = lambda: request["landlock"]
-            near.watcher = os.getpid()
+            grader.watcher = os.getpid()
             if request.get("unconfined"):
-                os.chdir(near.folder)
+                os.chdir(grader.folder)
                 if user:
                     os.setgroups([])
                     os.setgid(user)
                     os.setuid(user)
             else:
-                enter(near.folder, readable, Level(request["level"]), limits, user)
+                enter(grader.folder, readable, Level(request["level"]), limits, user)
             with contextlib.suppress(KeyboardInterrupt):
-                globals()[request["do"]](near)
+                globals()[request["do"]](grader)
             os._exit(0)
         if request.get("orphaned"):
-            _wait_for(near.folder / "beat")
+            _wait_for(grader.folder / "beat")
             os._exit(0)
     else:
         os.waitpid(parent, 0)
     started = time.monotonic()
     if request.get("ask"):
-        _wait_for(near.folder / "beat")
+        _wait_for(grader.folder / "beat")
         os.kill(watcher, signal.SIGTERM)
-    code = _code(watcher or -1, near)
+    code = _code(watcher or -1, grader)
     left = [
         process.id
         for process in descendants(os.getpid())
-        if process.id != near.process and not _is_over(process.id)
+        if process.id != grader.process and not _is_over(process.id)
     ]
     try:
-        reply = json.loads((near.folder / "answer.json").read_text())
+        reply = json.loads((grader.folder / "answer.json").read_text())
     except (OSError, ValueError):
         reply = None
-    beat = _beat(near)
+    beat = _beat(grader)
     report = {
         "code": code,
         "ending": Ending.of(code).name,
@@ -601,31 +602,33 @@ def main() -> None:
         "seconds": time.monotonic() - started,
         "left": len(left),
         "beats": beat,
-        "reason": why_it_failed(near.folder),
-        "victim": _alive(near.process),
-        "mode": stat.S_IMODE(near.public.stat().st_mode),
-        "secret": near.secret.read_text(),
+        "reason": why_it_failed(grader.folder),
+        "victim": _alive(grader.process),
+        "mode": stat.S_IMODE(grader.public.stat().st_mode),
+        "secret": grader.secret.read_text(),
         "heard": bool(
-            select.select([near.tcp, near.udp, near.unix, near.datagram, near.abstract], [], [], 0)[0]
+            select.select([grader.tcp, grader.udp, grader.unix, grader.datagram, grader.abstract], [], [], 0)[
+                0
+            ]
         ),
-        "written": near.in_tmp.exists() or near.shared.exists(),
-        "disk": disk(near.folder, 2**40),
+        "written": grader.in_tmp.exists() or grader.shared.exists(),
+        "disk": disk(grader.folder, 2**40),
     }
-    near.close()
-    report["removed"] = not near.base.exists()
+    grader.close()
+    report["removed"] = not grader.base.exists()
     end_all(os.getpid())
     print(json.dumps(report))
 
 
-def _code(watcher: int, near: Surroundings) -> int:
-    """How the watcher ended; where it was left by its parent, how the last but the grader's process did."""
+def _code(watcher: int, grader: Grader) -> int:
+    """Return the watcher's exit code; if its parent has ended, that of the last process but the grader's."""
     code = -999
     until = time.monotonic() + 150
     while time.monotonic() < until:
-        if watcher == -1 and [process.id for process in descendants(os.getpid())] == [near.process]:
+        if watcher == -1 and [process.id for process in descendants(os.getpid())] == [grader.process]:
             return code
         ended, status = os.waitpid(watcher, 0 if watcher > 0 else os.WNOHANG)
-        if ended and ended != near.process:
+        if ended and ended != grader.process:
             code = os.waitstatus_to_exitcode(status)
             if watcher > 0:
                 return code
@@ -633,9 +636,9 @@ def _code(watcher: int, near: Surroundings) -> int:
     return code
 
 
-def _beat(near: Surroundings) -> bool:
-    """Whether something still writes in the folder."""
-    beat = near.folder / "beat"
+def _beat(grader: Grader) -> bool:
+    """Whether a process still writes in the folder."""
+    beat = grader.folder / "beat"
     if not beat.exists():
         return False
     before = beat.stat().st_mtime_ns
@@ -650,7 +653,7 @@ def _wait_for(path: Path) -> None:
 
 
 def _is_over(process: int) -> bool:
-    """Whether only its exit code is left, which nobody has asked for yet; a killed one may take a moment."""
+    """Whether a process has ended or is a zombie; a killed one may take a moment."""
     until = time.monotonic() + 10
     while time.monotonic() < until:
         try:

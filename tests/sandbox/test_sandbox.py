@@ -1,6 +1,6 @@
-"""Submissions that try to get out of the sandbox, at every level this machine has, as root and as a user.
+"""Submissions that try to get out of the sandbox, at every level of this machine, as root and as a user.
 
-escapes.py holds what they try; each runs in a new Python, since one that ran tests has threads.
+escapes.py has what they try. Each runs in a new Python, since a Python that runs tests has threads.
 """
 
 import itertools
@@ -28,8 +28,8 @@ pytestmark = [
 ]
 
 ESCAPES = Path(__file__).with_name("escapes.py")
-ROOT = users.throw_away_user(0) is not None  # who can become others: not a container's root without powers
-_mine = itertools.count(1000 + (os.getpid() % 50_000) * 200)  # throw-away users that no other test has
+ROOT = users.throw_away_user(0) is not None  # the root of a container may have no other users
+_indices = itertools.count(1000 + (os.getpid() % 50_000) * 200)  # throw-away users that no other test has
 
 Report = dict[str, Any]
 Reports = dict[tuple[Level, str], Report]
@@ -41,8 +41,10 @@ SEPARATELY = {
 
 
 def escape(do: str, level: Level, who: str, within: tuple[str, ...] = (), **options: Any) -> Report:
-    """Run a submission; return what came of it."""
-    user = {} if within or (who == "user" and not ROOT) else {"user" if who == "root" else "drop": somebody()}
+    """Run a submission; return its report."""
+    user = (
+        {} if within or (who == "user" and not ROOT) else {"user" if who == "root" else "drop": free_user()}
+    )
     command = [
         *within,
         sys.executable,
@@ -55,10 +57,10 @@ def escape(do: str, level: Level, who: str, within: tuple[str, ...] = (), **opti
     return report
 
 
-def somebody() -> int | None:
-    """A user that nobody is: of a thousand where a container has few."""
-    number = next(_mine)
-    return users.throw_away_user(number) or users.throw_away_user(number % 1000)
+def free_user() -> int | None:
+    """A throw-away user; one of a thousand in a container with few users."""
+    index = next(_indices)
+    return users.throw_away_user(index) or users.throw_away_user(index % 1000)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +80,7 @@ def places() -> list[tuple[Level, str]]:
 
 @pytest.fixture
 def everywhere(places: list[tuple[Level, str]]) -> Callable[..., Reports]:
-    """Runs a submission at every level, and sees to it that nothing of it is left."""
+    """Runs a submission at every level, and checks that nothing of it is left."""
 
     def run(do: str, **options: Any) -> Reports:
         with ThreadPoolExecutor(3) as pool:
@@ -108,7 +110,7 @@ def answers(reports: Reports) -> list[Any]:
 
 
 def table() -> dict[str, dict[tuple[Level, str], bool]]:
-    """What entry.py says can be done."""
+    """The table in entry.py's docstring."""
     columns = [(level, who) for level in Level for who in ("root", "user")]
     rows = re.findall(r"^    (\S.*?) {2,}((?:(?:yes|no) *){4})$", entry.__doc__ or "", re.MULTILINE)
     assert len(rows) > 20
