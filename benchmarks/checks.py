@@ -25,7 +25,7 @@ SPENT = {"answer": 0.0, "load": 0.0, "run": 0.0}
 
 
 def timed(kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with its seconds added up in SPENT."""
+    """Return the function with a clock, which adds its seconds to SPENT."""
 
     def measured(*args: Any, **options: Any) -> Any:
         began = time.perf_counter()

@@ -37,11 +37,11 @@ GRAPH = (
     "graph(export(torch.nn.Linear(2, 2), torch.ones(1, 2)))",
 )
 PATIENCE = 1800.0
-"""Seconds that a learner waits for a server or a cell, beside all the others."""
+"""Seconds that a learner waits for a server or a cell while all others work, too."""
 
 
 def work_of(place: int, lab: str) -> set[str]:
-    """Return what a learner solves of a lab: by turns everything, the first exercise, nothing."""
+    """Return the exercises of a lab that a learner solves: all, the first one or none, in turn."""
     ids = [exercise.id for exercise in exercises_of(lab)]
     return [set(ids), {ids[0]}, set()][(place + LABS.index(lab)) % 3]
 
@@ -57,7 +57,7 @@ def worth(place: int) -> int:
 
 
 async def sit_down(seat: Seat) -> float:
-    """Sign in, start a server and a kernel; return the seconds until the kernel has answered."""
+    """Sign in, start a server and a kernel; return the seconds until the kernel answers."""
     began = time.monotonic()
     status, page = await seat.sign_in()
     assert status == 302, page
@@ -68,14 +68,14 @@ async def sit_down(seat: Seat) -> float:
 
 
 async def see_a_graph(seat: Seat) -> None:
-    """Draw a graph, as the first chapter does; the kernel has torch and ONNX Runtime then."""
+    """Draw a graph as in the first chapter, which loads torch and ONNX Runtime."""
     outputs = [await seat.run(source, PATIENCE) for source in GRAPH]
     assert "Graph(" in outputs[-1], outputs
 
 
 async def work(seat: Seat, place: int, lab: str) -> None:
     """Write the answers, save the notebook, run all its cells."""
-    await seat.connect()  # who waited for others has not answered the server's pings, as a browser would
+    await seat.connect()  # while it waited, it did not answer the server's pings as a browser does
     book = solved(lab, work_of(place, lab))
     await seat.ask("PUT", f"api/contents/labs/{lab}.ipynb", {"type": "notebook", "content": book})
     for cell in book.cells:
@@ -84,14 +84,14 @@ async def work(seat: Seat, place: int, lab: str) -> None:
 
 
 async def is_kept(seat: Seat, place: int, lab: str) -> None:
-    """Make sure that the notebook is what the learner saved."""
-    there = await seat.ask("GET", f"api/contents/labs/{lab}.ipynb")
+    """Assert that the notebook is as the learner saved it."""
+    file = await seat.ask("GET", f"api/contents/labs/{lab}.ipynb")
     saved = [cell.source for cell in solved(lab, work_of(place, lab)).cells]
-    assert [cell["source"] for cell in there["content"]["cells"]] == saved, f"{seat.name}: {lab}"
+    assert [cell["source"] for cell in file["content"]["cells"]] == saved, f"{seat.name}: {lab}"
 
 
 def memory(room: Hub) -> tuple[float, float]:
-    """Return the megabytes of the class itself, and of all learners; what is shared is divided."""
+    """Return the megabytes of the hub, and of all learners (PSS: shared memory is divided)."""
     own = learners = 0.0
     for process in [
         psutil.Process(room.process.pid),
@@ -106,7 +106,7 @@ def memory(room: Hub) -> tuple[float, float]:
 
 
 async def watch(room: Hub, most: list[float]) -> None:
-    """Look at the learners' memory until this is cancelled; the most comes into the list."""
+    """Measure the learners' memory until this is cancelled; write the maximum into the list."""
     while True:
         most[0] = max(most[0], (await asyncio.to_thread(memory, room))[1])
         await asyncio.sleep(5)
@@ -122,7 +122,7 @@ def progress(what: str) -> Iterator[None]:
 
 
 async def first_lesson(room: Hub, seats: list[Seat], at_once: int) -> list[tuple[object, ...]]:
-    """Let everybody sit down, look at a graph and work at the first lab; return the table's rows."""
+    """Sign the learners in, group by group, and draw a graph for each; return the table's rows."""
     rows: list[tuple[object, ...]] = []
     groups = [seats[:1], seats[1 : at_once + 1], seats[at_once + 1 :]]
     before = 0
@@ -145,7 +145,7 @@ async def first_lesson(room: Hub, seats: list[Seat], at_once: int) -> list[tuple
 
 
 async def everybody(seats: list[Seat], room: Hub, lab: str) -> float:
-    """Let all work at a lab; return the most megabytes for each learner while they did."""
+    """Let all learners work at a lab; return the maximum of megabytes per learner."""
     most = [0.0]
     watching = asyncio.create_task(watch(room, most))
     with progress(f"{len(seats)} work at {lab}"):
@@ -156,7 +156,7 @@ async def everybody(seats: list[Seat], room: Hub, lab: str) -> float:
 
 @asynccontextmanager
 async def seated(room: Hub, learners: int) -> AsyncIterator[list[Seat]]:
-    """Give so many learners, who leave in the end without a word to their servers."""
+    """Yield so many learners, whose connections are closed in the end; their servers keep running."""
     async with AsyncExitStack() as stack:
         yield [
             await stack.enter_async_context(Seat(room, f"learner-{place:02}")) for place in range(learners)
@@ -164,14 +164,14 @@ async def seated(room: Hub, learners: int) -> AsyncIterator[list[Seat]]:
 
 
 async def before_the_kill(room: Hub, learners: int, at_once: int) -> tuple[list[tuple[object, ...]], float]:
-    """The first half: until all have saved the first lab."""
+    """The first half: all learners sign in and save the first lab."""
     async with seated(room, learners) as seats:
         rows = await first_lesson(room, seats, at_once)
         return rows, await everybody(seats, room, LABS[0])
 
 
 async def after_the_kill(room: Hub, learners: int) -> float:
-    """The second half: everybody finds their work, and goes on with the second lab."""
+    """The second half: all learners find their work and save the second lab."""
     async with seated(room, learners) as seats:
         with progress(f"{learners} sign in again"):
             await asyncio.gather(*map(sit_down, seats))
@@ -180,7 +180,7 @@ async def after_the_kill(room: Hub, learners: int) -> float:
 
 
 def kill(room: Hub) -> None:
-    """End the class without a word, and what is left of it after that."""
+    """Kill the hub, and then the processes below it."""
     below = psutil.Process(room.process.pid).children(recursive=True)
     os.kill(room.process.pid, signal.SIGKILL)
     for process in below:
@@ -190,7 +190,7 @@ def kill(room: Hub) -> None:
 
 
 def marks(folder: Path, out: Path) -> dict[str, float]:
-    """Collect and grade what learners have; return their points."""
+    """Collect and grade the learners' labs; return their points."""
     command = [sys.executable, "-m", "onnxlab.cli"]
     subprocess.run(
         [*command, "class", "take", str(folder), str(out / "taken")], check=True, capture_output=True

@@ -1,6 +1,6 @@
-"""The ways to grade a class that grading.py measures: what each is given, how it is run, what it has to say.
+"""The graders that grading.py measures: this course's, bare code, nbgrader, otter-grader and nbclient.
 
-A way is a function of a folder to work in, the lab and the notebooks. It returns the seconds that they took.
+Each is a function of a working folder, the lab and the notebooks, and returns the seconds that it took.
 """
 
 import contextlib
@@ -42,11 +42,11 @@ for path in sys.argv[2:]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "cells.json").write_text(json.dumps(cells_of(Path(path).read_bytes())))
-        task = Task("0", "student", name, sys.argv[1], tuple(each.id for each in exercises), 1, None)
+        task = Task("0", "student", name, sys.argv[1], tuple(exercise.id for exercise in exercises), 1, None)
         student.run(task, folder)
-        for each in exercises:
-            found = judge(each, Work(folder / each.id, questions_seed(each, 1)), 2)
-            assert all(one.holds for one in found), each.id
+        for exercise in exercises:
+            findings = judge(exercise, Work(folder / exercise.id, questions_seed(exercise, 1)), 2)
+            assert all(finding.holds for finding in findings), exercise.id
 print(time.perf_counter() - began)
 """
 _OTTER_TEST = """
@@ -68,7 +68,7 @@ def test_it(env):
 
 
 def hand_in(folder: Path, lab: str, students: int, *, up_to: str = "") -> list[Path]:
-    """Write the lab's solution as many students' work, the last cell the one of that id if there is one."""
+    """Write the lab's solution as the work of many students, up to the cell with an id if one is given."""
     book = json.loads((ROOT / "solutions" / f"{lab}.ipynb").read_text("utf-8"))
     ids = [cell["metadata"].get("nbgrader", {}).get("grade_id") for cell in book["cells"]]
     book["cells"] = book["cells"][: ids.index(up_to) + 1] if up_to else book["cells"]
@@ -82,35 +82,35 @@ def hand_in(folder: Path, lab: str, students: int, *, up_to: str = "") -> list[P
 
 
 def bare(folder: Path, lab: str, paths: list[Path]) -> float:
-    """One warm process, nothing confined; the warm-up is not counted."""
+    """The cells and the judges in one process without a sandbox; its start is not counted."""
     return float(_run([sys.executable, "-c", _BARE, lab, *map(str, paths)], folder).split()[-1])
 
 
 def ours(jobs: int) -> Way:
-    """`onnxlab grade`, its start and its reports included."""
+    """`onnxlab grade`, with its start and its reports."""
     return lambda folder, lab, paths: _grade(folder, paths, ["--jobs", str(jobs)])
 
 
 def on_dask(folder: Path, lab: str, paths: list[Path]) -> float:
-    """`onnxlab grade --dask` on a scheduler and two workers of this machine, which run already."""
+    """`onnxlab grade --dask` with a scheduler and two workers on this machine; their start is not counted."""
     base = [sys.executable, "-m", "dask"]
-    alone = ["--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"]
+    loopback = ["--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"]
     file = folder / "scheduler.json"
     with contextlib.ExitStack() as running:
         running.enter_context(
-            _started([*base, "scheduler", "--port", "0", "--scheduler-file", str(file), *alone])
+            _started([*base, "scheduler", "--port", "0", "--scheduler-file", str(file), *loopback])
         )
         while not (file.exists() and file.read_text()):
             time.sleep(0.1)
         address = json.loads(file.read_text())["address"]
-        workers = [*base, "worker", address, "--nworkers", "2", "--nthreads", "1", *alone]
+        workers = [*base, "worker", address, "--nworkers", "2", "--nthreads", "1", *loopback]
         running.enter_context(_started(workers))
         time.sleep(5)
         return _grade(folder, paths, ["--dask", address])
 
 
 def nbgrader(folder: Path, lab: str, paths: list[Path]) -> float:
-    """`nbgrader autograde` for all of them in one command."""
+    """`nbgrader autograde` for all notebooks in one command."""
     course = folder / "course"
     (course / "source" / lab).mkdir(parents=True)
     shutil.copy(ROOT / "solutions" / f"{lab}.ipynb", course / "source" / lab)
@@ -125,7 +125,7 @@ def nbgrader(folder: Path, lab: str, paths: list[Path]) -> float:
 
 
 def otter(program: Path) -> Way:
-    """`otter run` for each of them, its way without containers; its tests are the lab's own checks."""
+    """`otter run` (without containers) for each notebook; its tests are the lab's own checks."""
 
     def grade(folder: Path, lab: str, paths: list[Path]) -> float:
         tests, out = folder / "tests", folder / "out"
@@ -152,7 +152,7 @@ def otter(program: Path) -> Way:
 
 
 def nbclient(folder: Path, lab: str, paths: list[Path]) -> float:
-    """Each notebook in a fresh kernel, by nbclient; nothing is marked."""
+    """nbclient, which runs each notebook in a new kernel and gives no marks."""
     code = "import nbformat, sys\nfrom nbclient import NotebookClient\n"
     code += "for p in sys.argv[1:]: NotebookClient(nbformat.read(p, 4), kernel_name='python3').execute()"
     with _clock() as seconds:
@@ -161,19 +161,19 @@ def nbclient(folder: Path, lab: str, paths: list[Path]) -> float:
 
 
 class Memory:
-    """Looks at the memory of all processes below this one, now and then.
+    """Measures the memory of all descendants of this process at intervals.
 
-    What they share is counted once (PSS), which only root may read of everybody.
+    Shared memory counts once (PSS), which only root may read for other users' processes.
 
     Attributes:
-        most: The most that all had together, in MB; 0 if it could not be read.
-        most_of_one: The most that a process with a certain word in its command had, in MB.
+        most: The maximum of all together, in MB; 0 if it could not be read.
+        most_of_one: The maximum of a process with a certain word in its command, in MB.
     """
 
     def __init__(self, every: float, word: str = "") -> None:
         self.most = self.most_of_one = 0.0
         self._every, self._word = every, word
-        self._over = threading.Event()
+        self._stop = threading.Event()
         self._thread = threading.Thread(target=self._measure)
 
     def __enter__(self) -> "Memory":
@@ -181,11 +181,11 @@ class Memory:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._stop.set()
         self._thread.join()
 
     def _measure(self) -> None:
-        while not self._over.wait(self._every):
+        while not self._stop.wait(self._every):
             total = 0.0
             for process in psutil.Process().children(recursive=True):
                 with contextlib.suppress(psutil.Error):
@@ -199,8 +199,8 @@ class Memory:
 _EXERCISES = """
 import sys
 from onnxlab.labs.kit.exercise import lab
-for each in lab(sys.argv[1]).exercises:
-    print(each.id, each.points)
+for exercise in lab(sys.argv[1]).exercises:
+    print(exercise.id, exercise.points)
 """
 
 

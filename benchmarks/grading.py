@@ -1,12 +1,12 @@
-"""Seconds per submission: this grader, and what else there is, on the same notebooks in one run.
+"""Seconds per submission of this grader and of others, on the same notebooks in one run.
 
-The notebooks are a lab's solution, as many students handed it in. Bare code (the cells and the checks in one
-warm process, nothing confined) is the floor. What takes seconds per notebook is measured on a part of them.
+The notebooks are copies of a lab's solution. Bare code (the cells and the checks in one process without a
+sandbox) is the lower limit. Graders that take seconds per notebook are measured on a part of them.
 
     python -m benchmarks.grading                                 # the table, three minutes
     python -m benchmarks.grading --scale --otter OTTER --write   # all of it, ten minutes
 
-Measure on a machine that does nothing else, and as root: only root may read what memory all processes share.
+Measure on an idle machine, and as root: only root may read the shared memory of all processes.
 otter-grader needs packages that the course does not, so it gets an environment of its own with the course in
 it; OTTER is then /tmp/otter/bin/otter:
 
@@ -22,11 +22,11 @@ from benchmarks import graders, report
 from benchmarks.graders import Memory, Way
 
 _SMALL_LAB, _SMALL = "lab07_pooling_indices", "check-to-global-indices"
-_FAST = 20  # submissions on which the memory of a fast way is looked at, which takes time itself
+_FAST = 20  # submissions of the run that measures the memory of a fast grader, as that takes time itself
 
 
 def measured(way: Way, lab: str, count: int, *, up_to: str = "", every: float = 0.0) -> tuple[float, Memory]:
-    """Run a way on some submissions; return seconds for each and, if it was looked at, the memory."""
+    """Run a grader on some submissions; return the seconds for each and, if `every` is given, the memory."""
     memory = Memory(every, "onnxlab.cli")
     with tempfile.TemporaryDirectory() as name:
         paths = graders.hand_in(Path(name), lab, count, up_to=up_to)
@@ -36,7 +36,7 @@ def measured(way: Way, lab: str, count: int, *, up_to: str = "", every: float = 
 
 
 def compare(lab: str, students: int, slow: int, otter: Path | None) -> list[str]:
-    """Measure every way on one lab; return a table."""
+    """Measure every grader on one lab; return a table."""
     ways: list[tuple[str, int, Way]] = [
         ("bare code, warm, nothing confined", students, graders.bare),
         ("`onnxlab grade --jobs 1`", students, graders.ours(1)),
@@ -75,7 +75,7 @@ def compare(lab: str, students: int, slow: int, otter: Path | None) -> list[str]
 
 
 def scale(sizes: list[int]) -> list[str]:
-    """Grade larger and larger classes; return a table."""
+    """Grade classes of growing size; return a table."""
     lines = [
         f"The first exercise of {_SMALL_LAB} (the other one is missing in these notebooks), two jobs:",
         "",

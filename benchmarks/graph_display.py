@@ -41,7 +41,7 @@ CELLS = {
     "IFrame(f'http://localhost:{{address[1]}}', '100%', 480)",
 }
 LONGEST = 120.0
-"""Seconds after which a graph is given up."""
+"""Seconds after which a measurement gives up waiting for a graph."""
 EXPLORER = "Model Explorer + IFrame"
 EXPLORER_CELL = """
 data = json.dumps({{"models": [{{"url": str(Path({path!r}).resolve())}}]}})
@@ -98,7 +98,7 @@ def model_of(nodes: int) -> onnx.ModelProto:
 
 @contextmanager
 def explorer(program: Path | None) -> Iterator[dict[str, str]]:
-    """Run Model Explorer's server, if there is one; give its cell."""
+    """Run Model Explorer's server, if it is given; yield its cell."""
     if program is None:
         yield {}
         return
@@ -142,7 +142,7 @@ def measure(notebook: Notebook, index: int) -> tuple[float, float, int]:
     assert handle is not None
     frame = handle.content_frame()
     assert frame is not None
-    # Asked for often: a locator's own waiting looks only every half second in the end.
+    # A locator's own waiting would poll only twice a second.
     first = frame.locator(f"{NODE}, {EXPLORED}").first
     while not first.is_visible():
         if time.perf_counter() - start > LONGEST:
@@ -156,7 +156,7 @@ def measure(notebook: Notebook, index: int) -> tuple[float, float, int]:
 
 
 def memory(context: BrowserContext, running: Site, cell: str, graphs: int = 12) -> float:
-    """Megabytes that so many graphs add to a fresh kernel."""
+    """Return the megabytes that so many graphs add to a new kernel."""
     cells = [PREPARE, "before = resident()", *[cell] * graphs, "print(round(resident() - before, 1))"]
     with fresh_page(context, running, cells) as notebook:
         notebook.run(1)
@@ -209,7 +209,7 @@ def main() -> None:
                     cells = [PREPARE, *[cell.format(path=path)] * 2]
                     with fresh_page(context, running, cells) as notebook:
                         try:
-                            measure(notebook, 1)  # the page's first graph also loads what all share
+                            measure(notebook, 1)  # the first graph of a page also loads the common scripts
                             timings[name].append(measure(notebook, 2))
                         except TimeoutError:
                             gave_up.add(name)

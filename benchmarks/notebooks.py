@@ -25,7 +25,7 @@ WAYS = {
 
 
 def seconds(way: str, folder: Path) -> float:
-    """Run the notebooks of a folder, which has no settings of the course."""
+    """Run the notebooks of a folder without the course's settings; return the seconds."""
     command = [
         sys.executable,
         "-m",
@@ -41,7 +41,7 @@ def seconds(way: str, folder: Path) -> float:
     began = time.perf_counter()
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     elapsed = time.perf_counter() - began
-    # nbval alone takes a different address in a warning for a fault; its time counts all the same.
+    # nbval alone fails on a warning with another address in it; its time counts all the same.
     if done.returncode not in ((0, 1) if way == "nbval" else (0,)):
         msg = f"{way} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
         raise SystemExit(msg)

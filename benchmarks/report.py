@@ -1,4 +1,4 @@
-"""What all benchmarks share: a table, a line on the machine, and their sections in docs/benchmarks.md."""
+"""The report of a benchmark: a table, a line about the machine, and its section in docs/benchmarks.md."""
 
 import argparse
 import os
@@ -26,7 +26,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
-    """Return a parser with the option that all have, `--write`; the load of the machine is read now."""
+    """Return a parser with the common option `--write`; it also notes the machine's load before the start."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="put the result into docs/benchmarks.md")
     parser.set_defaults(load=os.getloadavg()[0] if hasattr(os, "getloadavg") else None)
@@ -34,13 +34,13 @@ def arguments(description: str) -> argparse.ArgumentParser:
 
 
 def finish(name: str, text: str, options: argparse.Namespace, packages: Sequence[str] = ()) -> None:
-    """Print a result with the machine it holds for; write it into its section if `--write` is given.
+    """Print a result with a line about the machine; with `--write`, put it into its section.
 
     Args:
         name: The section: the benchmark's module.
         text: The result, in Markdown.
         options: The parsed arguments.
-        packages: What has to be named with its version.
+        packages: The packages whose versions are printed.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     versions = ", ".join(f"{package} {version(package)}" for package in packages)
