@@ -1,4 +1,4 @@
-"""Submissions of lab 4 of every kind, each with the points it must get.
+"""Honest, odd and hostile submissions of lab 4, each with the points that it must get.
 
 Most replace the body of one answer, or put a cell before everything, in an otherwise right notebook: 15 points in
 all, 2 of them for asinh_symbolic. None may change another's points, or leave anything behind.
@@ -26,11 +26,11 @@ class Adversary:
     Attributes:
         name: What it does; the student's name in the tests.
         points: What it must get.
-        body: What stands in asinh_symbolic.
+        body: The body of asinh_symbolic.
         before: A cell before everything.
         after: A cell after everything.
-        raw: The file itself, if it is not a notebook of these cells.
-        quick: Whether it ends soon; the others run into a limit.
+        raw: The bytes of the file, if it is not a notebook of these cells.
+        quick: Whether it ends without reaching a limit.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Adversary:
 
 
 def solution_cells() -> list[str]:
-    """The code cells of the solution, without the cells that only show something (they take a second)."""
+    """The code cells of the solution, without those that only display something (they take a second)."""
     book = nbformat.read(ROOT / "solutions" / "lab04_asinh.ipynb", 4)
     code = [cell for cell in book.cells if cell.cell_type == "code"]
     return [cell.source for cell in code if "nbgrader" in cell.metadata or cell is code[0]]
@@ -66,7 +66,7 @@ def notebook_of(adversary: Adversary) -> bytes:
 
 
 def _altered(**changes: Any) -> bytes:
-    """A right notebook with other things in its JSON."""
+    """A right notebook with changed entries in its JSON."""
     data = json.loads(notebook_of(Adversary("", FULL)))
     return json.dumps(data | changes).encode()
 

@@ -22,7 +22,7 @@ def mount(source: str, target: Path, kind: str | None, flags: int, data: str | N
 
 
 def open_up(needed: list[Path]) -> None:
-    """Replace each folder that only its owner can enter by one with the needed places in it."""
+    """Mount over each folder that only its owner can enter one that has only the needed folders in it."""
     closed = {top for place in needed for top in place.parents if not top.stat().st_mode & 0o001}
     tops = {top for top in closed if not closed & set(top.parents)}
     if not tops:

@@ -10,18 +10,18 @@ from onnxlab.grading.worker.client import ForkServerPool
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[ForkServerPool]:
-    """One fork server for the tests of a module that leave it whole.
+    """One fork server for the tests of a module that do not end it.
 
-    A run closes its fork servers at the end: those that it made for a second attempt, and not this one.
+    A run closes its pool at the end; closing this one does nothing.
     """
-    lasting = ForkServerPool()
-    vars(lasting)["close"] = lambda: None
-    yield lasting
-    ForkServerPool.close(lasting)
+    fork_server = ForkServerPool()
+    vars(fork_server)["close"] = lambda: None
+    yield fork_server
+    ForkServerPool.close(fork_server)
 
 
 @pytest.fixture
 def shared(pool: ForkServerPool, monkeypatch: pytest.MonkeyPatch) -> ForkServerPool:
-    """The same for `onnxlab grade`, called in this process."""
+    """The same pool for `onnxlab grade`, called in this process."""
     monkeypatch.setattr(client, "worker_pool", lambda: pool)
     return pool

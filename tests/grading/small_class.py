@@ -1,7 +1,7 @@
-"""A class that hands in lab 7, for tests to which it does not matter what is graded.
+"""A class that hands in lab 7, for tests that can use any lab.
 
-Lab 7 does without the `torch.export` exporter: a fork server is ready in half the time, and a submission is
-done in a third of a second.
+Lab 7 does not use the `torch.export` exporter: a fork server is ready in half the time, and a submission
+takes a third of a second.
 """
 
 from collections.abc import Iterable
@@ -16,14 +16,14 @@ from tests.grading.adversaries import ROOT, Adversary, notebook_of
 __all__ = ["CLASS", "FULL", "LAB", "REST", "RIGHT", "WRONG", "Learner", "hand_in", "marks"]
 
 LAB = "lab07_pooling_indices"
-FULL, REST = 10, 3  # all points; those that are left where max_unpool_symbolic is wrong
+FULL, REST = 10, 3  # all points; those without max_unpool_symbolic
 RIGHT = 'return g.op("MaxUnpool", values, whole, shape, kernel_shape_i=[2, 2], strides_i=[2, 2])'
 WRONG = RIGHT.replace("whole", "index")
 
 
 @dataclass(frozen=True)
 class Learner(Adversary):
-    """One submission of lab 7; what is not right in it stands in max_unpool_symbolic."""
+    """A submission of lab 7; its body is that of max_unpool_symbolic."""
 
     points: int = FULL
     body: str = RIGHT

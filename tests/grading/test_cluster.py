@@ -1,4 +1,4 @@
-"""Grading on a Dask cluster: the same rows as here, whatever happens to its workers."""
+"""Grading on a Dask cluster gives the rows of a local run, whatever happens to the workers."""
 
 import contextlib
 import json
@@ -51,7 +51,7 @@ class Machines:
         return "".join(path.read_text("utf-8") for path in self.folder.glob("*.log"))
 
     def end(self) -> None:
-        for process in reversed(self.started):  # the scheduler last: a worker says goodbye to it
+        for process in reversed(self.started):  # the scheduler last: an ending worker tells it
             process.terminate()
             try:
                 process.wait(20)
@@ -89,7 +89,7 @@ def wait_for(value: Any, seconds: float = 240) -> Any:
 
 
 def fork_servers(parent: int) -> list[int]:
-    """The fork servers below a process, and what they have forked now."""
+    """The ids of the fork servers below a process, and of their forks."""
     servers = []
     for process in [parent, *(child.id for child in descendants(parent))]:
         with contextlib.suppress(OSError):
@@ -99,7 +99,7 @@ def fork_servers(parent: int) -> list[int]:
 
 
 def rows(ledger: Ledger) -> list[object]:
-    """The rows, without what a clock says."""
+    """The rows without the times."""
     return [{**asdict(row), "seconds": 0, "outcome": {**row.outcome, "seconds": 0}} for row in ledger.rows()]
 
 
@@ -119,7 +119,7 @@ def expected(intake, tmp_path_factory, pool) -> list[object]:
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory) -> Iterator[Machines]:
-    """A scheduler and two workers, for the tests that leave them whole."""
+    """A scheduler and two workers, for the tests that do not end them."""
     with machines(tmp_path_factory.mktemp("two") / "machines") as there:
         there.worker()
         there.worker("--no-nanny")
@@ -165,7 +165,7 @@ def test_a_worker_with_other_versions_gives_no_marks(intake, two, tmp_path, monk
     monkeypatch.setattr(cluster, "facts", lambda level: facts(level) | {"torch": "1.0"})
     with connected(two.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
         graded = grade_on(client, intake, ledger, level=None, limits=LIMITS)
-        assert graded == 1  # the one that is no notebook
+        assert graded == 1  # the file that is no notebook
         assert len(ledger.failures) == len(intake.submissions) - 1
         assert all("not 1.0" in reason for reason in ledger.failures.values())
 
@@ -182,7 +182,7 @@ def test_workers_that_die_and_join_lose_nothing_and_double_nothing(intake, expec
                 there.worker("--no-nanny")
             if step.done == 3:
                 servers.extend(fork_servers(second.pid))
-                second.kill()  # the one that joined does the rest
+                second.kill()  # the worker that joined does the rest
 
         with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
             client.wait_for_workers(2, timeout=240)
@@ -207,7 +207,7 @@ def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path,
                 good.send_signal(signal.SIGSTOP)
                 there.worker("--no-nanny")
                 client.wait_for_workers(3, timeout=240)
-                good.kill()  # what only it might do has to find the one that joined
+                good.kill()  # its submissions must go to the worker that joined
 
         with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
             client.wait_for_workers(2, timeout=240)

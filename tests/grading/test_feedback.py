@@ -1,4 +1,4 @@
-"""Students' pages: everything that helps is on them, nothing that a hostile student wrote does anything."""
+"""Feedback pages: they have all that helps a student, and nothing in them that a student wrote is active."""
 
 import re
 from html.parser import HTMLParser
@@ -20,7 +20,7 @@ def picture(model, highlight) -> str:
 
 
 class Tags(HTMLParser):
-    """Collects what a browser would act on."""
+    """Collects the tags and attributes that a browser acts on."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A class of honest and hostile students at every level; runs that are cut off; nothing left behind."""
+"""`onnxlab grade`: honest and hostile students at every level, and runs that are interrupted."""
 
 import contextlib
 import io
@@ -35,8 +35,8 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the fork server needs Linux"),
 ]
 LIMITS = Limits(wall=120.0, cpu=30, memory=700, disk=64, processes=40)
-PATIENT = ["--time", "120"]  # no test of honest work is one of the machine's speed
-ENDLESS = {"does not listen", "blocks every signal"}  # until a limit ends them: here a small one
+PATIENT = ["--time", "120"]  # honest work must pass on a slow machine, too
+ENDLESS = {"does not listen", "blocks every signal"}  # only a limit ends them; their test sets a small one
 SAME_CELLS = {
     "another kernel's name",
     "no metadata at all",
@@ -50,7 +50,7 @@ LEVELS = [level for level, reason in available().items() if not reason] if sys.p
 
 
 def running() -> set[int]:
-    """Every process below this one, zombies left out."""
+    """The ids of all descendants of this process but zombies."""
     ids = set()
     for process in descendants(os.getpid()):
         with contextlib.suppress(OSError):  # it has ended meanwhile
@@ -60,7 +60,7 @@ def running() -> set[int]:
 
 
 def comparable(ledger: Ledger) -> list[object]:
-    """The rows without what a clock says."""
+    """The rows without the times."""
     keys = ("title", "holds", "message", "difference")
     return [
         (
@@ -94,7 +94,7 @@ def rows_of(out: Path) -> list[object]:
     "student", [eve for eve in ADVERSARIES if eve.name in SAME_CELLS], ids=lambda student: student.name
 )
 def test_odd_files_hold_the_cells_of_a_right_notebook(tmp_path, student):
-    """Grading sees nothing of a file but its cells, so one right notebook is graded for all of these."""
+    """Grading uses only the cells of a file, so one right notebook is graded for all of these."""
     (submission,) = find(hand_in(tmp_path, [student])).submissions
     assert cells_of(read(submission.path)) == adversaries.cells_of(HONEST[0])
 
@@ -182,7 +182,7 @@ def test_a_run_killed_at_any_moment_goes_on_and_gives_the_same(graded, tmp_path)
     with contextlib.closing(sqlite3.connect(out / "results.sqlite")) as base:
         rows = base.execute("SELECT student, exercise FROM result").fetchall()
     assert len(rows) == len(set(rows)) == 2 * len(CLASS)
-    until = time.monotonic() + 60  # what a killed run had started ends by itself
+    until = time.monotonic() + 60  # the processes of a killed run end by themselves
     while list(Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}{process.pid}-*")):
         assert time.monotonic() < until
         time.sleep(0.2)

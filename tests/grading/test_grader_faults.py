@@ -1,4 +1,4 @@
-"""What the grader fails over is nobody's mark; what a submission does to its judge is the submission's."""
+"""Faults of the grader give nobody a mark; files that crash their judge cost the submission its points."""
 
 import sys
 from dataclasses import replace
@@ -67,7 +67,7 @@ def bad():
 
 
 class Disturbed(WorkerPool):
-    """The tests' fork server, as each that is asked for; `times` of its tasks are changed on their way."""
+    """The tests' fork server in every attempt, with its first `times` tasks changed."""
 
     kind = ""
     times = 0
@@ -87,7 +87,7 @@ class Disturbed(WorkerPool):
 
 
 class Slow(Disturbed):
-    """A machine so slow that no judge is ready in time: the real watcher ends it."""
+    """A machine on which no judge ends in time: the real watcher ends it."""
 
     kind = "judge"
 
@@ -96,7 +96,7 @@ class Slow(Disturbed):
 
 
 class Unplaced(Disturbed):
-    """A fork that fails before anything of a submission runs: its folder is not there."""
+    """A fork that fails before the submission runs: its folder does not exist."""
 
     kind = "student"
 
@@ -117,7 +117,7 @@ def graded(
 @pytest.mark.parametrize(
     ("kind", "student", "says"),
     [
-        # Its judges take longer than the watcher looks away.
+        # Its judges take longer than the watcher's interval.
         (Slow, HONEST[0], "was not ready after"),
         (Unplaced, RIGHT, "could not be built"),
     ],
@@ -158,7 +158,7 @@ PARTS = {{"to-global-indices": [Part("a fault of its own", judge)]}}
     ],
 )
 def test_a_private_judge_that_ends_its_process_is_no_mark(tmp_path, pool, monkeypatch, fault, says):
-    monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 1)  # each further one starts a fork server
+    monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 1)  # each further attempt starts a fork server
     judges = PrivateJudges(JUDGE.format(fault=fault), {"to-global-indices": ("a fault of its own",)})
     points, failures = graded(tmp_path, RIGHT, level=strongest(), judges=judges, pool=pool)
     assert points == {}
@@ -182,7 +182,7 @@ def test_a_private_judge_that_never_ends_is_no_mark(tmp_path, pool, monkeypatch)
 
 def test_what_crashes_its_judge_again_and_again_is_the_submissions(tmp_path, shared, capsys):
     folder, out = tmp_path / "class", tmp_path / "out"
-    # These two write a model of the name that crashes the runtime.
+    # Each writes a model that crashes ONNX Runtime in place of its own.
     lost = ("asinh-symbolic", "asinh-translation")
     left = HONEST[0].points - sum(exercise(name)[1].points for name in lost)
     points, failures = graded(

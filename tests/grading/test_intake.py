@@ -1,4 +1,4 @@
-"""What is found in folders of every shape, and what is said about the rest."""
+"""The submissions in folders of every layout, and the messages about the other files."""
 
 import hashlib
 import os
@@ -140,7 +140,7 @@ def test_links_pipes_and_sockets_are_not_followed(tmp_path, monkeypatch):
     os.mkfifo(root / "eve" / "lab04_asinh.ipynb")
     with socket.socket(socket.AF_UNIX) as listening:
         (root / "s").mkdir()
-        monkeypatch.chdir(root / "s")  # the address of a socket may have a hundred characters only
+        monkeypatch.chdir(root / "s")  # a socket's address has at most a hundred characters
         listening.bind("lab01_control_flow.ipynb")
     intake = find(root, LABS)
     assert intake.submissions == ()

@@ -1,4 +1,4 @@
-"""Ctrl+C while a class is graded: it stops at once, what was done is kept, and the next run goes on."""
+"""Ctrl+C while a class is graded: the run stops at once, its results stay, and the next run goes on."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the fork server needs Linux"),
 ]
 SECONDS = 2.0
-# Ordered by name: one that is done at once, one that is soon done, one that would take minutes.
+# In the order of grading: "a" is done at once, "b" soon, "c" would take minutes.
 CLASS = (
     Learner("a", 0, raw=b"no notebook"),
     Learner("b"),
@@ -50,21 +50,21 @@ from onnxlab.grading.run import grade
 from onnxlab.grading.submissions import find
 from onnxlab.grading.worker.client import WorkerPool
 
-class Told(WorkerPool):
+class Announcing(WorkerPool):
     def run(self, task):
         print("begun", flush=True)
         return super().run(task)
 
 with Ledger(Path(sys.argv[2]), facts("none"), 5) as ledger:
     try:
-        grade(find(Path(sys.argv[1])), ledger, level=None, limits=Limits(wall=120), jobs=1, pool=Told())
+        grade(find(Path(sys.argv[1])), ledger, level=None, limits=Limits(wall=120), jobs=1, pool=Announcing())
     except KeyboardInterrupt:
         print(sorted({row.student for row in ledger.rows()}), ledger.failures, flush=True)
 """
 
 
 def interrupt(process: "subprocess.Popen[str]") -> tuple[float, str, str]:
-    """Press Ctrl+C; return how long it took to end, and what it said."""
+    """Press Ctrl+C; return the seconds until the end, and the output."""
     below = [process_id.id for process_id in descendants(process.pid)]
     began = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)

@@ -1,4 +1,4 @@
-"""An instructor's own judges: they count, they are seen by nobody, and their faults are nobody's mark."""
+"""Private judges: they decide about points, no submission sees them, and their faults give nobody a mark."""
 
 import contextlib
 import json
@@ -38,7 +38,7 @@ LIMITS = Limits(wall=120.0, cpu=60, memory=700)
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the fork server needs Linux")
 DIRECT = Learner("direct")
 ROUNDABOUT = Learner("roundabout", REST, body=f"{RIGHT[:7]}g.op('Identity', {RIGHT[7:]})")
-# Looks for two texts in everything that its process can write to: one that is there, and the judges' own.
+# Searches all memory of its process for two texts: one that it has itself, and one of the judges.
 SEARCH = """
 import re
 here = "".join(["RATHER", "-LIKELY"])
@@ -133,7 +133,7 @@ def test_a_private_part_decides_and_nothing_of_it_is_shown_but_its_title(tmp_pat
     assert any("no node is idle" in text for text in texts)
     assert not any("UNHEARD" in text or "def nothing_idle" in text for text in texts)
     capsys.readouterr()
-    assert cli.main(arguments) == 0  # forgotten: the instructor is told
+    assert cli.main(arguments) == 0  # without --judges, there is a note
     assert "Earlier rows were graded with judges" in capsys.readouterr().out
 
 
@@ -143,7 +143,7 @@ def test_a_submission_that_searches_its_memory_does_not_find_the_judges(tmp_path
     folder = hand_in(tmp_path / "class", [Learner("curious", before=SEARCH)])
     mine = read_judges(written(tmp_path, MINE))
     with Ledger(tmp_path / "out", facts("")) as ledger:
-        # Confined, it could not even search.
+        # In a sandbox it could not read its memory at all.
         grade(find(folder), ledger, level=None, limits=LIMITS, jobs=1, judges=mine, pool=pool)
         assert "searched: [b'RATHER-LIKELY']" in next(ledger.rows()).submission_note
     assert points(tmp_path / "out") == {"curious": FULL}
@@ -153,7 +153,7 @@ def test_a_submission_that_searches_its_memory_does_not_find_the_judges(tmp_path
 @pytest.mark.slow
 @pytest.mark.usefixtures("shared")
 def test_a_fault_in_a_judge_is_reported_with_its_line_and_gives_no_mark(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 1)  # each further one starts a fork server
+    monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 1)  # each further attempt starts a fork server
     folder, out = hand_in(tmp_path / "class", [DIRECT]), tmp_path / "out"
     judges = written(tmp_path, BROKEN)
     command = ["grade", str(folder), "--out", str(out), "--judges", str(judges), "--time", "120"]

@@ -1,4 +1,4 @@
-"""Grading where no process is forked and nothing confined, as on macOS and Windows; tried on any system."""
+"""Grading without a fork server and without a sandbox, as on macOS and Windows; tested on any system."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_a_class_gets_the_same_marks(tmp_path):
 
 
 def test_a_notebook_that_never_ends_is_left(tmp_path):
-    """In native code, and so past every limit that Python itself can keep."""
+    """It waits in native code, where no limit within Python can end it."""
     endless = "import torch, threading\nthreading.Lock().acquire() or None\nlock = threading.Lock()\n"
     endless += "lock.acquire()\nimport signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})\n"
     intake = find(hand_in(tmp_path / "class", [Learner("endless", 0, before=endless + "lock.acquire()")]))
@@ -44,8 +44,8 @@ def test_the_instructor_is_told_what_is_missing(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(client, "can_fork", lambda: False)
     assert not isinstance(worker_pool(), ForkServerPool)
     entry.available.cache_clear()
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(entry.sys, "platform", "darwin")
+    with monkeypatch.context() as macos:
+        macos.setattr(entry.sys, "platform", "darwin")
         assert cli.main(command) == 1
     entry.available.cache_clear()
     refused = capsys.readouterr().err

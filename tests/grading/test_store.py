@@ -1,4 +1,4 @@
-"""The results: nothing lost, nothing twice, whatever happens to the process, the disk or the file."""
+"""The ledger: no result is lost or doubled, whatever happens to the process, the disk or the file."""
 
 import contextlib
 import ctypes
@@ -43,7 +43,7 @@ def can_mount() -> bool:
 
 
 def message_of(function) -> str:
-    """What a refusal says; "" if there is none."""
+    """The message of a refusal; "" if there is none."""
     try:
         function()
     except (CannotWrite, LedgerRefused) as error:
@@ -95,7 +95,7 @@ def test_changed_submission_replaces_the_older_and_a_doubled_one_counts_once(tmp
 
 
 def cells(folder) -> list[tuple]:
-    """What another program reads in the file."""
+    """The rows as another program reads them."""
     with contextlib.closing(sqlite3.connect(folder / FILE)) as base:
         return base.execute("SELECT student, lab, exercise, points FROM result").fetchall()
 
@@ -108,7 +108,7 @@ def test_any_program_that_knows_sqlite_reads_the_file(tmp_path):
 
 @pytest.mark.parametrize("part", [1, 2, 3])
 def test_what_a_kill_leaves_of_a_transaction_is_taken_back(tmp_path, part):
-    """A rollback journal beside the file: the writer was ended before its commit."""
+    """A writer that is killed before its commit leaves a rollback journal beside the file."""
     written = fill(tmp_path, STUDENTS[:part])
     if in_fork(lambda: stopped_before_commit(tmp_path)) != 99:
         pytest.fail("the writer went on")
@@ -371,7 +371,7 @@ def test_writer_killed_at_sixty_random_moments(tmp_path):
             assert len(cells(folder)) == len(undisturbed)
             folder = tmp_path / f"killed{rounds}"
     assert fill(folder) == undisturbed
-    assert not list(tmp_path.rglob(".writing-*"))  # what a kill left half written, the next run removed
+    assert not list(tmp_path.rglob(".writing-*"))  # the next run removes half-written files
 
 
 def test_memory_does_not_grow_with_what_rows_say(tmp_path):

@@ -1,4 +1,4 @@
-"""The code cells of notebooks in any state."""
+"""Reading the code cells of well-formed, odd and damaged notebooks."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""What a fork server has loaded, and that having it loaded changes nothing. Each in a Python of its own."""
+"""A fork server has loaded all that a task needs, and that changes no result. Each test in a new Python."""
 
 import json
 import os
@@ -77,7 +77,7 @@ import os
 from onnxlab.grading.worker import server
 server.load()
 server.load_exporter()
-assert len(os.listdir("/proc/self/task")) == 1  # tqdm, where it is installed, starts one in an export
+assert len(os.listdir("/proc/self/task")) == 1  # tqdm, if installed, would start a second one in an export
 import numpy
 import onnxruntime as ort
 from onnxlab.labs.kit.judging import expected_model
@@ -104,7 +104,7 @@ def run(code: str, *arguments: object) -> None:
 
 
 def test_forks_import_nothing_more(tmp_path, pytestconfig):
-    """Each import in a fork is one for every submission."""
+    """An import in a fork would cost time in every submission."""
     run(_LOADED, tmp_path, pytestconfig.rootpath / "solutions")
     for lab in LABS:
         for kind in ("student", "judge"):
