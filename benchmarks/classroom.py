@@ -27,7 +27,7 @@ from pathlib import Path
 import psutil
 from benchmarks import report
 
-from onnxlab.labs.kit.exercise import exercises_of
+from onnxlab.labs.kit.exercise import lab as lab_record
 from tests.support.hub import Hub, Seat, finish, hub
 from tests.support.labs import solved
 
@@ -42,7 +42,7 @@ PATIENCE = 1800.0
 
 def work_of(place: int, lab: str) -> set[str]:
     """Return the exercises of a lab that a learner solves: all, the first one or none, in turn."""
-    ids = [exercise.id for exercise in exercises_of(lab)]
+    ids = [exercise.id for exercise in lab_record(lab).exercises]
     return [set(ids), {ids[0]}, set()][(place + LABS.index(lab)) % 3]
 
 
@@ -51,7 +51,7 @@ def worth(place: int) -> int:
     return sum(
         exercise.points
         for lab in LABS
-        for exercise in exercises_of(lab)
+        for exercise in lab_record(lab).exercises
         if exercise.id in work_of(place, lab)
     )
 

@@ -17,7 +17,7 @@ from playwright.sync_api import TimeoutError as WaitedInVain
 from onnxlab.classroom.hub.homes import give_feedback
 from onnxlab.grading.reports import write_feedback
 from onnxlab.grading.results import Graded
-from onnxlab.labs.kit.exercise import exercises_of
+from onnxlab.labs.kit.exercise import lab as lab_record
 from onnxlab.labs.kit.outcome import Outcome, Status
 from tests.support.hub import INSTRUCTOR_PASSWORD, PIN, ROOM_PASSWORD, Hub, hub
 from tests.support.jupyterlab import PATIENCE
@@ -107,7 +107,7 @@ def check_a_lab(page: Page, room: Hub, name: str) -> None:
 def write_page(results: Path, name: str) -> None:
     """Write a learner's feedback page, of a lab that was handed in as it was handed out."""
     rows = []
-    for each in exercises_of(LAB):
+    for each in lab_record(LAB).exercises:
         outcome = Outcome(each.id, Status.NOT_ATTEMPTED, 0, each.points)
         given = (name, LAB, each.id, str(outcome.status), 0, each.points)
         rows.append(Graded(*given, "digest", outcome.as_json()))

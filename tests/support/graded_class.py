@@ -5,11 +5,11 @@ import hashlib
 from pathlib import Path
 
 from onnxlab.grading.submissions import Submission
-from onnxlab.labs.kit.exercise import exercises_of
+from onnxlab.labs.kit.exercise import lab as lab_record
 from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
 
 LAB = "lab04_asinh"
-EXERCISES = exercises_of(LAB)
+EXERCISES = lab_record(LAB).exercises
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE = [
     "=HYPERLINK(1)",

@@ -20,7 +20,7 @@ from onnxlab.classroom.course.graded_copy import inert
 from onnxlab.classroom.course.nbgrader import Course, CourseUnusable, course_at
 from onnxlab.grading.results import Graded
 from onnxlab.grading.submissions import find
-from onnxlab.labs.kit.exercise import exercises_of
+from onnxlab.labs.kit.exercise import lab as lab_record
 from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
 from tests.support.nbgrader_course import (
     LAB,
@@ -34,7 +34,7 @@ from tests.support.nbgrader_course import (
     small_course,
 )
 
-EXERCISES = exercises_of(LAB)
+EXERCISES = lab_record(LAB).exercises
 CHECKS = {f"check-{exercise.id}": exercise.points for exercise in EXERCISES}
 SCRIPT = "<script>alert(1)</script>"
 

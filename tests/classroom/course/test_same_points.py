@@ -12,7 +12,8 @@ import nbformat
 import pytest
 
 from onnxlab.classroom.course.nbgrader import course_at
-from onnxlab.labs.kit.exercise import LABS, exercises_of
+from onnxlab.labs.kit.exercise import LABS
+from onnxlab.labs.kit.exercise import lab as lab_record
 from tests.support.nbgrader_course import LAB, hand_in, named, nbgrader, notebook, points
 
 pytestmark = [
@@ -35,7 +36,7 @@ def partly_solved(lab: str, turn: int) -> tuple[nbformat.NotebookNode, dict[str,
     answers = importlib.import_module(f"tests.labs.answers_{lab.partition('_')[0]}")
     text = [line for line in inspect.getsource(answers).splitlines() if "tests.support" not in line]
     book, expected = notebook("labs", lab), {}
-    for place, exercise in enumerate(exercises_of(lab)):
+    for place, exercise in enumerate(lab_record(lab).exercises):
         kind = ("wrong[0]", "right[-1]", None)[(place + turn) % 3]
         expected[f"check-{exercise.id}"] = exercise.points if kind == "right[-1]" else 0
         if kind is not None:
@@ -105,7 +106,7 @@ def test_nbgrader_and_the_grader_give_the_same_points(graded):
     scores = [score for marks in graded.expected.values() for score in marks.values()]
     assert min(scores) == 0 < max(scores)
     assert {name for marks in graded.expected.values() for name in marks} == {
-        f"check-{exercise.id}" for lab in SOME for exercise in exercises_of(lab)
+        f"check-{exercise.id}" for lab in SOME for exercise in lab_record(lab).exercises
     }
 
 

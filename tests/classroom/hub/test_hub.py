@@ -21,7 +21,7 @@ pytest.importorskip("jupyterhub")
 
 from onnxlab.classroom.course.folder import open_class
 from onnxlab.classroom.hub.accounts import Accounts
-from onnxlab.labs.kit.exercise import exercises_of
+from onnxlab.labs.kit.exercise import lab as lab_record
 from tests.support.hub import INSTRUCTOR_PASSWORD, PIN, ROOT, Hub, Seat, below, finish, hub, logs
 from tests.support.labs import solved
 
@@ -66,7 +66,7 @@ def first_graph(chapter: Path) -> list[str]:
 
 def work_of(place: int) -> set[str]:
     """The exercises that a learner solves: all, the first, none."""
-    ids = [exercise.id for exercise in exercises_of(LAB)]
+    ids = [exercise.id for exercise in lab_record(LAB).exercises]
     return [set(ids), {ids[0]}, set()][place]
 
 
@@ -85,7 +85,7 @@ async def lesson(seat: Seat, place: int) -> None:
     first = next(i for i, source in enumerate(checks) if source.startswith("check("))
     for source in checks[: first + 1]:
         output = await seat.run(source, 240)
-    assert ("passed" in output) == (exercises_of(LAB)[0].id in work_of(place)), output
+    assert ("passed" in output) == (lab_record(LAB).exercises[0].id in work_of(place)), output
 
 
 async def answer_times(others: list[Seat], runaway: asyncio.Task[str]) -> list[float]:
@@ -248,7 +248,7 @@ def test_a_class_works_is_graded_and_finds_its_feedback(room, tmp_path):
                 shutil.rmtree(lab)
     out = tmp_path / "grades"
     command("grade", str(room.folder), "--out", str(out), "--time", "600")
-    points = {exercise.id: exercise.points for exercise in exercises_of(LAB)}
+    points = {exercise.id: exercise.points for exercise in lab_record(LAB).exercises}
     with (out / "grades.csv").open(newline="") as file:
         scores = {row["student"]: float(row["total"]) for row in csv.DictReader(file)}
     assert scores == {
@@ -256,7 +256,7 @@ def test_a_class_works_is_graded_and_finds_its_feedback(room, tmp_path):
     }
     command("class", "feedback", str(room.folder), str(out))
     page = finish(feedback_page(room, LEARNERS[2]))
-    assert exercises_of(LAB)[0].id in page
+    assert lab_record(LAB).exercises[0].id in page
 
 
 def test_a_name_belongs_to_its_pin(room):

@@ -20,7 +20,7 @@ from onnxlab.grading.results import Graded
 from onnxlab.grading.submissions import NotebookUnreadable as SubmissionUnreadable
 from onnxlab.grading.submissions import Submission
 from onnxlab.grading.submissions import read as read_submission
-from onnxlab.labs.kit.exercise import exercises_of
+from onnxlab.labs.kit.exercise import lab as lab_record
 from onnxlab.labs.kit.outcome import Evidence
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def _released(course: Course, book: "Gradebook", assignment: str, lab: str) -> R
         notebooks = book.find_assignment(assignment).notebooks
     except MissingEntry:
         return f"The gradebook has no assignment {assignment!r}: {generate}."
-    check_cells = {check_cell(exercise.id) for exercise in exercises_of(lab)}
+    check_cells = {check_cell(exercise.id) for exercise in lab_record(lab).exercises}
     for notebook in notebooks:
         if check_cells & {cell.name for cell in notebook.grade_cells}:
             try:

@@ -18,7 +18,7 @@ from onnxlab.errors import UnknownExercise
 from onnxlab.labs.kit.work import Work
 from onnxlab.machine import pinned_versions
 
-__all__ = ["LABS", "Answers", "Exercise", "Lab", "Part", "exercise", "exercises_of", "lab", "labs"]
+__all__ = ["LABS", "Answers", "Exercise", "Lab", "Part", "exercise", "lab", "labs"]
 
 Answers: TypeAlias = Mapping[str, Any]
 """The learner's functions and classes by name."""
@@ -148,11 +148,6 @@ def lab(name: str) -> Lab:
 def labs() -> tuple[Lab, ...]:
     """Return all labs in order."""
     return tuple(lab(name) for name in LABS)
-
-
-def exercises_of(name: str) -> tuple[Exercise, ...]:
-    """Return the exercises of one lab."""
-    return lab(name).exercises
 
 
 def exercise(name: str) -> tuple[Lab, Exercise]:
