@@ -24,7 +24,7 @@ SEARCH = "opening what is closed around a node"
 
 OVERRIDDEN = [
     *("view", "start", "require", "worker", "asset", "fetch", "export", "execute"),
-    *("message", "exception", "event", "get", "set", "delete", "openURL"),
+    *("exception", "event", "get", "set", "delete", "openURL"),
 ]
 
 # JavaScript that must be true, by what it is for. Evaluated with Netron's modules in QuickJS.
@@ -125,7 +125,7 @@ def engine():
     engine.eval("\n".join([f"const FONT = {netron_files.own_file('font_widths.json')};", *own]))
     for name in names:
         engine.eval(netron_files.module_script(name))
-    engine.eval("document.documentElement.style.scrollBehavior = '';")  # or the host adds it to elements
+    engine.eval("document.documentElement = { style: { scrollBehavior: '' } };")  # else the host adds it
     engine.eval("requireModule('view'); requireModule('browser');")
     engine.eval("const View = window.exports.view, Browser = window.exports.browser;")
     return engine

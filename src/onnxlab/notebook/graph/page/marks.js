@@ -6,7 +6,7 @@ const IDENTIFIER = 'onnxlab.id';
 const isGroup = (node) => node.onnxlabId?.startsWith('group:');
 
 // Give every node of a model that Netron has read its identifier, and take the carrier out of the metadata; the
-// boxes of the model's own inputs and outputs have theirs by name (see graph_pane.py).
+// boxes of the model's own inputs and outputs have theirs by name (see pane.py).
 // Returns all nodes, each with the graph or function it is drawn in and the graphs to open on the way to it.
 const identifyNodes = (model) => {
   const found = [], seen = new Set();
@@ -85,7 +85,7 @@ const eachInner = (box, visit) => {
   }
 };
 
-// Colours come from Python as [border, fill of the value rows]; both may be absent.
+// Colours come from Python: `stroke` is the border's, `fill` that of the value rows; both may be absent.
 const paintBox = (box, mark) => {
   if (!box.border) return;
   const set = (element, name, value) => value ? element.style.setProperty(name, value) : element.style.removeProperty(name);

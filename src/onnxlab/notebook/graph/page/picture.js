@@ -1,5 +1,5 @@
-// Netron's reader and layout without a browser: a document of its own, just large enough for Netron's grapher
-// to build, measure and place a graph, and to be written out as SVG. Runs in QuickJS (see static_picture.py).
+// Draws a graph as SVG without a browser: the few members of a browser's document with which Netron's grapher
+// builds, measures and places a graph. Runs in QuickJS (see static_picture.py).
 
 const escapeXml = (text) => String(text)
   .replace(/[^\t\n\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '\ufffd')
@@ -39,20 +39,16 @@ class Element {
     this.parentNode = null;
     this.text = null;
     this.style = new Style();
-    this.classList = { add() {}, remove() {}, contains: (name) => this.classes.includes(name) };
   }
 
   get classes() { return (this.attributes.get('class') || '').split(' '); }
   get lastChild() { return this.children[this.children.length - 1] || null; }
-  get textContent() { return this.text ?? this.children.map((child) => child.textContent).join(''); }
-  // U+2024 stands for a full stop in the names of groups (see grouped_model.py).
+  // U+2024 stands for a full stop in the names of groups (see groups.py).
   set textContent(value) { this.children = []; this.text = String(value).replaceAll('\u2024', '.'); }
 
   setAttribute(name, value) { this.attributes.set(name, rounded(value)); }
-  getAttribute(name) { return this.attributes.get(name) ?? null; }
   addEventListener() {}
-  removeChild(child) { this.children = this.children.filter((other) => other !== child); child.parentNode = null; return child; }
-  appendChild(child) { child.parentNode?.removeChild(child); this.children.push(child); child.parentNode = this; return child; }
+  appendChild(child) { this.children.push(child); child.parentNode = this; return child; }
 
   // The size of a text, from the widths of Helvetica's glyphs in thousandths of the font size.
   getBBox() {
@@ -104,19 +100,11 @@ const glyphWidth = (glyph, bold) => {
   return widths[code - 32] ?? (code > 0x2e7f ? 1000 : 600);
 };
 
-const byId = new Map();
 const document = {
-  body: new Element('body'),
-  documentElement: { style: {} },
-  addEventListener() {},
-  createElement: (tag) => new Element(tag),
   createElementNS: (space, tag) => new Element(tag),
   createTextNode: (text) => { const node = new Element('#text'); node.text = text; return node; },
-  getElementById: (id) => byId.get(id) ?? byId.set(id, new Element('div')).get(id),
 };
-const window = {
-  document, exports: {}, addEventListener() {}, requestAnimationFrame: (next) => next(), setTimeout: (next) => next(),
-};
+const window = { document, exports: {}, requestAnimationFrame: (next) => next() };
 globalThis.window = window;
 globalThis.TextDecoder ??= class {
   decode(bytes) {
@@ -156,11 +144,11 @@ const drawPicture = async ({ model: data, operators, marks: given, bodies }) => 
   }
   prepared = true;
   const host = {
-    window, document, type: 'Picture',
+    window, document,
     environment: (name) => name === 'serial',
     require: async (id) => requireModule(id),
     asset: async (file) => file === 'onnx-metadata.json' ? operators : '[]',
-    event() {}, exception() {}, update() {}, get() {}, set() {}, delete() {},
+    event() {},
   };
   const context = {
     identifier: 'model.onnx', stream: new base.BinaryStream(bytesOf(data)), asset: host.asset, require: host.require,

@@ -64,7 +64,7 @@ const frameDocument = (kit) => {
 <body class="welcome spinner">${kit.body}<script nonce="${nonce}">${script}</script></body></html>`;
 };
 
-// The frame, below its model's name where there are two.
+// The sandboxed frame of one graph.
 const makeFrame = (height, title, said) => {
   const frame = document.createElement('iframe');
   frame.className = 'onnxlab-graph';
@@ -156,7 +156,7 @@ const showPane = (model, pane, row, kit, { select, grouped }) => {
   window.addEventListener('message', receive);
   const load = () => kit.then((files) => { frame.srcdoc = frameDocument(files); }, fail);
   load();
-  return { frame, send, load, close: () => { window.removeEventListener('message', receive); column.remove(); } };
+  return { send, load, close: () => { window.removeEventListener('message', receive); column.remove(); } };
 };
 
 const render = ({ model, el }) => {
