@@ -32,8 +32,8 @@ from onnx import TensorProto, helper
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from starter.checks import find_chromium
-from tests.support.graph_site import Notebook, Site, site
-from tests.support.jupyterlab import ARGUMENTS, free_port
+from tests.support.jupyterlab import ARGUMENTS, JupyterServer, free_port, jupyter_server
+from tests.support.notebook_page import PATIENCE, Notebook
 
 CELLS = {
     "graph()": "graph({path!r})",
@@ -117,9 +117,10 @@ def explorer(program: Path | None) -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def fresh_page(context: BrowserContext, running: Site, cells: list[str]) -> Iterator[Notebook]:
+def fresh_page(context: BrowserContext, running: JupyterServer, cells: list[str]) -> Iterator[Notebook]:
     """A page with a notebook of these cells, the first of them run."""
     page = context.new_page()
+    page.set_default_timeout(PATIENCE)
     notebook = running.new(page, cells)
     page.set_viewport_size({"width": 1280, "height": 900})
     notebook.run(0)
@@ -155,7 +156,7 @@ def measure(notebook: Notebook, index: int) -> tuple[float, float, int]:
     return seconds, pause, len(json.dumps(cells[index]["outputs"]))
 
 
-def memory(context: BrowserContext, running: Site, cell: str, graphs: int = 12) -> float:
+def memory(context: BrowserContext, running: JupyterServer, cell: str, graphs: int = 12) -> float:
     """Return the megabytes that so many graphs add to a new kernel."""
     cells = [PREPARE, "before = resident()", *[cell] * graphs, "print(round(resident() - before, 1))"]
     with fresh_page(context, running, cells) as notebook:
@@ -189,7 +190,7 @@ def main() -> None:
         explorer(options.model_explorer) as further,
         tempfile.TemporaryDirectory() as folder,
         sync_playwright() as playwright,
-        site(Path(folder)) as running,
+        jupyter_server(Path(folder), "lab") as running,
     ):
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
         context = browser.new_context(viewport={"width": 1280, "height": 900})

@@ -122,17 +122,17 @@ def build(out: Path, repository: str, address: str) -> None:
 
 
 class step:  # noqa: N801  # reads like a function: with step("pages")
-    """Say what is done and how long it took."""
+    """Print the name of a step and how long it took."""
 
     def __init__(self, name: str) -> None:
         self._name, self._began = name, time.monotonic()
         print(f"      {name} ...", flush=True)
 
     def __enter__(self) -> None:
-        """Nothing to do: it has been said."""
+        """Nothing to do: the name has been printed."""
 
     def __exit__(self, kind: object, *_: object) -> None:
-        """Say how long it took, unless it failed."""
+        """Print how long it took, unless it failed."""
         if kind is None:
             print(f"      {self._name}: {time.monotonic() - self._began:.1f} s", flush=True)
 
@@ -222,8 +222,8 @@ def write_static(site: Site, folder: Path) -> None:
     (folder / "live.js").write_text(script, "utf-8")
     search = (HERE / "page" / "search.js").read_text("utf-8")
     (folder / "search.js").write_text("(() => {\n" + search + "})();\n", "utf-8")
-    spoken = json.loads((ROOT / "src/onnxlab/assets/languages/zh.json").read_text("utf-8"))["scripts"]
-    words = {**(spoken if site.language == "zh" else {}), **site.words.get("page", {})}
+    translated = json.loads((ROOT / "src/onnxlab/assets/languages/zh.json").read_text("utf-8"))["scripts"]
+    words = {**(translated if site.language == "zh" else {}), **site.words.get("page", {})}
     (folder / "words.js").write_text(
         f"globalThis.onnxlabWords = {json.dumps(words, ensure_ascii=False)};\n", "utf-8"
     )
@@ -236,7 +236,7 @@ def write_static(site: Site, folder: Path) -> None:
     }
     write_data(folder / "netron.js", kit)
     atlas = json.loads((HERE / "atlas.json").read_text("utf-8"))
-    atlas |= {name: [site.said(text) for text in atlas[name]] for name in ("columns", "texts")}
+    atlas |= {name: [site.translate(text) for text in atlas[name]] for name in ("columns", "texts")}
     write_data(folder / "atlas.js", atlas)
 
 
@@ -261,14 +261,14 @@ def write_colab(site: Site, page: Page, path: Path) -> None:
     """Write the copy of a notebook that Colab opens: its first cell installs the course."""
     original = site.path(page.name)
     home = f"https://github.com/{site.repository}"
-    made = colab_edition(
+    edition = colab_edition(
         nbformat.read(original, as_version=4),
         f"onnxlab @ git+{home}",
         language=site.language,
         address=f"{home}/blob/main/{original.relative_to(ROOT).as_posix()}",
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(made, path)
+    nbformat.write(edition, path)
 
 
 def run_sphinx(site: Site, source: Path, out: Path, repository: str, address: str) -> None:
@@ -300,13 +300,13 @@ def slim(folder: Path) -> None:
 def run(
     command: list[str], name: str, cwd: Path | None = None, variables: Mapping[str, str] | None = None
 ) -> None:
-    """Run a program quietly; raise SiteNotBuilt with what it said if it fails."""
+    """Run a program quietly; raise SiteNotBuilt with its output if it fails."""
     done = subprocess.run(
         command, cwd=cwd, env={**os.environ, **(variables or {})}, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip())[-3000:]
-        msg = f"{name} failed. It said:\n{said}"
+        output = (done.stderr.strip() or done.stdout.strip())[-3000:]
+        msg = f"{name} failed. It said:\n{output}"
         raise SiteNotBuilt(msg)
 
 
@@ -355,25 +355,25 @@ def broken_links(out: Path) -> Iterator[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Build what the command line says; return the exit code."""
+    """Build the site as the command line says; return the exit code."""
     parser = argparse.ArgumentParser(prog="course.py site --build", description="Build the web site.")
     parser.add_argument("out", type=Path, help="the folder to build into")
     parser.add_argument("--repository", default=os.environ.get("GITHUB_REPOSITORY", ""), metavar="OWNER/NAME")
     parser.add_argument(
         "--address", default="", metavar="URL", help="where the site will be, with a / at its end"
     )
-    given = parser.parse_args(arguments)
-    address = given.address
-    if not address and "/" in given.repository:
-        owner, name = given.repository.split("/", 1)
+    options = parser.parse_args(arguments)
+    address = options.address
+    if not address and "/" in options.repository:
+        owner, name = options.repository.split("/", 1)
         address = f"https://{owner.lower()}.github.io/{name}/"
     try:
-        build(given.out.resolve(), given.repository, address)
+        build(options.out.resolve(), options.repository, address)
     except SiteNotBuilt as error:
         print(error, file=sys.stderr)
         return 1
-    size = sum(path.stat().st_size for path in given.out.rglob("*") if path.is_file())
-    print(f"      {given.out}: {size / 1e6:.1f} MB", flush=True)
+    size = sum(path.stat().st_size for path in options.out.rglob("*") if path.is_file())
+    print(f"      {options.out}: {size / 1e6:.1f} MB", flush=True)
     return 0
 
 

@@ -52,14 +52,15 @@ class Site:
         language: "en" or "zh".
         words: The site's own words in this language.
         repository: "owner/name" on GitHub, or "" where the course is not there.
-        said: Gives the translation of one of the package's texts.
+        translate: Gives the translation of one of the package's texts.
+        hints: The hints of each exercise.
     """
 
     root: Path
     language: str
     words: Mapping[str, Any]
     repository: str
-    said: Callable[[str], str]
+    translate: Callable[[str], str]
     hints: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def path(self, name: str) -> Path:
@@ -108,12 +109,12 @@ class Site:
         if self.language != "en" and not name.startswith("docs/"):
             folder = f"{folder}/{self.language}"
 
-        def led(found: re.Match[str]) -> str:
-            label, target = found.groups()
+        def resolved(match: re.Match[str]) -> str:
+            label, target = match.groups()
             path, sign, anchor = target.partition("#")
             place = sign + anchor
             if not path or "://" in target or target.startswith("mailto:"):
-                return found[0]
+                return match[0]
             path = posixpath.normpath(posixpath.join(folder, path))
             language = "zh" if "/zh/" in path else "en"
             plain = path.replace("/zh/", "/")
@@ -128,7 +129,7 @@ class Site:
                 return f"[{label}](https://github.com/{self.repository}/blob/main/{path}{place})"
             return label
 
-        return _LINK.sub(led, text)
+        return _LINK.sub(resolved, text)
 
     def is_page(self, name: str) -> bool:
         """Tell whether the site has a page of this name, as "docs/weights"."""
@@ -147,7 +148,7 @@ class Site:
         label = self.words["hint"]
         return [
             _markdown(
-                f"<details><summary>{label} {number}</summary>\n\n{self.said(hint)}\n\n</details>",
+                f"<details><summary>{label} {number}</summary>\n\n{self.translate(hint)}\n\n</details>",
                 f"{exercise}-{number}",
             )
             for exercise in _CHECK.findall(cell["source"])
@@ -171,14 +172,14 @@ def live_form(data: Mapping[str, Any]) -> str:
 
 def hints(package: Path) -> dict[str, tuple[str, ...]]:
     """Return the hints of every exercise, read from the source of the labs: to import them takes torch."""
-    found = {}
+    by_exercise = {}
     for path in sorted((package / "labs").glob("lab*/*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call):
                 named = {word.arg: word.value for word in node.keywords if word.arg in ("id", "hints")}
                 if len(named) == 2:
-                    found[ast.literal_eval(named["id"])] = ast.literal_eval(named["hints"])
-    return found
+                    by_exercise[ast.literal_eval(named["id"])] = ast.literal_eval(named["hints"])
+    return by_exercise
 
 
 def _markdown(text: str, name: str) -> dict[str, Any]:

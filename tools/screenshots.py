@@ -27,8 +27,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from starter.checks import find_chromium
 from starter.website import page_server
-from tests.support.graph_site import site
-from tests.support.jupyterlab import ARGUMENTS, end_lab, start_lab
+from tests.support.jupyterlab import ARGUMENTS, jupyter_server
 
 ROOT = Path(__file__).parents[1]
 THUMBNAIL = (300, 225)
@@ -95,21 +94,17 @@ def set_dark(page: Page) -> None:
 @contextlib.contextmanager
 def jupyterlab() -> Iterator[Callable[[str], str]]:
     """A JupyterLab as `course.py` starts it; where a notebook's page is."""
-    with tempfile.TemporaryDirectory() as name:
-        lab, process = start_lab(Path(name))
-        try:
-            yield lambda page: f"{lab.url}lab/tree/{page}.ipynb?token={lab.token}&reset"
-        finally:
-            end_lab(process)
+    with tempfile.TemporaryDirectory() as name, jupyter_server(Path(name)) as server:
+        yield lambda page: server.address(f"{page}.ipynb")
 
 
 @contextlib.contextmanager
 def notebook_7() -> Iterator[Callable[[str], str]]:
     """A Notebook 7 with the course's notebooks; where a notebook's page is."""
-    with tempfile.TemporaryDirectory() as name, site(Path(name), "notebook") as running:
+    with tempfile.TemporaryDirectory() as name, jupyter_server(Path(name), "notebook") as server:
         for folder in ("notebooks", "labs"):
-            shutil.copytree(ROOT / folder, running.folder / folder)
-        yield lambda page: f"{running.url}{page}.ipynb?token={running.token}"
+            shutil.copytree(ROOT / folder, server.folder / folder)
+        yield lambda page: server.address(f"{page}.ipynb")
 
 
 @contextlib.contextmanager

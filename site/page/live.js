@@ -57,7 +57,7 @@ const graphModel = (picture, { height, panes, pairs }) => {
     weight: async () => { throw new Error(said('The weights are not part of this page. Run the notebook to see them.')); },
   };
   const state = {
-    _kit: 'site', _height: height, _pairs: pairs, _titles: titles, _notes: [], _said: words, _selected: [], _wanted: [],
+    _kit: 'site', _height: height, _pairs: pairs, _titles: titles, _notes: [], _translations: words, _selected: [], _to_select: [],
     _words: picture.querySelector(':scope > pre')?.textContent ?? '',
     _groups: panes.map(({ groups }) => groups), _marks: panes.map(({ marks }) => marks),
   };

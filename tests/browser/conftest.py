@@ -10,15 +10,14 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from onnxlab.authoring.hygiene import METADATA
 from starter.checks import WITHOUT_BROWSER, find_chromium
-from tests.support.graph_site import Notebook
-from tests.support.jupyterlab import ARGUMENTS, KERNEL, PATIENCE, Lab, WatchedPage, end_lab, start_lab
+from tests.support.jupyterlab import ARGUMENTS, JupyterServer, jupyter_server
+from tests.support.notebook_page import HIGH, KERNEL, PATIENCE, Notebook, WatchedPage
 
 expect.set_options(timeout=PATIENCE)  # by itself it gives up after five seconds
-HIGH: ViewportSize = {"width": 1280, "height": 2600}  # cells out of sight are not kept in the page
 OUTCOME = pytest.StashKey[pytest.TestReport]()
 
 
@@ -39,11 +38,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Lab]:
+def lab(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[JupyterServer]:
     """A JupyterLab that course.py started; skipped with `browser`, so that none is started in vain."""
-    lab, process = start_lab(tmp_path_factory.mktemp("lab"))
-    yield lab
-    end_lab(process)
+    with jupyter_server(tmp_path_factory.mktemp("lab")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +57,9 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(browser: Browser, lab: Lab, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Page]:
+def page(
+    browser: Browser, lab: JupyterServer, request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Page]:
     """A fresh page."""
     watched = WatchedPage.open(browser)
     yield watched.page
@@ -70,19 +70,19 @@ def page(browser: Browser, lab: Lab, request: pytest.FixtureRequest, tmp_path: P
 
 
 @pytest.fixture(scope="session")
-def scratch_page(browser: Browser, lab: Lab) -> Iterator[WatchedPage]:
+def scratch_page(browser: Browser, lab: JupyterServer) -> Iterator[WatchedPage]:
     """The page of `scratch`."""
     watched = WatchedPage.open(browser)
     nbformat.write(nbformat.v4.new_notebook(metadata=METADATA), lab.folder / "scratch.ipynb")
     lab.open(watched.page, "scratch.ipynb")
-    lab.kept.add(watched.page.evaluate(f"() => {KERNEL}.id"))
+    lab.shared_kernels.add(watched.page.evaluate(f"() => {KERNEL}.id"))
     yield watched
     watched.page.context.close()
 
 
 @pytest.fixture
 def scratch(
-    scratch_page: WatchedPage, lab: Lab, request: pytest.FixtureRequest, tmp_path: Path
+    scratch_page: WatchedPage, lab: JupyterServer, request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[Notebook]:
     """One notebook for all tests that need no page of their own; each fills in its cells."""
     scratch_page.page.set_viewport_size(HIGH)

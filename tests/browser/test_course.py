@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.graph_site import Notebook
-from tests.support.jupyterlab import ROOT, Lab
+from tests.support.jupyterlab import ROOT, JupyterServer
+from tests.support.notebook_page import Notebook
 
 TWO_NODES = """
 <ir_version: 8, opset_import: ["": 18]>
@@ -21,8 +21,8 @@ def pictures(cell: dict[str, Any]) -> list[str]:
     """Return the still pictures of the graphs that a cell put out; those in a slider have no live graph."""
     pages = [str(output.get("data", {}).get("text/html", "")) for output in cell.get("outputs", [])]
     stills = "".join(page for page in pages if "onnxlab-still" in page and "onnxlab-slider" not in page)
-    found = re.findall(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)", stills)
-    return [base64.b64decode(picture).decode() for picture in found]
+    images = re.findall(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)", stills)
+    return [base64.b64decode(image).decode() for image in images]
 
 
 def move_slider(page: Page, key: str, before: str, after: str) -> None:
@@ -90,7 +90,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.mark.slow
-def test_a_chapter_runs_from_top_to_bottom_and_draws_its_graphs(lab: Lab, page: Page, chapter: str):
+def test_a_chapter_runs_from_top_to_bottom_and_draws_its_graphs(lab: JupyterServer, page: Page, chapter: str):
     notebook = lab.open(page, f"notebooks/{chapter}.ipynb")
     notebook.run_all()
     cells = notebook.contents()

@@ -12,9 +12,9 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from onnxlab import cli
-from tests.support.graph_site import wait_until
-from tests.support.jupyterlab import PATIENCE, end_server, free_port, wait_for_server
+from tests.support.jupyterlab import end_server, free_port, wait_for_server
 from tests.support.nbgrader_course import LAB, hand_in, named, notebook, small_course
+from tests.support.notebook_page import PATIENCE, wait_until
 
 pytestmark = [
     pytest.mark.slow,

@@ -7,8 +7,8 @@ import onnx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.graph_site import Site, site, wait_until
-from tests.support.jupyterlab import WatchedPage
+from tests.support.jupyterlab import JupyterServer, jupyter_server
+from tests.support.notebook_page import WatchedPage, wait_until
 
 LOOP = """
 <ir_version: 10, opset_import: ["": 18]>
@@ -20,20 +20,20 @@ control (float[4] x) => (float[4] out) <int64 trips = {3}, float[1] two = {2.0}>
 }
 """
 # JupyterLab at its own address is what test_graph_page.py looks at.
-SITES = {"notebook": ("notebook", "/"), "hub": ("lab", "/user/ada@example.org/")}
+SERVERS = {"notebook": ("notebook", "/"), "hub": ("lab", "/user/ada@example.org/")}
 
 
-@pytest.fixture(scope="module", params=SITES.values(), ids=SITES.keys())
-def server(request, browser: Browser, tmp_path_factory) -> Iterator[Site]:
+@pytest.fixture(scope="module", params=SERVERS.values(), ids=SERVERS.keys())
+def server(request, browser: Browser, tmp_path_factory) -> Iterator[JupyterServer]:
     """Each front end; skipped with `browser`."""
     app, base = request.param
-    with site(tmp_path_factory.mktemp("site"), app, base) as running:
+    with jupyter_server(tmp_path_factory.mktemp("server"), app, base) as running:
         onnx.save(onnx.parser.parse_model(LOOP), running.folder / "loop.onnx")
         yield running
 
 
 @pytest.fixture
-def page(browser: Browser, server: Site) -> Iterator[Page]:
+def page(browser: Browser, server: JupyterServer) -> Iterator[Page]:
     """A fresh page; requests that leave the server's own address fail the test."""
     watched = WatchedPage.open(browser)
     yield watched.page
@@ -41,7 +41,7 @@ def page(browser: Browser, server: Site) -> Iterator[Page]:
     watched.require_nothing_foreign(server.url)
 
 
-def test_nodes_bodies_clicks_colours_theme_restart_and_reopening(server: Site, page: Page):
+def test_nodes_bodies_clicks_colours_theme_restart_and_reopening(server: JupyterServer, page: Page):
     notebook = server.new(
         page,
         [

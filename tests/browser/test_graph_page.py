@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import Frame, expect
 
 from tests.support.graph_models import SCRIPTS, chain, modules, string_everywhere
-from tests.support.graph_site import Notebook, wait_until
-from tests.support.jupyterlab import Lab
+from tests.support.jupyterlab import JupyterServer
+from tests.support.notebook_page import Notebook, wait_until
 
 IMPORT = "from onnxlab import graph"
 # Opens everything in the sidebar that can be opened.
@@ -30,16 +30,16 @@ STROKES = """boxes => boxes
   .filter(Boolean).length"""
 COUNT = """
 from onnxlab.notebook.graph.view import GraphView
-asked, answer = [], GraphView._answer
+requests, answer = [], GraphView._answer
 def counting(self, widget, message, buffers):
-    asked.append(message['kind'])
+    requests.append(message['kind'])
     answer(self, widget, message, buffers)
 GraphView._answer = counting
 """
 
 
 @pytest.fixture(scope="session")
-def models(lab: Lab) -> Path:
+def models(lab: JupyterServer) -> Path:
     """The folder of the notebook, with the models that are drawn."""
     folder = lab.folder
     onnx.save(chain(), folder / "chain.onnx")
@@ -174,7 +174,7 @@ def test_several_graphs_share_netron(notebook: Notebook):
         [
             IMPORT + COUNT,
             *["graph('chain.onnx')"] * 4,
-            "print(asked.count('kit'), asked.count('model'))",
+            "print(requests.count('kit'), requests.count('model'))",
             "GraphView._answer = answer",
         ],
     )
@@ -227,8 +227,8 @@ def test_a_large_graph_keeps_only_what_is_in_sight_in_the_page(notebook: Noteboo
     notebook.run(0)
     (frame,) = notebook.run_graph(1)
     assert frame.frame_element().get_attribute("data-nodes") == "2002"  # and the input and the output
-    drawn = frame.locator("g.graph-node")
-    wait_until(notebook.page, lambda: 0 < drawn.count() < 200)
+    nodes = frame.locator("g.graph-node")
+    wait_until(notebook.page, lambda: 0 < nodes.count() < 200)
     notebook.run(2)
     last = frame.locator(".graph-node.select")
     last.wait_for()
@@ -238,7 +238,7 @@ def test_a_large_graph_keeps_only_what_is_in_sight_in_the_page(notebook: Noteboo
         return bool(box and within and within["y"] < box["y"] < within["y"] + within["height"])
 
     wait_until(notebook.page, in_sight)
-    wait_until(notebook.page, lambda: 0 < drawn.count() < 200)
+    wait_until(notebook.page, lambda: 0 < nodes.count() < 200)
     # Selecting a connection reaches edges that are not in the document.
     frame.evaluate("() => view.target.select([view.target.values.get('x0').value])")
     expect(frame.locator(".edge-path.select")).to_have_count(0)

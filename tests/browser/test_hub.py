@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("jupyterhub")
 
 from playwright.sync_api import Browser, Page, expect
-from playwright.sync_api import TimeoutError as WaitedInVain
+from playwright.sync_api import TimeoutError as WaitTimedOut
 
 from onnxlab.classroom.hub.homes import give_feedback
 from onnxlab.grading.reports import write_feedback
@@ -20,8 +20,8 @@ from onnxlab.grading.results import Graded
 from onnxlab.labs.kit.exercise import lab as lab_record
 from onnxlab.labs.kit.outcome import Outcome, Status
 from tests.support.hub import INSTRUCTOR_PASSWORD, PIN, ROOM_PASSWORD, Hub, hub
-from tests.support.jupyterlab import PATIENCE
 from tests.support.learners import people
+from tests.support.notebook_page import PATIENCE
 
 LAB = "lab03_trace_breakers"
 pytestmark = [
@@ -72,7 +72,7 @@ def run_all_cells(page: Page) -> None:
     begun = notebook.locator(".jp-InputPrompt", has_text="[*]").first  # numbers are saved with it
     for _ in range(5):
         choose(page, "Run", "Run All Cells")
-        with contextlib.suppress(WaitedInVain):
+        with contextlib.suppress(WaitTimedOut):
             begun.wait_for(state="attached", timeout=20_000)
             return
     raise AssertionError("Run All Cells was asked for five times, and no cell began.")
@@ -107,10 +107,10 @@ def check_a_lab(page: Page, room: Hub, name: str) -> None:
 def write_page(results: Path, name: str) -> None:
     """Write a learner's feedback page, of a lab that was handed in as it was handed out."""
     rows = []
-    for each in lab_record(LAB).exercises:
-        outcome = Outcome(each.id, Status.NOT_ATTEMPTED, 0, each.points)
-        given = (name, LAB, each.id, str(outcome.status), 0, each.points)
-        rows.append(Graded(*given, "digest", outcome.as_json()))
+    for exercise in lab_record(LAB).exercises:
+        outcome = Outcome(exercise.id, Status.NOT_ATTEMPTED, 0, exercise.points)
+        columns = (name, LAB, exercise.id, str(outcome.status), 0, exercise.points)
+        rows.append(Graded(*columns, "digest", outcome.as_json()))
     write_feedback(results, rows, lambda model, highlight: "")
 
 

@@ -8,7 +8,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from onnxlab.labs.kit.exercise import exercise as find
 from onnxlab.labs.kit.exercise import lab as lab_record
-from tests.support.jupyterlab import KERNEL, ROOT, Lab, OpenNotebook
+from tests.support.jupyterlab import ROOT, JupyterServer
+from tests.support.notebook_page import Notebook
 
 LABS = sorted(path.stem for path in (ROOT / "labs").glob("*.ipynb"))
 
@@ -30,22 +31,22 @@ ORDINARY = ("loop-count-as-input", "fold-batchnorm")
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Choose the labs."""
-    whole = metafunc.config.getoption("--whole-course")
+    whole_course = metafunc.config.getoption("--whole-course")
     if "exercise" in metafunc.fixturenames:
-        metafunc.parametrize("exercise", MISTAKES if whole else ORDINARY)
+        metafunc.parametrize("exercise", MISTAKES if whole_course else ORDINARY)
     if "name" in metafunc.fixturenames:
-        tried = {find(exercise)[0].name for exercise in MISTAKES}
-        others = [name for name in LABS if name not in tried]
+        with_mistakes = {find(exercise)[0].name for exercise in MISTAKES}
+        others = [name for name in LABS if name not in with_mistakes]
         not_now = pytest.param("", marks=pytest.mark.skip(reason="nbval runs them; here with --whole-course"))
-        metafunc.parametrize("name", others if whole else [not_now])
+        metafunc.parametrize("name", others if whole_course else [not_now])
 
 
 @pytest.mark.slow
-def test_untouched_lab_runs_and_nothing_is_attempted(lab: Lab, page: Page, name: str):
+def test_untouched_lab_runs_and_nothing_is_attempted(lab: JupyterServer, page: Page, name: str):
     require_not_attempted(lab.open(page, f"labs/{name}.ipynb"), name)
 
 
-def require_not_attempted(notebook: OpenNotebook, name: str) -> None:
+def require_not_attempted(notebook: Notebook, name: str) -> None:
     """Run all cells of a lab as it is handed out."""
     notebook.run_all()
     outputs = [output for cell in notebook.contents() for output in cell.get("outputs", [])]
@@ -55,38 +56,30 @@ def require_not_attempted(notebook: OpenNotebook, name: str) -> None:
         assert f"{exercise.id}: not attempted, 0 of {exercise.points} points" in reports
 
 
-def write_answer(page: Page, notebook: OpenNotebook, function: str, source: str) -> Locator:
+def write_answer(page: Page, notebook: Notebook, function: str, source: str) -> Locator:
     """Type over the cell that holds a function, run it and the check below it; return the check's cell."""
     index = next(i for i, cell in enumerate(notebook.contents()) if f"def {function}(" in cell["source"])
-    page.evaluate(
-        """async (index) => {
-          const notebook = window.jupyterapp.shell.currentWidget.content;
-          notebook.activeCellIndex = index;
-          await notebook.scrollToItem(index, 'start');
-        }""",
-        index,
-    )
-    page.locator(f".jp-Cell[data-windowed-list-index='{index}'] .cm-content").click()
+    notebook.scroll_to(index).locator(".cm-content").click()
     page.keyboard.press("ControlOrMeta+a")
     page.keyboard.insert_text(source)
     page.keyboard.press("Shift+Enter")
     page.keyboard.press("Shift+Enter")
-    page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")
+    notebook.wait_for_kernel()
     return page.locator(f".jp-Cell[data-windowed-list-index='{index + 1}']")
 
 
 def solution_of(exercise: str) -> tuple[str, str]:
     """The lab of an exercise, and the cell that solves it."""
-    one, _ = find(exercise)
-    book = nbformat.read(ROOT / "solutions" / f"{one.name}.ipynb", 4)
+    record, _ = find(exercise)
+    book = nbformat.read(ROOT / "solutions" / f"{record.name}.ipynb", 4)
     solved = next(
         cell for cell in book.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == exercise
     )
-    return one.name, re.sub(r"^ *### (BEGIN|END) SOLUTION\n?", "", solved.source, flags=re.MULTILINE)
+    return record.name, re.sub(r"^ *### (BEGIN|END) SOLUTION\n?", "", solved.source, flags=re.MULTILINE)
 
 
 @pytest.mark.slow
-def test_a_wrong_answer_is_red_and_a_right_one_green(lab: Lab, page: Page, tmp_path, exercise: str):
+def test_a_wrong_answer_is_red_and_a_right_one_green(lab: JupyterServer, page: Page, tmp_path, exercise: str):
     page.set_viewport_size({"width": 1280, "height": 1100})
     name, right = solution_of(exercise)
     good, bad = MISTAKES[exercise]

@@ -14,11 +14,11 @@ from playwright.sync_api import Browser, Page, expect
 
 from onnxlab.labs.kit import progress
 from onnxlab.labs.kit.outcome import Finding, Outcome, Status
-from tests.support.jupyterlab import PATIENCE
 from tests.support.learners import EXERCISES, failed, passed, people, progress_file, write
+from tests.support.notebook_page import PATIENCE
 
 Opened = Callable[..., Page]
-ASINH = next(each for each in EXERCISES if each.id == "asinh-symbolic")
+ASINH = next(exercise for exercise in EXERCISES if exercise.id == "asinh-symbolic")
 
 
 @contextmanager
@@ -64,7 +64,10 @@ def opened(browser: Browser, room: tuple[str, Path]) -> Iterator[Opened]:
         page = context.new_page()
         page.on("console", lambda message: trouble.append(message.text))
         page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("request", lambda one: one.url.startswith((address, "data:")) or trouble.append(one.url))
+        page.on(
+            "request",
+            lambda request: request.url.startswith((address, "data:")) or trouble.append(request.url),
+        )
         page.set_default_timeout(PATIENCE)
         page.goto(address)
         page.wait_for_selector("#grid table, #summary.trouble")
@@ -129,8 +132,8 @@ def test_the_table_is_walked_through_with_the_keyboard_and_sorted(opened: Opened
     page.locator("#grid td[tabindex='0']").focus()
     page.keyboard.press("Home")
     expect(page.locator("#detail")).to_contain_text(f"grace, {first.id}: stuck; 4 checks")
-    said = re.escape(f"does not hold: {first.parts[1]}; for ") + r"\d+ min"
-    expect(page.locator("#detail")).to_contain_text(re.compile(said))
+    detail = re.escape(f"does not hold: {first.parts[1]}; for ") + r"\d+ min"
+    expect(page.locator("#detail")).to_contain_text(re.compile(detail))
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
     expect(page.locator("#detail")).to_contain_text(f"ada, {second.id}: open")
@@ -158,9 +161,9 @@ def test_it_fits_and_moves_with_few_and_with_many(
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (ground == "rgb(255, 255, 255)") is (scheme == "light")
     now = int(time.time())
-    write(folder, "learner-001", {each.id: passed(now) for each in EXERCISES})
-    whole = f"tr:has(th):not(:has(.open, .tried, .stuck)):has(td.passed:nth-child({len(EXERCISES) + 1}))"
-    expect(page.locator(f"#grid tbody {whole}")).not_to_have_count(0)
+    write(folder, "learner-001", {exercise.id: passed(now) for exercise in EXERCISES})
+    all_passed = f"tr:has(th):not(:has(.open, .tried, .stuck)):has(td.passed:nth-child({len(EXERCISES) + 1}))"
+    expect(page.locator(f"#grid tbody {all_passed}")).not_to_have_count(0)
     page.screenshot(path=tmp_path / "room.png")
 
 

@@ -70,31 +70,36 @@ def reader(browser: Browser, server: Server) -> Iterator[Page]:
     """A page that fails the test if the console shows an error or another host is asked."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
-    wrong: list[str] = []
+    faults: list[str] = []
     page.on(
-        "console", lambda said: wrong.append(f"{page.url}: {said.text}") if said.type == "error" else None
+        "console",
+        lambda message: faults.append(f"{page.url}: {message.text}") if message.type == "error" else None,
     )
-    page.on("pageerror", lambda error: wrong.append(f"{page.url}: {error}"))
-    page.on("response", lambda got: wrong.append(f"{got.status} {got.url}") if got.status >= 400 else None)
+    page.on("pageerror", lambda error: faults.append(f"{page.url}: {error}"))
+    page.on(
+        "response",
+        lambda reply: faults.append(f"{reply.status} {reply.url}") if reply.status >= 400 else None,
+    )
     own = (server.url, "data:", "blob:", "about:", "file:")
     page.on(
-        "request", lambda asked: None if asked.url.startswith(own) else wrong.append(f"asked {asked.url}")
+        "request",
+        lambda request: None if request.url.startswith(own) else faults.append(f"requested {request.url}"),
     )
     yield page
     context.close()
-    assert not wrong
+    assert not faults
 
 
 def saved_graphs(path: Path) -> list[dict[str, Any]]:
     """The saved graphs of a notebook: the structures, and for each model the nodes that its picture shows."""
-    found = []
+    graphs = []
     for cell in json.loads(path.read_text("utf-8"))["cells"]:
         for data in (output.get("data", {}) for output in cell.get("outputs", ())):
             if STRUCTURE in data:
                 pictures = re.findall(r"image/svg\+xml;base64,([\w+/=]+)", "".join(data["text/html"]))
-                drawn = [base64.b64decode(picture).decode().count("graph-node") for picture in pictures]
-                found.append({**data[STRUCTURE], "drawn": drawn})
-    return found
+                nodes = [base64.b64decode(picture).decode().count("graph-node") for picture in pictures]
+                graphs.append({**data[STRUCTURE], "drawn": nodes})
+    return graphs
 
 
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
@@ -118,8 +123,8 @@ def test_every_page_opens_fits_a_phone_and_is_alive(reader: Page, server: Server
         place = Path(name)
         if place.parent.name != "notebooks":
             continue
-        asked = reader.locator(".onnxlab-predict.answer").count()
-        assert reader.locator(".onnxlab-reveal").count() == asked, f"{name}: answers to predictions"
+        answers = reader.locator(".onnxlab-predict.answer").count()
+        assert reader.locator(".onnxlab-reveal").count() == answers, f"{name}: answers to predictions"
         folder = ROOT / "notebooks" / language.replace("en", "")
         saved = saved_graphs(folder / f"{place.stem}.ipynb")
         assert reader.locator(LIVING).count() == len(saved), name
@@ -201,9 +206,9 @@ def test_language_leads_to_the_same_page_and_theme_stays(reader: Page, server: S
     while reader.locator("html").get_attribute("data-theme") != "dark":
         reader.get_by_role("button", name="Color mode").click()
         reader.locator(".theme-change-button[data-mode=dark]").click()
-    for there, name in (("zh", "中文"), ("en", "English")):
+    for language, name in (("zh", "中文"), ("en", "English")):
         reader.get_by_role("link", name=name, exact=True).click()
-        reader.wait_for_url(f"{server.url}{there}/notebooks/05_export_only_code.html")
+        reader.wait_for_url(f"{server.url}{language}/notebooks/05_export_only_code.html")
         assert reader.locator("html").get_attribute("data-theme") == "dark"
     reader.goto(f"{server.url}en/docs/weights.html")  # has no Chinese page
     reader.get_by_role("link", name="中文", exact=True).click()
@@ -280,8 +285,8 @@ def test_what_search_engines_and_others_are_told(server: Server):
 
 def test_the_notebook_that_is_downloaded_is_the_committed_one(server: Server):
     for language, folder in (("en", "notebooks"), ("zh", "notebooks/zh")):
-        given = server.out / language / "_sources/notebooks/03_export_arguments.ipynb"
-        assert given.read_bytes() == (ROOT / folder / "03_export_arguments.ipynb").read_bytes()
+        download = server.out / language / "_sources/notebooks/03_export_arguments.ipynb"
+        assert download.read_bytes() == (ROOT / folder / "03_export_arguments.ipynb").read_bytes()
 
 
 def test_colab_opens_a_copy_that_installs_the_course(server: Server):

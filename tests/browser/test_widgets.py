@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from onnxlab.authoring.hygiene import METADATA
-from tests.support.graph_site import Notebook
-from tests.support.jupyterlab import Lab, WatchedPage
+from tests.support.jupyterlab import JupyterServer
+from tests.support.notebook_page import Notebook, WatchedPage
 from tests.support.small_decoder import decoder
 
 QUESTION = (
@@ -187,7 +187,7 @@ def test_the_atlas_answers_while_it_is_searched_and_filtered(scratch: Notebook, 
     assert scratch.cells.count() == cells
 
 
-def test_a_typed_text_is_continued(lab: Lab, scratch: Notebook, page: Page):
+def test_a_typed_text_is_continued(lab: JupyterServer, scratch: Notebook, page: Page):
     onnx.save(decoder(), lab.folder / "decoder.onnx")
     scratch.fill([COMPLETION]).run(0, until=".onnxlab-completion.live pre")
     live, saved = (page.locator(f".onnxlab-completion.{form}") for form in ("live", "saved"))
@@ -200,7 +200,7 @@ def test_a_typed_text_is_continued(lab: Lab, scratch: Notebook, page: Page):
     expect(live).to_contain_text("last step: 1 token in; cache: 1 x (1, 2, 7, 3)")
 
 
-def test_without_a_kernel_the_saved_forms_are_there(lab: Lab, scratch: Notebook, browser: Browser):
+def test_without_a_kernel_the_saved_forms_are_there(lab: JupyterServer, scratch: Notebook, browser: Browser):
     """Of predictions, the atlas and a completion; the last of them as it is committed, without its widget."""
     onnx.save(decoder(), lab.folder / "decoder.onnx")
     scratch.fill([QUESTION, GRID.strip(), ATLAS, COMPLETION])

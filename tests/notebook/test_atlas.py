@@ -33,8 +33,8 @@ def unpacked(data, name, exporter, opset):
 @pytest.mark.parametrize("exporter", Exporter)
 def test_the_browser_reads_what_facts_say(data, exporter, opset):
     for name in (*EXCERPT, "relu_", "grid_sampler", "scaled_dot_product_attention", "__interpolate"):
-        told = marked(support(f"aten::{name}", exporter, opset))
-        assert unpacked(data, name, exporter.value, opset) == [told[link] for link in LINKS[:4]]
+        cells = marked(support(f"aten::{name}", exporter, opset))
+        assert unpacked(data, name, exporter.value, opset) == [cells[link] for link in LINKS[:4]]
 
 
 def test_every_operator_is_in_it_and_every_span_is_a_change(data):
@@ -42,7 +42,7 @@ def test_every_operator_is_in_it_and_every_span_is_a_change(data):
     for _, *by_exporter in data["operators"]:
         for spans in by_exporter:
             assert spans[0][0] == data["opsets"][0]
-            assert all(one[1:] != two[1:] for one, two in itertools.pairwise(spans))
+            assert all(span[1:] != following[1:] for span, following in itertools.pairwise(spans))
 
 
 def test_the_web_site_has_the_atlas_of_the_installed_packages():

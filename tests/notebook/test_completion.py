@@ -30,14 +30,14 @@ def test_the_saved_form_has_the_end_of_the_text_and_the_shape_of_the_cache(live)
 def test_what_is_typed_is_continued_token_by_token(live):
     completion({"one": decoder()}, "ab", 4)
     box, view = live["parts"]
-    seen = []
-    view.observe(lambda change: seen.append(change["new"]), "value")
+    updates = []
+    view.observe(lambda change: updates.append(change["new"]), "value")
     box.value = "bb<a"
-    assert len(seen) == 4
+    assert len(updates) == 4
     for step, (text, shape) in enumerate(zip(["b", "b&lt;", "b&lt;a", "b&lt;ab"], range(4, 8), strict=True)):
-        assert f"<pre><b>bb&lt;a</b>{text}</pre>" in seen[step]
-        assert f"(1, 2, {shape}, 3)" in seen[step]
-    assert "last step: 4 tokens in" in seen[0]
+        assert f"<pre><b>bb&lt;a</b>{text}</pre>" in updates[step]
+        assert f"(1, 2, {shape}, 3)" in updates[step]
+    assert "last step: 4 tokens in" in updates[0]
     assert "With a running kernel" not in view.value
 
 

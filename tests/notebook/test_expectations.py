@@ -64,21 +64,21 @@ def test_what_c_code_writes_is_hidden_and_only_there(capfd, tmp_path):
     with expect_error(RuntimeError, "no more than the shape dimension"):
         torch.onnx.export(model, (torch.ones(1, 3, 8, 8),), tmp_path / "m.onnx", **options)
     os.write(1, b"afterwards")
-    told = capfd.readouterr()
-    assert told.out.startswith("RuntimeError: Dynamic shape axis")
-    assert told.out.endswith("for depth\nafterwards")
-    assert told.err == ""
+    captured = capfd.readouterr()
+    assert captured.out.startswith("RuntimeError: Dynamic shape axis")
+    assert captured.out.endswith("for depth\nafterwards")
+    assert captured.err == ""
 
 
 @pytest.mark.parametrize(
-    ("raised", "told"),
+    ("raised", "message"),
     [
         (TypeError("no shapes"), "TypeError was raised"),
         (ValueError("other words"), "does not contain 'shapes'"),
     ],
 )
-def test_anything_else_breaks_the_claim(raised, told):
-    with pytest.raises(ClaimBroken, match=told), expect_error(ValueError, "shapes"):
+def test_anything_else_breaks_the_claim(raised, message):
+    with pytest.raises(ClaimBroken, match=message), expect_error(ValueError, "shapes"):
         raise raised
 
 
@@ -175,20 +175,24 @@ QUIET = "from onnxlab.notebook.expectations import quiet_exporters; quiet_export
 @pytest.mark.slow
 def test_in_a_fresh_process_only_the_noise_is_hidden():
     program = NOISY.format(quiet=QUIET)
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stderr
-    assert "TracerWarning: Converting a tensor to a Python integer" in told
-    assert "UserWarning: mine" in told
+    stderr = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stderr
+    assert "TracerWarning: Converting a tensor to a Python integer" in stderr
+    assert "UserWarning: mine" in stderr
     for noise in ("torchvision", "LeafSpec", "DeprecationWarning", "legacy TorchScript", "torch.jit.trace"):
-        assert noise not in told
-    assert len(told.splitlines()) <= 5
+        assert noise not in stderr
+    assert len(stderr.splitlines()) <= 5
 
 
 @pytest.mark.slow
 def test_without_it_the_noise_is_really_there():
     program = NOISY.format(quiet="")
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stderr
+    stderr = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stderr
     for noise in ("torchvision is not installed", "LeafSpec", "legacy TorchScript-based ONNX export"):
-        assert noise in told
+        assert noise in stderr
 
 
 def test_asking_twice_changes_nothing():

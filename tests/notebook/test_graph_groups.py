@@ -43,15 +43,15 @@ def test_groups_know_the_class_of_their_module():
 def test_every_node_is_in_its_group_once():
     model = modules(5)
     grouped = grouped_model(lean_model(model))
-    found = []
+    paths = []
     todo = [ModelProto.FromString(grouped.lean.data).graph]
-    for each in todo:
-        for node in each.node:
-            found += [entry.value for entry in node.metadata_props if entry.key == IDENTIFIER]
+    for graph_proto in todo:
+        for node in graph_proto.node:
+            paths += [entry.value for entry in node.metadata_props if entry.key == IDENTIFIER]
             todo += [attribute.g for attribute in node.attribute]
-    assert len(found) == len(set(found))
-    assert {path for path in found if not path.startswith("group:")} == {str(i) for i in range(20)}
-    assert set(found) == set(grouped.lean.nodes)
+    assert len(paths) == len(set(paths))
+    assert {path for path in paths if not path.startswith("group:")} == {str(i) for i in range(20)}
+    assert set(paths) == set(grouped.lean.nodes)
 
 
 def test_what_prepares_weights_is_in_every_group_that_reads_it():

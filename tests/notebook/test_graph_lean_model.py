@@ -157,7 +157,7 @@ class Named(os.PathLike):
 
 
 @pytest.mark.parametrize(
-    "given",
+    "model",
     [
         "x" * 100_000,
         "/".join(["d" * 200] * 500),
@@ -174,11 +174,11 @@ class Named(os.PathLike):
         [1] * 100_000,
         None,
     ],
-    ids=lambda given: type(given).__name__[:10],
+    ids=lambda model: type(model).__name__[:10],
 )
-def test_a_message_is_short_whatever_was_given(given):
+def test_a_message_is_short_whatever_was_given(model):
     with pytest.raises(ModelNotReadable) as caught:
-        read_structure(given)
+        read_structure(model)
     message = str(caught.value)
     assert len(message) < 500
     assert len(message.splitlines()) <= 3

@@ -99,7 +99,7 @@ def test_a_group_shows_what_is_marked_inside():
 
 
 def test_unknown_names_with_what_is_near(nodes):
-    known = names_of(nodes)
-    assert unknown_names(known, ["Conv", "/relu", "c"]) == []
-    assert unknown_names(known, ["Covn"]) == ["Nothing in the graph is called 'Covn'; near: Conv."]
-    assert unknown_names(known, ["zzz"]) == ["Nothing in the graph is called 'zzz'."]
+    existing = names_of(nodes)
+    assert unknown_names(existing, ["Conv", "/relu", "c"]) == []
+    assert unknown_names(existing, ["Covn"]) == ["Nothing in the graph is called 'Covn'; near: Conv."]
+    assert unknown_names(existing, ["zzz"]) == ["Nothing in the graph is called 'zzz'."]

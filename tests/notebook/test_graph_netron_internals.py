@@ -140,9 +140,9 @@ def test_netron_still_has(engine, expression, purpose):
 
 @pytest.mark.parametrize(("file", "pattern", "purpose"), TEXT)
 def test_netron_still_says(file, pattern, purpose):
-    found = re.search(pattern, netron_files.read_file(file))
+    match = re.search(pattern, netron_files.read_file(file))
     what = f"{file}: {pattern}"
-    assert found, EXPLAIN.format(version=netron.__version__, what=what, purpose=purpose)
+    assert match, EXPLAIN.format(version=netron.__version__, what=what, purpose=purpose)
 
 
 def test_every_module_that_another_imports_is_there():

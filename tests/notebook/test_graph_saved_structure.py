@@ -1,3 +1,5 @@
+"""The structure of a graph that a saved notebook keeps for the web site."""
+
 import base64
 import json
 
@@ -26,8 +28,8 @@ def noisy() -> onnx.ModelProto:
     nodes[1].metadata_props.add(key="pkg.torch.onnx.stack_trace", value=SOURCE)
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [64])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [8])
-    made = helper.make_graph(nodes, "g", [x], [y], [weight, scale, steps])
-    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 18)])
+    graph_proto = helper.make_graph(nodes, "g", [x], [y], [weight, scale, steps])
+    return helper.make_model(graph_proto, opset_imports=[helper.make_opsetid("", 18)])
 
 
 def saved(view) -> dict:
@@ -42,11 +44,11 @@ def read(structure: dict, pane: int = 0, model: int = 0) -> onnx.ModelProto:
 def test_no_source_line_and_no_weight_is_in_it_and_scalars_are():
     model = read(saved(graph(noisy())))
     assert SOURCE.encode() not in model.SerializeToString()
-    kept = {tensor.name: tensor for tensor in model.graph.initializer}
-    assert not kept["weight"].raw_data
-    assert kept["weight"].data_location == TensorProto.EXTERNAL
-    assert numpy_helper.to_array(kept["scale"]) == np.float32(0.5)
-    assert numpy_helper.to_array(kept["steps"]).tolist() == list(range(8))  # whole numbers are no weights
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    assert not tensors["weight"].raw_data
+    assert tensors["weight"].data_location == TensorProto.EXTERNAL
+    assert numpy_helper.to_array(tensors["scale"]) == np.float32(0.5)
+    assert numpy_helper.to_array(tensors["steps"]).tolist() == list(range(8))  # whole numbers are no weights
     assert [node.op_type for node in model.graph.node] == ["Mul", "Add", "Gather"]
 
 

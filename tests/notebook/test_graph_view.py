@@ -239,10 +239,10 @@ def test_a_click_reaches_python():
 def test_selecting_from_python_tells_the_page():
     view = graph(loop())
     assert view.select("Mul").path == "0/body/1/then_branch/0"
-    first = list(view._wanted)
+    first = list(view._to_select)
     view.select("Mul")
-    assert view._wanted[:2] == first[:2]
-    assert view._wanted != first  # or the page would not notice that it was asked again
+    assert view._to_select[:2] == first[:2]
+    assert view._to_select != first  # or the page would not notice that it was asked again
     with pytest.raises(Exception, match="Nothing in the graph is called 'Mult'; near: Mul"):
         view.select("Mult")
 

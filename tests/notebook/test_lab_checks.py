@@ -186,10 +186,9 @@ def test_solutions_are_named_only_where_they_are(monkeypatch, user):
     monkeypatch.delenv("JUPYTERHUB_USER", raising=False)
     if user:
         monkeypatch.setenv("JUPYTERHUB_USER", user)
-    lab, one = exercise("asinh-symbolic")
-    said = report_text(lab, one, Outcome(one.id, Status.PASSED, 4, 4))
-    assert ("Compare with solutions/" in said) is not bool(user)
-    assert "Checked for torch" in said
+    text = report_text(LAB, ASINH, Outcome(ASINH.id, Status.PASSED, 2, 2))
+    assert ("Compare with solutions/" in text) is not bool(user)
+    assert "Checked for torch" in text
 
 
 def test_the_last_line_of_a_passed_check_is_there_in_chinese(monkeypatch):

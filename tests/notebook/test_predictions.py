@@ -70,13 +70,13 @@ def test_without_a_click_the_answer_is_shown(capsys):
 
 
 @pytest.mark.parametrize(
-    ("clicked", "told"), [("1", "You said: 1. It is: 3"), ("3", "You said: 3. That is right.")]
+    ("clicked", "message"), [("1", "You said: 1. It is: 3"), ("3", "You said: 3. That is right.")]
 )
-def test_with_a_click_it_says_what_was_said_and_what_is(capsys, clicked, told):
+def test_with_a_click_it_says_what_was_said_and_what_is(capsys, clicked, message):
     guess = predict("How often?", [1, 3])
     guess._widget.chosen = clicked
     guess.reveal(3)
-    assert capsys.readouterr().out.rstrip().endswith(told)
+    assert capsys.readouterr().out.rstrip().endswith(message)
 
 
 def test_an_answer_that_is_no_option_breaks_the_claim():

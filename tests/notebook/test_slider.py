@@ -45,12 +45,12 @@ def test_a_notebook_saves_the_first_answer_and_a_moved_slider_shows_another():
 
 
 def test_an_answer_is_computed_once_for_each_number(live):
-    asked = []
-    slider(lambda n: asked.append(n) or str(n), 1, 0, 3)
+    numbers = []
+    slider(lambda n: numbers.append(n) or str(n), 1, 0, 3)
     handle, view = live["parts"]
     for number in (2, 1, 2):
         handle.value = number
-    assert asked == [1, 2]
+    assert numbers == [1, 2]
     assert "<p>2</p>" in view.value
 
 

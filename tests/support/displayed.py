@@ -8,12 +8,12 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 
-def outputs(shown: Any) -> list[dict[str, Any]]:
+def outputs(display: Any) -> list[dict[str, Any]]:
     """What displaying an object sends to the notebook."""
     InteractiveShell.instance()
     try:
         with capture_output() as captured:
-            shown._ipython_display_()
+            display._ipython_display_()
     finally:
         InteractiveShell.clear_instance()
     return [output.data for output in captured.outputs]

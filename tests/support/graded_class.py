@@ -30,11 +30,11 @@ def submission(student: str, version: int = 0, lab: str = LAB) -> Submission:
 
 def outcomes(kind: int = 0) -> list[Outcome]:
     """One outcome for each exercise of a lab; which, depends on a number."""
-    return [outcome(each, kind + place) for place, each in enumerate(EXERCISES)]
+    return [outcome(exercise, kind + place) for place, exercise in enumerate(EXERCISES)]
 
 
-def outcome(each, kind: int) -> Outcome:
-    parts = [part.title for part in each.parts]
+def outcome(exercise, kind: int) -> Outcome:
+    parts = [part.title for part in exercise.parts]
     wrong = Finding(
         parts[0],
         False,
@@ -43,22 +43,30 @@ def outcome(each, kind: int) -> Outcome:
         Difference(f"x = {kind}{SCRIPT}", "1.5", "\x1b[31mnan"),
     )
     rest = tuple(Finding(title, None) for title in parts[1:])
-    made = [
-        Outcome(each.id, Status.PASSED, each.points, each.points, tuple(Finding(one, True) for one in parts)),
-        Outcome(each.id, Status.INCORRECT, 0, each.points, (wrong, *rest)),
+    kinds = [
         Outcome(
-            each.id,
+            exercise.id,
+            Status.PASSED,
+            exercise.points,
+            exercise.points,
+            tuple(Finding(title, True) for title in parts),
+        ),
+        Outcome(exercise.id, Status.INCORRECT, 0, exercise.points, (wrong, *rest)),
+        Outcome(
+            exercise.id,
             Status.ERROR,
             0,
-            each.points,
+            exercise.points,
             message=f"NameError: {SCRIPT}\x1b[2J\u202e",
             where=f'line 3: return "{SCRIPT}"',
             printed=12345,
         ),
-        Outcome(each.id, Status.TIMED_OUT, 0, each.points, message="Not ready after 20 seconds, and left."),
-        Outcome(each.id, Status.NOT_ATTEMPTED, 0, each.points),
+        Outcome(
+            exercise.id, Status.TIMED_OUT, 0, exercise.points, message="Not ready after 20 seconds, and left."
+        ),
+        Outcome(exercise.id, Status.NOT_ATTEMPTED, 0, exercise.points),
     ]
-    return made[kind % len(made)]
+    return kinds[kind % len(kinds)]
 
 
 def evidence(expected: bool = True) -> dict:

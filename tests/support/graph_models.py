@@ -101,18 +101,18 @@ def string_everywhere(text: str) -> ModelProto:
     function.opset_import.add(version=18)
     todo = [model.graph]
     while todo:
-        one = todo.pop()
-        one.name = one.doc_string = text
-        for info in [*one.input, *one.output, *one.value_info]:
+        graph = todo.pop()
+        graph.name = graph.doc_string = text
+        for info in [*graph.input, *graph.output, *graph.value_info]:
             info.doc_string = text
             for dim in info.type.tensor_type.shape.dim:
                 dim.dim_param = text
-        for tensor in one.initializer:
+        for tensor in graph.initializer:
             tensor.doc_string = text
-        for node in one.node:
+        for node in graph.node:
             node.name = node.doc_string = text
             node.metadata_props.add(key=text, value=text)
             todo += [attribute.g for attribute in node.attribute]
             node.attribute.add(name=text, type=AttributeProto.STRING, s=text.encode(), doc_string=text)
-        one.node.add(op_type=text, domain=text, input=[one.node[0].output[0]], output=[text])
+        graph.node.add(op_type=text, domain=text, input=[graph.node[0].output[0]], output=[text])
     return model

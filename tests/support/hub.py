@@ -56,8 +56,8 @@ def hub(folder: Path, *options: str, user: int | None = None, seconds: float = 2
         "ONNXLAB_INSTRUCTOR_PASSWORD": INSTRUCTOR_PASSWORD,
     }
     command = [sys.executable, "-m", "onnxlab.cli", "class", "serve", str(folder), "--port", "0", *options]
-    said = folder.with_name(f"{folder.name}.said")
-    with said.open("w") as out:
+    log = folder.with_name(f"{folder.name}.log")
+    with log.open("w") as out:
         process = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -68,12 +68,12 @@ def hub(folder: Path, *options: str, user: int | None = None, seconds: float = 2
             preexec_fn=None if user is None else lambda: become(user, _PYTHON, handed_down=True),
         )
     try:
-        until = time.monotonic() + seconds
-        while not (found := re.search(r"learners: +(\S+)", said.read_text())):
-            assert process.poll() is None, said.read_text()
-            assert time.monotonic() < until, said.read_text() + logs(folder)
+        deadline = time.monotonic() + seconds
+        while not (address := re.search(r"learners: +(\S+)", log.read_text())):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text() + logs(folder)
             time.sleep(0.2)
-        yield Hub(found[1], folder, process)
+        yield Hub(address[1], folder, process)
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
@@ -81,13 +81,13 @@ def hub(folder: Path, *options: str, user: int | None = None, seconds: float = 2
 
 
 def logs(folder: Path) -> str:
-    """Return the end of what the hub and the servers said."""
-    return "".join(f"\n== {each.name}\n{each.read_text()[-3000:]}" for each in folder.glob("hub/logs/*.log"))
+    """Return the ends of the hub's and the servers' logs."""
+    return "".join(f"\n== {log.name}\n{log.read_text()[-3000:]}" for log in folder.glob("hub/logs/*.log"))
 
 
 def below(process: int) -> list[int]:
-    """Return the processes below one, and what it is itself."""
-    return [process, *(each.id for each in descendants(process))]
+    """Return a process and all below it, by their ids."""
+    return [process, *(child.id for child in descendants(process))]
 
 
 @dataclass
@@ -152,7 +152,7 @@ class Seat:
         return {"X-XSRFToken": cookies["_xsrf"].value, "Sec-Fetch-Mode": "cors"} if "_xsrf" in cookies else {}
 
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Ask the own server's API something."""
+        """Send a request to the own server's API; return the reply."""
         url = f"{self.hub.url}user/{self.name}/{path}"
         async with self._session.request(method, url, json=body, headers=self._token()) as reply:
             text = await reply.text()
@@ -201,7 +201,7 @@ class Seat:
         await self._socket.send_str(json.dumps(message))
         return await asyncio.wait_for(self._result(message["header"]["msg_id"]), seconds)  # type: ignore[index]
 
-    async def _result(self, asked: str) -> str:
+    async def _result(self, request: str) -> str:
         text = ""
         while True:
             raw = await self._socket.receive()
@@ -210,7 +210,7 @@ class Seat:
             state = message["content"].get("execution_state")
             if state in ("restarting", "dead"):
                 return text + "(kernel died)"
-            if message.get("parent_header", {}).get("msg_id") != asked:
+            if message.get("parent_header", {}).get("msg_id") != request:
                 continue
             content = message["content"]
             if message["msg_type"] == "stream":

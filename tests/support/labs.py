@@ -43,20 +43,20 @@ class Contract:
 
 def contracts() -> dict[str, Contract]:
     """All contracts by exercise, from `tests/labs/answers_labNN.py`."""
-    found: dict[str, Contract] = {}
+    by_exercise: dict[str, Contract] = {}
     for name in LABS:
-        found |= importlib.import_module(f"tests.labs.answers_{name.partition('_')[0]}").CONTRACTS
-    return found
+        by_exercise |= importlib.import_module(f"tests.labs.answers_{name.partition('_')[0]}").CONTRACTS
+    return by_exercise
 
 
-def solved(lab: str, which: set[str]) -> nbformat.NotebookNode:
+def solved(lab: str, exercises: set[str]) -> nbformat.NotebookNode:
     """Return a lab in which some exercises have the solution's answers."""
     book = nbformat.read(ROOT / "labs" / f"{lab}.ipynb", as_version=4)
     solution = nbformat.read(ROOT / "solutions" / f"{lab}.ipynb", as_version=4)
     answers = {
-        each.metadata.nbgrader.grade_id: each.source for each in solution.cells if "nbgrader" in each.metadata
+        cell.metadata.nbgrader.grade_id: cell.source for cell in solution.cells if "nbgrader" in cell.metadata
     }
     for cell in book.cells:
-        if cell.metadata.get("nbgrader", {}).get("grade_id") in which:
+        if cell.metadata.get("nbgrader", {}).get("grade_id") in exercises:
             cell.source = answers[cell.metadata.nbgrader.grade_id]
     return book

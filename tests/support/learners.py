@@ -55,15 +55,17 @@ def people(folder: Path, many: int, seed: int = 1) -> None:
     for number in range(many):
         state: dict[str, dict[str, object]] = {}
         way = min(len(EXERCISES), max(0, round(draw.gauss(9, 5))))
-        for each in EXERCISES[:way]:
+        for exercise in EXERCISES[:way]:
             if draw.random() < 0.88:
-                state[each.id] = passed(now - draw.randrange(60, 7000))
-        for each in EXERCISES[way : way + draw.choice((0, 1, 1, 2))]:
+                state[exercise.id] = passed(now - draw.randrange(60, 7000))
+        for exercise in EXERCISES[way : way + draw.choice((0, 1, 1, 2))]:
             first = now - draw.randrange(30, 2400)
-            part = min(int(draw.expovariate(1.2)), len(each.parts) - 1)
-            state[each.id] = failed(each, part, draw.randrange(1, 9), first, now - draw.randrange(0, 30))
+            part = min(int(draw.expovariate(1.2)), len(exercise.parts) - 1)
+            state[exercise.id] = failed(
+                exercise, part, draw.randrange(1, 9), first, now - draw.randrange(0, 30)
+            )
             if draw.random() < 0.15:
-                state[each.id] |= {"last": "error", "failing": ""}
+                state[exercise.id] |= {"last": "error", "failing": ""}
         if draw.random() < 0.05:
             state["onnxlab"] = {"private": True}
         write(folder, f"learner-{number:03d}", state)

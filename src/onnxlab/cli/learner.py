@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from onnxlab.notebook.language import LANGUAGES, said, speak, surroundings
+from onnxlab.notebook.language import LANGUAGES, requested_language, said, speak
 from onnxlab.plain_text import aligned
 
 __all__ = ["add_commands"]
@@ -15,7 +15,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     labs = commands.add_parser("labs", help="copy the labs into a folder; what is there is left alone")
     labs.add_argument("folder", type=Path, metavar="FOLDER", help="a new folder, or one of an earlier copy")
     labs.add_argument("--chapters", action="store_true", help="the chapters, too")
-    labs.add_argument("--language", choices=LANGUAGES, default=surroundings(), help="which edition")
+    labs.add_argument("--language", choices=LANGUAGES, default=requested_language(), help="which edition")
     labs.set_defaults(command=_labs)
     check = commands.add_parser("check", help="check the exercises of a lab's notebook")
     check.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
@@ -29,7 +29,9 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     progress.set_defaults(command=_progress)
     reset = commands.add_parser("reset", help="the untouched lab again; the work is kept as a copy")
     reset.add_argument("labs", nargs="+", metavar="LAB", help="as lab05")
-    reset.add_argument("--language", choices=LANGUAGES, default=surroundings(), help="which edition's labs")
+    reset.add_argument(
+        "--language", choices=LANGUAGES, default=requested_language(), help="which edition's labs"
+    )
     reset.set_defaults(command=_reset)
 
 
@@ -50,13 +52,13 @@ def _check(options: argparse.Namespace) -> int:
     from onnxlab.labs.kit.exercise import exercise
     from onnxlab.notebook.labs.checks import report_text
 
-    speak(surroundings())
+    speak(requested_language())
     for path in options.notebooks:
         read_lab(path)  # what cannot be checked is said before anything runs
     all_passed = True
     for path in options.notebooks:
         folder = path.absolute().parent.name
-        speak(folder if folder in LANGUAGES else surroundings())
+        speak(folder if folder in LANGUAGES else requested_language())
         print(said(f"{path}: running it ..."), flush=True)
         outcomes = check_notebook(path)
         for outcome in outcomes:
@@ -79,7 +81,7 @@ def _progress(options: argparse.Namespace) -> int:
     from onnxlab.labs.kit.progress import set_private
     from onnxlab.notebook.labs.progress import progress_table, shared
 
-    speak(surroundings())
+    speak(requested_language())
     changed = options.private or options.public
     problem = set_private(options.private) if changed else ""
     table, message = progress_table()

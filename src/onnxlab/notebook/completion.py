@@ -1,4 +1,4 @@
-"""A text that decoders continue token by token while their caches grow; its end is in the saved notebook."""
+"""`completion()`: decoders continue a text token by token; the saved notebook keeps one finished text."""
 
 import html
 import time
@@ -10,14 +10,14 @@ import ipywidgets
 import numpy as np
 
 from onnxlab.model.load import ModelLike
-from onnxlab.notebook.outputs import display_saved_and_live, saved_steps_aside
+from onnxlab.notebook.outputs import display_saved_and_live, hiding_css
 from onnxlab.runtime.session import open_session
 
 __all__ = ["completion"]
 
 PAUSE = 0.03  # seconds after each token, so that an eye can follow
 
-_STYLE = f"""<style>{saved_steps_aside("onnxlab-completion")}
+_STYLE = f"""<style>{hiding_css("onnxlab-completion")}
 .onnxlab-completion {{ display: flex; flex-wrap: wrap; gap: 8px 24px; align-items: flex-start; }}
 .onnxlab-completion figure {{ flex: 1 1 240px; margin: 4px 0; }}
 .onnxlab-completion figcaption {{ font-weight: 600; }}
@@ -30,18 +30,18 @@ _STYLE = f"""<style>{saved_steps_aside("onnxlab-completion")}
 
 @dataclass(frozen=True)
 class State:
-    """Where a decoder stands.
+    """A decoder's state after a step.
 
     Attributes:
         text: The prompt and what was written so far.
-        given: How many tokens the last step was given.
+        read: How many tokens the last step read.
         arrays: How many arrays the cache has.
         shape: The shape of each of them after the last step.
         refusal: Why there is no next token, in one line; empty while there is one.
     """
 
     text: str
-    given: int = 0
+    read: int = 0
     arrays: int = 0
     shape: tuple[int, ...] = ()
     refusal: str = ""
@@ -49,14 +49,14 @@ class State:
     def __str__(self) -> str:
         if self.refusal:
             return f"refused: {self.refusal}"
-        tokens = "1 token" if self.given == 1 else f"{self.given} tokens"
+        tokens = "1 token" if self.read == 1 else f"{self.read} tokens"
         return f"last step: {tokens} in; cache: {self.arrays} x {self.shape}"
 
 
 def completion(files: Mapping[str, ModelLike], prompt: str = "Jabberwocky", count: int = 60) -> None:
     """Show a text box, and how each decoder continues what is typed there.
 
-    The saved notebook holds what they make of the first prompt.
+    The saved notebook holds their texts for the first prompt.
 
     Args:
         files: Names for decoders in ONNX whose tokens are bytes. The first input is the tokens (batch, new),
@@ -70,13 +70,13 @@ def completion(files: Mapping[str, ModelLike], prompt: str = "Jabberwocky", coun
     view = ipywidgets.HTML()
 
     def write(change: Mapping[str, str]) -> None:
-        begin = change["new"]
-        for states in _in_turn([_states(session, begin, count) for session in sessions.values()]):
-            view.value = _markup("live", dict(zip(sessions, states, strict=True)), begin)
+        prompt = change["new"]
+        for states in _step_together([_states(session, prompt, count) for session in sessions.values()]):
+            view.value = _markup("live", dict(zip(sessions, states, strict=True)), prompt)
             time.sleep(PAUSE)
 
     box.observe(write, "value")
-    last = {name: _end(session, prompt, count) for name, session in sessions.items()}
+    last = {name: _final_state(session, prompt, count) for name, session in sessions.items()}
     view.value = _markup("live", last, prompt)
     hint = "<p><em>With a running kernel, a box to type another beginning stands in this place.</em></p>"
     text = "\n\n".join(f"{name}:\n{state.text}\n({state})" for name, state in last.items())
@@ -99,24 +99,24 @@ def _states(session: Any, prompt: str, count: int) -> Iterator[State]:  # noqa: 
         except Exception as error:  # ONNX Runtime's errors have no common class of their own
             yield State(text.decode(errors="replace"), refusal=str(error).splitlines()[0])
             return
-        given, new = new.shape[1], scores[:, -1:].argmax(-1)
+        read, new = new.shape[1], scores[:, -1:].argmax(-1)
         text += bytes([int(new[0, 0])])
-        yield State(text.decode(errors="replace"), given, len(arrays), arrays[0].shape)
+        yield State(text.decode(errors="replace"), read, len(arrays), arrays[0].shape)
 
 
-def _in_turn(running: list[Iterator[State]]) -> Iterator[list[State]]:
+def _step_together(decoders: list[Iterator[State]]) -> Iterator[list[State]]:
     """All states after each step; a decoder that has ended keeps its last one."""
-    states = [next(steps) for steps in running]
+    states = [next(steps) for steps in decoders]
     yield states
     while True:
-        after = [next(steps, state) for steps, state in zip(running, states, strict=True)]
+        after = [next(steps, state) for steps, state in zip(decoders, states, strict=True)]
         if all(new is old for new, old in zip(after, states, strict=True)):
             return
         states = after
         yield states
 
 
-def _end(session: Any, prompt: str, count: int) -> State:  # noqa: ANN401 - as above
+def _final_state(session: Any, prompt: str, count: int) -> State:  # noqa: ANN401 - as above
     *_, last = _states(session, prompt, count)
     return last
 

@@ -1,4 +1,4 @@
-"""Failures and warnings that are the point of a cell: required, and shown in a line or two.
+"""`expect_error` and `expect_warning`: a cell requires a failure or a warning, and shows it in a line or two.
 
 What is shown is the same on every machine, so that it can be committed and compared.
 """
@@ -20,7 +20,7 @@ from onnxlab.notebook.language import said
 
 __all__ = ["expect_error", "expect_warning", "plain_lines", "quiet_exporters"]
 
-# What both exporters say on every single call, whatever the model: category, start of the message, module.
+# The messages of both exporters on every call, whatever the model: category, start of the message, module.
 _NOISE: tuple[tuple[type[Warning], str, str], ...] = (
     (
         DeprecationWarning,
@@ -41,7 +41,7 @@ _TORCHVISION_LOGGER = "torch.onnx._internal.exporter._registration"
 
 
 def quiet_exporters() -> None:
-    """Hide what the exporters say on every call, and nothing else.
+    """Hide the messages that the exporters give on every call, and nothing else.
 
     Hidden: the notices that TorchScript is deprecated, the log lines about a missing torchvision, and a
     notice about a class that the torch.export exporter uses internally. A TracerWarning or a UserWarning

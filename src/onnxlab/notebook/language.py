@@ -23,12 +23,12 @@ __all__ = [
     "is_pattern",
     "letters",
     "regular",
+    "requested_language",
     "said",
     "script_words",
     "speak",
     "speaking",
     "speech",
-    "surroundings",
 ]
 
 LANGUAGES = {"en": "English", "zh": "Chinese \u00b7 \u4e2d\u6587"}
@@ -46,7 +46,7 @@ _PATTERN = re.compile(rf"{GAP.pattern}|\{{\{{\w+\}}\}}")
 _SENTENCE_END = re.compile(r"(?<=[.?!]) +")
 _FOLDER = Path(__file__).parents[1] / "assets" / "languages"
 _WORD = re.compile(r"[A-Za-z][a-z]+")
-_FEW = 12  # letters: a pattern with fewer words of its own could be taken for half of the texts there are
+_FEW = 12  # letters: a pattern with fewer of its own would match texts that were not made from it
 _DEEPEST = 3
 
 
@@ -65,7 +65,7 @@ def speak(language: str) -> None:
 
 @contextmanager
 def speaking(words: "Speech") -> Iterator[None]:
-    """Let `said` use these translations for as long as a block runs."""
+    """Let `said` use these translations within a block."""
     global _speech
     before, _speech = _speech, words
     try:
@@ -88,10 +88,10 @@ def script_words() -> dict[str, str]:
     return dict(_speech.scripts)
 
 
-def surroundings() -> str:
+def requested_language() -> str:
     """Return the language that `course.py --language` asked for; English where it did not."""
-    given = os.environ.get("ONNXLAB_LANGUAGE", "en")
-    return given if given in LANGUAGES else "en"
+    language = os.environ.get("ONNXLAB_LANGUAGE", "en")
+    return language if language in LANGUAGES else "en"
 
 
 class Speech:
@@ -107,16 +107,18 @@ class Speech:
         self, texts: Mapping[str, str], patterns: Mapping[str, str], scripts: Mapping[str, str] | None = None
     ) -> None:
         self.texts, self.patterns, self.scripts = texts, patterns, dict(scripts or {})
-        # The one that says most itself comes first: "error: no rule" is found before "error: {reason}".
-        ranked = sorted(patterns, key=lambda one: (letters(one), len(GAP.sub("", one))), reverse=True)
-        self._patterns = [(_longest(one), regular(one), GAP.findall(one), patterns[one]) for one in ranked]
-        self._told: dict[str, str] = {}
+        # Patterns with more words of their own come first: "error: no rule" before "error: {reason}".
+        ranked = sorted(patterns, key=lambda text: (letters(text), len(GAP.sub("", text))), reverse=True)
+        self._patterns = [
+            (_longest(text), regular(text), GAP.findall(text), patterns[text]) for text in ranked
+        ]
+        self._shown: dict[str, str] = {}
 
     def __call__(self, text: str) -> str:
         """Return the translation of a text; the text where there is none."""
-        if text not in self._told:
-            self._told[text] = self._find(text, _DEEPEST)
-        return self._told[text]
+        if text not in self._shown:
+            self._shown[text] = self._find(text, _DEEPEST)
+        return self._shown[text]
 
     def _find(self, text: str, depth: int) -> str:
         if "\n" in text:
@@ -134,15 +136,15 @@ class Speech:
                 }
                 return before + translation.format(**filled) + after
         head, colon, rest = text.partition(": ")
-        if colon and " " not in head and (told_rest := self._find(rest, depth)) != rest:
-            return f"{self._find(head, depth)}{colon}{told_rest}"  # "uint8: a sentence; and more of it"
+        if colon and " " not in head and (shown_rest := self._find(rest, depth)) != rest:
+            return f"{self._find(head, depth)}{colon}{shown_rest}"  # "uint8: a sentence; and more of it"
         if "; " in bare:
             return "; ".join(self._find(part, depth) for part in text.split("; "))
         for end in _SENTENCE_END.finditer(text):
             first, others = text[: end.start()], text[end.end() :]
-            told = self._find(first, 0), self._find(others, depth)
-            if told[0] != first and told[1] != others:
-                return "".join(told)
+            shown = self._find(first, 0), self._find(others, depth)
+            if shown[0] != first and shown[1] != others:
+                return "".join(shown)
         return self._find(head, depth) + colon + self._find(rest, depth) if colon else text
 
 
@@ -181,7 +183,7 @@ def regular(pattern: str) -> re.Pattern[str]:
 
 
 def _longest(pattern: str) -> str:
-    """The longest piece between the gaps of a pattern: to look for it is quicker than to match."""
+    """The longest piece between the gaps of a pattern: searching for it is quicker than matching."""
     pieces = GAP.split(pattern)[::2]
     return max(pieces, key=len).replace("{{", "{").replace("}}", "}")
 

@@ -20,8 +20,8 @@ __all__ = [
     "display_html",
     "display_saved_and_live",
     "display_widget",
+    "hiding_css",
     "live_note",
-    "saved_steps_aside",
 ]
 
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -89,7 +89,7 @@ class SavedAndLive:
             self.show()
 
 
-def saved_steps_aside(name: str) -> str:
+def hiding_css(name: str) -> str:
     """Give the rules of CSS that hide a saved form while its live form stands below it.
 
     They also hide the empty place of a live form that has no kernel.
@@ -105,7 +105,7 @@ def saved_steps_aside(name: str) -> str:
 
 
 def live_note(text: str) -> None:
-    """Show a remark about this machine in a running notebook; the saved one is the same everywhere.
+    """Show a remark about this machine in a running notebook; the saved notebook does not have it.
 
     Args:
         text: The line; shown as it is, without markup.

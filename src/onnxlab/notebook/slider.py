@@ -1,4 +1,4 @@
-"""A slider that shows something else for each number, with one of them in the saved notebook."""
+"""`slider()`: shows what a function returns for a number; the saved notebook keeps the first number's."""
 
 import base64
 import html
@@ -8,13 +8,13 @@ from functools import cache
 import ipywidgets
 
 from onnxlab.notebook.language import said
-from onnxlab.notebook.outputs import display_saved_and_live, saved_steps_aside
+from onnxlab.notebook.outputs import display_saved_and_live, hiding_css
 
 __all__ = ["slider"]
 
 _STYLE = f"""<style>
 .onnxlab-slider {{ display: flex; flex-wrap: wrap; gap: 8px 24px; align-items: flex-start; }}
-.onnxlab-slider p {{ flex-basis: 100%; margin: 4px 0; }}{saved_steps_aside("onnxlab-slider")}
+.onnxlab-slider p {{ flex-basis: 100%; margin: 4px 0; }}{hiding_css("onnxlab-slider")}
 </style>"""
 
 
@@ -27,7 +27,7 @@ def slider(
     step: float = 1,
     name: str = "n",
 ) -> None:
-    """Show a slider, and below it what a function returns for the number that it stands at.
+    """Show a slider, and below it what a function returns for the slider's number.
 
     The saved notebook holds what the function returns for the first number.
 
@@ -43,8 +43,8 @@ def slider(
     >>> slider(lambda n: f"{n} x {n}", 2, 0, 9)
     2 x 2
     """
-    whole = all(isinstance(number, int) for number in (start, least, most, step))
-    kind = ipywidgets.IntSlider if whole else ipywidgets.FloatSlider
+    integral = all(isinstance(number, int) for number in (start, least, most, step))
+    kind = ipywidgets.IntSlider if integral else ipywidgets.FloatSlider
     handle = kind(value=start, min=least, max=most, step=step, description=said(name))
 
     @cache

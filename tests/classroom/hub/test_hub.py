@@ -356,7 +356,7 @@ def test_as_an_ordinary_user_learners_are_apart_too(class_folder):
         for path in (folder.parent, folder, *folder.rglob("*")):
             os.chown(path, teacher, teacher)
         with hub(folder, user=teacher) as room:
-            assert "Learners run as you" in room.folder.with_name("class.said").read_text()
+            assert "Learners run as you" in room.folder.with_name("class.log").read_text()
             finish(small_session(room))
             running = below(room.process.pid)
         assert not [number for number in running if Path(f"/proc/{number}").exists()]

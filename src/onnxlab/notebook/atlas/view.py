@@ -93,12 +93,12 @@ class Atlas(SavedAndLive):
 
     def rows(self) -> list[dict[str, str]]:
         """Return the rows of the saved form."""
-        found = []
+        rows = []
         for name in self.excerpt:
             for exporter in self.exporters:
                 links = marked(support(f"aten::{name}", exporter, self.opset), self.element)
-                found.append({"operator": name, "exporter": exporter.value, **links})
-        return found
+                rows.append({"operator": name, "exporter": exporter.value, **links})
+        return rows
 
     def saved(self) -> str:
         """The excerpt as HTML."""
@@ -151,13 +151,13 @@ def atlas(
     '\u2717 rule'
     """
     for given, allowed in (
-        (exporter, (None, *(each.value for each in Exporter))),
+        (exporter, (None, *(kind.value for kind in Exporter))),
         (missing, ("", "none", "operator", "rule", "schema", "kernel", "unknown")),
         (element, ("", *ELEMENT_TYPES)),
         (opset, OPSETS),
     ):
         if given not in allowed:
-            known = ", ".join(repr(each) for each in allowed)
+            known = ", ".join(repr(value) for value in allowed)
             msg = f"The atlas does not know {given!r}."
             raise OnnxLabError(msg, then=f"Use one of {known}.")
     if excerpt is None:
@@ -170,22 +170,22 @@ def atlas(
     return Atlas(search, excerpt, opset, exporter, missing, element)
 
 
-def marked(found: Support, element: str = "") -> dict[str, str]:
+def marked(supported: Support, element: str = "") -> dict[str, str]:
     """Return the cells of an operator's row, each with a mark.
 
     Args:
-        found: The links.
+        supported: The links.
         element: The element type that the kernels are asked for; "" for any.
 
     >>> marked(support("aten::asinh", Exporter.TORCH_EXPORT, 20), "double")["kernel"]
     '\u2717 no kernel for double: Asinh'
     """
-    kernel = found.kernel
+    kernel = supported.kernel
     lacking = kernel.lacks.get(element)
     if lacking:
         kernel = Link(State.NO, f"no kernel for {element}: {', '.join(lacking)}")
-    links = dict(zip(LINKS[:4], (found.operator, found.rule, found.schema, kernel), strict=True))
-    missing = found.missing or ("kernel" if kernel.state is State.NO else "")
+    links = dict(zip(LINKS[:4], (supported.operator, supported.rule, supported.schema, kernel), strict=True))
+    missing = supported.missing or ("kernel" if kernel.state is State.NO else "")
     unknown = any(link.state is State.UNKNOWN for link in links.values())
     nothing = "? unknown" if unknown else "\u2713 none"
     cells = {name: f"{_MARKS[link.state]} {link.text}" for name, link in links.items()}
@@ -222,14 +222,14 @@ def _numbered() -> tuple["_Numbered", "_Numbered", list[list[Any]]]:
         for exporter in Exporter:
             spans: list[list[int]] = []
             for opset in OPSETS:
-                found = support(name, exporter, opset)
-                here = [
+                supported = support(name, exporter, opset)
+                numbers = [
                     links(_row(link, texts))
-                    for link in (found.operator, found.rule, found.schema, found.kernel)
+                    for link in (supported.operator, supported.rule, supported.schema, supported.kernel)
                 ]
-                here.append(texts(", ".join(found.writes)))
-                if not spans or spans[-1][1:] != here:
-                    spans.append([opset, *here])
+                numbers.append(texts(", ".join(supported.writes)))
+                if not spans or spans[-1][1:] != numbers:
+                    spans.append([opset, *numbers])
             by_exporter.append(spans)
         operators.append([name.removeprefix("aten::"), *by_exporter])
     return texts, links, operators
@@ -241,7 +241,7 @@ def _row(link: Link, texts: "_Numbered") -> Hashable:
 
 
 class _Numbered:
-    """Numbers for values: the same value, the same number."""
+    """Numbers values in the order in which they first come: equal values have the same number."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}

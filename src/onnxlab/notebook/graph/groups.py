@@ -54,8 +54,10 @@ def module_path(node: NodeProto) -> list[tuple[str, str]]:
         >>> module_path(NodeProto(name="/layers.0/attn/MatMul"))
         [('layers.0', ''), ('layers.0/attn', '')]
     """
-    kept = {entry.key: entry.value for entry in node.metadata_props if entry.key in (_NAME_SCOPES, _CLASSES)}
-    names, kinds = _strings(kept.get(_NAME_SCOPES)), _strings(kept.get(_CLASSES))
+    properties = {
+        entry.key: entry.value for entry in node.metadata_props if entry.key in (_NAME_SCOPES, _CLASSES)
+    }
+    names, kinds = _strings(properties.get(_NAME_SCOPES)), _strings(properties.get(_CLASSES))
     if names:
         # The first is the model itself, the last the operation inside the innermost module.
         kinds = kinds if len(kinds) == len(names) else [""] * len(names)
@@ -109,15 +111,15 @@ def _strings(text: str | None) -> list[str]:
 
 
 def preparations(graph: GraphProto) -> set[int]:
-    """The positions of nodes that read nothing but weights: they belong to whoever reads them."""
-    known = {tensor.name for tensor in graph.initializer}
-    found = set()
+    """The positions of nodes that read only weights: they belong to the nodes that read their outputs."""
+    constants = {tensor.name for tensor in graph.initializer}
+    prepared = set()
     for position, node in enumerate(graph.node):
-        if known.issuperset(reads(node)) and not node.op_type.startswith(("Random", "Multinomial")):
-            found.add(position)
-            known.update(node.output)
+        if constants.issuperset(reads(node)) and not node.op_type.startswith(("Random", "Multinomial")):
+            prepared.add(position)
+            constants.update(node.output)
     results = {info.name for info in graph.output}
-    return {position for position in found if results.isdisjoint(graph.node[position].output)}
+    return {position for position in prepared if results.isdisjoint(graph.node[position].output)}
 
 
 def _simplify(group: Group) -> None:
@@ -215,14 +217,14 @@ class _Writer:
 
     def _add_group(self, node: NodeProto, group: Group) -> None:
         inside = group.positions()
-        made = {name: None for p in inside for name in self.nodes[p].output if name}
+        computed = {name: None for p in inside for name in self.nodes[p].output if name}
         reads = Counter(name for p in inside for name in self.reads[p])
         inputs = [
             name
             for name in reads
-            if name not in made and name not in self.weights and name not in self.makers
+            if name not in computed and name not in self.weights and name not in self.makers
         ]
-        outputs = [n for n in made if n in self.results or self.readers[n] > reads[n]]
+        outputs = [n for n in computed if n in self.results or self.readers[n] > reads[n]]
         path = f"{GROUP}{len(self.groups)}"
         self.groups[path] = group
         node.op_type, node.name, node.domain = _undotted(group.title), group.name, _DOMAIN

@@ -1,8 +1,8 @@
-"""A model without its weights: what travels to the page, and the way back to each weight.
+"""A model without its weights, which is what the page gets; each weight is read when somebody opens it.
 
 Drawing a graph needs names, shapes and attributes, not weights. The lean copy of a model keeps small tensors,
 points every big one at a numbered placeholder, and gives every node an identifier under which the page and
-Python speak of it. A 3 GB model becomes a few hundred bytes; a weight is read when somebody opens it.
+Python speak of it. A 3 GB model becomes a few hundred bytes.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ class ModelSource:
         model: The model; weights that it keeps in another file stay there.
         name: What to call it.
         folder: Where its file lies, if it is a file.
-        notes: What is amiss, although the graph can be drawn.
+        notes: Problems that do not keep the graph from being drawn.
     """
 
     model: ModelProto
@@ -52,7 +52,7 @@ def read_structure(model: ModelLike) -> ModelSource:
     """Read a model as far as drawing needs it.
 
     Raises:
-        ModelNotReadable: There is no model, or not of a kind that is known.
+        ModelNotReadable: There is no model, or it is of an unknown kind.
     """
     path = path_of(model) if isinstance(model, str | PathLike) else None
     proto = _parsed(path, model)
@@ -70,7 +70,7 @@ def read_structure(model: ModelLike) -> ModelSource:
 
 
 def _parsed(path: Path | None, model: ModelLike) -> ModelProto | None:
-    """The model without its external weights, where it can be had without more ado."""
+    """The model without its external weights; None where it is no plain ONNX file, bytes or ModelProto."""
     if isinstance(model, ModelProto):
         return model
     try:
@@ -106,7 +106,7 @@ def _missing_files(model: ModelProto, folder: Path) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Weight:
-    """The way to one tensor that did not travel: in the model itself, or in a file beside it."""
+    """Where to read one tensor that the lean copy leaves out: in the model itself, or in a file beside it."""
 
     tensor: TensorProto = field(repr=False)
     folder: Path | None = None
@@ -119,10 +119,10 @@ class Weight:
         """
         if self.tensor.data_location != TensorProto.EXTERNAL:
             return _within_limit(self.tensor.raw_data or tensor_array(self.tensor).tobytes())
-        place = {entry.key: entry.value for entry in self.tensor.external_data}
-        path = _inside_folder(self.folder, place.get("location", ""))
+        entries = {entry.key: entry.value for entry in self.tensor.external_data}
+        path = _inside_folder(self.folder, entries.get("location", ""))
         try:
-            offset, length = int(place.get("offset") or 0), int(place.get("length") or -1)
+            offset, length = int(entries.get("offset") or 0), int(entries.get("length") or -1)
             with open_untrusted(path) as file:  # a pipe would wait for a writer
                 size = file.seek(0, 2)
                 length = size - offset if length < 0 else length

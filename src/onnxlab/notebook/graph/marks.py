@@ -1,7 +1,7 @@
-"""What is drawn onto a graph: highlighted borders, values inside the nodes, what two models differ in.
+"""Marks drawn onto a graph: highlighted borders, values inside nodes, the differences of two models.
 
 A mark belongs to one node and is plain data that marks.js paints, in the live frame and in the picture
-alike: `stroke` colours the border, `rows` are texts inside the node, `fill` is the ground of these texts.
+alike: `stroke` colours the border, `rows` are texts inside the node, `fill` is the background of these texts.
 """
 
 import difflib
@@ -45,8 +45,8 @@ _HIGHLIGHT = "#e8590c"
 _DIVERGING = "#c92a2a"
 _DIFFERENCE = {"removed": "#e03131", "added": "#2f9e44", "changed": "#f08c00"}
 _COLOUR = re.compile(r"[#\w(),.%\s/-]{1,64}")
-# A number is coloured from nothing at 1e-7, the noise of float32, to the full colour at 0.1.
-_QUIET, _LOUD = -7.0, -1.0
+# Numbers are coloured by their logarithm: not at all at 1e-7, the noise of float32, and fully at 0.1.
+_FAINT, _FULL = -7.0, -1.0
 _TOLERANCE, _JUMP = 1e-5, 10.0
 
 
@@ -97,10 +97,10 @@ def value_marks(nodes: Mapping[str, GraphNode], values: Values) -> Marks:
     return marks
 
 
-def merge_marks(*several: Marks) -> Marks:
-    """Put marks together; of two that say the same of a node, the later one holds."""
+def merge_marks(*layers: Marks) -> Marks:
+    """Merge marks; where two set the same property of a node, the later one wins."""
     merged: Marks = {}
-    for marks in several:
+    for marks in layers:
         for path, mark in marks.items():
             merged[path] = merged.get(path, {}) | mark
     return merged
@@ -129,11 +129,11 @@ def group_marks(members: Mapping[str, Iterable[str]], marks: Marks) -> Marks:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a difference looks like.
+    """What differs between two models.
 
     Attributes:
-        marks: The marks of the nodes of each model.
-        pairs: For each node of the first model that has a counterpart, the path of it.
+        marks: The marks of each model's nodes.
+        pairs: The path of the second model's node for each node of the first model that has a counterpart.
         text: The difference in words.
     """
 
@@ -148,13 +148,13 @@ def compare(first: ModelLike, second: ModelLike) -> Comparison:
     Where the weights cannot be read, the comparison is empty and its text says why.
     """
     try:
-        found = diff(first, second)
+        difference = diff(first, second)
     except ModelNotReadable as error:
         return Comparison(({}, {}), {}, f"{said('The models were not compared.')} {said(str(error))}")
     return Comparison(
-        (_difference_marks(found.before), _difference_marks(found.after)),
-        _pairs(found),
-        _difference_text(found),
+        (_difference_marks(difference.before), _difference_marks(difference.after)),
+        _pairs(difference),
+        _difference_text(difference),
     )
 
 
@@ -163,12 +163,12 @@ def names_of(nodes: Mapping[str, GraphNode]) -> set[str]:
     return {name for node in nodes.values() for name in _names(node)}
 
 
-def unknown_names(known: Collection[str], names: Iterable[str]) -> list[str]:
-    """Say which names are in the graph nowhere, with what they may have been meant for."""
+def unknown_names(existing: Collection[str], names: Iterable[str]) -> list[str]:
+    """Return a note for each name that does not exist in the graph, with names that are spelt alike."""
     notes = []
     for name in names:
-        if name not in known:
-            near = ", ".join(difflib.get_close_matches(name, sorted(known), 3))
+        if name not in existing:
+            near = ", ".join(difflib.get_close_matches(name, sorted(existing), 3))
             notes.append(
                 said(f"Nothing in the graph is called {name!r}; near: {near}.")
                 if near
@@ -211,14 +211,14 @@ def _fill(size: float) -> str:
     if math.isnan(size) or math.isinf(size):
         share = 1.0
     else:
-        share = 0.0 if size == 0 else (math.log10(size) - _QUIET) / (_LOUD - _QUIET)
+        share = 0.0 if size == 0 else (math.log10(size) - _FAINT) / (_FULL - _FAINT)
     return f"rgba(224, 49, 49, {0.06 + 0.64 * min(1.0, max(0.0, share)):.2f})"
 
 
 def _first_diverging(nodes: Mapping[str, GraphNode], marks: Marks) -> str | None:
     """The first node whose number stands out: above float32's noise, and ten times that of all it reads.
 
-    Where no number is quiet, the numbers are of another kind (times, counts) and none of them diverges.
+    Where no number is below the tolerance, they are of another kind (times, counts) and none diverges.
     """
     if not any(mark.get("size", math.inf) <= _TOLERANCE for mark in marks.values()):
         return None
@@ -236,11 +236,13 @@ def _difference_marks(states: Mapping[str, str]) -> Marks:
     return {path: {"stroke": _DIFFERENCE[state]} for path, state in states.items() if state in _DIFFERENCE}
 
 
-def _pairs(found: GraphDiff) -> dict[str, str]:
-    return dict(found.same) | {change.before.path: change.after.path for change in found.changed}
+def _pairs(difference: GraphDiff) -> dict[str, str]:
+    return dict(difference.same) | {change.before.path: change.after.path for change in difference.changed}
 
 
-def _difference_text(found: GraphDiff) -> str:
+def _difference_text(difference: GraphDiff) -> str:
     colours = [("removed", "red"), ("added", "green"), ("changed", "orange")]
-    legend = [said(f"{kind} ({colour})") for kind, colour in colours if getattr(found, kind)]
-    return "\n".join([*([", ".join(legend) + ":"] if legend else []), *map(said, str(found).split("\n"))])
+    legend = [said(f"{kind} ({colour})") for kind, colour in colours if getattr(difference, kind)]
+    return "\n".join(
+        [*([", ".join(legend) + ":"] if legend else []), *map(said, str(difference).split("\n"))]
+    )

@@ -1,7 +1,8 @@
 """Netron's own files, read from the installed package: nothing of Netron is copied into ONNX Lab.
 
 The live graph gets them as one compressed bundle over the notebook's channel, the static picture runs the
-same files in QuickJS. `PAGE_MODULES` and `PICTURE_MODULES` say which files each of them needs.
+same files in QuickJS. `PAGE_MODULES` and `PICTURE_MODULES` say which files each of them needs. The web site
+is built with this module in an environment without onnx and QuickJS: it imports neither.
 """
 
 import functools
@@ -30,7 +31,7 @@ __all__ = [
     "stylesheet",
 ]
 
-# What Netron's page imports before and while it opens an ONNX file; its readers of other formats stay behind.
+# The modules with which Netron's page opens an ONNX file; its readers of other formats are left out.
 PAGE_MODULES = (
     *("base", "view", "grapher", "browser", "text", "protobuf", "zip", "flatbuffers"),
     *("onnx", "onnx-proto", "dagre"),
@@ -45,7 +46,7 @@ _FRAME_SCRIPTS = (
     "search.js",
     "frame.js",
 )
-# What reading and laying out an ONNX graph needs; in the order in which they import one another.
+# The modules that read and lay out an ONNX graph, in the order in which they import one another.
 PICTURE_MODULES = ("text", "base", "protobuf", "dagre", "grapher", "view", "onnx-proto", "onnx")
 
 

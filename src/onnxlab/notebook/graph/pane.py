@@ -19,7 +19,7 @@ __all__ = ["Pane", "make_pane"]
 _GROUPS_FROM = 100
 # Larger graphs have no still picture: it would be neither readable nor small.
 _PICTURE_NODES = 60
-# Up to so many nodes, with those inside them, a graph stands beside the same in words.
+# Up to so many nodes, inner ones included, a graph has its text beside it.
 _WORDS_NODES = 12
 _NAME = 28  # characters of a name in words
 # Larger graphs would keep the browser busy for minutes, or exhaust it.
@@ -96,42 +96,42 @@ def make_pane(source: ModelSource, groups: bool | None = None) -> Pane:
     """
     flat = lean_model(source.model, source.folder)
     nodes = len(source.model.graph.node)
-    wanted = nodes > _GROUPS_FROM if groups is None else groups
-    found = grouped_model(flat) if wanted else None
-    if found and groups is None and found.top > nodes / 2:
-        found = None
-    if (len(flat.nodes) > _NODES and not found) or len(flat.data) > _BYTES:
+    look_for_groups = nodes > _GROUPS_FROM if groups is None else groups
+    grouped = grouped_model(flat) if look_for_groups else None
+    if grouped and groups is None and grouped.top > nodes / 2:
+        grouped = None
+    if (len(flat.nodes) > _NODES and not grouped) or len(flat.data) > _BYTES:
         msg = f"The graph of {source.name} is too large to be drawn: {len(flat.nodes):,} nodes."
         why = f"Up to {_NODES:,} nodes and {_BYTES // 1_000_000} MB without the weights can be drawn."
         raise ModelNotReadable(msg, why, "Look at a part of it: onnx.utils.extract_model() cuts one out.")
-    words = "" if found or len(flat.nodes) > _WORDS_NODES else _words(source.model.graph, flat)
-    return Pane(source.name, nodes, flat, found, _ends(source.model.graph), words)
+    words = "" if grouped or len(flat.nodes) > _WORDS_NODES else _words(source.model.graph, flat)
+    return Pane(source.name, nodes, flat, grouped, _ends(source.model.graph), words)
 
 
 def _ends(graph: GraphProto) -> tuple[str, ...]:
     """The model's inputs, and those of its outputs that no node makes."""
     weights = {tensor.name for tensor in graph.initializer}  # older models list them as inputs, too
-    made = {name for node in graph.node for name in node.output}
+    computed = {name for node in graph.node for name in node.output}
     inputs = [f"input:{info.name}" for info in graph.input if info.name and info.name not in weights]
-    outputs = [f"output:{info.name}" for info in graph.output if info.name and info.name not in made]
+    outputs = [f"output:{info.name}" for info in graph.output if info.name and info.name not in computed]
     return (*inputs, *outputs)
 
 
 def _words(graph: GraphProto, flat: LeanModel) -> str:
     """The graph as text: what stands beside the picture of a small one."""
     weights = {tensor.name for tensor in graph.initializer}
-    lines = [(said("input"), str(one)) for one in declared(graph.input) if one.name not in weights]
-    for node in sorted(flat.nodes.values(), key=_place):
+    lines = [(said("input"), str(value)) for value in declared(graph.input) if value.name not in weights]
+    for node in sorted(flat.nodes.values(), key=_reading_order):
         depth = (node.scope.count("/") + 2) // 2 if node.scope else 0  # "0/body" is one step inside
         reads = ", ".join(_short(name) or "-" for name in node.inputs)  # "-" is an input that is left out
         makes = ", ".join(_short(name) for name in node.outputs if name)
         lines.append(("  " * depth + _short(node.op), f"{reads} -> {makes}".lstrip()))
-    lines += [(said("output"), str(one)) for one in declared(graph.output)]
+    lines += [(said("output"), str(value)) for value in declared(graph.output)]
     return "\n".join(aligned(lines))
 
 
-def _place(node: GraphNode) -> list[tuple[bool, int, str]]:
-    """Where a node stands in the text: inner nodes follow the one that carries them, functions come last."""
+def _reading_order(node: GraphNode) -> list[tuple[bool, int, str]]:
+    """The sort key of a node in the text: inner nodes follow the node around them, functions come last."""
     return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in node.path.split("/")]
 
 

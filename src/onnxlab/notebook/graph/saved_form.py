@@ -32,7 +32,7 @@ __all__ = [
 
 # While the live graph of the next output is there, the picture is not; where a notebook is opened without a
 # kernel, the next output has nothing but an error to show and is not there, either. JupyterLab and Notebook 7
-# share these class names. On a dark page the picture's light colours are turned round.
+# share these class names. On a dark page the picture's light colours are inverted.
 _STYLE = (
     "<style>\n"
     ".jp-OutputArea-child:has(.onnxlab-still)"
@@ -73,10 +73,10 @@ def pictures_html(
 
     Args:
         summary: One line about all of them.
-        titles: What to write above each picture, if anything.
+        titles: A title for each picture, if there are several.
         panes: The models.
         pictures: The picture of each.
-        notes: What else there is to say.
+        notes: Lines to stand below.
         words: The only model in words, to stand beside its picture.
     """
     figures = "".join(
@@ -132,13 +132,13 @@ def model_image(model: bytes, highlight: Sequence[str] = ()) -> str:
 def saved_structure(
     panes: Sequence[Pane], marks: Sequence[Marks], pairs: dict[str, str], height: int
 ) -> dict[str, Any]:
-    """Return the models without weights and all that the page is told of them, under `STRUCTURE`.
+    """Return the models without weights and the rest of the live graph's state, under `STRUCTURE`.
 
-    The same on every run and in every language: texts stand in the HTML of the same output.
+    It is the same on every run and in every language: texts stand in the HTML of the same output.
 
     Args:
         panes: The models, one or two.
-        marks: What is drawn onto each.
+        marks: The marks of each.
         pairs: Of two models, the nodes that are counterparts, by their paths.
         height: Height of the frame in pixels.
 
@@ -175,7 +175,7 @@ def _scale(picture: Picture) -> float:
 
 
 def _hidden(pane: Pane, picture: Picture) -> str:
-    """How much of a picture is first out of sight, as a line to stand below it."""
+    """A line below a picture that is cut off: how many nodes are out of sight."""
     below = sum(bottom * _scale(picture) > _HEIGHT for bottom in picture.bottoms)
     if not below:
         return ""
@@ -206,12 +206,12 @@ def _encoded(model: LeanModel) -> str:
 
 
 def _strip(message: Message) -> None:
-    """Drop, in a message and all inside it, what is not drawn: notes (source lines of a machine), weights."""
+    """Drop from a message, at any depth, what is not drawn: notes (source lines of a machine) and weights."""
     for name in {"metadata_props", "doc_string"} & set(message.DESCRIPTOR.fields_by_name):
-        kept = [entry for entry in getattr(message, name) if getattr(entry, "key", "") == IDENTIFIER]
+        identifiers = [entry for entry in getattr(message, name) if getattr(entry, "key", "") == IDENTIFIER]
         message.ClearField(name)
-        if kept:
-            message.metadata_props.extend(kept)
+        if identifiers:
+            message.metadata_props.extend(identifiers)
     if isinstance(message, TensorProto) and _is_weight(message):
         for name in _CONTENT:
             message.ClearField(name)

@@ -121,7 +121,7 @@ def _run(request: str) -> str:
 
 
 def _styles(body: str) -> str:
-    """Netron's rules that apply to a drawing, with a font that every system has a relative of."""
+    """Netron's CSS rules that apply to a drawing, with a font that every system has or can replace."""
     used = {name for names in re.findall(r' class="([^"]*)"', body) for name in names.split()}
     used |= {f"#{name}" for name in re.findall(r' id="([^"]*)"', body)}
     rules = []

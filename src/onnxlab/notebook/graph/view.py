@@ -1,6 +1,6 @@
-"""`graph()`: a model as a living Netron graph in the notebook, and as a picture in the saved file.
+"""`graph()`: a model as a live Netron graph in the notebook, and as a picture in the saved file.
 
-The view answers what the notebook's page (page/widget.js) asks of Python, and tells it what changes.
+The view answers the requests of the notebook's page (page/widget.js), and sends it what changes.
 """
 
 import gzip
@@ -35,7 +35,7 @@ from onnxlab.notebook.outputs import display_saved_and_live
 
 __all__ = ["GraphMessage", "GraphView", "graph"]
 
-_LOWEST, _HIGHEST = 160, 480
+_LOWEST, _HIGHEST = 160, 480  # pixels
 
 
 class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships no types
@@ -55,10 +55,10 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
     _titles = traitlets.List().tag(sync=True)
     _notes = traitlets.List().tag(sync=True)
     _words = traitlets.Unicode().tag(sync=True)
-    _said = traitlets.Dict().tag(sync=True)
+    _translations = traitlets.Dict().tag(sync=True)
     _marks = traitlets.List().tag(sync=True)
     _selected = traitlets.List().tag(sync=True)
-    _wanted = traitlets.List().tag(sync=True)
+    _to_select = traitlets.List().tag(sync=True)
 
     def __init__(
         self,
@@ -73,13 +73,13 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         self._panes = list(panes)
         self._own_notes = [*notes, *([comparison.text] if comparison else [])]
         self._highlight, self._values = highlight, values
-        self._given: Sequence[Marks] = comparison.marks if comparison else [{}]
+        self._difference: Sequence[Marks] = comparison.marks if comparison else [{}]
         all_marks = self._all_marks()
         pictures = [pane.picture(own, grouped=True) for pane, own in zip(self._panes, all_marks, strict=True)]
         self._pictures = [picture for picture in pictures if picture]
         if height is None:
-            drawn = max((picture.height + 40 for picture in self._pictures), default=_HIGHEST)
-            height = max(_LOWEST, min(_HIGHEST, drawn))
+            highest = max((picture.height + 40 for picture in self._pictures), default=_HIGHEST)
+            height = max(_LOWEST, min(_HIGHEST, highest))
         super().__init__(
             _kit=netron_files.bundle().key,
             _height=height,
@@ -87,7 +87,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
             _pairs=comparison.pairs if comparison else {},
             _notes=self._all_notes(),
             _words=self._panes[0].words if len(self._panes) == 1 else "",
-            _said=script_words(),
+            _translations=script_words(),
             _marks=all_marks,
             _groups=[pane.groups.top if pane.groups else 0 for pane in self._panes],
         )
@@ -134,7 +134,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
             for path, node in pane.model(grouped=True).nodes.items():
                 if name in (path, node.name, *node.outputs, node.op):
                     self._selected = [number, path]
-                    self._wanted = [number, path, len(self._wanted) and self._wanted[2] + 1]
+                    self._to_select = [number, path, len(self._to_select) and self._to_select[2] + 1]
                     return node
         raise OnnxLabError(unknown_names(names_of(self._panes[0].flat.nodes), [name])[0])
 
@@ -160,25 +160,25 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         return [
             pane.with_groups(
                 merge_marks(
-                    given,
+                    difference,
                     value_marks(pane.flat.nodes, self._values),
                     pane.highlighted(self._highlight),
                 )
             )
-            for pane, given in zip(self._panes, self._given, strict=True)
+            for pane, difference in zip(self._panes, self._difference, strict=True)
         ]
 
     def _all_notes(self) -> list[str]:
-        known = {name for pane in self._panes for name in pane.names()}
-        inside = {name for pane in self._panes for name in names_of(pane.flat.nodes)}
-        asked = [self._highlight] if isinstance(self._highlight, str) else list(self._highlight or ())
-        unknown = [*unknown_names(known, asked), *unknown_names(inside, self._values or ())]
+        names = {name for pane in self._panes for name in pane.names()}
+        node_names = {name for pane in self._panes for name in names_of(pane.flat.nodes)}
+        highlighted = [self._highlight] if isinstance(self._highlight, str) else list(self._highlight or ())
+        unknown = [*unknown_names(names, highlighted), *unknown_names(node_names, self._values or ())]
         return [*unknown, *self._own_notes]
 
     def _answer(self, _widget: object, message: Mapping[str, Any], _buffers: object) -> None:
-        """Answer a question of the page: Netron's files, a model, a weight."""
+        """Answer a request of the page: for Netron's files, a model or a weight."""
         answer: dict[str, Any] = {"request": message.get("request")}
-        questions: dict[str, Callable[[Pane], list[bytes]]] = {
+        contents: dict[str, Callable[[Pane], list[bytes]]] = {
             "kit": lambda _: [netron_files.bundle().data],
             "model": lambda pane: _model_buffers(pane.model(grouped=bool(message.get("grouped")))),
             "weight": lambda pane: [pane.flat.weight(str(message.get("location"))).read()],
@@ -191,7 +191,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
                 "origin": pane.flat.origin,
                 "size": len(pane.flat.nodes),
             }
-            buffers = questions[message["kind"]](pane)
+            buffers = contents[message["kind"]](pane)
         except OnnxLabError as error:
             answer["error"] = said(str(error))
         except (KeyError, IndexError, TypeError) as error:
@@ -200,7 +200,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
 
 
 class GraphMessage:
-    """What is shown in a graph's place where there is no graph to show."""
+    """The message in place of a graph that cannot be shown."""
 
     selected = None
 
@@ -243,7 +243,7 @@ def graph(
         An object that a notebook shows as a live graph; a message where the model cannot be read.
     """
     try:
-        sources = [read_structure(one) for one in ([model] if other is None else [model, other])]
+        sources = [read_structure(source) for source in ([model] if other is None else [model, other])]
         named = zip(sources, names, strict=False)
         sources = [replace(source, name=name) for source, name in named] + sources[len(names) :]
         sources = [replace(source, name=said(source.name)) for source in sources]
@@ -262,7 +262,7 @@ def graph(
 
 
 def _titles(panes: Sequence[Pane]) -> list[str]:
-    """What is written above the graphs, if there are two."""
+    """The titles above the graphs, if there are two."""
     names = [pane.name for pane in panes]
     if len(set(names)) < len(names):
         names = [f"{name} ({number})" for number, name in enumerate(names, 1)]

@@ -25,13 +25,13 @@ _cases: dict[str, Mapping[str, object]] = {}
 
 
 def check(name: str, *answers: Callable[..., Any], show: Literal["", "right model"] = "") -> None:
-    """Check an exercise and show what came of it: what holds, and a counterexample for what does not.
+    """Check an exercise and show the outcome: what holds, and a counterexample for what does not.
 
     Args:
         name: The exercise, as "asinh-symbolic".
         *answers: Your functions or classes, in the order in which the exercise names them.
-        show: "right model" lays a right model beside yours, where one model is looked at. That counts as the
-            last hint.
+        show: "right model" shows a right model beside yours, where a model is judged. That counts as the last
+            hint.
 
     >>> check("asinh-symbolic", lambda g, x: g.op("Asinh", x))
     ✓ asinh-symbolic: passed, 2 of 2 points
@@ -47,11 +47,11 @@ def check(name: str, *answers: Callable[..., Any], show: Literal["", "right mode
             raise UnknownExercise(msg, "", 'Leave show out, or write show="right model".')
         outcome = _outcome(record, answers, seed=0)
     except OnnxLabError as error:
-        refused = said(str(error))
-        display_html(message_box(refused), refused)
+        refusal = said(str(error))
+        display_html(message_box(refusal), refusal)
         return
     display_html(report_html(lab, record, outcome), report_text(lab, record, outcome))
-    _show_graphs(record, outcome, right=bool(show))
+    _show_graphs(record, outcome, with_expected=bool(show))
     if message := said(progress.record(outcome)):
         display_html(message_box(message), message)
 
@@ -92,16 +92,16 @@ def hint(name: str) -> None:
     try:
         _, record = exercise(name)
     except OnnxLabError as error:
-        refused = said(str(error))
-        display_html(message_box(refused), refused)
+        refusal = said(str(error))
+        display_html(message_box(refusal), refusal)
         return
     number, text = progress.next_hint(record)
-    told = said(f"Hint {number} of {len(record.hints)}: {text}")
-    display_html(message_box(told, "#d29922"), told)
+    line = said(f"Hint {number} of {len(record.hints)}: {text}")
+    display_html(message_box(line, "#d29922"), line)
 
 
 def require(name: str, *answers: Callable[..., Any]) -> None:
-    """Raise unless an exercise is passed, with inputs nobody knew before. This is what hidden tests call.
+    """Raise unless an exercise is passed, with inputs that nobody could know before. Hidden tests call this.
 
     Args:
         name: The exercise.
@@ -111,8 +111,8 @@ def require(name: str, *answers: Callable[..., Any]) -> None:
         NotPassed: If it is not passed; the message is the report.
     """
     lab, record = exercise(name)
-    given = os.environ.get("ONNXLAB_SEED", "")
-    outcome = _outcome(record, answers, int(given) if given.isdigit() else secrets.randbits(31))
+    seed = os.environ.get("ONNXLAB_SEED", "")
+    outcome = _outcome(record, answers, int(seed) if seed.isdigit() else secrets.randbits(31))
     if not outcome.passed:
         raise NotPassed(report_text(lab, record, outcome))
 
@@ -130,17 +130,17 @@ def _outcome(record: Exercise, answers: tuple[Callable[..., Any], ...], seed: in
     return outcome
 
 
-def _show_graphs(record: Exercise, outcome: Outcome, *, right: bool) -> None:
-    """Show the learner's own graph with the place marked, and a right one only to those who ask for it."""
+def _show_graphs(record: Exercise, outcome: Outcome, *, with_expected: bool) -> None:
+    """Show the learner's own graph with the faulty place marked, and a right one only on request."""
     failed = outcome.first_failure
     if failed is None or failed.evidence is None:
         return
-    shown = failed.evidence
-    expected = shown.expected if right else None
+    evidence = failed.evidence
+    expected = evidence.expected if with_expected else None
     if expected is not None:
         progress.all_hints(record)
     names = (said("yours"), said("right"))[: 1 if expected is None else 2]
-    display(graph(shown.model, expected, highlight=shown.highlight or None, names=names))
+    display(graph(evidence.model, expected, highlight=evidence.highlight or None, names=names))
 
 
 _MARKS = {True: "\u2713", False: "\u2717", None: "\u2013"}
@@ -178,7 +178,7 @@ def report_html(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
         parts.append(f"<pre>{html.escape(outcome.where.partition(':')[2].strip())}</pre>")
     if outcome.findings:
         items = "".join(
-            f"<li>{_MARKS[one.holds]} {_markup(said(one.title))}</li>" for one in outcome.findings
+            f"<li>{_MARKS[finding.holds]} {_markup(said(finding.title))}</li>" for finding in outcome.findings
         )
         parts.append(f"<ul>{items}</ul>")
     if (failed := outcome.first_failure) is not None:
@@ -202,7 +202,7 @@ def report_text(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
         lines.append(said(outcome.message))
     if outcome.where:
         lines.append(said(f"In your code, {outcome.where}"))
-    lines += [f"  {_MARKS[one.holds]} {said(one.title)}" for one in outcome.findings]
+    lines += [f"  {_MARKS[finding.holds]} {said(finding.title)}" for finding in outcome.findings]
     if (failed := outcome.first_failure) is not None:
         lines.append(said(failed.message))
         if failed.difference:

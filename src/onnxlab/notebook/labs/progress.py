@@ -30,24 +30,24 @@ def progress(*, private: bool | None = None) -> None:
         private: In a class: True leaves you out of the instructor's live page, False shows you there again
             (without your name, unless the instructor asks for it). It stays so.
     """
-    told = set_private(private) if private is not None else ""
+    reply = set_private(private) if private is not None else ""
     if get_ipython() is None:
         shown, message = progress_table()
-        lines = (said(told), said(message), repr(shown), shared(always=private is not None))
+        lines = (said(reply), said(message), repr(shown), shared(always=private is not None))
         print("\n".join(filter(None, lines)))
         return
     rows = [
         {
-            said("lab"): one.name,
-            said("about"): one.title,
-            said("exercises"): len(one.exercises),
-            said("points"): one.points,
+            said("lab"): lab.name,
+            said("about"): lab.title,
+            said("exercises"): len(lab.exercises),
+            said("points"): lab.points,
         }
-        for one in labs()
+        for lab in labs()
     ]
     saved = table(rows, caption=f"{sum(one.points for one in labs())} points in {len(rows)} labs")
     shown, message = progress_table()
-    notes = filter(None, [said(told), said(message), shared(always=private is not None)])
+    notes = filter(None, [said(reply), said(message), shared(always=private is not None)])
     note = "".join(f"<p>{html.escape(text)}</p>" for text in notes)
     live = ipywidgets.HTML(f'<div class="onnxlab-progress-live">{note}{shown._repr_html_()}</div>')
     markup = f'{_STYLE}<div class="onnxlab-progress-saved">{saved._repr_html_()}</div>'
@@ -57,19 +57,19 @@ def progress(*, private: bool | None = None) -> None:
 def progress_table() -> tuple[Table, str]:
     """Return a row for each exercise, and a message if the file with the progress was damaged."""
     found, message = standings()
-    total = sum(each.exercise.points for each in found)
-    have = sum(each.points for each in found)
-    passed = sum(each.passed for each in found)
+    total = sum(standing.exercise.points for standing in found)
+    have = sum(standing.points for standing in found)
+    passed = sum(standing.passed for standing in found)
     caption = f"{have} of {total} points, {passed} of {len(found)} exercises passed"
-    return table([_row(each) for each in found], caption=caption, bad=("tried",)), message
+    return table([_row(standing) for standing in found], caption=caption, bad=("tried",)), message
 
 
 def shared(*, always: bool = False, terminal: bool = False) -> str:
-    """Return who else sees how the learner stands, and how to change that; nothing where nobody does.
+    """Return a line on who else sees the learner's progress, and how to change that; empty where nobody does.
 
     Args:
-        always: Say it outside of a class too.
-        terminal: Name the command, not what to type in a cell.
+        always: Return the line outside of a class, too.
+        terminal: Name the command of the terminal, not the call in a cell.
     """
     if not always and "JUPYTERHUB_USER" not in os.environ:
         return ""

@@ -19,8 +19,8 @@ from onnxlab.plain_text import aligned
 __all__ = ["Prediction", "PredictionGrid", "predict", "predict_grid"]
 
 _HERE = Path(__file__).parent
-# As long as nobody notices; a thread needs a few milliseconds. In many naps, because each of them ends later
-# where the machine is busy: the whole lasts longer just where the other thread needs longer.
+# The wait of `settle`, too short to be noticed: the other thread needs a few milliseconds. It is made of many
+# short naps because each ends later on a busy machine, where the other thread needs longer, too.
 _NAPS, _SECONDS = 50, 0.005
 _NAPS_AFTER_CLICKS = 150  # more may be on their way
 _MOST_NAPS = 2000  # where clicks are still coming in
@@ -35,8 +35,8 @@ class _PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget
 
     def __init__(self, **state: object) -> None:
         super().__init__(words=script_words(), **state)
-        self._told: Any = None
-        self._heard = 0
+        self._clicked: Any = None
+        self._messages = 0
         self.on_msg(self._on_click)
 
     @property
@@ -47,23 +47,23 @@ class _PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget
         has been answered, and a cell that is run meanwhile comes first. A message is never held back. It can
         only be late: JupyterLab has it handled in a thread beside the cell's (a subshell); see `settle`.
         """
-        return self.chosen if self._told is None else self._told
+        return self.chosen if self._clicked is None else self._clicked
 
     def settle(self) -> None:
         """Let clicks that were sent before this cell be handled, where another thread does that."""
         if getattr(getattr(get_ipython(), "kernel", None), "_supports_kernel_subshells", False):
-            left, heard = _NAPS_AFTER_CLICKS if self._heard else _NAPS, self._heard
+            left, messages = _NAPS_AFTER_CLICKS if self._messages else _NAPS, self._messages
             for _ in range(_MOST_NAPS):
                 time.sleep(_SECONDS)
                 left -= 1
-                if heard != self._heard:  # where one came late, so may the next
-                    left, heard = _NAPS_AFTER_CLICKS, self._heard
+                if messages != self._messages:  # where one came late, so may the next
+                    left, messages = _NAPS_AFTER_CLICKS, self._messages
                 if not left:
                     return
 
     def _on_click(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
-        self._told = content.get("chosen", self._told)
-        self._heard += 1
+        self._clicked = content.get("chosen", self._clicked)
+        self._messages += 1
 
 
 class _ChoiceWidget(_PredictionWidget):

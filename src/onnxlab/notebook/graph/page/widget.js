@@ -24,7 +24,7 @@ const ask = (model, content) => new Promise((resolve, reject) => {
     if (message.error) finish(reject, new Error(message.error));
     else finish(resolve, { message, buffers: buffers.map(copyOf) });
   };
-  const gone = () => finish(reject, new Error(speech(model, '_said')('The kernel that made this graph has ended. Run the cell again.')));
+  const gone = () => finish(reject, new Error(speech(model, '_translations')('The kernel that made this graph has ended. Run the cell again.')));
   model.on('msg:custom', answer);
   endings.forEach((event) => model.on(event, gone));
   model.send({ ...content, request });
@@ -110,7 +110,7 @@ const groupButton = (counts, choose, said) => {
 // One pane is one model in one frame.
 const showPane = (model, pane, row, kit, { select, grouped }) => {
   const title = model.get('_titles')[pane];
-  const said = speech(model, '_said');
+  const said = speech(model, '_translations');
   const frame = makeFrame(model.get('_height'), title, said);
   const column = document.createElement('figure');
   Object.assign(column.style, { flex: '1 1 0', minWidth: 0, margin: 0 });
@@ -120,14 +120,14 @@ const showPane = (model, pane, row, kit, { select, grouped }) => {
   const send = (message) => frame.contentWindow?.postMessage(message, '*');
   const fail = (error) => frame.replaceWith(messageBox(error.message));
   const content = () => ask(model, { kind: 'model', pane, grouped: grouped() });
-  let asked = content();
-  asked.catch(() => {});
+  let first = content();
+  first.catch(() => {});
   const handlers = {
     // Also after the page has taken the frame out of the document and put it back, which empties it.
     hello: async () => {
       delete frame.dataset.status;
-      const { message, buffers: [bytes, operators] } = await (asked ?? content());
-      asked = null;
+      const { message, buffers: [bytes, operators] } = await (first ?? content());
+      first = null;
       const start = { kind: 'start', kit: await kit, model: await unzip(bytes), operators: textOf(await unzip(operators)), find: said('Find operator or name'), ...message };
       send({ ...start, marks: model.get('_marks')[pane], dark: isDark() });
     },
@@ -174,7 +174,7 @@ const render = ({ model, el }) => {
   let grouped = model.get('_groups').some((count) => count > 0);
   if (grouped) {
     const choose = (value) => { grouped = value; panes.forEach((pane) => pane.load()); };
-    el.append(groupButton(model.get('_groups'), choose, speech(model, '_said')));
+    el.append(groupButton(model.get('_groups'), choose, speech(model, '_translations')));
   }
   const notes = document.createElement('div');
   el.append(notes);
@@ -187,8 +187,8 @@ const render = ({ model, el }) => {
   themed.observe(document.body, { attributes: true, attributeFilter: ['data-jp-theme-light', 'class'] });
   const listeners = {
     'change:_marks': () => all((index) => ({ kind: 'marks', marks: model.get('_marks')[index] })),
-    'change:_wanted': () => {
-      const [pane, id] = model.get('_wanted');
+    'change:_to_select': () => {
+      const [pane, id] = model.get('_to_select');
       panes[pane].send({ kind: 'select', id });
       select(id, pane);
     },
