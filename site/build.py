@@ -53,7 +53,6 @@ UNUSED = (
     "*.map",
     "fontawesome.js",
     "searchtools.js",
-    "searchindex.js",
     "language_data.js",
     "*-stemmer.js",
     "objects.inv",

@@ -74,6 +74,13 @@ def _add_context(_app: Sphinx, page: str, _template: str, context: dict[str, Any
     }
 
 
+def _index_nothing(app: Sphinx) -> None:
+    """Keep Sphinx from indexing every word for a search of its own, which the pages do not load."""
+    app.builder.index_page = lambda *_: None
+    app.builder.dump_search_index = lambda: None
+
+
 def setup(app: Sphinx) -> None:
-    """Give the templates what they ask for."""
+    """Give the templates their words, and leave the search to Pagefind."""
     app.connect("html-page-context", _add_context)
+    app.connect("builder-inited", _index_nothing)

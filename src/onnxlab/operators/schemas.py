@@ -212,6 +212,7 @@ def schema_link(names: frozenset[str], opset: int) -> Link:
     return Link(State.NO if set(computing) <= set(absent) else State.PART, text)
 
 
+@functools.cache  # the history has thousands of schemas, and the atlas asks for each operator at each opset
 def _introduced(name: str) -> str:
     if schema(name, readable_opsets()[-1]) is None:
         return f"{name} not any more"
