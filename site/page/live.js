@@ -70,18 +70,18 @@ const bringToLife = (picture, saved) => {
   const place = document.createElement('div');
   place.className = 'onnxlab-live onnxlab-waiting';
   picture.after(place);
-  const look = () => {
+  const showWhenReady = () => {
     const frames = [...place.querySelectorAll('iframe')];
-    if (place.querySelector('.onnxlab-message')) { drawn.disconnect(); place.remove(); return; }
+    if (place.querySelector('.onnxlab-message')) { progress.disconnect(); place.remove(); return; }
     if (!frames.length || frames.some((frame) => frame.dataset.status !== 'ready')) return;
-    drawn.disconnect();
+    progress.disconnect();
     place.classList.remove('onnxlab-waiting');
     place.dataset.milliseconds = Math.round(performance.now() - began);
     picture.classList.add('onnxlab-replaced');
     for (const line of picture.parentElement.querySelectorAll(':scope > .onnxlab-hidden')) line.hidden = true;
   };
-  const drawn = new MutationObserver(look);
-  drawn.observe(place, { subtree: true, childList: true, attributes: true, attributeFilter: ['data-status'] });
+  const progress = new MutationObserver(showWhenReady);
+  progress.observe(place, { subtree: true, childList: true, attributes: true, attributeFilter: ['data-status'] });
   widgets.graph.render({ model: graphModel(picture, saved), el: place });
 };
 

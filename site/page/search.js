@@ -8,18 +8,18 @@ const MOST = 12;
 const index = () => (globalThis.onnxlabPagefind ??= import(new URL('pagefind/pagefind.js', site).href));
 
 // Pagefind shortens a word that it does not know until something begins with it, and splits Chinese words at other
-// places than its index does: what is shown has to contain what was asked for (of a longer word, how it begins).
+// places than its index does: a page is shown only if it contains each word (of a longer word, its first four letters).
 const has = (page, query) => query.toLowerCase().split(/\s+/).every((word) =>
   page.content.toLowerCase().includes(word.slice(0, 4)) || page.meta.title.toLowerCase().includes(word.slice(0, 4)));
 
 const pagesWith = async (query) => {
   const pagefind = await index();
-  const found = new Map();
-  for (const asked of /[\u3400-\u9fff]/.test(query) ? [query, query[0]] : [query]) {
-    const { results } = await pagefind.search(asked);
-    for (const one of results.slice(0, 3 * MOST)) if (!found.has(one.id)) found.set(one.id, one);
+  const byId = new Map();
+  for (const words of /[\u3400-\u9fff]/.test(query) ? [query, query[0]] : [query]) {
+    const { results } = await pagefind.search(words);
+    for (const result of results.slice(0, 3 * MOST)) if (!byId.has(result.id)) byId.set(result.id, result);
   }
-  const pages = await Promise.all([...found.values()].map((one) => one.data()));
+  const pages = await Promise.all([...byId.values()].map((result) => result.data()));
   const titled = (page) => page.meta.title.toLowerCase().includes(query.toLowerCase());
   return pages.filter((page) => has(page, query)).sort((a, b) => titled(b) - titled(a)).slice(0, MOST);
 };
@@ -42,14 +42,14 @@ document.addEventListener('DOMContentLoaded', () => {
   const field = dialog.querySelector('input');
   const list = dialog.querySelector('ul');
   const status = dialog.querySelector('[role=status]');
-  let asked = 0;
-  const look = async () => {
+  let searches = 0;
+  const search = async () => {
     const query = field.value.trim();
-    const mine = ++asked;
+    const mine = ++searches;
     if (!query) { list.replaceChildren(); status.textContent = ''; return; }
     try {
       const pages = await pagesWith(query);
-      if (mine !== asked) return;   // somebody typed on meanwhile
+      if (mine !== searches) return;   // somebody typed on meanwhile
       list.replaceChildren(...pages.flatMap((page) => (page.sub_results.length ? page.sub_results.slice(0, 2) : [page]).map((part) =>
         entry({ url: part.url, excerpt: part.excerpt, meta: { title: part.title && part.title !== page.meta.title ? `${page.meta.title}: ${part.title}` : page.meta.title } }))));
       status.textContent = pages.length ? '' : said('Nothing found.');
@@ -59,12 +59,12 @@ document.addEventListener('DOMContentLoaded', () => {
         : said('The search index could not be loaded.');
     }
   };
-  field.addEventListener('input', look);
+  field.addEventListener('input', search);
   dialog.querySelector('form').addEventListener('submit', (event) => { event.preventDefault(); list.querySelector('a')?.click(); });
   if (location.pathname.endsWith('/search.html')) {
     dialog.showModal();
     field.value = new URLSearchParams(location.search).get('q') ?? '';
-    look();
+    search();
   }
   dialog.addEventListener('click', (event) => { if (event.target.closest('a')) dialog.close(); });
 });

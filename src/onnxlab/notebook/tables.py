@@ -9,7 +9,7 @@ from typing import Literal
 from onnxlab.notebook.language import said
 from onnxlab.plain_text import aligned
 
-__all__ = ["BAD", "GOOD", "Table", "table"]
+__all__ = ["BAD", "GOOD", "Table", "markup", "table"]
 
 GOOD = ("ok", "right", "true", "passed", "\u2713")
 BAD = ("error", "wrong", "false", "failed", "\u2717")
@@ -64,8 +64,8 @@ class Table:
         return "\n".join([said(self.caption)] * bool(self.caption) + text)
 
     def _repr_html_(self) -> str:
-        caption = f"<caption>{_markup(said(self.caption))}</caption>" if self.caption else ""
-        head = "".join(f'<th scope="col">{_markup(said(c))}</th>' for c in self.columns)
+        caption = f"<caption>{markup(said(self.caption))}</caption>" if self.caption else ""
+        head = "".join(f'<th scope="col">{markup(said(c))}</th>' for c in self.columns)
         body = "".join(f"<tr>{''.join(map(self._cell, row))}</tr>\n" for row in self.rows)
         return (
             f'{_STYLE}<table class="onnxlab-table">{caption}<thead><tr>{head}</tr></thead>'
@@ -74,7 +74,7 @@ class Table:
 
     def _cell(self, text: str) -> str:
         tone = self.tone(text)
-        shown = _markup(said(text))
+        shown = markup(said(text))
         return f'<td class="{tone}">{shown}</td>' if tone else f"<td>{shown}</td>"
 
 
@@ -121,7 +121,8 @@ def _text(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _markup(text: str) -> str:
+def markup(text: str) -> str:
+    """Return a text as HTML, with what stands in backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 

@@ -35,17 +35,17 @@ function choice(options, value) {
 function cells(atlas, spans, opset, element, said) {
   let span = spans[0];
   for (const next of spans) if (next[0] <= opset) span = next;
-  const found = span.slice(1, 5).map((number, index) => {
+  const links = span.slice(1, 5).map((number, index) => {
     const [mark, text, lacks] = atlas.links[number];
     const without = index === 3 && element in lacks ? atlas.texts[lacks[element]] : "";
     return without ? ["\u2717", said("no kernel for {element}: {without}", { element, without })] : [mark, atlas.texts[text]];
   });
-  const first = found.findIndex(([mark]) => mark === "\u2717");
-  const unknown = found.some(([mark]) => mark === "?");
+  const first = links.findIndex(([mark]) => mark === "\u2717");
+  const unknown = links.some(([mark]) => mark === "?");
   const missing = first >= 0 ? ["operator", "rule", "schema", "kernel"][first] : unknown ? "unknown" : "none";
   const words = { operator: said("operator"), rule: said("rule"), schema: said("schema"), kernel: said("kernel"), unknown: said("unknown"), none: said("none") };
   const last = [first >= 0 ? "\u2717" : unknown ? "?" : "\u2713", words[missing]];
-  return { cells: [...found, last], missing, writes: atlas.texts[span[5]] };
+  return { cells: [...links, last], missing, writes: atlas.texts[span[5]] };
 }
 
 // What is found where it is looked for: the name itself, then names that begin with it, then the rest.
@@ -90,22 +90,22 @@ function render({ model, el }) {
   el.append(box);
 
   function matches() {
-    const wanted = search.value.trim().replace(/^(aten|torch)(::|\.)/, "").toLowerCase();
-    const found = [];
+    const query = search.value.trim().replace(/^(aten|torch)(::|\.)/, "").toLowerCase();
+    const rows = [];
     for (const [name, ...byExporter] of atlas.operators) {
       byExporter.forEach((spans, index) => {
         if (exporter.value !== "both" && exporter.value !== atlas.exporters[index]) return;
         const row = cells(atlas, spans, Number(slider.value), element.value, said);
-        const rated = rank(name.toLowerCase(), wanted);
-        const written = wanted && row.writes.toLowerCase().split(", ").some((each) => each === wanted);
+        const rated = rank(name.toLowerCase(), query);
+        const written = query && row.writes.toLowerCase().split(", ").includes(query);
         if (rated === 3 && !written) return;
         if (missing.value && missing.value !== row.missing) return;
-        found.push({ name, exporter: atlas.exporters[index], rated, ...row });
+        rows.push({ name, exporter: atlas.exporters[index], rated, ...row });
       });
     }
     // Internal operators, whose names begin with an underscore, come last.
     const order = (row) => row.rated * 2 + (row.name.startsWith("_") ? 1 : 0);
-    return found.sort((a, b) => order(a) - order(b));
+    return rows.sort((a, b) => order(a) - order(b));
   }
 
   function draw() {

@@ -2,7 +2,6 @@
 
 import html
 import os
-import re
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -16,6 +15,7 @@ from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
 from onnxlab.notebook.graph.view import graph
 from onnxlab.notebook.language import said
 from onnxlab.notebook.outputs import display_html
+from onnxlab.notebook.tables import markup
 from onnxlab.plain_text import aligned
 
 __all__ = ["case", "check", "hint", "message_box", "report_html", "report_text", "require"]
@@ -169,21 +169,21 @@ _STYLE = (
 
 def report_html(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
     """A check's outcome for a notebook. Every word that comes from an answer is escaped."""
-    parts = [f"<p><strong>{_markup(_headline(outcome))}</strong></p>"]
+    parts = [f"<p><strong>{markup(_headline(outcome))}</strong></p>"]
     if outcome.message:
-        parts.append(f"<p>{_markup(said(outcome.message))}</p>")
+        parts.append(f"<p>{markup(said(outcome.message))}</p>")
     if outcome.where:
         where = said(f"In your code, {outcome.where.partition(':')[0]}:")
         parts.append(f"<p>{html.escape(where)}</p>")
         parts.append(f"<pre>{html.escape(outcome.where.partition(':')[2].strip())}</pre>")
     if outcome.findings:
         items = "".join(
-            f"<li>{_MARKS[finding.holds]} {_markup(said(finding.title))}</li>" for finding in outcome.findings
+            f"<li>{_MARKS[finding.holds]} {markup(said(finding.title))}</li>" for finding in outcome.findings
         )
         parts.append(f"<ul>{items}</ul>")
     if (failed := outcome.first_failure) is not None:
         parts += _failed_html(failed)
-    parts += [f"<p>{_markup(line)}</p>" for line in _closing(lab, exercise, outcome)]
+    parts += [f"<p>{markup(line)}</p>" for line in _closing(lab, exercise, outcome)]
     return _box(_COLOURS[outcome.status], "".join(parts))
 
 
@@ -214,7 +214,7 @@ def report_text(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
 
 def message_box(text: str, tone: str = "#da3633") -> str:
     """A message in a report's place."""
-    return _box(tone, "".join(f"<p>{_markup(line)}</p>" for line in text.splitlines()))
+    return _box(tone, "".join(f"<p>{markup(line)}</p>" for line in text.splitlines()))
 
 
 def _headline(outcome: Outcome) -> str:
@@ -225,14 +225,14 @@ def _headline(outcome: Outcome) -> str:
 
 
 def _failed_html(failed: Finding) -> list[str]:
-    parts = [f"<p>{_markup(said(failed.message))}</p>"]
+    parts = [f"<p>{markup(said(failed.message))}</p>"]
     if failed.difference:
         rows = "".join(
             f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in _rows(failed.difference)
         )
         parts.append(f"<dl>{rows}</dl>")
     if failed.look_at:
-        parts.append(f"<p><em>{said('Look at:')}</em> {_markup(said(failed.look_at))}</p>")
+        parts.append(f"<p><em>{said('Look at:')}</em> {markup(said(failed.look_at))}</p>")
     return parts
 
 
@@ -275,7 +275,3 @@ def _closing(lab: Lab, exercise: Exercise, outcome: Outcome) -> list[str]:
 
 def _box(tone: str, body: str) -> str:
     return f'{_STYLE}<div class="onnxlab-report" style="--tone: {tone}">{body}</div>'
-
-
-def _markup(text: str) -> str:
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))

@@ -111,31 +111,31 @@ const setTheme = (dark) => {
 };
 
 const select = (id) => {
-  const found = nodes.find(({ node, root }) => node.onnxlabId === id && root === view.model.modules[0]);
-  if (found) revealNode(view, found);
+  const place = nodes.find(({ node, root }) => node.onnxlabId === id && root === view.model.modules[0]);
+  if (place) revealNode(view, place);
   else view?.target?.clearSelection();
 };
 
-// A page may hide the cell of a graph (JupyterLab does with those out of sight). In a hidden frame every label has
-// the size 0, and a graph laid out by that is a heap: drawing waits until the frame is shown. Only a label that is
-// measured tells: the frame hears of its size in its own time. So does what watches it, hence the clock.
+// A page may hide the cell of a graph (JupyterLab hides those out of sight). In a hidden frame every label has the
+// size 0, and all nodes of the layout would overlap: drawing waits until the frame is shown. Only measuring a label
+// tells; the frame's resize event may come late, hence the clock.
 const shown = (isShown) => new Promise((resolve) => {
-  const look = () => {
+  const check = () => {
     if (!isShown()) return;
-    window.removeEventListener('resize', look);
+    window.removeEventListener('resize', check);
     clearInterval(clock);
     resolve();
   };
-  const clock = setInterval(look, 250);
-  window.addEventListener('resize', look);
-  look();
+  const clock = setInterval(check, 250);
+  window.addEventListener('resize', check);
+  check();
 });
 
-const start = async ({ kit, model: bytes, operators, marks: given, dark, name, origin, size, find }) => {
+const start = async ({ kit, model: bytes, operators, marks: firstMarks, dark, name, origin, size, find }) => {
   restrictHtml();
   keepInFrame();
   setTheme(dark);
-  marks = given;
+  marks = firstMarks;
   const isShown = useRuler();
   await shown(isShown);
   const workers = size > SMALL ? await layoutWorkers(kit.dagre) : null;
@@ -166,9 +166,9 @@ const start = async ({ kit, model: bytes, operators, marks: given, dark, name, o
   const context = new browser.Context(host, '', 'model.onnx', null, new base.BinaryStream(bytes));
   await view.open(context);
   view.show(null);
-  useSearch(nodes.filter(({ root }) => root === view.model.modules[0]), find, (found) => {
-    post({ kind: 'selected', id: found.node.onnxlabId });
-    revealNode(view, found);
+  useSearch(nodes.filter(({ root }) => root === view.model.modules[0]), find, (place) => {
+    post({ kind: 'selected', id: place.node.onnxlabId });
+    revealNode(view, place);
   }, ({ node }) => view.showNodeProperties(node));
   if (unmeasured || !isShown()) {   // hidden while it was drawn
     await shown(isShown);

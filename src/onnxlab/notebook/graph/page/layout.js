@@ -36,8 +36,8 @@ const forwardOrder = (nodes, incoming, outgoing) => {
 
 // The graph cut behind nodes through which everything passes; neighbouring stretches share that node.
 const stretches = ({ nodes, edges }) => {
-  const whole = [{ nodes, edges, shared: null }];
-  if (nodes.length < 2 * STRETCH || nodes.some((node) => node.parent)) return whole;
+  const uncut = [{ nodes, edges, shared: null }];
+  if (nodes.length < 2 * STRETCH || nodes.some((node) => node.parent)) return uncut;
   const byKey = new Map(nodes.map((node) => [node.v, node]));
   const incoming = new Map(nodes.map(({ v }) => [v, []])), outgoing = new Map(nodes.map(({ v }) => [v, []]));
   for (const edge of edges) {
@@ -45,8 +45,8 @@ const stretches = ({ nodes, edges }) => {
     incoming.get(edge.w).push(edge);
   }
   const order = forwardOrder(nodes, incoming, outgoing);
-  if (!order) return whole;
-  const found = [], open = new Map();   // nodes whose value is still to be read, and how often
+  if (!order) return uncut;
+  const parts = [], open = new Map();   // nodes whose value is still to be read, and how often
   let current = { nodes: [], edges: [], shared: null };
   order.forEach((v, index) => {
     current.nodes.push(byKey.get(v));
@@ -58,11 +58,11 @@ const stretches = ({ nodes, edges }) => {
     }
     if (open.size === 1 && current.nodes.length >= STRETCH && order.length - index > STRETCH / 2) {
       const [shared] = open.keys();
-      found.push(current);
+      parts.push(current);
       current = { nodes: [{ ...byKey.get(shared) }], edges: [], shared };
     }
   });
-  return [...found, current];
+  return [...parts, current];
 };
 
 // Puts laid out stretches under one another (beside one another in a horizontal layout).
@@ -145,8 +145,8 @@ class LayoutWorkers extends EventTarget {
     while (this.workers.length < count) this.workers.push(new Worker(this.url));
     try {
       await Promise.all(this.workers.slice(0, count).map(work));
-      const whole = stack(parts.map((part, i) => placed(part, forms.get(keys[i]))), layout);
-      this.dispatchEvent(new MessageEvent('message', { data: { ...request, ...whole } }));
+      const drawing = stack(parts.map((part, i) => placed(part, forms.get(keys[i]))), layout);
+      this.dispatchEvent(new MessageEvent('message', { data: { ...request, ...drawing } }));
     } catch (error) {
       this.dispatchEvent(new MessageEvent('message', { data: { type: 'error', message: error.message } }));
     }

@@ -9,7 +9,7 @@ const isGroup = (node) => node.onnxlabId?.startsWith('group:');
 // boxes of the model's own inputs and outputs have theirs by name (see pane.py).
 // Returns all nodes, each with the graph or function it is drawn in and the graphs to open on the way to it.
 const identifyNodes = (model) => {
-  const found = [], seen = new Set();
+  const nodes = [], visited = new Set();
   for (const { inputs, outputs } of model.modules) {
     for (const end of inputs || []) end.onnxlabId = `input:${end.name}`;
     for (const end of outputs || []) end.onnxlabId = `output:${end.name}`;
@@ -17,8 +17,8 @@ const identifyNodes = (model) => {
   const todo = [...model.modules, ...(model.functions || [])].map((root) => ({ root, graph: root, around: [] }));
   while (todo.length > 0) {
     const { root, graph, around } = todo.shift();
-    if (!graph || seen.has(graph)) continue;
-    seen.add(graph);
+    if (!graph || visited.has(graph)) continue;
+    visited.add(graph);
     for (const node of graph.nodes || []) {
       const carrier = (node.metadata || []).findLast((entry) => entry.name === IDENTIFIER);
       if (carrier) {
@@ -27,12 +27,12 @@ const identifyNodes = (model) => {
       }
       for (const { type, value } of node.attributes || []) {
         if (type === 'graph') todo.push({ root, graph: value, around: [...around, value] });
-        if (type === 'graph[]') value.forEach((one) => todo.push({ root: one, graph: one, around: [] }));
+        if (type === 'graph[]') value.forEach((body) => todo.push({ root: body, graph: body, around: [] }));
       }
-      found.push({ node, root, around });
+      nodes.push({ node, root, around });
     }
   }
-  return found;
+  return nodes;
 };
 
 // Netron builds each node in Graph.createNode; values are one more list of arguments in the same box.

@@ -132,12 +132,12 @@ const innerGraphs = (graph) => graph.nodes.filter((node) => !isGroup(node)).flat
 
 let marks = {};
 let prepared = false;
-const drawPicture = async ({ model: data, operators, marks: given, bodies }) => {
+const drawPicture = async ({ model: data, operators, marks: ownMarks, bodies }) => {
   const base = requireModule('base');
   requireModule('view');
   const View = window.exports.view;
   forgetModule('onnx');   // it keeps the operator table of the first model it reads
-  marks = given;
+  marks = ownMarks;
   if (!prepared) {
     showValues(View.Graph, () => marks);
     linkInnerBodies(View.Block);
@@ -170,8 +170,8 @@ const drawPicture = async ({ model: data, operators, marks: given, bodies }) => 
   graph.updateTunnels();
   eachBox(graph, (box) => paintBox(box, marks[box.value.onnxlabId]));
   const margin = 8, width = graph.width + 2 * margin, height = graph.height + 2 * margin;
-  const drawn = [...graph.nodes.values()].map(({ label }) => label).filter((label) => label?.value?.onnxlabId && !/^(in|out)put:/.test(label.value.onnxlabId));
-  const bottoms = drawn.map(({ y, height: own }) => Math.round(y + own / 2 + margin - graph.originY));
+  const boxes = [...graph.nodes.values()].map(({ label }) => label).filter((label) => label?.value?.onnxlabId && !/^(in|out)put:/.test(label.value.onnxlabId));
+  const bottoms = boxes.map(({ y, height: own }) => Math.round(y + own / 2 + margin - graph.originY));
   origin.setAttribute('transform', `translate(${margin - graph.originX},${margin - graph.originY})`);
   return JSON.stringify({ width, height, bottoms, body: String(origin) });
 };

@@ -4,16 +4,16 @@
 const MOST_RESULTS = 60;
 
 // Brings a node into sight: back to the main graph, everything around it opened, selected, scrolled to.
-const revealNode = async (view, found) => {
-  while (view.activeTarget !== found.root && view._path.length > 1) await view.popTarget();
-  const closed = found.around.filter((graph) => !view.target.blocks.has(graph));
+const revealNode = async (view, { node, root, around }) => {
+  while (view.activeTarget !== root && view._path.length > 1) await view.popTarget();
+  const closed = around.filter((graph) => !view.target.blocks.has(graph));
   if (closed.length > 0) {
     closed.forEach((graph) => view.target.blocks.add(graph));
     await view.refresh();
   }
   let place = null;
-  eachBox(view.target, (box, graph) => { if (box.value === found.node) place = graph; });
-  if (place) view.target.scrollTo(place.select([found.node]));
+  eachBox(view.target, (box, graph) => { if (box.value === node) place = graph; });
+  if (place) view.target.scrollTo(place.select([node]));
 };
 
 const useSearch = (nodes, find, choose, showProperties) => {

@@ -43,10 +43,10 @@ class Screenful {
     this.show(new Set(this.always));
   }
 
-  show(wanted) {
-    for (const item of this.shown) if (!wanted.has(item)) this.move(item, (place) => this.waitingRoom(place));
-    for (const item of wanted) if (!this.shown.has(item)) this.move(item, (place) => place);
-    this.shown = wanted;
+  show(items) {
+    for (const item of this.shown) if (!items.has(item)) this.move(item, (place) => this.waitingRoom(place));
+    for (const item of items) if (!this.shown.has(item)) this.move(item, (place) => place);
+    this.shown = items;
   }
 
   move({ label, places }, where) { for (const part in places) where(places[part]).append(label[part]); }
