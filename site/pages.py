@@ -120,11 +120,11 @@ class Site:
             plain = path.replace("/zh/", "/")
             stem = plain.rpartition(".")[0]
             if self.is_page(stem):
-                here = posixpath.dirname(name)
+                start = posixpath.dirname(name)
                 if language != self.language:
-                    away = posixpath.relpath(f"../{language}/{stem}.html", here)
-                    return f'<a class="reference external" href="{away}">{label}</a>'
-                return f"[{label}]({posixpath.relpath(plain, here)}{place})"
+                    address = posixpath.relpath(f"../{language}/{stem}.html", start)
+                    return f'<a class="reference external" href="{address}">{label}</a>'
+                return f"[{label}]({posixpath.relpath(plain, start)}{place})"
             if self.repository:
                 return f"[{label}](https://github.com/{self.repository}/blob/main/{path}{place})"
             return label

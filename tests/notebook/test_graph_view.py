@@ -35,19 +35,19 @@ def test_text_is_one_fixed_line(tmp_path):
 def test_same_model_same_bytes_in_another_process(tmp_path):
     path = tmp_path / "loop.onnx"
     onnx.save(loop(), path)
-    here = outputs(graph(path, highlight="Relu", values={"y": 0.5}))[0]
+    output = outputs(graph(path, highlight="Relu", values={"y": 0.5}))[0]
     code = (
         "import sys; from onnxlab import graph; from tests.support.displayed import outputs\n"
         "print(outputs(graph(sys.argv[1], highlight='Relu', values={'y': 0.5}))[0]['text/html'], end='')"
     )
-    there = subprocess.run(
+    other_process = subprocess.run(
         [sys.executable, "-c", code, str(path)],
         capture_output=True,
         text=True,
         check=True,
         cwd=Path(__file__).parents[2],
     )
-    assert there.stdout == here["text/html"]
+    assert other_process.stdout == output["text/html"]
 
 
 def test_a_notebook_as_a_page_shows_the_picture_and_loads_no_widget():
