@@ -9,8 +9,8 @@ from onnxlab.exporters.export import Exporter, export
 from onnxlab.labs.kit.outcome import Status
 from onnxlab.model.graph import op_types
 from onnxlab.runtime.parity import run
+from tests.support.answer_parts import constant
 from tests.support.labs import Contract, WrongAnswer
-from tests.support.symbolic_values import constant
 
 # Since torch 2.14 the TorchScript exporter shifts signed integers rightly: there is no wrong shift to find.
 SHIFTS_ARE_RIGHT = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14)

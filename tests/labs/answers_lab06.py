@@ -10,9 +10,8 @@ from onnxscript import opset20 as op
 from torch.nn.functional import interpolate
 
 from onnxlab.labs.kit.outcome import Status
+from tests.support.answer_parts import constant, drop_attribute
 from tests.support.labs import Contract, WrongAnswer
-from tests.support.model_edits import drop_attribute
-from tests.support.symbolic_values import constant
 
 # --- scales-input
 

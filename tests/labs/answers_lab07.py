@@ -4,8 +4,8 @@ import torch
 from torch.onnx.symbolic_helper import parse_args
 
 from onnxlab.labs.kit.outcome import Status
+from tests.support.answer_parts import constant
 from tests.support.labs import Contract, WrongAnswer
-from tests.support.symbolic_values import constant
 
 # --- to-global-indices
 

@@ -9,8 +9,8 @@ from onnxlab.labs.kit.outcome import Status
 from onnxlab.model.graph import reads
 from onnxlab.runtime.divergence import intermediates
 from onnxlab.runtime.parity import run
+from tests.support.answer_parts import replace_nodes, weights
 from tests.support.labs import Contract, WrongAnswer
-from tests.support.model_edits import replace_nodes, weights
 
 
 def attributes_of(node):

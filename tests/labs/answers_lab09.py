@@ -12,8 +12,8 @@ from onnx_ir.passes.common import ClearMetadataAndDocStringPass
 
 from onnxlab.labs.kit.outcome import Status
 from onnxlab.runtime.parity import run
+from tests.support.answer_parts import drop_attribute, replace_nodes
 from tests.support.labs import Contract, WrongAnswer
-from tests.support.model_edits import drop_attribute, replace_nodes
 
 
 def default_entries(model):

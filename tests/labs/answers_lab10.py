@@ -11,8 +11,8 @@ from onnxruntime.quantization import CalibrationDataReader
 from onnxlab.labs.kit.outcome import Status
 from onnxlab.runtime.divergence import intermediates
 from onnxlab.runtime.parity import run
+from tests.support.answer_parts import replace_nodes, weights
 from tests.support.labs import Contract, WrongAnswer
-from tests.support.model_edits import replace_nodes, weights
 
 
 def reader(

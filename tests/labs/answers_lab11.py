@@ -8,8 +8,8 @@ from onnx import TensorProto, helper
 from torch.nn.functional import scaled_dot_product_attention
 
 from onnxlab.labs.kit.outcome import Status
+from tests.support.answer_parts import drop_attribute, replace_nodes
 from tests.support.labs import Contract, WrongAnswer
-from tests.support.model_edits import drop_attribute, replace_nodes
 
 
 def after_the_cache(before, new):

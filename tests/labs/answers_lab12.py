@@ -4,8 +4,8 @@ import torch
 from onnx import compose, helper, parser
 
 from onnxlab.labs.kit.outcome import Status
+from tests.support.answer_parts import replace_nodes
 from tests.support.labs import Contract, WrongAnswer
-from tests.support.model_edits import replace_nodes
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
 FRONT = (

@@ -14,6 +14,7 @@ import pytest
 from onnxlab.classroom.course.nbgrader import course_at
 from onnxlab.labs.kit.exercise import LABS
 from onnxlab.labs.kit.exercise import lab as lab_record
+from tests.support import answer_parts
 from tests.support.nbgrader_course import LAB, hand_in, named, nbgrader, notebook, points
 
 pytestmark = [
@@ -34,7 +35,8 @@ def partly_solved(lab: str, turn: int) -> tuple[nbformat.NotebookNode, dict[str,
     The answers are those of the labs' contract tests. Which exercise gets which follows from the turn.
     """
     answers = importlib.import_module(f"tests.labs.answers_{lab.partition('_')[0]}")
-    text = [line for line in inspect.getsource(answers).splitlines() if "tests.support" not in line]
+    source = inspect.getsource(answer_parts) + inspect.getsource(answers)
+    text = [line for line in source.splitlines() if "tests.support" not in line]
     book, expected = notebook("labs", lab), {}
     for place, exercise in enumerate(lab_record(lab).exercises):
         kind = ("wrong[0]", "right[-1]", None)[(place + turn) % 3]

@@ -1,5 +1,6 @@
-"""Edits of ONNX graphs that the answers of several labs make."""
+"""What answers of several labs share: edits of ONNX graphs, and values of symbolic functions."""
 
+import torch
 from onnx import numpy_helper
 
 
@@ -20,3 +21,8 @@ def drop_attribute(node, name):
     attributes = [attribute for attribute in node.attribute if attribute.name != name]
     del node.attribute[:]
     node.attribute.extend(attributes)
+
+
+def constant(g, value, dtype=None):
+    """Write a Constant: of int64 for a whole number, of float32 for another, or of the type that is given."""
+    return g.op("Constant", value_t=torch.tensor(value, dtype=dtype))
