@@ -32,13 +32,13 @@ def imports() -> dict[str, set[str]]:
 
 def reachable(room: str, arrows: dict[str, set[str]]) -> set[str]:
     """Return all rooms that a room imports, directly or through others."""
-    seen: set[str] = set()
+    rooms: set[str] = set()
     waiting = list(arrows[room])
     while waiting:
-        if (name := waiting.pop()) not in seen:
-            seen.add(name)
+        if (name := waiting.pop()) not in rooms:
+            rooms.add(name)
             waiting += arrows[name]
-    return seen
+    return rooms
 
 
 def draw() -> str:

@@ -156,19 +156,19 @@ def measured(python: Path | str, models: Path, *, cwd: Path | None = None) -> di
     """
     done = subprocess.run([python, "-c", PROBE, models], cwd=cwd, capture_output=True, text=True, check=False)
     last = done.stdout.strip().splitlines()[-1:] or ["{}"]
-    told = json.loads(last[0])
-    if "outcomes" not in told:
-        return {"import": told.get("import") or done.stderr.strip().splitlines()[-1]}
-    outcomes: dict[str, str] = told["outcomes"]
+    facts = json.loads(last[0])
+    if "outcomes" not in facts:
+        return {"import": facts.get("import") or done.stderr.strip().splitlines()[-1]}
+    outcomes: dict[str, str] = facts["outcomes"]
     by_ir = {number: outcomes.pop(f"ir {number}") for number in IR_VERSIONS}
     by_opset = {number: outcomes.pop(f"opset {number}") for number in OPSETS}
     return {
-        "version": told["version"],
+        "version": facts["version"],
         "newest_ir": _newest(by_ir),
         "newest_opset": _newest(by_opset),
-        "ir_message": _said(by_ir[_newest(by_ir) + 1]),
-        "opset_message": _said(by_opset[_newest(by_opset) + 1]),
-        "files": {name: _said(outcome) for name, outcome in outcomes.items()},
+        "ir_message": _without_places(by_ir[_newest(by_ir) + 1]),
+        "opset_message": _without_places(by_opset[_newest(by_opset) + 1]),
+        "files": {name: _without_places(outcome) for name, outcome in outcomes.items()},
     }
 
 
@@ -176,7 +176,7 @@ def _newest(outcomes: dict[int, str]) -> int:
     return max(number for number, outcome in outcomes.items() if outcome == "right")
 
 
-def _said(outcome: str) -> str:
+def _without_places(outcome: str) -> str:
     """Drop a file's and a source's place from a message: they belong to the machine that measured."""
     text = re.sub(r"Load model from .*?\.onnx failed:", "", outcome)
     return re.sub(r"\S+\.(?:cc|h):\d+ [^\n]*?\) (?=\w)", "", text).strip()
@@ -201,8 +201,8 @@ def _beside_numpy_2(environments: Path, release: str, models: Path) -> str:
         python = _environment(environments / f"{release}-numpy2", release, "numpy>=2")
     except subprocess.CalledProcessError:
         return "pip refuses"
-    said: str = measured(python, models).get("import", "imports")
-    return said
+    outcome: str = measured(python, models).get("import", "imports")
+    return outcome
 
 
 def record(environments: Path) -> dict[str, Any]:

@@ -98,22 +98,22 @@ class Recorder:
         slider.slider = moved
 
     def _record(self, frame: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:  # noqa: ANN401 - a frame
-        model, example, f, given = calls.arguments(args, options)
+        model, example, f, other_options = calls.arguments(args, options)
         source = calls.calling_cell(frame)
-        facts = calls.facts(model, example, given)  # before: a failing export may leave the model changed
-        known = calls.digest(json.dumps(facts, ensure_ascii=False))
+        facts = calls.facts(model, example, other_options)  # before: a failing export may change the model
+        key = calls.digest(json.dumps(facts, ensure_ascii=False))
         rules = calls.registered_rules()
         call = self._live(model, example, f, args, options)
         if added := sorted(calls.registered_rules().keys() - rules.keys()):
             call["registers"] = added
-        entry = {"cell": calls.cell_digest(source), "facts": known, "call": call}
+        entry = {"cell": calls.cell_digest(source), "facts": key, "call": call}
         entry |= {"models": sorted(calls.reached_cells(model))}
         with (self.folder / "calls.jsonl").open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(entry, ensure_ascii=False) + "\n")
-        shown = dict(call)
-        for done in ("ran", "registers"):
-            shown.pop(done, None)
-        answer(shown, model, example, f, given, lambda name: (self.folder / name).read_bytes())
+        recorded = dict(call)
+        for effect in ("ran", "registers"):
+            recorded.pop(effect, None)
+        answer(recorded, model, example, f, other_options, lambda name: (self.folder / name).read_bytes())
 
     def _live(
         self, model: object, example: object, f: object, args: tuple[Any, ...], options: dict[str, Any]
@@ -146,14 +146,14 @@ class Recorder:
         if ran:
             call["ran"] = len(ran)
         if caught:
-            call["warnings"] = [_warning(each) for each in caught]
+            call["warnings"] = [_warning(warning) for warning in caught]
         if heard.text:
             call["printed_by_c"] = _without_folders(heard.text)
         if data:
             call["file"], computed = recorded_file(data, model, self._keep)
             if computed:
                 call["values"] = fingerprint(calls.state(model))
-        if any("TracerWarning" in each["category"] for each in call.get("warnings", ())):
+        if any("TracerWarning" in warning["category"] for warning in call.get("warnings", ())):
             call["examples"] = fingerprint(examples((example, options.get("kwargs"))))
         if error is not None:
             problem = failure(error)
@@ -241,14 +241,14 @@ _FOLDERS = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+")
 def _without_folders(text: str) -> str:
     """Shorten paths to what stands below site-packages, or to the file's name; addresses become zero."""
     text = re.sub(r"\b0x[0-9a-f]{6,}", "0x0", re.sub(r"/[\w./+-]*/site-packages/", "", text))
-    return re.sub(r"/tmp/ipykernel_\d+/\d+\.py", "cell.py", _FOLDERS.sub(_kept, text))
+    return re.sub(r"/tmp/ipykernel_\d+/\d+\.py", "cell.py", _FOLDERS.sub(_folder_shown, text))
 
 
-def _kept(found: re.Match[str]) -> str:
+def _folder_shown(match: re.Match[str]) -> str:
     machine = (tempfile.gettempdir(), str(Path.home()), str(ROOT), sys.prefix, sys.base_prefix)
-    if re.match(r"/tmp/ipykernel_\d+/$", found[0]):
-        return found[0]
-    return "" if found[0].startswith(machine) else found[0]
+    if re.match(r"/tmp/ipykernel_\d+/$", match[0]):
+        return match[0]
+    return "" if match[0].startswith(machine) else match[0]
 
 
 def chapters() -> list[Path]:
@@ -309,7 +309,7 @@ def pack(folder: Path, sources: Iterable[str]) -> bytes | None:
 
 
 def record(path: Path) -> tuple[str, bool]:
-    """Record a chapter; return what to say about it, and whether it worked."""
+    """Record a chapter; return a line about it, and whether it worked."""
     target = RECORDED / f"{path.stem}.zip"
     with tempfile.TemporaryDirectory() as place:
         folder, startup = Path(place, "recorded"), Path(place, "profile_default", "startup")
@@ -330,7 +330,7 @@ def record(path: Path) -> tuple[str, bool]:
 
 
 def check(path: Path) -> tuple[str, bool]:
-    """Run a chapter from the recording; return what to say about it, and whether it is green."""
+    """Run a chapter from the recording; return a line about it, and whether it is green."""
     done = run_chapter(path, {VARIABLE: "recorded"})
     return (
         ("green", True)
@@ -352,9 +352,9 @@ def main() -> None:
         if arguments.chapters and not path.name.startswith(tuple(arguments.chapters)):
             continue
         started = time.perf_counter()
-        said, ok = check(path) if arguments.check else record(path)
+        outcome, ok = check(path) if arguments.check else record(path)
         worked = worked and ok
-        print(f"{path.stem:28} {time.perf_counter() - started:5.0f} s  {said}", flush=True)
+        print(f"{path.stem:28} {time.perf_counter() - started:5.0f} s  {outcome}", flush=True)
     sys.exit(not worked)
 
 

@@ -150,32 +150,32 @@ def prepare(environment: Environment, replaced: Sequence[str]) -> None:
     Raises:
         Stop: The environment or its packages cannot be installed.
     """
-    stamp, wanted = environment.folder / "remeasure.txt", "\n".join(["the tested packages", *replaced])
+    stamp, expected = environment.folder / "remeasure.txt", "\n".join(["the tested packages", *replaced])
     if environment.works():
         held = (
             stamp.read_text(encoding="utf-8") if stamp.exists() else "something that this tool has not made"
         )
-        if held == wanted:
+        if held == expected:
             return
         if held:
             what = f"{environment.folder} holds {', '.join(held.splitlines())}."
             raise Stop(what, "It would be emptied.", "Name another folder, or delete this one.")
     environment.make()
     stamp.touch()  # empty: an install that is cut off begins anew
-    names = {re.split(r"[^\w.-]", given)[0].lower() for given in replaced}
+    names = {re.split(r"[^\w.-]", requirement)[0].lower() for requirement in replaced}
     pins = (ROOT / "requirements-test.txt").read_text(encoding="utf-8").splitlines()
-    kept = environment.folder / "pins.txt"
-    kept.write_text("\n".join(p for p in pins if p.split("==")[0] not in names) + "\n", encoding="utf-8")
+    pins_file = environment.folder / "pins.txt"
+    pins_file.write_text("\n".join(p for p in pins if p.split("==")[0] not in names) + "\n", encoding="utf-8")
     # The pins are complete: nothing is resolved, and versions beyond pyproject.toml's range can be tried.
     # What the replaced packages ask for comes in the second step.
-    for arguments in (["--no-deps", "-r", str(kept)], *([[*replaced]] if replaced else [])):
+    for arguments in (["--no-deps", "-r", str(pins_file)], *([[*replaced]] if replaced else [])):
         command = [str(environment.python), "-m", "pip", "install", "--quiet", "--no-input", *arguments]
         variables = child_variables(environment)
         done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True)
         if done.returncode:
             what, why = "The packages could not be installed.", " ".join(done.stderr.split())[-300:]
             raise Stop(what, f"pip said: {why}", "Is there such a version?")
-    stamp.write_text(wanted, encoding="utf-8")
+    stamp.write_text(expected, encoding="utf-8")
 
 
 def measure(python: Path, place: Path, variables: dict[str, str] | None = None) -> Part:
@@ -200,16 +200,21 @@ def measure(python: Path, place: Path, variables: dict[str, str] | None = None) 
         cases = list(ElementTree.parse(report).getroot().iter("testcase")) if report.exists() else []
     differ, skipped = [], 0
     for case in cases:
-        said = {str(prop.get("name")): prop.get("value", "") for prop in case.iter("property")}
+        properties = {str(prop.get("name")): prop.get("value", "") for prop in case.iter("property")}
         fault = next((case.find(tag) for tag in ("failure", "error") if case.find(tag) is not None), None)
         if fault is not None:
-            said = {"name": case.get("name", ""), "now": _first_line(fault.get("message", ""))} | said
-            fails = said.get("fails") != "False"
-            differ.append(Fact(said["name"], said.get("recorded", "passes"), said["now"], fails))
+            properties = {
+                "name": case.get("name", ""),
+                "now": _first_line(fault.get("message", "")),
+            } | properties
+            fails = properties.get("fails") != "False"
+            differ.append(
+                Fact(properties["name"], properties.get("recorded", "passes"), properties["now"], fails)
+            )
         skipped += case.find("skipped") is not None
     if not cases:
-        said_last = _first_line(done.stderr) or "nothing ran"
-        differ.append(Fact("(all)", "runs", f"pytest ended with code {done.returncode}: {said_last}"))
+        last_line = _first_line(done.stderr) or "nothing ran"
+        differ.append(Fact("(all)", "runs", f"pytest ended with code {done.returncode}: {last_line}"))
     return Part(name, len(cases) - skipped, skipped, time.monotonic() - began, differ)
 
 
@@ -232,8 +237,15 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add, one = parser.add_argument, "PACKAGE==VERSION"
-    add("--with", dest="replaced", nargs="+", default=[], metavar=one, help="in place of the pins")
+    add = parser.add_argument
+    add(
+        "--with",
+        dest="replaced",
+        nargs="+",
+        default=[],
+        metavar="PACKAGE==VERSION",
+        help="in place of the pins",
+    )
     add("--environment", type=Path, help="a folder that is kept, and used again with the same --with")
     add("--labs", action="store_true", help="the labs' contracts, too: every wrong answer is judged")
     add("--only", nargs="+", default=[""], metavar="TEXT", help="what has one of these in its path")
@@ -254,8 +266,8 @@ def main() -> int:
             prepare(environment, options.replaced)
             variables = child_variables(environment)
             code = f"from importlib.metadata import version; print(*map(version, {PACKAGES}))"
-            said = subprocess.check_output([python, "-c", code], text=True).split()
-            versions = dict(zip(PACKAGES, said, strict=True))
+            numbers = subprocess.check_output([python, "-c", code], text=True).split()
+            versions = dict(zip(PACKAGES, numbers, strict=True))
             print(", ".join(f"{name} {number}" for name, number in versions.items()))
             parts: list[Part] = []
             for number, place in enumerate(places, start=1):

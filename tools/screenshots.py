@@ -139,19 +139,19 @@ def take(browser: Browser, views: list[View], notebooks: list[str], out: Path) -
 def sheet(views: list[View], notebooks: list[str], out: Path) -> Image.Image:
     """Return all pictures on one: a row for each notebook, a column for each view."""
     width, height = THUMBNAIL
-    whole = Image.new("RGB", (width * len(views), (height + LABEL) * len(notebooks) + LABEL), "white")
-    draw = ImageDraw.Draw(whole)
+    contact_sheet = Image.new("RGB", (width * len(views), (height + LABEL) * len(notebooks) + LABEL), "white")
+    draw = ImageDraw.Draw(contact_sheet)
     for column, view in enumerate(views):
         draw.text((column * width + 4, 4), view.name, "black")
     for row, name in enumerate(notebooks):
         top = LABEL + row * (height + LABEL)
         draw.text((4, top + 4), name, "black")
         for column, view in enumerate(views):
-            with Image.open(out / f"{Path(name).name}, {view.name}.png") as one:
-                small = one.convert("RGB")
+            with Image.open(out / f"{Path(name).name}, {view.name}.png") as screenshot:
+                small = screenshot.convert("RGB")
             small.thumbnail((width - 4, height))
-            whole.paste(small, (column * width, top + LABEL))
-    return whole
+            contact_sheet.paste(small, (column * width, top + LABEL))
+    return contact_sheet
 
 
 def main() -> None:
@@ -163,20 +163,20 @@ def main() -> None:
         "--only", nargs="+", default=[""], metavar="NAME", help="beginnings of notebooks' names"
     )
     parser.add_argument("--sheet", type=Path, help="the file for all of them together")
-    asked = parser.parse_args()
-    asked.folder.mkdir(parents=True, exist_ok=True)
-    found = [*sorted((ROOT / "notebooks").glob("*.ipynb")), *sorted((ROOT / "labs").glob("*.ipynb"))]
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    paths = [*sorted((ROOT / "notebooks").glob("*.ipynb")), *sorted((ROOT / "labs").glob("*.ipynb"))]
     notebooks = [
         path.relative_to(ROOT).with_suffix("").as_posix()
-        for path in found
-        if path.name.startswith(tuple(asked.only))
+        for path in paths
+        if path.name.startswith(tuple(options.only))
     ]
     with contextlib.ExitStack() as open_:
         folder = Path(open_.enter_context(tempfile.TemporaryDirectory()))
         fonts = folder / "fonts.conf"
         fonts.write_text(NO_CHINESE.format(cache=folder / "cache"), "utf-8")
         lab, notebook = open_.enter_context(jupyterlab()), open_.enter_context(notebook_7())
-        web = open_.enter_context(pages_of(asked.site))
+        web = open_.enter_context(pages_of(options.site))
         plain = [View("saved page, no Chinese font", 1200, dark=False, address=saved(notebooks, folder))]
         views = [
             View("JupyterLab, 1600, light", 1600, dark=False, address=lab),
@@ -191,10 +191,10 @@ def main() -> None:
             chromium = playwright.chromium.launch(
                 executable_path=find_chromium(), args=ARGUMENTS, env={**os.environ, **variables}
             )
-            take(chromium, chosen, notebooks, asked.folder)
+            take(chromium, chosen, notebooks, options.folder)
             chromium.close()
-    if asked.sheet:
-        sheet([*views, *plain], notebooks, asked.folder).save(asked.sheet, quality=60)
+    if options.sheet:
+        sheet([*views, *plain], notebooks, options.folder).save(options.sheet, quality=60)
 
 
 if __name__ == "__main__":

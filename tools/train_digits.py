@@ -30,12 +30,12 @@ def shuffled_pictures() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     return stored.images[order].astype(np.uint8), stored.target[order].astype(np.uint8)
 
 
-def train(known: Pictures, epochs: int = EPOCHS, seed: int = 0) -> DigitsNet:
+def train(stored: Pictures, epochs: int = EPOCHS, seed: int = 0) -> DigitsNet:
     """Train a new network on the training pictures; the same seed and machine give the same weights."""
     torch.manual_seed(seed)
     network = DigitsNet().train()
     optimizer = torch.optim.Adam(network.parameters(), LEARNING_RATE)
-    x, digits = torch.from_numpy(normalised(known.training)), torch.from_numpy(known.training_digits)
+    x, digits = torch.from_numpy(normalised(stored.training)), torch.from_numpy(stored.training_digits)
     for _ in range(epochs):
         shuffled = torch.randperm(len(x))
         for chosen in torch.split(shuffled, BATCH_SIZE):
@@ -45,11 +45,11 @@ def train(known: Pictures, epochs: int = EPOCHS, seed: int = 0) -> DigitsNet:
     return network.eval()
 
 
-def accuracy(network: DigitsNet, known: Pictures) -> float:
+def accuracy(network: DigitsNet, stored: Pictures) -> float:
     """Give the share of test pictures that are recognised, from 0 to 1."""
     with torch.inference_mode():
-        scores = network(torch.from_numpy(normalised(known.test))).numpy()
-    return float((scores.argmax(1) == known.test_digits).mean())
+        scores = network(torch.from_numpy(normalised(stored.test))).numpy()
+    return float((scores.argmax(1) == stored.test_digits).mean())
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -64,10 +64,10 @@ def main(arguments: list[str] | None = None) -> None:
     options.output.mkdir(parents=True, exist_ok=True)
     images, digits = shuffled_pictures()
     np.savez_compressed(options.output / "digits.npz", images=images, digits=digits)
-    known = split(images, digits)
-    network = train(known)
+    stored = split(images, digits)
+    network = train(stored)
     save_file(network.state_dict(), options.output / "digits.safetensors")
-    print(f"{accuracy(network, known):.1%} of 597 test pictures")
+    print(f"{accuracy(network, stored):.1%} of 597 test pictures")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,6 @@ def test_the_map_links_the_chapters_that_exist(planned):
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_the_minutes_are_those_of_the_chapter(planned, name):
     cells = nbformat.read(NOTEBOOKS / name, as_version=4).cells
-    said = re.search(r"Time:?(?:\*\*)?:? (\d+) minutes", cells[0].source)
-    assert said is not None, "the first cell does not say 'Time: ... minutes'"
-    assert int(said[1]) == planned[name]
+    minutes = re.search(r"Time:?(?:\*\*)?:? (\d+) minutes", cells[0].source)
+    assert minutes is not None, "the first cell does not say 'Time: ... minutes'"
+    assert int(minutes[1]) == planned[name]

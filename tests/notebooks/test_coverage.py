@@ -36,14 +36,14 @@ SECTION = re.compile(r"(?P<chapter>\d\d): (?P<headings>\*.+?\*)(?:; |$)")
 
 def tables() -> dict[str, list[tuple[int, str]]]:
     """The rows below each heading of the second level, with their line numbers. Prose has no rows."""
-    found: dict[str, list[tuple[int, str]]] = {}
+    rows_of: dict[str, list[tuple[int, str]]] = {}
     heading = ""
     for number, line in enumerate(DOCUMENT.read_text(encoding="utf-8").splitlines(), start=1):
         if line.startswith("## "):
             heading = line.removeprefix("## ")
         elif line.startswith("|") and line != HEADER and not set(line) <= set("|-"):
-            found.setdefault(heading, []).append((number, line))
-    return found
+            rows_of.setdefault(heading, []).append((number, line))
+    return rows_of
 
 
 TABLES = tables()
@@ -60,9 +60,9 @@ def named_cells(line: str) -> list[re.Match[str]]:
     column = columns(line)[3]
     if column == NOTHING:
         return []
-    found = [CELL.fullmatch(part) for part in column.split("<br>")]
-    assert all(found), f"not a list of cells: {column}"
-    return [match for match in found if match]
+    matches = [CELL.fullmatch(part) for part in column.split("<br>")]
+    assert all(matches), f"not a list of cells: {column}"
+    return [match for match in matches if match]
 
 
 @cache
@@ -103,12 +103,12 @@ def faults(line: str) -> Iterator[str]:
         yield "a row has four columns, and a statement in the first"
         return
     _, where, verdict, _ = columns(line)
-    known = VERDICT.fullmatch(verdict)
-    if not known:
+    parsed = VERDICT.fullmatch(verdict)
+    if not parsed:
         yield f"not a verdict: {verdict}"
         return
     cells = named_cells(line)
-    if known["verdict"] == NOT_TESTED:
+    if parsed["verdict"] == NOT_TESTED:
         if where != NOTHING or cells:
             yield "a cell is named for what is not tested"
         return
@@ -117,12 +117,12 @@ def faults(line: str) -> Iterator[str]:
     for named in cells:
         yield from faults_of_cell(named)
     above = {(named["chapter"], heading_above(named["file"], named["id"])) for named in cells}
-    said = {
+    headings = {
         (match["chapter"], heading)
         for match in SECTION.finditer(where)
         for heading in re.findall(r"\*(.+?)\*(?:, |$)", match["headings"])
     }
-    if said != above:
+    if headings != above:
         yield f"the cells stand below {sorted(above)}"
 
 

@@ -31,10 +31,10 @@ def imported(path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_imports_from_the_one_door(path):
-    found = set(imported(path))
-    assert found
-    assert {module for module, _ in found} == {"onnxlab"}
-    assert {name for _, name in found} <= set(onnxlab.__all__)
+    names = set(imported(path))
+    assert names
+    assert {module for module, _ in names} == {"onnxlab"}
+    assert {name for _, name in names} <= set(onnxlab.__all__)
 
 
 @pytest.mark.parametrize("name", onnxlab.__all__)
@@ -50,10 +50,10 @@ def test_an_unknown_name_is_said():
 
 def test_nothing_is_loaded_before_it_is_asked_for():
     heavy = "[name for name in ('torch', 'onnx', 'IPython', 'ipywidgets') if name in sys.modules]"
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", f"import sys, onnxlab; print({heavy})"],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert told.stdout.strip() == "[]"
+    assert process.stdout.strip() == "[]"

@@ -18,15 +18,15 @@ def test_numbers_within_the_tolerance_are_right():
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("value", "says"),
     [
         (np.array([1.0, 2.1]), "1 2.1, expected 1 2"),
         (np.array([1.0, np.nan]), "1 nan, expected 1 2"),
         (np.array([[1.0, 2.0]]), "shape (1, 2), (2,) expected"),
     ],
 )
-def test_other_numbers_and_shapes_are_wrong_and_said(given, says):
-    assert judge([[given]], [[np.array([1.0, 2.0])]]) == {"verdict": "wrong", "says": says}
+def test_other_numbers_and_shapes_are_wrong_and_said(value, says):
+    assert judge([[value]], [[np.array([1.0, 2.0])]]) == {"verdict": "wrong", "says": says}
 
 
 def test_a_missing_output_is_wrong():
@@ -54,5 +54,5 @@ def test_the_installed_programs_still_do_what_is_recorded(tmp_path):
     assert files.shown.items() <= {name: model["shows"] for name, model in RECORD["models"].items()}.items()
     for name in ("function", "function_inlined", "indices_raw", "indices_D"):
         for program in HERE:
-            found = measure(program, sys.executable, tmp_path, name)["verdict"]
-            assert found == RECORD["models"][name]["results"][program]["verdict"], (program, name)
+            verdict = measure(program, sys.executable, tmp_path, name)["verdict"]
+            assert verdict == RECORD["models"][name]["results"][program]["verdict"], (program, name)

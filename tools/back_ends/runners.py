@@ -93,9 +93,9 @@ def mnn(path: Path, feeds: list[Feed]) -> Runner:
     ]
     # In a process of its own, as it may crash. The program of this name would first run `pip install`.
     code = f"import MNN, _tools; _tools.mnnconvert({command!r})"
-    said = _told([sys.executable, "-c", code])
+    log = _output([sys.executable, "-c", code])
     if not converted.exists():
-        raise Refused(_errors(said))
+        raise Refused(_errors(log))
     graph = onnx.load(path).graph
     names = [value.name for value in graph.input]
     outputs = [value.name for value in graph.output]
@@ -157,14 +157,14 @@ def iree(path: Path, feeds: list[Feed]) -> Runner:
 
     listing, binary = path.with_suffix(".mlir"), path.with_suffix(".vmfb")
     programs = Path(sys.executable).parent
-    said = _told([str(programs / "iree-import-onnx"), str(path), "-o", str(listing)])
+    log = _output([str(programs / "iree-import-onnx"), str(path), "-o", str(listing)])
     if not listing.exists():
-        raise Refused(said.strip().splitlines()[-1])
+        raise Refused(log.strip().splitlines()[-1])
     options = ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu"]
     options.append("--iree-llvmcpu-target-cpu=host")
-    said = _told([str(programs / "iree-compile"), str(listing), "-o", str(binary), *options])
+    log = _output([str(programs / "iree-compile"), str(listing), "-o", str(binary), *options])
     if not binary.exists():
-        raise Refused(_errors(said))
+        raise Refused(_errors(log))
     module = runtime.load_vm_flatbuffer_file(str(binary), driver="local-task")
     function = module[onnx.load(path).graph.name]
 
@@ -207,11 +207,14 @@ RUNNERS: dict[str, Callable[[Path, list[Feed]], Runner]] = {
 
 
 def judge(results: list[list[Any]], expected: list[list[Any]]) -> dict[str, str]:
-    """Compare what a program gave, run by run and output by output, with what it had to give."""
-    for run, (given, wanted) in enumerate(zip(results, expected, strict=True), start=1):
-        if len(given) != len(wanted):
-            return {"verdict": "wrong", "says": f"run {run}: {len(given)} outputs, {len(wanted)} expected"}
-        for value, truth in zip(map(np.asarray, given), wanted, strict=True):
+    """Compare a program's outputs with the expected ones, run by run."""
+    for run, (outputs, expected_outputs) in enumerate(zip(results, expected, strict=True), start=1):
+        if len(outputs) != len(expected_outputs):
+            return {
+                "verdict": "wrong",
+                "says": f"run {run}: {len(outputs)} outputs, {len(expected_outputs)} expected",
+            }
+        for value, truth in zip(map(np.asarray, outputs), expected_outputs, strict=True):
             if value.shape != truth.shape:
                 return {"verdict": "wrong", "says": f"shape {value.shape}, {truth.shape} expected"}
             a, b = value.astype(np.float64), truth.astype(np.float64)
@@ -221,7 +224,7 @@ def judge(results: list[list[Any]], expected: list[list[Any]]) -> dict[str, str]
 
 
 def main(program: str, folder: str, model: str) -> dict[str, Any]:
-    """Run one model and say what came of it."""
+    """Run one model and return the verdict on it."""
     path = Path(folder, f"{model}.onnx")
     arrays = np.load(path.with_suffix(".npz"))
     runs = 1 + max(int(key.split("::")[0].lstrip("inout")) for key in arrays.files)
@@ -252,8 +255,8 @@ def _few(array: Any) -> str:  # noqa: ANN401 - an array of any type
     return " ".join(f"{number:.4g}" for number in np.ravel(array)[:8])
 
 
-def _told(command: list[str]) -> str:
-    """Run a command and return what it said, on either stream. Nothing is installed meanwhile."""
+def _output(command: list[str]) -> str:
+    """Run a command and return its output, of both streams. Nothing is installed meanwhile."""
     environment = os.environ | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=240, env=environment, errors="replace"
@@ -269,16 +272,16 @@ def _pnnx(path: Path, feed: Feed) -> None:
         msg = "pnnx is not installed."
         raise ModuleNotFoundError(msg)
     program = Path(package.submodule_search_locations[0], "pnnx")
-    said = _told([str(program), str(path), f"inputshape={','.join(shapes)}"])
+    log = _output([str(program), str(path), f"inputshape={','.join(shapes)}"])
     if not path.with_suffix(".ncnn.param").exists():
-        raise Refused("pnnx: " + _errors(said))
+        raise Refused("pnnx: " + _errors(log))
 
 
-def _errors(said: str) -> str:
+def _errors(log: str) -> str:
     """The lines of a log that say what went wrong; its end where no line does."""
     words = ("error", "not support", "unsupported", "expect", "fail", "invalid")
-    lines = [line for line in said.splitlines() if any(word in line.lower() for word in words)]
-    return " / ".join(lines or said.splitlines()[-2:] or ["it ended without a word"])
+    lines = [line for line in log.splitlines() if any(word in line.lower() for word in words)]
+    return " / ".join(lines or log.splitlines()[-2:] or ["it ended without a word"])
 
 
 if __name__ == "__main__":
