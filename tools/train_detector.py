@@ -64,25 +64,25 @@ def batch(scenes: list[Scene], centres: Tensor) -> Batch:
         centres: The middles of the cells, (2, 144).
     """
     boxes, scores = torch.zeros(len(scenes), 144, 4), torch.zeros(len(scenes), len(SHAPES), 144)
-    for number, drawn in enumerate(scenes):
-        height, width = drawn.picture.shape[:2]
+    for number, sample in enumerate(scenes):
+        height, width = sample.picture.shape[:2]
         scale = torch.tensor([SIDE / width, SIDE / height]).repeat(2)
-        true = torch.from_numpy(drawn.boxes) * scale
-        for box, shape in zip(true, drawn.shapes.tolist(), strict=True):
+        true = torch.from_numpy(sample.boxes) * scale
+        for box, shape in zip(true, sample.shapes.tolist(), strict=True):
             away = (centres.T - (box[:2] + box[2:]) / 2).abs()
             chosen = (away < (box[2:] - box[:2]) / 4).all(1)
             chosen[away.square().sum(1).argmin()] = True
             boxes[number, chosen] = box
             scores[number, shape, chosen] = 1
-    return Batch(torch.cat([prepared(drawn.picture) for drawn in scenes]), boxes, scores)
+    return Batch(torch.cat([prepared(sample.picture) for sample in scenes]), boxes, scores)
 
 
-def loss(network: DetectorNet, given: Batch) -> Tensor:
+def loss(network: DetectorNet, examples: Batch) -> Tensor:
     """Give the cross-entropy of all scores and 1 - IoU of the boxes that matter, for each of these."""
-    boxes, scores = network(given.x)
-    matters = given.scores.any(1)
-    unsure = nn.functional.binary_cross_entropy(scores, given.scores, reduction="sum")
-    apart = (1 - box_iou(boxes[matters], given.boxes[matters])).sum()
+    boxes, scores = network(examples.x)
+    matters = examples.scores.any(1)
+    unsure = nn.functional.binary_cross_entropy(scores, examples.scores, reduction="sum")
+    apart = (1 - box_iou(boxes[matters], examples.boxes[matters])).sum()
     return (unsure + 2 * apart) / matters.sum().clamp(min=1)
 
 
@@ -90,14 +90,14 @@ def train(scenes: list[Scene], epochs: int = EPOCHS, seed: int = 0) -> DetectorN
     """Train a new network; the same pictures, seed and machine give the same weights, on one thread."""
     torch.manual_seed(seed)
     network = DetectorNet().train()
-    known = batch(scenes, network.centres)
+    examples = batch(scenes, network.centres)
     optimizer = torch.optim.Adam(network.parameters(), LEARNING_RATE)
     steps = epochs * -(-len(scenes) // BATCH_SIZE)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=steps)
     for _ in range(epochs):
         for chosen in torch.split(torch.randperm(len(scenes)), BATCH_SIZE):
             optimizer.zero_grad()
-            loss(network, Batch(*(part[chosen] for part in known))).backward()  # type: ignore[no-untyped-call]  # torch's own
+            loss(network, Batch(*(part[chosen] for part in examples))).backward()  # type: ignore[no-untyped-call]  # torch's own
             optimizer.step()
             schedule.step()
     return network.eval()
@@ -108,37 +108,37 @@ class Quality:
     """How good a detector is, without non-maximum suppression.
 
     Attributes:
-        found: The share of shapes for which a box of that shape has a score above 0.5 and an IoU above 0.5.
-        right: The share of boxes with a score above 0.5 that overlap a shape of their kind so much.
+        recall: The share of shapes for which a box of that shape has a score above 0.5 and an IoU above 0.5.
+        precision: The share of boxes with a score above 0.5 that overlap a shape of their kind so much.
         overlap: The mean IoU of the surest box of each shape that was found.
     """
 
-    found: float
-    right: float
+    recall: float
+    precision: float
     overlap: float
 
 
 def quality(network: DetectorNet, seeds: range = range(300)) -> Quality:
     """Measure a network on pictures of 240 by 320 pixels that it never saw."""
-    found: list[bool] = []
-    right: list[bool] = []
+    recalled: list[bool] = []
+    correct: list[bool] = []
     overlaps: list[float] = []
     for seed in seeds:
-        drawn = scene(seed)
+        sample = scene(seed)
         with torch.inference_mode():
-            (boxes,), (scores,) = network(prepared(drawn.picture))
-        height, width = drawn.picture.shape[:2]
+            (boxes,), (scores,) = network(prepared(sample.picture))
+        height, width = sample.picture.shape[:2]
         boxes = boxes * torch.tensor([width, height]).repeat(2) / SIDE
         shapes, cells = (scores > 0.5).nonzero(as_tuple=True)
-        true, kinds = torch.from_numpy(drawn.boxes), torch.from_numpy(drawn.shapes)
+        true, kinds = torch.from_numpy(sample.boxes), torch.from_numpy(sample.shapes)
         overlap = box_iou(boxes[cells][:, None], true) * (shapes[:, None] == kinds)
-        right += (overlap > 0.5).any(1).tolist()
+        correct += (overlap > 0.5).any(1).tolist()
         for mine in overlap.T:
             hits = mine > 0.5
-            found.append(bool(hits.any()))
+            recalled.append(bool(hits.any()))
             if hits.any():
                 overlaps.append(float(mine[hits][scores[shapes, cells][hits].argmax()]))
-    return Quality(float(np.mean(found)), float(np.mean(right)), float(np.mean(overlaps)))
+    return Quality(float(np.mean(recalled)), float(np.mean(correct)), float(np.mean(overlaps)))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -147,7 +147,7 @@ def main(arguments: list[str] | None = None) -> None:
         __doc__, "detector.safetensors", lambda: train(training_scenes()), load_trained, arguments
     )
     reached = quality(network)
-    print(f"found {reached.found:.1%}, right {reached.right:.1%}, mean IoU {reached.overlap:.3f}")
+    print(f"found {reached.recall:.1%}, right {reached.precision:.1%}, mean IoU {reached.overlap:.3f}")
 
 
 if __name__ == "__main__":

@@ -22,9 +22,9 @@ pytestmark = pytest.mark.slow
 
 def test_one_seed_gives_the_same_damage_and_another_gives_another():
     data = loop().SerializeToString()
-    made = [mutated(data, Random(f"1 {number}")) for number in range(200)]
-    assert made == [mutated(data, Random(f"1 {number}")) for number in range(200)]
-    assert len(set(made)) > 150
+    models = [mutated(data, Random(f"1 {number}")) for number in range(200)]
+    assert models == [mutated(data, Random(f"1 {number}")) for number in range(200)]
+    assert len(set(models)) > 150
 
 
 def test_twenty_damaged_models_are_drawn_or_refused(capsys):

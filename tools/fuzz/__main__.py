@@ -29,15 +29,15 @@ def main(arguments: list[str] | None = None) -> int:
         "--every", type=int, default=1, help="models: judges of every Nth exercise only; 0: of none"
     )
     parser.add_argument("--isolation", default="auto", help="notebooks, kills: as for onnxlab grade")
-    asked = parser.parse_args(arguments)
-    if asked.what == "models":
-        table = fuzz_models(asked.trials, asked.seed, first=asked.first, every=asked.every)
-    elif asked.what == "notebooks":
-        table = fuzz_notebooks(asked.trials, asked.seed, isolation=asked.isolation)
-    elif asked.what == "kills":
-        table = kill_graders(asked.trials, asked.seed, isolation=asked.isolation)
+    options = parser.parse_args(arguments)
+    if options.what == "models":
+        table = fuzz_models(options.trials, options.seed, first=options.first, every=options.every)
+    elif options.what == "notebooks":
+        table = fuzz_notebooks(options.trials, options.seed, isolation=options.isolation)
+    elif options.what == "kills":
+        table = kill_graders(options.trials, options.seed, isolation=options.isolation)
     else:
-        table = cut_power(asked.trials, asked.seed)
+        table = cut_power(options.trials, options.seed)
     print(table)
     return 1 if table.faults else 0
 

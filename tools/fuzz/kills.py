@@ -1,7 +1,7 @@
-"""A grader that is killed at random moments and started again, and a store after a power cut.
+"""Kill a grader at random moments and start it again; open a store of results as a power cut may leave it.
 
-Wanted after every kill: SQLite calls the file sound, what was finished before is still there, nothing is
-there twice. Wanted at the end: the rows of a run that nobody disturbed.
+Expected after every kill: SQLite calls the file sound, finished results are still there, and none is there
+twice. Expected at the end: the rows of a run that was not interrupted.
 
 A power cut leaves on a disk what was synchronised, and of what was written after that anything: some blocks,
 old or new, and files longer or shorter. `strace` records what a writer asks of the system; a cut is a moment
@@ -48,21 +48,21 @@ def kill_graders(times: int, seed: int, *, isolation: str = "auto") -> Table:
         options = ("--seed", _SEED, "--time", "120", "--isolation", isolation)
         began = time.monotonic()
         subprocess.run(grade_command(folder, out, *options), check=True, stdout=subprocess.DEVNULL)
-        whole, expected = time.monotonic() - began, _rows(out)
+        duration, expected = time.monotonic() - began, _rows(out)
         shutil.rmtree(out)
-        known: list[_Row] = []
+        rows_before: list[_Row] = []
         for number in range(times):
-            said = _killed(
-                grade_command(folder, out, *options), random.uniform(0.2, 1.1) * whole, out.parent / "said"
+            log = _killed(
+                grade_command(folder, out, *options), random.uniform(0.2, 1.1) * duration, out.parent / "log"
             )
-            table.add("runs", "ended before" if said is None else "killed")
-            rows, fault = _after_kill(out, known, said or "")
+            table.add("runs", "ended before" if log is None else "killed")
+            rows, fault = _after_kill(out, rows_before, log or "")
             if fault:
                 table.add("runs", FAULT, fault, f"kill {number}")
-            known = rows
-            if said is None or len(rows) == len(expected):
+            rows_before = rows
+            if log is None or len(rows) == len(expected):
                 _last(grade_command(folder, out, *options), out, expected, table)
-                known = []
+                rows_before = []
                 shutil.rmtree(out)
             table.progress(number + 1, times)
         _last(grade_command(folder, out, *options), out, expected, table)
@@ -70,16 +70,16 @@ def kill_graders(times: int, seed: int, *, isolation: str = "auto") -> Table:
 
 
 def _killed(command: list[str], seconds: float, path: Path) -> str | None:
-    """Run a command, kill it after so many seconds; return what it said, None if it had ended."""
-    with path.open("w+", encoding="utf-8") as said:
-        process = subprocess.Popen(command, stdout=said, stderr=subprocess.DEVNULL)
+    """Run a command, kill it after so many seconds; return its output, None if it had ended."""
+    with path.open("w+", encoding="utf-8") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.DEVNULL)
         try:
             process.wait(seconds)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
         ended = process.wait() == 0
-        said.seek(0)
-        return None if ended else said.read()
+        log.seek(0)
+        return None if ended else log.read()
 
 
 def _rows(out: Path) -> list[_Row]:
@@ -87,24 +87,27 @@ def _rows(out: Path) -> list[_Row]:
         return base.execute(_ROWS).fetchall()
 
 
-def _after_kill(out: Path, known: list[_Row], said: str) -> tuple[list[_Row], str]:
+def _after_kill(out: Path, rows_before: list[_Row], log: str) -> tuple[list[_Row], str]:
     """Look at a copy, so that the next run finds the files as the kill left them."""
     if not (out / _STORE).exists():
-        return [], "a finished result is lost" if known else ""
+        return [], "a finished result is lost" if rows_before else ""
     copy = shutil.copytree(out, out.parent / "copy", dirs_exist_ok=True)
     try:
         with closing(sqlite3.connect(copy / _STORE)) as base:
             sound = base.execute("PRAGMA integrity_check").fetchone()[0]
             tables = base.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
         if sound != "ok":
-            return known, f"integrity check: {sound}"
+            return rows_before, f"integrity check: {sound}"
         rows = _rows(copy) if tables else []
     except sqlite3.Error as error:
-        return known, f"not readable: {error}"
+        return rows_before, f"not readable: {error}"
     finally:
         shutil.rmtree(copy)
-    told = max((int(one) for one in re.findall(r"^(\d+) of \d+, ", said, re.MULTILINE)), default=0)
-    if not set(known) <= set(rows) or len({row[0] for row in rows}) < len({row[0] for row in known}) + told:
+    finished = max((int(number) for number in re.findall(r"^(\d+) of \d+, ", log, re.MULTILINE)), default=0)
+    if (
+        not set(rows_before) <= set(rows)
+        or len({row[0] for row in rows}) < len({row[0] for row in rows_before}) + finished
+    ):
         return rows, "a finished result is lost"
     return rows, "a result is there twice" if len(rows) > len({row[:3] for row in rows}) else ""
 
@@ -153,13 +156,13 @@ class _Disk:
 
     def after_cut(self, random: Random) -> dict[str, bytes]:
         """One of the states that a cut may leave."""
-        found: dict[str, bytes] = {}
+        after: dict[str, bytes] = {}
         for name in self.files.keys() | self.safe.keys():
             old, new = self.safe.get(name, b""), bytes(self.files.get(name, b""))
             if name not in self.files and random.random() < 0.5:
                 continue  # removed, and the folder was written
             if old == new or name not in self.files:
-                found[name] = old
+                after[name] = old
                 continue
             if name not in self.safe and random.random() < 0.3:
                 continue  # made, and the folder was not written
@@ -171,8 +174,8 @@ class _Disk:
                 (new if random.random() < share else old)[at : at + _BLOCK].ljust(_BLOCK, b"\0")
                 for at in range(0, size, _BLOCK)
             ]
-            found[name] = b"".join(blocks)[:size]
-        return found
+            after[name] = b"".join(blocks)[:size]
+        return after
 
 
 def cut_power(times: int, seed: int) -> Table:
@@ -216,17 +219,18 @@ def _calls(text: str, out: Path) -> Iterator[_Call]:
             continue
         name, arguments, result = match[1], match[2], int(match[3])
         strings = [
-            bytes.fromhex(one.replace("\\x", "")) for one in re.findall(r'"((?:\\x[0-9a-f]{2})*)"', arguments)
+            bytes.fromhex(escaped.replace("\\x", ""))
+            for escaped in re.findall(r'"((?:\\x[0-9a-f]{2})*)"', arguments)
         ]
         paths = [
-            re.sub(r"\\x([0-9a-f]{2})", lambda one: chr(int(one[1], 16)), one)
-            for one in re.findall(r"<([^<>]*)>", arguments)
+            re.sub(r"\\x([0-9a-f]{2})", lambda match: chr(int(match[1], 16)), escaped)
+            for escaped in re.findall(r"<([^<>]*)>", arguments)
         ]
         path = strings[0].decode() if name == "unlink" else paths[0] if paths else ""
         if path == "/dev/null" and strings and strings[0].startswith(b"finished"):
             yield "finished", "", b"", 1
         elif Path(path).parent == out and Path(path).name.startswith(_STORE):
-            numbers = [int(one) for one in re.findall(r", (\d+)", re.sub(r'"[^"]*"', "", arguments))]
+            numbers = [int(number) for number in re.findall(r", (\d+)", re.sub(r'"[^"]*"', "", arguments))]
             data = strings[0][:result] if name == "pwrite64" else b""
             yield name, Path(path).name, data, numbers[-1] if numbers else 0
 
@@ -249,10 +253,10 @@ def _apply(disk: _Disk, call: _Call) -> None:
 
 
 def _by_student(out: Path) -> dict[bytes, list[_Row]]:
-    found: dict[bytes, list[_Row]] = {}
+    rows_of: dict[bytes, list[_Row]] = {}
     for row in _rows(out):
-        found.setdefault(row[0], []).append(row)
-    return found
+        rows_of.setdefault(row[0], []).append(row)
+    return rows_of
 
 
 def _opened(place: Path, finished: int, undisturbed: dict[bytes, list[_Row]]) -> tuple[str, str]:
@@ -267,7 +271,7 @@ def _opened(place: Path, finished: int, undisturbed: dict[bytes, list[_Row]]) ->
         return FAULT, f"integrity check: {sound}"
     rows = _by_student(place)
     names = sorted(undisturbed)
-    if sorted(rows) != names[: len(rows)] or any(rows[one] != undisturbed[one] for one in rows):
+    if sorted(rows) != names[: len(rows)] or any(rows[name] != undisturbed[name] for name in rows):
         return FAULT, "the rows are no prefix"
     if len(rows) < finished:
         return FAULT, "finished results are lost"

@@ -1,6 +1,6 @@
-"""Damaged models into the graphs, the comparison, the queries and the judges, each in a process of its own.
+"""Give damaged models to the graphs, the comparison, the queries and the judges, each in its own process.
 
-Wanted is a result, or an error of the course's own class in at most three lines. Everything else is a fault:
+Expected is a result, or an error of the course's own class in at most three lines. A fault is anything else:
 another exception, more than ten seconds, more than two gigabytes, a process that ends by a signal, or a byte
 of a file outside the model's folder. Where the judges' process dies inside ONNX Runtime, that is counted
 apart: a grader survives it, and a notebook judges what its own exporter made.
@@ -77,7 +77,7 @@ def fuzz_models(trials: int, seed: int, *, first: int = 0, every: int = 1) -> Ta
     table = Table("stage", ["drawn", "refused", "ended"])
     with tempfile.TemporaryDirectory() as name:
         answered = list(_answered(Path(name), every)) if every else []
-        models = [*_models(), *(path.read_bytes() for one in answered for path in one.files)]
+        models = [*_models(), *(path.read_bytes() for submission in answered for path in submission.files)]
         with contextlib.suppress(OnnxLabError):
             graph(models[0])  # loads Netron once, not in every child
         for number in range(first, first + trials):
@@ -94,10 +94,10 @@ def fuzz_models(trials: int, seed: int, *, first: int = 0, every: int = 1) -> Ta
 def _models() -> list[bytes]:
     parse: Any = importlib.import_module("onnx.parser").parse_model
     small: Any = importlib.import_module("tests.support.graph_models")
-    made = [parse(_FUNCTIONS), small.chain(), small.loop(), small.string_everywhere("text")]
-    made += [small.modules(blocks, scopes=scopes) for blocks in (2, 40) for scopes in (False, True)]
+    models = [parse(_FUNCTIONS), small.chain(), small.loop(), small.string_everywhere("text")]
+    models += [small.modules(blocks, scopes=scopes) for blocks in (2, 40) for scopes in (False, True)]
     return [
-        *(model.SerializeToString() for model in made),
+        *(model.SerializeToString() for model in models),
         *(p.read_bytes() for p in sorted(_RECORDED.rglob("*.onnx"))),
     ]
 
@@ -111,8 +111,8 @@ def _answered(folder: Path, every: int) -> Iterator[_Answered]:
         (place := folder / name).mkdir()
         answers = dict(zip(record.answers, contracts[name].right[0], strict=True))
         produce_in_child(record, answers, Work(place, questions_seed(record, 0)))
-        if (one := _Answered(record, place)).files:
-            yield one
+        if (submission := _Answered(record, place)).files:
+            yield submission
 
 
 _Stage = tuple[str, Callable[[], None]]
@@ -143,9 +143,9 @@ def _stages(
         ("queries", lambda: _query(path)),
     ]
     if answered:
-        one = random.choice(answered)
-        target = random.choice(one.files)
-        stages.append(("judge", lambda: _judge(one, target, random)))
+        submission = random.choice(answered)
+        target = random.choice(submission.files)
+        stages.append(("judge", lambda: _judge(submission, target, random)))
     return stages
 
 
@@ -166,8 +166,8 @@ def _show(shown: GraphView | GraphMessage) -> None:
     _private(str(shown._repr_html_()) + repr(shown))
     for number, pane in enumerate(shown._panes):
         questions = [{"kind": "model", "grouped": grouped, "pane": number} for grouped in (True, False)]
-        places = [f"weight-{each}" for each in range(min(20, len(pane.flat.weights)))]
-        questions += [{"kind": "weight", "location": each, "pane": number} for each in places]
+        places = [f"weight-{place}" for place in range(min(20, len(pane.flat.weights)))]
+        questions += [{"kind": "weight", "location": place, "pane": number} for place in places]
         for question in questions:
             shown._answer(shown, question, [])
     for _, buffers in answers:
@@ -176,17 +176,19 @@ def _show(shown: GraphView | GraphMessage) -> None:
 
 
 def _query(path: Path) -> None:
-    found = summary(path)
+    facts = summary(path)
     op_types(path), outline(path), edges(path), list(walk(path))
-    for value in (*found.inputs[:2], *found.outputs[:2]):
+    for value in (*facts.inputs[:2], *facts.outputs[:2]):
         dims(path, value.name)
 
 
-def _judge(one: _Answered, target: Path, random: Random) -> None:
+def _judge(submission: _Answered, target: Path, random: Random) -> None:
     before = target.read_bytes()
     try:
         target.write_bytes(mutated(before, random))
-        findings = judge(one.exercise, Work(one.folder, questions_seed(one.exercise, 0)), 0)
+        findings = judge(
+            submission.exercise, Work(submission.folder, questions_seed(submission.exercise, 0)), 0
+        )
     finally:
         target.write_bytes(before)
     assert all(finding.holds in (True, False) for finding in findings)
@@ -201,7 +203,7 @@ def _judge(one: _Answered, target: Path, random: Random) -> None:
 
 
 def _apart(place: Path, stages: list[_Stage]) -> Iterator[tuple[str, str, str, str]]:
-    """Run the stages in a child; yield what came of each: name, "drawn", "refused" or FAULT, why, example."""
+    """Run the stages in a child; yield name, outcome ("drawn", "refused" or FAULT), reason and example."""
     receiver, sender = os.pipe()
     process = os.fork()
     if not process:
@@ -269,8 +271,8 @@ def _run(stages: list[_Stage], sender: int) -> None:
             _tell(sender, name, FAULT if bad else "refused", f"{len(lines)} lines" if bad else "", str(error))
         except BaseException as error:
             frames = traceback.extract_tb(error.__traceback__)
-            own = [each for each in frames if "onnxlab" in each.filename][-1:]
-            where = " ".join(f"at {Path(each.filename).name}:{each.lineno}" for each in own)
+            own = [frame for frame in frames if "onnxlab" in frame.filename][-1:]
+            where = " ".join(f"at {Path(frame.filename).name}:{frame.lineno}" for frame in own)
             _tell(sender, name, FAULT, f"{type(error).__name__} {where}", " ".join(str(error).split())[:80])
         else:
             _tell(sender, name, "drawn")

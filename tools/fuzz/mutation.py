@@ -1,4 +1,4 @@
-"""Damaged ONNX files: bytes at random, and messages changed where a reader takes a thing for granted."""
+"""Damaged ONNX files: bytes at random, and protobuf messages changed in fields that readers rely on."""
 
 import re
 from collections.abc import Callable
@@ -60,13 +60,13 @@ def _bytes_changed(data: bytes, random: Random) -> bytes:
 
 
 def _messages(root: Message) -> list[Message]:
-    found, todo = [], [root]
+    messages, todo = [], [root]
     while todo:
-        found.append(message := todo.pop())
+        messages.append(message := todo.pop())
         for field, content in message.ListFields():
             if field.message_type is not None:
                 todo += list(content) if field.is_repeated else [content]
-    return found
+    return messages
 
 
 def _any_field(model: onnx.ModelProto, random: Random) -> None:
@@ -137,15 +137,15 @@ def _reads_itself(model: onnx.ModelProto, random: Random) -> None:
 
 
 def _cycle(model: onnx.ModelProto, random: Random) -> None:
-    one, other = _node(model, random), _node(model, random)
-    one.input.extend(other.output)
-    other.input.extend(one.output)
+    first, second = _node(model, random), _node(model, random)
+    first.input.extend(second.output)
+    second.input.extend(first.output)
 
 
 def _same_output(model: onnx.ModelProto, random: Random) -> None:
-    one, other = _node(model, random), _node(model, random)
-    del other.output[:]
-    other.output.extend([*one.output, *one.output])
+    first, second = _node(model, random), _node(model, random)
+    del second.output[:]
+    second.output.extend([*first.output, *first.output])
 
 
 def _deep(model: onnx.ModelProto, random: Random) -> None:
@@ -175,9 +175,9 @@ def _type(model: onnx.ModelProto, random: Random) -> None:
 
 
 def _elem_type(model: onnx.ModelProto, random: Random) -> None:
-    kinds = [one for one in _messages(model) if isinstance(one, onnx.TypeProto.Tensor)]
-    for one in kinds[: random.randint(0, 2)]:
-        one.elem_type = random.choice([*range(30), -1, 99])
+    kinds = [kind for kind in _messages(model) if isinstance(kind, onnx.TypeProto.Tensor)]
+    for kind in kinds[: random.randint(0, 2)]:
+        kind.elem_type = random.choice([*range(30), -1, 99])
 
 
 def _raw(model: onnx.ModelProto, random: Random) -> None:

@@ -1,7 +1,8 @@
-"""Damaged notebooks, handed in by a class, into `onnxlab grade`.
+"""Give `onnxlab grade` a class of damaged notebooks.
 
-Wanted is for each file a mark, or a reason in the list of what was not taken; the documented exit code; the
-reports; and no traceback. What the grader says it failed over ("not graded") is counted apart.
+Expected for each file: a mark, or a reason in the list of files that are not graded. Expected of the run: the
+documented exit code, the reports and no traceback. Files that the grader reports as failed ("not graded")
+are counted apart.
 """
 
 import copy
@@ -98,10 +99,10 @@ def fuzz_notebooks(trials: int, seed: int, *, isolation: str = "auto", size: int
         with tempfile.TemporaryDirectory() as name:
             folder, out = Path(name) / "class", Path(name) / "out"
             folder.mkdir()
-            made: dict[Path, str] = {}
+            changes: dict[Path, str] = {}
             for number in range(first, min(first + size, trials)):
-                made |= _hand_in(folder, number, Random(f"{seed} {number}"))
-            _grade(folder, out, made, table, isolation)
+                changes |= _hand_in(folder, number, Random(f"{seed} {number}"))
+            _grade(folder, out, changes, table, isolation)
         table.progress(min(first + size, trials), trials)
     return table
 
@@ -261,8 +262,8 @@ _CHANGES: tuple[Callable[[_Book, Random], None], ...] = (
 _WRITTEN: tuple[Callable[[str, Random], bytes], ...] = (_flipped, _cut, _encoded, _filled)
 
 
-def _grade(folder: Path, out: Path, made: dict[Path, str], table: Table, isolation: str) -> None:
-    found = find(folder)
+def _grade(folder: Path, out: Path, changes: dict[Path, str], table: Table, isolation: str) -> None:
+    handed_in = find(folder)
     options = ("--time", "20", "--isolation", isolation)
     run = subprocess.Popen(
         grade_command(folder, out, *options),
@@ -272,40 +273,43 @@ def _grade(folder: Path, out: Path, made: dict[Path, str], table: Table, isolati
         errors="replace",
     )
     try:
-        said, error = run.communicate(timeout=_PATIENCE)
+        output, error = run.communicate(timeout=_PATIENCE)
     except subprocess.TimeoutExpired:
         run.kill()
-        said, error = run.communicate()
+        output, error = run.communicate()
         table.add("run", FAULT, "it hangs", error[-300:])
-    for fault, example in _faults(run.returncode, said, error, out):
+    for fault, example in _faults(run.returncode, output, error, out):
         table.add("run", FAULT, fault, example)
     if not (out / "results.sqlite").exists():
         return
     with closing(sqlite3.connect(out / "results.sqlite")) as base:
         marked = set(base.execute("SELECT student, lab FROM submission"))
         failed = {(student, lab): why for student, lab, why in base.execute("SELECT * FROM failure")}
-    taken = {
-        each.path: (each.student.encode("utf-8", "surrogatepass"), each.lab) for each in found.submissions
+    gradable = {
+        submission.path: (submission.student.encode("utf-8", "surrogatepass"), submission.lab)
+        for submission in handed_in.submissions
     }
-    ignored = [path for path, _ in found.ignored]
-    for path, done in made.items():
-        path = next((one for one in taken if path in one.parents), path)  # a folder with a notebook in it
-        if path in taken and taken[path] in marked:
+    ignored = [path for path, _ in handed_in.ignored]
+    for path, change in changes.items():
+        path = next(
+            (file for file in gradable if path in file.parents), path
+        )  # a folder with a notebook in it
+        if path in gradable and gradable[path] in marked:
             table.add("files", "marked")
-        elif path in taken and taken[path] in failed:
-            table.add("files", "not graded", failed[taken[path]], f"{path.name}: {done}")
-        elif path not in taken and any(
-            each in (path, *path.parents) or path in each.parents for each in ignored
+        elif path in gradable and gradable[path] in failed:
+            table.add("files", "not graded", failed[gradable[path]], f"{path.name}: {change}")
+        elif path not in gradable and any(
+            file in (path, *path.parents) or path in file.parents for file in ignored
         ):
             table.add("files", "not taken")
         else:
-            table.add("files", FAULT, "neither a mark nor a reason", f"{path.relative_to(folder)}: {done}")
+            table.add("files", FAULT, "neither a mark nor a reason", f"{path.relative_to(folder)}: {change}")
     if run.returncode != (1 if failed else 0):
         table.add("run", FAULT, f"exit code {run.returncode} with {len(failed)} not graded", error[-300:])
 
 
-def _faults(code: int, said: str, error: str, out: Path) -> Iterator[tuple[str, str]]:
-    if "Traceback" in said + error:
+def _faults(code: int, output: str, error: str, out: Path) -> Iterator[tuple[str, str]]:
+    if "Traceback" in output + error:
         yield "a traceback", error[-300:]
     if code not in (0, 1):
         yield f"exit code {code}", error[-300:]

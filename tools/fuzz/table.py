@@ -1,4 +1,4 @@
-"""What came of many trials: a table, and each kind of fault once."""
+"""A table of the outcomes of many trials, with each kind of fault once."""
 
 import sys
 import time
@@ -26,7 +26,7 @@ class Table:
         self._heading, self._kinds = heading, [*kinds, FAULT]
         self._counts: dict[str, Counter[str]] = {}
         self.faults: dict[tuple[str, str], tuple[int, str]] = {}
-        self._began = self._told = time.monotonic()
+        self._began = self._reported = time.monotonic()
 
     def add(self, row: str, kind: str, reason: str = "", example: str = "") -> None:
         """Count one thing; keep the first example of each kind of fault."""
@@ -37,8 +37,8 @@ class Table:
 
     def progress(self, done: int, total: int) -> None:
         """Say on stderr how far it is, every ten seconds."""
-        if time.monotonic() - self._told > 10:
-            self._told = time.monotonic()
+        if time.monotonic() - self._reported > 10:
+            self._reported = time.monotonic()
             print(f"{done} of {total}, {len(self.faults)} kinds of fault", file=sys.stderr, flush=True)
 
     def __str__(self) -> str:
