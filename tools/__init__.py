@@ -1,1 +1,1 @@
-"""What makes shipped data and measures the project; not part of the package."""
+"""Scripts that make the shipped data and measure the project; not part of the package."""

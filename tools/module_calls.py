@@ -2,7 +2,7 @@
 
     python tools/module_calls.py     a table: graph(model), a failing check, onnxlab grade on one notebook
 
-A package is easy to hold in mind if following one use leads through few modules. Every process that a use
+A package is easier to understand when following one use leads through few modules. Every process that a use
 starts is counted: a profile function (`sys.setprofile`) notes each pair of modules the first time that code
 of one calls code of the other. What happens while modules are imported is left out.
 """

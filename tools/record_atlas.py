@@ -16,7 +16,7 @@ RECORDING = Path(__file__).parents[1] / "site" / "atlas.json"
 
 
 def recorded() -> str:
-    """Return the atlas as it belongs in the file; seconds."""
+    """Return the atlas in the form of the file. It takes seconds."""
     return packed() + "\n"
 
 

@@ -177,7 +177,7 @@ def _newest(outcomes: dict[int, str]) -> int:
 
 
 def _without_places(outcome: str) -> str:
-    """Drop a file's and a source's place from a message: they belong to the machine that measured."""
+    """Remove the paths of files from a message: they belong to the machine that measured."""
     text = re.sub(r"Load model from .*?\.onnx failed:", "", outcome)
     return re.sub(r"\S+\.(?:cc|h):\d+ [^\n]*?\) (?=\w)", "", text).strip()
 
@@ -196,7 +196,7 @@ def _environment(folder: Path, release: str, numpy: str) -> Path:
 
 
 def _beside_numpy_2(environments: Path, release: str, models: Path) -> str:
-    """Say what comes of a release and NumPy 2: pip refuses, the import fails, or both work."""
+    """Return what happens to a release beside NumPy 2: pip refuses, the import fails, or both work."""
     try:
         python = _environment(environments / f"{release}-numpy2", release, "numpy>=2")
     except subprocess.CalledProcessError:

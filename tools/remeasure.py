@@ -1,4 +1,4 @@
-"""Run what the course says about its packages with other versions of them, and list what differs.
+"""Run the course with other versions of its packages, and list the outputs and tests that differ.
 
     python -m tools.remeasure --with torch==2.15.0
     python -m tools.remeasure --with torch==2.15.0 --environment /tmp/torch215 --only 07 tests/operators
@@ -105,7 +105,7 @@ def first_difference(recorded: dict[str, list[str]], now: dict[str, list[str]]) 
 
 
 def texts(item: pytest.Item, outputs: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
-    """Return what nbval compares of a cell's outputs, by kind, the words of wordings.cfg replaced."""
+    """Return what nbval compares of a cell's outputs, by kind, with the replacements of wordings.cfg."""
     kinds = defaultdict(list)
     skipped, sanitize = item.parent.skip_compare, item.sanitize  # type: ignore[union-attr, attr-defined]  # nbval's
     for output in outputs:

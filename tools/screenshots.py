@@ -1,4 +1,4 @@
-"""Every chapter and every lab as its readers see it, on one sheet of pictures to look at.
+"""Take pictures of every chapter and lab as its readers see it, and put them on one sheet.
 
 Each page is opened in JupyterLab (light and wide, dark and narrow), in Notebook 7, as a saved page on a
 machine without fonts for Chinese, and on the web site (light, dark, a phone). A picture shows what is around
@@ -93,14 +93,14 @@ def set_dark(page: Page) -> None:
 
 @contextlib.contextmanager
 def jupyterlab() -> Iterator[Callable[[str], str]]:
-    """A JupyterLab as `course.py` starts it; where a notebook's page is."""
+    """Start JupyterLab as `course.py` does; give the function from a notebook's name to its address."""
     with tempfile.TemporaryDirectory() as name, jupyter_server(Path(name)) as server:
         yield lambda page: server.address(f"{page}.ipynb")
 
 
 @contextlib.contextmanager
 def notebook_7() -> Iterator[Callable[[str], str]]:
-    """A Notebook 7 with the course's notebooks; where a notebook's page is."""
+    """Start Notebook 7 with the course's notebooks; give the function from a name to its address."""
     with tempfile.TemporaryDirectory() as name, jupyter_server(Path(name), "notebook") as server:
         for folder in ("notebooks", "labs"):
             shutil.copytree(ROOT / folder, server.folder / folder)
@@ -109,7 +109,7 @@ def notebook_7() -> Iterator[Callable[[str], str]]:
 
 @contextlib.contextmanager
 def pages_of(folder: Path) -> Iterator[Callable[[str], str]]:
-    """The built web site on the loopback address; where a notebook's page is."""
+    """Serve the built web site on this machine; give the function from a notebook's name to its address."""
     with page_server(folder) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield lambda page: f"http://127.0.0.1:{server.server_port}/en/{page}.html"
@@ -117,7 +117,7 @@ def pages_of(folder: Path) -> Iterator[Callable[[str], str]]:
 
 
 def saved(notebooks: list[str], folder: Path) -> Callable[[str], str]:
-    """Make nbconvert's page of each notebook; where it is."""
+    """Make nbconvert's page of each notebook; return the function from a name to its address."""
     files = [str(ROOT / f"{name}.ipynb") for name in notebooks]
     command = [sys.executable, "-m", "nbconvert", "--to", "html", f"--output-dir={folder}", *files]
     subprocess.run(command, check=True, capture_output=True)

@@ -34,7 +34,7 @@ FIRST_SEED = 100_000
 
 
 class Batch(NamedTuple):
-    """Pictures as the network sees them, and what it should say.
+    """Prepared pictures, with the boxes and scores that the network should give.
 
     Attributes:
         x: Pictures, (count, 3, 96, 96).

@@ -51,7 +51,7 @@ def test_the_installed_programs_still_do_what_is_recorded(tmp_path):
     files = Files(tmp_path)
     for write in (pooling, by_hand):
         write(files)
-    assert files.shown.items() <= {name: model["shows"] for name, model in RECORD["models"].items()}.items()
+    assert files.titles.items() <= {name: model["shows"] for name, model in RECORD["models"].items()}.items()
     for name in ("function", "function_inlined", "indices_raw", "indices_D"):
         for program in HERE:
             verdict = measure(program, sys.executable, tmp_path, name)["verdict"]

@@ -68,15 +68,15 @@ Inputs = Sequence[Tensor | int]
 
 
 class Files:
-    """A folder of models; `shown` says what each of them is."""
+    """A folder of models; `titles` names each of them."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.shown = folder, dict[str, str]()
+        self.folder, self.titles = folder, dict[str, str]()
 
     def export(
         self,
         name: str,
-        shown: str,
+        title: str,
         model: Any,  # noqa: ANN401 - a module, a scripted module
         *runs: Inputs,
         dynamo: bool,
@@ -93,34 +93,34 @@ class Files:
         results = [answer if isinstance(answer, tuple) else (answer,) for answer in answers]
         names = [value.name for value in onnx.load(path).graph.input]
         feeds = [dict(zip(names, map(_array, inputs), strict=False)) for inputs in runs]
-        self._expect(name, shown, feeds, [[_array(tensor) for tensor in result] for result in results])
+        self._expect(name, title, feeds, [[_array(tensor) for tensor in result] for result in results])
 
     def write(
         self,
         name: str,
-        shown: str,
+        title: str,
         model: onnx.ModelProto,
         feeds: list[dict[str, Any]],
         expected: list[list[Any]],
     ) -> None:
-        """Save a model that no exporter writes, with what it has to give."""
+        """Save a model that no exporter writes, with its expected outputs."""
         onnx.save(model, self.folder / f"{name}.onnx")
-        self._expect(name, shown, feeds, expected)
+        self._expect(name, title, feeds, expected)
 
     def same(
-        self, name: str, shown: str, other: str, feeds: list[dict[str, Any]], expected: list[list[Any]]
+        self, name: str, title: str, other: str, feeds: list[dict[str, Any]], expected: list[list[Any]]
     ) -> None:
         """Run a model that is there already with other inputs."""
         model = onnx.load(self.folder / f"{other}.onnx")
-        self.write(name, shown, model, feeds, expected)
+        self.write(name, title, model, feeds, expected)
 
-    def _expect(self, name: str, shown: str, feeds: list[dict[str, Any]], expected: list[list[Any]]) -> None:
+    def _expect(self, name: str, title: str, feeds: list[dict[str, Any]], expected: list[list[Any]]) -> None:
         arrays = {f"in{i}::{key}": value for i, feed in enumerate(feeds) for key, value in feed.items()}
         arrays |= {
             f"out{i}::{j}": value for i, values in enumerate(expected) for j, value in enumerate(values)
         }
         np.savez(self.folder / f"{name}.npz", **arrays)
-        self.shown[name] = shown
+        self.titles[name] = title
 
 
 def write_models(folder: Path) -> dict[str, str]:
@@ -135,7 +135,7 @@ def write_models(folder: Path) -> dict[str, str]:
     files = Files(folder)
     for write in (_images, _control_flow, _resize, pooling, _operators, _attention, _shifts, by_hand):
         write(files)
-    return files.shown
+    return files.titles
 
 
 def _array(value: Tensor | int) -> Any:  # noqa: ANN401 - an array of any type
@@ -194,9 +194,9 @@ def _images(files: Files) -> None:
     files.export("conv_conv", "Conv, Conv", conv_conv, (torch.rand(1, 3, 10, 10),), dynamo=False)
     network, picture = super_resolution.load_trained().eval(), torch.rand(1, 1, 20, 30)
     for opset, written in ((10, "Reshape, Transpose"), (17, "DepthToSpace")):
-        shown = f"super resolution, opset {opset} ({written})"
+        title = f"super resolution, opset {opset} ({written})"
         files.export(
-            f"super_resolution_{opset}", shown, network, (picture,), dynamo=False, opset_version=opset
+            f"super_resolution_{opset}", title, network, (picture,), dynamo=False, opset_version=opset
         )
     axes: dict[str, Any] = {"dynamic_shapes": ({0: "batch", 2: "height", 3: "width"},)}
     two = (torch.rand(2, 1, 20, 30),)
@@ -262,9 +262,9 @@ def pooling(files: Files) -> None:
     raw = onnx.parser.parse_model(RAW_INDICES)
     files.write("indices_raw", "MaxPool, indices by the standard", raw, [{"x": x.numpy()}], [counted])
     for exporter, dynamo in (("TorchScript", False), ("torch.export", True)):
-        shown = f"MaxPool, indices as {exporter} exports them"
+        title = f"MaxPool, indices as {exporter} exports them"
         files.export(
-            "indices_D" if dynamo else "indices_L", shown, pool, (torch.rand(2, 3, 6, 6),), dynamo=dynamo
+            "indices_D" if dynamo else "indices_L", title, pool, (torch.rand(2, 3, 6, 6),), dynamo=dynamo
         )
     unpool = _Call(lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), kernel_size=[2, 2]))
     photo = (torch.rand(1, 3, 8, 8),)
@@ -298,16 +298,16 @@ def _attention(files: Files) -> None:
     for nodes, dynamo, opset in ((17, False, 20), (8, True, 20)):
         name = f"attention_{nodes}"
         files.export(name, f"attention, {nodes} nodes", layer, qkv, dynamo=dynamo, opset_version=opset)
-    shown = "attention, 1 node (opset 23)"
-    files.export("attention_1", shown, layer, qkv, dynamo=True, opset_version=23)
+    title = "attention, 1 node (opset 23)"
+    files.export("attention_1", title, layer, qkv, dynamo=True, opset_version=23)
 
 
 def _shifts(files: Files) -> None:
     numbers = torch.tensor([-5, 7, -1, -8], dtype=torch.int32)
     half = _Call(lambda x: torch.bitwise_right_shift(x, 1))
     for exporter, dynamo in (("TorchScript", False), ("torch.export", True)):
-        shown = f"int32 -5 >> 1 from {exporter} (torch: -3)"
-        files.export("shift_right_D" if dynamo else "shift_right_L", shown, half, (numbers,), dynamo=dynamo)
+        title = f"int32 -5 >> 1 from {exporter} (torch: -3)"
+        files.export("shift_right_D" if dynamo else "shift_right_L", title, half, (numbers,), dynamo=dynamo)
     small = torch.tensor([5, 100, 200, 3], dtype=torch.uint8)
     double = _Call(lambda x: x << 1)
     files.export("shift_left", "uint8 200 << 1 (torch: 144)", double, (small,), dynamo=False)

@@ -1,1 +1,1 @@
-"""Hard use of the course by machine: damaged models and notebooks, a grader that is killed, a power cut."""
+"""Stress tests: damaged models and notebooks, graders that are killed, power cuts."""

@@ -147,7 +147,7 @@ class _Disk:
     Attributes:
         files: What is in them now.
         safe: What was in them when they were last synchronised; nothing for one that never was.
-        finished: How many submissions had been written when the writer said so.
+        finished: The number of submissions that the writer has reported as written.
     """
 
     files: dict[str, bytearray] = field(default_factory=dict)

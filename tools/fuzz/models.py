@@ -156,7 +156,7 @@ def _private(shown: str | bytes) -> None:
 
 
 def _show(shown: GraphView | GraphMessage) -> None:
-    """All that a notebook and its page ask for."""
+    """Make every request that a notebook and its page make of a graph."""
     if isinstance(shown, GraphMessage):
         shown._repr_mimebundle_()
         raise OnnxLabError(repr(shown))

@@ -223,7 +223,7 @@ def _calls_itself(model: onnx.ModelProto, random: Random) -> None:
 
 
 def _scopes(model: onnx.ModelProto, random: Random) -> None:
-    """What exporters note about modules, as no exporter would."""
+    """Malformed module names in the metadata that exporters write."""
     for node in model.graph.node:
         text = random.choice(("['', 'a', 'b']", "[" * 300, "['a', 3]", "{}", str([*"abcdefgh"] * 40)))
         node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=text)

@@ -108,7 +108,7 @@ def fuzz_notebooks(trials: int, seed: int, *, isolation: str = "auto", size: int
 
 
 def _hand_in(folder: Path, number: int, random: Random) -> dict[Path, str]:
-    """Write one student's file, or what is in its place; return where it is and what was done to it."""
+    """Write one student's file, or a folder, link or pipe in its place; return its path and its changes."""
     student = f"s{number:04}{random.choice(_NAMES) if random.random() < 0.2 else ''}"
     name = random.choice(
         (CLASS_LAB, CLASS_LAB, CLASS_LAB, "lab07", f"{CLASS_LAB} (1)", "LAB7 my\ncopy \udcff")
@@ -229,7 +229,7 @@ def _encoded(text: str, random: Random) -> bytes:
 
 
 def _filled(text: str, random: Random) -> bytes:
-    """Other bytes in place of it or around it."""
+    """The text with zero bytes in it or around it, the text twice, or other bytes instead."""
     data, zeros = text.encode("utf-8", "surrogatepass"), b"\0" * random.choice((1, 2, 1000))
     place = random.randrange(len(data))
     nested = random.choice((b"[", b'{"cells":')) * random.choice((500, 200_000))
