@@ -4,7 +4,7 @@
 const here = document.currentScript.src;
 const root = document.documentElement;
 const words = globalThis.onnxlabWords;
-const said = (text) => words[text] ?? text;
+const tr = (text) => words[text] ?? text;
 const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 const zipped = async (bytes) => new Uint8Array(
   await new Response(new Blob([bytes]).stream().pipeThrough(new CompressionStream('gzip'))).arrayBuffer());
@@ -17,7 +17,7 @@ const loaded = (file) => {
       const script = document.createElement('script');
       script.src = new URL(file, here).href;
       script.onload = () => resolve(globalThis.onnxlabData[file]);
-      script.onerror = () => { loading.delete(file); reject(new Error(said('The drawing code of this page could not be loaded.'))); };
+      script.onerror = () => { loading.delete(file); reject(new Error(tr('The drawing code of this page could not be loaded.'))); };
       document.head.append(script);
     }));
   }
@@ -54,7 +54,7 @@ const graphModel = (picture, { height, panes, pairs }) => {
       const content = { name: titles[pane] ?? 'graph', origin: { format, producer: '' }, size: nodes };
       return [content, [await zipped(bytesOf(models.at(grouped ? -1 : 0))), bytesOf((await loaded('netron.js')).operators)]];
     },
-    weight: async () => { throw new Error(said('The weights are not part of this page. Run the notebook to see them.')); },
+    weight: async () => { throw new Error(tr('The weights are not part of this page. Run the notebook to see them.')); },
   };
   const state = {
     _kit: 'site', _height: height, _pairs: pairs, _titles: titles, _notes: [], _translations: words, _selected: [], _to_select: [],
@@ -110,7 +110,7 @@ const predictionState = (saved) => {
   const [[, ...columns], ...lines] = tableOf(saved);
   const rows = lines.map(([name]) => name);
   // "Each cell: runs or fails?"
-  const choices = textOf(saved.querySelector('.hint')).replace(/^.*?[:：]|[?？]$/g, '').split(` ${said('or')} `).map((choice) => choice.trim());
+  const choices = textOf(saved.querySelector('.hint')).replace(/^.*?[:：]|[?？]$/g, '').split(` ${tr('or')} `).map((choice) => choice.trim());
   return { words, question, rows, columns, choices, chosen: rows.map(() => columns.map(() => '')), actual: [] };
 };
 
@@ -135,7 +135,7 @@ const bringPredictionsToLife = () => {
     const button = document.createElement('button');
     button.type = 'button';
     button.className = 'onnxlab-reveal';
-    button.textContent = said('Show the answer');
+    button.textContent = tr('Show the answer');
     box.hidden = true;
     box.after(button);
     button.addEventListener('click', () => { model.set('actual', answers); box.hidden = false; box.tabIndex = -1; box.focus(); button.remove(); });

@@ -2,7 +2,7 @@
 
 const here = document.currentScript.src;
 const site = new URL('../../', here);   // the folder of both languages
-const said = (text) => globalThis.onnxlabWords[text] ?? text;
+const tr = (text) => globalThis.onnxlabWords[text] ?? text;
 const MOST = 12;
 
 const index = () => (globalThis.onnxlabPagefind ??= import(new URL('pagefind/pagefind.js', site).href));
@@ -52,11 +52,11 @@ document.addEventListener('DOMContentLoaded', () => {
       if (mine !== searches) return;   // somebody typed on meanwhile
       list.replaceChildren(...pages.flatMap((page) => (page.sub_results.length ? page.sub_results.slice(0, 2) : [page]).map((part) =>
         entry({ url: part.url, excerpt: part.excerpt, meta: { title: part.title && part.title !== page.meta.title ? `${page.meta.title}: ${part.title}` : page.meta.title } }))));
-      status.textContent = pages.length ? '' : said('Nothing found.');
+      status.textContent = pages.length ? '' : tr('Nothing found.');
     } catch {
       status.textContent = location.protocol === 'file:'
-        ? said('Search needs a web server: a browser does not let a page on a disk read its index.')
-        : said('The search index could not be loaded.');
+        ? tr('Search needs a web server: a browser does not let a page on a disk read its index.')
+        : tr('The search index could not be loaded.');
     }
   };
   field.addEventListener('input', search);

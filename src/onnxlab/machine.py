@@ -99,11 +99,10 @@ run: pip install torch==2.13.0'
         f"{p.name} is {p.installed or 'not installed'}, tested was {p.tested}" for p in different
     )
     pins = " ".join(f"{p.name}=={p.tested}" for p in different)
-    # `said` names a gap of a translated message.
-    said = f"{listing}. Outputs may differ; for the tested versions, run: pip install {pins}"
+    notice = f"{listing}. Outputs may differ; for the tested versions, run: pip install {pins}"
     if has_torchscript_exporter():
-        return said
-    return f"{said} This torch has no TorchScript exporter: dynamo=False is answered from a recording."
+        return notice
+    return f"{notice} This torch has no TorchScript exporter: dynamo=False is answered from a recording."
 
 
 def has_torchscript_exporter() -> bool:

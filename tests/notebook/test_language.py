@@ -7,7 +7,7 @@ import pytest
 import onnxlab
 from onnxlab.errors import OnnxLabError
 from onnxlab.labs.kit.exercise import labs
-from onnxlab.notebook.language import LANGUAGES, Speech, said, speak, speaking, speech
+from onnxlab.notebook.language import LANGUAGES, Speech, speak, speaking, speech, tr
 from onnxlab.notebook.predict.prediction import Prediction
 from onnxlab.notebook.tables import table
 from onnxlab.plain_text import aligned
@@ -32,7 +32,7 @@ def english_again():
 
 
 def test_without_a_language_everything_is_as_it_stands():
-    assert said("Answer: 1") == "Answer: 1"
+    assert tr("Answer: 1") == "Answer: 1"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_line_under_the_heading_is_as_wide_as_the_columns():
 
 def test_chinese_is_there_and_nothing_else_is():
     onnxlab.speak("zh")
-    assert CHINESE.search(said("Answer: 1"))
+    assert CHINESE.search(tr("Answer: 1"))
     with pytest.raises(OnnxLabError, match="does not speak 'fr'"):
         onnxlab.speak("fr")
     assert list(LANGUAGES) == ["en", "zh"]

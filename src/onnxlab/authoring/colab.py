@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.machine import CPU_INDEX, PACKAGES, pinned_versions
-from onnxlab.notebook.language import said, speak
+from onnxlab.notebook.language import speak, tr
 
 __all__ = ["CELL", "InstallFailed", "colab_edition", "complete_session", "lacking", "outdated"]
 
@@ -97,16 +97,16 @@ def complete_session(language: str = "en") -> None:
         InstallFailed: Pip could not install something.
     """
     speak(language)
-    if wanted := lacking():
-        print(said(f"Installing {', '.join(one.name for one in wanted)} ..."), flush=True)
-        _install(wanted)
+    if missing := lacking():
+        print(tr(f"Installing {', '.join(requirement.name for requirement in missing)} ..."), flush=True)
+        _install(missing)
     if old := outdated():
-        print(said(f"{', '.join(old)}: an older version was loaded before the right one was installed."))
-        print(said("Restart the session (Colab: Runtime, Restart session; Jupyter: Kernel, Restart Kernel)."))
-        print(said("Then run this cell again."))
+        print(tr(f"{', '.join(old)}: an older version was loaded before the right one was installed."))
+        print(tr("Restart the session (Colab: Runtime, Restart session; Jupyter: Kernel, Restart Kernel)."))
+        print(tr("Then run this cell again."))
         return
     versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "onnx", "onnxruntime"))
-    print(said(f"Ready: Python {sys.version.split()[0]}, {versions}."))
+    print(tr(f"Ready: Python {sys.version.split()[0]}, {versions}."))
 
 
 def lacking(requirements: Iterable[str] | None = None) -> list[Requirement]:
@@ -161,10 +161,10 @@ def _install(requirements: Iterable[Requirement]) -> None:
     done = _pip(*exact.values())
     importlib.invalidate_caches()
     if done.returncode:
-        said_by_pip = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        reasons = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
         msg = "pip could not install what the course needs."
         then = "If the network is there, restart the session and run this cell again."
-        raise InstallFailed(msg, " ".join(said_by_pip)[:300], then)
+        raise InstallFailed(msg, " ".join(reasons)[:300], then)
 
 
 def _installed(name: str) -> str | None:

@@ -70,14 +70,14 @@ def stamp(notebook: Notebook, name: str) -> Notebook:
             continue
         if _SOLUTION.search(cell["source"]):
             answers.append(cell)
-        elif found := _CHECK.search(_HIDDEN_TESTS.sub("", cell["source"])):
-            exercise = exercises.pop(found[1], None)
+        elif match := _CHECK.search(_HIDDEN_TESTS.sub("", cell["source"])):
+            exercise = exercises.pop(match[1], None)
             if exercise is None or not answers:
                 unknown = "an exercise without a record, or one that was checked above"
                 what = unknown if exercise is None else "no solution stands above it"
-                msg = f"solutions/{name}.ipynb checks {found[1]!r}: {what}."
+                msg = f"solutions/{name}.ipynb checks {match[1]!r}: {what}."
                 raise LabNotInSync(msg)
-            _stamp_exercise(exercise, answers, cell, found)
+            _stamp_exercise(exercise, answers, cell, match)
             answers = []
     if exercises:
         msg = f"solutions/{name}.ipynb has no cell that checks {', '.join(exercises)}."

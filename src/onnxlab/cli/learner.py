@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from onnxlab.notebook.language import LANGUAGES, requested_language, said, speak
+from onnxlab.notebook.language import LANGUAGES, requested_language, speak, tr
 from onnxlab.plain_text import aligned
 
 __all__ = ["add_commands"]
@@ -40,10 +40,10 @@ def _labs(options: argparse.Namespace) -> int:
 
     speak(options.language)
     copied, there = copy_course(options.folder, options.language, chapters=options.chapters)
-    print(said(f"Notebooks copied to {options.folder}: {len(copied)}."))
+    print(tr(f"Notebooks copied to {options.folder}: {len(copied)}."))
     if there:
-        print(said(f"Already there, and left alone: {len(there)}."))
-    print(said(f"To begin, open {min([*copied, *there])} in Jupyter."))
+        print(tr(f"Already there, and left alone: {len(there)}."))
+    print(tr(f"To begin, open {min([*copied, *there])} in Jupyter."))
     return 0
 
 
@@ -59,20 +59,20 @@ def _check(options: argparse.Namespace) -> int:
     for path in options.notebooks:
         folder = path.absolute().parent.name
         speak(folder if folder in LANGUAGES else requested_language())
-        print(said(f"{path}: running it ..."), flush=True)
+        print(tr(f"{path}: running it ..."), flush=True)
         outcomes = check_notebook(path)
         for outcome in outcomes:
             if outcome.first_failure or outcome.message:
                 print(f"\n{report_text(*exercise(outcome.exercise), outcome)}")
         rows = [
-            (o.exercise, said(o.status), said(f"{o.points} of {o.possible}"), f"{o.seconds:.1f}")
+            (o.exercise, tr(o.status), tr(f"{o.points} of {o.possible}"), f"{o.seconds:.1f}")
             for o in outcomes
         ]
         print()
-        heading = (said("exercise"), said("outcome"), said("points"), said("seconds"))
+        heading = (tr("exercise"), tr("outcome"), tr("points"), tr("seconds"))
         print("\n".join(aligned([heading, *rows])))
         have, possible = sum(o.points for o in outcomes), sum(o.possible for o in outcomes)
-        print(said(f"{have} of {possible} points") + "\n")
+        print(tr(f"{have} of {possible} points") + "\n")
         all_passed = all_passed and all(outcome.passed for outcome in outcomes)
     return 0 if all_passed else 1
 
@@ -86,7 +86,7 @@ def _progress(options: argparse.Namespace) -> int:
     problem = set_private(options.private) if changed else ""
     table, message = progress_table()
     for line in filter(None, [problem, message]):
-        print(said(line), file=sys.stderr)
+        print(tr(line), file=sys.stderr)
     print(table)
     if sharing := shared(always=changed, terminal=True):
         print(sharing)
@@ -100,7 +100,7 @@ def _reset(options: argparse.Namespace) -> int:
     root = course_root(Path.cwd())
     for name in options.labs:
         path, copy = reset(name, root, options.language)
-        print(said(f"{path.relative_to(root).as_posix()} is untouched again."), end=" " if copy else "\n")
+        print(tr(f"{path.relative_to(root).as_posix()} is untouched again."), end=" " if copy else "\n")
         if copy:
-            print(said(f"Your work is in {copy.relative_to(root).as_posix()}."))
+            print(tr(f"Your work is in {copy.relative_to(root).as_posix()}."))
     return 0

@@ -161,8 +161,8 @@ def export(
         >>> failure.stage.value, failure.message
         ('translate', 'Unsupported onnx_opset_version: 99')
     """
-    if taken := {"f", "dynamo", "external_data"} & options.keys():  # names a gap of a translated message
-        msg = f"export() decides {', '.join(sorted(taken))} itself"
+    if refused_options := {"f", "dynamo", "external_data"} & options.keys():
+        msg = f"export() decides {', '.join(sorted(refused_options))} itself"
         raise TypeError(msg)
     if isinstance(model, torch.export.ExportedProgram):
         exporter = Exporter.TORCH_EXPORT  # torch uses no other for it

@@ -381,17 +381,17 @@ def value(model: ModelLike, name: str) -> Value:
         'conv.weight: float32[3, 3, 3, 3]'
     """
     graphs = list(_graphs(load(model).graph))
-    known: dict[str, Value] = {}  # names a gap of a translated message
+    values: dict[str, Value] = {}
     for graph in graphs:
         for info in declared([*graph.input, *graph.output, *graph.value_info]) + initializers(graph):
-            known.setdefault(info.name, info)
+            values.setdefault(info.name, info)
     for output in (output for graph in graphs for node in graph.node for output in node.output if output):
-        known.setdefault(output, Value(output, "?", None))
-    if name not in known:
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+        values.setdefault(output, Value(output, "?", None))
+    if name not in values:
+        near = difflib.get_close_matches(name, values, n=3, cutoff=0.4)
         msg = f"The graph has no value named {name!r}."
-        raise UnknownValue(msg, f"It has {', '.join(near or sorted(known)[:5])}.")
-    return known[name]
+        raise UnknownValue(msg, f"It has {', '.join(near or sorted(values)[:5])}.")
+    return values[name]
 
 
 def dims(model: ModelLike, name: str) -> Dims | None:

@@ -84,8 +84,8 @@ def path_of(model: str | PathLike[str]) -> Path:
         raise _no_model(model) from None
 
 
-def _no_model(given: object) -> ModelNotReadable:  # names a gap of a translated message
-    msg = f"A model was expected, not a {_shown(type(given).__name__)}."
+def _no_model(source: object) -> ModelNotReadable:
+    msg = f"A model was expected, not a {_shown(type(source).__name__)}."
     then = "Give a path, bytes, an onnx.ModelProto, or what torch.onnx.export returned."
     return ModelNotReadable(msg, then=then)
 

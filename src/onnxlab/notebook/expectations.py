@@ -16,7 +16,7 @@ from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 
 from onnxlab.errors import ClaimBroken
-from onnxlab.notebook.language import said
+from onnxlab.notebook.language import tr
 
 __all__ = ["expect_error", "expect_warning", "plain_lines", "quiet_exporters"]
 
@@ -85,13 +85,20 @@ def expect_error(error: type[BaseException], text: str, *, lines: int = 2) -> It
             msg = f"{error.__name__} was expected, but {type(caught).__name__} was raised."
             raise ClaimBroken(msg, *plain_lines(caught, 1)) from caught
         # An outer error often quotes its cause's text; the cause says it in the fewest words.
-        told = next((e for e in reversed(chain) if text in str(e)), None)
-        if told is None:
+        matching_error = next((e for e in reversed(chain) if text in str(e)), None)
+        if matching_error is None:
             msg = f"{error.__name__} was raised, but its message does not contain {text!r}."
             raise ClaimBroken(msg, *plain_lines(caught, 1)) from caught
-        if told is not caught:
+        if matching_error is not caught:
             print("\n".join(_headed(type(caught).__name__, plain_lines(caught, 1))))
-            print("\n".join(_headed(said(f"  caused by {type(told).__name__}"), plain_lines(told, lines))))
+            print(
+                "\n".join(
+                    _headed(
+                        tr(f"  caused by {type(matching_error).__name__}"),
+                        plain_lines(matching_error, lines),
+                    )
+                )
+            )
         else:
             print("\n".join(_headed(type(caught).__name__, plain_lines(caught, lines))))
     else:
@@ -119,17 +126,17 @@ def expect_warning(category: type[Warning], text: str, *, lines: int = 1) -> Ite
         # Only the expected one is forced to show; the others come or stay away as they would for the learner.
         warnings.filterwarnings("always", f"(?s:.*){re.escape(text)}", category)
         yield
-    found = [w for w in caught if issubclass(w.category, category) and text in str(w.message)]
-    others = [w for w in caught if w not in found and not _is_noise(w)]
-    if not found:
-        seen = ", ".join(sorted({w.category.__name__ for w in others})) or "none"
+    matches = [w for w in caught if issubclass(w.category, category) and text in str(w.message)]
+    others = [w for w in caught if w not in matches and not _is_noise(w)]
+    if not matches:
+        categories = ", ".join(sorted({w.category.__name__ for w in others})) or "none"
         msg = f"{category.__name__} with {text!r} was expected, but the cell did not give it."
-        raise ClaimBroken(msg, f"Warnings given instead: {seen}.")
-    name = found[0].category.__name__
-    head = said(f"{name} ({len(found)} times)") if len(found) > 1 else name
-    print("\n".join(_headed(head, plain_lines(found[0].message, lines))))
+        raise ClaimBroken(msg, f"Warnings given instead: {categories}.")
+    name = matches[0].category.__name__
+    head = tr(f"{name} ({len(matches)} times)") if len(matches) > 1 else name
+    print("\n".join(_headed(head, plain_lines(matches[0].message, lines))))
     if others:
-        print(said(f"({len(others)} more {'warning' if len(others) == 1 else 'warnings'} not shown)"))
+        print(tr(f"({len(others)} more {'warning' if len(others) == 1 else 'warnings'} not shown)"))
 
 
 def plain_lines(message: object, count: int) -> list[str]:

@@ -24,11 +24,11 @@ __all__ = [
     "letters",
     "regular",
     "requested_language",
-    "said",
     "script_words",
     "speak",
     "speaking",
     "speech",
+    "tr",
 ]
 
 LANGUAGES = {"en": "English", "zh": "Chinese \u00b7 \u4e2d\u6587"}
@@ -65,7 +65,7 @@ def speak(language: str) -> None:
 
 @contextmanager
 def speaking(words: "Speech") -> Iterator[None]:
-    """Let `said` use these translations within a block."""
+    """Let `tr` use these translations within a block."""
     global _speech
     before, _speech = _speech, words
     try:
@@ -74,10 +74,10 @@ def speaking(words: "Speech") -> Iterator[None]:
         _speech = before
 
 
-def said(text: str) -> str:
+def tr(text: str) -> str:
     """Return what is shown for an English text: its translation, where there is one.
 
-    >>> said("Answer: 1")
+    >>> tr("Answer: 1")
     'Answer: 1'
     """
     return _speech(text)

@@ -13,7 +13,7 @@ import ipywidgets
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from onnxlab.notebook.language import said
+from onnxlab.notebook.language import tr
 
 __all__ = [
     "SavedAndLive",
@@ -116,7 +116,7 @@ def live_note(text: str) -> None:
     if get_ipython() is None:
         print(text)
         return
-    note = said(f"On this machine: {said(text)}")
+    note = tr(f"On this machine: {tr(text)}")
     display_widget(ipywidgets.HTML(f"<em>{html.escape(note)}</em>"))
 
 

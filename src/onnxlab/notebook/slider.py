@@ -7,7 +7,7 @@ from functools import cache
 
 import ipywidgets
 
-from onnxlab.notebook.language import said
+from onnxlab.notebook.language import tr
 from onnxlab.notebook.outputs import display_saved_and_live, hiding_css
 
 __all__ = ["slider"]
@@ -45,7 +45,7 @@ def slider(
     """
     integral = all(isinstance(number, int) for number in (start, least, most, step))
     kind = ipywidgets.IntSlider if integral else ipywidgets.FloatSlider
-    handle = kind(value=start, min=least, max=most, step=step, description=said(name))
+    handle = kind(value=start, min=least, max=most, step=step, description=tr(name))
 
     @cache
     def parts(number: float) -> tuple[object, ...]:
@@ -60,15 +60,15 @@ def slider(
         view.value = f"{live}{''.join(map(_markup, parts(change['new'])))}</div>"
 
     handle.observe(redraw, "value")
-    here = said(f"Here for {said(name)} = {start}. With a running kernel, a slider stands in this place.")
+    here = tr(f"Here for {tr(name)} = {start}. With a running kernel, a slider stands in this place.")
     hint = f"<p><em>{here}</em></p>"
-    text = "\n".join(said(str(part)) for part in parts(start))
+    text = "\n".join(tr(str(part)) for part in parts(start))
     display_saved_and_live(f"{_STYLE}{saved}{first}{hint}</div>", text, ipywidgets.VBox([handle, view]))
 
 
 def _markup(part: object) -> str:
     if isinstance(part, str):
-        return f"<p>{html.escape(said(part))}</p>"
+        return f"<p>{html.escape(tr(part))}</p>"
     if hasattr(part, "_repr_html_"):
         return f"<div>{part._repr_html_()}</div>"
     if hasattr(part, "_repr_png_"):

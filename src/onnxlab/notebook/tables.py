@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from onnxlab.notebook.language import said
+from onnxlab.notebook.language import tr
 from onnxlab.plain_text import aligned
 
 __all__ = ["BAD", "GOOD", "Table", "markup", "table"]
@@ -58,14 +58,14 @@ class Table:
         return ""
 
     def __repr__(self) -> str:
-        columns, *rows = [[said(cell) for cell in row] for row in (self.columns, *self.rows)]
+        columns, *rows = [[tr(cell) for cell in row] for row in (self.columns, *self.rows)]
         lines = [line for row in (columns, *rows) for line in _lines(row)]
         text = aligned(lines, heading=len(_lines(columns)))
-        return "\n".join([said(self.caption)] * bool(self.caption) + text)
+        return "\n".join([tr(self.caption)] * bool(self.caption) + text)
 
     def _repr_html_(self) -> str:
-        caption = f"<caption>{markup(said(self.caption))}</caption>" if self.caption else ""
-        head = "".join(f'<th scope="col">{markup(said(c))}</th>' for c in self.columns)
+        caption = f"<caption>{markup(tr(self.caption))}</caption>" if self.caption else ""
+        head = "".join(f'<th scope="col">{markup(tr(c))}</th>' for c in self.columns)
         body = "".join(f"<tr>{''.join(map(self._cell, row))}</tr>\n" for row in self.rows)
         return (
             f'{_STYLE}<table class="onnxlab-table">{caption}<thead><tr>{head}</tr></thead>'
@@ -74,7 +74,7 @@ class Table:
 
     def _cell(self, text: str) -> str:
         tone = self.tone(text)
-        shown = markup(said(text))
+        shown = markup(tr(text))
         return f'<td class="{tone}">{shown}</td>' if tone else f"<td>{shown}</td>"
 
 

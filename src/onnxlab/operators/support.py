@@ -93,8 +93,12 @@ def support(operator: str, exporter: Exporter, opset: int) -> Support:
         rule, writes = _torch_export(base, overload_name, opset)
     # Without a rule, the next question is what a rule could write: the operators that another rule names.
     names = writes or (_named_by_any_rule(base) if rule.state is State.NO else frozenset())
-    found = _overloads().get(base)  # names a gap of a translated message
-    link = Link(State.YES, f"{len(found)} overloads" if len(found) > 1 else "yes") if found else _UNKNOWN_NAME
+    overloads = _overloads().get(base)
+    link = (
+        Link(State.YES, f"{len(overloads)} overloads" if len(overloads) > 1 else "yes")
+        if overloads
+        else _UNKNOWN_NAME
+    )
     return Support(link, rule, schema_link(names, opset), kernel_link(names, opset), tuple(sorted(writes)))
 
 

@@ -125,13 +125,13 @@ def expose(model: ModelLike, names: Iterable[str] | None = None, *, only: bool =
     """
     proto = onnx.ModelProto()
     proto.CopyFrom(load(model))
-    made = inner_values(proto)  # names a gap of a translated message
-    exposed = made if names is None else list(names)
+    values = inner_values(proto)
+    exposed = values if names is None else list(names)
     for name in exposed:
-        if name not in made:
-            near = difflib.get_close_matches(name, made, n=3, cutoff=0.4)
+        if name not in values:
+            near = difflib.get_close_matches(name, values, n=3, cutoff=0.4)
             msg = f"No node of the main graph makes a value named {name!r}."
-            raise UnknownValue(msg, f"They make {', '.join(near or made[:5])}.")
+            raise UnknownValue(msg, f"They make {', '.join(near or values[:5])}.")
     infos = {info.name: info for info in [*proto.graph.value_info, *proto.graph.output]}
     own = [] if only else [info.name for info in proto.graph.output]
     outputs = [infos.get(name, onnx.ValueInfoProto(name=name)) for name in dict.fromkeys([*own, *exposed])]

@@ -82,20 +82,20 @@ def feeds(
         >>> {name: array.shape for name, array in feeds(session, [np.zeros((1, 3, 10, 10))]).items()}
         {'in': (1, 3, 10, 10)}
     """
-    wanted, given = session.get_inputs(), arrays(list(inputs))  # name gaps of a translated message
-    exact = len(wanted) == len(given)
+    expected, named_arrays = session.get_inputs(), arrays(list(inputs))
+    exact = len(expected) == len(named_arrays)
     feed: dict[str, Array] = {}
-    rest = iter(given)
-    for value in wanted:
+    rest = iter(named_arrays)
+    for value in expected:
         # Without a spare array there is no choice: the runtime itself says what does not fit.
         fitting = (array for array in rest if exact or _fits(array, value))
         array = next(fitting, None)
         if array is not None:
             number = isinstance(array, bool | int | float)
             feed[value.name] = np.asarray(array, _NUMPY_TYPES.get(value.type) if number else None)
-    if len(feed) < len(wanted) or (len(given) > len(wanted) and not spare):
-        names = ", ".join(value.name for value in wanted) or "none"
-        msg = f"The model has {len(wanted)} inputs ({names}); {len(given)} arrays were given."
+    if len(feed) < len(expected) or (len(named_arrays) > len(expected) and not spare):
+        names = ", ".join(value.name for value in expected) or "none"
+        msg = f"The model has {len(expected)} inputs ({names}); {len(named_arrays)} arrays were given."
         raise InputMismatch(
             msg, "An export may turn an argument into a constant.", "Give one array for each input, in order."
         )

@@ -43,7 +43,7 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     "Case": (0,),
     "_Kind": (0,),  # of a drawn model: a learner reads which one the answer is wrong for
     "Link": (1,),  # a link of the operator atlas
-    "said": (0,),
+    "tr": (0,),
     "print": (0,),
     "table": ("caption",),
     "declared": (1, "hints"),
@@ -72,6 +72,8 @@ _MESSAGE = {
     "there",
     "other",
     "given",
+    "shown_input",
+    "shown_inputs",
     "expected",
     "got",
     "told",
@@ -101,7 +103,7 @@ _COMPOSED = (
     "open",
 )
 _WORDS = ("labs", "exporters")  # their enumerations are shown to learners, as the stages of an export
-_IN_SCRIPT = re.compile(r"""\bsaid\(\s*(["'])(.+?)\1""")
+_IN_SCRIPT = re.compile(r"""\btr\(\s*(["'])(.+?)\1""")
 
 
 def messages(package: Path) -> Iterator[tuple[str, str, str]]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from onnxlab.authoring.translation.messages import template, templates
-from onnxlab.notebook.language import letters, regular, said
+from onnxlab.notebook.language import letters, regular, tr
 from onnxlab.notebook.tables import Table
 from onnxlab.plain_text import aligned
 
@@ -47,7 +47,7 @@ def translate_output(output: dict[str, Any], source: str) -> None:
     """
     if output["output_type"] == "stream":
         if "expect_error(" in source or "expect_warning(" in source:
-            output["text"] = _EXPECTED.sub(lambda match: said(match[0]), output["text"])
+            output["text"] = _EXPECTED.sub(lambda match: tr(match[0]), output["text"])
         return
     data = output.get("data", {})
     markup = data.get("text/html", "")
@@ -71,8 +71,8 @@ def _translated_element(match: re.Match[str]) -> str:
         return start + html.escape(_translated_small_graph(html.unescape(inner))) + end
     text = _plain(inner)
     if tag == "figcaption" and (numbered := _NUMBERED.fullmatch(text)):
-        return f"{start}{html.escape(said(numbered[1]))}{numbered[2]}{end}"
-    shown = "\n".join(map(_translated_line, text.split("\n"))) if tag in ("p", "pre") else said(text)
+        return f"{start}{html.escape(tr(numbered[1]))}{numbered[2]}{end}"
+    shown = "\n".join(map(_translated_line, text.split("\n"))) if tag in ("p", "pre") else tr(text)
     shown = html.escape(shown, quote=tag != "em")
     if "<code>" in inner:
         shown = re.sub(r"`([^`]+)`", r"<code>\1</code>", shown)
@@ -81,7 +81,7 @@ def _translated_element(match: re.Match[str]) -> str:
 
 def _translated_attribute(match: re.Match[str]) -> str:
     """Return an attribute with a graph's summary translated."""
-    text = _MORE.sub(lambda more: said(more[0]), html.unescape(match[2]))
+    text = _MORE.sub(lambda more: tr(more[0]), html.unescape(match[2]))
     return match[1] + html.escape(_translated_line(text)) + match[3]
 
 
@@ -90,28 +90,28 @@ def _translated_line(line: str) -> str:
     if match := _GRAPH.fullmatch(line):
         return f"Graph({' | '.join(map(_graph, match[1].split(' | ')))})"
     if _LEGEND.fullmatch(line):
-        return f"{', '.join(map(said, line[:-1].split(', ')))}:"
+        return f"{', '.join(map(tr, line[:-1].split(', ')))}:"
     if match := _HINT.fullmatch(line):
-        choices = said(" or ").join(map(said, match[2].split(" or ")))
-        hint = said(f"Each cell: {choices}?")
-        return said(f"Predict: {hint}") if match[1] else hint
+        choices = tr(" or ").join(map(tr, match[2].split(" or ")))
+        hint = tr(f"Each cell: {choices}?")
+        return tr(f"Predict: {hint}") if match[1] else hint
     if line.startswith("Answer: "):  # the option has a translation of its own
-        return said(f"Answer: {said(line.removeprefix('Answer: '))}")
+        return tr(f"Answer: {tr(line.removeprefix('Answer: '))}")
     if line.startswith("  - "):
-        return f"  - {said(line[4:])}"
-    return said(line)
+        return f"  - {tr(line[4:])}"
+    return tr(line)
 
 
 def _graph(summary: str) -> str:
     name, _, count = summary.rpartition(", ")
-    return f"{said(name)}, {said(count)}"
+    return f"{tr(name)}, {tr(count)}"
 
 
 def _translated_small_graph(text: str) -> str:
     """Return a small graph in plain text, with `input` and `output` translated."""
     rows = [re.split(r"(?<=\S)  +", line, maxsplit=1) for line in text.split("\n")]
     return "\n".join(
-        aligned([[said(row[0]) if row[0] in ("input", "output") else row[0], *row[1:]] for row in rows])
+        aligned([[tr(row[0]) if row[0] in ("input", "output") else row[0], *row[1:]] for row in rows])
     )
 
 

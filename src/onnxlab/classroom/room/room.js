@@ -152,10 +152,10 @@ function showExercises() {
       bars.set(one.id, { counts, pieces });
     }
     const { counts, pieces } = bars.get(one.id);
-    const said = [`${one.passed} of ${room.shown} passed`];
-    if (one.stuck) said.push(`${one.stuck} stuck`);
-    if (one.tried) said.push(`${one.tried} tried`);
-    set(counts, said.join(", "));
+    const parts = [`${one.passed} of ${room.shown} passed`];
+    if (one.stuck) parts.push(`${one.stuck} stuck`);
+    if (one.tried) parts.push(`${one.tried} tried`);
+    set(counts, parts.join(", "));
     ["passed", "stuck", "tried"].forEach((state, index) => {
       pieces[index].style.width = `${room.shown ? (100 * one[state]) / room.shown : 0}%`;
     });
@@ -230,7 +230,7 @@ function showLearner(learner) {
     const cells = room.exercises.map((one, index) => {
       const first = room.exercises[index - 1]?.lab === one.lab ? "" : " first";
       const cell = make("td", "", { tabindex: "-1", class: `open${first}` });
-      cell.own = { learner: learner.number, exercise: one.id, first, said: "" };
+      cell.own = { learner: learner.number, exercise: one.id, first, label: "" };
       row.append(cell);
       return cell;
     });
@@ -245,10 +245,10 @@ function showLearner(learner) {
     const [state = "open", attempts = 0] = learner.cells[one.id] ?? [];
     if (state === "passed") passed += 1;
     const cell = entry.cells[index];
-    const said = `${state} ${attempts}`;
-    if (cell.own.said === said) return;
-    const fresh = !made && state === "passed" && !cell.own.said.startsWith("passed") ? " fresh" : "";
-    cell.own.said = said;
+    const label = `${state} ${attempts}`;
+    if (cell.own.label === label) return;
+    const fresh = !made && state === "passed" && !cell.own.label.startsWith("passed") ? " fresh" : "";
+    cell.own.label = label;
     cell.className = `${state}${cell.own.first}${fresh}`;
     cell.textContent = FACE[state]?.(attempts) ?? "";
     cell.setAttribute("aria-label", state === "open" ? "open" : state === "passed" ? "passed" : `${state}, ${many(attempts, "check")}`);

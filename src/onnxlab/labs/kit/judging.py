@@ -229,14 +229,16 @@ def difference(counterexample: Counterexample, names: Sequence[str] = ()) -> Dif
         Difference(given='[2, -2], from int64[2]; element 1 of y', expected='-2', got='0')
     """
     shapes = ", ".join(f"{array.dtype}{list(array.shape)}" for array in counterexample.inputs)
-    whole = [shown_whole(array) for array in counterexample.inputs]
+    small_inputs = [shown_whole(array) for array in counterexample.inputs]
     if counterexample.torch is None:
-        given = f"{', '.join(whole)}, from {shapes}" if whole and all(whole) else shapes
+        shown_inputs = (
+            f"{', '.join(small_inputs)}, from {shapes}" if small_inputs and all(small_inputs) else shapes
+        )
         return Difference(
-            given[:LONGEST], "the same outputs as PyTorch", counterexample.reason[: 2 * LONGEST]
+            shown_inputs[:LONGEST], "the same outputs as PyTorch", counterexample.reason[: 2 * LONGEST]
         )
     values = ", ".join(
-        text or _short(part) for text, part in zip(whole, counterexample.input_slice, strict=True)
+        text or _short(part) for text, part in zip(small_inputs, counterexample.input_slice, strict=True)
     )
     numbers = _number(counterexample.torch), _number(counterexample.runtime)
     if numbers[0] == numbers[1]:  # they differ in a digit that is not shown
@@ -452,7 +454,7 @@ def require_same_numbers(
     except Exception as error:  # the runtime raises many kinds
         msg = f"{where}: ONNX Runtime does not run the result: {_first_line(error)}"
         raise Wrong(msg, look_at, evidence=shown) from None
-    given = ", ".join(
+    shown_inputs = ", ".join(
         f"{name} = {shown_whole(array)}" if shown_whole(array) else f"{name} of shape {list(array.shape)}"
         for name, array in feeds.items()
     )
@@ -460,7 +462,7 @@ def require_same_numbers(
         actual = np.asarray(got)
         if actual.shape != expected.shape or actual.dtype != expected.dtype:
             difference = Difference(
-                given, f"{expected.dtype}{list(expected.shape)}", f"{actual.dtype}{list(actual.shape)}"
+                shown_inputs, f"{expected.dtype}{list(expected.shape)}", f"{actual.dtype}{list(actual.shape)}"
             )
             msg = f"{where}: the output {output.name} has another shape or type."
             hint = look_at if actual.dtype == expected.dtype else UNLIKE["type"][1]
@@ -468,7 +470,7 @@ def require_same_numbers(
         place = first_apart(expected, actual)
         if place is not None:
             difference = Difference(
-                f"{given}; output {output.name} at {list(place)}",
+                f"{shown_inputs}; output {output.name} at {list(place)}",
                 f"{expected[place]:.5g}",
                 f"{actual[place]:.5g}",
             )

@@ -160,7 +160,7 @@ def _require_nothing_before(model: onnx.ModelProto, inputs: Sequence[torch.Tenso
                 look_at = (
                     "Which lines of yours stand inside a branch? What stands before it is computed for both."
                 )
-                shown = Difference(f"x = {_told(x)}", "branches that read x and its mean", _told(value))
+                shown = Difference(f"x = {_shown(x)}", "branches that read x and its mean", _shown(value))
                 raise Wrong(msg, look_at, difference=shown, evidence=evidence(model, None, "If"))
 
 
@@ -168,14 +168,14 @@ def _require_nothing_after(model: onnx.ModelProto, inputs: Sequence[torch.Tensor
     """The result is an output of an If."""
     run = outcome(exposed(model, [*outputs_of(model, "If"), model.graph.output[0].name]))
     for x in inputs:
-        *made, result = run(x) or [np.zeros(0)]
-        if not any(np.array_equal(value.ravel(), result.ravel(), equal_nan=True) for value in made):
-            told = f"the If gives {', '.join(map(_told, made))[:80]}; the model {_told(result)}"
+        *branch_values, result = run(x) or [np.zeros(0)]
+        if not any(np.array_equal(value.ravel(), result.ravel(), equal_nan=True) for value in branch_values):
+            text = f"the If gives {', '.join(map(_shown, branch_values))[:80]}; the model {_shown(result)}"
             msg = "The result is not what comes out of the If: it is computed after it, both sides of it."
             look_at = (
                 "Let each branch return its side of the result. What uses the If's output in your graph?"
             )
-            shown = Difference(f"x = {_told(x)}", "the result out of the If", told)
+            shown = Difference(f"x = {_shown(x)}", "the result out of the If", text)
             raise Wrong(msg, look_at, difference=shown, evidence=evidence(model, None, "If"))
 
 
@@ -192,12 +192,12 @@ def _require_decided(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) -> 
         ):
             msg = "The branches are not the two sides: the other branch does not give the other side."
             look_at = "What does each branch compute by itself? `where` in a branch computes both sides."
-            got = _told(results[0]) if results else "nothing"
-            shown = Difference(f"x = {_told(x)}, in the other branch", _told(expected), got)
+            got = _shown(results[0]) if results else "nothing"
+            shown = Difference(f"x = {_shown(x)}, in the other branch", _shown(expected), got)
             raise Wrong(msg, look_at, difference=shown, evidence=evidence(model, None, "If"))
 
 
-def _told(values: Any) -> str:  # noqa: ANN401 - a tensor or an array
+def _shown(values: Any) -> str:  # noqa: ANN401 - a tensor or an array
     return np.array2string(np.asarray(values), precision=3, threshold=8)
 
 

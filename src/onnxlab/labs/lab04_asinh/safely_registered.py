@@ -95,8 +95,8 @@ _ENDS = {
 @own_rules()  # without rules that the notebook left registered
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Export in, after and around blocks of the learner's context manager."""
-    asked = Questions.sample(random)
-    first, second = asked.first, asked.second
+    questions = Questions.sample(random)
+    first, second = questions.first, questions.second
 
     @contextmanager
     def safely(name: str, writes: str, opset: int = 9) -> Iterator[None]:
@@ -111,31 +111,31 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
                 yield
 
     with restored_rules():
-        with safely(asked.unknown, first):
-            _attempt(work, "inside", asked.unknown, 9)
-            _attempt(work, "inside-later", asked.unknown, 13)
-        _attempt(work, "after", asked.unknown, 9)
-    with restored_rules(), safely(asked.unknown, _WITHOUT_RULE[asked.unknown]):
-        _attempt(work, "below", asked.unknown, 8, refused=True)
+        with safely(questions.unknown, first):
+            _attempt(work, "inside", questions.unknown, 9)
+            _attempt(work, "inside-later", questions.unknown, 13)
+        _attempt(work, "after", questions.unknown, 9)
+    with restored_rules(), safely(questions.unknown, _WITHOUT_RULE[questions.unknown]):
+        _attempt(work, "below", questions.unknown, 8, refused=True)
     with restored_rules():
-        with safely(asked.known, first):
-            _attempt(work, "instead", asked.known, 9)
-        _attempt(work, "known-after", asked.known, 9)
+        with safely(questions.known, first):
+            _attempt(work, "instead", questions.known, 9)
+        _attempt(work, "known-after", questions.known, 9)
     with restored_rules():
         for opset in (9, 13):
-            utils.register_custom_op_symbolic(f"aten::{asked.unknown}", _writes(second), opset)
-        with safely(asked.unknown, first):
-            _attempt(work, "over-earlier", asked.unknown, 9)
-        _attempt(work, "earlier-after", asked.unknown, 9)
-        _attempt(work, "earlier-after-13", asked.unknown, 13)
+            utils.register_custom_op_symbolic(f"aten::{questions.unknown}", _writes(second), opset)
+        with safely(questions.unknown, first):
+            _attempt(work, "over-earlier", questions.unknown, 9)
+        _attempt(work, "earlier-after", questions.unknown, 9)
+        _attempt(work, "earlier-after-13", questions.unknown, 13)
     with restored_rules():
-        utils.register_custom_op_symbolic(f"aten::{asked.other}", _writes(second), 9)
-        with safely(asked.unknown, first):
+        utils.register_custom_op_symbolic(f"aten::{questions.other}", _writes(second), 9)
+        with safely(questions.unknown, first):
             pass
-        _attempt(work, "other-after", asked.other, 9)
-    with restored_rules(), safely(asked.known, first, asked.opset):
-        _attempt(work, "from-opset", asked.known, asked.opset)
-        _attempt(work, "before-opset", asked.known, asked.opset - 1, refused=True)
+        _attempt(work, "other-after", questions.other, 9)
+    with restored_rules(), safely(questions.known, first, questions.opset):
+        _attempt(work, "from-opset", questions.known, questions.opset)
+        _attempt(work, "before-opset", questions.known, questions.opset - 1, refused=True)
     with restored_rules(), safely("hypot", "Sub"):
         _attempt(work, "two-inputs", "hypot", 9, inputs=2)
     came_out = {}
@@ -143,21 +143,21 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         with restored_rules():
             raised = kind()
             try:
-                with safely(asked.known, first), safely(asked.unknown, first):
+                with safely(questions.known, first), safely(questions.unknown, first):
                     raise raised
             except BaseException as error:
                 if error is not raised and not isinstance(error, Exception):
                     raise  # a time limit, or the learner's own Ctrl+C
                 came_out[file] = error is raised
-            _attempt(work, f"after-{file}", asked.unknown, 9)
-            _attempt(work, f"known-after-{file}", asked.known, 9)
+            _attempt(work, f"after-{file}", questions.unknown, 9)
+            _attempt(work, f"known-after-{file}", questions.known, 9)
     work.write_json("came-out", came_out)
     with restored_rules():
-        with safely(asked.unknown, first):
-            with safely(asked.unknown, second):
-                _attempt(work, "inner", asked.unknown, 9)
-            _attempt(work, "outer", asked.unknown, 9)
-        _attempt(work, "after-both", asked.unknown, 9)
+        with safely(questions.unknown, first):
+            with safely(questions.unknown, second):
+                _attempt(work, "inner", questions.unknown, 9)
+            _attempt(work, "outer", questions.unknown, 9)
+        _attempt(work, "after-both", questions.unknown, 9)
 
 
 def _block_for(name: str, writes: str, opset: int = 9) -> AbstractContextManager[None]:
@@ -210,35 +210,36 @@ def _refusal(result: Export) -> str:
 
 def judge_inside(work: Work, random: np.random.Generator) -> None:
     """Exports use the rule: at its opset, at a later one, and in place of the exporter's own rule."""
-    asked = Questions.sample(work.questions())
+    questions = Questions.sample(work.questions())
     look_at = (
         "Is the function registered before the block begins, for the operator and opset that were given?"
     )
-    first = asked.first
-    with _block_for(asked.unknown, first):
-        where = f"Inside the block, exporting {asked.unknown} at 9"
+    first = questions.first
+    with _block_for(questions.unknown, first):
+        where = f"Inside the block, exporting {questions.unknown} at 9"
         _require_marker(work, "inside", first, random, where, look_at)
         _require_marker(work, "inside-later", first, random, "Inside the block, at opset 13", look_at)
-    with _block_for(asked.known, first):
-        _require_marker(work, "instead", first, random, f"Inside a block for {asked.known}", look_at)
-    with _block_for(asked.unknown, first):
+    with _block_for(questions.known, first):
+        _require_marker(work, "instead", first, random, f"Inside a block for {questions.known}", look_at)
+    with _block_for(questions.unknown, first):
         _require_marker(work, "over-earlier", first, random, "Inside a block over another rule", look_at)
-    with _block_for(asked.known, first, asked.opset):
-        where = f"Inside a block for {asked.known} from opset {asked.opset} on"
+    with _block_for(questions.known, first, questions.opset):
+        where = f"Inside a block for {questions.known} from opset {questions.opset} on"
         _require_marker(work, "from-opset", first, random, where, look_at)
-        _judge_before_opset(work, asked, random)
+        _judge_before_opset(work, questions, random)
     with _block_for("hypot", "Sub"):
         _judge_two_inputs(work, random)
 
 
-def _judge_before_opset(work: Work, asked: Questions, random: np.random.Generator) -> None:
+def _judge_before_opset(work: Work, questions: Questions, random: np.random.Generator) -> None:
     if work.has("before-opset"):
         model = work.model("before-opset")
         try:
-            require_numbers(Call(asked.known), model, _inputs(random))
+            require_numbers(Call(questions.known), model, _inputs(random))
         except Wrong as wrong:
             msg = (
-                f"The rule was registered for opset {asked.opset}, and is used at opset {asked.opset - 1}: "
+                f"The rule was registered for opset {questions.opset}, "
+                f"and is used at opset {questions.opset - 1}: "
                 f"the model has {', '.join(op_types(model))}."
             )
             look_at = "Which number does your function register the rule for?"
@@ -256,54 +257,56 @@ def _judge_two_inputs(work: Work, random: np.random.Generator) -> None:
 
 def judge_after(work: Work, random: np.random.Generator) -> None:
     """Exports are as before the block, for an operator without a rule and for one with the exporter's own."""
-    asked = Questions.sample(work.questions())
-    with _block_for(asked.unknown, asked.first):
-        _require_as_before(work, "after", asked.unknown, random, "After the block")
-    with _block_for(asked.known, asked.first):
-        _require_as_before(work, "known-after", asked.known, random, f"After a block for {asked.known}")
+    questions = Questions.sample(work.questions())
+    with _block_for(questions.unknown, questions.first):
+        _require_as_before(work, "after", questions.unknown, random, "After the block")
+    with _block_for(questions.known, questions.first):
+        _require_as_before(
+            work, "known-after", questions.known, random, f"After a block for {questions.known}"
+        )
 
 
 def judge_earlier(work: Work, random: np.random.Generator) -> None:
     """Rules that were registered before the block."""
-    asked = Questions.sample(work.questions())
-    with _block_for(asked.unknown, asked.first):
+    questions = Questions.sample(work.questions())
+    with _block_for(questions.unknown, questions.first):
         look_at = "Two rules had been registered before your block, at opsets 9 and 13. " + _REGISTRY
         for file, opset in (("earlier-after", 9), ("earlier-after-13", 13)):
             where = (
                 f"After the block, a rule registered before it no longer counts. Exporting at opset {opset}"
             )
-            _require_marker(work, file, asked.second, random, where, look_at)
-        other = f"a rule of another operator, {asked.other}, no longer counts"
-        where = f"After a block for {asked.unknown}, {other}"
-        _require_marker(work, "other-after", asked.second, random, where, _REGISTRY)
+            _require_marker(work, file, questions.second, random, where, look_at)
+        other = f"a rule of another operator, {questions.other}, no longer counts"
+        where = f"After a block for {questions.unknown}, {other}"
+        _require_marker(work, "other-after", questions.second, random, where, _REGISTRY)
 
 
 def judge_error(work: Work, random: np.random.Generator) -> None:
     """The registry after an exception, Ctrl+C and exit() inside the block."""
-    asked, came_out = Questions.sample(work.questions()), work.json("came-out")
+    questions, came_out = Questions.sample(work.questions()), work.json("came-out")
     for file, (name, _) in _ENDS.items():
-        with _block_for(asked.unknown, asked.first):
+        with _block_for(questions.unknown, questions.first):
             if not isinstance(came_out, dict) or came_out.get(file) is not True:
                 msg = f"Raised inside the block, {name} did not come out of it as it was."
                 look_at = "__exit__ that returns something true, or an except without raise, swallows it."
                 raise Wrong(msg, look_at)
             where = f"After {name} inside the block"
-            _require_as_before(work, f"after-{file}", asked.unknown, random, where)
-        with _block_for(asked.known, asked.first):
-            where = f"After {name} inside a block for {asked.known}"
-            _require_as_before(work, f"known-after-{file}", asked.known, random, where)
+            _require_as_before(work, f"after-{file}", questions.unknown, random, where)
+        with _block_for(questions.known, questions.first):
+            where = f"After {name} inside a block for {questions.known}"
+            _require_as_before(work, f"known-after-{file}", questions.known, random, where)
 
 
 def judge_nested(work: Work, random: np.random.Generator) -> None:
     """One block inside another, for the same operator."""
-    asked = Questions.sample(work.questions())
+    questions = Questions.sample(work.questions())
     look_at = "Where is kept what the registry held before? Each block needs a place of its own. " + _REGISTRY
-    with _block_for(asked.unknown, asked.second):
-        _require_marker(work, "inner", asked.second, random, "In the inner of two blocks", look_at)
-    with _block_for(asked.unknown, asked.first):
+    with _block_for(questions.unknown, questions.second):
+        _require_marker(work, "inner", questions.second, random, "In the inner of two blocks", look_at)
+    with _block_for(questions.unknown, questions.first):
         where = "In the outer block, after the inner one"
-        _require_marker(work, "outer", asked.first, random, where, look_at)
-        _require_as_before(work, "after-both", asked.unknown, random, "After two nested blocks")
+        _require_marker(work, "outer", questions.first, random, where, look_at)
+        _require_as_before(work, "after-both", questions.unknown, random, "After two nested blocks")
 
 
 def judge_below(work: Work, random: np.random.Generator) -> None:
@@ -312,12 +315,12 @@ def judge_below(work: Work, random: np.random.Generator) -> None:
         try:
             require_valid(work.model("below"))
         except Wrong as wrong:
-            asked = Questions.sample(work.questions())
+            questions = Questions.sample(work.questions())
             msg = f"Registered for opset 9, the rule was also used at opset 8. {wrong.message}"
             look_at = (
                 "For opsets 7 and 8 the exporter looks upwards. In a rule, g.opset is the opset asked for."
             )
-            with _block_for(asked.unknown, _WITHOUT_RULE[asked.unknown]):
+            with _block_for(questions.unknown, _WITHOUT_RULE[questions.unknown]):
                 raise Wrong(msg, look_at, evidence=wrong.evidence) from None
 
 

@@ -128,11 +128,12 @@ def _require_wrong(dtype: torch.dtype, pair: Pair, look_at: str) -> None:
     if smallest_counterexample(Shift(), model, [pair]) is None:
         x, k = np.broadcast_arrays(*(tensor.numpy() for tensor in pair))
         both = np.asarray(run(model, *pair)[0]).ravel()[:3].tolist()
-        given = ", ".join(
+        operands = ", ".join(
             f"{a} >> {b}" for a, b in zip(x.ravel()[:3].tolist(), k.ravel()[:3].tolist(), strict=False)
         )
         msg = (
-            f"{type_name(dtype)}: the exported model is right here. {given}: torch {both}, the model {both}."
+            f"{type_name(dtype)}: the exported model is right here. "
+            f"{operands}: torch {both}, the model {both}."
         )
         raise Wrong(msg, look_at, evidence=evidence(model))
 

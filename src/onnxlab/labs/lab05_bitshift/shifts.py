@@ -108,9 +108,9 @@ def draw_shifts(random: np.random.Generator, dtype: torch.dtype, shapes: Shapes)
 
 def require_output_types(model: onnx.ModelProto, *dtypes: torch.dtype) -> None:
     """Require that each output has the type of the number that was shifted."""
-    found = [_NAMES.get(output.type.tensor_type.elem_type, "another type") for output in model.graph.output]
+    types = [_NAMES.get(output.type.tensor_type.elem_type, "another type") for output in model.graph.output]
     names = [type_name(dtype) for dtype in dtypes]
-    if found != names:
-        msg = f"{' and '.join(found) or 'No output'} came out where {' and '.join(names)} went in."
+    if types != names:
+        msg = f"{' and '.join(types) or 'No output'} came out where {' and '.join(names)} went in."
         look_at = "Which type does the last operator of your function give?"
         raise Wrong(msg, look_at, evidence=evidence(model))

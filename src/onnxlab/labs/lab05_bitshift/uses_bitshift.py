@@ -60,11 +60,11 @@ def judge_opsets(work: Work, random: np.random.Generator) -> None:
 
 
 def _require_replies(work: Work, *, has_bitshift: bool, look_at: str) -> None:
-    asked, replies = _questions(work.questions()), work.json("given")
-    if not isinstance(replies, list) or len(replies) != len(asked):
-        msg = f"given.json does not hold {len(asked)} answers."
+    questions, replies = _questions(work.questions()), work.json("given")
+    if not isinstance(replies, list) or len(replies) != len(questions):
+        msg = f"given.json does not hold {len(questions)} answers."
         raise Wrong(msg)
-    for (dtype, opset), answer in zip(asked, replies, strict=True):
+    for (dtype, opset), answer in zip(questions, replies, strict=True):
         written = _exported_operators(dtype, opset)
         expected = "BitShift" in written
         if (opset >= _SINCE) == has_bitshift and answer is not expected:

@@ -151,14 +151,14 @@ def _expected(picture: _Picture) -> bytes:
     }}""")
 
 
-def _difference(picture: _Picture, found: Counterexample) -> Difference:
-    what = f"pooled pictures, before that of shape {[len(found.inputs[0]), *picture]}"
-    if found.torch is None:
-        reason = found.reason.rpartition("Status Message: ")[2]  # the runtime's own words
+def _difference(picture: _Picture, counterexample: Counterexample) -> Difference:
+    what = f"pooled pictures, before that of shape {[len(counterexample.inputs[0]), *picture]}"
+    if counterexample.torch is None:
+        reason = counterexample.reason.rpartition("Status Message: ")[2]  # the runtime's own words
         return Difference(what, "what torch gives", reason[:160])
-    number, channel, row, column = found.index
+    number, channel, row, column = counterexample.index
     place = f"in picture {number}, channel {channel}, at row {row}, column {column}"
-    return Difference(what, f"{found.torch:.4g} {place}", f"{found.runtime:.4g}")
+    return Difference(what, f"{counterexample.torch:.4g} {place}", f"{counterexample.runtime:.4g}")
 
 
 def _pooled(random: np.random.Generator, batch: int, picture: _Picture) -> tuple[torch.Tensor, torch.Tensor]:

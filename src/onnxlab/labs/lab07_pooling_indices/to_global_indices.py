@@ -96,7 +96,7 @@ def _large(random: np.random.Generator) -> Iterator[_Indices]:
         yield _Indices((n, c, h, w), in_torch, in_torch + offsets)
 
 
-def _require(work: Work, name: str, number: int, shape: tuple[int, ...], given: Array, right: Array) -> None:
+def _require(work: Work, name: str, number: int, shape: tuple[int, ...], answer: Array, right: Array) -> None:
     """Require the indices that an answer should have made of the given ones."""
     got = work.array(f"{name}_{number}")
     where = f"pictures of shape {list(shape)}"
@@ -110,14 +110,14 @@ def _require(work: Work, name: str, number: int, shape: tuple[int, ...], given: 
         look_at = "MaxUnpool takes int64 and nothing else."
     elif len(mismatches := np.argwhere(got != right)):
         place = tuple(map(int, mismatches[0]))
-        text = f"{given[place]} at picture {place[0]}, channel {place[1]}, of {where}"
+        text = f"{answer[place]} at picture {place[0]}, channel {place[1]}, of {where}"
         difference = Difference(text, str(right[place]), str(got[place]))
         msg = f"{name}() gives another place."
         look_at = (
             "Write down, for two channels of 3 x 3 pixels, which numbers each way of counting gives to them."
         )
         if max(shape[2:]) >= _LARGE:
-            largest = f"{int(max(right.max(), given.max())):,}"
+            largest = f"{int(max(right.max(), answer.max())):,}"
             look_at = f"Here numbers go up to {largest}. Is that a whole number of the types on the way?"
     else:
         return

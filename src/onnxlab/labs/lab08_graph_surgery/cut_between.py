@@ -176,10 +176,12 @@ def _require_types(part: onnx.ModelProto, question: _Cut) -> None:
         values = [
             value for value in getattr(part.graph, kind) if value.name not in weights or kind == "output"
         ]
-        for wanted, got in zip(getattr(expected.graph, kind), values, strict=True):
-            if _type_and_sizes(wanted) != _type_and_sizes(got):
-                difference = Difference(f"the {kind} {wanted.name}", _type_text(wanted), _type_text(got))
-                msg = f"{question.where}: the {kind} {wanted.name} has another type."
+        for expected_value, got in zip(getattr(expected.graph, kind), values, strict=True):
+            if _type_and_sizes(expected_value) != _type_and_sizes(got):
+                difference = Difference(
+                    f"the {kind} {expected_value.name}", _type_text(expected_value), _type_text(got)
+                )
+                msg = f"{question.where}: the {kind} {expected_value.name} has another type."
                 look_at = (
                     "infer_shapes() writes element types and shapes into value_info. "
                     "Is a size in the shape fixed that is open there, as N?"
@@ -213,12 +215,15 @@ def _require_versions(part: onnx.ModelProto, question: _Cut) -> None:
     opsets = [
         {entry.domain or "": entry.version for entry in model.opset_import} for model in (original, part)
     ]
-    for what, wanted, got in (
+    for what, expected_names, got in (
         ("opset", opsets[0][""], opsets[1].get("")),
         ("IR version", original.ir_version, part.ir_version),
     ):
-        if wanted != got:
-            msg = f"{question.where}: the part says {what} {got}; the model it is cut from says {wanted}."
+        if expected_names != got:
+            msg = (
+                f"{question.where}: the part says {what} {got}; "
+                f"the model it is cut from says {expected_names}."
+            )
             look_at = "helper.make_model takes opset_imports and ir_version; left out, they are the newest."
             raise Wrong(msg, look_at, evidence=evidence(part))
 

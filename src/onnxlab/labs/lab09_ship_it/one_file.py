@@ -132,12 +132,12 @@ def _require_numbers(model: onnx.ModelProto, upload: _Upload, random: np.random.
     """Require the original model's numbers, IR version and opset."""
     batches = 1, 2, int(random.integers(3, 9))
     require_as_before(model, upload, (random.normal(size=(n, 3)).astype(np.float32) for n in batches))
-    for what, wanted, got in (
+    for what, expected_value, got in (
         ("IR version", upload.model.ir_version, model.ir_version),
         ("opset", max(opsets(upload.model)), max(opsets(model), default=None)),
     ):
-        if wanted != got:
-            msg = f"{upload.where}: the {what} was {wanted}, and is {got} now."
+        if expected_value != got:
+            msg = f"{upload.where}: the {what} was {expected_value}, and is {got} now."
             raise Wrong(msg, "Nobody asked for another version.", evidence=evidence(model))
 
 

@@ -155,14 +155,16 @@ def _require_near(half: onnx.ModelProto, question: _Question, x: Array) -> None:
     except Exception as error:  # it raises many kinds
         msg = f"{question.where}: onnx.reference does not run the result: {str(error)[:200]}"
         raise Wrong(msg, question.look_at, evidence=evidence(half)) from None
-    given = f"x = {shown_whole(x)}" if shown_whole(x) else f"x of shape {list(x.shape)}"
+    shown_input = f"x = {shown_whole(x)}" if shown_whole(x) else f"x of shape {list(x.shape)}"
     if got.shape != right.shape:
-        difference = Difference(given, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
+        difference = Difference(shown_input, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
     else:
         place = first_apart(right, got, _TOLERANCE)
         if place is None:
             return
-        difference = Difference(f"{given}; at {list(place)}", f"{right[place]:.4g}", f"{got[place]:.4g}")
+        difference = Difference(
+            f"{shown_input}; at {list(place)}", f"{right[place]:.4g}", f"{got[place]:.4g}"
+        )
     msg = f"{question.where}: where float16 is really computed, the numbers are wrong."
     raise Wrong(msg, question.look_at, difference=difference, evidence=evidence(half))
 
@@ -173,10 +175,10 @@ def _require_halved(half: onnx.ModelProto, question: _Question, random: np.rando
     allowed = Counter(node.op_type for node in question.model.graph.node if node.name in broken)
     needless = _in_float32(half) - allowed
     if needless:
-        said = ", ".join(f"{count} x {name}" for name, count in needless.items())
+        counts = ", ".join(f"{count} x {name}" for name, count in needless.items())
         expected = ", ".join(allowed) or "no node"
-        difference = Difference("nodes that compute in float32", expected, f"{said} more")
-        msg = f"{question.where}: {said} could compute in float16."
+        difference = Difference("nodes that compute in float32", expected, f"{counts} more")
+        msg = f"{question.where}: {counts} could compute in float16."
         look_at = "Which of its inputs and outputs does float16 not hold?"
         raise Wrong(msg, look_at, difference=difference, evidence=evidence(half, None, *needless))
 

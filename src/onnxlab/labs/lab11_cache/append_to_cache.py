@@ -120,8 +120,8 @@ def _require_structure(model: onnx.ModelProto, question: _Question) -> None:
     before, after = (Counter(node.op for node in walk(graph)) for graph in (question.model, model))
     more = {name: after[name] - before[name] for name in _COMPUTING if after[name] > before[name]}
     if more or model.functions:
-        said = ", ".join(f"{count} x {name}" for name, count in more.items()) or "a function"
-        msg = f"{where}: the result computes more than before: {said}."
+        counts = ", ".join(f"{count} x {name}" for name, count in more.items()) or "a function"
+        msg = f"{where}: the result computes more than before: {counts}."
         look_at = "The layers stay as they are: what is cached is not computed again."
         raise Wrong(msg, look_at, evidence=evidence(model, None, *more))
 

@@ -95,17 +95,17 @@ def judge_axes(work: Work, random: np.random.Generator) -> None:
             raise Wrong(msg, "The type is that of the example.", evidence=evidence(model))
 
 
-def _require_shape(model: onnx.ModelProto, name: str, wanted: list[int | None]) -> None:
+def _require_shape(model: onnx.ModelProto, name: str, axes: list[int | None]) -> None:
     """Require a dynamic axis for each None, and otherwise the size."""
     shape = dims(model, name) or ()
-    said = f"[{', '.join(map(str, shape))}]"
+    shown_shape = f"[{', '.join(map(str, shape))}]"
     shown = evidence(model)
-    if len(shape) != len(wanted):
-        msg = f"{name} has the shape {said}; {len(wanted)} axes were expected."
+    if len(shape) != len(axes):
+        msg = f"{name} has the shape {shown_shape}; {len(axes)} axes were expected."
         raise Wrong(msg, "Compare with the runner's arrays.", evidence=shown)
-    for axis, (size, label) in enumerate(zip(wanted, shape, strict=True)):
+    for axis, (size, label) in enumerate(zip(axes, shape, strict=True)):
         if size is None and isinstance(label, int):
-            msg = f"Axis {axis} of {name} is fixed: its shape is {said}. The runner gives other sizes."
+            msg = f"Axis {axis} of {name} is fixed: its shape is {shown_shape}. The runner gives other sizes."
             raise Wrong(msg, "Look at the argument that names the dynamic axes.", evidence=shown)
         if size is not None and label != size:
             difference = Difference(f"axis {axis} of {name}", str(size), str(label))

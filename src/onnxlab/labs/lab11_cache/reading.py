@@ -144,15 +144,15 @@ def require_piece(
         expected_piece = text_output[:, :, :end] if is_cache else text_output[:, begin:end]
         kind = "first" if not begin else "one" if end - begin == 1 else "several"
         look_at = advice["cache" if is_cache else kind]
-        given, actual = f"{reading.describe(begin, end)}; {name}", got[name]
+        case, actual = f"{reading.describe(begin, end)}; {name}", got[name]
         if actual.dtype != expected_piece.dtype or actual.shape != expected_piece.shape:
             descriptions = [f"{array.dtype}{list(array.shape)}" for array in (expected_piece, actual)]
             msg = f"{where}: {name} has another shape or type than it should."
             look_at = look_at if actual.dtype == expected_piece.dtype else UNLIKE["type"][1]
-            raise Wrong(msg, look_at, difference=Difference(given, *descriptions), evidence=shown)
+            raise Wrong(msg, look_at, difference=Difference(case, *descriptions), evidence=shown)
         place = first_apart(expected_piece, actual)
         if place is not None:
             numbers = f"{expected_piece[place]:.5g}", f"{actual[place]:.5g}"
             msg = f"{where}: {name} {'holds' if is_cache else 'has'} other numbers than without a cache."
-            difference = Difference(f"{given} at {list(place)}", *numbers)
+            difference = Difference(f"{case} at {list(place)}", *numbers)
             raise Wrong(msg, look_at, difference=difference, evidence=shown)

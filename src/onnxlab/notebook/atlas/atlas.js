@@ -2,9 +2,9 @@
 
 const SHOWN = 80; // rows drawn at a time; more are a matter of a better search
 const TONES = { "\u2713": "good", "\u2717": "bad", "~": "some", "?": "" };
-const absent = (said) => ({
-  "": said("anything or nothing"), none: said("nothing"), operator: said("the operator"), rule: said("the rule"),
-  schema: said("the schema"), kernel: said("the kernel"), unknown: said("not known"),
+const absent = (tr) => ({
+  "": tr("anything or nothing"), none: tr("nothing"), operator: tr("the operator"), rule: tr("the rule"),
+  schema: tr("the schema"), kernel: tr("the kernel"), unknown: tr("not known"),
 });
 
 function part(tag, className, text) {
@@ -32,18 +32,18 @@ function choice(options, value) {
 }
 
 // The four links of one operator and exporter at an opset, as cells: [mark, text].
-function cells(atlas, spans, opset, element, said) {
+function cells(atlas, spans, opset, element, tr) {
   let span = spans[0];
   for (const next of spans) if (next[0] <= opset) span = next;
   const links = span.slice(1, 5).map((number, index) => {
     const [mark, text, lacks] = atlas.links[number];
     const without = index === 3 && element in lacks ? atlas.texts[lacks[element]] : "";
-    return without ? ["\u2717", said("no kernel for {element}: {without}", { element, without })] : [mark, atlas.texts[text]];
+    return without ? ["\u2717", tr("no kernel for {element}: {without}", { element, without })] : [mark, atlas.texts[text]];
   });
   const first = links.findIndex(([mark]) => mark === "\u2717");
   const unknown = links.some(([mark]) => mark === "?");
   const missing = first >= 0 ? ["operator", "rule", "schema", "kernel"][first] : unknown ? "unknown" : "none";
-  const words = { operator: said("operator"), rule: said("rule"), schema: said("schema"), kernel: said("kernel"), unknown: said("unknown"), none: said("none") };
+  const words = { operator: tr("operator"), rule: tr("rule"), schema: tr("schema"), kernel: tr("kernel"), unknown: tr("unknown"), none: tr("none") };
   const last = [first >= 0 ? "\u2717" : unknown ? "?" : "\u2713", words[missing]];
   return { cells: [...links, last], missing, writes: atlas.texts[span[5]] };
 }
@@ -58,7 +58,7 @@ const speech = (model) => (text, gaps = {}) =>
   (model.get("words")[text] ?? text).replace(/\{(\w+)\}/g, (_, name) => gaps[name]);
 
 function render({ model, el }) {
-  const said = speech(model);
+  const tr = speech(model);
   const atlas = JSON.parse(model.get("atlas"));
   const box = part("div", "onnxlab-atlas live");
   const search = part("input");
@@ -70,22 +70,22 @@ function render({ model, el }) {
   [slider.min, slider.max] = atlas.opsets;
   slider.value = model.get("opset");
   const opset = part("output", "", slider.value);
-  const both = Object.fromEntries([["both", said("both")], ...atlas.exporters.map((name) => [name, name])]);
+  const both = Object.fromEntries([["both", tr("both")], ...atlas.exporters.map((name) => [name, name])]);
   const exporter = choice(both, model.get("exporter"));
-  const missing = choice(absent(said), model.get("missing"));
-  const types = Object.fromEntries([["", said("any")], ...atlas.elements.map((name) => [name, name])]);
+  const missing = choice(absent(tr), model.get("missing"));
+  const types = Object.fromEntries([["", tr("any")], ...atlas.elements.map((name) => [name, name])]);
   const element = choice(types, model.get("element"));
-  const opsetLabel = labelled(said("Opset"), slider);
+  const opsetLabel = labelled(tr("Opset"), slider);
   opsetLabel.append(opset);
   const controls = part("div", "controls");
-  controls.append(labelled(said("Search"), search), opsetLabel, labelled(said("Exporter"), exporter));
-  controls.append(labelled(said("Missing"), missing), labelled(said("Element type"), element));
+  controls.append(labelled(tr("Search"), search), opsetLabel, labelled(tr("Exporter"), exporter));
+  controls.append(labelled(tr("Missing"), missing), labelled(tr("Element type"), element));
   const count = part("p", "count");
   count.setAttribute("aria-live", "polite");
   const list = part("div", "list");
   list.tabIndex = 0; // so that it scrolls with the keyboard, too
   list.setAttribute("role", "region");
-  list.setAttribute("aria-label", said("operator"));
+  list.setAttribute("aria-label", tr("operator"));
   box.append(controls, count, list);
   el.append(box);
 
@@ -95,7 +95,7 @@ function render({ model, el }) {
     for (const [name, ...byExporter] of atlas.operators) {
       byExporter.forEach((spans, index) => {
         if (exporter.value !== "both" && exporter.value !== atlas.exporters[index]) return;
-        const row = cells(atlas, spans, Number(slider.value), element.value, said);
+        const row = cells(atlas, spans, Number(slider.value), element.value, tr);
         const rated = rank(name.toLowerCase(), query);
         const written = query && row.writes.toLowerCase().split(", ").includes(query);
         if (rated === 3 && !written) return;
@@ -113,11 +113,11 @@ function render({ model, el }) {
     const rows = matches();
     const numbers = { rows: rows.length, operators: atlas.operators.length, shown: SHOWN };
     count.textContent = rows.length > SHOWN
-      ? said("{rows} rows of {operators} operators, the first {shown} are shown", numbers)
-      : said("{rows} rows of {operators} operators", numbers);
+      ? tr("{rows} rows of {operators} operators, the first {shown} are shown", numbers)
+      : tr("{rows} rows of {operators} operators", numbers);
     const table = part("table");
     const head = part("tr");
-    for (const name of [said("operator"), said("exporter"), ...atlas.columns]) head.append(part("th", "", name));
+    for (const name of [tr("operator"), tr("exporter"), ...atlas.columns]) head.append(part("th", "", name));
     const top = part("thead");
     top.append(head);
     const body = part("tbody");
@@ -125,7 +125,7 @@ function render({ model, el }) {
       const line = part("tr");
       line.append(part("td", "", row.name), part("td", "", row.exporter));
       for (const [mark, text] of row.cells) line.append(part("td", TONES[mark], `${mark} ${text}`));
-      if (row.writes) line.title = said("The rule's source names: {names}", { names: row.writes });
+      if (row.writes) line.title = tr("The rule's source names: {names}", { names: row.writes });
       body.append(line);
     }
     table.append(top, body);

@@ -17,7 +17,7 @@ import traitlets
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.exporters.export import Exporter
-from onnxlab.notebook.language import said, script_words
+from onnxlab.notebook.language import script_words, tr
 from onnxlab.notebook.outputs import SavedAndLive
 from onnxlab.notebook.tables import Table, table
 from onnxlab.operators.schemas import ELEMENT_TYPES
@@ -106,9 +106,9 @@ class Atlas(SavedAndLive):
         return f'<style>{_style()}</style><div class="onnxlab-atlas saved">{inside}</div>'
 
     def _table(self) -> Table:
-        asked = f"opset {self.opset}" + f", {self.element}" * bool(self.element)
+        settings = f"opset {self.opset}" + f", {self.element}" * bool(self.element)
         return table(
-            self.rows(), ["operator", "exporter", *LINKS], caption=f"Operator atlas, {asked}: an excerpt"
+            self.rows(), ["operator", "exporter", *LINKS], caption=f"Operator atlas, {settings}: an excerpt"
         )
 
     def _ipython_display_(self) -> None:
@@ -150,16 +150,16 @@ def atlas(
     >>> atlas("asinh", opset=8, exporter="TorchScript").rows()[0]["missing"]
     '\u2717 rule'
     """
-    for given, allowed in (
+    for setting, allowed in (
         (exporter, (None, *(kind.value for kind in Exporter))),
         (missing, ("", "none", "operator", "rule", "schema", "kernel", "unknown")),
         (element, ("", *ELEMENT_TYPES)),
         (opset, OPSETS),
     ):
-        if given not in allowed:
-            known = ", ".join(repr(value) for value in allowed)
-            msg = f"The atlas does not know {given!r}."
-            raise OnnxLabError(msg, then=f"Use one of {known}.")
+        if setting not in allowed:
+            choices = ", ".join(repr(value) for value in allowed)
+            msg = f"The atlas does not know {setting!r}."
+            raise OnnxLabError(msg, then=f"Use one of {choices}.")
     if excerpt is None:
         exact = search.removeprefix("aten::")
         excerpt = (exact,) if f"aten::{exact}" in known_operators() else EXCERPT
@@ -203,9 +203,9 @@ def packed() -> str:
         {
             "opsets": [OPSETS[0], OPSETS[-1]],
             "exporters": [exporter.value for exporter in Exporter],
-            "columns": [said(name) for name in LINKS],
+            "columns": [tr(name) for name in LINKS],
             "elements": ELEMENT_TYPES,
-            "texts": [said(text) for text in texts.values],
+            "texts": [tr(text) for text in texts.values],
             "links": [[_MARKS[state], text, dict(lacks)] for state, text, lacks in links.values],
             "operators": operators,
         },

@@ -16,7 +16,7 @@ from onnxlab.errors import ModelNotReadable, OnnxLabError
 from onnxlab.model.diff import GraphDiff, diff
 from onnxlab.model.graph import GraphNode
 from onnxlab.model.load import ModelLike
-from onnxlab.notebook.language import said
+from onnxlab.notebook.language import tr
 
 __all__ = [
     "Comparison",
@@ -150,7 +150,7 @@ def compare(first: ModelLike, second: ModelLike) -> Comparison:
     try:
         difference = diff(first, second)
     except ModelNotReadable as error:
-        return Comparison(({}, {}), {}, f"{said('The models were not compared.')} {said(str(error))}")
+        return Comparison(({}, {}), {}, f"{tr('The models were not compared.')} {tr(str(error))}")
     return Comparison(
         (_difference_marks(difference.before), _difference_marks(difference.after)),
         _pairs(difference),
@@ -170,9 +170,9 @@ def unknown_names(existing: Collection[str], names: Iterable[str]) -> list[str]:
         if name not in existing:
             near = ", ".join(difflib.get_close_matches(name, sorted(existing), 3))
             notes.append(
-                said(f"Nothing in the graph is called {name!r}; near: {near}.")
+                tr(f"Nothing in the graph is called {name!r}; near: {near}.")
                 if near
-                else said(f"Nothing in the graph is called {name!r}.")
+                else tr(f"Nothing in the graph is called {name!r}.")
             )
     return notes
 
@@ -242,7 +242,5 @@ def _pairs(difference: GraphDiff) -> dict[str, str]:
 
 def _difference_text(difference: GraphDiff) -> str:
     colours = [("removed", "red"), ("added", "green"), ("changed", "orange")]
-    legend = [said(f"{kind} ({colour})") for kind, colour in colours if getattr(difference, kind)]
-    return "\n".join(
-        [*([", ".join(legend) + ":"] if legend else []), *map(said, str(difference).split("\n"))]
-    )
+    legend = [tr(f"{kind} ({colour})") for kind, colour in colours if getattr(difference, kind)]
+    return "\n".join([*([", ".join(legend) + ":"] if legend else []), *map(tr, str(difference).split("\n"))])

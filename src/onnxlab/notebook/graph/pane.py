@@ -10,7 +10,7 @@ from onnxlab.notebook.graph.groups import GroupedModel, grouped_model
 from onnxlab.notebook.graph.lean_model import LeanModel, ModelSource, lean_model
 from onnxlab.notebook.graph.marks import Highlight, Marks, group_marks, highlight_marks, names_of
 from onnxlab.notebook.graph.static_picture import Picture, PictureFailed, draw_picture
-from onnxlab.notebook.language import said
+from onnxlab.notebook.language import tr
 from onnxlab.plain_text import aligned
 
 __all__ = ["Pane", "make_pane"]
@@ -49,7 +49,7 @@ class Pane:
     def __str__(self) -> str:
         inner = len(self.flat.nodes) - self.nodes
         count = f"{self.nodes:,} node{'' if self.nodes == 1 else 's'}"
-        return f"{self.name}, {said(f'{count} and {inner:,} inside them') if inner else said(count)}"
+        return f"{self.name}, {tr(f'{count} and {inner:,} inside them') if inner else tr(count)}"
 
     def model(self, *, grouped: bool) -> LeanModel:
         """The model as it is shown."""
@@ -120,13 +120,13 @@ def _ends(graph: GraphProto) -> tuple[str, ...]:
 def _words(graph: GraphProto, flat: LeanModel) -> str:
     """The graph as text: what stands beside the picture of a small one."""
     weights = {tensor.name for tensor in graph.initializer}
-    lines = [(said("input"), str(value)) for value in declared(graph.input) if value.name not in weights]
+    lines = [(tr("input"), str(value)) for value in declared(graph.input) if value.name not in weights]
     for node in sorted(flat.nodes.values(), key=_reading_order):
         depth = (node.scope.count("/") + 2) // 2 if node.scope else 0  # "0/body" is one step inside
         reads = ", ".join(_short(name) or "-" for name in node.inputs)  # "-" is an input that is left out
         makes = ", ".join(_short(name) for name in node.outputs if name)
         lines.append(("  " * depth + _short(node.op), f"{reads} -> {makes}".lstrip()))
-    lines += [(said("output"), str(value)) for value in declared(graph.output)]
+    lines += [(tr("output"), str(value)) for value in declared(graph.output)]
     return "\n".join(aligned(lines))
 
 

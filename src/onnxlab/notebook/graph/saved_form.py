@@ -18,7 +18,7 @@ from onnxlab.notebook.graph.lean_model import IDENTIFIER, LeanModel, read_struct
 from onnxlab.notebook.graph.marks import Marks
 from onnxlab.notebook.graph.pane import Pane, make_pane
 from onnxlab.notebook.graph.static_picture import Picture
-from onnxlab.notebook.language import said
+from onnxlab.notebook.language import tr
 
 __all__ = [
     "STRUCTURE",
@@ -92,7 +92,7 @@ def pictures_html(
 def note_html(summary: str, panes: Sequence[Pane], notes: Sequence[str] = ()) -> str:
     """What stands in the file in place of a picture of a large graph."""
     counts = "; ".join(operators(pane.flat) for pane in panes)
-    large = said("There is no still picture of a graph this large; run the cell to see it.")
+    large = tr("There is no still picture of a graph this large; run the cell to see it.")
     return _still("", _BOX.format("#888"), escape(f"{summary}: {counts}. {large}"), notes)
 
 
@@ -107,7 +107,7 @@ def operators(model: LeanModel, most: int = 12) -> str:
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     words = [f"{number} {name[:40]}" for name, number in ranked[:most]]
     rest = len(ranked) - most
-    return ", ".join(words) + (said(f" and {rest} more operators") if rest > 0 else "")
+    return ", ".join(words) + (tr(f" and {rest} more operators") if rest > 0 else "")
 
 
 def model_image(model: bytes, highlight: Sequence[str] = ()) -> str:
@@ -165,7 +165,7 @@ def saved_structure(
 
 def _image(pane: Pane, picture: Picture) -> str:
     data = base64.b64encode(picture.svg.encode()).decode()
-    alt = escape(said(f"Graph of {pane.name}: {operators(pane.flat)}"))
+    alt = escape(tr(f"Graph of {pane.name}: {operators(pane.flat)}"))
     width = round(picture.width * _scale(picture))
     return f'<img alt="{alt}" width="{width}" src="data:image/svg+xml;base64,{data}">'
 
@@ -179,8 +179,8 @@ def _hidden(pane: Pane, picture: Picture) -> str:
     below = sum(bottom * _scale(picture) > _HEIGHT for bottom in picture.bottoms)
     if not below:
         return ""
-    follow = said("1 more node follows") if below == 1 else said(f"{below} more nodes follow")
-    return said(f"{follow} further down in the picture of {pane.name}: scroll inside it.")
+    follow = tr("1 more node follows") if below == 1 else tr(f"{below} more nodes follow")
+    return tr(f"{follow} further down in the picture of {pane.name}: scroll inside it.")
 
 
 def _caption(title: str) -> str:

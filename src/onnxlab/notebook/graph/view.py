@@ -30,7 +30,7 @@ from onnxlab.notebook.graph.marks import (
 )
 from onnxlab.notebook.graph.pane import Pane, make_pane
 from onnxlab.notebook.graph.saved_form import message_html, note_html, pictures_html, saved_structure
-from onnxlab.notebook.language import said, script_words
+from onnxlab.notebook.language import script_words, tr
 from onnxlab.notebook.outputs import display_saved_and_live
 
 __all__ = ["GraphMessage", "GraphView", "graph"]
@@ -193,7 +193,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
             }
             buffers = contents[message["kind"]](pane)
         except OnnxLabError as error:
-            answer["error"] = said(str(error))
+            answer["error"] = tr(str(error))
         except (KeyError, IndexError, TypeError) as error:
             answer["error"] = f"The page asked for something unknown: {error!r}"
         self.send(answer, buffers)
@@ -205,7 +205,7 @@ class GraphMessage:
     selected = None
 
     def __init__(self, error: OnnxLabError) -> None:
-        self._text = said(str(error))
+        self._text = tr(str(error))
 
     def __repr__(self) -> str:
         return self._text
@@ -246,7 +246,7 @@ def graph(
         sources = [read_structure(source) for source in ([model] if other is None else [model, other])]
         named = zip(sources, names, strict=False)
         sources = [replace(source, name=name) for source, name in named] + sources[len(names) :]
-        sources = [replace(source, name=said(source.name)) for source in sources]
+        sources = [replace(source, name=tr(source.name)) for source in sources]
         panes = [make_pane(source, groups) for source in sources]
         comparison = None if other is None else compare(model, other)
         return GraphView(
@@ -255,7 +255,7 @@ def graph(
             values=values,
             height=height,
             comparison=comparison,
-            notes=[said(note) for source in sources for note in source.notes],
+            notes=[tr(note) for source in sources for note in source.notes],
         )
     except OnnxLabError as error:
         return GraphMessage(error)

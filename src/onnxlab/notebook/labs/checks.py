@@ -13,7 +13,7 @@ from onnxlab.labs.kit import checking, progress
 from onnxlab.labs.kit.exercise import Exercise, Lab, exercise
 from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
 from onnxlab.notebook.graph.view import graph
-from onnxlab.notebook.language import said
+from onnxlab.notebook.language import tr
 from onnxlab.notebook.outputs import display_html
 from onnxlab.notebook.tables import markup
 from onnxlab.plain_text import aligned
@@ -47,12 +47,12 @@ def check(name: str, *answers: Callable[..., Any], show: Literal["", "right mode
             raise UnknownExercise(msg, "", 'Leave show out, or write show="right model".')
         outcome = _outcome(record, answers, seed=0)
     except OnnxLabError as error:
-        refusal = said(str(error))
+        refusal = tr(str(error))
         display_html(message_box(refusal), refusal)
         return
     display_html(report_html(lab, record, outcome), report_text(lab, record, outcome))
     _show_graphs(record, outcome, with_expected=bool(show))
-    if message := said(progress.record(outcome)):
+    if message := tr(progress.record(outcome)):
         display_html(message_box(message), message)
 
 
@@ -92,11 +92,11 @@ def hint(name: str) -> None:
     try:
         _, record = exercise(name)
     except OnnxLabError as error:
-        refusal = said(str(error))
+        refusal = tr(str(error))
         display_html(message_box(refusal), refusal)
         return
     number, text = progress.next_hint(record)
-    line = said(f"Hint {number} of {len(record.hints)}: {text}")
+    line = tr(f"Hint {number} of {len(record.hints)}: {text}")
     display_html(message_box(line, "#d29922"), line)
 
 
@@ -120,8 +120,8 @@ def require(name: str, *answers: Callable[..., Any]) -> None:
 def _outcome(record: Exercise, answers: tuple[Callable[..., Any], ...], seed: int) -> Outcome:
     if len(answers) != len(record.answers):
         call = ", ".join([f'"{record.id}"', *record.answers])
-        wanted = len(record.answers)
-        msg = f"{record.id} takes {wanted} answer{'s' * (wanted > 1)}; {len(answers) or 'none'} given."
+        count = len(record.answers)
+        msg = f"{record.id} takes {count} answer{'s' * (count > 1)}; {len(answers) or 'none'} given."
         raise UnknownExercise(msg, "", f"Call check({call}).")
     outcome = checking.check(record, dict(zip(record.answers, answers, strict=True)), seed)
     _cases.pop(record.id, None)
@@ -139,7 +139,7 @@ def _show_graphs(record: Exercise, outcome: Outcome, *, with_expected: bool) -> 
     expected = evidence.expected if with_expected else None
     if expected is not None:
         progress.all_hints(record)
-    names = (said("yours"), said("right"))[: 1 if expected is None else 2]
+    names = (tr("yours"), tr("right"))[: 1 if expected is None else 2]
     display(graph(evidence.model, expected, highlight=evidence.highlight or None, names=names))
 
 
@@ -171,14 +171,14 @@ def report_html(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
     """A check's outcome for a notebook. Every word that comes from an answer is escaped."""
     parts = [f"<p><strong>{markup(_headline(outcome))}</strong></p>"]
     if outcome.message:
-        parts.append(f"<p>{markup(said(outcome.message))}</p>")
+        parts.append(f"<p>{markup(tr(outcome.message))}</p>")
     if outcome.where:
-        where = said(f"In your code, {outcome.where.partition(':')[0]}:")
+        where = tr(f"In your code, {outcome.where.partition(':')[0]}:")
         parts.append(f"<p>{html.escape(where)}</p>")
         parts.append(f"<pre>{html.escape(outcome.where.partition(':')[2].strip())}</pre>")
     if outcome.findings:
         items = "".join(
-            f"<li>{_MARKS[finding.holds]} {markup(said(finding.title))}</li>" for finding in outcome.findings
+            f"<li>{_MARKS[finding.holds]} {markup(tr(finding.title))}</li>" for finding in outcome.findings
         )
         parts.append(f"<ul>{items}</ul>")
     if (failed := outcome.first_failure) is not None:
@@ -199,16 +199,16 @@ def report_text(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
     """
     lines = [_headline(outcome)]
     if outcome.message:
-        lines.append(said(outcome.message))
+        lines.append(tr(outcome.message))
     if outcome.where:
-        lines.append(said(f"In your code, {outcome.where}"))
-    lines += [f"  {_MARKS[finding.holds]} {said(finding.title)}" for finding in outcome.findings]
+        lines.append(tr(f"In your code, {outcome.where}"))
+    lines += [f"  {_MARKS[finding.holds]} {tr(finding.title)}" for finding in outcome.findings]
     if (failed := outcome.first_failure) is not None:
-        lines.append(said(failed.message))
+        lines.append(tr(failed.message))
         if failed.difference:
             lines += [f"  {line}" for line in aligned(_rows(failed.difference))]
         if failed.look_at:
-            lines.append(f"{said('Look at:')} {said(failed.look_at)}")
+            lines.append(f"{tr('Look at:')} {tr(failed.look_at)}")
     return "\n".join([*lines, *_closing(lab, exercise, outcome)])
 
 
@@ -220,27 +220,27 @@ def message_box(text: str, tone: str = "#da3633") -> str:
 def _headline(outcome: Outcome) -> str:
     mark = _MARKS[None if outcome.status is Status.NOT_ATTEMPTED else outcome.passed]
     plain = outcome.status is Status.NOT_ATTEMPTED
-    text = said(f"{outcome.exercise}: {outcome.status}, {outcome.points} of {outcome.possible} points")
+    text = tr(f"{outcome.exercise}: {outcome.status}, {outcome.points} of {outcome.possible} points")
     return text if plain else f"{mark} {text}"
 
 
 def _failed_html(failed: Finding) -> list[str]:
-    parts = [f"<p>{markup(said(failed.message))}</p>"]
+    parts = [f"<p>{markup(tr(failed.message))}</p>"]
     if failed.difference:
         rows = "".join(
             f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in _rows(failed.difference)
         )
         parts.append(f"<dl>{rows}</dl>")
     if failed.look_at:
-        parts.append(f"<p><em>{said('Look at:')}</em> {markup(said(failed.look_at))}</p>")
+        parts.append(f"<p><em>{tr('Look at:')}</em> {markup(tr(failed.look_at))}</p>")
     return parts
 
 
 def _rows(difference: Difference) -> list[tuple[str, str]]:
     return [
-        (said("for:"), said(difference.given)),
-        (said("right is:"), said(difference.expected)),
-        (said("yours gives:"), said(difference.got)),
+        (tr("for:"), tr(difference.given)),
+        (tr("right is:"), tr(difference.expected)),
+        (tr("yours gives:"), tr(difference.got)),
     ]
 
 
@@ -248,28 +248,26 @@ def _closing(lab: Lab, exercise: Exercise, outcome: Outcome) -> list[str]:
     lines = []
     if outcome.printed:
         lines.append(
-            said(
-                f"Your code printed {outcome.printed:,} characters while it was checked; they are not shown."
-            )
+            tr(f"Your code printed {outcome.printed:,} characters while it was checked; they are not shown.")
         )
     if outcome.status is Status.NOT_ATTEMPTED:
-        names = said(" and ").join(exercise.answers)
-        lines.append(said(f"Write {names} above and run both cells."))
+        names = tr(" and ").join(exercise.answers)
+        lines.append(tr(f"Write {names} above and run both cells."))
     elif outcome.passed:
-        parts = [said(f"Checked for {exercise.holds_for}.")]
+        parts = [tr(f"Checked for {exercise.holds_for}.")]
         if "JUPYTERHUB_USER" not in os.environ:  # on a class's hub learners have no solutions
-            parts.insert(0, said(f"Compare with solutions/{lab.name}.ipynb."))
+            parts.insert(0, tr(f"Compare with solutions/{lab.name}.ipynb."))
         lines.append(" ".join(parts))
     else:
         failed, call = outcome.first_failure, ", ".join([f'"{exercise.id}"', *exercise.answers])
         if (case := outcome.failing_case) is not None:
-            names = said(" and ").join(case) or said("its name")
+            names = tr(" and ").join(case) or tr("its name")
             again = f'`from onnxlab import case; case("{exercise.id}")`'
-            lines.append(said(f"{again} gives you this case to run again: {names}."))
+            lines.append(tr(f"{again} gives you this case to run again: {names}."))
         if failed and failed.evidence and failed.evidence.expected:
             shown = f'`check({call}, show="right model")`'
-            lines.append(said(f"{shown} lays a right model beside yours, as a last hint."))
-        lines.append(said(f'hint("{exercise.id}") gives the next of {len(exercise.hints)} hints.'))
+            lines.append(tr(f"{shown} lays a right model beside yours, as a last hint."))
+        lines.append(tr(f'hint("{exercise.id}") gives the next of {len(exercise.hints)} hints.'))
     return lines
 
 

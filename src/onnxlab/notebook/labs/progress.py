@@ -8,7 +8,7 @@ from IPython.core.getipython import get_ipython
 
 from onnxlab.labs.kit.exercise import labs
 from onnxlab.labs.kit.progress import Standing, is_private, set_private, standings
-from onnxlab.notebook.language import said
+from onnxlab.notebook.language import tr
 from onnxlab.notebook.outputs import display_saved_and_live
 from onnxlab.notebook.tables import Table, table
 
@@ -33,21 +33,21 @@ def progress(*, private: bool | None = None) -> None:
     reply = set_private(private) if private is not None else ""
     if get_ipython() is None:
         shown, message = progress_table()
-        lines = (said(reply), said(message), repr(shown), shared(always=private is not None))
+        lines = (tr(reply), tr(message), repr(shown), shared(always=private is not None))
         print("\n".join(filter(None, lines)))
         return
     rows = [
         {
-            said("lab"): lab.name,
-            said("about"): lab.title,
-            said("exercises"): len(lab.exercises),
-            said("points"): lab.points,
+            tr("lab"): lab.name,
+            tr("about"): lab.title,
+            tr("exercises"): len(lab.exercises),
+            tr("points"): lab.points,
         }
         for lab in labs()
     ]
-    saved = table(rows, caption=f"{sum(one.points for one in labs())} points in {len(rows)} labs")
+    saved = table(rows, caption=f"{sum(record.points for record in labs())} points in {len(rows)} labs")
     shown, message = progress_table()
-    notes = filter(None, [said(reply), said(message), shared(always=private is not None)])
+    notes = filter(None, [tr(reply), tr(message), shared(always=private is not None)])
     note = "".join(f"<p>{html.escape(text)}</p>" for text in notes)
     live = ipywidgets.HTML(f'<div class="onnxlab-progress-live">{note}{shown._repr_html_()}</div>')
     markup = f'{_STYLE}<div class="onnxlab-progress-saved">{saved._repr_html_()}</div>'
@@ -56,12 +56,12 @@ def progress(*, private: bool | None = None) -> None:
 
 def progress_table() -> tuple[Table, str]:
     """Return a row for each exercise, and a message if the file with the progress was damaged."""
-    found, message = standings()
-    total = sum(standing.exercise.points for standing in found)
-    have = sum(standing.points for standing in found)
-    passed = sum(standing.passed for standing in found)
-    caption = f"{have} of {total} points, {passed} of {len(found)} exercises passed"
-    return table([_row(standing) for standing in found], caption=caption, bad=("tried",)), message
+    current, message = standings()
+    total = sum(standing.exercise.points for standing in current)
+    have = sum(standing.points for standing in current)
+    passed = sum(standing.passed for standing in current)
+    caption = f"{have} of {total} points, {passed} of {len(current)} exercises passed"
+    return table([_row(standing) for standing in current], caption=caption, bad=("tried",)), message
 
 
 def shared(*, always: bool = False, terminal: bool = False) -> str:
@@ -75,17 +75,17 @@ def shared(*, always: bool = False, terminal: bool = False) -> str:
         return ""
     if is_private():
         how = "onnxlab progress --public" if terminal else "progress(private=False)"
-        return said(f"The instructor's page leaves you out. To be shown there again: {how}")
+        return tr(f"The instructor's page leaves you out. To be shown there again: {how}")
     how = "onnxlab progress --private" if terminal else "progress(private=True)"
-    return said(f"The instructor's page shows how you stand. To be left out there: {how}")
+    return tr(f"The instructor's page shows how you stand. To be left out there: {how}")
 
 
-def _row(each: Standing) -> dict[str, object]:
+def _row(standing: Standing) -> dict[str, object]:
     return {
-        said("lab"): each.lab.name,
-        said("exercise"): each.exercise.id,
-        said("state"): each.word,
-        said("last check"): "" if each.last is None or each.passed else str(each.last),
-        said("points"): said(f"{each.points} of {each.exercise.points}"),
-        said("hints"): said(f"{each.hints} of {len(each.exercise.hints)}") if each.hints else "",
+        tr("lab"): standing.lab.name,
+        tr("exercise"): standing.exercise.id,
+        tr("state"): standing.word,
+        tr("last check"): "" if standing.last is None or standing.passed else str(standing.last),
+        tr("points"): tr(f"{standing.points} of {standing.exercise.points}"),
+        tr("hints"): tr(f"{standing.hints} of {len(standing.exercise.hints)}") if standing.hints else "",
     }

@@ -12,7 +12,7 @@ const speech = (model) => (text, gaps = {}) =>
   (model.get("words")[text] ?? text).replace(/\{(\w+)\}/g, (_, name) => gaps[name]);
 
 function render({ model, el }) {
-  const said = speech(model);
+  const tr = speech(model);
   const box = part("div", "onnxlab-predict live");
   const hint = part("p", "hint");
   const group = part("div");
@@ -58,9 +58,9 @@ function render({ model, el }) {
       button.setAttribute("aria-disabled", String(Boolean(actual)));
       button.tabIndex = index === reached ? 0 : -1; // one stop for Tab; the arrows move inside
     });
-    if (!actual) hint.textContent = chosen ? said("Noted. Run the next cell to see.") : said("Click what you expect, or just read on.");
-    else if (!chosen) hint.textContent = said("It is: {actual}.", { actual });
-    else hint.textContent = chosen === actual ? said("You were right.") : said("You said {chosen}. It is {actual}.", { chosen, actual });
+    if (!actual) hint.textContent = chosen ? tr("Noted. Run the next cell to see.") : tr("Click what you expect, or just read on.");
+    else if (!chosen) hint.textContent = tr("It is: {actual}.", { actual });
+    else hint.textContent = chosen === actual ? tr("You were right.") : tr("You said {chosen}. It is {actual}.", { chosen, actual });
   }
 
   model.on("change:chosen", update);

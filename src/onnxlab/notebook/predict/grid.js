@@ -18,7 +18,7 @@ const speech = (model) => (text, gaps = {}) =>
   (model.get("words")[text] ?? text).replace(/\{(\w+)\}/g, (_, name) => gaps[name]);
 
 function render({ model, el }) {
-  const said = speech(model);
+  const tr = speech(model);
   const rows = model.get("rows");
   const columns = model.get("columns");
   const choices = model.get("choices");
@@ -78,14 +78,14 @@ function render({ model, el }) {
       hits += hit ? 1 : 0;
       button.textContent = !is ? told || "?" : !told ? is : hit ? `${is}  \u2713` : `${told}  \u2717  ${is}`;
       button.className = is && told ? (hit ? "good" : "bad") : told ? "chosen" : "";
-      const state = !is ? told || said("no prediction") : told ? said("you said {told}, it is {is}", { told, is }) : is;
+      const state = !is ? told || tr("no prediction") : told ? tr("you said {told}, it is {is}", { told, is }) : is;
       button.setAttribute("aria-label", `${rows[r]}, ${columns[c]}: ${state}`);
       button.setAttribute("aria-disabled", String(Boolean(is)));
       button.tabIndex = r === stop[0] && c === stop[1] ? 0 : -1;
     }));
     const total = rows.length * columns.length;
-    if (!actual.length) hint.textContent = said("Click a cell until it says what you expect ({choices}). {filled} of {total} filled in.", { choices: choices.join(` ${said("or")} `), filled, total });
-    else hint.textContent = filled ? said("{hits} of {filled} predictions right.", { hits, filled }) : said("These are the answers.");
+    if (!actual.length) hint.textContent = tr("Click a cell until it says what you expect ({choices}). {filled} of {total} filled in.", { choices: choices.join(` ${tr("or")} `), filled, total });
+    else hint.textContent = filled ? tr("{hits} of {filled} predictions right.", { hits, filled }) : tr("These are the answers.");
   }
 
   model.on("change:chosen", update);

@@ -12,7 +12,7 @@ import traitlets
 from IPython.core.getipython import get_ipython
 
 from onnxlab.errors import ClaimBroken
-from onnxlab.notebook.language import said, script_words
+from onnxlab.notebook.language import script_words, tr
 from onnxlab.notebook.outputs import SavedAndLive, display_html
 from onnxlab.plain_text import aligned
 
@@ -88,8 +88,8 @@ class Prediction(SavedAndLive):
         if len(self.options) < 2 or len(set(self.options)) < len(self.options):
             msg = "A prediction needs two or more different options."
             raise ValueError(msg)
-        self._labels = {option: said(option) for option in self.options}
-        self._widget = _ChoiceWidget(question=said(question), options=list(self._labels.values()))
+        self._labels = {option: tr(option) for option in self.options}
+        self._widget = _ChoiceWidget(question=tr(question), options=list(self._labels.values()))
         self.show()
 
     @property
@@ -113,23 +113,21 @@ class Prediction(SavedAndLive):
         self._widget.settle()
         self._widget.actual = right = self._labels[answer]
         if self.chosen is None:
-            text, tone = said(f"Answer: {right}"), ""
+            text, tone = tr(f"Answer: {right}"), ""
         elif self.chosen == answer:
-            text, tone = said(f"\u2713 You said: {right}. That is right."), "good"
+            text, tone = tr(f"\u2713 You said: {right}. That is right."), "good"
         else:
-            text, tone = said(f"\u2717 You said: {self._labels[self.chosen]}. It is: {right}"), "bad"
+            text, tone = tr(f"\u2717 You said: {self._labels[self.chosen]}. It is: {right}"), "bad"
         display_html(_boxed(f'<p class="question {tone}">{html.escape(text)}</p>', "answer"), text)
 
     def saved(self) -> str:
         """The question and its options as HTML."""
         options = "".join(f"<li>{html.escape(label)}</li>" for label in self._labels.values())
-        return _boxed(
-            f'<p class="question">{html.escape(said(self.question))}</p><ul>{options}</ul>', "saved"
-        )
+        return _boxed(f'<p class="question">{html.escape(tr(self.question))}</p><ul>{options}</ul>', "saved")
 
     def __repr__(self) -> str:
-        question = said(self.question)
-        return "\n".join([said(f"Predict: {question}"), *(f"  - {label}" for label in self._labels.values())])
+        question = tr(self.question)
+        return "\n".join([tr(f"Predict: {question}"), *(f"  - {label}" for label in self._labels.values())])
 
 
 def predict(question: str, options: Sequence[object]) -> Prediction:
@@ -183,9 +181,9 @@ class PredictionGrid(SavedAndLive):
         if not self.rows or not self.columns or len(set(self.choices)) < 2:
             msg = "A prediction grid needs rows, columns, and two or more different choices."
             raise ValueError(msg)
-        self._labels = {text: said(text) for text in (*self.rows, *self.columns, *self.choices)}
+        self._labels = {text: tr(text) for text in (*self.rows, *self.columns, *self.choices)}
         self._widget = _GridWidget(
-            question=said(question),
+            question=tr(question),
             rows=self._labelled(self.rows),
             columns=self._labelled(self.columns),
             choices=self._labelled(self.choices),
@@ -212,47 +210,47 @@ class PredictionGrid(SavedAndLive):
         for row, column in self._keys():
             answer = actual.get((row, column))
             if answer not in self.choices:
-                known = ", ".join(self.choices)
-                msg = f"The answer for {row!r}, {column!r} is {answer!r}, not one of: {known}."
+                options = ", ".join(self.choices)
+                msg = f"The answer for {row!r}, {column!r} is {answer!r}, not one of: {options}."
                 raise ClaimBroken(msg)
         self._widget.settle()
         self._widget.actual = [
             self._labelled([actual[row, column] for column in self.columns]) for row in self.rows
         ]
-        told = self.chosen
-        hits = sum(actual[key] == choice for key, choice in told.items())
-        score = said(f"{hits} of {len(told)} predictions right.") if told else ""
-        marks = {key: self._mark(actual[key], told.get(key)) for key in self._keys()}
-        tones = {key: "good" if choice == actual[key] else "bad" for key, choice in told.items()}
+        guess = self.chosen
+        hits = sum(actual[key] == choice for key, choice in guess.items())
+        score = tr(f"{hits} of {len(guess)} predictions right.") if guess else ""
+        marks = {key: self._mark(actual[key], guess.get(key)) for key in self._keys()}
+        tones = {key: "good" if choice == actual[key] else "bad" for key, choice in guess.items()}
         body = self._grid(marks, tones) + (f'<p class="score">{score}</p>' if score else "")
         text = self._text(marks) + (f"\n{score}" if score else "")
         display_html(_boxed(body, "answer"), text)
 
     def saved(self) -> str:
         """The empty grid as HTML."""
-        title = f'<p class="question">{html.escape(said(self.question))}</p>' if self.question else ""
+        title = f'<p class="question">{html.escape(tr(self.question))}</p>' if self.question else ""
         hint = f'<p class="hint">{html.escape(self._hint())}</p>'
         return _boxed(title + self._grid({}, {}) + hint, "saved")
 
     def __repr__(self) -> str:
-        question = said(self.question) if self.question else self._hint()
-        return said(f"Predict: {question}") + f"\n{self._text({})}"
+        question = tr(self.question) if self.question else self._hint()
+        return tr(f"Predict: {question}") + f"\n{self._text({})}"
 
     def _hint(self) -> str:
-        choices = said(" or ").join(self._labelled(self.choices))
-        return said(f"Each cell: {choices}?")
+        choices = tr(" or ").join(self._labelled(self.choices))
+        return tr(f"Each cell: {choices}?")
 
     def _labelled(self, texts: Sequence[str]) -> list[str]:
         return [self._labels[text] for text in texts]
 
-    def _mark(self, actual: str, told: str | None) -> str:
+    def _mark(self, actual: str, guess: str | None) -> str:
         right = self._labels[actual]
-        if told is None:
+        if guess is None:
             return right
         return (
             f"\u2713 {right}"
-            if told == actual
-            else "\u2717 " + said(f"{right} (you said {self._labels[told]})")
+            if guess == actual
+            else "\u2717 " + tr(f"{right} (you said {self._labels[guess]})")
         )
 
     def _keys(self) -> list[Key]:

@@ -65,10 +65,10 @@ const frameDocument = (kit) => {
 };
 
 // The sandboxed frame of one graph.
-const makeFrame = (height, title, said) => {
+const makeFrame = (height, title, tr) => {
   const frame = document.createElement('iframe');
   frame.className = 'onnxlab-graph';
-  frame.title = title ? said('Graph of {name}', { name: title }) : said('Graph of the model');
+  frame.title = title ? tr('Graph of {name}', { name: title }) : tr('Graph of the model');
   frame.setAttribute('sandbox', 'allow-scripts');
   Object.assign(frame.style, {
     width: '100%', height: `${height}px`, boxSizing: 'border-box', display: 'block',
@@ -97,10 +97,10 @@ const wordsBox = (text) => {
 };
 
 // Below the graph of a large model: groups or nodes.
-const groupButton = (counts, choose, said) => {
+const groupButton = (counts, choose, tr) => {
   const button = document.createElement('button');
   button.className = 'onnxlab-groups jp-mod-styled';
-  const label = (grouped) => { button.textContent = grouped ? said('Show every node') : said('Show groups ({counts})', { counts: counts.filter(Boolean).join(` ${said('and')} `) }); };
+  const label = (grouped) => { button.textContent = grouped ? tr('Show every node') : tr('Show groups ({counts})', { counts: counts.filter(Boolean).join(` ${tr('and')} `) }); };
   let grouped = true;
   label(grouped);
   button.addEventListener('click', () => { grouped = !grouped; label(grouped); choose(grouped); });
@@ -110,8 +110,8 @@ const groupButton = (counts, choose, said) => {
 // One pane is one model in one frame.
 const showPane = (model, pane, row, kit, { select, grouped }) => {
   const title = model.get('_titles')[pane];
-  const said = speech(model, '_translations');
-  const frame = makeFrame(model.get('_height'), title, said);
+  const tr = speech(model, '_translations');
+  const frame = makeFrame(model.get('_height'), title, tr);
   const column = document.createElement('figure');
   Object.assign(column.style, { flex: '1 1 0', minWidth: 0, margin: 0 });
   if (title) column.append(Object.assign(document.createElement('figcaption'), { textContent: title }));
@@ -128,12 +128,12 @@ const showPane = (model, pane, row, kit, { select, grouped }) => {
       delete frame.dataset.status;
       const { message, buffers: [bytes, operators] } = await (first ?? content());
       first = null;
-      const start = { kind: 'start', kit: await kit, model: await unzip(bytes), operators: textOf(await unzip(operators)), find: said('Find operator or name'), ...message };
+      const start = { kind: 'start', kit: await kit, model: await unzip(bytes), operators: textOf(await unzip(operators)), find: tr('Find operator or name'), ...message };
       send({ ...start, marks: model.get('_marks')[pane], dark: isDark() });
     },
     again: () => load(),
     ready: ({ nodes }) => { frame.dataset.nodes = nodes; frame.dataset.status = 'ready'; },
-    failed: ({ text }) => fail(new Error(said('Netron cannot draw this graph: {text}', { text }))),
+    failed: ({ text }) => fail(new Error(tr('Netron cannot draw this graph: {text}', { text }))),
     selected: ({ id }) => select(String(id), pane),
     weight: async ({ request, location }) => {
       try {
