@@ -15,6 +15,7 @@ from onnxlab.authoring.notebooks import read, write
 from onnxlab.authoring.running import execute
 from onnxlab.authoring.translation.catalogue import merged, notebook_sources
 from onnxlab.authoring.translation.edition import Edition, generated
+from onnxlab.authoring.translation.edition import _translations as usable
 from onnxlab.authoring.translation.lint import Glossary, faults
 from onnxlab.authoring.translation.messages import template, templates
 from onnxlab.authoring.translation.units import Kind, units
@@ -161,6 +162,13 @@ def test_a_moved_cell_costs_nothing(full):
 def test_a_fuzzy_translation_is_not_used_and_the_check_says_so(full):
     new = catalogue(BEFORE[0], markdown("The exporter writes two nodes for each operator."), old=full)
     assert {entry.msgid for entry in new.translated_entries()} == {"A title"}
+
+
+def test_a_translation_with_an_unknown_gap_is_not_used():
+    catalogue = polib.POFile()
+    catalogue.append(polib.POEntry(msgid="{nodes} nodes", msgstr="{node} 个节点"))
+    catalogue.append(polib.POEntry(msgid="{nodes} edges", msgstr="{nodes} 条边"))
+    assert usable(catalogue) == {"{nodes} edges": "{nodes} 条边"}
 
 
 def test_a_catalogue_survives_being_written_and_read(full, tmp_path):

@@ -24,7 +24,7 @@ from onnxlab.authoring.translation.messages import messages
 from onnxlab.authoring.translation.outputs import shown_texts, translate_output
 from onnxlab.authoring.translation.units import Kind, Unit, units
 from onnxlab.files import write_atomically
-from onnxlab.notebook.language import LANGUAGES, Speech, is_pattern, speaking
+from onnxlab.notebook.language import GAP, LANGUAGES, Speech, is_pattern, speaking
 
 __all__ = ["Edition", "generated"]
 
@@ -171,8 +171,12 @@ class Edition:
 
 
 def _translations(catalogue: polib.POFile) -> dict[str, str]:
-    """Return the translations that are not fuzzy."""
-    return {entry.msgid: entry.msgstr for entry in catalogue.translated_entries()}
+    """Return the translations that can be used: neither fuzzy nor with a gap that the English text lacks."""
+    return {
+        entry.msgid: entry.msgstr
+        for entry in catalogue.translated_entries()
+        if set(GAP.findall(entry.msgstr)) <= set(GAP.findall(entry.msgid))
+    }
 
 
 def _json(words: object) -> str:
