@@ -8,8 +8,8 @@ from onnxlab.exporters.symbolics import restored_rules, rule_opsets, symbolic
 from onnxlab.labs.kit.checking import check
 from onnxlab.labs.kit.exercise import exercise
 from onnxlab.labs.lab05_bitshift import find_wrong_shift
-from tests.labs import answers_lab04
-from tests.labs.answers_lab05 import in_two_steps, minus_one, nothing_found
+from tests.labs.answers import lab04 as answers_lab04
+from tests.labs.answers.lab05 import in_two_steps, minus_one, nothing_found
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from onnxlab.labs.kit.producing import produce
 from onnxlab.labs.kit.work import Work
 from onnxlab.notebook.language import speech
 from onnxlab.runtime.session import open_session
-from tests.labs.answers_lab05 import SHIFTS_ARE_RIGHT
+from tests.labs.answers.lab05 import SHIFTS_ARE_RIGHT
 from tests.support.labs import WrongAnswer, contracts
 
 pytestmark = pytest.mark.slow  # some hundred exports

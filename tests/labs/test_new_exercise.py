@@ -79,7 +79,7 @@ def test_one_more_exercise_needs_nothing_else(tmp_path):
 
     # What an author writes.
     (tmp_path / f"src/onnxlab/labs/{LAB}/acosh_symbolic.py").write_text(MODULE)
-    with (tmp_path / "tests/labs/answers_lab04.py").open("a") as answers:
+    with (tmp_path / "tests/labs/answers/lab04.py").open("a") as answers:
         answers.write(CONTRACT)
     solution = tmp_path / "solutions" / f"{LAB}.ipynb"
     notebook = nbformat.read(solution, 4)

@@ -42,10 +42,10 @@ class Contract:
 
 
 def contracts() -> dict[str, Contract]:
-    """All contracts by exercise, from `tests/labs/answers_labNN.py`."""
+    """All contracts by exercise, from `tests/labs/answers/labNN.py`."""
     by_exercise: dict[str, Contract] = {}
     for name in LABS:
-        by_exercise |= importlib.import_module(f"tests.labs.answers_{name.partition('_')[0]}").CONTRACTS
+        by_exercise |= importlib.import_module(f"tests.labs.answers.{name.partition('_')[0]}").CONTRACTS
     return by_exercise
 
 

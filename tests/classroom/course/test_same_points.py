@@ -34,7 +34,7 @@ def partly_solved(lab: str, turn: int) -> tuple[nbformat.NotebookNode, dict[str,
 
     The answers are those of the labs' contract tests. Which exercise gets which follows from the turn.
     """
-    answers = importlib.import_module(f"tests.labs.answers_{lab.partition('_')[0]}")
+    answers = importlib.import_module(f"tests.labs.answers.{lab.partition('_')[0]}")
     source = inspect.getsource(answer_parts) + inspect.getsource(answers)
     text = [line for line in source.splitlines() if "tests.support" not in line]
     book, expected = notebook("labs", lab), {}

@@ -39,7 +39,7 @@ def open_up(needed: list[Path]) -> None:
 
 def main() -> None:
     user, home = int(sys.argv[1]), sys.argv[2]
-    open_up([*NEEDED, Path(__file__).parents[2] / "src"])
+    open_up([*NEEDED, Path(__file__).parents[3] / "src"])
     os.setgroups([])
     os.setgid(user)
     os.setuid(user)

@@ -45,7 +45,7 @@ def test_same_model_same_bytes_in_another_process(tmp_path):
         capture_output=True,
         text=True,
         check=True,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
     )
     assert other_process.stdout == output["text/html"]
 
