@@ -17,8 +17,8 @@ __all__ = ["CLASS", "FULL", "LAB", "REST", "RIGHT", "WRONG", "Learner", "hand_in
 
 LAB = "lab07_pooling_indices"
 FULL, REST = 10, 3  # all points; those without max_unpool_symbolic
-RIGHT = 'return g.op("MaxUnpool", values, whole, shape, kernel_shape_i=[2, 2], strides_i=[2, 2])'
-WRONG = RIGHT.replace("whole", "index")
+RIGHT = 'return g.op("MaxUnpool", values, global_index, shape, kernel_shape_i=[2, 2], strides_i=[2, 2])'
+WRONG = RIGHT.replace("global_index", "index")
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ def _notebook(student: Learner) -> bytes:
     book = nbformat.read(ROOT / "solutions" / f"{LAB}.ipynb", 4)
     code = [cell for cell in book.cells if cell.cell_type == "code"]
     cells = [cell.source for cell in code if "nbgrader" in cell.metadata or cell is code[0]]
+    assert sum(RIGHT in cell for cell in cells) == 1, "the solution has another line"
     cells = [student.before, *(source.replace(RIGHT, student.body) for source in cells), student.after]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells if cell])
     return nbformat.writes(notebook).encode()

@@ -14,8 +14,6 @@ from torch.onnx._internal.torchscript_exporter import registration, utils
 
 __all__ = ["own_rules", "restored_rules", "rule_opsets", "symbolic"]
 
-_PARTS = ("_base", "_overrides", "_merged")
-
 
 def rule_opsets(operator: str) -> tuple[int, ...] | None:
     """Return the opsets at which the TorchScript exporter has a rule of its own for an operator.
@@ -72,14 +70,17 @@ def restored_rules() -> Iterator[None]:
     """
     utils._trigger_symbolic_function_registration()
     groups = registration.registry._registry
-    before = {name: (group, _copied(group)) for name, group in groups.items()}
+    before = [
+        (name, group, dict(rules._base), dict(rules._overrides), dict(rules._merged))
+        for name, group in groups.items()
+        for rules in [group._functions]
+    ]
     try:
         yield
     finally:
         groups.clear()
-        for name, (group, parts) in before.items():
-            for part, functions in parts.items():
-                setattr(group._functions, part, functions)
+        for name, group, *parts in before:
+            group._functions._base, group._functions._overrides, group._functions._merged = parts
             groups[name] = group
 
 
@@ -106,7 +107,3 @@ def own_rules() -> Iterator[None]:
             if not functions:
                 del groups[name]
         yield
-
-
-def _copied(group: registration._SymbolicFunctionGroup) -> dict[str, dict[int, Callable[..., Any]]]:
-    return {part: dict(getattr(group._functions, part)) for part in _PARTS}
