@@ -79,7 +79,7 @@ _MESSAGE = {
     "told",
 }
 _SENTENCE = re.compile(r"\S+( \S+){3,}[.?!:]", re.DOTALL)
-_DRAWN = re.compile(r"[A-Z]\S*( [^ {}()]+)+[^.?!:]")  # the kind of a drawn model, first in its row
+_MODEL_KIND = re.compile(r"[A-Z]\S*( [^ {}()]+)+[^.?!:]")  # the kind of a drawn model, first in its row
 # Composed at run time: the differences between two models, and the states of an exercise.
 _COMPOSED = (
     *(
@@ -156,7 +156,7 @@ def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tup
             # A part's title beside its judge, where one list serves both exporters.
             yield from ((text, "part") for text in templates(node.elts[0]) if " " in text)
         elif words and isinstance(node, ast.Tuple) and len(node.elts) > 2:
-            yield from ((text, "message") for text in templates(node.elts[0]) if _DRAWN.fullmatch(text))
+            yield from ((text, "message") for text in templates(node.elts[0]) if _MODEL_KIND.fullmatch(text))
         elif isinstance(node, (ast.Constant, ast.JoinedStr, ast.BinOp)) and (
             id(node) not in parts or isinstance(node, ast.JoinedStr)
         ):
