@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
 from onnxlab.cli import main
+from onnxlab.labs.kit.exercise import lab
 
 CELL = (
     '{"cell_type": "code", "execution_count": null, "id": "a", "metadata": {}, "outputs": [], "source": "%s"}'
@@ -107,7 +109,6 @@ def test_progress_private_and_public(tmp_path, monkeypatch, capsys):
         (["author", "sync", "labs"], "onnxlab author sync", "arguments: labs"),
         (["progress", "--private", "--public"], "onnxlab progress", "not allowed with argument --private"),
         (["mark"], "onnxlab", "invalid choice: 'mark'"),
-        ([], "onnxlab", "required: COMMAND"),
     ],
 )
 def test_wrong_usage_gets_three_lines(capsys, arguments, command, says):
@@ -118,3 +119,44 @@ def test_wrong_usage_gets_three_lines(capsys, arguments, command, says):
     assert first.startswith(f"{command}: ")
     assert says in first
     assert last == f"See: {command} --help"
+
+
+def test_without_a_command_the_help_is_shown(capsys):
+    assert main([]) == 2
+    shown = capsys.readouterr().err
+    assert all(command in shown for command in ("labs", "check", "progress", "grade", "class"))
+
+
+def test_the_version_is_said(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"onnxlab {version('onnxlab')}\n"
+
+
+def test_reset_outside_of_a_course_writes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reset", "lab5"]) == 1
+    assert "There are no labs in" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["lab5", "lab05", "lab05_bitshift"])
+def test_a_lab_is_known_by_its_number(name):
+    assert lab(name).name == "lab05_bitshift"
+
+
+def test_a_folder_of_labs_is_checked(tmp_path, capsys):
+    assert main(["check", str(tmp_path)]) == 1
+    assert "has no labs" in capsys.readouterr().err
+    (tmp_path / "lab5_mine.ipynb").write_text(NOTEBOOK % (CELL % "pass"))
+    (tmp_path / "lab5_mine.before-reset-1.ipynb").write_text("older work")
+    assert main(["check", str(tmp_path)]) == 1
+    printed = capsys.readouterr().out
+    assert "uses-bitshift" in printed
+    assert "before-reset" not in printed
+
+
+def test_copied_chapters_are_where_to_begin(tmp_path, capsys):
+    assert main(["labs", str(tmp_path), "--chapters"]) == 0
+    assert f"To begin, open {tmp_path / 'notebooks' / '00_start_here.ipynb'}" in capsys.readouterr().out

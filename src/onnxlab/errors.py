@@ -10,6 +10,7 @@ __all__ = [
     "UnknownExercise",
     "UnknownRecord",
     "UnknownValue",
+    "chain",
 ]
 
 
@@ -46,6 +47,10 @@ class NotPassed(OnnxLabError, AssertionError):
 class UnknownExercise(OnnxLabError):
     """A lab or an exercise does not exist, or has other answers than were passed."""
 
+    def _render_traceback_(self) -> list[str]:
+        """Tell IPython to show the message alone: the learner's one line is the cell itself."""
+        return str(self).splitlines()
+
 
 class UnknownRecord(OnnxLabError):
     """The recordings have no such graph, fact or call."""
@@ -57,3 +62,15 @@ class UnknownValue(OnnxLabError):
 
 class ClaimBroken(OnnxLabError, AssertionError):
     """A notebook cell's claim does not hold: an expected error, warning or answer did not come."""
+
+
+def chain(error: BaseException) -> list[BaseException]:
+    """Return an exception and its causes, from the outermost inwards."""
+    exceptions = [error]
+    while True:
+        last = exceptions[-1]
+        cause = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+        # By identity: a class with an `__eq__` of its own could equal its cause. Causes can form a circle.
+        if cause is None or any(cause is exception for exception in exceptions):
+            return exceptions
+        exceptions.append(cause)

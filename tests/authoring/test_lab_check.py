@@ -96,10 +96,11 @@ def test_bad_input_is_a_message(tmp_path, capsys):
     (tmp_path / "lab04_asinh.ipynb").write_text("{")
     (tmp_path / "essay.ipynb").write_text("{}")
     (tmp_path / "essay.md").write_text("")
+    (tmp_path / "empty").mkdir()
     for arguments, says in [
         (["check", str(tmp_path / "lab04_asinh.ipynb")], "is not a Jupyter notebook"),
         (["check", str(tmp_path / "lab05_bitshift.ipynb")], "There is no file"),
-        (["check", str(tmp_path)], "is a folder"),
+        (["check", str(tmp_path / "empty")], "has no labs"),
         (["check", str(tmp_path / "essay.md")], "is not a notebook (.ipynb)"),
         (["check", str(ROOT / "labs" / "lab04_asinh.ipynb"), str(tmp_path / "no.ipynb")], "There is no file"),
         (["check", str(tmp_path / "essay.ipynb")], "is not named after a lab"),

@@ -1,10 +1,12 @@
 """The progress file: kept over restarts, set aside when damaged, never in the way of a check."""
 
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from onnxlab.labs.kit import progress
 from onnxlab.labs.kit.exercise import exercise
@@ -136,3 +138,15 @@ def test_private_that_cannot_be_kept_is_said(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "file" / "progress.json"))
     assert "Progress is not kept" in progress.set_private(True)
+
+
+def test_a_reader_waits_for_the_notebook_that_repairs_a_damaged_file(file):
+    file.parent.mkdir(parents=True)
+    file.write_text("damaged{")
+    with ThreadPoolExecutor(1) as pool:
+        with FileLock(file.with_suffix(".lock")):
+            reader = pool.submit(standing)
+            time.sleep(0.3)  # the reader meets the damaged file
+            file.write_text(json.dumps({ASINH.id: {"passed": True, "attempts": 1}}))
+        assert reader.result().passed
+    assert not list(file.parent.glob("*damaged*"))

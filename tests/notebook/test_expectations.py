@@ -218,3 +218,15 @@ def test_other_lines_of_the_same_logger_still_show(caplog):
 class _Int(torch.nn.Module):
     def forward(self, x):
         return x * int(x.shape[0])
+
+
+def test_a_process_without_a_terminal_can_expect_an_error():
+    source = (
+        "import os, sys\nos.close(1)\nos.close(2)\nsys.stdout = sys.stderr = open('out', 'w')\n"
+        "from onnxlab.notebook.expectations import expect_error\n"
+        "with expect_error(ZeroDivisionError, 'by zero'):\n    1 / 0\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([sys.executable, "-c", source], cwd=folder)
+        assert done.returncode == 0
+        assert (Path(folder) / "out").read_text() == "ZeroDivisionError: division by zero\n"

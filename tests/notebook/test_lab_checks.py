@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from IPython.core.interactiveshell import InteractiveShell
 
 from onnxlab.errors import NotPassed, UnknownExercise
 from onnxlab.labs.kit import checking
@@ -181,18 +182,53 @@ def test_a_check_leaves_torch_as_it_was():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("user", ["", "ada"])
-def test_solutions_are_named_only_where_they_are(monkeypatch, user):
-    monkeypatch.delenv("JUPYTERHUB_USER", raising=False)
-    if user:
-        monkeypatch.setenv("JUPYTERHUB_USER", user)
+@pytest.mark.parametrize("shipped", [True, False])
+def test_solutions_are_named_only_where_they_are(monkeypatch, tmp_path, shipped):
+    (tmp_path / "labs").mkdir()
+    (tmp_path / "solutions").mkdir()
+    if shipped:
+        (tmp_path / "solutions" / f"{LAB.name}.ipynb").write_text("")
+    monkeypatch.chdir(tmp_path / "labs")
     text = report_text(LAB, ASINH, Outcome(ASINH.id, Status.PASSED, 2, 2))
-    assert ("Compare with solutions/" in text) is not bool(user)
+    assert ("Compare with solutions/" in text) is shipped
     assert "Checked for torch" in text
 
 
-def test_the_last_line_of_a_passed_check_is_there_in_chinese(monkeypatch):
-    monkeypatch.delenv("JUPYTERHUB_USER", raising=False)
+def test_case_and_hint_without_a_name_are_about_the_exercise_checked_last(capsys, monkeypatch):
+    monkeypatch.setattr(lab_checks, "_last_checked", "")
+    hint()
+    assert 'Name one, as hint("asinh-symbolic").' in capsys.readouterr().out
+    with pytest.raises(UnknownExercise, match="none was checked yet"):
+        case()
+    check("asinh-symbolic", wrong)
+    assert case() is case("asinh-symbolic")
+    capsys.readouterr()
+    hint()
+    assert "Hint 1 of 3" in capsys.readouterr().out
+
+
+def test_a_case_that_is_not_there_is_a_message_without_a_traceback(capsys):
+    shell = InteractiveShell.instance()
+    shell.run_cell('from onnxlab import case\ncase("asinh")')
+    printed = capsys.readouterr().out
+    assert "Did you mean 'asinh-symbolic'" in printed
+    assert "Traceback" not in printed
+    assert "exercise.py" not in printed
+
+
+def test_a_function_in_place_of_the_name_is_a_message(capsys):
+    check(right, "asinh-symbolic")
+    printed = capsys.readouterr().out
+    assert "a function was passed" in printed
+    assert 'check("asinh-symbolic", asinh_symbolic)' in printed
+
+
+def test_unrelated_exercises_are_not_suggested(capsys):
+    hint("quantum-gate")
+    assert "Did you mean" not in capsys.readouterr().out
+
+
+def test_the_last_line_of_a_passed_check_is_there_in_chinese():
     with speaking(speech("zh")):
         last = report_text(LAB, ASINH, Outcome(ASINH.id, Status.PASSED, 2, 2)).splitlines()[-1]
     assert not re.search("Compare|Checked", last)

@@ -36,7 +36,7 @@ def lab_of(path: Path) -> str:
         >>> lab_of(Path("lab04_asinh-Copy1.ipynb"))
         'lab04_asinh'
     """
-    number = re.search(r"lab\d\d", path.stem)
+    number = re.search(r"lab\d{1,2}", path.stem)
     if number is None:
         msg = f"{path.name} is not named after a lab."
         raise UnknownExercise(msg, "", f"The labs are {', '.join(LABS)}.")
@@ -51,9 +51,6 @@ def read_lab(path: Path) -> tuple[str, Notebook]:
         UnknownExercise: If no lab has its name.
     """
     then = "Name a lab's notebook, as labs/lab04_asinh.ipynb."
-    if os.path.isdir(path):  # noqa: PTH112 - never raises
-        msg = f"{path} is a folder."
-        raise NotebookUnreadable(msg, "", then)
     if not os.path.lexists(path):
         msg = f"There is no file {path}."
         raise NotebookUnreadable(msg, "", then)

@@ -219,8 +219,8 @@ def reset(name: str, root: Path, language: str = "en") -> tuple[Path, Path | Non
     return path, backup
 
 
-def course_root(start: Path) -> Path:
-    """Return the course's folder: `start`, or one above it.
+def course_root(start: Path) -> Path | None:
+    """Return the course's folder: `start`, or one above it; None if there is none.
 
     It has notebooks/, and solutions/ or untouched labs. For an installed wheel, a folder with labs/ will do.
     """
@@ -230,7 +230,7 @@ def course_root(start: Path) -> Path:
             return folder
     patterns = ("labs/lab??_*.ipynb", "labs/*/lab??_*.ipynb")
     folders = (start, *start.parents)
-    return next((folder for folder in folders if any(any(folder.glob(name)) for name in patterns)), start)
+    return next((folder for folder in folders if any(any(folder.glob(name)) for name in patterns)), None)
 
 
 def _untouched(full: str, root: Path) -> Notebook:

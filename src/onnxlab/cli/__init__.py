@@ -5,6 +5,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any, NoReturn
 
 from onnxlab.errors import OnnxLabError
@@ -23,6 +24,9 @@ _COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the `onnxlab` command and return its exit code: 0 fine, 1 something is wrong, 2 wrong usage."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments:
+        _parser().print_help(sys.stderr)
+        return 2
     options = _parser(*arguments[:1]).parse_args(arguments)
     try:
         code = int(options.command(options))
@@ -56,6 +60,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser(command: str = "") -> argparse.ArgumentParser:
     """Return a parser with the options of one command; of all commands if that is the name of none."""
     parser: argparse.ArgumentParser = _Parser(prog="onnxlab", description="Tools of the ONNX Lab course.")
+    parser.add_argument("--version", action="version", version=f"onnxlab {version('onnxlab')}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for module in [name for name, names in _COMMANDS.items() if command in names] or _COMMANDS:
         importlib.import_module(f"onnxlab.cli.{module}").add_commands(commands)

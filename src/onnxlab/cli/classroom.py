@@ -191,7 +191,7 @@ def _wheelhouse(options: argparse.Namespace) -> int:
         pythons = options.python or [here.python if here else ""]
         targets = [Target(system, python) for system in systems for python in pythons]
         file = "requirements-classroom.txt" if options.classroom else "requirements.txt"
-        lacking = make_wheelhouse(course_root(Path.cwd()), options.folder, targets, file)
+        lacking = make_wheelhouse(course_root(Path.cwd()) or Path.cwd(), options.folder, targets, file)
     for name in damaged:
         print(f"damaged: {name}")
     for target, pins in lacking.items():

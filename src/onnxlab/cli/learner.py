@@ -4,10 +4,15 @@ import argparse
 import sys
 from pathlib import Path
 
+from onnxlab.errors import OnnxLabError
 from onnxlab.notebook.language import LANGUAGES, requested_language, speak, tr
 from onnxlab.plain_text import aligned
 
-__all__ = ["add_commands"]
+__all__ = ["LabsMissing", "add_commands"]
+
+
+class LabsMissing(OnnxLabError):
+    """A folder has no labs."""
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -17,7 +22,9 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     labs.add_argument("--chapters", action="store_true", help="the chapters, too")
     labs.add_argument("--language", choices=LANGUAGES, default=requested_language(), help="which edition")
     labs.set_defaults(command=_labs)
-    check = commands.add_parser("check", help="check the exercises of a lab's notebook")
+    check = commands.add_parser(
+        "check", help="check the exercises of a lab's notebook, or of a folder of them"
+    )
     check.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
     check.set_defaults(command=_check)
     progress = commands.add_parser("progress", help="what is passed, tried and open in the labs")
@@ -43,7 +50,9 @@ def _labs(options: argparse.Namespace) -> int:
     print(tr(f"Notebooks copied to {options.folder}: {len(copied)}."))
     if there:
         print(tr(f"Already there, and left alone: {len(there)}."))
-    print(tr(f"To begin, open {min([*copied, *there])} in Jupyter."))
+    notebooks = sorted([*copied, *there])
+    first = next((path for path in notebooks if path.name.startswith("00_")), notebooks[0])
+    print(tr(f"To begin, open {first} in Jupyter."))
     return 0
 
 
@@ -53,10 +62,11 @@ def _check(options: argparse.Namespace) -> int:
     from onnxlab.notebook.labs.checks import report_text
 
     speak(requested_language())
-    for path in options.notebooks:
+    notebooks = [notebook for path in options.notebooks for notebook in _labs_in(path)]
+    for path in notebooks:
         read_lab(path)  # what cannot be checked is said before anything runs
     all_passed = True
-    for path in options.notebooks:
+    for path in notebooks:
         folder = path.absolute().parent.name
         speak(folder if folder in LANGUAGES else requested_language())
         print(tr(f"{path}: running it ..."), flush=True)
@@ -75,6 +85,18 @@ def _check(options: argparse.Namespace) -> int:
         print(tr(f"{have} of {possible} points") + "\n")
         all_passed = all_passed and all(outcome.passed for outcome in outcomes)
     return 0 if all_passed else 1
+
+
+def _labs_in(path: Path) -> list[Path]:
+    """Return the labs in a folder, in order, without backups; or the path itself if it is no folder."""
+    if not path.is_dir():
+        return [path]
+    labs = sorted(lab for lab in path.glob("lab*.ipynb") if ".before-reset-" not in lab.name)
+    if not labs:
+        msg = f"The folder {path} has no labs: no file there is called lab*.ipynb."
+        then = "Name a lab's notebook, or copy the labs with: onnxlab labs FOLDER"
+        raise LabsMissing(msg, "", then)
+    return labs
 
 
 def _progress(options: argparse.Namespace) -> int:
@@ -98,6 +120,10 @@ def _reset(options: argparse.Namespace) -> int:
 
     speak(options.language)
     root = course_root(Path.cwd())
+    if root is None:
+        msg = f"There are no labs in {Path.cwd()}, nor in a folder above it."
+        then = "Change to the course's folder, or copy the labs with: onnxlab labs FOLDER"
+        raise LabsMissing(msg, "", then)
     for name in options.labs:
         path, copy = reset(name, root, options.language)
         print(tr(f"{path.relative_to(root).as_posix()} is untouched again."), end=" " if copy else "\n")

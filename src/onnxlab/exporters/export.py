@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import onnx
 import torch
 
-from onnxlab.errors import ExportFailed, UnknownRecord
+from onnxlab.errors import ExportFailed, UnknownRecord, chain
 from onnxlab.exporters.silence import Notice, silenced
 from onnxlab.model.load import load, strip_origins
 from onnxlab.runtime.session import feeds, open_session
@@ -268,7 +268,7 @@ def failure(error: BaseException, stage: Stage | None = None) -> Failure:
         >>> failure(ValueError("too large"), Stage.SERIALISE)
         Failure(stage=<Stage.SERIALISE: 'serialise'>, error='ValueError', message='too large', causes=())
     """
-    first, *causes = _chain(error)
+    first, *causes = chain(error)
     return Failure(
         stage or _stage(error),
         type(first).__name__,
@@ -280,7 +280,7 @@ def failure(error: BaseException, stage: Stage | None = None) -> Failure:
 
 def _stage(error: BaseException) -> Stage:
     stage = Stage.CAPTURE  # also where arguments or options are refused before the capture
-    for exception in _chain(error):
+    for exception in chain(error):
         if type(exception).__name__ == "TorchExportError":
             return Stage.CAPTURE
         if recorded := getattr(exception, "recorded_stage", ""):  # raised from a recording, without frames
@@ -301,16 +301,6 @@ def _exporter_functions(traceback: TracebackType | None) -> Iterator[str]:
         if module.startswith(("torch.onnx", "onnxscript")):
             yield traceback.tb_frame.f_code.co_name
         traceback = traceback.tb_next
-
-
-def _chain(error: BaseException) -> list[BaseException]:
-    chain = [error]
-    while True:
-        last = chain[-1]
-        cause = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
-        if cause is None or cause in chain:
-            return chain
-        chain.append(cause)
 
 
 def _text(error: BaseException) -> str:

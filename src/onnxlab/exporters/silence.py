@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO
 
-__all__ = ["Captured", "Notice", "silenced"]
+__all__ = ["Captured", "Notice", "descriptors_to", "silenced"]
 
 # The top-level loggers of the packages that log during an export.
 _PACKAGES = ("torch", "onnxscript", "onnx_ir", "onnxruntime")
@@ -74,7 +74,7 @@ def silenced() -> Iterator[Captured]:
         try:
             with (
                 _log_messages_to(messages),
-                _descriptors_to(by_c),
+                descriptors_to(by_c),
                 contextlib.redirect_stdout(printed),
                 contextlib.redirect_stderr(printed),
             ):
@@ -132,7 +132,7 @@ def _log_messages_to(messages: list[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _descriptors_to(sink: IO[bytes]) -> Iterator[None]:
+def descriptors_to(sink: IO[bytes]) -> Iterator[None]:
     """Send what is written to the process's own file descriptors of stdout and stderr to a file."""
     _flush()
     saved: list[tuple[int, int]] = []

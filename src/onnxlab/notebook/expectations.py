@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 
-from onnxlab.errors import ClaimBroken
+from onnxlab.errors import ClaimBroken, chain
+from onnxlab.exporters.silence import descriptors_to
 from onnxlab.notebook.language import tr
 
 __all__ = ["expect_error", "expect_warning", "plain_lines", "quiet_exporters"]
@@ -80,12 +81,12 @@ def expect_error(error: type[BaseException], text: str, *, lines: int = 2) -> It
     except (KeyboardInterrupt, GeneratorExit):  # the learner pressed stop: never a result
         raise
     except BaseException as caught:
-        chain = _chain(caught)
-        if not any(isinstance(e, error) for e in chain):
+        errors = chain(caught)
+        if not any(isinstance(e, error) for e in errors):
             msg = f"{error.__name__} was expected, but {type(caught).__name__} was raised."
             raise ClaimBroken(msg, *plain_lines(caught, 1)) from caught
         # An outer error often quotes its cause's text; the cause says it in the fewest words.
-        matching_error = next((e for e in reversed(chain) if text in str(e)), None)
+        matching_error = next((e for e in reversed(errors) if text in str(e)), None)
         if matching_error is None:
             msg = f"{error.__name__} was raised, but its message does not contain {text!r}."
             raise ClaimBroken(msg, *plain_lines(caught, 1)) from caught
@@ -169,38 +170,15 @@ def _quiet_failure() -> Iterator[None]:
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        with _silent_descriptors(), redirect_stderr(io.StringIO()):
+        # C++ code writes to the descriptors: torch dumps its graph to stdout, ONNX Runtime logs to stderr.
+        with (
+            open(os.devnull, "wb") as nowhere,  # noqa: PTH123 - os.devnull is a text
+            descriptors_to(nowhere),
+            redirect_stderr(io.StringIO()),
+        ):
             yield
     finally:
         logging.disable(before)
-
-
-@contextmanager
-def _silent_descriptors() -> Iterator[None]:
-    """Hide what C++ code writes: torch dumps its graph to stdout, ONNX Runtime logs to stderr."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    copies = {descriptor: os.dup(descriptor) for descriptor in (1, 2)}
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        for descriptor in copies:
-            os.dup2(nowhere, descriptor)
-        yield
-    finally:
-        for descriptor, copy in copies.items():
-            os.dup2(copy, descriptor)
-            os.close(copy)
-        os.close(nowhere)
-
-
-def _chain(error: BaseException) -> list[BaseException]:
-    """An error and what caused it, outermost first."""
-    chain: list[BaseException] = []
-    link: BaseException | None = error
-    while link is not None and link not in chain:
-        chain.append(link)
-        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
-    return chain
 
 
 def _headed(head: str, rows: list[str]) -> list[str]:

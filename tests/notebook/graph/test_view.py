@@ -279,3 +279,12 @@ def test_answers_to_the_page():
     ):
         view._answer(view, question, [])
         assert sent.pop()[0]["error"]
+
+
+def test_a_fault_of_the_course_is_said_and_leaves_its_traceback(monkeypatch):
+    view, sent = graph(chain()), []
+    view.send = lambda content, buffers=None: sent.append(content)
+    monkeypatch.setattr("onnxlab.notebook.graph.view._model_buffers", lambda model: {}["forgotten"])
+    with pytest.raises(KeyError, match="forgotten"):
+        view._answer(view, {"kind": "model", "request": 1}, [])
+    assert "a fault of ONNX Lab itself" in sent.pop()["error"]

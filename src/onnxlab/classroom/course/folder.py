@@ -244,7 +244,7 @@ def solutions_folder(start: Path) -> Path:
         ClassRefused: If there is none: an installed package does not carry the solutions.
     """
     roots = [course_root(start.absolute()), Path(onnxlab.__file__).resolve().parents[2]]
-    for root in roots:
+    for root in filter(None, roots):
         if any((root / "solutions").glob("lab*.ipynb")):
             return root / "solutions"
     msg = f"The labs' solutions are neither above {start} nor beside the installed package."

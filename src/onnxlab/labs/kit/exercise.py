@@ -128,16 +128,17 @@ def _tested_versions() -> str:
 
 @cache
 def lab(name: str) -> Lab:
-    """Return a lab by its name or the beginning of it, as "lab04".
+    """Return a lab by its name or its number, as "lab04" or "lab4".
 
     Raises:
         UnknownExercise: If there is none of that name.
 
     Example:
-        >>> lab("lab04").name
+        >>> lab("lab4").name
         'lab04_asinh'
     """
-    package = next((lab for lab in LABS if name in (lab, lab.partition("_")[0])), None)
+    full = re.sub(r"^lab(?=\d(?!\d))", "lab0", name)
+    package = next((lab for lab in LABS if full in (lab, lab.partition("_")[0])), None)
     if package is None:
         msg = f"There is no lab {name!r}."
         raise UnknownExercise(msg, "", f"The labs are {', '.join(LABS)}.")
@@ -161,14 +162,20 @@ def exercise(name: str) -> tuple[Lab, Exercise]:
         >>> lab.name, record.answers
         ('lab04_asinh', ('asinh_symbolic',))
     """
+    if not isinstance(name, str):
+        msg = f"An exercise is named by a text; a {type(name).__name__} was passed."
+        then = 'Write the name first, in quotes, as check("asinh-symbolic", asinh_symbolic).'
+        raise UnknownExercise(msg, "", then)
     ids = []
-    module = str(name).replace("-", "_")  # usually the exercise's module; then no other lab is loaded
+    module = name.replace("-", "_")  # usually the exercise's module; then no other lab is loaded
     for lab_name in sorted(LABS, key=lambda lab_name: module not in _modules(lab_name)):
         record = lab(lab_name)
         for candidate in record.exercises:
             if candidate.id == name:
                 return record, candidate
             ids.append(candidate.id)
-    near = get_close_matches(str(name).replace("_", "-"), ids, 3, 0.4)
+    wanted = name.replace("_", "-").lower()
+    related = [candidate for candidate in ids if wanted and wanted in candidate]
+    near = related[:3] or get_close_matches(wanted, ids, 3, 0.6)
     msg = f"There is no exercise {name!r}."
     raise UnknownExercise(msg, "", f"Did you mean {' or '.join(map(repr, near))}?" if near else "")

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from onnxlab.errors import chain
 from onnxlab.exporters.export import Exporter, Stage, export
 from onnxlab.exporters.symbolics import symbolic
 from onnxlab.labs.kit.exercise import Part
-from onnxlab.labs.kit.outcome import RETURN, Wrong, chain, trying
+from onnxlab.labs.kit.outcome import RETURN, Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.runtime.refusals import named_reason
 

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import onnx
 
+from onnxlab.errors import chain
+
 __all__ = [
     "RETURN",
     "USABLE",
@@ -22,7 +24,6 @@ __all__ = [
     "Status",
     "Wrong",
     "case_of",
-    "chain",
     "trying",
 ]
 
@@ -258,14 +259,3 @@ def case_of(error: BaseException) -> Case | None:
     """Return the case attached to an exception or to one of its causes."""
     cases = (getattr(exception, "__dict__", {}).get(_CASE) for exception in chain(error))
     return next((case for case in cases if isinstance(case, Case)), None)
-
-
-def chain(error: BaseException) -> list[BaseException]:
-    """Return an exception and its causes, from the outermost inwards."""
-    exceptions = [error]
-    while True:
-        last = exceptions[-1]
-        cause = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
-        if cause is None or any(cause is exception for exception in exceptions):  # they can form a circle
-            return exceptions
-        exceptions.append(cause)

@@ -144,8 +144,8 @@ def _changed(name: str, change: Callable[[dict[str, Any]], None]) -> str:
     path = state_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_suffix(".lock"), timeout=5):  # two notebooks may be open at once
-            state, message = _read(path)
+        with _locked(path):  # two notebooks may be open at once
+            state, message = _read_locked(path)
             change(state.setdefault(name, {}))
             write_atomically(path, json.dumps(state, indent=1), mode=0o600)
             return message
@@ -155,18 +155,50 @@ def _changed(name: str, change: Callable[[dict[str, Any]], None]) -> str:
         return f"Progress is not kept: {path} cannot be written ({error})."
 
 
+def _locked(path: Path) -> FileLock:
+    return FileLock(path.with_suffix(".lock"), timeout=5)
+
+
 def _read(path: Path) -> tuple[_State, str]:
+    """Return the entries, and a message if the file is damaged or cannot be read."""
     try:
-        state = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return {}, ""
+        return _parsed(path), ""
+    except OSError as error:
+        return {}, f"{path} cannot be read ({error}); nothing is shown as done."
+    except (ValueError, RecursionError):
+        pass
+    # Another notebook may be replacing the damaged file at this moment: only who holds the lock moves it.
+    try:
+        with _locked(path):
+            return _read_locked(path)
+    except (OSError, TimeoutError):
+        return {}, f"The progress file {path} is damaged and cannot be moved."
+
+
+def _read_locked(path: Path) -> tuple[_State, str]:
+    """Return the entries as `_read` does, and set a damaged file aside; the caller holds the lock."""
+    try:
+        return _parsed(path), ""
     except OSError as error:
         return {}, f"{path} cannot be read ({error}); nothing is shown as done."
     except (ValueError, RecursionError):
         return {}, _set_aside(path)
+
+
+def _parsed(path: Path) -> _State:
+    """Return the entries; none if there is no file.
+
+    Raises:
+        ValueError: If the file is damaged; `RecursionError` if it is nested too deeply.
+        OSError: If it cannot be read.
+    """
+    try:
+        state = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
     if not isinstance(state, dict) or not all(isinstance(entry, dict) for entry in state.values()):
-        return {}, _set_aside(path)
-    return state, ""
+        raise ValueError(path)
+    return state
 
 
 def _set_aside(path: Path) -> str:

@@ -185,17 +185,23 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         }
         buffers: list[bytes] = []
         try:
-            pane = self._panes[message.get("pane", 0)]
+            pane, content = self._panes[message.get("pane", 0)], contents[message["kind"]]
+        except (KeyError, IndexError, TypeError) as error:
+            self.send({**answer, "error": f"The page asked for something unknown: {error!r}"})
+            return
+        try:
             answer |= {
                 "name": PurePath(pane.name).stem,
                 "origin": pane.flat.origin,
                 "size": len(pane.flat.nodes),
             }
-            buffers = contents[message["kind"]](pane)
+            buffers = content(pane)
         except OnnxLabError as error:
             answer["error"] = tr(str(error))
-        except (KeyError, IndexError, TypeError) as error:
-            answer["error"] = f"The page asked for something unknown: {error!r}"
+        except Exception as error:
+            # The page must not wait for ever; the traceback is for the kernel's log.
+            self.send({**answer, "error": tr(f"This graph met a fault of ONNX Lab itself: {error!r}")})
+            raise
         self.send(answer, buffers)
 
 

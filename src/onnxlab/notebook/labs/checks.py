@@ -4,6 +4,7 @@ import html
 import os
 import secrets
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from IPython.display import display
@@ -22,6 +23,9 @@ __all__ = ["case", "check", "hint", "message_box", "report_html", "report_text",
 
 _cases: dict[str, Mapping[str, object]] = {}
 """The failing case of the last check of each exercise."""
+
+_last_checked = ""
+"""The exercise that `case()` and `hint()` are about if they name none."""
 
 
 def check(name: str, *answers: Callable[..., Any], show: Literal["", "right model"] = "") -> None:
@@ -56,11 +60,11 @@ def check(name: str, *answers: Callable[..., Any], show: Literal["", "right mode
         display_html(message_box(message), message)
 
 
-def case(name: str) -> Mapping[str, object]:
+def case(name: str = "") -> Mapping[str, object]:
     """Return what the last check of an exercise failed on, to run it again: models and arguments by name.
 
     Args:
-        name: The exercise, as "asinh-symbolic".
+        name: The exercise, as "asinh-symbolic"; without it, the one that was checked last.
 
     Returns:
         The arguments by name. For an answer that was called itself, `answer(**case(...))` calls it again; for
@@ -75,7 +79,7 @@ def case(name: str) -> Mapping[str, object]:
     >>> case("asinh-symbolic")["inputs"][0].dtype
     dtype('float32')
     """
-    _, record = exercise(name)
+    _, record = exercise(name or _last("case"))
     if record.id not in _cases:
         msg = f"No check of {record.id} in this notebook has failed on a case that can be run again."
         call = ", ".join([f'"{record.id}"', *record.answers])
@@ -83,14 +87,14 @@ def case(name: str) -> Mapping[str, object]:
     return _cases[record.id]
 
 
-def hint(name: str) -> None:
+def hint(name: str = "") -> None:
     """Show the next of an exercise's three hints.
 
     Args:
-        name: The exercise, as "asinh-symbolic".
+        name: The exercise, as "asinh-symbolic"; without it, the one that was checked last.
     """
     try:
-        _, record = exercise(name)
+        _, record = exercise(name or _last("hint"))
     except OnnxLabError as error:
         refusal = tr(str(error))
         display_html(message_box(refusal), refusal)
@@ -117,7 +121,21 @@ def require(name: str, *answers: Callable[..., Any]) -> None:
         raise NotPassed(report_text(lab, record, outcome))
 
 
+def _last(call: str) -> str:
+    """Return the exercise that was checked last.
+
+    Raises:
+        UnknownExercise: If none was checked.
+    """
+    if not _last_checked:
+        msg = f"{call}() is about the exercise that was checked last, and none was checked yet."
+        raise UnknownExercise(msg, "", f'Name one, as {call}("asinh-symbolic").')
+    return _last_checked
+
+
 def _outcome(record: Exercise, answers: tuple[Callable[..., Any], ...], seed: int) -> Outcome:
+    global _last_checked
+    _last_checked = record.id
     if len(answers) != len(record.answers):
         call = ", ".join([f'"{record.id}"', *record.answers])
         count = len(record.answers)
@@ -255,7 +273,8 @@ def _closing(lab: Lab, exercise: Exercise, outcome: Outcome) -> list[str]:
         lines.append(tr(f"Write {names} above and run both cells."))
     elif outcome.passed:
         parts = [tr(f"Checked for {exercise.holds_for}.")]
-        if "JUPYTERHUB_USER" not in os.environ:  # on a class's hub learners have no solutions
+        solution = Path("solutions", f"{lab.name}.ipynb")  # which a class's learner and a wheel do without
+        if any((folder / solution).is_file() for folder in (Path.cwd(), *Path.cwd().parents)):
             parts.insert(0, tr(f"Compare with solutions/{lab.name}.ipynb."))
         lines.append(" ".join(parts))
     else:
