@@ -28,6 +28,17 @@ SETS = {
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 """PyTorch's index of CPU builds: on Linux, the default index gives several gigabytes of CUDA."""
 
+INDEX_VARIABLE = "ONNXLAB_TORCH_INDEX"
+"""The environment variable with the address of another index, or page of links, of CPU builds."""
+
+CUDA_GIGABYTES = 8
+"""The disk that torch's default build for Linux needs with what it brings."""
+
+_CUDA_NOTICE = f"""\
+      {{why}}
+      torch's default build for Linux comes instead, with CUDA: 3 GB to download, {CUDA_GIGABYTES} GB of disk.
+      To avoid it: Ctrl+C, set {INDEX_VARIABLE} to an index of CPU builds, and run this again."""
+
 # A pattern in the output of a failed pip, the reason, and what to do.
 _REASONS = (
     (r"No space left on device|Errno 28", "The disk is full.", "Free about 3 GB"),
@@ -61,10 +72,8 @@ def install(environment: Environment, name: str) -> str:
     log = environment.folder / "onnxlab-install.log"
     wheels = ROOT / "wheelhouse"
     offline = ["--no-index", "--find-links", str(wheels)] if any(wheels.glob("*.whl")) else []
-    if torch and not has_torch and not offline and wants_cpu_torch(environment):
-        options = ["--no-deps", "--index-url", CPU_INDEX, "--retries", "0", "--timeout", "10"]
-        if _pip(environment, [*options, *torch], log)[0]:
-            require_space(environment.folder.parent, 8)  # the default build brings CUDA
+    if torch and not has_torch and not offline and brings_cuda():
+        _install_cpu_torch(environment, torch[0], log)
     code, output = _pip(environment, [*offline, "-r", file], log, text.count("=="))
     if code:
         raise failure(output, log, offline=bool(offline))
@@ -72,13 +81,41 @@ def install(environment: Environment, name: str) -> str:
     return "installed from the folder wheelhouse" if offline else "installed"
 
 
-def wants_cpu_torch(environment: Environment) -> bool:
-    """Tell whether to install torch from the CPU index: not with a GPU, and not if pip is configured."""
-    if sys.platform != "linux" or shutil.which("nvidia-smi") or Path("/proc/driver/nvidia/version").exists():
-        return False
+def brings_cuda() -> bool:
+    """Tell whether torch's default build would bring CUDA to a machine that has no use for it."""
+    has_gpu = shutil.which("nvidia-smi") or Path("/proc/driver/nvidia/version").exists()
+    return sys.platform == "linux" and not has_gpu
+
+
+def _install_cpu_torch(environment: Environment, pin: str, log: Path) -> None:
+    """Install torch's CPU build; where there is none, say what the default build costs before it comes.
+
+    It comes from the index that ONNXLAB_TORCH_INDEX names; else, where pip is configured, from pip's own
+    indexes, by its version with the suffix +cpu; else from PyTorch's index.
+
+    Raises:
+        Stop: There is none, and the disk lacks the space for the default build.
+    """
+    own_index = os.environ.get(INDEX_VARIABLE, "")
+    if own_index:  # an index has a page for each package, a mirror of files one page with all links
+        attempt = ["--index-url", own_index, "--find-links", own_index, pin]
+        why = f"{own_index}, which {INDEX_VARIABLE} names, has no CPU build of {pin} for this Python."
+    elif is_configured(environment):
+        attempt = [f"{pin}+cpu"]
+        why = f"The package index that pip is configured for has no CPU build ({pin}+cpu)."
+    else:
+        attempt = ["--index-url", CPU_INDEX, "--retries", "0", "--timeout", "10", pin]
+        why = "PyTorch's index of CPU builds did not answer."
+    if _pip(environment, ["--no-deps", *attempt], log)[0]:
+        print(_CUDA_NOTICE.format(why=why), flush=True)
+        require_space(environment.folder.parent, CUDA_GIGABYTES)
+
+
+def is_configured(environment: Environment) -> bool:
+    """Tell whether pip has an index or links of the user's own, in a file or in the environment."""
     command = [str(environment.python), "-m", "pip", "config", "list"]
     config = subprocess.run(command, capture_output=True, text=True, env=child_variables(environment)).stdout
-    return not re.search(r"(index-url|find-links|no-index)\s*=", config)
+    return bool(re.search(r"(index-url|find-links|no-index)[.'\"]*\s*=", config))
 
 
 def require_space(folder: Path, gigabytes: float) -> None:

@@ -1,5 +1,12 @@
+import functools
+import http.server
+import os
+import shutil
 import socket
+import subprocess
 import sys
+import threading
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -22,7 +29,7 @@ def environment(tmp_path, monkeypatch):
     for module in ("packages", "environment"):
         monkeypatch.setattr(f"starter.{module}.ROOT", tmp_path)
     monkeypatch.setattr(packages, "require_space", lambda place, gigabytes: None)
-    monkeypatch.setattr(packages, "wants_cpu_torch", lambda environment: False)
+    monkeypatch.setattr(packages, "brings_cuda", lambda: False)
     return Environment(tmp_path / ".venv", tmp_path / "python")
 
 
@@ -87,7 +94,8 @@ def test_a_package_cut_off_in_the_middle_is_installed_again(environment, pip_cal
 def test_the_cpu_build_of_torch_comes_first_unless_torch_is_there(
     environment, pip_calls, monkeypatch, present
 ):
-    monkeypatch.setattr(packages, "wants_cpu_torch", lambda environment: True)
+    monkeypatch.setattr(packages, "brings_cuda", lambda: True)
+    monkeypatch.setattr(packages, "is_configured", lambda environment: False)
     if present:
         record = environment.folder / "Lib" / "site-packages" / "torch-2.13.0.dist-info" / "RECORD"
         record.parent.mkdir(parents=True)
@@ -98,18 +106,99 @@ def test_the_cpu_build_of_torch_comes_first_unless_torch_is_there(
     assert pip_calls[-1] == ["-r", "requirements.txt"]
 
 
-@pytest.mark.parametrize(
-    ("configured", "gpu", "expected"), [("", "", True), ("x", "", False), ("", "x", False)]
-)
-def test_the_cpu_build_is_used_without_a_gpu_and_without_settings_of_pip(
-    tmp_path, monkeypatch, configured, gpu, expected
-):
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\n[ -n '{configured}' ] && echo \"global.index-url='https://m/'\" || true\n")
-    python.chmod(0o755)
+@pytest.mark.parametrize("gpu", ["", "/usr/bin/nvidia-smi"])
+def test_a_machine_with_a_gpu_gets_the_default_build(monkeypatch, gpu):
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setattr("shutil.which", lambda name: gpu or None)
-    assert packages.wants_cpu_torch(Environment(tmp_path, python)) is expected
+    assert packages.brings_cuda() is not bool(gpu)
+
+
+class Index(http.server.SimpleHTTPRequestHandler):
+    """The pages of a package index."""
+
+    def log_message(self, *_):
+        """Log nothing."""
+
+
+def make_torch(folder, version):
+    """Write a wheel of an empty torch."""
+    metadata = f"torch-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"torch-{version}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("torch.py", "")
+        wheel.writestr(f"{metadata}/METADATA", f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
+        wheel.writestr(f"{metadata}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{metadata}/RECORD", "")
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch):
+    """The folder and the address of an index of packages; pip knows no other, unless a test says so."""
+    folder = tmp_path / "index" / "torch"
+    folder.mkdir(parents=True)
+    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", packages.INDEX_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    handler = functools.partial(Index, directory=os.fspath(folder.parent))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield folder, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture
+def real_environment(environment, tmp_path, monkeypatch):
+    """A real virtual environment, in which torch alone is required."""
+    shutil.rmtree(tmp_path / ".venv")
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / ".venv"], check=True)
+    (tmp_path / "requirements.txt").write_text("torch==2.13.0\n")
+    monkeypatch.setattr(packages, "brings_cuda", lambda: True)
+    return Environment(tmp_path / ".venv", tmp_path / ".venv" / "bin" / "python")
+
+
+def installed_torch(environment):
+    [metadata] = environment.folder.glob("lib/*/site-packages/torch-*.dist-info")
+    return metadata.name
+
+
+@pytest.mark.slow
+def test_a_configured_index_that_has_the_cpu_build_gives_it(real_environment, index, monkeypatch, capsys):
+    folder, address = index
+    for version in ("2.13.0", "2.13.0+cpu"):
+        make_torch(folder, version)
+    monkeypatch.setenv("PIP_INDEX_URL", address)
+    packages.install(real_environment, "course")
+    assert installed_torch(real_environment) == "torch-2.13.0+cpu.dist-info"
+    assert "CUDA" not in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_size_of_cuda_is_said_and_counted_before_it_comes(real_environment, index, monkeypatch, capsys):
+    folder, address = index
+    make_torch(folder, "2.13.0")
+    monkeypatch.setenv("PIP_INDEX_URL", address)
+    demanded = []
+    monkeypatch.setattr(packages, "require_space", lambda place, gigabytes: demanded.append(gigabytes))
+    packages.install(real_environment, "course")
+    assert installed_torch(real_environment) == "torch-2.13.0.dist-info"
+    printed = capsys.readouterr().out
+    assert "3 GB to download, 8 GB of disk" in printed
+    assert packages.INDEX_VARIABLE in printed
+    assert demanded == [3, 8]
+
+
+@pytest.mark.slow
+def test_a_page_of_links_to_cpu_builds_is_used_where_the_variable_names_it(
+    real_environment, index, monkeypatch, capsys
+):
+    folder, address = index
+    make_torch(folder, "2.13.0")
+    (folder.parent / "cpu").mkdir()
+    make_torch(folder.parent / "cpu", "2.13.0+cpu")
+    monkeypatch.setenv("PIP_INDEX_URL", address)
+    monkeypatch.setenv(packages.INDEX_VARIABLE, f"{address}/cpu/")
+    packages.install(real_environment, "course")
+    assert installed_torch(real_environment) == "torch-2.13.0+cpu.dist-info"
+    assert "CUDA" not in capsys.readouterr().out
 
 
 def test_a_folder_of_wheels_is_installed_from_without_an_index(environment, pip_calls, tmp_path):
