@@ -2,11 +2,12 @@
 
 import argparse
 import sys
+import tomllib
 from collections.abc import Sequence
 
 from starter import checks, jupyter, packages, website
 from starter.console import Stop, show_line, step
-from starter.environment import Environment, course_environment, locale_language
+from starter.environment import ROOT, Environment, course_environment, locale_language
 
 __all__ = ["chosen_language", "prepare", "run"]
 
@@ -34,6 +35,9 @@ Nothing is installed or registered outside .venv and .venv-site. To begin again,
 def run(arguments: Sequence[str]) -> int:
     """Run a command; every failure ends in one message and an exit code other than 0."""
     name, options = "start", list(arguments)
+    if options[:1] == ["--version"]:  # else JupyterLab would say its own
+        print(f"ONNX Lab {course_version()}")
+        return 0
     if options and not options[0].startswith("-"):
         name = options.pop(0)
     try:
@@ -71,6 +75,11 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("\nStopped. The same command goes on where this one was.", file=sys.stderr)
         return 130
+
+
+def course_version() -> str:
+    """Return the version in pyproject.toml."""
+    return str(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
 
 
 def chosen_language(options: Sequence[str]) -> tuple[str, list[str]]:

@@ -36,6 +36,9 @@ def command(environment: Environment, options: Sequence[str], language: str = "e
     if _value_of("port", options):
         defaults["ServerApp.port_retries"] = "0"
     names = [option.partition("=")[0] for option in options]
+    if any(re.search(r"\.(token|password|hashed_password)$", name) for name in names):
+        # JupyterLab prints the address as an urgent message only with a token that it made itself.
+        defaults["Application.log_level"] = "INFO"
 
     def is_set(trait: str) -> bool:
         return any(name.endswith(f".{trait}") or name in _ALIASES.get(trait, ()) for name in names)

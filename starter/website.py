@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import hashlib
 import http.server
 import os
 import subprocess
@@ -15,6 +16,22 @@ __all__ = ["page_server", "run"]
 
 FOLDER = ROOT / "artifacts" / "site"
 """The folder for the site unless --build names another."""
+
+STAMP = FOLDER.with_name("site-sources.txt")
+"""The digest of the sources that the site in FOLDER was built from."""
+
+SOURCES = (
+    "site",
+    "notebooks",
+    "labs",
+    "docs",
+    "src",
+    "translations",
+    "README.md",
+    "README.zh.md",
+    "pyproject.toml",
+)
+"""What the site is built from, below the repository."""
 
 
 def run(options: Sequence[str], prepare: Callable[[], Environment]) -> int:
@@ -38,6 +55,11 @@ def run(options: Sequence[str], prepare: Callable[[], Environment]) -> int:
     folder = server_options.build or FOLDER
     # The port is taken before half a minute of building.
     server = None if server_options.build else page_server(folder, server_options.port)
+    digest = sources_digest(build_options)
+    if server and (folder / "index.html").exists() and STAMP.exists() and STAMP.read_text() == digest:
+        step(4, "The site, as it was built: its sources are unchanged")
+        return serve(server)
+    STAMP.unlink(missing_ok=True)
     environment = prepare()
     step(4, "The site")
     program = str(ROOT / "site" / "build.py")
@@ -46,6 +68,23 @@ def run(options: Sequence[str], prepare: Callable[[], Environment]) -> int:
     code = subprocess.run(command, env=variables, check=False).returncode
     if code or server is None:
         return code
+    STAMP.write_text(digest)
+    return serve(server)
+
+
+def sources_digest(options: Sequence[str]) -> str:
+    """Return a digest of everything that the site is built from, and of the build's options."""
+    digest = hashlib.sha256("\0".join(options).encode())
+    for source in SOURCES:
+        files = [ROOT / source] if (ROOT / source).is_file() else sorted((ROOT / source).rglob("*"))
+        for file in files:
+            if file.is_file() and not {"__pycache__", ".ipynb_checkpoints"} & set(file.parts):
+                digest.update(f"\0{file.relative_to(ROOT).as_posix()}\0".encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def serve(server: http.server.ThreadingHTTPServer) -> int:
+    """Say where the site is, and serve it until Ctrl+C."""
     print(f"      http://127.0.0.1:{server.server_port}/ (Ctrl+C ends it)", flush=True)
     with server:
         server.serve_forever()

@@ -2,8 +2,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
+from importlib.metadata import version
 
 import pytest
 
@@ -70,3 +72,22 @@ def test_a_port_in_use_ends_the_command_before_anything_else(tmp_path, used_port
     printed, _ = process.communicate(timeout=60)
     assert process.returncode == 1
     assert len(printed.strip().splitlines()) == 3
+
+
+@pytest.mark.slow
+def test_with_a_token_of_the_users_own_the_address_is_said_too(tmp_path):
+    process = course(tmp_path, "--no-browser", "--ServerApp.token=mine")
+    watchdog = threading.Timer(120, process.terminate)
+    watchdog.start()
+    address = next((line for line in process.stdout if "http://" in line), "")
+    watchdog.cancel()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert "/lab" in address
+
+
+def test_the_version_is_the_courses(tmp_path):
+    process = course(tmp_path, "--version")
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert printed == f"ONNX Lab {version('onnxlab')}\n"
