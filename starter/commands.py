@@ -23,7 +23,8 @@ usage: python3 course.py [start] [--language zh] [JupyterLab options]
 
 start  Make .venv and install what is missing (the first time takes some minutes), then open JupyterLab on
        notebooks/00_start_here.ipynb. Options go to JupyterLab: --no-browser, --port 9000, --ip, ...
-       --language zh opens the Chinese edition.
+       --language zh opens the Chinese edition. ONNXLAB_TORCH_INDEX in the environment names an index of CPU
+       builds of torch, for Linux where PyTorch's own cannot be reached.
 test   Check the code and the notebooks and run every test. --fast leaves out notebooks, browser, slow tests.
 class  For an instructor: serve the course to a room from this machine; FOLDER keeps the class.
 site   Build the web site, in an environment of its own, and show it to this machine; --build only builds it.

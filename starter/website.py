@@ -20,17 +20,7 @@ FOLDER = ROOT / "artifacts" / "site"
 STAMP = FOLDER.with_name("site-sources.txt")
 """The digest of the sources that the site in FOLDER was built from."""
 
-SOURCES = (
-    "site",
-    "notebooks",
-    "labs",
-    "docs",
-    "src",
-    "translations",
-    "README.md",
-    "README.zh.md",
-    "pyproject.toml",
-)
+SOURCES = ("site", "notebooks", "labs", "docs", "src", "pyproject.toml")
 """What the site is built from, below the repository."""
 
 

@@ -16,6 +16,7 @@ from onnxlab.grading.grades import (
 )
 from onnxlab.grading.reports import summary_html
 from onnxlab.grading.results import Graded, Ledger
+from onnxlab.grading.worker.task import lab
 from tests.support.graded_class import EXERCISES, HOSTILE, LAB, SCRIPT, outcomes, submission
 
 POSSIBLE = sum(exercise.points for exercise in EXERCISES)
@@ -62,6 +63,19 @@ def test_lab_not_submitted_is_said_and_counts_nothing(tmp_path):
     assert grades["ada"]["possible in all labs"] == grades["bob"]["possible in all labs"] == "7"
     assert grades["ada"]["possible in labs handed in"] == "7"
     assert grades["bob"]["possible in labs handed in"] == "4"
+
+
+def test_what_is_possible_does_not_depend_on_other_students(tmp_path):
+    bitshift = sum(exercise.points for exercise in lab("lab05_bitshift").exercises)
+    rows = [Graded("ada", "lab01_x", "one", "passed", 3, 3, "", {})]
+    failures = [("bob", "lab05_bitshift")]
+    alone = table(tmp_path, rows, failures)["ada"]["possible in all labs"]
+    rows += [
+        Graded("cid", "lab05_bitshift", exercise.id, "passed", exercise.points, exercise.points, "", {})
+        for exercise in lab("lab05_bitshift").exercises
+    ]
+    beside_another = table(tmp_path, rows, failures)["ada"]["possible in all labs"]
+    assert alone == beside_another == str(3 + bitshift)
 
 
 def test_failure_of_the_grader_is_no_zero(tmp_path):

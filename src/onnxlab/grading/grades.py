@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from onnxlab.errors import UnknownExercise
 from onnxlab.files import write_atomically
 from onnxlab.grading.results import Graded
+from onnxlab.grading.worker import task
 from onnxlab.labs.kit.outcome import Status
 from onnxlab.plain_text import guarded, many, plain
 
@@ -102,7 +104,8 @@ def write_grades(path: Path, rows: Iterable[Graded], failures: Collection[tuple[
     failed: dict[str, set[str]] = {}
     for student, lab in failures:
         failed.setdefault(student, set()).add(lab)
-        labs.setdefault(lab, {})
+        # Also where nobody's submission of this lab was graded: what is possible must not depend on others.
+        labs.setdefault(lab, _possible_points(lab))
     ordered = sorted(labs)
     text = io.StringIO(newline="")
     writer = csv.writer(text)
@@ -115,6 +118,14 @@ def write_grades(path: Path, rows: Iterable[Graded], failures: Collection[tuple[
         sums = ["", ""] if student in failed else [total, own]
         writer.writerow([guarded(student), *sums, sum(possible.values()), *cells])
     write_atomically(path, text.getvalue())
+
+
+def _possible_points(name: str) -> dict[str, int]:
+    """Return the points of a lab's exercises; none for a lab that the course does not have."""
+    try:
+        return {exercise.id: exercise.points for exercise in task.lab(name).exercises}
+    except UnknownExercise:
+        return {}
 
 
 def _headings(labs: dict[str, dict[str, int]], ordered: list[str]) -> list[str]:
