@@ -72,8 +72,7 @@ def test_the_pattern_of_paths_matches_paths():
 
 
 def test_the_recordings_are_small():
-    """Those of old versions; the chapters' have a limit in test_torchscript_recording."""
-    files = (path for path in FOLDER.rglob("*") if path.is_file() and path.parent.name != "torchscript")
+    files = (path for path in FOLDER.rglob("*") if path.is_file())
     assert sum(path.stat().st_size for path in files) < 500_000
 
 

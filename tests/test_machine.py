@@ -156,15 +156,3 @@ def test_the_programs_of_this_machine_run():
         pytest.skip(f"nothing to try: {tools.missing} missing")
     assert Path(tools.compiler).exists()
     assert subprocess.run([tools.ninja, "--version"], capture_output=True, check=True).stdout
-
-
-def test_the_advice_names_a_torch_without_the_torchscript_exporter(monkeypatch, tmp_path):
-    newer = [Installed("torch", "2.15.0", "2.13.0")]
-    assert "recording" not in advice(newer)
-    (tmp_path / "torch" / "onnx" / "_internal").mkdir(parents=True)
-    (tmp_path / "torch" / "__init__.py").touch()
-    monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-    assert advice(newer).endswith(
-        "This torch has no TorchScript exporter: dynamo=False is answered from a recording."
-    )

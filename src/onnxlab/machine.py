@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 
 __all__ = [
@@ -19,7 +18,6 @@ __all__ = [
     "advice",
     "cpp_toolchain",
     "environment",
-    "has_torchscript_exporter",
     "pinned_versions",
 ]
 
@@ -99,22 +97,7 @@ run: pip install torch==2.13.0'
         f"{p.name} is {p.installed or 'not installed'}, tested was {p.tested}" for p in different
     )
     pins = " ".join(f"{p.name}=={p.tested}" for p in different)
-    notice = f"{listing}. Outputs may differ; for the tested versions, run: pip install {pins}"
-    if has_torchscript_exporter():
-        return notice
-    return f"{notice} This torch has no TorchScript exporter: dynamo=False is answered from a recording."
-
-
-def has_torchscript_exporter() -> bool:
-    """Whether the installed torch still has the TorchScript exporter; torch is not imported.
-
-    Example:
-        >>> has_torchscript_exporter()
-        True
-    """
-    torch = find_spec("torch")
-    folders = (torch and torch.submodule_search_locations) or []
-    return any((Path(folder) / "onnx" / "_internal" / "torchscript_exporter").is_dir() for folder in folders)
+    return f"{listing}. Outputs may differ; for the tested versions, run: pip install {pins}"
 
 
 def pinned_versions(folder: Path | None = None) -> dict[str, str]:

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import onnx
 import torch
 
-from onnxlab.errors import ExportFailed, UnknownRecord, chain
+from onnxlab.errors import ExportFailed, chain
 from onnxlab.exporters.silence import Notice, silenced
 from onnxlab.model.load import load, strip_origins
 from onnxlab.runtime.session import feeds, open_session
@@ -151,7 +151,6 @@ def export(
 
     Raises:
         TypeError: If an option is passed that this function sets: `f`, `dynamo`, `external_data`.
-        UnknownRecord: If the TorchScript exporter is gone and this call was not recorded.
 
     Example:
         >>> relu = export(torch.nn.ReLU(), torch.ones(2), Exporter.TORCHSCRIPT, input_names=["x"])
@@ -177,8 +176,6 @@ def export(
         started = time.perf_counter()
         try:
             written = _exported_bytes(model, args, dynamo=exporter.dynamo, options=options)
-        except UnknownRecord:  # the recording's failure, not the model's
-            raise
         except Exception as error:
             problem = failure(error, Stage.SERIALISE if isinstance(error, ExportFailed) else None)
         finally:
@@ -283,8 +280,6 @@ def _stage(error: BaseException) -> Stage:
     for exception in chain(error):
         if type(exception).__name__ == "TorchExportError":
             return Stage.CAPTURE
-        if recorded := getattr(exception, "recorded_stage", ""):  # raised from a recording, without frames
-            return Stage(recorded)
         for function in _exporter_functions(exception.__traceback__):
             stage = _STAGE_OF_FUNCTION.get(function, stage)
     innermost = list(_exporter_functions(error.__traceback__))[-1:]

@@ -46,12 +46,8 @@ def quiet_exporters() -> None:
 
     Hidden: the notices that TorchScript is deprecated, the log lines about a missing torchvision, and a
     notice about a class that the torch.export exporter uses internally. A TracerWarning or a UserWarning
-    still shows. Where torch has no TorchScript exporter any more, calls of it are answered from a recording.
+    still shows.
     """
-    # Here, so that a message about a model's file does not have to load torch.
-    from onnxlab.exporters.torchscript_recording import stand_in
-
-    stand_in()
     for category, message, module in _NOISE:
         warnings.filterwarnings("ignore", message, category, module)
     logger = logging.getLogger(_TORCHVISION_LOGGER)

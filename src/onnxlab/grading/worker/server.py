@@ -46,7 +46,6 @@ _INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "LD_LIBRAR
 _PRELOADED = (
     "onnxlab.notebook.expectations",
     "onnxlab.exporters.symbolics",
-    "onnxlab.exporters.torchscript_recording",
     "onnxlab.grading.worker.judge",
     "onnxlab.sandbox.entry",
     "torch.onnx.symbolic_helper",
