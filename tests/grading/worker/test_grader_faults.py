@@ -1,12 +1,14 @@
 """Faults of the grader give nobody a mark; files that crash their judge cost the submission its points."""
 
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from onnxlab import cli
+from onnxlab.grading import marking
 from onnxlab.grading.private_judges import NONE, PrivateJudges
 from onnxlab.grading.results import Ledger, facts
 from onnxlab.grading.run import ATTEMPTS, grade
@@ -17,6 +19,7 @@ from onnxlab.labs.kit.exercise import exercise
 from onnxlab.sandbox.entry import Level, strongest
 from onnxlab.sandbox.watcher import Limits
 from tests.grading.adversaries import HONEST, Adversary
+from tests.grading.forgers import CRASH, ENDLESS
 from tests.grading.small_class import FULL, LAB, Learner, hand_in, marks
 
 pytestmark = [
@@ -27,43 +30,12 @@ LIMITS = Limits(wall=120.0, cpu=60)
 RIGHT = Learner("right")
 # Writes another model in place of the one that was exported.
 REPLACED = """
-import atexit, onnx, os, threading
-from onnx import helper as h
 from onnxlab.labs.kit.work import Work
 really = Work.write_model
 def write_model(self, name, model):
     really(self, name, model if name != "asinh" else bad())
 Work.write_model = write_model
 """
-# A chain of 9,990 functions: ONNX Runtime follows it until its stack is full.
-CRASH = (
-    REPLACED
-    + """
-def bad():
-    sets = [h.make_opsetid("", 9), h.make_opsetid("own", 1)]
-    value = lambda name: h.make_tensor_value_info(name, 1, ["N", "M"])
-    last = h.make_node("Asinh", ["x"], ["y"])
-    call = lambda n: h.make_node(f"f{n}", ["x"], ["y"], domain="own") if n < 9990 else last
-    functions = [h.make_function("own", f"f{n}", ["x"], ["y"], [call(n + 1)], sets) for n in range(9990)]
-    graph = h.make_graph([call(0)], "g", [value("x")], [value("y")])
-    return h.make_model(graph, functions=functions, opset_imports=sets, ir_version=8)
-"""
-)
-ENDLESS = (
-    REPLACED
-    + """
-def bad():
-    return onnx.parser.parse_model('''<ir_version: 8, opset_import: ["" : 9]>
-    g (float[N, M] x) => (float[N, M] y) {
-        n = Constant<value = int64 {9000000000000000000}>()
-        yes = Constant<value = bool {1}>()
-        y = Loop(n, yes, x) <body = b (int64 i, bool c, float[N, M] a) => (bool d, float[N, M] z) {
-            d = Identity(c)
-            z = Identity(a)
-        }>
-    }''')
-"""
-)
 
 
 class Disturbed(WorkerPool):
@@ -92,6 +64,7 @@ class Slow(Disturbed):
     kind = "judge"
 
     def change(self, task: Task) -> Task:
+        time.sleep(task.limits.wall)
         return replace(task, limits=replace(task.limits, wall=-1.0))
 
 
@@ -127,6 +100,7 @@ def test_what_the_grader_fails_over_is_tried_again_and_is_no_mark(
 ):
     monkeypatch.setattr(kind, "pool", pool, raising=False)
     monkeypatch.setattr(kind, "times", times)
+    monkeypatch.setattr(marking, "_PATIENCE", 0.25)  # times a minute
     level = strongest() if kind is Slow else None
     points, failures = graded(tmp_path, student, pool=kind(), level=level)
     if times == 1:
@@ -169,8 +143,9 @@ def test_a_private_judge_that_ends_its_process_is_no_mark(tmp_path, pool, monkey
 
 def test_a_private_judge_that_never_ends_is_no_mark(tmp_path, pool, monkeypatch):
     monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 1)
-    monkeypatch.setattr("onnxlab.grading.marking.JUDGE_SECONDS", 8.0, raising=False)
-    monkeypatch.setattr(sys.modules[__name__], "LIMITS", Limits(wall=8.0, cpu=60))
+    monkeypatch.setattr(marking, "JUDGE_SECONDS", 4)
+    monkeypatch.setattr(marking, "_PATIENCE", 3)
+    monkeypatch.setattr(sys.modules[__name__], "LIMITS", Limits(wall=120.0, cpu=4))
     judges = PrivateJudges(
         JUDGE.format(fault="time.sleep(600)"), {"to-global-indices": ("a fault of its own",)}
     )
@@ -186,7 +161,7 @@ def test_what_crashes_its_judge_again_and_again_is_the_submissions(tmp_path, sha
     lost = ("asinh-symbolic", "asinh-translation")
     left = HONEST[0].points - sum(exercise(name)[1].points for name in lost)
     points, failures = graded(
-        tmp_path, Adversary("eve", left, before=CRASH), RIGHT, level=strongest(), pool=shared
+        tmp_path, Adversary("eve", left, before=REPLACED + CRASH), RIGHT, level=strongest(), pool=shared
     )
     assert failures == {}
     assert points == {"eve": left, RIGHT.name: FULL}
@@ -199,12 +174,14 @@ def test_what_crashes_its_judge_again_and_again_is_the_submissions(tmp_path, sha
     )
 
 
-def test_what_never_ends_in_its_judge_is_listed_and_keeps_nobody_else(tmp_path, pool, monkeypatch):
-    monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 1)
-    monkeypatch.setattr("onnxlab.grading.marking.JUDGE_SECONDS", 8.0, raising=False)
-    monkeypatch.setattr(sys.modules[__name__], "LIMITS", Limits(wall=8.0, cpu=60))
-    points, failures = graded(
-        tmp_path, Adversary("eve", 0, before=ENDLESS), RIGHT, level=strongest(), pool=pool
-    )
-    assert points == {RIGHT.name: FULL}
-    assert "asinh-symbolic was not ready after" in failures["eve", "lab04_asinh"]
+def test_what_never_ends_in_its_judge_is_the_submissions(tmp_path, pool, monkeypatch):
+    monkeypatch.setattr(marking, "JUDGE_SECONDS", 4)
+    monkeypatch.setattr(sys.modules[__name__], "LIMITS", Limits(wall=120.0, cpu=4))
+    lost = ("asinh-symbolic", "asinh-translation")
+    left = HONEST[0].points - sum(exercise(name)[1].points for name in lost)
+    eve = Adversary("eve", left, before=REPLACED + ENDLESS)
+    points, failures = graded(tmp_path, eve, RIGHT, level=strongest(), pool=pool)
+    assert (points, failures) == ({"eve": left, RIGHT.name: FULL}, {})
+    with Ledger(tmp_path / "out", facts("")) as ledger:
+        messages = {row.exercise: row.outcome["message"] for row in ledger.rows() if row.student == "eve"}
+    assert "it did not finish in 4 seconds of CPU time, each time it was tried" in messages["asinh-symbolic"]

@@ -25,6 +25,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ from onnxlab.grading.worker.task import (
     describe_labs,
 )
 from onnxlab.sandbox.libc import die_with_parent, set_dumpable
-from onnxlab.sandbox.watcher import Ending
+from onnxlab.sandbox.watcher import Ending, Limits
 
 __all__ = ["load", "load_exporter", "main"]
 
@@ -51,6 +52,7 @@ _PRELOADED = (
     "onnxlab.sandbox.entry",
     "torch.onnx.symbolic_helper",
 )
+_INTERVAL = 0.25  # seconds between two looks at a task's time, where it has no watcher
 _CONTEXTS = contextlib.ExitStack()
 """Context managers that stay open as long as this process and its forks live."""
 
@@ -162,7 +164,7 @@ def _run_task(task: Task) -> None:
         enter(folder, _readable_paths(), task.level, task.limits, task.user)
     else:
         os.chdir(folder)
-        _end_after(task.limits.wall)  # it has no watcher
+        _limit_time(task.limits)  # it has no watcher
     code = 1
     try:
         code = {"student": student.run, "judge": judge.run}[task.kind](task, folder)
@@ -238,10 +240,16 @@ def _sandbox_failed_on_error() -> Iterator[None]:
         os._exit(Ending.SANDBOX_FAILED)
 
 
-def _end_after(seconds: float) -> None:
-    timer = threading.Timer(seconds, os._exit, [Ending.TIME])
-    timer.daemon = True
-    timer.start()
+def _limit_time(limits: Limits) -> None:
+    """Let a thread end this process at its limit on CPU time, or on the wall clock."""
+    wall, cpu = time.monotonic() + limits.wall, time.process_time() + limits.cpu
+
+    def watch() -> None:
+        while time.process_time() < cpu and time.monotonic() < wall:
+            time.sleep(_INTERVAL)
+        os._exit(Ending.TIME)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _drop_access(folder: Path) -> None:
