@@ -70,7 +70,7 @@ CRASH_MESSAGE = "What was made crashes ONNX Runtime or onnx"
 STUMBLE_MESSAGE = "The judge could not make sense of what was handed in"
 """How the message begins where a judge of the course raised something else than `Wrong`."""
 _MOST_FILES = 40  # of one exercise; the right answers make at most 24
-_MOST_BYTES = 2 * LARGEST  # of one exercise; a sparse file takes more room in the copy than the disk limit sees
+_MOST_BYTES = 2 * LARGEST  # of one exercise: the copy of a sparse file takes more room than the file did
 _LARGEST_RECORD = 1 << 20  # bytes of what a submission's process writes about an exercise
 _LARGEST_REPORT = 4 << 20  # bytes; two models in base64, and short texts
 
@@ -209,9 +209,9 @@ def _note(work: Path, ending: Ending, limits: Limits) -> str:
 def _judge(task: Task, files: Path, pool: WorkerPool, settings: RunSettings) -> dict[str, Report]:
     """Judge a task's exercises; tell a judge with a fault from files that crash it.
 
-    An exercise at which the judge stumbles or ends is judged again, alone, in a new process. If that also ends
-    by an exception, a crash or a limit, the files are the cause: the submission loses this exercise, and the
-    others are judged all the same. Every other end is the grader's fault.
+    An exercise at which the judge stumbles or ends is judged again, alone, in a new process. If that ends by
+    an exception, a crash or a limit, too, the files are the cause: the submission loses this exercise, and
+    the others are judged all the same. Every other end is the grader's fault.
 
     Args:
         task: The exercises and the limits.
