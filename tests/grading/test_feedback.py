@@ -11,7 +11,7 @@ from onnxlab.grading.results import Ledger
 from onnxlab.grading.submissions import safe_name
 from tests.support.graded_class import EXERCISES, HOSTILE, LAB, SCRIPT, evidence, outcomes, submission
 
-SEED = 987654321012
+SEED = 2**100 + 987654321012
 STUDENTS = ["ada", "bob", *HOSTILE]
 
 

@@ -37,7 +37,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     grade.add_argument("submissions", type=Path, metavar="SUBMISSIONS", help="a notebook or a folder of them")
     grade.add_argument("--out", type=Path, required=True, metavar="DIR", help="where results go")
     grade.add_argument("--jobs", type=int, default=2, metavar="N", help="side by side (default: 2)")
-    grade.add_argument("--seed", type=int, metavar="N", help="repeat a run with its seed (default: drawn)")
+    grade.add_argument("--seed", type=int, metavar="N", help="repeat a run: the seed in its run.json")
     grade.add_argument(
         "--isolation",
         choices=[_AUTOMATIC, "full", "landlock", _NONE],

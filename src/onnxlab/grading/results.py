@@ -3,7 +3,8 @@
 `results.sqlite` in the output folder has a row for each student, lab and exercise. A submission is written in
 one transaction, so its rows are all there or none is: after a kill at any moment, on a full disk, after a
 power cut. A newer submission replaces the older one. The file is locked while a run has it open, so a second
-run is refused. `run.json` holds the seed, which no report reads, and `evidence/` the graphs for the feedback.
+run is refused. `run.json` holds the seed, a secret that no report reads, and `evidence/` the graphs for the
+feedback.
 """
 
 import base64
@@ -29,6 +30,7 @@ __all__ = ["Graded", "Ledger", "LedgerRefused", "facts", "read_evidence"]
 _APPLICATION, _FORMAT = 0x6F6E6C62, 2  # "onlb"; 1 was a file of JSON lines
 _LONGEST = 4000  # characters of one text in a row
 _EVIDENCE = "evidence"
+_LEAST_SEED = 1 << 64  # those below can be found by trying them all
 _FOREIGN = "file is not a database"  # SQLite's own message
 # No WAL journal: it needs shared memory, which network file systems lack, and a second file.
 # A student's name may have no UTF-8 form, so it is stored as bytes, which sort the same everywhere.
@@ -96,7 +98,8 @@ class Ledger:
     Args:
         folder: The output folder; made if it is not there.
         run: The versions and the sandbox, from `facts`.
-        seed: The run's seed; None for the folder's, or a new one if it has none.
+        seed: The run's seed; None for the folder's, or a new one if it has none. A number of fewer than 64
+            bits only names the run, and its seed is drawn.
 
     Attributes:
         folder: The output folder.
@@ -341,27 +344,41 @@ def facts(level: str) -> dict[str, str]:
 def _seed_of(folder: Path, requested: int | None) -> int:
     """Return the seed of an output folder; write a new one to a file that only its owner can read.
 
+    Whoever knows the seed can hand in a table of the judges' inputs, and a number of few bits can be found by
+    trying them all. So a requested number of fewer than 64 bits only names the run: its seed is drawn.
+
     Raises:
         LedgerRefused: If the folder has another seed than the requested one, or a file without a seed.
         CannotWrite: If the file cannot be written.
     """
     path = folder / "run.json"
+    stored = _stored_seed(path)
+    seed, name = stored or (requested or 0, requested)
+    if requested not in (None, seed, name):
+        msg = f"{folder} was graded with another seed than {requested}."
+        raise LedgerRefused(msg, f"The seed is in {path}.", "Leave --seed out, or give another --out.")
+    if seed < _LEAST_SEED:
+        seed, name = secrets.randbits(128) | _LEAST_SEED, seed if stored else name
+    if (seed, name) != stored:
+        write_atomically(path, json.dumps({"seed": seed, "name": name}) + "\n", mode=0o600)
+    return seed
+
+
+def _stored_seed(path: Path) -> tuple[int, int | None] | None:
+    """Return a run's seed, and the number that was requested for it; None if there is no file."""
     try:
-        seed = json.loads(path.read_text("utf-8"))["seed"]
-        if not isinstance(seed, int) or isinstance(seed, bool):
+        stored = json.loads(path.read_text("utf-8"))
+        seed, name = stored["seed"], stored.get("name")
+        if type(seed) is not int or type(name) not in (int, type(None)):
             raise TypeError
     except FileNotFoundError:
-        seed = secrets.randbits(48) if requested is None else requested
-        write_atomically(path, json.dumps({"seed": seed}) + "\n", mode=0o600)
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         msg = f"{path} does not hold a run's seed."
         raise LedgerRefused(
             msg, "", "Delete it: what is graded stays graded, the rest gets a new seed."
         ) from None
-    if requested is not None and requested != seed:
-        msg = f"{folder} was graded with another seed than {requested}."
-        raise LedgerRefused(msg, f"The seed is in {path}.", "Leave --seed out, or give another --out.")
-    return int(seed)
+    return seed, name
 
 
 def _shortened(value: Any) -> Any:  # noqa: ANN401 - JSON can be anything
