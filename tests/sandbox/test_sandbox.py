@@ -36,6 +36,7 @@ Reports = dict[tuple[Level, str], Report]
 SEPARATELY = {
     "keep running after the end": "test_a_daemon_does_not_outlive_the_end",
     "fork more than allowed": "test_no_more_processes_than_allowed",
+    "kill or stop itself": "test_who_is_killed_was_killed_from_outside",
     "pass for a limit reached": "test_a_submissions_own_code_never_passes_for_the_watchers",
 }
 
@@ -268,6 +269,13 @@ def test_a_watcher_that_is_asked_to_end_by_a_submission_ends_all_of_it(
     everywhere: Callable[..., Reports],
 ) -> None:
     assert endings(everywhere("end_the_watcher")) <= {"CRASHED", "FINISHED"}
+
+
+def test_who_is_killed_was_killed_from_outside(everywhere: Callable[..., Reports]) -> None:
+    """As a submission can neither kill nor stop itself, it cannot feign that the machine did it."""
+    reports = everywhere("kill_itself")
+    assert endings(reports) == {"FINISHED"}
+    assert set(answers(reports)) == {"alive"}
 
 
 @pytest.mark.parametrize("do", ["crash", "abort"])

@@ -1,4 +1,4 @@
-"""A submission finds no variable of the instructor's, wherever it looks. Each test starts a worker of its own."""
+"""A submission finds no variable of the instructor's, wherever it looks. Each test starts its own worker."""
 
 import hashlib
 import json

@@ -24,9 +24,9 @@ _END_SECONDS = 1.0  # to end by itself; its forks end with it, also if it is kil
 _OWN_GROUP: dict[str, Any] = {"process_group": 0}
 if sys.platform == "win32":
     _OWN_GROUP = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-# All that a worker gets of this process's environment. The kernel puts the variables on a new program's stack,
-# where a submission can read them however they are deleted later. So these are where to find programs, libraries,
-# packages and folders, and never a token.
+# All that a worker gets of this process's environment. The kernel puts the variables on a new program's
+# stack, where a submission can read them even if they are deleted later. So these say where programs,
+# libraries, packages and folders are, and none is a token.
 _INHERITED_VARIABLES = (
     *("PATH", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "PYTHONUSERBASE", "PYTHONNOUSERSITE"),
     *("HOME", "TMPDIR", "TEMP", "TMP", "LANG", "LC_ALL", "LC_CTYPE", "TZ"),

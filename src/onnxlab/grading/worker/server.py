@@ -245,7 +245,7 @@ def _end_after(seconds: float) -> None:
 
 
 def _drop_access(folder: Path) -> None:
-    """Take the grader's descriptors, folders and terminal away from a task; it never had its other variables."""
+    """Take the grader's descriptors, folders and terminal away from a task."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
