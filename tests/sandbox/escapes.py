@@ -71,7 +71,7 @@ class Grader:
         for place in ("socket", "datagram"):
             (self.base / place).chmod(0o777)
         self.handle = _handle_of(self.secret)
-        self.signalled = mmap.mmap(-1, 2)
+        self.signalled = mmap.mmap(-1, 3)  # a signal came; there is a new folder; the submission has begun
         requests, self.requests = os.pipe()
         self.process = os.fork()
         if not self.process:
@@ -397,6 +397,51 @@ def fill_memory_in_threads_children(_: Grader) -> None:
     time.sleep(60)
 
 
+def fill_memory_with_sockets(_: Grader) -> None:
+    """What is written into a socket and not read belongs to no process."""
+    for _ in range(24):
+        if not os.fork():
+            kept = []
+            with contextlib.suppress(OSError):
+                for _ in range(120):
+                    kept.append(socket.socketpair())
+                    for end in kept[-1]:
+                        end.setblocking(False)
+                        with contextlib.suppress(BlockingIOError):
+                            while True:
+                                end.send(bytes(1 << 15))
+            time.sleep(60)
+    time.sleep(60)
+
+
+def fill_disk_in_flight(_: Grader) -> None:
+    """Files that are written, kept open and removed, and a moment later are gone."""
+    for number in range(2):
+        if not os.fork():
+            for _ in range(3):
+                files = []
+                with contextlib.suppress(OSError):
+                    for _ in range(60):
+                        files.append(Path(f"file{number}").open("wb"))
+                        Path(f"file{number}").unlink()
+                        for _ in range(10):
+                            files[-1].write(bytes(MB))
+                del files
+            os._exit(0)
+    for _ in range(2):
+        os.wait()
+    time.sleep(60)
+
+
+def leave_sparse_files(_: Grader) -> None:
+    """They take no room until somebody copies them."""
+    for folder in range(4):
+        Path(f"exercise{folder}").mkdir()
+        for number in range(24):
+            with Path(f"exercise{folder}/{number}.npy").open("wb") as file:
+                file.truncate(16 * MB)
+
+
 def write_a_large_file(_: Grader) -> None:
     try:
         with Path("large").open("wb") as file:
@@ -505,12 +550,14 @@ def stay(_: Grader) -> None:
     if not os.fork():
         os.setsid()
         if not os.fork():
+            beat = Path("beat").open("w")
             for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
                 with contextlib.suppress(OSError, ValueError):
                     signal.signal(number, signal.SIG_IGN)
             os.write(writer, b"x")
             while True:
-                Path("beat").write_text(str(time.time()))
+                beat.write(str(time.time()))
+                beat.flush()
                 time.sleep(0.01)
         os._exit(0)
     os.read(reader, 1)
@@ -518,6 +565,20 @@ def stay(_: Grader) -> None:
 
 def stay_and_wait(grader: Grader) -> None:
     stay(grader)
+    grader.signalled[2] = 1
+    time.sleep(100)
+
+
+def compute_a_second(grader: Grader) -> None:
+    """Honest work, which some machines take long for."""
+    grader.signalled[2] = 1
+    while time.process_time() < 1:
+        pass
+    answer("ready")
+
+
+def sleep_long(grader: Grader) -> None:
+    grader.signalled[2] = 1
     time.sleep(100)
 
 
@@ -699,14 +760,19 @@ def main() -> None:
                 globals()[request["do"]](grader)
             os._exit(0)
         if request.get("orphaned"):
-            _wait_for(grader.folder / "beat")
+            _wait_until_it_begins(grader)
             os._exit(0)
     else:
         os.waitpid(parent, 0)
     started = time.monotonic()
+    usage = Usage(grader.base)
     if request.get("ask"):
-        _wait_for(grader.folder / "beat")
+        _wait_until_it_begins(grader)
         os.kill(watcher, signal.SIGTERM)
+    if request.get("disturb"):
+        _wait_until_it_begins(grader)
+        notebook = next(process.id for process in descendants(watcher))
+        DISTURBANCES[request["disturb"]](watcher, notebook)
     code = _code(watcher or -1, grader)
     left = [
         process.id
@@ -736,11 +802,75 @@ def main() -> None:
         ),
         "written": grader.in_tmp.exists() or grader.shared.exists(),
         "disk": disk(grader.folder, 2**40),
+        "most": usage.stop(),
     }
     grader.close()
     report["removed"] = not grader.base.exists()
     end_all(os.getpid())
     print(json.dumps(report))
+
+
+# What a machine, or somebody on it, does to an honest submission.
+
+
+def _kill_the_notebook(_: int, notebook: int) -> None:
+    os.kill(notebook, signal.SIGKILL)
+
+
+def _kill_the_watcher(watcher: int, _: int) -> None:
+    os.kill(watcher, signal.SIGKILL)
+
+
+def _stand_still(watcher: int, notebook: int) -> None:
+    for process in (watcher, notebook):
+        os.kill(process, signal.SIGSTOP)
+    time.sleep(6)
+    for process in (notebook, watcher):
+        os.kill(process, signal.SIGCONT)
+
+
+def _give_little(_: int, notebook: int) -> None:
+    """Let it run for some hundredths of each second."""
+    with contextlib.suppress(ProcessLookupError):
+        while not _is_zombie(notebook):
+            os.kill(notebook, signal.SIGSTOP)
+            time.sleep(0.2)
+            os.kill(notebook, signal.SIGCONT)
+            time.sleep(0.02)
+
+
+DISTURBANCES = {
+    "kill the notebook": _kill_the_notebook,
+    "kill the watcher": _kill_the_watcher,
+    "stand still": _stand_still,
+    "give little": _give_little,
+}
+
+
+class Usage:
+    """The most of this machine's memory and disk that is used during a block, in MB."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.most, self.ended = folder, {"memory": 0, "disk": 0}, threading.Event()
+        self.before = self.free()
+        self.thread = threading.Thread(target=self.measure)
+        self.thread.start()
+
+    def free(self) -> dict[str, int]:
+        place = os.statvfs(self.folder)
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        memory = next(int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:"))
+        return {"memory": memory, "disk": place.f_bfree * place.f_frsize // MB}
+
+    def measure(self) -> None:
+        while not self.ended.wait(0.005):
+            for name, free in self.free().items():
+                self.most[name] = max(self.most[name], self.before[name] - free)
+
+    def stop(self) -> dict[str, int]:
+        self.ended.set()
+        self.thread.join()
+        return self.most
 
 
 def _code(watcher: int, grader: Grader) -> int:
@@ -769,9 +899,9 @@ def _beat(grader: Grader) -> bool:
     return beat.stat().st_mtime_ns != before
 
 
-def _wait_for(path: Path) -> None:
+def _wait_until_it_begins(grader: Grader) -> None:
     until = time.monotonic() + 60
-    while not path.exists() and time.monotonic() < until:
+    while not grader.signalled[2] and time.monotonic() < until:
         time.sleep(0.01)
 
 
@@ -779,13 +909,17 @@ def _is_over(process: int) -> bool:
     """Whether a process has ended or is a zombie; a killed one may take a moment."""
     until = time.monotonic() + 10
     while time.monotonic() < until:
-        try:
-            if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except OSError:
+        if _is_zombie(process):
             return True
         time.sleep(0.05)
     return False
+
+
+def _is_zombie(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 def _alive(process: int) -> bool:

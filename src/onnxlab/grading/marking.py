@@ -19,7 +19,7 @@ from typing import Any
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import read_untrusted, remove_untrusted
 from onnxlab.grading.private_judges import NONE, JudgeBroken, PrivateJudges, with_titles
-from onnxlab.grading.worker.client import WorkerPool
+from onnxlab.grading.worker.client import WorkerDied, WorkerPool
 from onnxlab.grading.worker.task import (
     CELLS,
     CRASH,
@@ -183,8 +183,14 @@ def _run(task: Task, folder: Path, pool: WorkerPool) -> Ending:
 
     Raises:
         SandboxFailed: If it was never confined.
+        WorkerDied: If it was killed from outside, or the machine hardly let it run.
     """
-    ending = Ending.of(pool.run(task))
+    code = pool.run(task)
+    ending = Ending.of(code)
+    if ending is Ending.DISTURBED:
+        reason = why_it_failed(folder) if code == ending else "its watcher was killed from outside"
+        msg = f"The process that ran the submission or its judge was disturbed: {reason}."
+        raise WorkerDied(msg, "", "Let the machine do less, or use fewer --jobs; the next run tries again.")
     if ending is Ending.SANDBOX_FAILED:
         msg = "The sandbox could not be built."
         raise SandboxFailed(msg, f"The reason: {why_it_failed(folder)}.", "Try a lower --isolation.")

@@ -76,8 +76,8 @@ _ALWAYS = (
     # socketpair: only streams, which stay connected; a datagram socket can send to any path
     Rule(((53, 199),), errno.EACCES, argument=1, mask=_SOCK_TYPE, values=(_SOCK_STREAM,), unless=True),
     # What is written into a socket or a pipe is memory of no process. So buffers keep their size: setsockopt
-    # with SO_SNDBUF or SO_SNDBUFFORCE, fcntl with F_SETPIPE_SZ. And no descriptor is sent to where the watcher
-    # does not count it: sendmsg, sendmmsg.
+    # with SO_SNDBUF or SO_SNDBUFFORCE, fcntl with F_SETPIPE_SZ. And no descriptor is sent to where it is not
+    # counted: sendmsg, sendmmsg.
     Rule(((54, 208),), argument=2, values=(_SO_SNDBUF, _SO_SNDBUFFORCE)),
     Rule(((72, 25),), argument=1, values=(_F_SETPIPE_SZ,)),
     Rule(((46, 211), (307, 269)), errno.EACCES),
@@ -115,8 +115,8 @@ _UNSTOPPABLE = (
     # kill, tkill, rt_sigqueueinfo, pidfd_send_signal; tgkill, rt_tgsigqueueinfo
     Rule(((62, 129), (200, 130), (129, 138), (424, 424)), argument=1, values=_ONLY_FROM_OUTSIDE),
     Rule(((234, 131), (297, 240)), argument=2, values=_ONLY_FROM_OUTSIDE),
-    # The kernel sends a signal of one's choice when a child ends (clone), when a descriptor can be read (fcntl
-    # with F_SETSIG) and when time is up (timer_create, whose signal stands behind a pointer)
+    # The kernel sends a signal of one's choice when a child ends (clone), when a descriptor can be read
+    # (fcntl with F_SETSIG) and when time is up (timer_create, whose signal stands behind a pointer)
     Rule(((56, 220),), argument=0, mask=_EXIT_SIGNAL, values=_ONLY_FROM_OUTSIDE),
     Rule(((72, 25),), argument=1, values=(_F_SETSIG,)),
     Rule(((222, 107),), errno.ENOSYS),

@@ -1,6 +1,10 @@
 """Faults of the grader give nobody a mark; files that crash their judge cost the submission its points."""
 
+import os
+import signal
 import sys
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +19,7 @@ from onnxlab.grading.worker.client import ForkServerPool, WorkerPool
 from onnxlab.grading.worker.task import Task
 from onnxlab.labs.kit.exercise import exercise
 from onnxlab.sandbox.entry import Level, strongest
-from onnxlab.sandbox.watcher import Limits
+from onnxlab.sandbox.watcher import Limits, descendants
 from tests.grading.adversaries import HONEST, Adversary
 from tests.grading.small_class import FULL, LAB, Learner, hand_in, marks
 
@@ -104,6 +108,23 @@ class Unplaced(Disturbed):
         return replace(task, folder="/nowhere/at/all")
 
 
+class Killed(Disturbed):
+    """A machine without memory left, whose kernel ends a notebook's process."""
+
+    kind = "student"
+
+    def change(self, task: Task) -> Task:
+        threading.Thread(target=self.kill).start()
+        return task
+
+    def kill(self) -> None:
+        assert self.pool.process_id
+        time.sleep(0.5)
+        for watcher in descendants(self.pool.process_id):
+            for notebook in descendants(watcher.id):
+                os.kill(notebook.id, signal.SIGKILL)
+
+
 def graded(
     tmp_path: Path, *students: Adversary, pool: WorkerPool, level: Level | None = None, judges=NONE
 ) -> tuple[dict[str, int], dict[tuple[str, str], str]]:
@@ -120,6 +141,7 @@ def graded(
         # Its judges take longer than the watcher's interval.
         (Slow, HONEST[0], "was not ready after"),
         (Unplaced, RIGHT, "could not be built"),
+        (Killed, Learner("right, and slow", before="import time; time.sleep(2)"), "was killed from outside"),
     ],
 )
 def test_what_the_grader_fails_over_is_tried_again_and_is_no_mark(
@@ -127,7 +149,7 @@ def test_what_the_grader_fails_over_is_tried_again_and_is_no_mark(
 ):
     monkeypatch.setattr(kind, "pool", pool, raising=False)
     monkeypatch.setattr(kind, "times", times)
-    level = strongest() if kind is Slow else None
+    level = None if kind is Unplaced else strongest()
     points, failures = graded(tmp_path, student, pool=kind(), level=level)
     if times == 1:
         assert (points, failures) == ({student.name: student.points}, {})

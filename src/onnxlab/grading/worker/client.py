@@ -14,7 +14,7 @@ from typing import Any
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.grading.worker.task import ENVIRONMENT, LARGEST_GREETING, LARGEST_MESSAGE, Task, register_labs
-from onnxlab.sandbox.watcher import Ending
+from onnxlab.sandbox.watcher import PATIENCE, Ending
 
 __all__ = ["ForkServerPool", "WorkerDied", "WorkerPool", "can_fork", "worker_pool"]
 
@@ -237,10 +237,10 @@ class ForkServerPool(WorkerPool):
             server.wait_until_ready()
             future = server.submit(task)
         try:
-            return future.result(task.limits.wall + _GRACE_SECONDS)
+            return future.result(PATIENCE * task.limits.wall + _GRACE_SECONDS)
         except TimeoutError:
             server.end()  # with everything it forked
-            msg = f"A task did not end {_GRACE_SECONDS:g} seconds after its limit."
+            msg = f"A task did not end {_GRACE_SECONDS:g} seconds after its last limit."
             raise WorkerDied(msg) from None
 
     def close(self) -> None:
