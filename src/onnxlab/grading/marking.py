@@ -65,6 +65,7 @@ CRASH_MESSAGE = "What was made crashes ONNX Runtime or onnx"
 """How the message begins where a submission's model crashes its judge."""
 _LONGEST_TEXT = 2000  # characters of any text that a submission writes
 _MOST_FILES = 24  # of one exercise
+_MOST_BYTES = 128 << 20  # of all exercises of a submission; sparse files are short on the disk only once
 _LARGEST_JSON = 1 << 20  # bytes
 
 
@@ -147,7 +148,8 @@ def mark(cells: list[str], lab_name: str, pool: WorkerPool, settings: RunSetting
         )
         ending = _run(task, work, pool)
         note = _note(work, ending, settings.limits)
-        productions = {name: _collect_files(work / name, judged / name) for name in ids}
+        most = _MOST_BYTES // len(ids)
+        productions = {name: _collect_files(work / name, judged / name, most) for name in ids}
         pending = tuple(name for name, production in productions.items() if _was_produced(production))
         judging = replace(
             task, kind="judge", folder=str(judged), exercises=pending, limits=_judge_limits(settings.limits)
@@ -288,8 +290,12 @@ def _crash_signal(path: Path) -> str:
     return line.removeprefix("Fatal Python error: ")[:80]
 
 
-def _collect_files(source: Path, target: Path) -> dict[str, Any]:
-    """Copy an exercise's regular files out of a student's folder; return its production record."""
+def _collect_files(source: Path, target: Path, most: int) -> dict[str, Any]:
+    """Copy an exercise's regular files out of a student's folder, as many as fit into `most` bytes.
+
+    Returns:
+        Its production record.
+    """
     target.mkdir()
     try:
         if source.is_symlink():
@@ -300,8 +306,10 @@ def _collect_files(source: Path, target: Path) -> dict[str, Any]:
         return {"status": "missing"}
     names = [name for name in names if name.endswith((".onnx", ".json", ".npy")) and name != PRODUCTION]
     for name in names[:_MOST_FILES]:
-        if (content := _read_file(source / name)) is not None:
+        content = _read_file(source / name)
+        if content is not None and len(content) <= most:
             (target / name).write_bytes(content)
+            most -= len(content)
     production = _read_json(source / PRODUCTION)
     return production if isinstance(production, dict) else {"status": "missing"}
 
