@@ -17,7 +17,7 @@ from onnxlab.labs.kit.producing import produce_in_child
 from onnxlab.labs.kit.work import Work
 from tests.support.labs import contracts
 
-__all__ = ["CRASH", "ENDLESS", "FORGERS", "Forger", "files_of", "hand_in_forgers"]
+__all__ = ["CRASH", "ENDLESS", "FORGERS", "Forger", "files_of", "hand_in_forgers", "hand_in_records"]
 
 # A chain of 9,990 functions: ONNX Runtime follows it until its stack is full.
 CRASH = """
@@ -102,6 +102,65 @@ def files_of(exercise_id: str) -> dict[str, bytes]:
         production = produce_in_child(record, answers, Work(Path(folder), questions_seed(record, 0)))
         assert production.status is None, production.message
         return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+# Records of every wrong kind, as JSON, in place of what the course writes about an exercise.
+RECORDS = (
+    *(
+        "",
+        "null",
+        "[]",
+        "3",
+        '"text"',
+        "{}",
+        "[" * 100_000,
+        "9" * 5_000,
+        "\xff",
+        '{"status": null, "message": 3}',
+    ),
+    *(f'{{"status": {status}}}' for status in ('"passed"', "3", "true", "[]", "{}", "NaN", '"\\ud800"')),
+    *(
+        f'{{"status": "error", "{key}": {value}}}'
+        for key in ("message", "look_at", "refused", "where", "printed")
+        for value in (
+            "null",
+            "[[]]",
+            "9" * 400,
+            "true",
+            "NaN",
+            '"\\ud800\\u0000\\u202e"',
+            "-1e999",
+            '{"a": 1}',
+        )
+    ),
+    f'{{"status": "error", "message": "{"x" * 900_000}"}}',
+    '{"status": "incorrect", "refused": true, "message": "<script>", "printed": 9223372036854775807}',
+)
+_WRITE_RECORDS = """
+import os, pathlib
+for exercise, record in {records!r}.items():
+    place = pathlib.Path(exercise)
+    place.mkdir(exist_ok=True)
+    (place / "production.json").write_text(record, "latin-1")
+    (place / "findings.json").write_text('{{"findings": {{}}, "evidence": 3}}')
+pathlib.Path("notes.json").write_text({notes!r})
+os._exit(0)
+"""
+
+
+def hand_in_records(folder: Path) -> int:
+    """Write submissions of lab 7 with these records, one for each exercise; return how many."""
+    names = [exercise.id for exercise in lab("lab07_pooling_indices").exercises]
+    notes = ("[[]]", '{"a": 1}', "3", '["\\ud800", 3]', "[" * 100_000)
+    groups = [RECORDS[first : first + len(names)] for first in range(0, len(RECORDS), len(names))]
+    for number, records in enumerate(groups):
+        by_name = dict(zip(names, records, strict=False))
+        code = _WRITE_RECORDS.format(records=by_name, notes=notes[number % len(notes)])
+        book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+        place = folder / f"records {number}"
+        place.mkdir(parents=True)
+        (place / "lab07_pooling_indices.ipynb").write_text(nbformat.writes(book), "utf-8")
+    return len(groups)
 
 
 def hand_in_forgers(folder: Path) -> Path:

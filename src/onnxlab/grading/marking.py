@@ -20,7 +20,7 @@ from typing import Any
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import read_untrusted, remove_untrusted
 from onnxlab.grading.private_judges import NONE, JudgeBroken, PrivateJudges, with_titles
-from onnxlab.grading.worker.client import WorkerPool
+from onnxlab.grading.worker.client import WorkerDied, WorkerPool
 from onnxlab.grading.worker.report import LONGEST, Production, Report, Stage, read_record
 from onnxlab.grading.worker.task import (
     CELLS,
@@ -57,7 +57,6 @@ __all__ = [
 
 JUDGE_SECONDS = 60
 """The least limit of a judge, in seconds of CPU time; it usually takes one second."""
-_PATIENCE = 10  # times the limit on CPU time: so slow may a machine be
 
 _ENDING_NOTES = {
     Ending.TIME: "The notebook took longer than {wall:g} seconds.",
@@ -70,7 +69,7 @@ CRASH_MESSAGE = "What was made crashes ONNX Runtime or onnx"
 STUMBLE_MESSAGE = "The judge could not make sense of what was handed in"
 """How the message begins where a judge of the course raised something else than `Wrong`."""
 _MOST_FILES = 40  # of one exercise; the right answers make at most 24
-_MOST_BYTES = 2 * LARGEST  # of one exercise: the copy of a sparse file takes more room than the file did
+_MOST_BYTES = 128 << 20  # of all exercises of a submission; sparse files are short on the disk only once
 _LARGEST_RECORD = 1 << 20  # bytes of what a submission's process writes about an exercise
 _LARGEST_REPORT = 4 << 20  # bytes; two models in base64, and short texts
 
@@ -154,7 +153,8 @@ def mark(cells: list[str], lab_name: str, pool: WorkerPool, settings: RunSetting
         )
         ending = _run(task, work, pool)
         note = _note(work, ending, settings.limits)
-        productions = {name: _collect_files(work / name, files / name) for name in ids}
+        most = _MOST_BYTES // len(ids)
+        productions = {name: _collect_files(work / name, files / name, most) for name in ids}
         judging = replace(
             task,
             kind="judge",
@@ -171,13 +171,10 @@ def mark(cells: list[str], lab_name: str, pool: WorkerPool, settings: RunSetting
 
 
 def _judge_limits(limits: Limits) -> Limits:
-    """Return the limits of a judge: not below the defaults, so that `--time 1` limits only submissions.
-
-    Its CPU time ends before the wall clock's limit does, unless the machine is at fault.
-    """
+    """Return the limits of a judge: not below the defaults, so that `--time 1` limits only submissions."""
     default = Limits()
     cpu = max(limits.cpu, JUDGE_SECONDS)
-    return replace(default, wall=_PATIENCE * cpu, cpu=cpu, memory=max(limits.memory, default.memory))
+    return replace(default, wall=2.0 * cpu, cpu=cpu, memory=max(limits.memory, default.memory))
 
 
 def _questions_seed(seed: int) -> int:
@@ -190,8 +187,14 @@ def _run(task: Task, folder: Path, pool: WorkerPool) -> Ending:
 
     Raises:
         SandboxFailed: If it was never confined.
+        WorkerDied: If it was killed from outside, or the machine hardly let it run.
     """
-    ending = Ending.of(pool.run(task))
+    code = pool.run(task)
+    ending = Ending.of(code)
+    if ending is Ending.DISTURBED:
+        reason = why_it_failed(folder) if code == ending else "its watcher was killed from outside"
+        msg = f"The process that ran the submission or its judge was disturbed: {reason}."
+        raise WorkerDied(msg, "", "Let the machine do less, or use fewer --jobs; the next run tries again.")
     if ending is Ending.SANDBOX_FAILED:
         msg = "The sandbox could not be built."
         raise SandboxFailed(msg, f"The reason: {why_it_failed(folder)}.", "Try a lower --isolation.")
@@ -249,10 +252,7 @@ def _judge_once(task: Task, files: Path, pool: WorkerPool, settings: RunSettings
         (folder / SECRET).write_text(str(settings.seed), "utf-8")
         (folder / JUDGES).write_text(settings.judges.text, "utf-8")
         _change_owner(folder, task.user)
-        started = time.monotonic()
-        ending: Ending | None = _run(replace(task, id=secrets.token_hex(8), folder=str(folder)), folder, pool)
-        if ending is Ending.TIME and time.monotonic() - started >= task.limits.wall:
-            ending = None  # else its CPU time ran out, which is less
+        ending = _run(replace(task, id=secrets.token_hex(8), folder=str(folder)), folder, pool)
         for name in task.exercises:
             report = read_record(_read_file(folder / report_file(name), _LARGEST_REPORT), Report)
             if report is None:
@@ -268,25 +268,16 @@ def _judge_once(task: Task, files: Path, pool: WorkerPool, settings: RunSettings
     return reports
 
 
-def _crash_reason(name: str, ending: Ending | None, folder: Path, limits: Limits) -> str:
-    """Return how the files of an exercise ended their judge; raise if they are not the cause.
-
-    Args:
-        name: The exercise.
-        ending: How it ended; None if the wall clock ran out before its CPU time did.
-        folder: The judge's folder.
-        limits: The judge's limits.
-    """
+def _crash_reason(name: str, ending: Ending, folder: Path, limits: Limits) -> str:
+    """Return how the files of an exercise ended their judge; raise if they are not the cause."""
     stage = read_record(_read_file(folder / STAGE, _LARGEST_RECORD), Stage)
     signal = _crash_signal(folder / CRASH)
-    limit_reasons: dict[Ending | None, str] = {
+    limit_reasons = {
         Ending.TIME: f"it did not finish in {limits.cpu} seconds of CPU time",
         Ending.MEMORY: f"it took more than {limits.memory} MB of memory",
         Ending.DISK: f"it wrote more than {limits.disk} MB",
     }
     reason = limit_reasons.get(ending) or f"it ended its process{f' ({signal})' if signal else ''}"
-    if ending is None:
-        reason = f"it was not ready after {limits.wall:g} seconds, with CPU time left"
     if stage and stage.part:
         msg = f"The private judge of {name} failed: {stage.part!r}: {reason}."
         raise JudgeBroken(msg)
@@ -302,8 +293,12 @@ def _crash_signal(path: Path) -> str:
     return line.removeprefix("Fatal Python error: ")[:80]
 
 
-def _collect_files(source: Path, target: Path) -> Production | None:
-    """Copy an exercise's regular files out of a student's folder; return its record, or None."""
+def _collect_files(source: Path, target: Path, most: int) -> Production | None:
+    """Copy an exercise's regular files out of a student's folder, as many as fit into `most` bytes.
+
+    Returns:
+        Its record; None if there is none that can be read.
+    """
     target.mkdir()
     try:
         if source.is_symlink():
@@ -313,11 +308,10 @@ def _collect_files(source: Path, target: Path) -> Production | None:
     except OSError:
         return None
     names = [name for name in names if name.endswith((".onnx", ".json", ".npy")) and name != PRODUCTION]
-    room = _MOST_BYTES
     for name in names[:_MOST_FILES]:
-        if (content := _read_file(source / name, min(LARGEST, room))) is not None:
+        if (content := _read_file(source / name, min(LARGEST, most))) is not None:
             (target / name).write_bytes(content)
-            room -= len(content)
+            most -= len(content)
     return read_record(_read_file(source / PRODUCTION, _LARGEST_RECORD), Production)
 
 

@@ -25,11 +25,12 @@ from onnxlab.files import cannot_write, remove_unfinished, write_atomically
 from onnxlab.grading.submissions import Submission, safe_name
 from onnxlab.labs.kit.outcome import Evidence, Outcome, Status
 
-__all__ = ["Graded", "Ledger", "LedgerRefused", "facts", "read_evidence"]
+__all__ = ["EVIDENCE", "Graded", "Ledger", "LedgerRefused", "facts", "read_evidence"]
 
 _APPLICATION, _FORMAT = 0x6F6E6C62, 2  # "onlb"; 1 was a file of JSON lines
 _LONGEST = 4000  # characters of one text in a row
-_EVIDENCE = "evidence"
+EVIDENCE = "evidence"
+"""The folder of graphs and drawings in an output folder."""
 _LEAST_SEED = 1 << 64  # those below can be found by trying them all
 _FOREIGN = "file is not a database"  # SQLite's own message
 # No WAL journal: it needs shared memory, which network file systems lack, and a second file.
@@ -120,7 +121,7 @@ class Ledger:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise cannot_write(folder, error) from None
-        for path in (folder, folder / _EVIDENCE):
+        for path in (folder, folder / EVIDENCE):
             remove_unfinished(path)
         with self._translate_errors():
             self._base = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
@@ -305,7 +306,7 @@ class Ledger:
     def _write_evidence(self, submission: Submission, exercise: str, graphs: Mapping[str, Any]) -> str:
         """Write the graphs of one exercise; return the file's name, which is the same if graded again."""
         name = f"{safe_name(submission.student)}.{submission.digest[:16]}.{safe_name(exercise)}.json"
-        write_atomically(self.folder / _EVIDENCE / name, json.dumps(dict(graphs)))
+        write_atomically(self.folder / EVIDENCE / name, json.dumps(dict(graphs)))
         return name
 
 
@@ -319,7 +320,7 @@ def read_evidence(folder: Path, name: str) -> Evidence | None:
     if Path(name).name != name:
         return None
     try:
-        graphs = json.loads((folder / _EVIDENCE / name).read_text("utf-8"))
+        graphs = json.loads((folder / EVIDENCE / name).read_text("utf-8"))
         expected = graphs.get("expected")
         return Evidence(
             base64.b64decode(graphs["model"], validate=True),

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from onnxlab import cli
 from onnxlab.grading import marking
 from onnxlab.grading.results import Ledger, facts
 from onnxlab.grading.run import grade
@@ -11,7 +12,7 @@ from onnxlab.grading.submissions import find
 from onnxlab.labs.kit.exercise import labs
 from onnxlab.sandbox.entry import strongest
 from onnxlab.sandbox.watcher import Limits
-from tests.grading.forgers import hand_in_forgers
+from tests.grading.forgers import hand_in_forgers, hand_in_records
 from tests.grading.small_class import FULL, Learner, hand_in
 
 pytestmark = [
@@ -37,3 +38,15 @@ def test_no_forger_has_a_point_and_the_honest_have_theirs(tmp_path, pool, monkey
     for row in forged:
         failed = [finding for finding in row.outcome["findings"] if not finding["holds"]]
         assert row.outcome["message"] or failed[0]["message"], row
+
+
+def test_records_of_every_wrong_kind_are_a_mark_and_end_no_run(tmp_path, shared, capsys):
+    folder, out = hand_in(tmp_path / "class", [HONEST]), tmp_path / "out"
+    count = hand_in_records(folder)
+    assert cli.main(["grade", str(folder), "--out", str(out)]) == 0
+    assert f"{count + 1} submissions of {count + 1} students" in capsys.readouterr().out
+    with Ledger(out, facts("")) as ledger:
+        rows = list(ledger.rows())
+    assert sum(row.points for row in rows) == FULL
+    assert {row.student for row in rows if row.points} == {HONEST.name}
+    assert len(list((out / "feedback").iterdir())) == count + 1

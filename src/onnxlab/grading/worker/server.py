@@ -39,11 +39,10 @@ from onnxlab.grading.worker.task import (
     describe_labs,
 )
 from onnxlab.sandbox.libc import die_with_parent, set_dumpable
-from onnxlab.sandbox.watcher import Ending, Limits
+from onnxlab.sandbox.watcher import Ending
 
 __all__ = ["load", "load_exporter", "main"]
 
-_INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "LD_LIBRARY_PATH")
 _PRELOADED = (
     "onnxlab.notebook.expectations",
     "onnxlab.exporters.symbolics",
@@ -52,7 +51,7 @@ _PRELOADED = (
     "onnxlab.sandbox.entry",
     "torch.onnx.symbolic_helper",
 )
-_INTERVAL = 0.25  # seconds between two looks at a task's time, where it has no watcher
+_LAP = 0.25  # seconds
 _CONTEXTS = contextlib.ExitStack()
 """Context managers that stay open as long as this process and its forks live."""
 
@@ -122,6 +121,7 @@ def _temporary_caches() -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix=f"{FOLDER_PREFIX}{os.getpid()}-warm-") as folder:
         os.environ.update(IPYTHONDIR=folder, TORCHINDUCTOR_CACHE_DIR=folder)
         yield
+        del os.environ["IPYTHONDIR"], os.environ["TORCHINDUCTOR_CACHE_DIR"]
 
 
 def _freeze_memory() -> None:
@@ -164,7 +164,7 @@ def _run_task(task: Task) -> None:
         enter(folder, _readable_paths(), task.level, task.limits, task.user)
     else:
         os.chdir(folder)
-        _limit_time(task.limits)  # it has no watcher
+        _end_after(task.limits.wall)  # it has no watcher
     code = 1
     try:
         code = {"student": student.run, "judge": judge.run}[task.kind](task, folder)
@@ -240,26 +240,26 @@ def _sandbox_failed_on_error() -> Iterator[None]:
         os._exit(Ending.SANDBOX_FAILED)
 
 
-def _limit_time(limits: Limits) -> None:
-    """Let a thread end this process at its limit on CPU time, or on the wall clock."""
-    wall, cpu = time.monotonic() + limits.wall, time.process_time() + limits.cpu
+def _end_after(seconds: float) -> None:
+    """End this process after some seconds by the clock, without those in which the machine stood still."""
 
-    def watch() -> None:
-        while time.process_time() < cpu and time.monotonic() < wall:
-            time.sleep(_INTERVAL)
+    def count() -> None:
+        left = seconds
+        while left > 0:
+            before = time.monotonic()
+            time.sleep(min(left, _LAP))
+            left -= min(time.monotonic() - before, 2 * _LAP)
         os._exit(Ending.TIME)
 
-    threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=count, daemon=True).start()
 
 
 def _drop_access(folder: Path) -> None:
-    """Take the grader's descriptors, variables and terminal away from a task."""
+    """Take the grader's descriptors, folders and terminal away from a task."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     os.closerange(3, 4096)
-    for name in [name for name in os.environ if name not in _INHERITED_VARIABLES and name not in ENVIRONMENT]:
-        del os.environ[name]
     tempfile.tempdir = str(folder)  # tempfile caches the old one
     os.environ.update(
         HOME=str(folder), TMPDIR=str(folder), ONNXLAB_STATE=str(folder / "progress.json"), **ENVIRONMENT
