@@ -4,14 +4,15 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from onnx import helper
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.grading.reports import write_feedback
+from onnxlab.grading.reports import remembering, write_feedback
 from onnxlab.grading.results import Ledger
 from onnxlab.grading.submissions import safe_name
 from tests.support.graded_class import EXERCISES, HOSTILE, LAB, SCRIPT, evidence, outcomes, submission
 
-SEED = 987654321012
+SEED = 2**100 + 987654321012
 STUDENTS = ["ada", "bob", *HOSTILE]
 
 
@@ -132,10 +133,26 @@ def test_same_picture_is_drawn_once_and_a_failed_one_is_said(out):
         msg = "no layout"
         raise OnnxLabError(msg)
 
-    with Ledger(out, {"level": "full"}) as ledger:
-        write_feedback(out, ledger.rows(), failing)
+    for path in (out / "evidence").glob("drawn-*"):
+        path.unlink()
+    for _ in range(2):  # also in two runs
+        with Ledger(out, {"level": "full"}) as ledger:
+            write_feedback(out, ledger.rows(), failing)
     assert len(drawings) == 1
     assert "could not be drawn" in (out / "feedback" / "bob.html").read_text("utf-8")
+
+
+def test_a_graph_that_takes_long_to_draw_is_not_drawn():
+    names = [f"x{number}" for number in range(3000)]
+    inputs = [helper.make_tensor_value_info(name, 1, [1]) for name in names]
+    outputs = [helper.make_tensor_value_info("y", 1, [1])]
+    graph = helper.make_graph([helper.make_node("Sum", names, ["y"])], "g", inputs, outputs)
+
+    def draw(model, highlight):
+        raise AssertionError
+
+    shown = remembering(draw)(helper.make_model(graph).SerializeToString(), ())
+    assert "too large to be drawn" in shown
 
 
 def test_evidence_that_is_gone_costs_only_the_picture(out):

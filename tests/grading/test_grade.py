@@ -45,7 +45,7 @@ SAME_CELLS = {
     "sources as lists",
     "a byte order mark",
 }
-SEED = 987654321987
+SEED = 2**100 + 987654321987
 LEVELS = [level for level, reason in available().items() if not reason] if sys.platform == "linux" else []
 
 

@@ -1,5 +1,6 @@
 """The ledger: no result is lost or doubled, whatever happens to the process, the disk or the file."""
 
+import base64
 import contextlib
 import ctypes
 import os
@@ -20,6 +21,7 @@ from tests.support.graded_class import EXERCISES, HOSTILE, evidence, outcomes, s
 
 FILE = "results.sqlite"
 libc = ctypes.CDLL(None, use_errno=True)
+SEED = 2**64 + 7
 RUN = {"level": "full", "torch": "2.13"}
 STUDENTS = [f"student{number}" for number in range(12)]
 
@@ -56,7 +58,7 @@ def as_written(ledger: Ledger) -> list[dict]:
 
 
 def fill(folder, students=STUDENTS, version=0) -> list[dict]:
-    with Ledger(folder, RUN, 7) as ledger:
+    with Ledger(folder, RUN, SEED) as ledger:
         for number, student in enumerate(students):
             if not ledger.done(new := submission(student, version)):
                 assert ledger.record(new, outcomes(number), note="cell 1: x", seconds=0.5)
@@ -71,7 +73,7 @@ def test_rows_come_back_as_they_were(tmp_path):
         assert all(ledger.done(submission(student)) for student in students)
         assert not ledger.done(submission("ada", 1))
         assert not ledger.done(submission("bob"))
-        assert ledger.seed == 7
+        assert ledger.seed == SEED
         assert ledger.notes == []
     assert {row["student"] for row in written} == set(students)
     assert len(written) == len(students) * len(EXERCISES)
@@ -81,7 +83,7 @@ def test_rows_come_back_as_they_were(tmp_path):
 
 
 def test_changed_submission_replaces_the_older_and_a_doubled_one_counts_once(tmp_path):
-    with Ledger(tmp_path, RUN, 7) as ledger:
+    with Ledger(tmp_path, RUN, SEED) as ledger:
         assert ledger.record(submission("ada"), outcomes(1))
         assert not ledger.record(submission("ada"), outcomes(2))
         assert ledger.record(submission("ada", 1), outcomes(3))
@@ -176,13 +178,39 @@ def test_seed_is_kept_apart_and_cannot_change(tmp_path):
     assert str(seed).encode() not in (tmp_path / FILE).read_bytes()
     if os.name == "posix":
         assert (tmp_path / "run.json").stat().st_mode & 0o077 == 0
-    for nonsense in ("", "[]", "{}", '{"seed": "1"}', '{"seed": true}', "[" * 9999):
+    for nonsense in (
+        "",
+        "[]",
+        "{}",
+        '{"seed": "1"}',
+        '{"seed": true}',
+        '{"seed": 1, "name": "x"}',
+        "[" * 9999,
+    ):
         (tmp_path / "run.json").write_text(nonsense)
         with pytest.raises(LedgerRefused, match="seed"):
             Ledger(tmp_path, RUN)
     (tmp_path / "run.json").unlink()
     with Ledger(tmp_path, RUN) as ledger:
         assert ledger.done(submission("ada"))
+
+
+@pytest.mark.parametrize("before", [None, '{"seed": 7}'])
+def test_a_seed_that_can_be_found_by_trying_only_names_a_run(tmp_path, before):
+    seeds = set()
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        if before:  # of a version that used such seeds
+            (folder / "run.json").write_text(before)
+        for _ in range(2):
+            with Ledger(folder, RUN, 7) as ledger:
+                seeds.add(ledger.seed)
+        with pytest.raises(LedgerRefused, match="another seed"):
+            Ledger(folder, RUN, 8)
+    assert len(seeds) == 2
+    assert all(2**64 <= seed < 2**128 for seed in seeds)
+    with Ledger(tmp_path / "c", RUN, min(seeds)) as ledger:  # as it stands in run.json
+        assert ledger.seed in seeds
 
 
 def test_texts_of_any_size_are_cut(tmp_path):
@@ -272,7 +300,7 @@ def test_full_disk_keeps_the_results_valid(tmp_path):
         libc.unshare(0x20000)
         libc.mount(b"none", b"/", None, ctypes.c_ulong(0x44000), None)
         libc.mount(b"tmpfs", os.fsencode(tmp_path), b"tmpfs", ctypes.c_ulong(0), b"size=200k")
-        with Ledger(tmp_path, RUN, 7) as ledger:
+        with Ledger(tmp_path, RUN, SEED) as ledger:
             for number in range(200):
                 before = as_written(ledger)
                 new = submission(f"s{number}")
@@ -363,7 +391,7 @@ def test_writer_killed_at_sixty_random_moments(tmp_path):
         time.sleep(rng.uniform(0.001, 0.025))
         os.kill(process, signal.SIGKILL)
         kills += os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
-        with Ledger(folder, RUN, 7) as ledger:
+        with Ledger(folder, RUN, SEED) as ledger:
             complete = len(as_written(ledger)) == len(undisturbed)
         if complete:
             rounds += 1
@@ -380,7 +408,7 @@ def test_memory_does_not_grow_with_what_rows_say(tmp_path):
     def used() -> int:
         return tracemalloc.get_traced_memory()[0]
 
-    with Ledger(tmp_path, RUN, 7) as ledger:
+    with Ledger(tmp_path, RUN, SEED) as ledger:
         outcome = outcomes(1)
         tracemalloc.start()
         start = used()
@@ -394,13 +422,13 @@ def test_memory_does_not_grow_with_what_rows_say(tmp_path):
 
 
 def test_evidence_is_kept_in_files(tmp_path):
-    with Ledger(tmp_path, RUN, 7) as ledger:
+    with Ledger(tmp_path, RUN, SEED) as ledger:
         graphs = {EXERCISES[1].id: evidence(), EXERCISES[2].id: evidence(expected=False)}
         ledger.record(submission("../ada"), outcomes(), evidence=graphs)
         names = [row.evidence for row in ledger.rows()]
     assert names[0] is names[3] is None
     both = read_evidence(tmp_path, names[1])
-    assert (both.model, both.expected) == (b"a model", b"a model")
+    assert both.model == both.expected == base64.b64decode(evidence()["model"])
     assert read_evidence(tmp_path, names[2]).expected is None
     assert sorted(path.name for path in (tmp_path / "evidence").iterdir()) == sorted(names[1:3])
 

@@ -3,6 +3,7 @@
 import io
 import itertools
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import onnx
@@ -16,6 +17,7 @@ from onnxlab.labs.kit.producing import produce
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab01_control_flow.interventions import inlined
 from tests.support.labs import contracts
+from tools.fuzz.folders import damaged, judged
 
 pytestmark = pytest.mark.slow  # some hundred exports
 
@@ -36,7 +38,18 @@ TEXTS = {
 }
 FUNCTION = onnx.FunctionProto(domain="own", name="f", input=["x"], output=["y"])
 JSON = ["null", "3", '"x"', "[]", "{}", "[null]", '["a", "b"]', "[[1, 2]]", '[[["image", 3]], [], [], []]']
-JSON += ["NaN", '{"a": null}', '{"a": [[]], "1": {"b": "c"}}', '{"a"', "[" * 50_000, "9" * 5_000, "true"]
+JSON += [
+    "NaN",
+    '{"a": null}',
+    '{"a": [[]], "1": {"b": "c"}}',
+    '{"a"',
+    "[" * 50_000,
+    "9" * 5_000,
+    "true",
+    "9" * 400,
+    '"\\ud800"',
+]
+HUGE = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4398046511104,), }"  # sixteen terabytes
 ARRAYS = [
     np.zeros(()),
     np.zeros((0, 3)),
@@ -66,6 +79,8 @@ def models() -> list[bytes]:
         changed(lambda model: model.graph.initializer.add(name="w", data_type=99, dims=[-2])),
         changed(lambda model: model.functions.extend([FUNCTION, FUNCTION])),
         changed(lambda model: setattr(model.opset_import[0], "version", 2**40)),
+        changed(lambda model: setattr(model.opset_import[0], "version", 10**18)),
+        changed(lambda model: setattr(model, "ir_version", 2**62)),
     ]
 
 
@@ -123,12 +138,24 @@ def test_judge_survives_the_right_model_with_other_outputs(produced, change):
             path.write_bytes(content)
 
 
+def test_judge_survives_damaged_files(produced, tmp_path):
+    """A share of `python -m tools.fuzz answers`, which damages thousands of folders."""
+    record, folder = produced
+    answer = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    for number in range(12):
+        random = Random(f"{record.id} {number}")
+        assert judged(record, damaged(answer, list(answer.values()), random), tmp_path / "answer")
+
+
 def contents(kind: str) -> list[bytes]:
     if kind == "onnx":
         return models()
     if kind == "json":
         return [text.encode() for text in JSON]
-    return [*map(npy_bytes, ARRAYS), b"", b"\x93NUMPY"]
+    archive = io.BytesIO()
+    np.savez(archive, np.zeros(3))
+    header = b"\x93NUMPY\x01\x00" + len(HUGE).to_bytes(2, "little") + HUGE
+    return [*map(npy_bytes, ARRAYS), b"", b"\x93NUMPY", archive.getvalue(), header]
 
 
 def npy_bytes(array) -> bytes:

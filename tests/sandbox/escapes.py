@@ -23,6 +23,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from onnxlab.files import remove_untrusted
 from onnxlab.sandbox import landlock
@@ -70,13 +71,16 @@ class Grader:
         for place in ("socket", "datagram"):
             (self.base / place).chmod(0o777)
         self.handle = _handle_of(self.secret)
-        self.signalled = mmap.mmap(-1, 1)
+        self.signalled = mmap.mmap(-1, 3)  # a signal came; there is a new folder; the submission has begun
+        requests, self.requests = os.pipe()
         self.process = os.fork()
         if not self.process:
             set_dumpable(False)  # as the grader's long-lived processes do
             signal.signal(signal.SIGUSR1, lambda *_: self.signalled.write(b"x"))
             while True:
-                signal.pause()
+                os.read(requests, 1)
+                tempfile.mkdtemp(prefix=f"{self.base.name}-neighbour")
+                self.signalled[1] = 1
         self.watcher = 0
 
     def close(self) -> None:
@@ -86,6 +90,15 @@ class Grader:
         for endpoint in (self.tcp, self.udp, self.unix, self.datagram, self.abstract):
             endpoint.close()
         remove_untrusted(self.base)
+        for neighbour in self.base.parent.glob(f"{self.base.name}-neighbour*"):
+            neighbour.rmdir()
+
+    def ask_for_a_folder(self) -> None:
+        """Have the grader make a folder beside its own, and wait until it has."""
+        os.write(self.requests, b"x")
+        until = time.monotonic() + 5
+        while not self.signalled[1] and time.monotonic() < until:
+            time.sleep(0.01)
 
 
 def _handle_of(path: Path) -> bytes:
@@ -161,6 +174,46 @@ def send_to_the_grader_by_a_datagram(grader: Grader) -> bool:
     with sender, other:
         sender.sendto(b"x", str(grader.base / "datagram"))
     return True
+
+
+def see_names_appear_in_tmp(grader: Grader) -> bool:
+    """Names of others' folders, by inotify, which needs no right to list a folder from Landlock."""
+    events = libc.inotify_init1(os.O_NONBLOCK)
+    if events < 0 or libc.inotify_add_watch(events, os.fsencode(grader.base.parent), 0x100) < 0:
+        return False
+    grader.ask_for_a_folder()
+    return b"neighbour" in os.read(events, 1 << 16)
+
+
+def list_tmp(grader: Grader) -> bool:
+    return grader.base.name in os.listdir(grader.base.parent)
+
+
+def list_the_graders_folder(grader: Grader) -> bool:
+    return "judge" in os.listdir(grader.base)
+
+
+def enlarge_the_buffer_of_a_socket(_: Grader) -> bool:
+    one, other = socket.socketpair()
+    with one, other:
+        before = one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * before)
+        return one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) > before
+
+
+def enlarge_a_pipe(_: Grader) -> bool:
+    reader, writer = os.pipe()
+    try:
+        return fcntl.fcntl(writer, 1031, MB) == MB  # F_SETPIPE_SZ
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def send_a_descriptor_away(_: Grader) -> bool:
+    one, other = socket.socketpair()
+    with one, other:
+        return bool(socket.send_fds(one, [b"x"], [0]))
 
 
 def signal_the_grader(grader: Grader) -> bool:
@@ -298,7 +351,8 @@ def block_all_signals(_: Grader) -> None:
 
 
 def stop_itself(_: Grader) -> None:
-    os.kill(os.getpid(), signal.SIGSTOP)
+    with contextlib.suppress(OSError):
+        os.kill(os.getpid(), signal.SIGSTOP)
     time.sleep(60)
 
 
@@ -341,6 +395,51 @@ def fill_memory_in_threads_children(_: Grader) -> None:
 
     threading.Thread(target=start).start()
     time.sleep(60)
+
+
+def fill_memory_with_sockets(_: Grader) -> None:
+    """What is written into a socket and not read belongs to no process."""
+    for _ in range(24):
+        if not os.fork():
+            kept = []
+            with contextlib.suppress(OSError):
+                for _ in range(120):
+                    kept.append(socket.socketpair())
+                    for end in kept[-1]:
+                        end.setblocking(False)
+                        with contextlib.suppress(BlockingIOError):
+                            while True:
+                                end.send(bytes(1 << 15))
+            time.sleep(60)
+    time.sleep(60)
+
+
+def fill_disk_in_flight(_: Grader) -> None:
+    """Files that are written, kept open and removed, and a moment later are gone."""
+    for number in range(2):
+        if not os.fork():
+            for _ in range(3):
+                files = []
+                with contextlib.suppress(OSError):
+                    for _ in range(60):
+                        files.append(Path(f"file{number}").open("wb"))
+                        Path(f"file{number}").unlink()
+                        for _ in range(10):
+                            files[-1].write(bytes(MB))
+                del files
+            os._exit(0)
+    for _ in range(2):
+        os.wait()
+    time.sleep(60)
+
+
+def leave_sparse_files(_: Grader) -> None:
+    """They take no room until somebody copies them."""
+    for folder in range(4):
+        Path(f"exercise{folder}").mkdir()
+        for number in range(24):
+            with Path(f"exercise{folder}/{number}.npy").open("wb") as file:
+                file.truncate(16 * MB)
 
 
 def write_a_large_file(_: Grader) -> None:
@@ -451,12 +550,14 @@ def stay(_: Grader) -> None:
     if not os.fork():
         os.setsid()
         if not os.fork():
+            beat = Path("beat").open("w")
             for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
                 with contextlib.suppress(OSError, ValueError):
                     signal.signal(number, signal.SIG_IGN)
             os.write(writer, b"x")
             while True:
-                Path("beat").write_text(str(time.time()))
+                beat.write(str(time.time()))
+                beat.flush()
                 time.sleep(0.01)
         os._exit(0)
     os.read(reader, 1)
@@ -464,6 +565,20 @@ def stay(_: Grader) -> None:
 
 def stay_and_wait(grader: Grader) -> None:
     stay(grader)
+    grader.signalled[2] = 1
+    time.sleep(100)
+
+
+def compute_a_second(grader: Grader) -> None:
+    """Honest work, which some machines take long for."""
+    grader.signalled[2] = 1
+    while time.process_time() < 1:
+        pass
+    answer("ready")
+
+
+def sleep_long(grader: Grader) -> None:
+    grader.signalled[2] = 1
     time.sleep(100)
 
 
@@ -487,6 +602,75 @@ def end_the_watcher(grader: Grader) -> None:
     except OSError:
         return
     time.sleep(60)
+
+
+def kill_itself(_: Grader) -> None:
+    """By SIGKILL and SIGSTOP, in every way there is; nobody continues it."""
+    for number in (signal.SIGKILL, signal.SIGSTOP):
+        _signal_itself(number)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CPU, (0, 0))
+    with contextlib.suppress(OSError, ValueError):
+        resource.prlimit(0, resource.RLIMIT_CPU, (0, 0))
+    limit = struct.pack("QQ", 0, 0)
+    libc.syscall(ctypes.c_long({"x86_64": 302}.get(os.uname().machine, 261)), 0, 0, limit, None)
+    libc.syscall(ctypes.c_long({"x86_64": 160}.get(os.uname().machine, 164)), 0, limit)
+    until = time.process_time() + 0.5
+    while time.process_time() < until:
+        pass
+    answer("alive")
+
+
+def _signal_itself(number: int) -> None:
+    process, thread = os.getpid(), threading.get_native_id()
+    for send in (
+        lambda: os.kill(process, number),
+        lambda: os.kill(0, number),
+        lambda: libc.tkill(thread, number),
+        lambda: libc.tgkill(process, thread, number),
+        lambda: signal.pthread_kill(threading.get_ident(), number),
+        lambda: signal.pidfd_send_signal(os.pidfd_open(process), number),
+        lambda: libc.sigqueue(process, number, None),
+        lambda: _in_a_child(lambda: os.kill(process, number)),
+        lambda: _signal_by_a_timer(number),
+        lambda: _signal_by_a_pipe(number),
+        lambda: _signal_by_a_childs_end(number),
+    ):
+        with contextlib.suppress(OSError, AttributeError):
+            send()
+
+
+def _in_a_child(do: Any) -> None:
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(OSError):
+            do()
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def _signal_by_a_timer(number: int) -> None:
+    timer = ctypes.c_void_p()
+    event = ctypes.create_string_buffer(struct.pack("qii", 0, number, 0), 64)  # struct sigevent, SIGEV_SIGNAL
+    if libc.timer_create(1, event, ctypes.byref(timer)) == 0:
+        libc.timer_settime(timer, 0, struct.pack("qqqq", 0, 0, 0, 1), None)
+        time.sleep(0.1)
+
+
+def _signal_by_a_pipe(number: int) -> None:
+    reader, writer = os.pipe()
+    fcntl.fcntl(reader, 10, number)  # F_SETSIG
+    fcntl.fcntl(reader, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(reader, fcntl.F_SETFL, os.O_ASYNC)
+    os.write(writer, b"x")
+    time.sleep(0.1)
+
+
+def _signal_by_a_childs_end(number: int) -> None:
+    clone = {"x86_64": 56}.get(os.uname().machine, 220)
+    if libc.syscall(ctypes.c_long(clone), ctypes.c_ulong(number), None, None, None, None) == 0:
+        os._exit(0)
+    time.sleep(0.1)
 
 
 def raise_its_limits(_: Grader) -> None:
@@ -576,14 +760,19 @@ def main() -> None:
                 globals()[request["do"]](grader)
             os._exit(0)
         if request.get("orphaned"):
-            _wait_for(grader.folder / "beat")
+            _wait_until_it_begins(grader)
             os._exit(0)
     else:
         os.waitpid(parent, 0)
     started = time.monotonic()
+    usage = Usage(grader.base)
     if request.get("ask"):
-        _wait_for(grader.folder / "beat")
+        _wait_until_it_begins(grader)
         os.kill(watcher, signal.SIGTERM)
+    if request.get("disturb"):
+        _wait_until_it_begins(grader)
+        notebook = next(process.id for process in descendants(watcher))
+        DISTURBANCES[request["disturb"]](watcher, notebook)
     code = _code(watcher or -1, grader)
     left = [
         process.id
@@ -613,11 +802,75 @@ def main() -> None:
         ),
         "written": grader.in_tmp.exists() or grader.shared.exists(),
         "disk": disk(grader.folder, 2**40),
+        "most": usage.stop(),
     }
     grader.close()
     report["removed"] = not grader.base.exists()
     end_all(os.getpid())
     print(json.dumps(report))
+
+
+# What a machine, or somebody on it, does to an honest submission.
+
+
+def _kill_the_notebook(_: int, notebook: int) -> None:
+    os.kill(notebook, signal.SIGKILL)
+
+
+def _kill_the_watcher(watcher: int, _: int) -> None:
+    os.kill(watcher, signal.SIGKILL)
+
+
+def _stand_still(watcher: int, notebook: int) -> None:
+    for process in (watcher, notebook):
+        os.kill(process, signal.SIGSTOP)
+    time.sleep(6)
+    for process in (notebook, watcher):
+        os.kill(process, signal.SIGCONT)
+
+
+def _give_little(_: int, notebook: int) -> None:
+    """Let it run for some hundredths of each second."""
+    with contextlib.suppress(ProcessLookupError):
+        while not _is_zombie(notebook):
+            os.kill(notebook, signal.SIGSTOP)
+            time.sleep(0.2)
+            os.kill(notebook, signal.SIGCONT)
+            time.sleep(0.02)
+
+
+DISTURBANCES = {
+    "kill the notebook": _kill_the_notebook,
+    "kill the watcher": _kill_the_watcher,
+    "stand still": _stand_still,
+    "give little": _give_little,
+}
+
+
+class Usage:
+    """The most of this machine's memory and disk that is used during a block, in MB."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.most, self.ended = folder, {"memory": 0, "disk": 0}, threading.Event()
+        self.before = self.free()
+        self.thread = threading.Thread(target=self.measure)
+        self.thread.start()
+
+    def free(self) -> dict[str, int]:
+        place = os.statvfs(self.folder)
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        memory = next(int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:"))
+        return {"memory": memory, "disk": place.f_bfree * place.f_frsize // MB}
+
+    def measure(self) -> None:
+        while not self.ended.wait(0.005):
+            for name, free in self.free().items():
+                self.most[name] = max(self.most[name], self.before[name] - free)
+
+    def stop(self) -> dict[str, int]:
+        self.ended.set()
+        self.thread.join()
+        return self.most
 
 
 def _code(watcher: int, grader: Grader) -> int:
@@ -646,9 +899,9 @@ def _beat(grader: Grader) -> bool:
     return beat.stat().st_mtime_ns != before
 
 
-def _wait_for(path: Path) -> None:
+def _wait_until_it_begins(grader: Grader) -> None:
     until = time.monotonic() + 60
-    while not path.exists() and time.monotonic() < until:
+    while not grader.signalled[2] and time.monotonic() < until:
         time.sleep(0.01)
 
 
@@ -656,13 +909,17 @@ def _is_over(process: int) -> bool:
     """Whether a process has ended or is a zombie; a killed one may take a moment."""
     until = time.monotonic() + 10
     while time.monotonic() < until:
-        try:
-            if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except OSError:
+        if _is_zombie(process):
             return True
         time.sleep(0.05)
     return False
+
+
+def _is_zombie(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 def _alive(process: int) -> bool:

@@ -36,6 +36,7 @@ Reports = dict[tuple[Level, str], Report]
 SEPARATELY = {
     "keep running after the end": "test_a_daemon_does_not_outlive_the_end",
     "fork more than allowed": "test_no_more_processes_than_allowed",
+    "kill or stop itself": "test_who_is_killed_was_killed_from_outside",
     "pass for a limit reached": "test_a_submissions_own_code_never_passes_for_the_watchers",
 }
 
@@ -270,12 +271,49 @@ def test_a_watcher_that_is_asked_to_end_by_a_submission_ends_all_of_it(
     assert endings(everywhere("end_the_watcher")) <= {"CRASHED", "FINISHED"}
 
 
+def test_who_is_killed_was_killed_from_outside(everywhere: Callable[..., Reports]) -> None:
+    """As a submission can neither kill nor stop itself, it cannot feign that the machine did it."""
+    reports = everywhere("kill_itself")
+    assert endings(reports) == {"FINISHED"}
+    assert set(answers(reports)) == {"alive"}
+
+
+@pytest.mark.parametrize("disturb", ["kill the notebook", "kill the watcher"])
+def test_who_is_killed_from_outside_is_not_to_blame(everywhere: Callable[..., Reports], disturb: str) -> None:
+    assert endings(everywhere("sleep_long", disturb=disturb)) == {"DISTURBED"}
+
+
+@pytest.mark.parametrize(
+    ("disturb", "limits"),
+    [("stand still", {"wall": 4}), ("give little", {"wall": 4}), ("give little", {"wall": 1})],
+)
+def test_time_in_which_the_machine_does_not_let_it_run_does_not_count(
+    everywhere: Callable[..., Reports], disturb: str, limits: dict[str, float]
+) -> None:
+    reports = everywhere("compute_a_second", disturb=disturb, limits=limits)
+    if limits["wall"] > 1:
+        assert endings(reports) == {"FINISHED"}
+        assert set(answers(reports)) == {"ready"}
+    else:  # in ten times its limit it did not get enough: that is the machine's fault, too
+        assert endings(reports) == {"DISTURBED"}
+        assert all("the machine let it run" in report["reason"] for report in reports.values())
+
+
+def test_much_in_sockets_is_memory(everywhere: Callable[..., Reports]) -> None:
+    reports = everywhere("fill_memory_with_sockets", limits={"memory": 300})
+    assert endings(reports) == {"MEMORY"}
+
+
+def test_a_file_counts_as_long_as_its_copy_is(everywhere: Callable[..., Reports]) -> None:
+    assert endings(everywhere("leave_sparse_files")) == {"DISK"}
+
+
 @pytest.mark.parametrize("do", ["crash", "abort"])
 def test_crashes_are_crashes(everywhere: Callable[..., Reports], do: str) -> None:
     assert endings(everywhere(do)) == {"CRASHED"}
 
 
-@pytest.mark.parametrize("code", [1, 3, 123, 124, 125, 126, 137])
+@pytest.mark.parametrize("code", [1, 3, 122, 123, 124, 125, 126, 137])
 def test_a_submissions_own_code_never_passes_for_the_watchers(
     everywhere: Callable[..., Reports], code: int
 ) -> None:
@@ -392,14 +430,15 @@ def test_modules_can_be_imported_without_a_unix(module: str) -> None:
 
 
 def test_any_other_code_is_a_crash() -> None:
-    assert [Ending.of(code) for code in (0, 123, 124, 125, 126)] == [
+    assert [Ending.of(code) for code in (0, 122, 123, 124, 125, 126)] == [
         Ending.FINISHED,
+        Ending.DISTURBED,
         Ending.SANDBOX_FAILED,
         Ending.TIME,
         Ending.MEMORY,
         Ending.DISK,
     ]
-    assert {Ending.of(code) for code in (1, 2, 127, -9, -11, 255)} == {Ending.CRASHED}
+    assert {Ending.of(code) for code in (1, 2, 127, -11, 255)} == {Ending.CRASHED}
 
 
 class TestFolders:

@@ -1,11 +1,14 @@
 """The fuzzer itself: one seed gives one damage, a fault that is there is seen, a few trials find none."""
 
+import io
 import shutil
 import sys
 from random import Random
 
+import numpy as np
 import pytest
 
+from onnxlab.labs.kit import work
 from onnxlab.model import graph
 from tests.support.graph_models import loop
 
@@ -13,6 +16,7 @@ if sys.platform != "linux":
     pytest.skip("each trial is a fork", allow_module_level=True)
 
 from tools.fuzz.__main__ import main
+from tools.fuzz.answers import fuzz_answers
 from tools.fuzz.models import fuzz_models
 from tools.fuzz.mutation import mutated
 from tools.fuzz.notebooks import fuzz_notebooks
@@ -38,6 +42,12 @@ def test_a_fault_that_is_there_is_found(monkeypatch):
     monkeypatch.setattr(graph, "_dtype", lambda kind: {1: "float32"}[kind])
     table = fuzz_models(12, 1, every=0)
     assert any("KeyError" in reason for _, reason in table.faults)
+
+
+def test_a_judge_that_stumbles_is_found(monkeypatch):
+    monkeypatch.setattr(work, "_parse_array", lambda data: np.load(io.BytesIO(data)).shape)
+    table = fuzz_answers(40, 1, every=9)
+    assert any("AttributeError" in reason for _, reason in table.faults), str(table)
 
 
 def test_damaged_notebooks_have_a_mark_or_a_reason():

@@ -2,6 +2,7 @@
 
     python -m tools.fuzz models --trials 2000 --seed 1      # twenty minutes on an idle core, with the judges
     python -m tools.fuzz models --first 731 --trials 1      # one trial again
+    python -m tools.fuzz answers --trials 2000             # damaged folders of answers, for every judge
     python -m tools.fuzz notebooks --trials 500             # ten minutes on two cores
     python -m tools.fuzz kills --times 200                  # half an hour
     python -m tools.fuzz power --times 1000                 # two minutes; needs strace
@@ -13,6 +14,7 @@ import argparse
 import os
 import sys
 
+from tools.fuzz.answers import fuzz_answers
 from tools.fuzz.kills import cut_power, kill_graders
 from tools.fuzz.models import fuzz_models
 from tools.fuzz.notebooks import fuzz_notebooks
@@ -21,7 +23,7 @@ from tools.fuzz.notebooks import fuzz_notebooks
 def main(arguments: list[str] | None = None) -> int:
     """Run one of the commands; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["models", "notebooks", "kills", "power"])
+    parser.add_argument("what", choices=["answers", "models", "notebooks", "kills", "power"])
     parser.add_argument("--trials", "--times", type=int, default=100, metavar="N")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="models: the number of the first trial")
@@ -32,6 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.what == "models":
         table = fuzz_models(options.trials, options.seed, first=options.first, every=options.every)
+    elif options.what == "answers":
+        table = fuzz_answers(options.trials, options.seed, first=options.first, every=options.every)
     elif options.what == "notebooks":
         table = fuzz_notebooks(options.trials, options.seed, isolation=options.isolation)
     elif options.what == "kills":

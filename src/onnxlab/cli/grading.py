@@ -37,7 +37,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     grade.add_argument("submissions", type=Path, metavar="SUBMISSIONS", help="a notebook or a folder of them")
     grade.add_argument("--out", type=Path, required=True, metavar="DIR", help="where results go")
     grade.add_argument("--jobs", type=int, default=2, metavar="N", help="side by side (default: 2)")
-    grade.add_argument("--seed", type=int, metavar="N", help="repeat a run with its seed (default: drawn)")
+    grade.add_argument("--seed", type=int, metavar="N", help="repeat a run: the seed in its run.json")
     grade.add_argument(
         "--isolation",
         choices=[_AUTOMATIC, "full", "landlock", _NONE],
@@ -106,7 +106,7 @@ def _into_folder(
 ) -> int:
     """Grade, write the reports into the output folder, and print the summary."""
     from onnxlab.grading.grades import count, summary_text
-    from onnxlab.grading.marking import CRASH_MESSAGE
+    from onnxlab.grading.marking import CRASH_MESSAGE, STUMBLE_MESSAGE
     from onnxlab.grading.reports import write_reports
     from onnxlab.grading.results import Ledger, facts
     from onnxlab.grading.worker.client import can_fork
@@ -129,13 +129,18 @@ def _into_folder(
         print(summary_text(standings))
         print(f"\nGrades: {options.out / 'grades.csv'}; feedback: {options.out / 'feedback'}")
         print(count(ledger.rows(), failures).line())
+        stumbled = False
         for row in ledger.rows():
-            if str(row.outcome.get("message", "")).startswith(CRASH_MESSAGE):
-                print(f"{plain(row.student)}, {row.lab}, {row.exercise}: {plain(row.outcome['message'])}")
+            message = str(row.outcome.get("message", ""))
+            stumbled = stumbled or message.startswith(STUMBLE_MESSAGE)
+            if message.startswith((CRASH_MESSAGE, STUMBLE_MESSAGE)):
+                print(f"{plain(row.student)}, {row.lab}, {row.exercise}: {plain(message)}")
+        if stumbled:
+            print("A judge of the course has a fault: mark what it stumbled over yourself.", file=sys.stderr)
         for (student, name), reason in failures.items():
             print(f"not graded: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
         complete = not options.gradebook or _into_gradebook(options, intake, ledger)
-    return 1 if failures or not complete else 0
+    return 1 if failures or stumbled or not complete else 0
 
 
 def _into_gradebook(options: argparse.Namespace, intake: "Intake", ledger: "Ledger") -> bool:

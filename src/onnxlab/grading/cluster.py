@@ -164,8 +164,7 @@ def grade_on(
     for future, (worker, marks) in _watch(client, answers, bound):
         submission = futures.pop(future)
         if isinstance(marks, Marks):
-            record(submission, ledger, marks)
-            progress.finished(submission, "")
+            progress.finished(submission, record(submission, ledger, marks))
             continue
         failing.add(worker)
         failures[submission] += 1

@@ -9,17 +9,19 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import read_untrusted, remove_untrusted
 from onnxlab.grading.private_judges import NONE, JudgeBroken, PrivateJudges, with_titles
-from onnxlab.grading.worker.client import WorkerPool
+from onnxlab.grading.worker.client import WorkerDied, WorkerPool
+from onnxlab.grading.worker.report import LONGEST, Production, Report, Stage, read_record
 from onnxlab.grading.worker.task import (
     CELLS,
     CRASH,
@@ -27,15 +29,15 @@ from onnxlab.grading.worker.task import (
     JUDGES,
     NOTES,
     PRODUCTION,
-    REPORT,
     SECRET,
     STAGE,
     Task,
     lab,
+    report_file,
     uses_exporter,
 )
 from onnxlab.labs.kit.exercise import Exercise
-from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
+from onnxlab.labs.kit.outcome import Finding, Outcome, Status
 from onnxlab.labs.kit.work import LARGEST
 from onnxlab.sandbox.entry import Level
 from onnxlab.sandbox.users import submission_user
@@ -44,6 +46,7 @@ from onnxlab.sandbox.watcher import Ending, Limits, why_it_failed
 __all__ = [
     "CRASH_MESSAGE",
     "JUDGE_SECONDS",
+    "STUMBLE_MESSAGE",
     "JudgeFailed",
     "Marks",
     "RunSettings",
@@ -52,8 +55,8 @@ __all__ = [
     "remove_leftovers",
 ]
 
-JUDGE_SECONDS = 60.0
-"""The least time limit of a judge, in seconds; it usually takes one second."""
+JUDGE_SECONDS = 60
+"""The least limit of a judge, in seconds of CPU time; it usually takes one second."""
 
 _ENDING_NOTES = {
     Ending.TIME: "The notebook took longer than {wall:g} seconds.",
@@ -63,9 +66,12 @@ _ENDING_NOTES = {
 }
 CRASH_MESSAGE = "What was made crashes ONNX Runtime or onnx"
 """How the message begins where a submission's model crashes its judge."""
-_LONGEST_TEXT = 2000  # characters of any text that a submission writes
-_MOST_FILES = 24  # of one exercise
-_LARGEST_JSON = 1 << 20  # bytes
+STUMBLE_MESSAGE = "The judge could not make sense of what was handed in"
+"""How the message begins where a judge of the course raised something else than `Wrong`."""
+_MOST_FILES = 40  # of one exercise; the right answers make at most 24
+_MOST_BYTES = 128 << 20  # of all exercises of a submission; sparse files are short on the disk only once
+_LARGEST_RECORD = 1 << 20  # bytes of what a submission's process writes about an exercise
+_LARGEST_REPORT = 4 << 20  # bytes; two models in base64, and short texts
 
 
 class SandboxFailed(OnnxLabError):
@@ -130,7 +136,7 @@ def mark(cells: list[str], lab_name: str, pool: WorkerPool, settings: RunSetting
     exercises = with_titles(lab(lab_name).exercises, settings.judges)
     ids = tuple(exercise.id for exercise in exercises)
     user = None if settings.level is None else submission_user(slot)
-    with _work_folder("work") as work, _work_folder("judge") as judged:
+    with _work_folder("work") as work, _work_folder("files") as files:
         (work / CELLS).write_text(json.dumps(cells), "utf-8")
         _change_owner(work, user)
         task = Task(
@@ -147,30 +153,28 @@ def mark(cells: list[str], lab_name: str, pool: WorkerPool, settings: RunSetting
         )
         ending = _run(task, work, pool)
         note = _note(work, ending, settings.limits)
-        productions = {name: _collect_files(work / name, judged / name) for name in ids}
-        pending = tuple(name for name, production in productions.items() if _was_produced(production))
+        most = _MOST_BYTES // len(ids)
+        productions = {name: _collect_files(work / name, files / name, most) for name in ids}
         judging = replace(
-            task, kind="judge", folder=str(judged), exercises=pending, limits=_judge_limits(settings.limits)
+            task,
+            kind="judge",
+            exercises=tuple(name for name, record in productions.items() if record and record.status is None),
+            limits=_judge_limits(settings.limits),
         )
-        reports = _judge(judging, judged, pool, settings)
+        reports = _judge(judging, files, pool, settings)
     outcomes = tuple(
         _outcome(exercise, productions[exercise.id], reports.get(exercise.id), ending)
         for exercise in exercises
     )
-    evidence = {name: report["evidence"] for name, report in reports.items() if report.get("evidence")}
+    evidence = {name: asdict(report.graphs) for name, report in reports.items() if report.graphs}
     return Marks(outcomes, evidence, note, time.perf_counter() - started)
-
-
-def _was_produced(production: dict[str, Any]) -> bool:
-    """Whether an exercise has files to judge: its status is not decided yet, and stands as null."""
-    return production.get("status", "") is None
 
 
 def _judge_limits(limits: Limits) -> Limits:
     """Return the limits of a judge: not below the defaults, so that `--time 1` limits only submissions."""
     default = Limits()
-    wall = max(limits.wall, JUDGE_SECONDS)
-    return replace(default, wall=wall, cpu=max(1, round(wall)), memory=max(limits.memory, default.memory))
+    cpu = max(limits.cpu, JUDGE_SECONDS)
+    return replace(default, wall=2.0 * cpu, cpu=cpu, memory=max(limits.memory, default.memory))
 
 
 def _questions_seed(seed: int) -> int:
@@ -183,8 +187,14 @@ def _run(task: Task, folder: Path, pool: WorkerPool) -> Ending:
 
     Raises:
         SandboxFailed: If it was never confined.
+        WorkerDied: If it was killed from outside, or the machine hardly let it run.
     """
-    ending = Ending.of(pool.run(task))
+    code = pool.run(task)
+    ending = Ending.of(code)
+    if ending is Ending.DISTURBED:
+        reason = why_it_failed(folder) if code == ending else "its watcher was killed from outside"
+        msg = f"The process that ran the submission or its judge was disturbed: {reason}."
+        raise WorkerDied(msg, "", "Let the machine do less, or use fewer --jobs; the next run tries again.")
     if ending is Ending.SANDBOX_FAILED:
         msg = "The sandbox could not be built."
         raise SandboxFailed(msg, f"The reason: {why_it_failed(folder)}.", "Try a lower --isolation.")
@@ -194,80 +204,84 @@ def _run(task: Task, folder: Path, pool: WorkerPool) -> Ending:
 def _note(work: Path, ending: Ending, limits: Limits) -> str:
     values = {"wall": limits.wall, "memory": limits.memory, "disk": limits.disk}
     lines = [_ENDING_NOTES[ending].format(**values)] if ending in _ENDING_NOTES else []
-    notes = _read_json(work / NOTES)
-    if isinstance(notes, list):
-        lines += [str(line)[:200] for line in notes[:20]]
-    return "\n".join(lines)[:_LONGEST_TEXT]
+    notes = read_record(_read_file(work / NOTES, _LARGEST_RECORD), list[str]) or []
+    lines += [line[:200] for line in notes[:20]]
+    return "\n".join(lines)[:LONGEST]
 
 
-def _judge(task: Task, folder: Path, pool: WorkerPool, settings: RunSettings) -> dict[str, dict[str, Any]]:
+def _judge(task: Task, files: Path, pool: WorkerPool, settings: RunSettings) -> dict[str, Report]:
     """Judge a task's exercises; tell a judge with a fault from files that crash it.
 
-    An exercise at which the judge ends is judged again, alone, in a new process. If that process ends too, by
-    a crash or a limit on memory or disk, the files are the cause: the submission loses this exercise, and the
-    others are judged all the same. Every other end is the grader's fault.
+    An exercise at which the judge stumbles or ends is judged again, alone, in a new process. If that ends by
+    an exception, a crash or a limit, too, the files are the cause: the submission loses this exercise, and
+    the others are judged all the same. Every other end is the grader's fault.
 
-    Returns:
-        A report for each exercise: `findings` and `evidence`, or `crashed`, with the reason.
+    Args:
+        task: The exercises and the limits.
+        files: The submission's files, in a folder for each exercise.
+        pool: The workers.
+        settings: The run's settings.
 
     Raises:
-        JudgeFailed: If a judge had a fault or took too long.
+        JudgeFailed: If the machine kept a judge from its work.
         JudgeBroken: If an instructor's own judge had a fault.
     """
-    reports: dict[str, dict[str, Any]] = {}
-    todo, crashed = list(task.exercises), set[str]()
+    reports: dict[str, Report] = {}
+    todo, failed = list(task.exercises), set[str]()
     while todo:
-        batch = todo[:1] if todo[0] in crashed else todo
-        (folder / SECRET).write_text(str(settings.seed), "utf-8")
-        (folder / JUDGES).write_text(settings.judges.text, "utf-8")
-        for name in (STAGE, CRASH):
-            (folder / name).unlink(missing_ok=True)
-        _change_owner(folder, task.user)
-        ending = _run(replace(task, id=secrets.token_hex(8), exercises=tuple(batch)), folder, pool)
-        for name in batch:
-            if isinstance(report := _read_json(folder / name / REPORT), dict):
-                reports[name] = _without_faults(name, report)
-        todo = [name for name in todo if name not in reports]
+        batch = todo[:1] if todo[0] in failed else todo
+        judged = _judge_once(replace(task, exercises=tuple(batch)), files, pool, settings)
+        reports |= {name: report for name, report in judged.items() if report.parts}
         if left := [name for name in batch if name not in reports]:
-            reason = _crash_reason(left[0], ending, folder, task.limits)
-            if left[0] in crashed:
-                reports[left[0]] = {"crashed": reason}
-                todo.remove(left[0])
-            crashed.add(left[0])
+            if left[0] in failed:
+                reports[left[0]] = judged[left[0]]
+            failed.add(left[0])
+        todo = [name for name in todo if name not in reports]
     return reports
 
 
-def _without_faults(name: str, report: dict[str, Any]) -> dict[str, Any]:
-    """Return a report; raise if the judge had a fault."""
-    if "broken" in report:
-        msg = f"The private judge of {name} failed: {report['broken']}."
-        raise JudgeBroken(msg)
-    if "fault" in report:
-        msg = f"The judge of {name} failed: {report['fault']}."
-        raise JudgeFailed(msg, "", "A judge of the course has a fault; please report it.")
-    return report
+def _judge_once(task: Task, files: Path, pool: WorkerPool, settings: RunSettings) -> dict[str, Report]:
+    """Judge exercises in one process; return reports up to and with the first that ended it.
+
+    Its folder is new: nothing in it but the copied files was there while a process of the submission ran.
+    """
+    reports: dict[str, Report] = {}
+    with _work_folder("judge") as folder:
+        for name in task.exercises:
+            shutil.copytree(files / name, folder / name)
+        (folder / SECRET).write_text(str(settings.seed), "utf-8")
+        (folder / JUDGES).write_text(settings.judges.text, "utf-8")
+        _change_owner(folder, task.user)
+        ending = _run(replace(task, id=secrets.token_hex(8), folder=str(folder)), folder, pool)
+        for name in task.exercises:
+            report = read_record(_read_file(folder / report_file(name), _LARGEST_REPORT), Report)
+            if report is None:
+                reports[name] = Report(crashed=_crash_reason(name, ending, folder, task.limits))
+                break
+            if report.broken:
+                msg = f"The private judge of {name} failed: {report.broken}."
+                raise JudgeBroken(msg)
+            if report.machine:
+                msg = f"The judge of {name} failed: {report.machine}."
+                raise JudgeFailed(msg, "The machine refused it something.", "Is there room, and memory?")
+            reports[name] = report
+    return reports
 
 
 def _crash_reason(name: str, ending: Ending, folder: Path, limits: Limits) -> str:
-    """Return how the files of an exercise crashed their judge; raise if they are not the cause."""
-    stage = _read_json(folder / STAGE)
-    stage = stage if isinstance(stage, dict) else {}
+    """Return how the files of an exercise ended their judge; raise if they are not the cause."""
+    stage = read_record(_read_file(folder / STAGE, _LARGEST_RECORD), Stage)
     signal = _crash_signal(folder / CRASH)
     limit_reasons = {
-        Ending.TIME: f"it was not ready after {limits.wall:g} seconds",
+        Ending.TIME: f"it did not finish in {limits.cpu} seconds of CPU time",
         Ending.MEMORY: f"it took more than {limits.memory} MB of memory",
         Ending.DISK: f"it wrote more than {limits.disk} MB",
     }
     reason = limit_reasons.get(ending) or f"it ended its process{f' ({signal})' if signal else ''}"
-    if stage.get("part"):
-        msg = f"The private judge of {name} failed: {str(stage['part'])!r}: {reason}."
+    if stage and stage.part:
+        msg = f"The private judge of {name} failed: {stage.part!r}: {reason}."
         raise JudgeBroken(msg)
-    if ending is Ending.TIME:
-        msg = f"The judge of {name} was not ready after {limits.wall:g} seconds."
-        raise JudgeFailed(
-            msg, "The machine is slow, or what was made never ends.", "Look at that submission."
-        )
-    if stage.get("exercise") != name or not (signal or ending in limit_reasons):
+    if not stage or stage.exercise != name or not (signal or ending in limit_reasons):
         msg = f"The judge of {name} failed: {reason}."
         raise JudgeFailed(msg)
     return signal or reason
@@ -275,50 +289,42 @@ def _crash_reason(name: str, ending: Ending, folder: Path, limits: Limits) -> st
 
 def _crash_signal(path: Path) -> str:
     """Return what faulthandler wrote when a signal such as SIGSEGV ended the judge; "" if none did."""
-    try:
-        line = path.read_text("utf-8", "replace").partition("\n")[0]
-    except OSError:
-        return ""
+    line = (_read_file(path, _LARGEST_RECORD) or b"").decode("utf-8", "replace").partition("\n")[0]
     return line.removeprefix("Fatal Python error: ")[:80]
 
 
-def _collect_files(source: Path, target: Path) -> dict[str, Any]:
-    """Copy an exercise's regular files out of a student's folder; return its production record."""
+def _collect_files(source: Path, target: Path, most: int) -> Production | None:
+    """Copy an exercise's regular files out of a student's folder, as many as fit into `most` bytes.
+
+    Returns:
+        Its record; None if there is none that can be read.
+    """
     target.mkdir()
     try:
         if source.is_symlink():
-            return {"status": "missing"}
+            return None
         with os.scandir(source) as entries:
             names = sorted(entry.name for entry in entries)[: 10 * _MOST_FILES]
     except OSError:
-        return {"status": "missing"}
+        return None
     names = [name for name in names if name.endswith((".onnx", ".json", ".npy")) and name != PRODUCTION]
     for name in names[:_MOST_FILES]:
-        if (content := _read_file(source / name)) is not None:
+        if (content := _read_file(source / name, min(LARGEST, most))) is not None:
             (target / name).write_bytes(content)
-    production = _read_json(source / PRODUCTION)
-    return production if isinstance(production, dict) else {"status": "missing"}
+            most -= len(content)
+    return read_record(_read_file(source / PRODUCTION, _LARGEST_RECORD), Production)
 
 
-def _read_file(path: Path) -> bytes | None:
-    """Return the content of a regular file of a reasonable size; None if it is anything else."""
+def _read_file(path: Path, most: int) -> bytes | None:
+    """Return the content of a regular file of at most so many bytes; None if it is anything else."""
     try:
-        return read_untrusted(path, LARGEST)
+        return read_untrusted(path, most)
     except OSError:
-        return None
-
-
-def _read_json(path: Path) -> Any:  # noqa: ANN401 - JSON can be anything
-    """Read a file that a submission may have written; None if it is not JSON of a reasonable size."""
-    content = _read_file(path)
-    try:
-        return None if content is None or len(content) > _LARGEST_JSON else json.loads(content)
-    except (ValueError, RecursionError):
         return None
 
 
 def _outcome(
-    exercise: Exercise, production: dict[str, Any], report: dict[str, Any] | None, ending: Ending
+    exercise: Exercise, production: Production | None, report: Report | None, ending: Ending
 ) -> Outcome:
     """Return an exercise's outcome.
 
@@ -328,28 +334,26 @@ def _outcome(
         report: The judge's report; None if there was nothing to judge.
         ending: How the submission's process ended.
     """
-    message, where, look_at = (
-        str(production.get(key, ""))[:_LONGEST_TEXT] for key in ("message", "where", "look_at")
-    )
-    printed = production.get("printed")
-    printed = printed if isinstance(printed, int) else 0
-    blank = Outcome(exercise.id, Status.ERROR, 0, exercise.points, where=where, printed=printed)
-    status = production.get("status", "missing")
-    if status == "missing":
+    blank = Outcome(exercise.id, Status.ERROR, 0, exercise.points)
+    if production is None:
         late = ending is Ending.TIME
         message = "The notebook ended before this exercise was reached."
         return replace(blank, status=Status.TIMED_OUT if late else Status.ERROR, message=message)
-    if status is not None:
-        status = Status(status) if status in list(Status) and status != Status.PASSED else Status.ERROR
-        if production.get("refused"):
+    message, look_at = production.message[:LONGEST], production.look_at[:LONGEST]
+    blank = replace(blank, where=production.where[:LONGEST], printed=production.printed)
+    if report is None:
+        undone = [status for status in Status if status is not Status.PASSED]
+        status = next((status for status in undone if status == production.status), Status.ERROR)
+        if production.refused:
             refusal = Finding("the answer can be used", False, message, look_at)
             rest = tuple(Finding(part.title, None) for part in exercise.parts)
             return replace(blank, status=status, findings=(refusal, *rest))
         return replace(blank, status=status, message=message)
-    if report is None or "crashed" in report:
-        why = f" ({report['crashed']}, each time it was tried)" if report else ""
-        return replace(blank, status=Status.INCORRECT, message=f"{CRASH_MESSAGE}{why}.")
-    findings = tuple(map(_finding, report["findings"]))
+    if report.crashed or report.stumbled:
+        message = STUMBLE_MESSAGE if report.stumbled else CRASH_MESSAGE
+        why = report.stumbled or f"{report.crashed}, each time it was tried"
+        return replace(blank, status=Status.INCORRECT, message=f"{message} ({why}).")
+    findings = tuple(part.finding() for part in report.parts)
     passed = all(finding.holds for finding in findings) and len(findings) == len(exercise.parts)
     return replace(
         blank,
@@ -357,11 +361,6 @@ def _outcome(
         points=exercise.points if passed else 0,
         findings=findings,
     )
-
-
-def _finding(fields: dict[str, Any]) -> Finding:
-    difference = Difference(**fields["difference"]) if fields["difference"] else None
-    return Finding(fields["title"], fields["holds"], fields["message"], fields["look_at"], difference)
 
 
 def remove_leftovers() -> int:
@@ -388,10 +387,13 @@ def _work_folder(purpose: str) -> Iterator[Path]:
 
 
 def _change_owner(folder: Path, user: int | None) -> None:
-    """Make a user the owner of a folder and of all in it; None leaves the owner as it is."""
+    """Make a user the owner of a new folder and of all in it; None leaves the owner as it is.
+
+    The folder itself is last: before that, the user can put nothing in it, such as a link.
+    """
     if user is not None:
-        for path in [folder, *folder.rglob("*")]:
-            os.chown(path, user, user)
+        for path in [*folder.rglob("*"), folder]:
+            os.chown(path, user, user, follow_symlinks=False)
 
 
 def _is_running(process: int) -> bool:

@@ -6,9 +6,11 @@ Jinja's, with autoescape, so whatever a student wrote is text. Before it is esca
 since escaping leaves control characters and right-to-left overrides as they are.
 """
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache, partial
+from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,10 +21,12 @@ from markupsafe import Markup, escape
 from onnxlab.errors import OnnxLabError, UnknownExercise
 from onnxlab.files import write_atomically
 from onnxlab.grading.grades import Standing, findings_of, standings, write_grades
-from onnxlab.grading.results import Graded, Ledger, read_evidence
+from onnxlab.grading.results import EVIDENCE, Graded, Ledger, read_evidence
 from onnxlab.grading.submissions import safe_name
 from onnxlab.grading.worker.task import exercise, lab
 from onnxlab.labs.kit.outcome import Evidence, Status
+from onnxlab.model.graph import walk
+from onnxlab.model.load import load
 from onnxlab.plain_text import many, plain
 
 __all__ = [
@@ -47,6 +51,9 @@ _COLOURS = {  # the status is always written beside them, too
 }
 _MARKS = {True: "\u2713", False: "\u2717", None: "\u2013"}
 _CACHED_PICTURES = 64  # many students make the same mistake
+_LARGEST_GRAPH = 1_000  # inputs and outputs of all nodes; three thousand take a quarter of a minute
+_TOO_LARGE = '<p class="aside">This graph is too large to be drawn.</p>'
+_NOT_DRAWN = '<p class="aside">This graph could not be drawn.</p>'
 
 
 def write_reports(
@@ -99,7 +106,7 @@ def write_feedback(
         How many students have a page.
     """
     failures = failures or {}
-    draw = remembering(picture)
+    draw = remembering(picture, folder / EVIDENCE)
     students: dict[str, dict[str, tuple[int, int]]] = {}
     for student, group in groupby(rows, key=lambda row: row.student):
         student_rows = list(group)
@@ -185,17 +192,36 @@ def _graphs(graphs: Evidence | None, picture: Picture) -> list[tuple[str, Markup
     ]
 
 
-def remembering(picture: Picture) -> Picture:
-    """Return a picture function with a cache, which returns a sentence where a graph cannot be drawn."""
+def remembering(picture: Picture, folder: Path | None = None) -> Picture:
+    """Return a picture function that draws each graph once, and gives a sentence for one it cannot draw.
+
+    Args:
+        picture: Draws a model.
+        folder: Where drawings are kept for the next run; None to keep them in memory only.
+    """
 
     @lru_cache(maxsize=_CACHED_PICTURES)
     def draw(model: bytes, highlight: tuple[str, ...]) -> str:
+        key = repr((version("onnxlab"), highlight)).encode() + model
+        path = folder / f"drawn-{hashlib.sha256(key).hexdigest()}.html" if folder else None
+        if path and path.is_file():
+            return path.read_text("utf-8")
         try:
-            return picture(model, highlight)
+            text = _TOO_LARGE if _size(model) > _LARGEST_GRAPH else picture(model, highlight)
         except OnnxLabError:
-            return '<p class="aside">This graph could not be drawn.</p>'
+            text = _NOT_DRAWN
+        if path:
+            write_atomically(path, text)
+        return text
 
     return lambda model, highlight: draw(model, tuple(highlight))
+
+
+def _size(model: bytes) -> int:
+    """Return how many inputs and outputs a graph and all its nodes have: what takes time to draw."""
+    proto = load(model)
+    own = len(proto.graph.input) + len(proto.graph.output) + len(proto.graph.initializer)
+    return own + sum(len(node.inputs) + len(node.outputs) for node in walk(proto))
 
 
 def _by_lab(rows: Iterable[Graded]) -> list[tuple[str, list[Graded]]]:

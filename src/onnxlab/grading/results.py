@@ -3,7 +3,8 @@
 `results.sqlite` in the output folder has a row for each student, lab and exercise. A submission is written in
 one transaction, so its rows are all there or none is: after a kill at any moment, on a full disk, after a
 power cut. A newer submission replaces the older one. The file is locked while a run has it open, so a second
-run is refused. `run.json` holds the seed, which no report reads, and `evidence/` the graphs for the feedback.
+run is refused. `run.json` holds the seed, a secret that no report reads, and `evidence/` the graphs for the
+feedback.
 """
 
 import base64
@@ -24,11 +25,13 @@ from onnxlab.files import cannot_write, remove_unfinished, write_atomically
 from onnxlab.grading.submissions import Submission, safe_name
 from onnxlab.labs.kit.outcome import Evidence, Outcome, Status
 
-__all__ = ["Graded", "Ledger", "LedgerRefused", "facts", "read_evidence"]
+__all__ = ["EVIDENCE", "Graded", "Ledger", "LedgerRefused", "facts", "read_evidence"]
 
 _APPLICATION, _FORMAT = 0x6F6E6C62, 2  # "onlb"; 1 was a file of JSON lines
 _LONGEST = 4000  # characters of one text in a row
-_EVIDENCE = "evidence"
+EVIDENCE = "evidence"
+"""The folder of graphs and drawings in an output folder."""
+_LEAST_SEED = 1 << 64  # those below can be found by trying them all
 _FOREIGN = "file is not a database"  # SQLite's own message
 # No WAL journal: it needs shared memory, which network file systems lack, and a second file.
 # A student's name may have no UTF-8 form, so it is stored as bytes, which sort the same everywhere.
@@ -96,7 +99,8 @@ class Ledger:
     Args:
         folder: The output folder; made if it is not there.
         run: The versions and the sandbox, from `facts`.
-        seed: The run's seed; None for the folder's, or a new one if it has none.
+        seed: The run's seed; None for the folder's, or a new one if it has none. A number of fewer than 64
+            bits only names the run, and its seed is drawn.
 
     Attributes:
         folder: The output folder.
@@ -117,7 +121,7 @@ class Ledger:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise cannot_write(folder, error) from None
-        for path in (folder, folder / _EVIDENCE):
+        for path in (folder, folder / EVIDENCE):
             remove_unfinished(path)
         with self._translate_errors():
             self._base = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
@@ -302,7 +306,7 @@ class Ledger:
     def _write_evidence(self, submission: Submission, exercise: str, graphs: Mapping[str, Any]) -> str:
         """Write the graphs of one exercise; return the file's name, which is the same if graded again."""
         name = f"{safe_name(submission.student)}.{submission.digest[:16]}.{safe_name(exercise)}.json"
-        write_atomically(self.folder / _EVIDENCE / name, json.dumps(dict(graphs)))
+        write_atomically(self.folder / EVIDENCE / name, json.dumps(dict(graphs)))
         return name
 
 
@@ -316,7 +320,7 @@ def read_evidence(folder: Path, name: str) -> Evidence | None:
     if Path(name).name != name:
         return None
     try:
-        graphs = json.loads((folder / _EVIDENCE / name).read_text("utf-8"))
+        graphs = json.loads((folder / EVIDENCE / name).read_text("utf-8"))
         expected = graphs.get("expected")
         return Evidence(
             base64.b64decode(graphs["model"], validate=True),
@@ -341,27 +345,41 @@ def facts(level: str) -> dict[str, str]:
 def _seed_of(folder: Path, requested: int | None) -> int:
     """Return the seed of an output folder; write a new one to a file that only its owner can read.
 
+    Whoever knows the seed can hand in a table of the judges' inputs, and a number of few bits can be found by
+    trying them all. So a requested number of fewer than 64 bits only names the run: its seed is drawn.
+
     Raises:
         LedgerRefused: If the folder has another seed than the requested one, or a file without a seed.
         CannotWrite: If the file cannot be written.
     """
     path = folder / "run.json"
+    stored = _stored_seed(path)
+    seed, name = stored or (requested or 0, requested)
+    if requested not in (None, seed, name):
+        msg = f"{folder} was graded with another seed than {requested}."
+        raise LedgerRefused(msg, f"The seed is in {path}.", "Leave --seed out, or give another --out.")
+    if seed < _LEAST_SEED:
+        seed, name = secrets.randbits(128) | _LEAST_SEED, seed if stored else name
+    if (seed, name) != stored:
+        write_atomically(path, json.dumps({"seed": seed, "name": name}) + "\n", mode=0o600)
+    return seed
+
+
+def _stored_seed(path: Path) -> tuple[int, int | None] | None:
+    """Return a run's seed, and the number that was requested for it; None if there is no file."""
     try:
-        seed = json.loads(path.read_text("utf-8"))["seed"]
-        if not isinstance(seed, int) or isinstance(seed, bool):
+        stored = json.loads(path.read_text("utf-8"))
+        seed, name = stored["seed"], stored.get("name")
+        if type(seed) is not int or type(name) not in (int, type(None)):
             raise TypeError
     except FileNotFoundError:
-        seed = secrets.randbits(48) if requested is None else requested
-        write_atomically(path, json.dumps({"seed": seed}) + "\n", mode=0o600)
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         msg = f"{path} does not hold a run's seed."
         raise LedgerRefused(
             msg, "", "Delete it: what is graded stays graded, the rest gets a new seed."
         ) from None
-    if requested is not None and requested != seed:
-        msg = f"{folder} was graded with another seed than {requested}."
-        raise LedgerRefused(msg, f"The seed is in {path}.", "Leave --seed out, or give another --out.")
-    return int(seed)
+    return seed, name
 
 
 def _shortened(value: Any) -> Any:  # noqa: ANN401 - JSON can be anything

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from onnxlab.grading.marking import JudgeFailed, Marks, RunSettings, SandboxFailed, mark, remove_leftovers
-from onnxlab.grading.private_judges import NONE, JudgeBroken, PrivateJudges
-from onnxlab.grading.results import Ledger
+from onnxlab.errors import OnnxLabError
+from onnxlab.files import CannotWrite
+from onnxlab.grading.marking import Marks, RunSettings, mark, remove_leftovers
+from onnxlab.grading.private_judges import NONE, PrivateJudges
+from onnxlab.grading.results import Ledger, LedgerRefused
 from onnxlab.grading.submissions import CannotRead, Intake, NotebookUnreadable, Submission, cells_of, read
 from onnxlab.grading.worker.client import WorkerDied, WorkerPool, worker_pool
 from onnxlab.grading.worker.task import lab
@@ -167,17 +169,21 @@ class _ForkServers:
 def cells_to_run(submission: Submission, ledger: Ledger) -> list[str] | str:
     """Return a submission's cells, as a list.
 
-    If the file is no notebook, record that as its result and return "". If the system refuses the file, note
-    the failure and return the reason.
+    If the file is no notebook, record that as its result and return "". If it cannot be read for another
+    reason, note that failure and return the reason.
     """
+    reason = ""
     try:
         return cells_of(read(submission.path))
     except CannotRead as error:  # not the student's fault: no mark
-        ledger.failed(submission, str(error))
-        return str(error)
+        reason = _in_words(error)
     except NotebookUnreadable as error:
         ledger.record(submission, _unreadable(submission.lab, str(error)), note=str(error))
-        return ""
+    except Exception as error:  # this program's fault
+        reason = _in_words(error)
+    if reason:
+        ledger.failed(submission, reason)
+    return reason
 
 
 def attempt(
@@ -186,15 +192,30 @@ def attempt(
     """Mark a submission's cells as `marking.mark` does; if the grader fails, return the reason."""
     try:
         return mark(cells, lab_name, pool, settings, slot)
-    except (WorkerDied, SandboxFailed, JudgeBroken, JudgeFailed) as error:
-        return " ".join(str(error).split())
     except Exception as error:  # the machine's fault (no room, too many processes) or this program's
-        return f"{type(error).__name__}: {error}"
+        return _in_words(error)
 
 
-def record(submission: Submission, ledger: Ledger, marks: Marks) -> None:
-    """Write a submission's marks into the ledger."""
-    ledger.record(submission, marks.outcomes, evidence=marks.evidence, note=marks.note, seconds=marks.seconds)
+def record(submission: Submission, ledger: Ledger, marks: Marks) -> str:
+    """Write a submission's marks into the ledger; return why that failed, or "".
+
+    Nothing in one submission's marks may keep the others from being graded.
+
+    Raises:
+        CannotWrite: If there is no room.
+        LedgerRefused: If the ledger cannot be used any more.
+    """
+    try:
+        ledger.record(
+            submission, marks.outcomes, evidence=marks.evidence, note=marks.note, seconds=marks.seconds
+        )
+    except (CannotWrite, LedgerRefused):
+        raise
+    except Exception as error:
+        reason = _in_words(error)
+        ledger.failed(submission, reason)
+        return reason
+    return ""
 
 
 def _grade_submission(
@@ -213,13 +234,18 @@ def _grade_submission(
         with servers.another() if number else contextlib.nullcontext(servers.shared) as pool:
             marks = attempt(cells, submission.lab, pool, settings, slot)
         if isinstance(marks, Marks):
-            record(submission, ledger, marks)
-            return ""
+            return record(submission, ledger, marks)
         if servers.stopped.is_set():  # `close` ended its process
             return "The run was stopped."
         problem = marks
     ledger.failed(submission, problem)
     return problem
+
+
+def _in_words(error: Exception) -> str:
+    """Return why a submission could not be graded, as one line."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, OnnxLabError) else f"{type(error).__name__}: {text}"
 
 
 def _unreadable(lab_name: str, reason: str) -> list[Outcome]:

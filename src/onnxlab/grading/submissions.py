@@ -47,9 +47,9 @@ __all__ = [
 LARGEST = 8 * 2**20
 """Bytes that a notebook may have."""
 _TOO_LARGE = f"It has more than {LARGEST // 2**20} MB; outputs can be cleared."
-_COPY = re.compile(r"(?:[ _-]*\(\d+\)|[ _-]+copy[ _-]?\d*)+$", re.IGNORECASE)
 _RESUBMISSION = re.compile(r"-\d{1,2}$")  # Canvas appends this to a later submission
 _SEPARATORS = " \t_-.,+"
+_BETWEEN, _DIGITS = " _-", "0123456789"  # the parts of a copy's number
 _RESERVED = re.compile(r"con|prn|aux|nul|com\d|lpt\d")  # names that Windows reserves
 _PROGRAM_FOLDERS = {".ipynb_checkpoints", "__MACOSX", ".git"}  # ignored without a message
 
@@ -91,10 +91,33 @@ def _lab_alone(name: str, labs: Sequence[str]) -> _LabName | None:
 def _student_in(stem: str, lab_name: _LabName) -> str:
     """Return the rest of a file's name beside the lab's, without the number of a copy."""
     before, after = stem[: lab_name.start].strip(_SEPARATORS), stem[lab_name.end :]
-    after = _COPY.sub("", after)
+    after = _without_copies(after)
     if before:
         after = _RESUBMISSION.sub("", after)
     return "_".join(filter(None, (before, after.strip(_SEPARATORS))))
+
+
+def _without_copies(text: str) -> str:
+    """Return a name without the ends that programs give to copies: " (1)", "-copy", " copy 2".
+
+    One by one from the end: a regular expression for all of them would try every way to divide them.
+
+    Example:
+        >>> _without_copies("ada copy 2 (1)"), _without_copies("ada copycat")
+        ('ada', 'ada copycat')
+    """
+    while True:
+        end = text.rstrip(_BETWEEN)
+        inner = end.removesuffix(")")
+        number = inner.rstrip(_DIGITS)
+        if inner != end and number != inner and number.endswith("("):
+            text = number[:-1].rstrip(_BETWEEN)
+            continue
+        word = number.rstrip(_BETWEEN) if inner == end else ""
+        rest = word[:-4].rstrip(_BETWEEN)
+        if word[-4:].lower() != "copy" or rest == word[:-4]:
+            return text
+        text = rest
 
 
 def safe_name(student: str) -> str:

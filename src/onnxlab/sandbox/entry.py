@@ -21,6 +21,13 @@ tries each line and compares the result with this table:
     connect to a Unix socket           no     no     no     no
     connect to an abstract socket      no     no     no     no
     send to the grader by a datagram   no     no     no     no
+    see names appear in /tmp           no     no     no     no
+    list /tmp                          no     no     no     no
+    list the grader's folder           no     no     no     no
+    enlarge the buffer of a socket     no     no     no     no
+    enlarge a pipe                     no     no     no     no
+    send a descriptor away             no     no     no     no
+    kill or stop itself                no     no     no     no
     signal the grader                  no     no     no     no
     signal the watcher                 no     no     no     no
     have the kernel signal the grader  no     no     no     no
@@ -43,7 +50,8 @@ tries each line and compares the result with this table:
 This holds with every Landlock, from Linux 5.13: the seccomp filter refuses what an older Landlock does not
 control (see `landlock.py`). There is no third, weaker level: without Landlock, a submission that runs as the
 grader's own user could end its watcher or write the judge's files. Root needs a throw-away user that no other
-process has at the same time. At both levels a submission can see whether a file exists and how large it is.
+process has at the same time. At both levels a submission can see whether a file of a known name exists and
+how large it is; the names of the grader's folders are drawn at random.
 """
 
 import functools
@@ -225,7 +233,8 @@ def _restrict(folder: Path, readable: Sequence[Path], level: Level, *, same_user
     places = [(path, Access.READ) for path in readable]
     landlock.confine([*places, (folder, Access.WRITE)])
     # In its own namespaces it sees no other process, and all but its folder is mounted read-only.
-    seccomp.filter_calls(same_user=same_user and level is not Level.FULL)
+    full = level is Level.FULL
+    seccomp.filter_calls(same_user=same_user and not full, first_of_namespace=full)
 
 
 def _limit(limits: Limits, *, counted_alone: bool) -> None:

@@ -13,11 +13,12 @@ import ctypes
 import errno
 import os
 import platform
+import signal
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnxlab.sandbox.libc import prctl
+from onnxlab.sandbox.libc import LINUX, prctl
 
 __all__ = ["PROCESSORS", "Rule", "filter_calls", "install", "processor"]
 
@@ -36,7 +37,10 @@ _CLONE_NAMESPACES = 0x7E020000  # every CLONE_NEW... flag
 _SOCK_STREAM, _SOCK_TYPE = 1, 0xF
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _O_TRUNC, _O_ACCMODE = 0x200, 3
-_F_SETOWN, _F_SETSIG, _F_SETOWN_EX = 8, 10, 15
+_F_SETOWN, _F_SETSIG, _F_SETOWN_EX, _F_SETPIPE_SZ = 8, 10, 15, 1031
+_SO_SNDBUF, _SO_SNDBUFFORCE = 7, 32
+_RLIMIT_CPU = 0
+_EXIT_SIGNAL = 0xFF  # the bits of clone's flags with the signal that a child's end sends its parent
 _FIOSETOWN, _SIOCSPGRP = 0x8901, 0x8902
 
 
@@ -71,6 +75,15 @@ _ALWAYS = (
     Rule(((41, 198), (42, 203)), errno.EACCES),  # socket, connect
     # socketpair: only streams, which stay connected; a datagram socket can send to any path
     Rule(((53, 199),), errno.EACCES, argument=1, mask=_SOCK_TYPE, values=(_SOCK_STREAM,), unless=True),
+    # What is written into a socket or a pipe is memory of no process. So buffers keep their size: setsockopt
+    # with SO_SNDBUF or SO_SNDBUFFORCE, fcntl with F_SETPIPE_SZ. And no descriptor is sent to where it is not
+    # counted: sendmsg, sendmmsg.
+    Rule(((54, 208),), argument=2, values=(_SO_SNDBUF, _SO_SNDBUFFORCE)),
+    Rule(((72, 25),), argument=1, values=(_F_SETPIPE_SZ,)),
+    Rule(((46, 211), (307, 269)), errno.EACCES),
+    # The names of files that others create, also where no folder can be listed: inotify_init, inotify_init1,
+    # inotify_add_watch, fanotify_init, fanotify_mark
+    Rule(((253, None), (294, 26), (254, 27), (300, 262), (301, 263)), errno.ENOSYS),
     # ptrace, process_vm_readv and _writev, kcmp, pidfd_getfd
     Rule(((101, 117), (310, 270), (311, 271), (312, 272), (438, 438))),
     # shmget, shmat, shmctl, semget, msgget, mq_open, mq_unlink
@@ -91,6 +104,22 @@ _ALWAYS = (
     Rule(((302, 261), (203, 122)), argument=0, values=(0,), unless=True),
     # prctl: a process that may outlive the watcher or hide from it
     Rule(((157, 167),), argument=0, values=(_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE)),
+    # setrlimit and prlimit64 with RLIMIT_CPU, at which the kernel sends SIGKILL; see _UNSTOPPABLE
+    Rule(((160, 164),), argument=0, values=(_RLIMIT_CPU,)),
+    Rule(((302, 261),), argument=1, values=(_RLIMIT_CPU,)),
+)
+_ONLY_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGSTOP) if LINUX else ()
+_UNSTOPPABLE = (
+    # Nothing in the sandbox can send SIGKILL or SIGSTOP: who is killed or stopped so was it from outside, and
+    # that is not the student's fault. In a process namespace of its own, the first process is immune to both.
+    # kill, tkill, rt_sigqueueinfo, pidfd_send_signal; tgkill, rt_tgsigqueueinfo
+    Rule(((62, 129), (200, 130), (129, 138), (424, 424)), argument=1, values=_ONLY_FROM_OUTSIDE),
+    Rule(((234, 131), (297, 240)), argument=2, values=_ONLY_FROM_OUTSIDE),
+    # The kernel sends a signal of one's choice when a child ends (clone), when a descriptor can be read
+    # (fcntl with F_SETSIG) and when time is up (timer_create, whose signal stands behind a pointer)
+    Rule(((56, 220),), argument=0, mask=_EXIT_SIGNAL, values=_ONLY_FROM_OUTSIDE),
+    Rule(((72, 25),), argument=1, values=(_F_SETSIG,)),
+    Rule(((222, 107),), errno.ENOSYS),
 )
 _SAME_USER = (
     # What Landlock does not control: the mode, the owner and the times of files.
@@ -125,7 +154,7 @@ def _signals_to(process: int) -> Rule:
     return Rule(calls, argument=0, values=(0, process), unless=True)
 
 
-def filter_calls(*, same_user: bool) -> None:
+def filter_calls(*, same_user: bool, first_of_namespace: bool) -> None:
     """Install the filter of a submission, for this process and all that it starts. It cannot be undone.
 
     Call `no_new_privileges` before.
@@ -133,11 +162,14 @@ def filter_calls(*, same_user: bool) -> None:
     Args:
         same_user: Whether this process runs as the grader's own user. Then the calls that change the mode,
             the owner or the times of a file have no effect, and signals reach this process only.
+        first_of_namespace: Whether it is the first process of a process namespace.
 
     Raises:
         OSError: If the kernel has no such filter, or the processor's calls are not known here.
     """
     rules = list(_ALWAYS)
+    if not first_of_namespace:
+        rules += _UNSTOPPABLE
     if same_user:
         rules += [*_SAME_USER, _signals_to(os.getpid()), Rule(_same_number(424))]  # pidfd_send_signal
     install(rules)
@@ -181,20 +213,22 @@ def _program(name: str, rules: Sequence[Rule]) -> bytes:
 
 
 def _refusal(rule: Rule) -> list[bytes]:
-    """Return the instructions for a call whose number is one of a rule's."""
+    """Return the instructions for a call whose number is one of a rule's: what they do not refuse goes on."""
     refuse = _line(_ANSWER, _REFUSE | rule.answer)
     if rule.argument is None:
         return [refuse]
-    allow = _line(_ANSWER, _ALLOW)
     load = [_line(_LOAD, _ARGUMENTS_AT + 8 * rule.argument), _line(_AND, rule.mask)]
+    next_rule = _line(_LOAD, _NUMBER_AT)  # another rule may name the same call
     if rule.any_bit:
-        return [*load, _line(_ANY_BIT, rule.mask, if_false=1), refuse, allow]
+        return [*load, _line(_ANY_BIT, rule.mask, if_false=1), refuse, next_rule]
+    *others, last = rule.values
+    past_refusal = int(rule.unless)
     compare = [
-        _line(_EQUAL, value, if_true=len(rule.values) - position)
-        for position, value in enumerate(rule.values)
+        _line(_EQUAL, value, if_true=len(others) - position + past_refusal)
+        for position, value in enumerate(others)
     ]
-    otherwise, if_equal = (refuse, allow) if rule.unless else (allow, refuse)
-    return [*load, *compare, otherwise, if_equal]
+    compare.append(_line(_EQUAL, last, if_true=past_refusal, if_false=1 - past_refusal))
+    return [*load, *compare, refuse, next_rule]
 
 
 def _line(operation: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:

@@ -12,16 +12,17 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 from typing import NoReturn
 
 from onnxlab.files import open_untrusted
-from onnxlab.sandbox.libc import die_with_parent, prctl, set_dumpable
+from onnxlab.sandbox.libc import LINUX, die_with_parent, prctl, set_dumpable
 
 __all__ = [
+    "PATIENCE",
     "READY",
     "TOO_MUCH",
     "Ending",
@@ -41,15 +42,24 @@ READY = b"confined"
 TOO_MUCH = 2**62
 """The size of a folder that cannot be read: no honest submission makes one."""
 
+PATIENCE = 10
+"""How many times its limit a submission may take by the clock, where the machine does not let it run."""
+
 _REASON = ".sandbox-failed"
 _LONGEST_REASON = 2000
-_INTERVAL = 0.25  # seconds
+_INTERVAL = 0.25  # seconds between two checks
+_GLANCE = 0.02  # seconds between two glances at the machine: if it has lost so much, a check follows at once
+_LOSS = 32 * 2**20  # bytes
 _BUILDING_SECONDS = 60.0  # for the sandbox on a busy machine; they do not count for the submission
 _HONEST_THREADS = 8
 _MB = 2**20
 _SMALLEST_FILE = 4096  # bytes that an empty file counts as
 _PR_SET_CHILD_SUBREAPER = 36
+_SIGKILL = 9  # which Windows has no name for
 _LOWEST_PRIORITY = 19  # as a nice value
+_TICKS = os.sysconf("SC_CLK_TCK") if LINUX else 100  # of /proc's processor times, for each second
+# Of a socket: net.core.wmem_default, and half of it for the last message. A pipe has 64 kB.
+_LARGEST_BUFFER = 3 * 212_992 // 2
 _ROUNDS = 200
 # A killed process needs some processor time to end, and those of a fork bomb have the lowest priority.
 _SECONDS_TO_END = 120.0
@@ -60,12 +70,12 @@ class Limits:
     """What a submission may use.
 
     Attributes:
-        wall: Seconds from its start to its end.
+        wall: Seconds from its start to its end. Time in which the machine did not let it run does not count.
         cpu: Seconds of computing, for each process.
         memory: Megabytes of all its processes, on top of what the fork server has.
         processes: Processes and threads.
         file: Megabytes of one file.
-        disk: Megabytes of all files in its folder; each counts as 4 kB at least.
+        disk: Megabytes of all files in its folder; each counts as 4 kB at least, and as long as it is read.
         open_files: Descriptors of one process.
     """
 
@@ -84,6 +94,8 @@ class Ending(IntEnum):
     FINISHED = 0
     CRASHED = 1
     """It ended with another code than 0, or by a signal. Its own code is not passed on: it could be any."""
+    DISTURBED = 122
+    """Something outside killed it, or kept it from running: not the student's fault."""
     SANDBOX_FAILED = 123
     """It was never confined, and nothing of the submission ran: not the student's fault."""
     TIME = 124
@@ -94,10 +106,14 @@ class Ending(IntEnum):
     def of(cls, code: int) -> "Ending":
         """Return what an exit code means; a negative code is a signal.
 
+        A watcher that ended by SIGKILL was killed from outside: nothing in a sandbox can signal it.
+
         Example:
-            >>> Ending.of(124), Ending.of(-9)
-            (<Ending.TIME: 124>, <Ending.CRASHED: 1>)
+            >>> Ending.of(124), Ending.of(-9), Ending.of(-11)
+            (<Ending.TIME: 124>, <Ending.DISTURBED: 122>, <Ending.CRASHED: 1>)
         """
+        if code == -_SIGKILL:
+            return cls.DISTURBED
         return cls(code) if code in set(cls) else cls.CRASHED
 
 
@@ -130,6 +146,9 @@ def watch(process: int, report: int, folder: Path, limits: Limits) -> NoReturn:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it were ignored, exit codes would be lost
         set_dumpable(False)  # a submission of the same user must not trace it or write its memory
         code = _watch(process, report, folder, limits)
+    except _Disturbed as error:
+        failed(folder, error)
+        code = Ending.DISTURBED
     except BaseException as error:  # not the submission's fault
         failed(folder, error)
         code = Ending.SANDBOX_FAILED
@@ -179,23 +198,32 @@ def _watch(process: int, report: int, folder: Path, limits: Limits) -> Ending:
     if message != READY:
         msg = message.decode("utf-8", "replace") or "it ended before it was confined"
         raise OSError(0, msg)
-    start = time.monotonic()
-    while not select.select([handle], [], [], _INTERVAL)[0]:
+    clock, machine = _Clock(process), _Machine(folder)
+    while not select.select([handle], [], [], _GLANCE)[0]:
         if _asked_to_end():
-            return Ending.CRASHED
-        if time.monotonic() - start > limits.wall:
+            msg = "somebody ended its watcher"
+            raise _Disturbed(msg)
+        if not clock.due() and not machine.lost():
+            continue
+        running = descendants(os.getpid())
+        clock.count(running)
+        machine.remember()
+        if clock.seconds > limits.wall:
             return Ending.TIME
+        if clock.passed > PATIENCE * limits.wall:
+            msg = f"of {clock.passed:.0f} seconds the machine let it run in {clock.seconds:.0f}"
+            raise _Disturbed(msg)
         if disk(folder, limits.disk * _MB) > limits.disk * _MB:
             return Ending.DISK
-        running = descendants(os.getpid())
         if (
             len(running) > 2 * limits.processes
         ):  # RLIMIT_NPROC does not hold for uid 0, even without capabilities
             return Ending.CRASHED
         deprioritise(running, _HONEST_THREADS)
-        if memory(running, most_memory) > most_memory:
+        buffers, hidden = buffers_and_hidden_disk(running, str(folder))
+        if memory(running, most_memory - buffers) > most_memory - buffers:
             return Ending.MEMORY
-        if hidden_disk(running, str(folder)) > limits.disk * _MB:
+        if hidden > limits.disk * _MB:
             return Ending.DISK
     _, status, used = os.wait4(process, 0)
     code = os.waitstatus_to_exitcode(status)
@@ -205,7 +233,68 @@ def _watch(process: int, report: int, folder: Path, limits: Limits) -> Ending:
     nearly_all = limits.cpu - max(0.5, 0.1 * limits.cpu)
     if -code in (signal.SIGXCPU, signal.SIGKILL) and used.ru_utime + used.ru_stime > nearly_all:
         return Ending.TIME
+    if code == -_SIGKILL:  # nothing in the sandbox can send it
+        msg = "it was killed from outside, perhaps as the machine had no memory left"
+        raise _Disturbed(msg)
     return Ending.CRASHED
+
+
+class _Disturbed(Exception):
+    """Something outside ended a process, or kept it from running."""
+
+
+class _Clock:
+    """Counts the seconds for which a process is itself to blame.
+
+    A second counts if the process or one that it started computed, or if it waited of its own accord. It does
+    not count while the process is ready to run and the system runs others, or is stopped (it cannot stop
+    itself), or while this process, the watcher, did not run either: then the whole machine stood still.
+
+    Attributes:
+        seconds: The seconds that count.
+        passed: All seconds in which the machine did not stand still.
+    """
+
+    def __init__(self, process: int) -> None:
+        self.seconds = self.passed = 0.0
+        self._process = process
+        self._last, self._own, self._computed = time.monotonic(), time.process_time(), 0.0
+
+    def due(self) -> bool:
+        return time.monotonic() - self._last >= _INTERVAL
+
+    def count(self, running: Sequence["Process"]) -> None:
+        """Count the time since the last call."""
+        now, own, computed = time.monotonic(), time.process_time(), sum(each.computed for each in running)
+        # More than this, and the watcher did not run.
+        passed = min(now - self._last, 2 * _INTERVAL + own - self._own)
+        self.passed += passed
+        used = min(passed, max(0.0, computed - self._computed))
+        ready = any(each.id == self._process and each.state in b"RT" for each in running)
+        self.seconds += used if ready else passed
+        self._last, self._own, self._computed = now, own, computed
+
+
+class _Machine:
+    """The free memory of the machine, and the free space of a folder's file system: quick to read.
+
+    A submission can use much between two checks. If the machine has lost much since the last one, whoever
+    took it, the next check is made at once.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.remember()
+
+    def remember(self) -> None:
+        self._before = self._free()
+
+    def lost(self) -> bool:
+        return any(before - now > _LOSS for before, now in zip(self._before, self._free(), strict=True))
+
+    def _free(self) -> tuple[int, int]:
+        place = os.statvfs(self._folder)
+        return place.f_bfree * place.f_frsize, _memory_in("/proc/meminfo", (b"MemAvailable:",)) or 0
 
 
 def _read_report(report: int, seconds: float) -> bytes:
@@ -236,7 +325,8 @@ def disk(folder: Path, enough: int) -> int:
                         status = entry.stat(follow_symlinks=False)
                     except FileNotFoundError:
                         continue
-                    total += max(_SMALLEST_FILE, getattr(status, "st_blocks", 0) * 512)
+                    size = status.st_size if stat.S_ISREG(status.st_mode) else 0  # a copy has no holes
+                    total += max(_SMALLEST_FILE, size, getattr(status, "st_blocks", 0) * 512)
                     if stat.S_ISDIR(status.st_mode):
                         todo.append(entry.path)
                     if total > enough:
@@ -250,10 +340,19 @@ def disk(folder: Path, enough: int) -> int:
 
 @dataclass(frozen=True)
 class Process:
-    """A process. Its start time distinguishes it from a later one with the same id."""
+    """A process. Its start time distinguishes it from a later one with the same id.
+
+    Attributes:
+        id: Its process ID.
+        started: When it started.
+        state: A letter as in proc(5): R for ready or running, S for asleep, T for stopped.
+        computed: Seconds of processor time, also of its children that have ended.
+    """
 
     id: int
     started: int
+    state: bytes = field(default=b"", compare=False)
+    computed: float = field(default=0.0, compare=False)
 
 
 def descendants(ancestor: int) -> list[Process]:
@@ -339,20 +438,28 @@ def own_memory() -> int:
     return _private_memory(os.getpid())
 
 
-def hidden_disk(processes: Iterable[Process], folder: str) -> int:
-    """Return the bytes of deleted files that are still open or mapped."""
-    sizes: dict[tuple[int, int], int] = {}
+def buffers_and_hidden_disk(processes: Iterable[Process], folder: str) -> tuple[int, int]:
+    """Return what belongs to no process and no folder, but to open descriptors.
+
+    Returns:
+        The most bytes that sockets and pipes can hold; the bytes of deleted files that are open or mapped.
+    """
+    buffers: dict[tuple[int, int], int] = {}
+    files: dict[tuple[int, int], int] = {}
     for process in processes:
         with contextlib.suppress(OSError):
             for name in os.listdir(f"/proc/{process.id}/fd"):  # noqa: PTH208 - names only
                 with contextlib.suppress(OSError):
                     status = os.stat(f"/proc/{process.id}/fd/{name}")  # noqa: PTH116 - as above
+                    key = status.st_dev, status.st_ino
                     if stat.S_ISREG(status.st_mode) and not status.st_nlink:
-                        sizes[status.st_dev, status.st_ino] = status.st_blocks * 512
+                        files[key] = status.st_blocks * 512
+                    elif stat.S_ISSOCK(status.st_mode) or stat.S_ISFIFO(status.st_mode):
+                        buffers[key] = _LARGEST_BUFFER
         with contextlib.suppress(OSError):
             for device, number, size in _deleted_maps(process, os.fsencode(folder)):
-                sizes[device, number] = max(size, sizes.get((device, number), 0))
-    return sum(sizes.values())
+                files[device, number] = max(size, files.get((device, number), 0))
+    return sum(buffers.values()), sum(files.values())
 
 
 def _deleted_maps(process: Process, folder: bytes) -> Iterable[tuple[int, int, int]]:
@@ -371,7 +478,8 @@ def _process_and_parent(number: int) -> tuple[Process, int] | None:
     except OSError:
         return None
     after_name = text[text.rfind(b")") + 2 :].split()  # the name may contain anything
-    return Process(number, int(after_name[19])), int(after_name[1])
+    ticks = sum(map(int, after_name[11:15]))  # utime, stime, cutime, cstime
+    return Process(number, int(after_name[19]), after_name[0], ticks / _TICKS), int(after_name[1])
 
 
 def _signal(process: Process, number: int) -> None:

@@ -1,22 +1,32 @@
 """Faults of the grader give nobody a mark; files that crash their judge cost the submission its points."""
 
+import errno
+import os
+import signal
 import sys
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from onnxlab import cli
+from onnxlab.grading import marking
 from onnxlab.grading.private_judges import NONE, PrivateJudges
 from onnxlab.grading.results import Ledger, facts
 from onnxlab.grading.run import ATTEMPTS, grade
 from onnxlab.grading.submissions import find
+from onnxlab.grading.worker import judge as worker_judge
 from onnxlab.grading.worker.client import ForkServerPool, WorkerPool
-from onnxlab.grading.worker.task import Task
-from onnxlab.labs.kit.exercise import exercise
+from onnxlab.grading.worker.report import Report
+from onnxlab.grading.worker.task import Task, report_file
+from onnxlab.labs.kit.exercise import Part, exercise, lab
+from onnxlab.labs.kit.work import Work
 from onnxlab.sandbox.entry import Level, strongest
-from onnxlab.sandbox.watcher import Limits
+from onnxlab.sandbox.watcher import Limits, descendants
 from tests.grading.adversaries import HONEST, Adversary
+from tests.grading.forgers import CRASH, ENDLESS
 from tests.grading.small_class import FULL, LAB, Learner, hand_in, marks
 
 pytestmark = [
@@ -27,43 +37,12 @@ LIMITS = Limits(wall=120.0, cpu=60)
 RIGHT = Learner("right")
 # Writes another model in place of the one that was exported.
 REPLACED = """
-import atexit, onnx, os, threading
-from onnx import helper as h
 from onnxlab.labs.kit.work import Work
 really = Work.write_model
 def write_model(self, name, model):
     really(self, name, model if name != "asinh" else bad())
 Work.write_model = write_model
 """
-# A chain of 9,990 functions: ONNX Runtime follows it until its stack is full.
-CRASH = (
-    REPLACED
-    + """
-def bad():
-    sets = [h.make_opsetid("", 9), h.make_opsetid("own", 1)]
-    value = lambda name: h.make_tensor_value_info(name, 1, ["N", "M"])
-    last = h.make_node("Asinh", ["x"], ["y"])
-    call = lambda n: h.make_node(f"f{n}", ["x"], ["y"], domain="own") if n < 9990 else last
-    functions = [h.make_function("own", f"f{n}", ["x"], ["y"], [call(n + 1)], sets) for n in range(9990)]
-    graph = h.make_graph([call(0)], "g", [value("x")], [value("y")])
-    return h.make_model(graph, functions=functions, opset_imports=sets, ir_version=8)
-"""
-)
-ENDLESS = (
-    REPLACED
-    + """
-def bad():
-    return onnx.parser.parse_model('''<ir_version: 8, opset_import: ["" : 9]>
-    g (float[N, M] x) => (float[N, M] y) {
-        n = Constant<value = int64 {9000000000000000000}>()
-        yes = Constant<value = bool {1}>()
-        y = Loop(n, yes, x) <body = b (int64 i, bool c, float[N, M] a) => (bool d, float[N, M] z) {
-            d = Identity(c)
-            z = Identity(a)
-        }>
-    }''')
-"""
-)
 
 
 class Disturbed(WorkerPool):
@@ -86,15 +65,6 @@ class Disturbed(WorkerPool):
         raise NotImplementedError
 
 
-class Slow(Disturbed):
-    """A machine on which no judge ends in time: the real watcher ends it."""
-
-    kind = "judge"
-
-    def change(self, task: Task) -> Task:
-        return replace(task, limits=replace(task.limits, wall=-1.0))
-
-
 class Unplaced(Disturbed):
     """A fork that fails before the submission runs: its folder does not exist."""
 
@@ -102,6 +72,43 @@ class Unplaced(Disturbed):
 
     def change(self, task: Task) -> Task:
         return replace(task, folder="/nowhere/at/all")
+
+
+class Killed(Disturbed):
+    """A machine without memory left, whose kernel ends a notebook's process."""
+
+    kind = "student"
+    after = 0.5  # seconds
+
+    def change(self, task: Task) -> Task:
+        threading.Thread(target=self.kill).start()
+        return task
+
+    def kill(self) -> None:
+        assert self.pool.process_id
+        time.sleep(self.after)
+        for watcher in descendants(self.pool.process_id):
+            for notebook in descendants(watcher.id):
+                os.kill(notebook.id, signal.SIGKILL)
+
+
+class KilledJudge(Killed):
+    """The same for a judge, of a lab whose judges take a second."""
+
+    kind = "judge"
+    after = 0.3
+
+
+class Stumbling(Disturbed):
+    """A judge of the course with a fault, in the first exercise that it judges."""
+
+    kind = "judge"
+
+    def change(self, task: Task) -> Task:
+        assert self.pool.run(task) == 0
+        report = Path(task.folder) / report_file(task.exercises[0])
+        report.write_text(Report(stumbled="ZeroDivisionError: division by zero").as_json())
+        return replace(task, exercises=())
 
 
 def graded(
@@ -117,9 +124,9 @@ def graded(
 @pytest.mark.parametrize(
     ("kind", "student", "says"),
     [
-        # Its judges take longer than the watcher's interval.
-        (Slow, HONEST[0], "was not ready after"),
+        (KilledJudge, HONEST[0], "was killed from outside"),
         (Unplaced, RIGHT, "could not be built"),
+        (Killed, Learner("right, and slow", before="import time; time.sleep(2)"), "was killed from outside"),
     ],
 )
 def test_what_the_grader_fails_over_is_tried_again_and_is_no_mark(
@@ -127,7 +134,7 @@ def test_what_the_grader_fails_over_is_tried_again_and_is_no_mark(
 ):
     monkeypatch.setattr(kind, "pool", pool, raising=False)
     monkeypatch.setattr(kind, "times", times)
-    level = strongest() if kind is Slow else None
+    level = None if kind is Unplaced else strongest()
     points, failures = graded(tmp_path, student, pool=kind(), level=level)
     if times == 1:
         assert (points, failures) == ({student.name: student.points}, {})
@@ -135,6 +142,36 @@ def test_what_the_grader_fails_over_is_tried_again_and_is_no_mark(
         assert kind.times == times - ATTEMPTS
         assert points == {}
         assert [says in reason for reason in failures.values()] == [True]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_a_judge_stumbles_over_twice_is_a_mark_that_somebody_is_told_to_look_at(
+    tmp_path, pool, monkeypatch, capsys, times
+):
+    monkeypatch.setattr(Stumbling, "pool", pool, raising=False)
+    monkeypatch.setattr(Stumbling, "times", times)
+    (tmp_path / "class").mkdir()
+    first = lab(LAB).exercises[0]
+    points, failures = graded(tmp_path, RIGHT, pool=Stumbling())
+    assert (points, failures) == ({RIGHT.name: FULL - first.points * (times == 2)}, {})
+    command = ["grade", str(tmp_path / "class"), "--out", str(tmp_path / "out")]
+    assert cli.main(command) == (times == 2)  # nothing is graded: it lists again
+    printed = capsys.readouterr()
+    assert ("A judge of the course has a fault" in printed.err) == (times == 2)
+    assert ("(ZeroDivisionError: division by zero)" in printed.out) == (times == 2)
+
+
+def test_a_judge_tells_its_own_fault_from_the_machines(tmp_path):
+    def report(error: Exception) -> Report:
+        def judge(work, random):
+            raise error
+
+        _, record = exercise("to-global-indices")
+        return worker_judge._report(replace(record, parts=(Part("", judge),)), Work(tmp_path), 1)
+
+    assert report(ValueError("odd")) == Report(stumbled="ValueError: odd")
+    assert report(OSError(errno.ENOSPC, "full")) == Report(machine="OSError: [Errno 28] full")
+    assert report(MemoryError()).stumbled
 
 
 JUDGE = """
@@ -169,15 +206,15 @@ def test_a_private_judge_that_ends_its_process_is_no_mark(tmp_path, pool, monkey
 
 def test_a_private_judge_that_never_ends_is_no_mark(tmp_path, pool, monkeypatch):
     monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 1)
-    monkeypatch.setattr("onnxlab.grading.marking.JUDGE_SECONDS", 8.0, raising=False)
-    monkeypatch.setattr(sys.modules[__name__], "LIMITS", Limits(wall=8.0, cpu=60))
+    monkeypatch.setattr(marking, "JUDGE_SECONDS", 4)
+    monkeypatch.setattr(sys.modules[__name__], "LIMITS", Limits(wall=120.0, cpu=4))
     judges = PrivateJudges(
         JUDGE.format(fault="time.sleep(600)"), {"to-global-indices": ("a fault of its own",)}
     )
     points, failures = graded(tmp_path, RIGHT, level=strongest(), judges=judges, pool=pool)
     assert points == {}
     assert "'a fault of its own'" in failures[RIGHT.name, LAB]
-    assert "was not ready after" in failures[RIGHT.name, LAB]
+    assert "did not finish in 4 seconds" in failures[RIGHT.name, LAB]
 
 
 def test_what_crashes_its_judge_again_and_again_is_the_submissions(tmp_path, shared, capsys):
@@ -186,7 +223,7 @@ def test_what_crashes_its_judge_again_and_again_is_the_submissions(tmp_path, sha
     lost = ("asinh-symbolic", "asinh-translation")
     left = HONEST[0].points - sum(exercise(name)[1].points for name in lost)
     points, failures = graded(
-        tmp_path, Adversary("eve", left, before=CRASH), RIGHT, level=strongest(), pool=shared
+        tmp_path, Adversary("eve", left, before=REPLACED + CRASH), RIGHT, level=strongest(), pool=shared
     )
     assert failures == {}
     assert points == {"eve": left, RIGHT.name: FULL}
@@ -199,12 +236,14 @@ def test_what_crashes_its_judge_again_and_again_is_the_submissions(tmp_path, sha
     )
 
 
-def test_what_never_ends_in_its_judge_is_listed_and_keeps_nobody_else(tmp_path, pool, monkeypatch):
-    monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 1)
-    monkeypatch.setattr("onnxlab.grading.marking.JUDGE_SECONDS", 8.0, raising=False)
-    monkeypatch.setattr(sys.modules[__name__], "LIMITS", Limits(wall=8.0, cpu=60))
-    points, failures = graded(
-        tmp_path, Adversary("eve", 0, before=ENDLESS), RIGHT, level=strongest(), pool=pool
-    )
-    assert points == {RIGHT.name: FULL}
-    assert "asinh-symbolic was not ready after" in failures["eve", "lab04_asinh"]
+def test_what_never_ends_in_its_judge_is_the_submissions(tmp_path, pool, monkeypatch):
+    monkeypatch.setattr(marking, "JUDGE_SECONDS", 4)
+    monkeypatch.setattr(sys.modules[__name__], "LIMITS", Limits(wall=120.0, cpu=4))
+    lost = ("asinh-symbolic", "asinh-translation")
+    left = HONEST[0].points - sum(exercise(name)[1].points for name in lost)
+    eve = Adversary("eve", left, before=REPLACED + ENDLESS)
+    points, failures = graded(tmp_path, eve, RIGHT, level=strongest(), pool=pool)
+    assert (points, failures) == ({"eve": left, RIGHT.name: FULL}, {})
+    with Ledger(tmp_path / "out", facts("")) as ledger:
+        messages = {row.exercise: row.outcome["message"] for row in ledger.rows() if row.student == "eve"}
+    assert "it did not finish in 4 seconds of CPU time, each time it was tried" in messages["asinh-symbolic"]

@@ -77,6 +77,13 @@ class AtLeastOnce(Stepping):
         return x
 
 
+class Transposed(Stepping):
+    def forward(self, x, n: int):
+        for _ in range(n):
+            x = self.step(x)
+        return x.transpose(0, 1)
+
+
 class ForgetsItsState(Stepping):
     def forward(self, x, n: int):
         y = x
@@ -386,6 +393,7 @@ CONTRACTS = {
             WrongAnswer("a part of the step", (scripted(OnlyTheTurn),), "Follow the rounds"),
             WrongAnswer("rounds in twos", (scripted(OneRoundMoreWhenOdd),), "for n = 0, 1, 2"),
             WrongAnswer("runs at least once", (scripted(AtLeastOnce),), "what is left of x when n is 0"),
+            WrongAnswer("transposed at the end", (scripted(Transposed),), "gives shape"),
             WrongAnswer("forgets its state", (scripted(ForgetsItsState),), "int64[]"),
             WrongAnswer("a Python loop for torch.export", (CountedTensor,), "range(int(n))", Status.ERROR),
             WrongAnswer("never counts", (scripted(NeverCounts),), "Your module has not come to an end"),

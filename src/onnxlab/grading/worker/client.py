@@ -14,7 +14,7 @@ from typing import Any
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.grading.worker.task import ENVIRONMENT, LARGEST_GREETING, LARGEST_MESSAGE, Task, register_labs
-from onnxlab.sandbox.watcher import Ending
+from onnxlab.sandbox.watcher import PATIENCE, Ending
 
 __all__ = ["ForkServerPool", "WorkerDied", "WorkerPool", "can_fork", "worker_pool"]
 
@@ -24,6 +24,14 @@ _END_SECONDS = 1.0  # to end by itself; its forks end with it, also if it is kil
 _OWN_GROUP: dict[str, Any] = {"process_group": 0}
 if sys.platform == "win32":
     _OWN_GROUP = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+# All that a worker gets of this process's environment. The kernel puts the variables on a new program's
+# stack, where a submission can read them even if they are deleted later. So these say where programs,
+# libraries, packages and folders are, and none is a token.
+_INHERITED_VARIABLES = (
+    *("PATH", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "PYTHONUSERBASE", "PYTHONNOUSERSITE"),
+    *("HOME", "TMPDIR", "TEMP", "TMP", "LANG", "LC_ALL", "LC_CTYPE", "TZ"),
+    *("SYSTEMROOT", "USERPROFILE"),  # Windows
+)
 _CLOSED = "The grader is being ended."
 _GRACE_SECONDS = 180.0  # to load and to fork, on top of a task's own limit, which its watcher enforces
 
@@ -116,9 +124,10 @@ class ForkServer:
 
 
 def environment() -> dict[str, str]:
-    """Return a worker's environment variables, with which it imports the same package as this process."""
-    paths = [str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join(paths)}
+    """Return a worker's environment variables, with which it imports the same packages as this process."""
+    inherited = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
+    paths = [str(Path(__file__).parents[3]), *filter(None, [inherited.get("PYTHONPATH")])]
+    return {**inherited, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def can_fork() -> bool:
@@ -228,10 +237,10 @@ class ForkServerPool(WorkerPool):
             server.wait_until_ready()
             future = server.submit(task)
         try:
-            return future.result(task.limits.wall + _GRACE_SECONDS)
+            return future.result(PATIENCE * task.limits.wall + _GRACE_SECONDS)
         except TimeoutError:
             server.end()  # with everything it forked
-            msg = f"A task did not end {_GRACE_SECONDS:g} seconds after its limit."
+            msg = f"A task did not end {_GRACE_SECONDS:g} seconds after its last limit."
             raise WorkerDied(msg) from None
 
     def close(self) -> None:

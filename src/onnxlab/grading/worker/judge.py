@@ -1,25 +1,26 @@
 """The judge of a submission's files: a task in a process that never runs a student's code."""
 
-import base64
+import errno
 import faulthandler
 import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from onnxlab.grading.private_judges import JudgeBroken, parts_in, with_parts
-from onnxlab.grading.worker.task import CRASH, JUDGES, REPORT, SECRET, STAGE, Task
+from onnxlab.grading.worker.report import Report, Stage
+from onnxlab.grading.worker.task import CRASH, JUDGES, SECRET, STAGE, Task, report_file
 from onnxlab.labs.kit.checking import judge, questions_seed
 from onnxlab.labs.kit.exercise import Exercise, lab
-from onnxlab.labs.kit.outcome import Evidence, Finding
 from onnxlab.labs.kit.work import Work
 
 __all__ = ["run"]
 
-_LARGEST_EVIDENCE = 300_000  # bytes of a model that feedback shows
+_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
+_LONGEST_ERROR = 300  # characters
 
 
 def run(task: Task, folder: Path) -> int:
-    """Judge each exercise whose files are in a folder, and write a report for each.
+    """Judge each exercise whose files are in a folder, and write a report for each beside that folder.
 
     The seed of the test inputs and the instructor's own judges are read from files, which are removed before
     the first model is opened: a model that takes over ONNX Runtime finds neither.
@@ -35,58 +36,34 @@ def run(task: Task, folder: Path) -> int:
     judges = _read_and_remove(folder / JUDGES)
 
     def write_stage(part: str) -> None:
-        (folder / STAGE).write_text(json.dumps({"exercise": current, "part": part}), "utf-8")
+        (folder / STAGE).write_text(json.dumps(asdict(Stage(current, part))), "utf-8")
 
     for exercise in with_parts(lab(task.lab).exercises, parts_in(judges, write_stage) if judges else {}):
         if exercise.id in task.exercises:
-            place, current = folder / exercise.id, exercise.id
+            current = exercise.id
             write_stage("")
-            try:
-                findings = judge(exercise, Work(place, questions_seed(exercise, task.seed)), seed)
-                text = json.dumps(_as_json(exercise, findings))
-            except JudgeBroken as error:
-                text = json.dumps({"broken": str(error)})
-            except (
-                Exception
-            ) as error:  # a wrong answer is `Wrong`, which `judge` catches; all else is a fault of the judge
-                text = json.dumps({"fault": f"{type(error).__name__}: {error}"[:500]})
-            temporary = place / f".{REPORT}"
+            text = _report(
+                exercise, Work(folder / current, questions_seed(exercise, task.seed)), seed
+            ).as_json()
+            temporary = folder / f".{report_file(current)}"
             temporary.write_text(text, "utf-8")
-            temporary.replace(place / REPORT)  # atomic
+            temporary.replace(folder / report_file(current))  # atomic
     return 0
+
+
+def _report(exercise: Exercise, work: Work, seed: int) -> Report:
+    try:
+        return Report.of(judge(exercise, work, seed))
+    except JudgeBroken as error:
+        return Report(broken=str(error))
+    except Exception as error:  # a wrong answer is `Wrong`, which `judge` catches
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:_LONGEST_ERROR]
+        if isinstance(error, OSError) and error.errno in _MACHINE:
+            return Report(machine=reason)
+        return Report(stumbled=reason)
 
 
 def _read_and_remove(path: Path) -> str:
     text = path.read_text("utf-8")
     path.unlink()
     return text
-
-
-def _as_json(exercise: Exercise, findings: tuple[Finding, ...]) -> dict[str, Any]:
-    evidence = next(
-        (finding.evidence for finding in findings if finding.holds is False and finding.evidence), None
-    )
-    return {
-        "exercise": exercise.id,
-        "findings": [
-            {
-                "title": finding.title,
-                "holds": finding.holds,
-                "message": finding.message,
-                "look_at": finding.look_at,
-                "difference": vars(finding.difference) if finding.difference else None,
-            }
-            for finding in findings
-        ],
-        "evidence": _evidence(evidence) if evidence else None,
-    }
-
-
-def _evidence(evidence: Evidence) -> dict[str, Any] | None:
-    if len(evidence.model) > _LARGEST_EVIDENCE:
-        return None
-    return {
-        "model": base64.b64encode(evidence.model).decode(),
-        "expected": None if evidence.expected is None else base64.b64encode(evidence.expected).decode(),
-        "highlight": list(evidence.highlight),
-    }

@@ -27,7 +27,6 @@ __all__ = [
     "LARGEST_MESSAGE",
     "NOTES",
     "PRODUCTION",
-    "REPORT",
     "SECRET",
     "STAGE",
     "Task",
@@ -36,6 +35,7 @@ __all__ = [
     "in_another_process",
     "lab",
     "register_labs",
+    "report_file",
     "uses_exporter",
 ]
 
@@ -54,8 +54,9 @@ LARGEST_MESSAGE, LARGEST_GREETING = 1 << 16, 1 << 20  # bytes; a greeting descri
 
 # The files in a submission's folder, and in the folder of each exercise below it.
 CELLS, NOTES, PRODUCTION = "cells.json", "notes.json", "production.json"
-# The files in its judge's folder.
-SECRET, JUDGES, REPORT = "seed.json", "judges.py", "findings.json"
+# The files in its judge's folder, which is made after the submission's processes have ended. The submission's
+# own files lie in a folder for each exercise below it; the judge's word never does.
+SECRET, JUDGES = "seed.json", "judges.py"
 STAGE, CRASH = (
     "stage.json",
     "crash.txt",
@@ -186,6 +187,11 @@ def _lab_uses_exporter(name: str) -> bool:
     folder = files("onnxlab.labs") / name  # files() of the lab itself would import it
     sources = (path for path in folder.iterdir() if path.name.endswith(".py"))
     return any(word in source.read_text("utf-8") for source in sources for word in _EXPORTER_WORDS)
+
+
+def report_file(exercise_id: str) -> str:
+    """Return the name of the file in a judge's folder that has its report on an exercise."""
+    return f"report-{exercise_id}.json"
 
 
 def in_another_process(*_: object) -> None:

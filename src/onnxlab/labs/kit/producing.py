@@ -20,7 +20,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
+from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,6 +33,12 @@ from onnxlab.labs.kit.exercise import Answers, Exercise
 from onnxlab.labs.kit.exporting import first_line, learners_code, own_error, own_line, raised_by_stub
 from onnxlab.labs.kit.outcome import Case, Status, Wrong, case_of
 from onnxlab.labs.kit.work import Work
+
+resource: Any
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
 
 __all__ = [
     "PATIENCE",
@@ -205,7 +213,7 @@ def _child_production(
     exercise: Exercise, child: multiprocessing.process.BaseProcess, receiver: Connection
 ) -> Production:
     started = time.perf_counter()
-    if not receiver.poll(PATIENCE * exercise.time_limit + _GRACE):
+    if not _answers(receiver, child.pid or 0, PATIENCE * exercise.time_limit + _GRACE):
         message = f"Not ready after {exercise.time_limit:g} seconds, inside native code, and ended."
         return Production(Status.TIMED_OUT, message, seconds=time.perf_counter() - started)
     try:
@@ -217,6 +225,24 @@ def _child_production(
     if isinstance(production, Production):
         return production
     raise KeyboardInterrupt  # the answer raised it, or somebody interrupted the child
+
+
+def _answers(receiver: Connection, child: int, seconds: float) -> bool:
+    """Whether a child sends something in some seconds, in which it computed or waited of its own accord."""
+    cpu = 0.0
+    while seconds > 0:
+        started = time.monotonic()
+        if receiver.poll(_INTERVAL):
+            return True
+        passed = min(time.monotonic() - started, 2 * _INTERVAL)  # else this process stood still, too
+        try:
+            before, cpu = cpu, time.clock_gettime(~child << 3 | 2)  # its clock, as in clock_getcpuclockid(3)
+            state = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:  # it has just ended, or a sandbox hides /proc
+            state = ""
+        # Ready to run (R), or stopped (T): then only what it computed counts.
+        seconds -= min(passed, cpu - before) if state in ("R", "T") else passed
+    return receiver.poll(0)
 
 
 def _exit_message(code: int | None) -> str:
@@ -249,7 +275,7 @@ def _run_child(
     os._exit(0)  # without the notebook's exit handlers
 
 
-_INTERVAL = 0.2  # seconds until the exception is raised once more, for code that swallows it
+_INTERVAL = 0.2  # seconds between two alarms; also until the exception is raised again if code swallows it
 _TOLERANCE = 0.001  # seconds by which the timer's clock and Python's may differ
 
 
@@ -295,22 +321,56 @@ def time_limit(seconds: float, patience: float = 1.0) -> Iterator[None]:
             yield
 
 
+class _Clock:
+    """Counts the seconds for which the calling thread is itself to blame.
+
+    A second counts if the thread computed, or if it waited of its own accord. It does not count while the
+    thread was ready to run and the system ran others, or while the whole process stood still.
+
+    Attributes:
+        seconds: The seconds that count.
+        busy: Those of them in which it computed.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = self.busy = 0.0
+        self._now, self._cpu, self._waits = time.monotonic(), time.thread_time(), _voluntary_waits()
+
+    def count(self) -> None:
+        """Count the time since the last call, which should be `_INTERVAL` ago."""
+        now, cpu, waits = time.monotonic(), time.thread_time(), _voluntary_waits()
+        busy = cpu - self._cpu
+        # More than an interval went by without this call: native code, or a process that stood still.
+        passed = min(now - self._now, 2 * _INTERVAL + busy)
+        self.busy += busy
+        self.seconds += busy if waits == self._waits and waits is not None else max(busy, passed)
+        self._now, self._cpu, self._waits = now, cpu, waits
+
+
+def _voluntary_waits() -> int | None:
+    """Return how often this thread has left the processor by itself; None where the system does not count."""
+    if resource is None or not hasattr(resource, "RUSAGE_THREAD"):
+        return None
+    return int(resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw)
+
+
 @contextmanager
 def _timer(seconds: float, patience: float) -> Iterator[None]:
-    started, cpu_started = time.monotonic(), time.thread_time()
+    started, clock = time.monotonic(), _Clock()
     remaining, interval = signal.getitimer(signal.ITIMER_REAL)  # of a limit around this one; 0: none
 
     def on_alarm(number: int, frame: FrameType | None) -> None:
         elapsed = time.monotonic() - started + _TOLERANCE
         if remaining and elapsed >= remaining and callable(previous):
             previous(number, frame)  # the outer limit raises its own exception
-        busy = time.thread_time() - cpu_started + _TOLERANCE
-        if elapsed >= patience * seconds or (elapsed >= seconds and busy >= seconds):
+        clock.count()
+        if max(clock.seconds / patience, clock.busy) + _TOLERANCE >= seconds:
             raise TimeLimitReached
 
     previous = signal.signal(signal.SIGALRM, on_alarm)
     # A process has one such timer: an earlier one is replaced here, and started again at the end.
-    signal.setitimer(signal.ITIMER_REAL, min(seconds, remaining or seconds), _INTERVAL)
+    first = min(seconds, remaining or seconds, _INTERVAL)
+    signal.setitimer(signal.ITIMER_REAL, first, _INTERVAL)
     try:
         yield
     finally:

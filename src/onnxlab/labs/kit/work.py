@@ -6,8 +6,9 @@ a model cannot point to a file outside itself.
 
 import io
 import json
+import math
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import onnx
@@ -17,11 +18,15 @@ from onnxlab.files import FileTooLarge, NotRegularFile, read_untrusted
 from onnxlab.labs.kit.outcome import RETURN, Wrong
 from onnxlab.model.distance import Array
 from onnxlab.model.load import ModelLike, load, strip_origins
+from onnxlab.typed_json import UnexpectedType, decode
 
 __all__ = ["LARGEST", "Work"]
 
 LARGEST = 16 * 2**20
 """The most bytes that one file may have."""
+T = TypeVar("T")
+_LARGEST_VERSION = 2**31
+_NUMBERS = "biufc"  # NumPy's letters for booleans, integers, floating-point and complex numbers
 
 
 class Work:
@@ -71,7 +76,7 @@ class Work:
         """
         detached = value.detach().cpu().numpy() if hasattr(value, "detach") else value
         array = np.asarray(detached)
-        if array.dtype.kind not in "biufc":
+        if array.dtype.kind not in _NUMBERS:
             if value is None:
                 msg = "None was returned; a tensor was expected."
                 raise Wrong(msg, RETURN)
@@ -93,33 +98,50 @@ class Work:
         """
         data = self._read(name, "onnx")
         try:
-            return load(data)  # refuses weights that lie in another file
+            model = load(data)  # refuses weights that lie in another file
         except OnnxLabError as error:
             msg = f"The model {name}.onnx cannot be read: {' '.join(str(error).split())[:200]}"
             raise Wrong(msg) from None
+        for what, version in (("IR version", model.ir_version), *_opsets(model)):
+            if not 0 < version < _LARGEST_VERSION:  # onnx's own functions take no larger integer
+                msg = f"The model {name}.onnx says {what} {version}, which does not exist."
+                raise Wrong(msg, "Look at `ir_version` and `opset_import` of the model.")
+        return model
 
-    def json(self, name: str) -> Any:  # noqa: ANN401 - JSON can be anything
+    @overload
+    def json(self, name: str) -> Any: ...  # noqa: ANN401 - JSON can be anything
+
+    @overload
+    def json(self, name: str, kind: type[T]) -> T: ...
+
+    def json(self, name: str, kind: Any = Any) -> Any:
         """Read plain values.
 
+        Args:
+            name: The file without its ending.
+            kind: The type they must have, as for `onnxlab.typed_json.typed`, such as `list[str]`.
+
         Raises:
-            Wrong: If they are missing or cannot be read.
+            Wrong: If they are missing, cannot be read, or are of another type.
         """
         try:
-            return json.loads(self._read(name, "json"))
-        except (ValueError, RecursionError):
-            msg = f"The file {name}.json cannot be read."
+            return decode(self._read(name, "json"), kind)
+        except UnexpectedType as error:
+            msg = f"The file {name}.json cannot be read: {error}."
             raise Wrong(msg) from None
 
     def array(self, name: str) -> Array:
-        """Read an array.
+        """Read an array of numbers.
 
         Raises:
             Wrong: If it is missing or cannot be read.
         """
+        data = self._read(name, "npy")
         try:
-            array: Array = np.load(io.BytesIO(self._read(name, "npy")), allow_pickle=False)
-        except (ValueError, OSError, EOFError):
-            msg = f"The file {name}.npy cannot be read."
+            array = _parse_array(data)
+        except Exception as error:  # NumPy's reader of headers raises many kinds
+            reason = " ".join(str(error).split())[:200]
+            msg = f"The file {name}.npy cannot be read: {reason or type(error).__name__}."
             raise Wrong(msg) from None
         return array
 
@@ -138,3 +160,36 @@ class Work:
         except OSError:
             msg = f"Nothing was made for this: {name}.{kind} is missing."
             raise Wrong(msg) from None
+
+
+def _parse_array(data: bytes) -> Array:
+    """Return the array in an NPY file; only what is in the file is allocated, whatever its header says.
+
+    Raises:
+        ValueError: If it is no such file, or its header and its size disagree.
+        Exception: As NumPy's reader of headers does.
+    """
+    file = io.BytesIO(data)
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    version = np.lib.format.read_magic(file)
+    if version not in readers:
+        msg = f"version {version} of the format is not used for numbers"
+        raise ValueError(msg)
+    shape, columns_first, dtype = readers[version](file)
+    if dtype.kind not in _NUMBERS:
+        msg = f"{dtype} is not a type of numbers"
+        raise ValueError(msg)
+    rest = data[file.tell() :]
+    expected = math.prod(shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or expected != len(rest):
+        msg = f"its header says {dtype} of shape {shape}, which is {expected:,} bytes; it has {len(rest):,}"
+        raise ValueError(msg)
+    return np.frombuffer(rest, dtype).reshape(shape, order="F" if columns_first else "C").copy()
+
+
+def _opsets(model: onnx.ModelProto) -> list[tuple[str, int]]:
+    entries = [*model.opset_import, *(entry for part in model.functions for entry in part.opset_import)]
+    return [(f"opset {entry.domain[:40]}".strip(), entry.version) for entry in entries]

@@ -1,0 +1,52 @@
+"""No mark can be forged: what a submission writes is never read as a judge's word."""
+
+import sys
+
+import pytest
+
+from onnxlab import cli
+from onnxlab.grading import marking
+from onnxlab.grading.results import Ledger, facts
+from onnxlab.grading.run import grade
+from onnxlab.grading.submissions import find
+from onnxlab.labs.kit.exercise import labs
+from onnxlab.sandbox.entry import strongest
+from onnxlab.sandbox.watcher import Limits
+from tests.grading.forgers import hand_in_forgers, hand_in_records
+from tests.grading.small_class import FULL, Learner, hand_in
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="the fork server needs Linux"),
+]
+HONEST = Learner("honest")
+
+
+def test_no_forger_has_a_point_and_the_honest_have_theirs(tmp_path, pool, monkeypatch):
+    monkeypatch.setattr(marking, "JUDGE_SECONDS", 4)
+    folder = hand_in_forgers(hand_in(tmp_path / "class", [HONEST]))
+    with Ledger(tmp_path / "out", facts("")) as ledger:
+        grade(find(folder), ledger, level=strongest(), limits=Limits(wall=120.0, cpu=4), pool=pool)
+        assert ledger.failures == {}
+        rows = list(ledger.rows())
+    points = {(row.student, row.exercise): row.points for row in rows if row.points}
+    assert {student for student, _ in points} == {HONEST.name}
+    assert sum(points.values()) == FULL
+    forged = [row for row in rows if row.student != HONEST.name]
+    everything = [exercise.id for lab in labs() for exercise in lab.exercises]
+    assert {row.exercise for row in forged} == set(everything)
+    for row in forged:
+        failed = [finding for finding in row.outcome["findings"] if not finding["holds"]]
+        assert row.outcome["message"] or failed[0]["message"], row
+
+
+def test_records_of_every_wrong_kind_are_a_mark_and_end_no_run(tmp_path, shared, capsys):
+    folder, out = hand_in(tmp_path / "class", [HONEST]), tmp_path / "out"
+    count = hand_in_records(folder)
+    assert cli.main(["grade", str(folder), "--out", str(out)]) == 0
+    assert f"{count + 1} submissions of {count + 1} students" in capsys.readouterr().out
+    with Ledger(out, facts("")) as ledger:
+        rows = list(ledger.rows())
+    assert sum(row.points for row in rows) == FULL
+    assert {row.student for row in rows if row.points} == {HONEST.name}
+    assert len(list((out / "feedback").iterdir())) == count + 1
