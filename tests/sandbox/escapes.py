@@ -210,6 +210,23 @@ def enlarge_a_pipe(_: Grader) -> bool:
         os.close(writer)
 
 
+def keep_pages_in_a_pipe(_: Grader) -> bool:
+    reader, writer = os.pipe()
+    page = mmap.mmap(-1, 4096)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    vector = struct.pack("QQ", address, 4096)
+    try:
+        return bool(libc.vmsplice(writer, vector, ctypes.c_size_t(1), 0) > 0)
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def reserve_space_on_the_disk(_: Grader) -> bool:
+    with tempfile.TemporaryFile() as file:
+        return bool(libc.fallocate(file.fileno(), 0, ctypes.c_long(0), ctypes.c_long(MB)) == 0)
+
+
 def send_a_descriptor_away(_: Grader) -> bool:
     one, other = socket.socketpair()
     with one, other:
@@ -431,6 +448,21 @@ def fill_disk_in_flight(_: Grader) -> None:
     for _ in range(2):
         os.wait()
     time.sleep(60)
+
+
+def reserve_disk(_: Grader) -> None:
+    """Allocate files at once, without writing them, and give them back before anybody looks."""
+    for _ in range(20):
+        files = []
+        with contextlib.suppress(OSError):
+            for _ in range(40):
+                files.append(os.open("file", os.O_CREAT | os.O_RDWR))
+                Path("file").unlink()
+                if libc.fallocate(files[-1], 0, ctypes.c_long(0), ctypes.c_long(60 * MB)) < 0:
+                    break
+        for file in files:
+            os.close(file)
+    answer("done")
 
 
 def leave_sparse_files(_: Grader) -> None:
