@@ -637,8 +637,9 @@ def end_the_watcher(grader: Grader) -> None:
 
 
 def kill_itself(_: Grader) -> None:
-    """By SIGKILL and SIGSTOP, in every way there is; nobody continues it."""
-    for number in (signal.SIGKILL, signal.SIGSTOP):
+    """By SIGKILL and by what stops a process, in every way there is; nobody continues it."""
+    _give_its_group_a_parent()
+    for number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU):
         _signal_itself(number)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CPU, (0, 0))
@@ -651,6 +652,18 @@ def kill_itself(_: Grader) -> None:
     while time.process_time() < until:
         pass
     answer("alive")
+
+
+def _give_its_group_a_parent() -> None:
+    """The kernel lets a terminal's signals stop no orphaned group: it needs a parent in another group."""
+    group = os.getpgrp()
+    if not os.fork():
+        os.setpgid(0, 0)
+        if not os.fork():
+            os.setpgid(0, group)
+        time.sleep(60)
+        os._exit(0)
+    time.sleep(0.2)
 
 
 def _signal_itself(number: int) -> None:

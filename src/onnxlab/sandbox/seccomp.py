@@ -112,10 +112,12 @@ _ALWAYS = (
     Rule(((160, 164),), argument=0, values=(_RLIMIT_CPU,)),
     Rule(((302, 261),), argument=1, values=(_RLIMIT_CPU,)),
 )
-_ONLY_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGSTOP) if LINUX else ()
+_ONLY_FROM_OUTSIDE = (
+    (signal.SIGKILL, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU) if LINUX else ()
+)
 _UNSTOPPABLE = (
-    # Nothing in the sandbox can send SIGKILL or SIGSTOP: who is killed or stopped so was it from outside, and
-    # that is not the student's fault. In a process namespace of its own, the first process is immune to both.
+    # Nothing in the sandbox can send SIGKILL or a signal that stops: who is killed or stopped so was it from
+    # outside, and not the student's fault. The first process of a process namespace is immune to them.
     # kill, tkill, rt_sigqueueinfo, pidfd_send_signal; tgkill, rt_tgsigqueueinfo
     Rule(((62, 129), (200, 130), (129, 138), (424, 424)), argument=1, values=_ONLY_FROM_OUTSIDE),
     Rule(((234, 131), (297, 240)), argument=2, values=_ONLY_FROM_OUTSIDE),
