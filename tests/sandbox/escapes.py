@@ -210,6 +210,23 @@ def enlarge_a_pipe(_: Grader) -> bool:
         os.close(writer)
 
 
+def keep_pages_in_a_pipe(_: Grader) -> bool:
+    reader, writer = os.pipe()
+    page = mmap.mmap(-1, 4096)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    vector = struct.pack("QQ", address, 4096)
+    try:
+        return bool(libc.vmsplice(writer, vector, ctypes.c_size_t(1), 0) > 0)
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def reserve_space_on_the_disk(_: Grader) -> bool:
+    with tempfile.TemporaryFile() as file:
+        return bool(libc.fallocate(file.fileno(), 0, ctypes.c_long(0), ctypes.c_long(MB)) == 0)
+
+
 def send_a_descriptor_away(_: Grader) -> bool:
     one, other = socket.socketpair()
     with one, other:
@@ -433,6 +450,21 @@ def fill_disk_in_flight(_: Grader) -> None:
     time.sleep(60)
 
 
+def reserve_disk(_: Grader) -> None:
+    """Allocate files at once, without writing them, and give them back before anybody looks."""
+    for _ in range(20):
+        files = []
+        with contextlib.suppress(OSError):
+            for _ in range(40):
+                files.append(os.open("file", os.O_CREAT | os.O_RDWR))
+                Path("file").unlink()
+                if libc.fallocate(files[-1], 0, ctypes.c_long(0), ctypes.c_long(60 * MB)) < 0:
+                    break
+        for file in files:
+            os.close(file)
+    answer("done")
+
+
 def leave_sparse_files(_: Grader) -> None:
     """They take no room until somebody copies them."""
     for folder in range(4):
@@ -605,8 +637,9 @@ def end_the_watcher(grader: Grader) -> None:
 
 
 def kill_itself(_: Grader) -> None:
-    """By SIGKILL and SIGSTOP, in every way there is; nobody continues it."""
-    for number in (signal.SIGKILL, signal.SIGSTOP):
+    """By SIGKILL and by what stops a process, in every way there is; nobody continues it."""
+    _give_its_group_a_parent()
+    for number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU):
         _signal_itself(number)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CPU, (0, 0))
@@ -619,6 +652,18 @@ def kill_itself(_: Grader) -> None:
     while time.process_time() < until:
         pass
     answer("alive")
+
+
+def _give_its_group_a_parent() -> None:
+    """The kernel lets a terminal's signals stop no orphaned group: it needs a parent in another group."""
+    group = os.getpgrp()
+    if not os.fork():
+        os.setpgid(0, 0)
+        if not os.fork():
+            os.setpgid(0, group)
+        time.sleep(60)
+        os._exit(0)
+    time.sleep(0.2)
 
 
 def _signal_itself(number: int) -> None:

@@ -304,6 +304,11 @@ def test_much_in_sockets_is_memory(everywhere: Callable[..., Reports]) -> None:
     assert endings(reports) == {"MEMORY"}
 
 
+def test_no_space_is_reserved_between_two_checks(everywhere: Callable[..., Reports]) -> None:
+    reports = everywhere("reserve_disk", limits={"disk": 64})
+    assert all(report["most"]["disk"] < 1000 for report in reports.values()), reports
+
+
 def test_a_file_counts_as_long_as_its_copy_is(everywhere: Callable[..., Reports]) -> None:
     assert endings(everywhere("leave_sparse_files")) == {"DISK"}
 

@@ -27,6 +27,8 @@ tries each line and compares the result with this table:
     enlarge the buffer of a socket     no     no     no     no
     enlarge a pipe                     no     no     no     no
     send a descriptor away             no     no     no     no
+    keep pages in a pipe               no     no     no     no
+    reserve space on the disk          no     no     no     no
     kill or stop itself                no     no     no     no
     signal the grader                  no     no     no     no
     signal the watcher                 no     no     no     no

@@ -76,11 +76,15 @@ _ALWAYS = (
     # socketpair: only streams, which stay connected; a datagram socket can send to any path
     Rule(((53, 199),), errno.EACCES, argument=1, mask=_SOCK_TYPE, values=(_SOCK_STREAM,), unless=True),
     # What is written into a socket or a pipe is memory of no process. So buffers keep their size: setsockopt
-    # with SO_SNDBUF or SO_SNDBUFFORCE, fcntl with F_SETPIPE_SZ. And no descriptor is sent to where it is not
-    # counted: sendmsg, sendmmsg.
+    # with SO_SNDBUF or SO_SNDBUFFORCE, fcntl with F_SETPIPE_SZ. No descriptor is sent to where it is not
+    # counted: sendmsg, sendmmsg. And no buffer holds a reference to a page, which keeps a large page whole:
+    # vmsplice, splice, tee, sendfile; copying a file then reads and writes.
     Rule(((54, 208),), argument=2, values=(_SO_SNDBUF, _SO_SNDBUFFORCE)),
     Rule(((72, 25),), argument=1, values=(_F_SETPIPE_SZ,)),
     Rule(((46, 211), (307, 269)), errno.EACCES),
+    Rule(((278, 75), (275, 76), (276, 77), (40, 71)), errno.ENOSYS),
+    # fallocate: gigabytes of disk in a moment, between two checks of the watcher. C libraries write instead.
+    Rule(((285, 47),), errno.EOPNOTSUPP),
     # The names of files that others create, also where no folder can be listed: inotify_init, inotify_init1,
     # inotify_add_watch, fanotify_init, fanotify_mark
     Rule(((253, None), (294, 26), (254, 27), (300, 262), (301, 263)), errno.ENOSYS),
@@ -108,10 +112,12 @@ _ALWAYS = (
     Rule(((160, 164),), argument=0, values=(_RLIMIT_CPU,)),
     Rule(((302, 261),), argument=1, values=(_RLIMIT_CPU,)),
 )
-_ONLY_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGSTOP) if LINUX else ()
+_ONLY_FROM_OUTSIDE = (
+    (signal.SIGKILL, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU) if LINUX else ()
+)
 _UNSTOPPABLE = (
-    # Nothing in the sandbox can send SIGKILL or SIGSTOP: who is killed or stopped so was it from outside, and
-    # that is not the student's fault. In a process namespace of its own, the first process is immune to both.
+    # Nothing in the sandbox can send SIGKILL or a signal that stops: who is killed or stopped so was it from
+    # outside, and not the student's fault. The first process of a process namespace is immune to them.
     # kill, tkill, rt_sigqueueinfo, pidfd_send_signal; tgkill, rt_tgsigqueueinfo
     Rule(((62, 129), (200, 130), (129, 138), (424, 424)), argument=1, values=_ONLY_FROM_OUTSIDE),
     Rule(((234, 131), (297, 240)), argument=2, values=_ONLY_FROM_OUTSIDE),

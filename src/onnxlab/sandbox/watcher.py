@@ -252,7 +252,7 @@ class _Clock:
 
     Attributes:
         seconds: The seconds that count.
-        passed: All seconds in which the machine did not stand still.
+        passed: All seconds by the clock.
     """
 
     def __init__(self, process: int) -> None:
@@ -266,9 +266,9 @@ class _Clock:
     def count(self, running: Sequence["Process"]) -> None:
         """Count the time since the last call."""
         now, own, computed = time.monotonic(), time.process_time(), sum(each.computed for each in running)
+        self.passed += now - self._last
         # More than this, and the watcher did not run.
         passed = min(now - self._last, 2 * _INTERVAL + own - self._own)
-        self.passed += passed
         used = min(passed, max(0.0, computed - self._computed))
         ready = any(each.id == self._process and each.state in b"RT" for each in running)
         self.seconds += used if ready else passed
