@@ -49,13 +49,19 @@ def finish(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 @contextmanager
-def hub(folder: Path, *options: str, user: int | None = None, seconds: float = 240.0) -> Iterator[Hub]:
+def hub(
+    folder: Path,
+    *options: str,
+    user: int | None = None,
+    python: str = sys.executable,
+    seconds: float = 240.0,
+) -> Iterator[Hub]:
     """Serve a class for the length of a block, as somebody else if root is asked to; end it by its id."""
     variables = os.environ | {
         "ONNXLAB_ROOM_PASSWORD": ROOM_PASSWORD,
         "ONNXLAB_INSTRUCTOR_PASSWORD": INSTRUCTOR_PASSWORD,
     }
-    command = [sys.executable, "-m", "onnxlab.cli", "class", "serve", str(folder), "--port", "0", *options]
+    command = [python, "-m", "onnxlab.cli", "class", "serve", str(folder), "--port", "0", *options]
     log = folder.with_name(f"{folder.name}.log")
     with log.open("w") as out:
         process = subprocess.Popen(

@@ -76,14 +76,14 @@ def _services(settings: HubSettings) -> list[dict[str, Any]]:
         {
             "name": "room",
             "url": f"http://127.0.0.1:{settings.room_port}",
-            "command": [sys.executable, "-m", room, str(settings.folder)],
+            "command": [sys.executable, "-I", "-m", room, str(settings.folder)],
             "display": True,
             "oauth_no_confirm": True,
             "timeout": 110,  # seconds: it loads the labs first, and JupyterHub would give up after 30
         }
     ]
     if settings.idle:
-        culler = [sys.executable, "-m", "jupyterhub_idle_culler", f"--timeout={60 * settings.idle}"]
+        culler = [sys.executable, "-I", "-m", "jupyterhub_idle_culler", f"--timeout={60 * settings.idle}"]
         services.append({"name": "idle-culler", "command": culler})
     return services
 

@@ -45,7 +45,8 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
         confinement = settings.private / f"{name}.json"
         confinement.write_text(confined_to(settings, name, user, sockets, self.port).as_json())
         module = "onnxlab.classroom.hub.confinement"
-        self.cmd = [sys.executable, "-m", module, str(confinement), str(settings.handed_out)]
+        # -I: it starts as the hub's user, so Python must not run a line of the learner's, as a user site has.
+        self.cmd = [sys.executable, "-I", "-m", module, str(confinement), str(settings.handed_out)]
         self.args = [
             f"--LabApp.app_settings_dir={_SERVER_SETTINGS / 'lab'}",
             f"--ServerApp.root_dir={settings.learners / name}",
@@ -54,7 +55,7 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
             settings.hub / "logs" / f"server-{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
         )
         try:
-            self.popen_kwargs = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            self.popen_kwargs = {"cwd": "/", "stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
             address: tuple[str, int] = await super().start()
         finally:
             os.close(log)
@@ -64,11 +65,10 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
         """Do nothing: the command changes the user itself, because these users are not in /etc/passwd."""
 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
-        """Return JupyterHub's variables with those of the account's server."""
+        """Return JupyterHub's variables with those of the account's server, which sets HOME itself."""
         settings, name = self.settings, str(self.user.name)
         sockets = str(settings.runtime / str(self.accounts.ensure(name).number))
         variables = {
-            "HOME": str(settings.learners / name),
             "USER": name,
             "LOGNAME": name,
             "SHELL": "/bin/bash",

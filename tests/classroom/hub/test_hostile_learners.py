@@ -1,0 +1,83 @@
+"""What learners try against a served class: to become root, to get in, and to stay when it has ended."""
+
+import os
+import site
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jupyterhub")
+
+from onnxlab.classroom.course.folder import open_class
+from onnxlab.classroom.hub.accounts import Accounts
+from tests.support.hub import Hub, Seat, finish, hub
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="a class is served on Linux"),
+    pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives users"),
+]
+
+# A line of Python that notes who runs it: the user and the capabilities in effect.
+NOTE = """import os; open({file!r}, "a").write(f"{{os.getuid()}} " + \
+[line for line in open("/proc/self/status") if line.startswith("CapEff")][0])
+"""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory) -> str:
+    """A Python with a user site, as in an environment made with --system-site-packages."""
+    if site.ENABLE_USER_SITE:
+        return sys.executable
+    environment = tmp_path_factory.mktemp("environment") / "venv"
+    for copy in ("-al", "-a"):  # hard links, if it is the same file system
+        if not subprocess.run(["cp", copy, sys.prefix, environment]).returncode:
+            break
+    settings = environment / "pyvenv.cfg"
+    text = settings.read_text()
+    settings.unlink()  # a hard link
+    settings.write_text(text.replace("packages = false", "packages = true"))
+    for folder in (environment.parent, *environment.parents[1:3]):
+        folder.chmod(0o755)
+    return str(environment / "bin" / Path(sys.executable).name)
+
+
+@pytest.fixture(scope="module")
+def room(python) -> Iterator[Hub]:
+    """A new class, served."""
+    with tempfile.TemporaryDirectory(prefix="onnxlab-test-", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o755)  # learners are users of their own, who have to get in
+        with hub(Path(name, "class"), "--idle", "60", python=python) as running:
+            yield running
+
+
+def plant(home: Path, noted: Path) -> None:
+    """Put a line into every file of a home that Python runs when it starts."""
+    packages = f".local/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    line = NOTE.format(file=str(noted))
+    for name in (f"{packages}/first.pth", f"{packages}/usercustomize.py", "sitecustomize.py", "json.py"):
+        file = home / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(line)
+        os.chown(file, home.stat().st_uid, home.stat().st_uid)
+
+
+def test_no_line_of_a_learner_runs_as_anybody_else(room):
+    home = open_class(room.folder).learners / "mallory"
+
+    async def come_back() -> None:
+        async with Seat(room, "mallory") as seat:
+            assert (await seat.sign_in())[0] == 302
+            await seat.start_server()
+            await seat.stop_server()
+            plant(home, home / "noted")
+            await seat.start_server()
+
+    finish(come_back())
+    accounts = Accounts(room.folder / "hub" / "accounts.json")
+    noted = {tuple(line.split()) for line in (home / "noted").read_text().splitlines()}
+    assert {user for user, *_ in noted} == {str(accounts.user(accounts.ensure("mallory")))}, noted
