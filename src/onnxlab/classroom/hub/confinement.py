@@ -9,6 +9,7 @@ What a learner's code can do, as a test tries it:
     read the solutions                          no          no         if readable yes
     write outside of the own folder             no          no         /tmp        yes
     signal or trace another learner's process   no          no         no          yes
+    hear what another's kernel runs and returns no          no         no          yes
     reach another server's port                 no          no         yes         yes
     fetch from the network by TCP               no          no         yes         yes
     send by UDP                                 yes         yes        yes         yes
