@@ -1,5 +1,7 @@
 """What learners try against a served class: to become root, to get in, and to stay when it has ended."""
 
+import asyncio
+import json
 import os
 import site
 import subprocess
@@ -14,7 +16,7 @@ pytest.importorskip("jupyterhub")
 
 from onnxlab.classroom.course.folder import open_class
 from onnxlab.classroom.hub.accounts import Accounts
-from tests.support.hub import Hub, Seat, finish, hub
+from tests.support.hub import INSTRUCTOR_PASSWORD, Hub, Seat, finish, hub
 
 pytestmark = [
     pytest.mark.slow,
@@ -81,3 +83,64 @@ def test_no_line_of_a_learner_runs_as_anybody_else(room):
     accounts = Accounts(room.folder / "hub" / "accounts.json")
     noted = {tuple(line.split()) for line in (home / "noted").read_text().splitlines()}
     assert {user for user, *_ in noted} == {str(accounts.user(accounts.ensure("mallory")))}, noted
+
+
+# The page that a learner's server sends a visitor to, so that the hub says who the visitor is.
+AUTHORIZE = (
+    "hub/api/oauth2/authorize?response_type=code&state=any&client_id=jupyterhub-user-mallory"
+    "&redirect_uri=/user/mallory/oauth_callback"
+)
+
+
+def test_an_instructor_has_no_rights_that_a_learners_page_could_ask_for(room):
+    async def visit() -> None:
+        async with Seat(room, "mallory") as learner:
+            assert (await learner.sign_in())[0] == 302
+            await learner.start_server()
+        async with Seat(room, "instructor", password=INSTRUCTOR_PASSWORD, pin="") as seat:
+            assert (await seat.sign_in())[0] == 302
+            status, page = await seat.get(AUTHORIZE)
+            assert status == 403, page
+            own = json.loads((await seat.ask_hub("GET", "user"))[1])
+            assert not own["admin"]
+            assert not {"access:servers", "tokens", "admin:users", "admin:servers"} & set(own["scopes"])
+            for path in ("users/mallory/tokens", "users/other"):
+                assert (await seat.ask_hub("POST", path))[0] == 403, path
+            # What an instructor does at /hub/admin: look, end a server, delete a forgotten PIN.
+            assert (await seat.get("hub/admin"))[0] == 200
+            assert (await seat.get("services/room/"))[0] == 200
+            assert "mallory" in (await seat.ask_hub("GET", "users"))[1]
+            await seat.stop_server("mallory")
+            await learner_has_no_server(seat)
+            assert (await seat.ask_hub("DELETE", "users/mallory"))[0] == 204
+
+    async def learner_has_no_server(seat: Seat) -> None:
+        for _ in range(120):
+            if json.loads((await seat.ask_hub("GET", "users/mallory"))[1])["server"] is None:
+                return
+            await asyncio.sleep(0.5)
+        raise AssertionError("the server has not ended")
+
+    finish(visit())
+    accounts = json.loads((room.folder / "hub" / "accounts.json").read_text())["accounts"]
+    assert {account["name"]: bool(account["pin"]) for account in accounts}["mallory"] is False
+
+
+def test_guesses_are_refused_whatever_address_they_claim_to_come_from(room):
+    async def guess(number: int) -> int:
+        claimed = dict.fromkeys(("X-Forwarded-For", "X-Real-Ip"), f"10.0.{number % 250}.1")
+        async with Seat(room, f"guess-{number}", password="not-the-password") as seat:
+            return (await seat.sign_in(claimed))[0]
+
+    async def flood() -> list[int]:
+        answers: list[int] = []
+        for first in range(0, 300, 50):
+            answers += await asyncio.gather(*map(guess, range(first, first + 50)))
+        async with Seat(room, "honest", address="127.0.0.2") as seat:
+            assert (await seat.sign_in())[0] == 302
+        return answers
+
+    answers = finish(flood())
+    assert set(answers) == {403, 429}
+    assert answers[:50] == [403] * 50, "a class makes typing errors"
+    assert answers.count(429) > 50

@@ -50,7 +50,7 @@ def test_the_first_pin_is_kept_and_can_be_forgotten(tmp_path):
     again = Accounts(path)
     assert not again.check_pin("ada", "4321")
     assert again.ensure("ada").number == 0
-    again.forget_pin("ada")
+    again.forget("ada", keep=True)
     assert again.check_pin("ada", "4321")
     assert not again.check_pin("ada", "1234")
 
