@@ -9,7 +9,10 @@ import json
 import os
 import re
 import secrets
+import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -77,6 +80,36 @@ class Accounts:
     def user(self, account: Account) -> int | None:
         """Return the user id of an account's processes; None if they run as the hub's own user."""
         return None if self._first is None else throw_away_user(self._first + account.number)
+
+    @contextmanager
+    def reserved_users(self) -> Iterator[None]:
+        """Reserve the users for this class, which gets others if a class that is being served has them.
+
+        A socket is named after them: no two can have one name, and the name is free once its process ends.
+
+        Raises:
+            AccountsUnreadable: If other classes have all users.
+        """
+        if self._first is None:
+            yield
+            return
+        others = secrets.SystemRandom().sample(ACCOUNTS[::_BLOCK], len(ACCOUNTS) // _BLOCK)
+        blocks = [self._first, *others, FEW_ACCOUNTS[0]]
+        for first in (block for block in blocks if throw_away_user(block) is not None):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as holder:
+                try:
+                    holder.bind(f"\0onnxlab-class-users-{first}")
+                except OSError:  # another class's
+                    continue
+                if first != self._first:
+                    self._first = first
+                    self._write()
+                yield
+                return
+        msg = "Other classes that are being served have all users of this machine."
+        raise AccountsUnreadable(
+            msg, "Learners of two classes could disturb each other.", "Stop one of them."
+        )
 
     def __contains__(self, name: str) -> bool:
         return name in self._by_name

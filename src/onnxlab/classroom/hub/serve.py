@@ -107,8 +107,10 @@ def serve(
         )
         _hand_out(course, settings)
         stored = passwords(course.hub / "passwords.json", chosen)
-        Accounts(course.hub / "accounts.json").ensure(INSTRUCTOR)
-        _run(settings, lambda: ready(stored, _notes(settings, own_users=own_users)))
+        accounts = Accounts(course.hub / "accounts.json")
+        with accounts.reserved_users():
+            accounts.ensure(INSTRUCTOR)
+            _run(settings, lambda: ready(stored, _notes(settings, own_users=own_users)))
 
 
 def require_parts(*, apart: bool = True) -> None:

@@ -28,8 +28,8 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
 
     accounts: Accounts
     settings: HubSettings
-    ports: ClassVar[set[int]] = set()
-    """The ports of all servers, including those that are still starting."""
+    ports: ClassVar[dict[str, int]] = {}
+    """The port of each account's last server, which may still be starting or ending."""
 
     async def start(self) -> tuple[str, int]:
         """Start the server; return the address and the port on which it will listen."""
@@ -39,8 +39,8 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
         sockets = settings.runtime / str(account.number)
         await asyncio.to_thread(make_home, settings.learners, name, user)
         await asyncio.to_thread(make_home, settings.runtime, sockets.name, user)
-        self.ip, self.port = "127.0.0.1", free_port(exclude=self.ports)
-        self.ports.add(self.port)
+        self.ip, self.port = "127.0.0.1", free_port(exclude=self.ports.values())
+        self.ports[name] = self.port
         self.default_url = "/lab" if name == INSTRUCTOR else _FIRST_PAGE
         confinement = settings.private / f"{name}.json"
         confinement.write_text(confined_to(settings, name, user, sockets, self.port).as_json())
@@ -88,7 +88,6 @@ async def end_leftovers(spawner: ConfinedSpawner) -> None:
 
     Where all learners are the hub's own user, these run until the class ends.
     """
-    spawner.ports.discard(spawner.port)
     user = spawner.accounts.user(spawner.accounts.ensure(str(spawner.user.name)))
     if user is not None and await spawner.poll() is not None:  # not the processes of a server started since
         await asyncio.to_thread(end_user, user)
