@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -191,6 +192,24 @@ def test_workers_that_die_and_join_lose_nothing_and_double_nothing(intake, expec
             assert rows(ledger) == expected
         assert servers
         wait_for(lambda: not any(Path(f"/proc/{server}").exists() for server in servers))
+
+
+@pytest.mark.parametrize("after", [0.1, 0.3, 0.5, 0.7, 0.9, 1.1])
+def test_when_one_of_two_workers_is_killed_the_run_goes_on(intake, expected, tmp_path, after):
+    """The worker may die with an answer that has been announced, fetched or neither."""
+    with machines(tmp_path / "machines") as there:
+        first, _ = there.worker("--no-nanny"), there.worker("--no-nanny")
+
+        def disturb(step: Step) -> None:
+            if step.done == 2:  # one is the file that is no notebook
+                threading.Timer(after, first.kill).start()
+
+        with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
+            client.wait_for_workers(2, timeout=240)
+            grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS, on_step=disturb)
+            assert ledger.failures == {}
+            assert rows(ledger) == expected
+        assert first.wait(60) == -signal.SIGKILL
 
 
 def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path, monkeypatch):
