@@ -3,10 +3,12 @@
 import asyncio
 import json
 import os
+import signal
 import site
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +18,7 @@ pytest.importorskip("jupyterhub")
 
 from onnxlab.classroom.course.folder import open_class
 from onnxlab.classroom.hub.accounts import Accounts
-from tests.support.hub import INSTRUCTOR_PASSWORD, Hub, Seat, finish, hub
+from tests.support.hub import INSTRUCTOR_PASSWORD, Hub, Seat, below, finish, hub
 
 pytestmark = [
     pytest.mark.slow,
@@ -144,3 +146,37 @@ def test_guesses_are_refused_whatever_address_they_claim_to_come_from(room):
     assert set(answers) == {403, 429}
     assert answers[:50] == [403] * 50, "a class makes typing errors"
     assert answers.count(429) > 50
+
+
+@pytest.mark.parametrize("killed", [["hub"], ["command"], ["command", "hub"]], ids=" and ".join)
+def test_nothing_stays_when_processes_of_the_class_are_killed(tmp_path_factory, killed):
+    """As the kernel does when the machine's memory is used up."""
+
+    async def sign_in_to(room: Hub) -> None:
+        async with Seat(room, "ada") as seat:
+            assert (await seat.sign_in())[0] == 302
+            await seat.start_server()
+
+    with tempfile.TemporaryDirectory(prefix="onnxlab-test-", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o755)
+        with hub(Path(name, "class")) as room:
+            finish(sign_in_to(room))
+            running = below(room.process.pid)
+            by_command = {process: Path(f"/proc/{process}/cmdline").read_text() for process in running}
+            ids = {
+                "command": room.process.pid,
+                "hub": next(process for process, text in by_command.items() if "jupyterhub_config" in text),
+            }
+            for part in killed:
+                os.kill(ids[part], signal.SIGKILL)
+            room.process.wait(120)
+            until = time.monotonic() + 120
+            while (left := alive(running)) and time.monotonic() < until:
+                time.sleep(0.5)
+    assert not left, [by_command[process] for process in left]
+
+
+def alive(processes: list[int]) -> list[int]:
+    """Those of some processes that run."""
+    states = {process: Path(f"/proc/{process}/stat") for process in processes}
+    return [process for process, stat in states.items() if stat.exists() and ") Z " not in stat.read_text()]
