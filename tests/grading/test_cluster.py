@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -191,6 +192,49 @@ def test_workers_that_die_and_join_lose_nothing_and_double_nothing(intake, expec
             assert rows(ledger) == expected
         assert servers
         wait_for(lambda: not any(Path(f"/proc/{server}").exists() for server in servers))
+
+
+@pytest.mark.parametrize("after", [0.1, 0.3, 0.5, 0.7, 0.9, 1.1])
+def test_when_one_of_two_workers_is_killed_the_run_goes_on(intake, expected, tmp_path, after):
+    """The worker may die with an answer that has been announced, fetched or neither."""
+    with machines(tmp_path / "machines") as there:
+        first, _ = there.worker("--no-nanny"), there.worker("--no-nanny")
+
+        def disturb(step: Step) -> None:
+            if step.done == 2:  # one is the file that is no notebook
+                threading.Timer(after, first.kill).start()
+
+        with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
+            client.wait_for_workers(2, timeout=240)
+            grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS, on_step=disturb)
+            assert ledger.failures == {}
+            assert rows(ledger) == expected
+        assert first.wait(60) == -signal.SIGKILL
+
+
+# Reads the variables that its process was started with from the stack, where they follow the arguments.
+STACK = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+first = ctypes.c_void_p.in_dll(libc, "program_invocation_name").value
+reading, writing = os.pipe()
+text = b""
+while libc.write(writing, ctypes.c_void_p(first + len(text)), 1) == 1:  # up to the stack's end
+    text += os.read(reading, 1)
+seen = [line for line in text.split(bytes(1)) if b"CANARY" in line]
+"""
+
+
+def test_no_variable_of_a_worker_reaches_a_submission(tmp_path, monkeypatch):
+    reading = Learner("reading", REST, before=STACK, body="raise ValueError(f'{len(text) > 0} {seen}')")
+    intake = find(hand_in(tmp_path / "class", [reading]))
+    monkeypatch.setenv("ONNXLAB_CANARY", "the instructor's own")
+    with machines(tmp_path / "machines") as there:
+        there.worker("--no-nanny")
+        with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
+            grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS)
+            outcomes = str([row.outcome for row in ledger.rows()])
+    assert "ValueError: True []" in outcomes, outcomes
 
 
 def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path, monkeypatch):

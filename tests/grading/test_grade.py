@@ -246,3 +246,15 @@ def test_bad_arguments_are_a_message(tmp_path, monkeypatch, capsys, arguments, s
     error = capsys.readouterr().err
     assert says in error
     assert len(error.splitlines()) <= 3
+
+
+def test_nothing_is_imported_from_a_students_folder(tmp_path):
+    """An instructor grades in the folder itself, where a student has put modules of Python's names."""
+    hand_in(tmp_path, CLASS[:1])
+    noted = tmp_path / "noted"
+    for name in ("json", "torch", "numpy", "ctypes", "sitecustomize"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(noted)!r}, 'a').write('{name} ')\n")
+    command = [Path(sys.executable).with_name("onnxlab"), "grade", ".", "--out", tmp_path / "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert not noted.exists(), noted.read_text()
+    assert done.returncode == 0, done.stdout + done.stderr

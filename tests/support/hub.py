@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -49,13 +49,19 @@ def finish(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 @contextmanager
-def hub(folder: Path, *options: str, user: int | None = None, seconds: float = 240.0) -> Iterator[Hub]:
+def hub(
+    folder: Path,
+    *options: str,
+    user: int | None = None,
+    python: str = sys.executable,
+    seconds: float = 240.0,
+) -> Iterator[Hub]:
     """Serve a class for the length of a block, as somebody else if root is asked to; end it by its id."""
     variables = os.environ | {
         "ONNXLAB_ROOM_PASSWORD": ROOM_PASSWORD,
         "ONNXLAB_INSTRUCTOR_PASSWORD": INSTRUCTOR_PASSWORD,
     }
-    command = [sys.executable, "-m", "onnxlab.cli", "class", "serve", str(folder), "--port", "0", *options]
+    command = [python, "-m", "onnxlab.cli", "class", "serve", str(folder), "--port", "0", *options]
     log = folder.with_name(f"{folder.name}.log")
     with log.open("w") as out:
         process = subprocess.Popen(
@@ -99,6 +105,7 @@ class Seat:
     pin: str = PIN
     password: str = ROOM_PASSWORD
     kernel: str = ""
+    address: str = "127.0.0.1"
     _session: Any = None
     _socket: Any = None
     timings: dict[str, float] = field(default_factory=dict)
@@ -108,7 +115,10 @@ class Seat:
         headers = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Site": "same-origin"}
         timeout = aiohttp.ClientTimeout(total=180)
         self._session = aiohttp.ClientSession(
-            headers=headers, timeout=timeout, cookie_jar=aiohttp.CookieJar(unsafe=True)
+            connector=aiohttp.TCPConnector(local_addr=(self.address, 0)),
+            headers=headers,
+            timeout=timeout,
+            cookie_jar=aiohttp.CookieJar(unsafe=True),
         )
         return self
 
@@ -122,13 +132,14 @@ class Seat:
         async with self._session.get(self.hub.url + path) as reply:
             return reply.status, await reply.text()
 
-    async def sign_in(self) -> tuple[int, str]:
+    async def sign_in(self, headers: Mapping[str, str] | None = None) -> tuple[int, str]:
         """Fill in the form; return the status and the text of what comes then, without going on."""
         _, page = await self.get("hub/login")
         token = re.search(r'name="_xsrf" value="([^"]+)"', page)
         assert token, page
         form = {"_xsrf": token[1], "username": self.name, "password": self.password, "pin": self.pin}
-        async with self._session.post(self.hub.url + "hub/login", data=form, allow_redirects=False) as reply:
+        url = self.hub.url + "hub/login"
+        async with self._session.post(url, data=form, headers=headers, allow_redirects=False) as reply:
             return reply.status, await reply.text()
 
     async def start_server(self, seconds: float = 180.0) -> None:
@@ -159,15 +170,19 @@ class Seat:
             assert reply.status < 300, f"{self.name}: {method} {path}: {reply.status} {text[:500]}"
             return json.loads(text) if text else None
 
-    async def stop_server(self) -> None:
-        """Do what the hub's page does: ask for the own server's end."""
+    async def ask_hub(self, method: str, path: str) -> tuple[int, str]:
+        """Send a request to the hub's API, as its pages do; return the status and the text."""
         from yarl import URL
 
         cookies = self._session.cookie_jar.filter_cookies(URL(f"{self.hub.url}hub/"))
         headers = {"X-XSRFToken": cookies["_xsrf"].value, "Sec-Fetch-Mode": "cors"}
-        url = f"{self.hub.url}hub/api/users/{self.name}/server"
-        async with self._session.delete(url, headers=headers) as reply:
-            assert reply.status in (202, 204), await reply.text()
+        async with self._session.request(method, f"{self.hub.url}hub/api/{path}", headers=headers) as reply:
+            return reply.status, await reply.text()
+
+    async def stop_server(self, name: str = "") -> None:
+        """Do what the hub's page does: ask for the end of a server, the own one by default."""
+        status, text = await self.ask_hub("DELETE", f"users/{name or self.name}/server")
+        assert status in (202, 204), text
 
     async def open_kernel(self) -> None:
         """Start a kernel and connect to it."""

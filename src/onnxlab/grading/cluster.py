@@ -196,15 +196,19 @@ def _watch(
     last_seen = time.monotonic()
     while not answers.is_empty():
         for future, answer in answers.next_batch(block=False):
-            if bound.pop(future, None) == []:
+            good = bound.pop(future, None)
+            if good == []:
                 yield future, ("", "Its worker is gone.")
-            elif future.status in ("cancelled", "lost"):
-                _lost("The connection to the scheduler was lost.")
             elif future.status == "error":  # whatever happened there, it is not the student's fault
                 kind, error, _ = answer
                 yield future, ("", f"{kind.__name__}: {error}"[:500])
-            else:
+            elif isinstance(answer, tuple):  # it is here, even if its worker has died since ("lost")
                 yield future, answer
+            elif future.status == "cancelled":
+                _lost("The connection to the scheduler was lost.")
+            else:  # its worker died before the answer was fetched: Dask runs it again
+                bound.update({future: good} if good else {})
+                answers.add(future)
         if workers := _workers(client):
             last_seen = time.monotonic()
             for future, good in bound.items():

@@ -162,7 +162,11 @@ def available() -> dict[Level, str]:
         return dict.fromkeys(Level, _LINUX_ONLY)
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_SECONDS, check=True
+            [sys.executable, "-P", "-c", _PROBE],  # -P: the working directory may be a student's
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_SECONDS,
+            check=True,
         )
         reasons = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:

@@ -4,6 +4,9 @@ import contextlib
 import json
 import os
 import sys
+import tempfile
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -43,6 +46,26 @@ def test_labs_are_copied_with_their_time_and_nothing_else(homes, tmp_path):
     ]
     assert (into / "ada" / LAB).stat().st_mtime == 1e9
     assert take_labs(homes, into) == collection  # the homes themselves may be named
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no file system here keeps such a date")
+@pytest.mark.parametrize("year", [-5000, 33_658])
+def test_a_lab_of_an_impossible_date_counts_as_of_now(year):
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        labs = Path(name, "learners", "ada", "labs")
+        labs.mkdir(parents=True)
+        (labs / LAB).write_text("ada")
+        Path(name, "class.json").write_text("{}")
+        seconds = round((year - 1970) * 365.2425 * 86_400)
+        os.utime(labs / LAB, (seconds, seconds))
+        before = time.time()
+        assert take_labs(Path(name)).files == {"ada": 1}
+        copy = Path(name, "submitted", "ada", LAB[:-6], LAB)
+        noted = copy.with_name("timestamp.txt").read_text()
+        assert (
+            before - 1 <= datetime.strptime(noted, "%Y-%m-%d %H:%M:%S.%f %Z").replace(tzinfo=UTC).timestamp()
+        )
+        assert before - 1 <= copy.stat().st_mtime <= time.time() + 1
 
 
 def test_no_link_leads_to_another_learners_work(homes, tmp_path):

@@ -162,6 +162,27 @@ def processes_of(user: int | None) -> list[int]:
     return processes
 
 
+# Subscribes to what another learner's kernel publishes: each cell and each output.
+LISTEN = """
+import zmq
+listener = zmq.Context().socket(zmq.SUB)
+listener.subscribe(b"")
+listener.connect({address!r})
+print(listener.recv_multipart() if listener.poll(8000) else "nothing")
+"""
+
+
+async def eavesdropping(curious: Seat, other: Seat) -> None:
+    """One learner listens to another's kernel, whose address the list of Unix sockets shows."""
+    connection = "from ipykernel.connect import get_connection_info; print(get_connection_info())"
+    info = json.loads(await other.run(connection))
+    address = f"{info['transport']}://{info['ip']}-{info['iopub_port']}"
+    listening = asyncio.create_task(curious.run(LISTEN.format(address=address)))
+    while not listening.done():
+        assert await other.run("print('private')") == "private\n"
+    assert listening.result() == "nothing\n"
+
+
 async def isolation(curious: Seat, other: Seat) -> None:
     """One learner tries to reach what belongs to others."""
     folder = curious.hub.folder
@@ -190,6 +211,7 @@ async def isolation(curious: Seat, other: Seat) -> None:
     process = int(await other.run("print(os.getpid())"))
     assert "PermissionError" in await curious.run(f"import os; os.kill({process}, 15)")
     assert "PermissionError" in await curious.run(f"print(open('/proc/{process}/environ').read())")
+    await eavesdropping(curious, other)
     status, page = await curious.get(f"user/{other.name}/api/contents/labs")
     assert status in (403, 404), (status, page[:200])
     status, page = await curious.get("hub/admin")

@@ -1,5 +1,6 @@
 """Parts of a class's hub: names and PINs, passwords, addresses, folders."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -50,7 +51,7 @@ def test_the_first_pin_is_kept_and_can_be_forgotten(tmp_path):
     again = Accounts(path)
     assert not again.check_pin("ada", "4321")
     assert again.ensure("ada").number == 0
-    again.forget_pin("ada")
+    again.forget("ada", keep=True)
     assert again.check_pin("ada", "4321")
     assert not again.check_pin("ada", "1234")
 
@@ -245,3 +246,30 @@ def test_what_is_wrong_is_said_in_three_lines(tmp_path, capsys, options, expecte
     error = capsys.readouterr().err
     assert expected in error
     assert len(error.strip().splitlines()) <= 3
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives users")
+def test_two_classes_that_are_served_have_no_user_in_common(tmp_path):
+    text = '{"first_user": 10000, "accounts": [{"name": "ada", "number": 0, "pin": ""}]}'
+    for name in ("one", "other"):
+        (tmp_path / name).write_text(text)
+    one, other = Accounts(tmp_path / "one"), Accounts(tmp_path / "other")
+    with one.reserved_users():
+        first = one.user(one.ensure("ada"))
+        with other.reserved_users():
+            pass
+        assert other.user(other.ensure("ada")) != first
+        again = Accounts(tmp_path / "other")  # as the hub's process reads it
+        assert again.user(again.ensure("ada")) == other.user(other.ensure("ada"))
+        assert one.user(one.ensure("ada")) == first
+    with one.reserved_users():
+        assert one.user(one.ensure("ada")) == first
+
+
+def test_a_server_that_ends_frees_no_port_of_the_next_one(spawner):
+    from onnxlab.classroom.hub.spawner import end_leftovers
+
+    spawner.port = spawner.ports["ada"] = 20_100
+    spawner.accounts._first = None  # all run as the hub's user, of whom nothing is ended
+    asyncio.run(end_leftovers(spawner))
+    assert 20_100 in spawner.ports.values()

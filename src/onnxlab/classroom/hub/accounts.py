@@ -9,7 +9,10 @@ import json
 import os
 import re
 import secrets
+import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -54,7 +57,7 @@ class Account:
 
     Attributes:
         name: Its name and the name of its home.
-        number: Its permanent number in this class, from 0.
+        number: Its number in this class, from 0; no other account has it as long as this one exists.
         pin: The hash of the PIN; "" if none was chosen yet, or if the instructor deleted it.
     """
 
@@ -78,6 +81,39 @@ class Accounts:
         """Return the user id of an account's processes; None if they run as the hub's own user."""
         return None if self._first is None else throw_away_user(self._first + account.number)
 
+    @contextmanager
+    def reserved_users(self) -> Iterator[None]:
+        """Reserve the users for this class, which gets others if a class that is being served has them.
+
+        A socket is named after them: no two can have one name, and the name is free once its process ends.
+
+        Raises:
+            AccountsUnreadable: If other classes have all users.
+        """
+        if self._first is None:
+            yield
+            return
+        others = secrets.SystemRandom().sample(ACCOUNTS[::_BLOCK], len(ACCOUNTS) // _BLOCK)
+        blocks = [self._first, *others, FEW_ACCOUNTS[0]]
+        for first in (block for block in blocks if throw_away_user(block) is not None):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as holder:
+                try:
+                    holder.bind(f"\0onnxlab-class-users-{first}")
+                except OSError:  # another class's
+                    continue
+                if first != self._first:
+                    self._first = first
+                    self._write()
+                yield
+                return
+        msg = "Other classes that are being served have all users of this machine."
+        raise AccountsUnreadable(
+            msg, "Learners of two classes could disturb each other.", "Stop one of them."
+        )
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
     def ensure(self, name: str) -> Account:
         """Return the account of a name, a new one if there is none.
 
@@ -89,7 +125,8 @@ class Accounts:
                 if len(self._by_name) >= _MOST:
                     msg = f"This class has {_MOST} accounts already."
                     raise AccountsUnreadable(msg, "", "Make another class for the others.")
-                self._put(Account(name, len(self._by_name)))
+                used = {account.number for account in self._by_name.values()}
+                self._put(Account(name, next(number for number in range(_MOST) if number not in used)))
             return self._by_name[name]
 
     def check_pin(self, name: str, pin: str) -> bool:
@@ -109,11 +146,18 @@ class Accounts:
         except (VerificationError, InvalidHashError):
             return False
 
-    def forget_pin(self, name: str) -> None:
-        """Delete a PIN: the next person who signs in with the name chooses one. The home stays."""
+    def forget(self, name: str, *, keep: bool) -> None:
+        """Delete a PIN: the next person who signs in with the name chooses one.
+
+        Args:
+            name: The account's name.
+            keep: Whether the account stays, because files belong to its user.
+        """
         with self._lock:
-            if name in self._by_name:
-                self._put(replace(self._by_name[name], pin=""))
+            account = self._by_name.pop(name, None)
+            if account is not None:
+                self._by_name |= {name: replace(account, pin="")} if keep else {}
+                self._write()
 
     def _read(self) -> None:
         try:
@@ -133,6 +177,9 @@ class Accounts:
 
     def _put(self, account: Account) -> None:
         self._by_name[account.name] = account
+        self._write()
+
+    def _write(self) -> None:
         entries = sorted(map(asdict, self._by_name.values()), key=lambda entry: int(entry["number"]))
         text = json.dumps({"first_user": self._first, "accounts": entries}, indent=1)
         write_atomically(self._path, text, mode=0o600)

@@ -9,6 +9,7 @@ What a learner's code can do, as a test tries it:
     read the solutions                          no          no         if readable yes
     write outside of the own folder             no          no         /tmp        yes
     signal or trace another learner's process   no          no         no          yes
+    hear what another's kernel runs and returns no          no         no          yes
     reach another server's port                 no          no         yes         yes
     fetch from the network by TCP               no          no         yes         yes
     send by UDP                                 yes         yes        yes         yes
@@ -68,7 +69,7 @@ class Confinement:
         writable: Other paths that they may write, as the folder of the sockets.
         readable: Paths that they may read.
         bind: TCP ports that they may listen on.
-        connect: TCP ports that they may connect confinement.
+        connect: TCP ports that they may connect to.
         memory: Megabytes of data that one process may have.
         processes: How many processes and threads there may be, if the user is the account's own.
         landlock: Whether Landlock restricts them to these paths and ports.
@@ -200,6 +201,7 @@ def main(arguments: list[str]) -> NoReturn:
     except (OSError, OnnxLabError) as error:
         # A full disk, or a file where a folder belongs: the server starts all the same.
         print(f"The course was not brought up to date: {error}", flush=True)
+    os.environ["HOME"] = str(Path.cwd())  # not before: what starts as the hub's user must not know it
     # -P: no module is imported from the home.
     os.execv(sys.executable, [sys.executable, "-P", "-m", "jupyterhub.singleuser", *options])
 

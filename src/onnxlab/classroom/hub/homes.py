@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import stat
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -159,12 +160,13 @@ def _homes(folder: Path) -> list[Path]:
 
 
 def _read(folder: int, name: str) -> tuple[bytes, int]:
-    """Return the content and the modification time of a regular file."""
+    """Return the content and the modification time of a regular file; now, if no clock can have set that."""
     with open_untrusted(name, folder=folder) as file:
         content, changed = file.read(LARGEST + 1), os.fstat(file.fileno()).st_mtime_ns
     if len(content) > LARGEST:
         raise FileTooLarge(LARGEST)
-    return content, changed
+    now = time.time_ns()
+    return content, changed if 0 <= changed <= now else now
 
 
 def _write_submission(
@@ -175,8 +177,8 @@ def _write_submission(
     write_atomically(copy, content)
     os.utime(copy, ns=(changed, changed))
     if into is None:  # nbgrader's note of when it was handed in
-        time = datetime.fromtimestamp(changed / 1e9, UTC)
-        write_atomically(copy.with_name("timestamp.txt"), f"{time:%Y-%m-%d %H:%M:%S.%f} UTC")
+        date = datetime.fromtimestamp(changed / 1e9, UTC)
+        write_atomically(copy.with_name("timestamp.txt"), f"{date:%Y-%m-%d %H:%M:%S.%f} UTC")
 
 
 def _write_page(home: int, name: str, content: bytes) -> None:

@@ -18,6 +18,7 @@ def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlet
     hub = settings.hub
     RoomAuthenticator.accounts = ConfinedSpawner.accounts = Accounts(hub / "accounts.json")
     RoomAuthenticator.passwords = stored_passwords(hub / "passwords.json")
+    RoomAuthenticator.homes = settings.learners
     ConfinedSpawner.settings = settings
     address = settings.address
     secure = address.tls_key is not None
@@ -39,12 +40,21 @@ def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlet
         jupyterhub.ssl_key, jupyterhub.ssl_cert = str(address.tls_key), str(address.tls_cert)
     jupyterhub.tornado_settings = {"slow_spawn_timeout": 30}
     jupyterhub.services = _services(settings)
+    servers = ["list:users", "read:servers", "delete:servers"]
     jupyterhub.load_roles = [
         {
             "name": "idle-culler",
             "services": ["idle-culler"],
-            "scopes": ["list:users", "read:users:activity", "read:servers", "delete:servers"],
-        }
+            "scopes": [*servers, "read:users:activity"],
+        },
+        # Not an administrator: with access to learners' servers, each of them could have itself authorized by
+        # the instructor, and get a token of theirs.
+        {
+            "name": "instructor",
+            "users": [INSTRUCTOR],
+            "scopes": [*servers, "read:users", "delete:users", "admin-ui", "access:services!service=room"],
+        },
+        {"name": "admin", "users": []},
     ]
 
     proxy = c.TraefikFileProviderProxy
@@ -60,7 +70,6 @@ def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlet
         },
     }
 
-    c.Authenticator.admin_users = {INSTRUCTOR}
     c.Authenticator.allow_all = True  # everybody with the room's password
     c.Authenticator.username_pattern = rf"{NAME}\Z"
     c.Spawner.start_timeout = c.Spawner.http_timeout = 180  # a whole room on two cores
@@ -76,14 +85,14 @@ def _services(settings: HubSettings) -> list[dict[str, Any]]:
         {
             "name": "room",
             "url": f"http://127.0.0.1:{settings.room_port}",
-            "command": [sys.executable, "-m", room, str(settings.folder)],
+            "command": [sys.executable, "-I", "-m", room, str(settings.folder)],
             "display": True,
             "oauth_no_confirm": True,
             "timeout": 110,  # seconds: it loads the labs first, and JupyterHub would give up after 30
         }
     ]
     if settings.idle:
-        culler = [sys.executable, "-m", "jupyterhub_idle_culler", f"--timeout={60 * settings.idle}"]
+        culler = [sys.executable, "-I", "-m", "jupyterhub_idle_culler", f"--timeout={60 * settings.idle}"]
         services.append({"name": "idle-culler", "command": culler})
     return services
 

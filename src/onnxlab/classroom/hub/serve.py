@@ -107,8 +107,10 @@ def serve(
         )
         _hand_out(course, settings)
         stored = passwords(course.hub / "passwords.json", chosen)
-        Accounts(course.hub / "accounts.json").ensure(INSTRUCTOR)
-        _run(settings, lambda: ready(stored, _notes(settings, own_users=own_users)))
+        accounts = Accounts(course.hub / "accounts.json")
+        with accounts.reserved_users():
+            accounts.ensure(INSTRUCTOR)
+            _run(settings, lambda: ready(stored, _notes(settings, own_users=own_users)))
 
 
 def require_parts(*, apart: bool = True) -> None:
@@ -206,7 +208,7 @@ def _start_hub(settings: HubSettings) -> "subprocess.Popen[bytes]":
     config = Path(__file__).with_name("jupyterhub_config.py")
     with (settings.hub / "logs" / "hub.log").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "jupyterhub", "-f", str(config)],
+            [sys.executable, "-I", "-m", "jupyterhub", "-f", str(config)],
             cwd=settings.hub,
             env=base_variables() | {"HOME": str(settings.private), VARIABLE: str(settings.file)},
             stdin=subprocess.DEVNULL,
@@ -323,7 +325,9 @@ def _require_entrance(folder: Path) -> None:
 def _make_class(folder: Path) -> None:
     """Make the class in a process of its own, because this needs torch, which need not stay in memory."""
     done = subprocess.run(
-        [sys.executable, "-m", "onnxlab.cli", "class", "init", str(folder)], capture_output=True, text=True
+        [sys.executable, "-P", "-m", "onnxlab.cli", "class", "init", str(folder)],
+        capture_output=True,
+        text=True,
     )
     if done.returncode:
         what, _, rest = (done.stderr.strip() or done.stdout.strip()).partition("\n")

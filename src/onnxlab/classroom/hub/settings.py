@@ -19,7 +19,7 @@ from onnxlab.files import write_atomically
 __all__ = ["INSTRUCTOR", "VARIABLE", "Address", "AddressRefused", "HubSettings", "address", "free_port"]
 
 INSTRUCTOR = "instructor"
-"""The account that administers the hub and sees the live page."""
+"""The account that sees the live page, ends servers and deletes accounts."""
 
 VARIABLE = "ONNXLAB_CLASS_SETTINGS"
 """The environment variable with the path of the settings; only the hub's process has it."""

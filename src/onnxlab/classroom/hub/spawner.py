@@ -28,8 +28,8 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
 
     accounts: Accounts
     settings: HubSettings
-    ports: ClassVar[set[int]] = set()
-    """The ports of all servers, including those that are still starting."""
+    ports: ClassVar[dict[str, int]] = {}
+    """The port of each account's last server, which may still be starting or ending."""
 
     async def start(self) -> tuple[str, int]:
         """Start the server; return the address and the port on which it will listen."""
@@ -39,13 +39,14 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
         sockets = settings.runtime / str(account.number)
         await asyncio.to_thread(make_home, settings.learners, name, user)
         await asyncio.to_thread(make_home, settings.runtime, sockets.name, user)
-        self.ip, self.port = "127.0.0.1", free_port(exclude=self.ports)
-        self.ports.add(self.port)
+        self.ip, self.port = "127.0.0.1", free_port(exclude=self.ports.values())
+        self.ports[name] = self.port
         self.default_url = "/lab" if name == INSTRUCTOR else _FIRST_PAGE
         confinement = settings.private / f"{name}.json"
         confinement.write_text(confined_to(settings, name, user, sockets, self.port).as_json())
         module = "onnxlab.classroom.hub.confinement"
-        self.cmd = [sys.executable, "-m", module, str(confinement), str(settings.handed_out)]
+        # -I: it starts as the hub's user, so Python must not run a line of the learner's, as a user site has.
+        self.cmd = [sys.executable, "-I", "-m", module, str(confinement), str(settings.handed_out)]
         self.args = [
             f"--LabApp.app_settings_dir={_SERVER_SETTINGS / 'lab'}",
             f"--ServerApp.root_dir={settings.learners / name}",
@@ -54,7 +55,7 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
             settings.hub / "logs" / f"server-{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
         )
         try:
-            self.popen_kwargs = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            self.popen_kwargs = {"cwd": "/", "stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
             address: tuple[str, int] = await super().start()
         finally:
             os.close(log)
@@ -64,11 +65,10 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
         """Do nothing: the command changes the user itself, because these users are not in /etc/passwd."""
 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
-        """Return JupyterHub's variables with those of the account's server."""
+        """Return JupyterHub's variables with those of the account's server, which sets HOME itself."""
         settings, name = self.settings, str(self.user.name)
         sockets = str(settings.runtime / str(self.accounts.ensure(name).number))
         variables = {
-            "HOME": str(settings.learners / name),
             "USER": name,
             "LOGNAME": name,
             "SHELL": "/bin/bash",
@@ -88,7 +88,6 @@ async def end_leftovers(spawner: ConfinedSpawner) -> None:
 
     Where all learners are the hub's own user, these run until the class ends.
     """
-    spawner.ports.discard(spawner.port)
     user = spawner.accounts.user(spawner.accounts.ensure(str(spawner.user.name)))
     if user is not None and await spawner.poll() is not None:  # not the processes of a server started since
         await asyncio.to_thread(end_user, user)

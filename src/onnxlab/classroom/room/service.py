@@ -1,7 +1,7 @@
 """The live page as a service of JupyterHub: `python -m onnxlab.classroom.room.service CLASS_FOLDER`.
 
 The variables JUPYTERHUB_* say where to listen and how to ask the hub who is signed in. Users with the scope
-`access:services!service=<name>` see the page: administrators, and those that the hub's configuration names.
+`access:services!service=<name>` see the page: those that the hub's configuration names.
 """
 
 import asyncio

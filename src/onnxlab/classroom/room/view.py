@@ -73,7 +73,7 @@ def room_exercises() -> tuple[RoomExercise, ...]:
     Raises:
         ExercisesNotLoaded: If the labs cannot be loaded.
     """
-    command = [sys.executable, "-m", "onnxlab.classroom.room.view"]
+    command = [sys.executable, "-P", "-m", "onnxlab.classroom.room.view"]  # -P: not from a learner's folder
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
     if done.returncode:
         msg = "The labs cannot be loaded."

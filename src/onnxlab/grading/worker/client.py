@@ -47,7 +47,8 @@ class ForkServer:
         self._control, remote = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._waiting: dict[str, Future[int]] = {}
         self._ready = False
-        command = [sys.executable, "-m", "onnxlab.grading.worker.server", str(remote.fileno())]
+        # -P: the working directory may be a student's, and modules in it must not be imported.
+        command = [sys.executable, "-P", "-m", "onnxlab.grading.worker.server", str(remote.fileno())]
         with remote:
             try:
                 self.process = subprocess.Popen(
@@ -173,7 +174,7 @@ class WorkerPool:
         Raises:
             WorkerDied: If it could not be started.
         """
-        command = [sys.executable, "-m", "onnxlab.grading.worker.server", "--once", task.as_json()]
+        command = [sys.executable, "-P", "-m", "onnxlab.grading.worker.server", "--once", task.as_json()]
         try:
             with self._lock:
                 if self._closed:
