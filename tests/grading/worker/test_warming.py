@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from onnxlab.labs.kit.exercise import LABS
+from onnxlab.grading.worker.task import uses_exporter
+from onnxlab.labs.kit.exercise import LABS, labs
 
 pytestmark = [
     pytest.mark.slow,
@@ -119,3 +120,10 @@ def test_exports_stay_as_they_are():
 
 def test_a_fork_server_has_one_thread_and_a_session_works_in_the_one_that_calls_it():
     run(_THREADS)
+
+
+def test_a_lab_whose_exercises_export_needs_the_exporter_whatever_its_source_says():
+    for lab in labs():
+        needed = any(exercise.torch_export for exercise in lab.exercises)
+        assert uses_exporter(lab.name, ["x = 1"]) is needed, lab.name
+    assert uses_exporter("lab07_pooling_indices", ["torch.onnx.export(m, x, dynamo=True)"])

@@ -5,11 +5,9 @@ process that keeps the marks does without: a fork server has loaded the labs and
 is no fork server, they are loaded here.
 """
 
-import functools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib.resources import files
 from typing import Any
 
 from onnxlab.labs.kit import exercise as labs
@@ -63,7 +61,7 @@ STAGE, CRASH = (
 )  # the exercise that is being judged, and the signal that ended the judge
 
 _DESCRIBED: dict[str, Lab] = {}
-_EXPORTER_WORDS = ("TORCH_EXPORT", "torch.export", "dynamo=True", "exported_with_translation")
+_EXPORTER_WORDS = ("TORCH_EXPORT", "torch.export", "dynamo=True")
 
 
 @dataclass(frozen=True)
@@ -126,6 +124,7 @@ def describe_labs() -> list[dict[str, Any]]:
                     "title": exercise.title,
                     "points": exercise.points,
                     "parts": [part.title for part in exercise.parts],
+                    "torch_export": exercise.torch_export,
                 }
                 for exercise in lab.exercises
             ],
@@ -146,6 +145,7 @@ def register_labs(descriptions: Iterable[dict[str, Any]]) -> None:
                 produce=in_another_process,
                 parts=tuple(Part(title, in_another_process) for title in fields["parts"]),
                 hints=("", "", ""),
+                torch_export=fields["torch_export"],
             )
             for fields in description["exercises"]
         )
@@ -179,14 +179,8 @@ def uses_exporter(name: str, cells: Sequence[str]) -> bool:
         >>> uses_exporter("lab07_pooling_indices", ["x = 1"]), uses_exporter("lab04_asinh", [])
         (False, True)
     """
-    return _lab_uses_exporter(name) or any(word in cell for cell in cells for word in _EXPORTER_WORDS)
-
-
-@functools.cache
-def _lab_uses_exporter(name: str) -> bool:
-    folder = files("onnxlab.labs") / name  # files() of the lab itself would import it
-    sources = (path for path in folder.iterdir() if path.name.endswith(".py"))
-    return any(word in source.read_text("utf-8") for source in sources for word in _EXPORTER_WORDS)
+    needed = any(exercise.torch_export for exercise in lab(name).exercises)
+    return needed or any(word in cell for cell in cells for word in _EXPORTER_WORDS)
 
 
 def report_file(exercise_id: str) -> str:
