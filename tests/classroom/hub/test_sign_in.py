@@ -13,7 +13,7 @@ pytest.importorskip("jupyterhub")
 from tornado.web import HTTPError
 
 from onnxlab.classroom.hub.accounts import Accounts, AccountsUnreadable, Passwords
-from onnxlab.classroom.hub.authenticator import RoomAuthenticator
+from onnxlab.classroom.hub.authenticator import RoomAuthenticator, Throttle
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a class is served on Linux")
 ROOM, INSTRUCTOR = "seven-green-kites", "the-instructor-only-knows"
@@ -73,7 +73,11 @@ def test_guessing_leaves_little_in_memory(authenticator):
     for number in range(30):
         names = [f"name-{number}-{place}" for place in range(100)]
         answers(authenticator, names, "wrong", f"10.0.2.{number}")
-    assert sum(map(len, authenticator.kept())) < 700
+    values = vars(authenticator).values()
+    remembered = [len(value._until) for value in values if isinstance(value, Throttle)]
+    assert len(remembered) == 5
+    assert sum(remembered) < 700
+    assert not authenticator._one_at_a_time
 
 
 def test_one_address_gets_few_new_names_a_minute(authenticator, tmp_path):

@@ -4,7 +4,7 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from pathlib import Path
 from secrets import compare_digest
 from typing import Any
@@ -43,9 +43,6 @@ class Throttle:
     def __init__(self, free: int, seconds: float) -> None:
         self._free, self._seconds = free, seconds
         self._until: dict[str, float] = {}  # when the last event of a key no longer counts
-
-    def __len__(self) -> int:
-        return len(self._until)
 
     def wait(self, key: str, now: float) -> float:
         """Return the seconds until the next event is allowed."""
@@ -107,11 +104,6 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
                 raise HTTPError(403, _WRONG)
             self._by_name.forget(name)
         return {"name": name, "admin": False}
-
-    def kept(self) -> list[Sized]:
-        """Return what is kept in memory of tries to sign in."""
-        throttles = [self._by_name, self._by_address, self._in_room, self._new_by_address, self._new_in_room]
-        return [*throttles, self._one_at_a_time]
 
     async def _has_pin(self, name: str, pin: str, newcomers: Sequence[tuple[Throttle, str]]) -> bool:
         if len(pin) < _SHORTEST_PIN:

@@ -1,16 +1,38 @@
 """JupyterHub's configuration file, for `python -m jupyterhub -f`; all of it follows from `HubSettings`."""
 
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from jupyterhub_traefik_proxy.fileprovider import TraefikFileProviderProxy
 
 from onnxlab.classroom.hub.accounts import NAME, Accounts, stored_passwords
 from onnxlab.classroom.hub.authenticator import RoomAuthenticator
 from onnxlab.classroom.hub.settings import INSTRUCTOR, VARIABLE, HubSettings
 from onnxlab.classroom.hub.spawner import ConfinedSpawner, end_leftovers
 
-__all__ = ["configure"]
+__all__ = ["BoundProxy", "configure"]
+
+_BIND = """
+import os, signal, sys
+from onnxlab.sandbox.libc import die_with_parent
+die_with_parent(signal.SIGTERM)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+_BOUND = (sys.executable, "-I", "-c", _BIND)
+"""Before a command: it then ends when the hub does, however the hub ends."""
+
+
+class BoundProxy(TraefikFileProviderProxy):  # type: ignore[misc]  # is not typed
+    """Traefik, which ends when the hub does."""
+
+    def _start_traefik(self) -> None:
+        traefik = shutil.which("traefik") or "traefik"
+        command = [*_BOUND, traefik, "--configfile", self.static_config_file]
+        self.traefik_process = subprocess.Popen(command, env=os.environ | self.traefik_env)
 
 
 def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlets' configuration
@@ -26,7 +48,7 @@ def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlet
     jupyterhub = c.JupyterHub
     jupyterhub.authenticator_class = RoomAuthenticator
     jupyterhub.spawner_class = ConfinedSpawner
-    jupyterhub.proxy_class = "traefik_file"
+    jupyterhub.proxy_class = BoundProxy
     jupyterhub.bind_url = f"http{'s' * secure}://{address.host}:{address.port}/"
     jupyterhub.hub_ip, jupyterhub.hub_port = "127.0.0.1", settings.hub_port
     jupyterhub.db_url = f"sqlite:///{hub / 'jupyterhub.sqlite'}"
@@ -85,7 +107,7 @@ def _services(settings: HubSettings) -> list[dict[str, Any]]:
         {
             "name": "room",
             "url": f"http://127.0.0.1:{settings.room_port}",
-            "command": [sys.executable, "-I", "-m", room, str(settings.folder)],
+            "command": [*_BOUND, sys.executable, "-I", "-m", room, str(settings.folder)],
             "display": True,
             "oauth_no_confirm": True,
             "timeout": 110,  # seconds: it loads the labs first, and JupyterHub would give up after 30
@@ -93,7 +115,7 @@ def _services(settings: HubSettings) -> list[dict[str, Any]]:
     ]
     if settings.idle:
         culler = [sys.executable, "-I", "-m", "jupyterhub_idle_culler", f"--timeout={60 * settings.idle}"]
-        services.append({"name": "idle-culler", "command": culler})
+        services.append({"name": "idle-culler", "command": [*_BOUND, *culler]})
     return services
 
 
