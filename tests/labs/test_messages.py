@@ -248,7 +248,7 @@ def test_a_refused_model_is_a_case():
         ),
         ("y = Relu (x)", "float[2] x) => (double[2] y", "(1) vs (11)", "another element type"),
         ("y = Relu (x)", "float[2] x) => (float[3] y", "(2) vs (3)", "an old shape left"),
-        ("y = Foo (x)", "float[2] x) => (float[2] y", "No Op registered for Foo", "get_schema"),
+        ("y = Foo (x)", "float[2] x) => (float[2] y", "No Op registered for Foo", "Advice of the exercise."),
     ],
     ids=["made twice", "order", "type", "shape", "no operator"],
 )

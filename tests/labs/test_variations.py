@@ -24,12 +24,14 @@ def drawn(seed: int = 0) -> tuple[onnx.ModelProto, list[str], np.ndarray]:
     [
         variations.unname_nodes,
         variations.shuffle_nodes,
+        variations.nest_names,
         variations.add_domain,
         variations.list_weights,
         variations.add_idle_node,
+        variations.vary,
         lambda random, model: variations.call_function(random, model, model.graph.node[2]),
     ],
-    ids=["unnamed", "order", "domain", "weights listed", "idle node", "function"],
+    ids=["unnamed", "order", "names", "domain", "weights listed", "idle node", "several", "function"],
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_a_variation_changes_the_model_and_no_number(change, seed):

@@ -412,10 +412,6 @@ _ADVICE = (
         _SHAPE_ERROR,
         "A shape is declared that the nodes do not make. Is there an old shape left, or one that is fixed?",
     ),
-    (
-        "No Op registered|Unrecognized attribute|Required attribute|input size|output size",
-        "Compare the node with `onnx.defs.get_schema(operator, opset)` for the opset of the result.",
-    ),
 )
 """Where to look, by what the checker says."""
 

@@ -4,21 +4,24 @@ Each changes the model that it is given, and none changes a number of it. The ex
 draw from them what an answer has to leave alone, or must not rely on.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from onnxlab.model.graph import reads
+from onnxlab.model.graph import reads, subgraphs
 
 __all__ = [
     "READERS",
+    "Variation",
     "add_domain",
     "add_idle_node",
     "add_reader",
     "call_function",
     "list_weights",
+    "nest_names",
     "shuffle_nodes",
     "unname_nodes",
     "vary",
@@ -26,12 +29,14 @@ __all__ = [
 
 _DOMAIN = "acme"
 
+Variation: TypeAlias = Callable[[np.random.Generator, onnx.ModelProto], None]
+"""Changes a model as the functions of this module do."""
+
 
 def unname_nodes(random: np.random.Generator, model: onnx.ModelProto) -> None:
-    """Take the names of some nodes away, of two at least: ONNX asks for none."""
-    nodes = model.graph.node
-    for number in random.permutation(len(nodes))[: int(random.integers(2, len(nodes) + 2))]:
-        nodes[int(number)].name = ""
+    """Take the names of all nodes away: ONNX asks for none."""
+    for node in model.graph.node:
+        node.name = ""
 
 
 def shuffle_nodes(random: np.random.Generator, model: onnx.ModelProto) -> None:
@@ -45,6 +50,26 @@ def shuffle_nodes(random: np.random.Generator, model: onnx.ModelProto) -> None:
         nodes.remove(node)
         made -= set(node.output)
         model.graph.node.append(node)
+
+
+def nest_names(random: np.random.Generator, model: onnx.ModelProto) -> None:
+    """Rename the inner values: each name begins with those of all values made before it, as v, vv, vvv."""
+    outputs = {value.name for value in model.graph.output}
+    made = [name for node in model.graph.node for name in node.output if name and name not in outputs]
+    taken = {value.name for value in (*model.graph.input, *model.graph.output, *model.graph.initializer)}
+    letter = next(letter for letter in "vwxyz" if not any(set(name) == {letter} for name in taken))
+    names = {name: letter * number for number, name in enumerate(made, 1)}
+    _rename(model.graph, names)
+
+
+def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    for node in graph.node:
+        for values in (node.input, node.output):
+            values[:] = [names.get(name, name) for name in values]
+        for _, body in subgraphs(node):
+            _rename(body, names)
+    for value in (*graph.value_info, *graph.output):
+        value.name = names.get(value.name, value.name)
 
 
 def add_domain(random: np.random.Generator, model: onnx.ModelProto) -> None:
@@ -139,16 +164,12 @@ def call_function(random: np.random.Generator, model: onnx.ModelProto, node: onn
     node.op_type, node.domain = kind, _DOMAIN
 
 
-def vary(random: np.random.Generator, model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model with about half of the variations in how a graph is written: names, order, domains."""
-    varied = onnx.ModelProto()
-    varied.CopyFrom(model)
-    writings: tuple[Callable[[np.random.Generator, onnx.ModelProto], None], ...]
-    writings = (unname_nodes, shuffle_nodes, add_domain)
-    for change in writings:
+def vary(random: np.random.Generator, model: onnx.ModelProto) -> None:
+    """Change about half of how a graph is written: the names of nodes and values, the order, the domains."""
+    variations: tuple[Variation, ...] = (unname_nodes, shuffle_nodes, nest_names, add_domain)
+    for variation in variations:
         if random.integers(2):
-            change(random, varied)
-    return varied
+            variation(random, model)
 
 
 def _new(model: onnx.ModelProto, stem: str) -> str:
