@@ -29,7 +29,7 @@ __all__ = [
 
 _DOMAIN = "acme"
 
-Variation: TypeAlias = Callable[[np.random.Generator, onnx.ModelProto], None]
+Variation: TypeAlias = Callable[[np.random.Generator, onnx.ModelProto], object]
 """Changes a model as the functions of this module do."""
 
 
@@ -52,14 +52,19 @@ def shuffle_nodes(random: np.random.Generator, model: onnx.ModelProto) -> None:
         model.graph.node.append(node)
 
 
-def nest_names(random: np.random.Generator, model: onnx.ModelProto) -> None:
-    """Rename the inner values: each name begins with those of all values made before it, as v, vv, vvv."""
+def nest_names(random: np.random.Generator, model: onnx.ModelProto) -> dict[str, str]:
+    """Rename the inner values: each name begins with those of all values made before it, as v, vv, vvv.
+
+    Returns:
+        The new names by the old ones.
+    """
     outputs = {value.name for value in model.graph.output}
     made = [name for node in model.graph.node for name in node.output if name and name not in outputs]
     taken = {value.name for value in (*model.graph.input, *model.graph.output, *model.graph.initializer)}
     letter = next(letter for letter in "vwxyz" if not any(set(name) == {letter} for name in taken))
     names = {name: letter * number for number, name in enumerate(made, 1)}
     _rename(model.graph, names)
+    return names
 
 
 def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
@@ -72,10 +77,17 @@ def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
         value.name = names.get(value.name, value.name)
 
 
-def add_domain(random: np.random.Generator, model: onnx.ModelProto) -> None:
-    """Import another domain, with a number higher than ONNX's opset, before it or after it."""
+def add_domain(random: np.random.Generator, model: onnx.ModelProto, *, first: bool | None = None) -> None:
+    """Import another domain, with a number higher than ONNX's opset.
+
+    Args:
+        random: The generator.
+        model: The model.
+        first: Whether it stands before ONNX's own; by default that is drawn.
+    """
+    is_first = bool(random.integers(2)) if first is None else first
     entries = [*model.opset_import]
-    entries.insert(int(random.integers(2)), helper.make_opsetid(_DOMAIN, int(random.integers(30, 99))))
+    entries.insert(0 if is_first else 1, helper.make_opsetid(_DOMAIN, int(random.integers(30, 99))))
     del model.opset_import[:]
     model.opset_import.extend(entries)
 
@@ -164,11 +176,17 @@ def call_function(random: np.random.Generator, model: onnx.ModelProto, node: onn
     node.op_type, node.domain = kind, _DOMAIN
 
 
-def vary(random: np.random.Generator, model: onnx.ModelProto) -> None:
-    """Change about half of how a graph is written: the names of nodes and values, the order, the domains."""
+def vary(random: np.random.Generator, model: onnx.ModelProto, *, keep_names: bool = False) -> None:
+    """Change about half of how a graph is written: the names of nodes and values, the order, the domains.
+
+    Args:
+        random: The generator.
+        model: The model.
+        keep_names: Whether values keep their names.
+    """
     variations: tuple[Variation, ...] = (unname_nodes, shuffle_nodes, nest_names, add_domain)
     for variation in variations:
-        if random.integers(2):
+        if random.integers(2) and not (keep_names and variation is nest_names):
             variation(random, model)
 
 
