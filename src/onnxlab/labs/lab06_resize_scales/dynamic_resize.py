@@ -84,9 +84,8 @@ def judge_torch(work: Work, random: np.random.Generator) -> None:
             difference = Difference(case, str(right.dtype), str(got.dtype))
             look_at = "Which type has x, and which line of forward gives another?"
         elif apart > 1e-5:
-            wrong = [
-                number for number, pair in enumerate(zip(right, got)) if largest_difference(*pair) > 1e-5
-            ]
+            pairs = zip(right, got, strict=True)
+            wrong = [number for number, pair in enumerate(pairs) if largest_difference(*pair) > 1e-5]
             difference = Difference(
                 case,
                 "bicubic interpolation",

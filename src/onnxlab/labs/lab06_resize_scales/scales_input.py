@@ -106,9 +106,10 @@ def _questions(random: np.random.Generator) -> list[Question]:
     rows, columns = (int(size) for size in random.integers(5, 3000, size=2))
     acme = int(random.integers(30, 99))
     resize = 'y = Resize <mode = "cubic">'
-    computed = (
-        f"two = Constant <value_floats = [{a}]> ()\n    both = Mul (k, two)\n    {resize} (moved, , both)"
-    )
+    computed = f"two = Constant <value_floats = [{a}]> () both = Mul (k, two) {resize} (moved, , both)"
+    crop = 'coordinate_transformation_mode = "tf_crop_and_resize"'
+    cropped = f'y = Resize <mode = "linear", {crop}> (moved, k, kk)'
+    roi = ", float[8] k = {0, 0, 0.25, 0.25, 1, 1, 0.75, 0.75}"
     models = [
         ("exported at opset 13", _exported(13, scale_factor=(high, wide), mode="bicubic")),
         ("exported at opset 11", _exported(11, scale_factor=a, mode="bilinear")),
