@@ -156,8 +156,8 @@ def require_numbers(
         inputs: Sets of inputs, as for `runtime.parity.smallest_counterexample`.
         atol: How far apart equal values may be.
         rtol: How much further, for each unit of PyTorch's magnitude; floating-point values only.
-        look_at: Where to look if the numbers differ; or a text for each kind of failure, a key of `UNLIKE`.
-            A kind without a text has a general one.
+        look_at: Where to look if the numbers differ; or a text for each kind of failure, a key of `UNLIKE`,
+            or "load" for a model that ONNX Runtime does not load. A kind without a text has a general one.
         describe: Puts the smallest counterexample into words; by default `difference`.
 
     Raises:
@@ -170,8 +170,8 @@ def require_numbers(
     except Exception as error:  # a model that does not load, or whose inputs are others
         reason = short_reason(error)
         msg = f"The model cannot be run with these inputs: {reason}"
-        of_shapes = advice.get("stop") if re.search(_SHAPE_ERROR, reason) else None
-        hint = of_shapes or "Compare the model's inputs with the function's arguments."
+        own = advice.get("stop" if re.search(_SHAPE_ERROR, reason) else "load")
+        hint = own or "Compare the model's inputs with the function's arguments."
         raise Wrong(msg, hint, evidence=shown) from None
     if counterexample is None:
         return
