@@ -264,16 +264,18 @@ CONTRACTS = {
             WrongAnswer("floats", (floats, remainder), "changed the type"),
             WrongAnswer("int32 comes out", (int32_comes_out, remainder), "changed the type"),
             *(
-                WrongAnswer(f"{dtype} on the way", (in_dtype(dtype), remainder), "gives another place")
-                for dtype in (torch.uint8, torch.int16, torch.int32, torch.float32)
+                WrongAnswer(
+                    f"{dtype} on the way", (in_dtype(dtype), remainder), "points to the wrong element"
+                )
+                for dtype in (torch.uint8, torch.int16, torch.int32, torch.float32, torch.float64)
             ),
             *(
-                WrongAnswer(f"{dtype} back", (add_offsets, remainder_of(dtype)), "channel_indices() gives")
-                for dtype in (torch.int32, torch.float32)
+                WrongAnswer(f"{dtype} back", (add_offsets, remainder_of(dtype)), "channel_indices() points")
+                for dtype in (torch.int32, torch.float32, torch.float64)
             ),
             WrongAnswer("the area as a float32", (area_as_float, remainder), "of the types on the way"),
             WrongAnswer("flattened", (flat, remainder), "changed the shape"),
-            WrongAnswer("no way back", (add_offsets, unchanged), "to_channel_indices() gives another"),
+            WrongAnswer("no way back", (add_offsets, unchanged), "to_channel_indices() points to"),
             WrongAnswer("less the smallest", (add_offsets, minus_smallest), "to_channel_indices() gives"),
         ),
     ),

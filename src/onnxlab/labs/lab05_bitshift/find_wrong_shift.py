@@ -4,8 +4,8 @@ The judge measures what is right: it exports a shift and compares its numbers wi
 a type without a wrong shift: for uint8, and since torch 2.14 for every type.
 
 What the statement asks: two tensors of the type, each with up to 10,000 elements and eight axes, that
-broadcast to at most a million; 0 <= k < bits; one wrong element; None where every shift is right. What is wrong
-is measured for every type and every k, so nothing is drawn but the order of the types.
+broadcast to at most a million; 0 <= k < bits; one wrong element; None where every shift is right. What is
+wrong is measured for every type and every k, so nothing is drawn but the order of the types.
 """
 
 import functools

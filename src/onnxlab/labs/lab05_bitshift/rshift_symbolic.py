@@ -1,8 +1,8 @@
 """Exercise: a right shift for the TorchScript exporter that is right for every number.
 
-What the statement asks, and where it is drawn: each of the five types; numbers above, at and below 0, the limits
-of the type by every k; a Python number for k, also the largest; two types broadcast, k to x or x to k; valid
-models whose results have the type of x, at any length.
+What the statement asks, and where it is drawn: each of the five types; numbers above, at and below 0, the
+limits of the type by every k; a Python number for k, also the largest; two types broadcast, k to x or x to k;
+valid models whose results have the type of x, at any length.
 """
 
 from collections.abc import Iterator

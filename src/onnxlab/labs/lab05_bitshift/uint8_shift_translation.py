@@ -1,8 +1,8 @@
 """Exercise: the left shift of the torch.export exporter, with uint8 staying uint8.
 
-What the statement asks, and where it is drawn: every uint8 by 0 to 7 bits; of the signed types the limits, small
-and drawn numbers, by every number of bits; two signed types broadcast, k to x or x to k; the types of the
-results.
+What the statement asks, and where it is drawn: every uint8 by 0 to 7 bits; of the signed types the limits,
+small and drawn numbers, by every number of bits; two signed types broadcast, k to x or x to k; the types of
+the results.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """Exercise: for which types and opsets the exporter's own rule writes BitShift.
 
-What the statement asks: the right answer for each type at opsets 9 to 20. uint8 is asked about at each of them,
-the other types at six; in a drawn order.
+What the statement asks: the right answer for each type at opsets 9 to 20. uint8 is asked about at each of
+them, the other types at six; in a drawn order.
 """
 
 import functools
