@@ -393,26 +393,22 @@ def opsets(model: onnx.ModelProto) -> set[int]:
 
 
 _MAKER = "Which node makes the value named here, and is that node still there, before its readers?"
-_ADVICE = (
-    (
-        "single static assignment|not unique",
-        "A name is made twice. Give every new value and initializer a new name.",
+_ADVICE = {
+    "single static assignment|not unique": (
+        "A name is made twice. Give every new value and initializer a new name."
     ),
-    ("topologically sorted", _MAKER),
-    (
-        "Field 'type' of 'value_info'",
-        "An input or an output has no type. Which one did you add, and should it be there?",
+    "topologically sorted": _MAKER,
+    "Field 'type' of 'value_info'": (
+        "An input or an output has no type. Which one did you add, and should it be there?"
     ),
-    (
-        "elem type|TypeInference|inconsistent type|data type",
+    "elem type|TypeInference|inconsistent type|data type": (
         "A value has another element type than is declared for it, or than its reader accepts. "
-        "Which node changes it?",
+        "Which node changes it?"
     ),
-    (
-        _SHAPE_ERROR,
-        "A shape is declared that the nodes do not make. Is there an old shape left, or one that is fixed?",
+    _SHAPE_ERROR: (
+        "A shape is declared that the nodes do not make. Is there an old shape left, or one that is fixed?"
     ),
-)
+}
 """Where to look, by what the checker says."""
 
 
@@ -431,7 +427,7 @@ def require_well_formed(model: onnx.ModelProto, where: str, look_at: str = _MAKE
     except Exception as error:  # protobuf's errors as well as the checker's
         refused = short_reason(error)
         msg = f"{where}: onnx.checker.check_model(model, full_check=True) refuses the result: {refused}"
-        advice = next((text for pattern, text in _ADVICE if re.search(pattern, refused)), look_at)
+        advice = next((text for pattern, text in _ADVICE.items() if re.search(pattern, refused)), look_at)
         raise Wrong(msg, advice, evidence=evidence(model)) from None
 
 
