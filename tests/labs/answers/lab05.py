@@ -400,7 +400,7 @@ CONTRACTS = {
         right=((through_uint64,), (by_type,), (by_product,)),
         wrong=(
             WrongAnswer("like the library", (like_the_library,), "int8 and int8 and int16 and int32"),
-            WrongAnswer("to the right", (to_the_right,), "by hand"),
+            WrongAnswer("to the right", (to_the_right,), "Which way"),
             WrongAnswer("no cast for int32", (only_uint8,), "int32"),
             WrongAnswer("clipped at 255", (clipped,), "255"),
             WrongAnswer("int32 through uint8", (int32_through_uint8,), "-1 << 0, in int16"),

@@ -374,7 +374,7 @@ CONTRACTS = {
             WrongAnswer("always four numbers", (four_numbers,), "two axes"),
             WrongAnswer("three digits", (three_digits,), "Who makes the value"),
             WrongAnswer("a roi counts", (first_used,), "a roi that is used"),
-            WrongAnswer("an empty Constant counts", (empty_initializers_only,), "exported with a size"),
+            WrongAnswer("an empty Constant counts", (empty_initializers_only,), "an empty Constant"),
             WrongAnswer("the number alone", (lambda model: last_input(model)[0],), "a pair was expected"),
             WrongAnswer(
                 "the pair turned round", (lambda model: last_input(model)[::-1],), "Another input of Resize"

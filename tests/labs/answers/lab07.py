@@ -257,7 +257,7 @@ CONTRACTS = {
             ),
             WrongAnswer("the picture does not count", (channels_only, remainder), "picture 1, channel 0"),
             WrongAnswer(
-                "the pooled size", (pooled_size, remainder), "to_global_indices() gives another place"
+                "the pooled size", (pooled_size, remainder), "to_global_indices() points to the wrong"
             ),
             WrongAnswer("right for squares", (squares_only, remainder), "of shape [2, 1, 4, 6]"),
             WrongAnswer("channels before pictures", (channel_before_picture, remainder), "of shape [2, 3"),
@@ -276,7 +276,7 @@ CONTRACTS = {
             WrongAnswer("the area as a float32", (area_as_float, remainder), "of the types on the way"),
             WrongAnswer("flattened", (flat, remainder), "changed the shape"),
             WrongAnswer("no way back", (add_offsets, unchanged), "to_channel_indices() points to"),
-            WrongAnswer("less the smallest", (add_offsets, minus_smallest), "to_channel_indices() gives"),
+            WrongAnswer("less the smallest", (add_offsets, minus_smallest), "to_channel_indices() points to"),
         ),
     ),
     "max-unpool-symbolic": Contract(

@@ -74,8 +74,8 @@ def folding(
 
     def fold_batchnorm(model):
         graph = model.graph
-        tensors = {tensor.name: tensor for tensor in graph.initializer}
         for norm in batch_norms(graph):
+            tensors = {tensor.name: tensor for tensor in graph.initializer}
             conv = next((node for node in graph.node if norm.input[0] in node.output), None)
             if conv is None or conv.op_type not in operators:
                 continue
@@ -574,7 +574,7 @@ CONTRACTS = {
             WrongAnswer("a node's name", (comparing(apart, node_name=True),), "is not the name of a value"),
             WrongAnswer("files are compared", (by_structure,), "Rounding differs"),
             *(
-                WrongAnswer(name, (comparing(differ),), "nan in model" if "nan" in name else "differ")
+                WrongAnswer(name, (comparing(differ),), "nan in" if "nan" in name else "differ")
                 for name, differ in COMPARISONS.items()
             ),
             WrongAnswer("bool values are subtracted", (subtracting,), "numpy boolean subtract", Status.ERROR),

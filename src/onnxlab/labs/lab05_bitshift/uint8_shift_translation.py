@@ -128,7 +128,7 @@ def _require_shifts(
             )
             msg = f"{type_name(dtype)}: the numbers are not PyTorch's."
             if int(x[place]) << int(k[place]) == int(right[place]) and look_at == _LOOK_AT:
-                look_at = "No bit leaves the type here. Is each x shifted by its own k, and by no more?"
+                look_at = "No bit leaves the type here. Which way, and by which k, is each x shifted?"
             raise Wrong(msg, look_at, difference=difference, evidence=shown)
 
 
