@@ -3,13 +3,21 @@
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from onnx import parser
 
 from onnxlab.labs.kit.checking import check
 from onnxlab.labs.kit.exercise import exercise
-from onnxlab.labs.kit.judging import require_numbers, require_valid
+from onnxlab.labs.kit.exporting import require_model
+from onnxlab.labs.kit.judging import (
+    first_apart,
+    require_numbers,
+    require_same_numbers,
+    require_valid,
+    require_well_formed,
+)
 from onnxlab.labs.kit.outcome import Status, Wrong, case_of, trying
 from onnxlab.runtime.parity import paired_runs
 from onnxlab.runtime.refusals import short_reason
@@ -63,8 +71,14 @@ g (float[n] x) => (float[m, k] y) <int64[2] s = {2, 3}> { y = Reshape (x, s) }""
             {"x": zeros(4)},
             "Got invalid dimensions for input: x for the following indices index: 0 Got: 4 Expected: 3",
         ),
+        (
+            model("y = Relu (x)", "float[3, 5] x) => (float[3, 5] y"),
+            {"x": zeros(4, 6)},
+            "Got invalid dimensions for input: x for the following indices "
+            "index: 0 Got: 4 Expected: 3; index: 1 Got: 6 Expected: 5",
+        ),
     ],
-    ids=["bicubic", "left", "opset", "ir", "reshape", "no operator", "matmul", "dimensions"],
+    ids=["bicubic", "left", "opset", "ir", "reshape", "no operator", "matmul", "dimension", "dimensions"],
 )
 def test_the_reason_of_an_error_of_the_runtime_comes_first(invalid, feeds, reason):
     with pytest.raises(Exception) as caught:  # noqa: PT011 - the runtime raises many kinds
@@ -125,7 +139,7 @@ def wrong_of(reference, candidate, inputs) -> Wrong:
 def test_a_counterexample_that_is_not_element_by_element_shows_its_input_whole():
     wrong = wrong_of(lambda x: x.mean() + x, model("y = Identity (x)"), torch.tensor([2.0, -1.0]))
     assert wrong.difference.given.startswith("[2, -1], from float32[2]; element ")
-    assert wrong.difference.given.endswith(" of y")
+    assert wrong.difference.given.endswith(' of output "y"')
 
 
 def test_a_counterexample_names_the_row_and_the_output():
@@ -133,7 +147,7 @@ def test_a_counterexample_names_the_row_and_the_output():
     x = torch.zeros(4, 5)
     x[2, 3] = 1.0
     wrong = wrong_of(lambda x: (x, x), two_outputs, x)
-    assert wrong.difference.given == "1, from float32[4, 5]; row 2, column 3 of z"
+    assert wrong.difference.given == '1, from float32[4, 5]; row 2, column 3 of output "z"'
 
 
 @pytest.mark.parametrize(
@@ -220,3 +234,78 @@ def test_a_refused_model_is_a_case():
     record = replace(ASINH, parts=ASINH.parts[:1])
     outcome = check(record, {"asinh_symbolic": lambda g, x: g.op("ASinh", x)})
     assert outcome.failing_case["model"].graph.node[0].op_type == "ASinh"
+
+
+@pytest.mark.parametrize(
+    ("body", "signature", "reason", "look_at"),
+    [
+        ("s = Neg (x) s = Abs (x) y = Relu (s)", "float[2] x) => (float[2] y", "'s'", "A name is made twice"),
+        (
+            "y = Relu (s) s = Neg (x)",
+            "float[2] x) => (float[2] y",
+            "Relu is not output",
+            "before its readers",
+        ),
+        ("y = Relu (x)", "float[2] x) => (double[2] y", "(1) vs (11)", "another element type"),
+        ("y = Relu (x)", "float[2] x) => (float[3] y", "(2) vs (3)", "an old shape left"),
+        ("y = Foo (x)", "float[2] x) => (float[2] y", "No Op registered for Foo", "Advice of the exercise."),
+    ],
+    ids=["made twice", "order", "type", "shape", "no operator"],
+)
+def test_advice_for_a_refused_model_fits_the_refusal(body, signature, reason, look_at):
+    with pytest.raises(Wrong) as caught:
+        require_well_formed(model(body, signature), "A model", "Advice of the exercise.")
+    assert reason in caught.value.message
+    assert look_at in caught.value.look_at
+
+
+def test_an_output_without_a_type_is_said_to_be_one():
+    added = model("y = Relu (x)")
+    added.graph.output.append(onnx.ValueInfoProto(name="x"))
+    with pytest.raises(Wrong) as caught:
+        require_well_formed(added, "A model")
+    assert "An input or an output has no type" in caught.value.look_at
+
+
+def test_a_result_that_does_not_run_shows_the_whole_reason():
+    fixed = model("y = Relu (x)", "float[1, 3] x) => (float[1, 3] y")
+    with pytest.raises(Wrong) as caught:
+        require_same_numbers(fixed, {"x": zeros(2, 3)}, [zeros(2, 3)], "A model", "Look at ReduceMean.")
+    assert "index: 0 Got: 2 Expected: 1" in caught.value.message
+    assert "accepts other inputs" in caught.value.look_at
+
+
+def test_two_numbers_that_differ_are_shown_with_the_digits_that_differ():
+    with pytest.raises(Wrong) as caught:
+        require_same_numbers(
+            model("y = Identity (x)"), {"x": zeros(2) + 1000.04}, [zeros(2) + 1000], "A model", ""
+        )
+    assert caught.value.difference.expected == "1000"
+    assert caught.value.difference.got == "1000.04"
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "index"),
+    [
+        ([1.0, np.inf], [1.0, np.inf], None),
+        ([1.0, np.inf], [5.0, np.inf], (0,)),
+        ([1.0, np.inf], [1.0, -np.inf], (1,)),
+        ([1.0, np.nan], [1.0, np.nan], None),
+        ([1.0, np.nan], [1.0, 2.0], (1,)),
+        ([0.0], [-0.0], None),
+        ([2**53], [2**53 + 1], (0,)),
+        ([10**6], [10**6 + 1], (0,)),
+        ([1 + 1j], [1 - 1j], (0,)),
+        ([True], [False], (0,)),
+        ([], [], None),
+    ],
+)
+def test_the_first_number_apart(expected, actual, index):
+    assert first_apart(np.array(expected), np.array(actual)) == index
+
+
+def test_an_empty_model_is_said_to_be_empty():
+    with pytest.raises(Wrong, match=r"lower_for\(\) returned an empty ModelProto"):
+        require_model(onnx.ModelProto(), "lower_for()")
+    with pytest.raises(Wrong, match="without graph"):
+        require_model(onnx.ModelProto(ir_version=8), "lower_for()")

@@ -252,3 +252,13 @@ def test_the_recorded_shift_is_wrong_for_negative_numbers():
     counterexample = smallest_counterexample(torch.bitwise_right_shift, shift, [(x, n)])
     assert [part.item() for part in counterexample.input_slice] == [-1, 1]
     assert (counterexample.torch, counterexample.runtime) == (-1, 0)
+
+
+def test_imaginary_parts_count():
+    assert difference(np.array([1 + 1j, 2, np.nan]), np.array([1 - 1j, 2, np.nan])).tolist() == [2, 0, 0]
+    two_parts = model("y = Identity(x)", "complex64[n] x", "complex64[n] y")
+    x = torch.tensor([1 + 1j, 3])
+    assert compare(lambda x: x, two_parts, x).ok()
+    assert not compare(torch.conj_physical, two_parts, x).ok()
+    counterexample = smallest_counterexample(torch.conj_physical, two_parts, x)
+    assert "torch 1-1j, runtime 1+1j" in str(counterexample)

@@ -4,20 +4,25 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["Array", "difference", "largest_difference"]
+__all__ = ["Array", "difference", "largest_difference", "magnitude"]
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def difference(ours: Array, theirs: Array) -> Array:
-    """Return the absolute difference, element by element, as float64.
+    """Return the absolute difference, element by element, as float64; of complex numbers, their distance.
 
-    NaN equals NaN and infinity equals itself; their difference from anything else is infinite.
+    NaN equals NaN and infinity equals itself; their difference from anything else is infinite. The two zeros
+    are equal.
 
     Example:
         >>> difference(np.array([1, np.nan, np.nan]), np.array([3, np.nan, 0]))
         array([ 2.,  0., inf])
+        >>> difference(np.array([1 + 1j]), np.array([1 - 1j]))
+        array([2.])
     """
+    if "c" in (ours.dtype.kind, theirs.dtype.kind):
+        return np.hypot(difference(ours.real, theirs.real), difference(ours.imag, theirs.imag))
     a, b = ours.astype(np.float64), theirs.astype(np.float64)
     equal = (ours == theirs) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore", over="ignore"):
@@ -25,6 +30,16 @@ def difference(ours: Array, theirs: Array) -> Array:
     if ours.dtype.kind in "iu" and theirs.dtype.kind in "iu":
         absolute = np.maximum(absolute, 1)  # float64 cannot tell neighbouring large integers apart
     return np.where(equal, 0.0, np.where(np.isnan(absolute), np.inf, absolute))
+
+
+def magnitude(array: Array) -> Array:
+    """Return the absolute values as float64: of the smallest integer of a type, and of complex numbers, too.
+
+    Example:
+        >>> magnitude(np.array([-128], np.int8)), magnitude(np.array([3 + 4j]))
+        (array([128.]), array([5.]))
+    """
+    return np.abs(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64))
 
 
 def largest_difference(ours: Array, theirs: Array) -> float:

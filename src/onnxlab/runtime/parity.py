@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from onnxlab.model.distance import Array, difference, largest_difference
+from onnxlab.model.distance import Array, difference, largest_difference, magnitude
 from onnxlab.model.load import ModelLike
 from onnxlab.runtime.refusals import named_reason
 from onnxlab.runtime.session import arrays, feeds, open_session
@@ -107,8 +107,8 @@ class Counterexample:
     inputs: tuple[Array, ...] = field(repr=False, compare=False)
     output: int
     index: tuple[int, ...]
-    torch: float | int | bool | None
-    runtime: float | int | bool | None
+    torch: complex | float | int | bool | None
+    runtime: complex | float | int | bool | None
     input_slice: tuple[Array, ...] = field(compare=False)
     reason: str
 
@@ -158,16 +158,16 @@ def _fails(pair: PairedRun, atol: float, rtol: float) -> bool:
 def _wrong(ours: Array, theirs: Array, atol: float, rtol: float) -> Array:
     """Which elements differ by more than the tolerance."""
     allowed: Array = np.full(ours.shape, atol)
-    if rtol and ours.dtype.kind == "f":
-        magnitude = np.abs(ours.astype(np.float64))
-        allowed += rtol * np.where(np.isfinite(magnitude), magnitude, 0.0)
+    if rtol and ours.dtype.kind in "fc":
+        sizes = magnitude(ours)
+        allowed += rtol * np.where(np.isfinite(sizes), sizes, 0.0)
     wrong: Array = difference(ours, theirs) > allowed
     return wrong
 
 
 def _size(pair: PairedRun) -> tuple[int, float]:
-    magnitudes = [float(np.abs(array.astype(np.float64)).max(initial=0.0)) for array in pair.inputs]
-    return sum(array.size for array in pair.inputs), np.nan_to_num(max(magnitudes, default=0.0), nan=np.inf)
+    largest = max((float(magnitude(array).max(initial=0.0)) for array in pair.inputs), default=0.0)
+    return sum(array.size for array in pair.inputs), np.nan_to_num(largest, nan=np.inf)
 
 
 def _describe(pair: PairedRun, atol: float, rtol: float) -> Counterexample:
@@ -187,7 +187,7 @@ def _describe(pair: PairedRun, atol: float, rtol: float) -> Counterexample:
 def _clearest(inputs: tuple[Array, ...], wrong: Array, differences: Array) -> tuple[int, ...]:
     """The index of the wrong element to report."""
     elementwise = [array for array in inputs if array.shape == wrong.shape]
-    rank = np.abs(elementwise[0][wrong].astype(np.float64)) if elementwise else -differences[wrong]
+    rank = magnitude(elementwise[0][wrong]) if elementwise else -differences[wrong]
     simplest = np.nan_to_num(rank, nan=np.inf).argmin()
     return tuple(int(i) for i in np.argwhere(wrong)[simplest])
 
@@ -201,8 +201,8 @@ def _at(
     )
 
 
-def _plain(value: float) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+def _plain(value: complex) -> str:
+    return f"{value:.6g}" if isinstance(value, float | complex) else str(value)
 
 
 def run(model: ModelLike, *inputs: object, optimize: bool = True) -> list[Array]:

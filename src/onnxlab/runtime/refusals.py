@@ -142,7 +142,13 @@ def _sentence(text: str) -> str:
         if sentence and line.startswith(("File ", "==> Context")):
             break
         part = _ADVICE.sub("", line.removeprefix("- ") if sentence else line).strip()
+        if _INDEX.search(sentence):  # of "Got invalid dimensions": a line for each axis
+            if not _INDEX.match(part):
+                break
+            sentence += ";"
         sentence = f"{sentence} {part}".strip()
+        if _INDEX.match(part):
+            continue
         if not _OPEN.search(sentence) and not re.search(r"node: name: [^.]*$", sentence):
             break
     return _without_place(sentence.removesuffix(":"))

@@ -78,6 +78,22 @@ def nothing_found(dtype):
     return None
 
 
+def column_and_row(dtype):
+    """Shifts two thousand numbers by every number of bits."""
+    if not dtype.is_signed:
+        return None
+    bits = torch.arange(torch.iinfo(dtype).bits, dtype=dtype)
+    return torch.arange(-2000, 0).to(dtype).reshape(-1, 1), bits.reshape(1, -1)
+
+
+def five_axes(dtype):
+    return tuple(tensor.reshape(1, 1, 1, 1, -1) for tensor in found) if (found := by_search(dtype)) else None
+
+
+def list_of_pairs(dtype):
+    return [(-1, 1), (-3, 1)]
+
+
 def also_uint8(dtype):
     return torch.tensor([255 if dtype == torch.uint8 else -1], dtype=dtype), torch.tensor([1], dtype=dtype)
 
@@ -329,7 +345,14 @@ CONTRACTS = {
     "find-wrong-shift": Contract(
         right=((nothing_found,), (by_search,))
         if SHIFTS_ARE_RIGHT
-        else ((minus_one,), (plain_numbers,), (by_search,), (pair([[-3], [-8]], [[1, 2]]),)),
+        else (
+            (minus_one,),
+            (plain_numbers,),
+            (by_search,),
+            (pair([[-3], [-8]], [[1, 2]]),),
+            (column_and_row,),
+            (five_axes,),
+        ),
         wrong=(
             WrongAnswer("minus one", (minus_one,), "-1 >> 1: torch [-1], the model [-1]")
             if SHIFTS_ARE_RIGHT
@@ -345,6 +368,7 @@ CONTRACTS = {
             WrongAnswer("another type", (other_type,), "x has the type int64"),
             WrongAnswer("no k", (only_x,), "a tuple or list was expected"),
             WrongAnswer("shapes that do not fit", (pair([-1] * 3, [1] * 2),), "x has the shape [3], k [2]"),
+            WrongAnswer("a list of pairs", (list_of_pairs,), "a list of pairs"),
             WrongAnswer("texts", (lambda dtype: ("x", ["k"]),), "A str was returned"),
         ),
     ),
@@ -376,7 +400,7 @@ CONTRACTS = {
         right=((through_uint64,), (by_type,), (by_product,)),
         wrong=(
             WrongAnswer("like the library", (like_the_library,), "int8 and int8 and int16 and int32"),
-            WrongAnswer("to the right", (to_the_right,), "by hand"),
+            WrongAnswer("to the right", (to_the_right,), "Which way"),
             WrongAnswer("no cast for int32", (only_uint8,), "int32"),
             WrongAnswer("clipped at 255", (clipped,), "255"),
             WrongAnswer("int32 through uint8", (int32_through_uint8,), "-1 << 0, in int16"),

@@ -99,6 +99,28 @@ def no_constant_nodes(model):
     return last_input(model)[0], None
 
 
+def three_digits(model):
+    number, values = last_input(model)
+    return number, values and [round(value, 3) for value in values]
+
+
+def first_used(model):
+    """Takes a roi for the scales."""
+    node, stored = resize_of(model), stored_numbers(model)
+    number = next(
+        number for number, name in enumerate(node.input) if number and name and stored.get(name) != []
+    )
+    return number, stored.get(node.input[number])
+
+
+def empty_initializers_only(model):
+    """Overlooks that a Constant can hold an empty tensor as well."""
+    node, stored = resize_of(model), stored_numbers(model)
+    empty = [tensor.name for tensor in model.graph.initializer if not numpy_helper.to_array(tensor).size]
+    number = max(number for number, name in enumerate(node.input) if name and name not in empty)
+    return number, stored.get(node.input[number])
+
+
 def factor_only(model):
     number, values = last_input(model)
     return number, values and values[-2:]
@@ -350,6 +372,9 @@ CONTRACTS = {
             WrongAnswer("another domain's opset", (first_domain,), "another domain's opset comes first"),
             WrongAnswer("looked through a node", (through_a_node,), "None"),
             WrongAnswer("always four numbers", (four_numbers,), "two axes"),
+            WrongAnswer("three digits", (three_digits,), "Who makes the value"),
+            WrongAnswer("a roi counts", (first_used,), "a roi that is used"),
+            WrongAnswer("an empty Constant counts", (empty_initializers_only,), "an empty Constant"),
             WrongAnswer("the number alone", (lambda model: last_input(model)[0],), "a pair was expected"),
             WrongAnswer(
                 "the pair turned round", (lambda model: last_input(model)[::-1],), "Another input of Resize"
@@ -452,7 +477,7 @@ CONTRACTS = {
             WrongAnswer("nothing is returned", (in_place_only,), "returned None"),
             WrongAnswer("no outputs", (without_outputs,), "The outputs are none"),
             WrongAnswer("linear", (linear_only,), "The numbers are not PyTorch's"),
-            WrongAnswer("an empty model", (lambda model: onnx.ModelProto(),), "No bytes were given"),
+            WrongAnswer("an empty model", (lambda model: onnx.ModelProto(),), "returned an empty ModelProto"),
         ),
     ),
 }

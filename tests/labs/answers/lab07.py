@@ -257,24 +257,26 @@ CONTRACTS = {
             ),
             WrongAnswer("the picture does not count", (channels_only, remainder), "picture 1, channel 0"),
             WrongAnswer(
-                "the pooled size", (pooled_size, remainder), "to_global_indices() gives another place"
+                "the pooled size", (pooled_size, remainder), "to_global_indices() points to the wrong"
             ),
             WrongAnswer("right for squares", (squares_only, remainder), "of shape [2, 1, 4, 6]"),
             WrongAnswer("channels before pictures", (channel_before_picture, remainder), "of shape [2, 3"),
             WrongAnswer("floats", (floats, remainder), "changed the type"),
             WrongAnswer("int32 comes out", (int32_comes_out, remainder), "changed the type"),
             *(
-                WrongAnswer(f"{dtype} on the way", (in_dtype(dtype), remainder), "gives another place")
-                for dtype in (torch.uint8, torch.int16, torch.int32, torch.float32)
+                WrongAnswer(
+                    f"{dtype} on the way", (in_dtype(dtype), remainder), "points to the wrong element"
+                )
+                for dtype in (torch.uint8, torch.int16, torch.int32, torch.float32, torch.float64)
             ),
             *(
-                WrongAnswer(f"{dtype} back", (add_offsets, remainder_of(dtype)), "channel_indices() gives")
-                for dtype in (torch.int32, torch.float32)
+                WrongAnswer(f"{dtype} back", (add_offsets, remainder_of(dtype)), "channel_indices() points")
+                for dtype in (torch.int32, torch.float32, torch.float64)
             ),
             WrongAnswer("the area as a float32", (area_as_float, remainder), "of the types on the way"),
             WrongAnswer("flattened", (flat, remainder), "changed the shape"),
-            WrongAnswer("no way back", (add_offsets, unchanged), "to_channel_indices() gives another"),
-            WrongAnswer("less the smallest", (add_offsets, minus_smallest), "to_channel_indices() gives"),
+            WrongAnswer("no way back", (add_offsets, unchanged), "to_channel_indices() points to"),
+            WrongAnswer("less the smallest", (add_offsets, minus_smallest), "to_channel_indices() points to"),
         ),
     ),
     "max-unpool-symbolic": Contract(

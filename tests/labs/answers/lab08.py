@@ -43,6 +43,10 @@ def folding(
     empty_names=True,
     rounded=None,
     extra=False,
+    bodies=True,
+    zero=True,
+    most=None,
+    by_node=False,
 ):
     """Return a fold_batchnorm; with the default options it is right.
 
@@ -62,17 +66,28 @@ def folding(
         empty_names: Know that an input with an empty name is not used.
         rounded: Applied to the new weights.
         extra: Add a node.
+        bodies: See what the bodies of a node read.
+        zero: Take an epsilon of 0 for what it says.
+        most: Fold so many at most.
+        by_node: Name the new weights after the Conv.
     """
 
     def fold_batchnorm(model):
         graph = model.graph
-        tensors = {tensor.name: tensor for tensor in graph.initializer}
         for norm in batch_norms(graph):
+            tensors = {tensor.name: tensor for tensor in graph.initializer}
             conv = next((node for node in graph.node if norm.input[0] in node.output), None)
             if conv is None or conv.op_type not in operators:
                 continue
             attributes = attributes_of(norm)
-            readers = [node for node in graph.node if conv.output[0] in node.input]
+            if (
+                most is not None
+                and sum(name.name.startswith("new") for name in graph.initializer) >= 2 * most
+            ):
+                continue
+            readers = [
+                node for node in graph.node if conv.output[0] in (reads(node) if bodies else node.input)
+            ]
             is_output = any(output.name == conv.output[0] for output in graph.output)
             if (legal and len(readers) > 1) or (outputs and is_output):
                 continue
@@ -80,11 +95,13 @@ def folding(
                 continue
             scale, bias, mean, variance = (numpy_helper.to_array(tensors[name]) for name in norm.input[1:])
             added = attributes.get("epsilon", default) if epsilon else 1e-5
+            added = added if zero else added or 1e-5
             if first_attribute:
                 added = norm.attribute[0].f if norm.attribute else 1e-5
             factor = scale / np.sqrt(variance + added)
             is_biased = len(conv.input) > 2 and (not empty_names or conv.input[2])
             conv_bias = numpy_helper.to_array(tensors[conv.input[2]]) if is_biased and old_bias else 0
+            named = conv.name if by_node else norm.output[0]
             weight = numpy_helper.to_array(tensors[conv.input[1]])
             if ranks and weight.ndim not in ranks:
                 continue
@@ -94,8 +111,8 @@ def folding(
             if shared:
                 tensors[conv.input[1]].CopyFrom(numpy_helper.from_array(weight, conv.input[1]))
             else:
-                conv.input[1] = add_initializer(graph, f"{norm.output[0]}_weight", weight)
-            new_bias = add_initializer(graph, f"{norm.output[0]}_bias", (conv_bias - mean) * factor + bias)
+                conv.input[1] = add_initializer(graph, f"new_{named}_weight", weight)
+            new_bias = add_initializer(graph, f"new_{named}_bias", (conv_bias - mean) * factor + bias)
             conv.input[2:] = [new_bias]
             for reader in readers if not legal else ():
                 for i, name in enumerate(reader.input):
@@ -110,6 +127,38 @@ def folding(
         return model
 
     return fold_batchnorm
+
+
+def folded_as_new_nodes(model):
+    """Makes each Conv anew, and takes out the initializers that nothing reads any more."""
+    graph = model.graph
+    arrays = weights(graph)
+    readers = [name for node in graph.node for name in reads(node)] + [value.name for value in graph.output]
+    nodes = {name: node for node in graph.node for name in node.output}
+    for norm in batch_norms(graph):
+        conv, attributes = nodes.get(norm.input[0]), attributes_of(norm)
+        if conv is None or conv.op_type != "Conv" or readers.count(conv.output[0]) != 1:
+            continue
+        if attributes.get("training_mode", 0) == 1:
+            continue
+        scale, shift, mean, variance = (arrays[name].astype(float) for name in norm.input[1:])
+        factor = scale / np.sqrt(variance + attributes.get("epsilon", 1e-5))
+        weight, *bias = (arrays[name] for name in conv.input[1:] if name)
+        names = [f"{norm.output[0]}.{kind}" for kind in ("weight", "bias")]
+        add_initializer(graph, names[0], np.einsum("o...,o->o...", weight, factor))
+        add_initializer(graph, names[1], shift + factor * (sum(bias) - mean))
+        folded = onnx.helper.make_node(
+            "Conv", [conv.input[0], *names], norm.output[:1], **attributes_of(conv)
+        )
+        place = list(graph.node).index(norm)
+        graph.node.remove(norm)
+        graph.node.insert(place, folded)
+        graph.node.remove(conv)
+    read = {name for node in graph.node for name in reads(node)} | {value.name for value in graph.output}
+    kept = [tensor for tensor in graph.initializer if tensor.name in read]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+    return model
 
 
 def folded_with_linked_objects(model):
@@ -191,6 +240,10 @@ def cutting(
     change_type=None,
     opset=None,
     ir_version=None,
+    empty=True,
+    first_import=False,
+    most=None,
+    inner=False,
 ):
     """Return a cut_between; with the default options it is right.
 
@@ -205,21 +258,31 @@ def cutting(
         change_type: Changes the type of each input and output.
         opset: The opset of the part, by default the model's.
         ir_version: The IR version of the part, by default the model's.
+        empty: Know that an input with an empty name is not used.
+        first_import: Keep the first opset of the list only.
+        most: Keep so many nodes at most.
+        inner: Take the values of bodies for values of the main graph.
     """
 
     def cut_between(model, inputs, outputs):
         graph = onnx.shape_inference.infer_shapes(model).graph
         needed, nodes, read = set(outputs) - set(inputs), [], set()
         for node in reversed(graph.node):
+            if most is not None and len(nodes) >= most:
+                break
             if needed & set(node.output[:1] if first_result else node.output):
                 nodes.insert(0, node)
-                names = set(reads(node) if bodies else node.input)
+                names = set(reads(node) if bodies else node.input) | (set() if empty else set(node.input))
                 needed = (needed - set(node.output)) | (names - set(inputs))
                 read |= names
         constants = [tensor for tensor in graph.initializer if not weights or tensor.name in read]
         if refuse and needed - {tensor.name for tensor in graph.initializer}:
             raise ValueError(f"not made from {inputs}: {needed}")
         values = {value.name: value for value in (*graph.value_info, *graph.input, *graph.output)}
+        if inner:
+            values |= {
+                value.name: value for node in graph.node for a in node.attribute for value in a.g.output
+            }
         if not unknown:
             inputs = [name for name in inputs if name in values]
         elif refuse and not set(inputs) <= set(values):
@@ -236,6 +299,7 @@ def cutting(
         for value in (*part.input, *part.output) if change_type else ():
             change_type(value.type.tensor_type)
         imports = [onnx.helper.make_opsetid("", opset)] if opset else model.opset_import
+        imports = imports[:1] if first_import else imports
         return onnx.helper.make_model(part, ir_version=ir_version or model.ir_version, opset_imports=imports)
 
     return cut_between
@@ -265,6 +329,32 @@ def cut_with_linked_objects(model, inputs, outputs):
 
 def cut_with_onnx(model, inputs, outputs):
     return onnx.utils.Extractor(onnx.shape_inference.infer_shapes(model)).extract_model(inputs, outputs)
+
+
+def cut_from_the_ends(model, inputs, outputs):
+    """Visits the makers of values, outputs first, and sorts what it kept by the order of the model."""
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    values = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
+    stored = {tensor.name: tensor for tensor in graph.initializer}
+    maker = {name: number for number, node in enumerate(graph.node) for name in node.output}
+    nodes, constants, waiting = set(), {}, [name for name in outputs if name not in inputs]
+    if not {*inputs, *outputs} <= values.keys():
+        raise ValueError("there is no such value")
+    while waiting:
+        name = waiting.pop()
+        if name in stored:
+            constants[name] = stored[name]
+        elif name not in maker:
+            raise ValueError(f"nothing makes {name}")
+        elif maker[name] not in nodes:
+            nodes.add(maker[name])
+            waiting += [read for read in reads(graph.node[maker[name]]) if read not in inputs]
+    part = onnx.GraphProto(name="cut", node=[graph.node[number] for number in sorted(nodes)])
+    part.input.extend(values[name] for name in inputs)
+    part.output.extend(values[name] for name in outputs)
+    part.initializer.extend(constants.values())
+    model.graph.CopyFrom(part)
+    return model
 
 
 def whole_model(model, inputs, outputs):
@@ -330,6 +420,19 @@ COMPARISONS = {  # each overlooks a difference, or finds one where there is none
     "nan is left out": lambda a, b: bool(np.any(abs(a - b) > 1e-3)),
     "nan only in a": lambda a, b: apart(np.where(np.isnan(a), np.nan, b), b) or np.any(abs(a - b) > 1e-3),
     "nan is zero": lambda a, b: apart(np.nan_to_num(a), np.nan_to_num(b)),
+    "a tolerance of 0.0015": lambda a, b: apart(a, b, 1.5e-3),
+    "a tolerance of 0.0009": lambda a, b: apart(a, b, 9e-4),
+    "a thousand elements": lambda a, b: apart(a.flat[:1000], b.flat[:1000]),
+    "the rim is left out": lambda a, b: apart(a[1:-1], b[1:-1]),
+    "a nan hides the others": lambda a, b: (
+        abs(a - b).max() > 1e-3
+        or np.any(np.isnan(a) != np.isnan(b))
+        or not np.all(np.isfinite(a - b) | np.isnan(a - b))
+    ),
+    "finite numbers only": lambda a, b: apart(
+        *(np.where(np.isinf(a) | np.isinf(b), 0, values) for values in (a, b))
+    ),
+    "infinities differ": lambda a, b: bool(np.any(~(abs(a - b) <= 1e-3) & ~(np.isnan(a) & np.isnan(b)))),
     "one direction": lambda a, b: bool(np.any(a - b > 1e-3)),
 }
 
@@ -359,8 +462,18 @@ _NOT_AS_BEFORE = "not those of the model it was made from"
 
 CONTRACTS = {
     "fold-batchnorm": Contract(
-        right=((folding(),), (folded_with_linked_objects,)),
+        right=((folding(),), (folded_with_linked_objects,), (folded_as_new_nodes,)),
         wrong=(
+            WrongAnswer(
+                "an epsilon of 0 is overlooked", (folding(zero=False),), "An epsilon of 0 is written"
+            ),
+            WrongAnswer(
+                "bodies are not looked into",
+                (folding(bodies=False),),
+                "The branches of an If read the second Conv as well",
+            ),
+            WrongAnswer("four at most", (folding(most=4),), "Five pairs: one that"),
+            WrongAnswer("weights named after the node", (folding(by_node=True),), "refuses the result"),
             WrongAnswer("nothing is folded", (nothing_folded,), "is still there"),
             WrongAnswer(
                 "only the first is folded",
@@ -396,13 +509,19 @@ CONTRACTS = {
             WrongAnswer(
                 "the output has another name", (output_renamed,), "the outputs of the model are others"
             ),
-            WrongAnswer("an empty model", (lambda model: onnx.ModelProto(),), "cannot be read"),
+            WrongAnswer("an empty model", (lambda model: onnx.ModelProto(),), "returned an empty ModelProto"),
             WrongAnswer("the node is only deleted", (only_deleted,), "full_check=True) refuses"),
         ),
     ),
     "cut-between": Contract(
-        right=((cutting(),), (cut_with_linked_objects,)),
+        right=((cutting(),), (cut_with_linked_objects,), (cut_from_the_ends,)),
         wrong=(
+            WrongAnswer("an empty name is needed", (cutting(empty=False),), "not made from", Status.ERROR),
+            WrongAnswer("the first opset only", (cutting(first_import=True),), "No opset import for domain"),
+            WrongAnswer("forty nodes at most", (cutting(most=40, refuse=False),), "A row of sixty nodes"),
+            WrongAnswer(
+                "values of bodies are values", (cutting(inner=True),), "An input is a value of a body"
+            ),
             WrongAnswer("the whole model", (whole_model,), "the outputs of the model are others"),
             WrongAnswer(
                 "bodies are not looked into", (cutting(bodies=False, refuse=False),), "An If that reads"
@@ -455,7 +574,7 @@ CONTRACTS = {
             WrongAnswer("a node's name", (comparing(apart, node_name=True),), "is not the name of a value"),
             WrongAnswer("files are compared", (by_structure,), "Rounding differs"),
             *(
-                WrongAnswer(name, (comparing(differ),), "nan in model" if "nan" in name else "differ")
+                WrongAnswer(name, (comparing(differ),), "nan in" if "nan" in name else "differ")
                 for name, differ in COMPARISONS.items()
             ),
             WrongAnswer("bool values are subtracted", (subtracting,), "numpy boolean subtract", Status.ERROR),

@@ -13,6 +13,7 @@ from types import FrameType, FunctionType, TracebackType
 from typing import Any
 
 import numpy as np
+import onnx
 import torch
 
 from onnxlab.errors import chain
@@ -35,6 +36,7 @@ __all__ = [
     "own_error",
     "own_line",
     "raised_by_stub",
+    "require_model",
     "require_type",
 ]
 
@@ -214,6 +216,33 @@ def require_type(value: object, kind: type | tuple[type, ...], what: str) -> Non
     got = "None" if value is None else f"{type(value).__name__} ({' '.join(str(value).split())[:60]})"
     msg = f"{what} returned {got}; {article} {names} was expected."
     raise Wrong(msg, RETURN if value is None else "")
+
+
+def require_model(value: object, what: str) -> onnx.ModelProto:
+    """Return a model that an answer made; refuse what is none, or is empty; `what` names the answer's call.
+
+    Raises:
+        Wrong: With what is missing.
+
+    Example:
+        >>> try:
+        ...     require_model(onnx.ModelProto(), "halve()")
+        ... except Wrong as wrong:
+        ...     print(wrong.message)
+        halve() returned an empty ModelProto.
+    """
+    require_type(value, onnx.ModelProto, what)
+    assert isinstance(value, onnx.ModelProto)
+    if not value.ByteSize():
+        msg = f"{what} returned an empty ModelProto."
+        raise Wrong(msg, "Is the model that you made the one that you return?")
+    for field, name in (("graph", "graph"), ("ir_version", "IR version")):
+        if not value.HasField(field):
+            msg = f"{what} returned a ModelProto without {name}."
+            raise Wrong(
+                msg, "`onnx.helper.make_model(graph, ir_version=..., opset_imports=...)` makes one with both."
+            )
+    return value
 
 
 _OURS = str(Path(__file__).parents[2])

@@ -16,10 +16,11 @@ from onnx import numpy_helper, parser
 from onnxlab.errors import OnnxLabError
 from onnxlab.labs.kit.outcome import Difference, Evidence, Wrong, trying
 from onnxlab.labs.kit.work import Work
-from onnxlab.model.distance import Array
+from onnxlab.model.distance import Array, magnitude
+from onnxlab.model.distance import difference as distance
 from onnxlab.model.graph import dims, edges, walk
 from onnxlab.runtime.parity import Counterexample, smallest_counterexample
-from onnxlab.runtime.refusals import short_reason
+from onnxlab.runtime.refusals import parse_refusal, short_reason
 from onnxlab.runtime.session import open_session
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "evidence",
     "expected_model",
     "first_apart",
+    "number_texts",
     "opsets",
     "require_dynamic",
     "require_exported",
@@ -154,8 +156,8 @@ def require_numbers(
         inputs: Sets of inputs, as for `runtime.parity.smallest_counterexample`.
         atol: How far apart equal values may be.
         rtol: How much further, for each unit of PyTorch's magnitude; floating-point values only.
-        look_at: Where to look if the numbers differ; or a text for each kind of failure, a key of `UNLIKE`.
-            A kind without a text has a general one.
+        look_at: Where to look if the numbers differ; or a text for each kind of failure, a key of `UNLIKE`,
+            or "load" for a model that ONNX Runtime does not load. A kind without a text has a general one.
         describe: Puts the smallest counterexample into words; by default `difference`.
 
     Raises:
@@ -168,8 +170,8 @@ def require_numbers(
     except Exception as error:  # a model that does not load, or whose inputs are others
         reason = short_reason(error)
         msg = f"The model cannot be run with these inputs: {reason}"
-        of_shapes = advice.get("stop") if re.search(_SHAPE_ERROR, reason) else None
-        hint = of_shapes or "Compare the model's inputs with the function's arguments."
+        own = advice.get("stop" if re.search(_SHAPE_ERROR, reason) else "load")
+        hint = own or "Compare the model's inputs with the function's arguments."
         raise Wrong(msg, hint, evidence=shown) from None
     if counterexample is None:
         return
@@ -226,7 +228,7 @@ def difference(counterexample: Counterexample, names: Sequence[str] = ()) -> Dif
     Example:
         >>> counterexample = Counterexample((np.array([2, -2]),), 0, (1,), -2, 0, (np.array(-2),), "")
         >>> difference(counterexample, ["y"])
-        Difference(given='[2, -2], from int64[2]; element 1 of y', expected='-2', got='0')
+        Difference(given='[2, -2], from int64[2]; element 1 of output "y"', expected='-2', got='0')
     """
     shapes = ", ".join(f"{array.dtype}{list(array.shape)}" for array in counterexample.inputs)
     small_inputs = [shown_whole(array) for array in counterexample.inputs]
@@ -240,9 +242,7 @@ def difference(counterexample: Counterexample, names: Sequence[str] = ()) -> Dif
     values = ", ".join(
         text or _short(part) for text, part in zip(small_inputs, counterexample.input_slice, strict=True)
     )
-    numbers = _number(counterexample.torch), _number(counterexample.runtime)
-    if numbers[0] == numbers[1]:  # they differ in a digit that is not shown
-        numbers = str(counterexample.torch), str(counterexample.runtime)
+    numbers = number_texts(counterexample.torch, counterexample.runtime)
     element = _element(counterexample, names)
     return Difference(f"{values}, from {shapes}"[: LONGEST - len(element)] + element, *numbers)
 
@@ -262,7 +262,7 @@ def _element(counterexample: Counterexample, names: Sequence[str]) -> str:
     """Return which element of which output differs; an empty text if there is only one."""
     output, index = "", counterexample.index
     if len(names) > counterexample.output:
-        output = f" of {names[counterexample.output]}"
+        output = f' of output "{names[counterexample.output]}"'
     elif counterexample.output:
         output = f" of output {counterexample.output}"
     single = all(array.size <= 1 for array in counterexample.inputs) and len(names) < 2
@@ -283,7 +283,23 @@ def _short(part: object) -> str:
 
 
 def _number(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float | complex) else str(value)
+
+
+def number_texts(expected: object, got: object, digits: int = 6) -> tuple[str, str]:
+    """Return two numbers as texts, with more digits than `digits` if it takes more to tell them apart.
+
+    Example:
+        >>> number_texts(1 / 3, 0.5), number_texts(1.00000012, 1.0)
+        (('0.333333', '0.5'), ('1.0000001', '1'))
+    """
+    numbers = [getattr(value, "item", lambda value=value: value)() for value in (expected, got)]
+    if not all(isinstance(value, float | complex) for value in numbers):
+        return str(numbers[0]), str(numbers[1])
+    texts = [f"{value:.{digits}g}" for value in numbers]
+    if texts[0] == texts[1] and digits < 17:
+        return number_texts(numbers[0], numbers[1], digits + 1)
+    return texts[0], texts[1]
 
 
 def require_exported(work: Work, name: str) -> onnx.ModelProto:
@@ -376,18 +392,43 @@ def opsets(model: onnx.ModelProto) -> set[int]:
     return {entry.version for entries in imports for entry in entries if entry.domain in _DEFAULT_DOMAIN}
 
 
-def require_well_formed(
-    model: onnx.ModelProto,
-    where: str,
-    look_at: str = "Which node makes the value named here, and is that node still there, before its readers?",
-) -> None:
-    """Require that the full check accepts a model; `where` describes the drawn model it was made from."""
+_MAKER = "Which node makes the value named here, and is that node still there, before its readers?"
+_ADVICE = {
+    "single static assignment|not unique": (
+        "A name is made twice. Give every new value and initializer a new name."
+    ),
+    "topologically sorted": _MAKER,
+    "Field 'type' of 'value_info'": (
+        "An input or an output has no type. Which one did you add, and should it be there?"
+    ),
+    "elem type|TypeInference|inconsistent type|data type": (
+        "A value has another element type than is declared for it, or than its reader accepts. "
+        "Which node changes it?"
+    ),
+    _SHAPE_ERROR: (
+        "A shape is declared that the nodes do not make. Is there an old shape left, or one that is fixed?"
+    ),
+}
+"""Where to look, by what the checker says."""
+
+
+def require_well_formed(model: onnx.ModelProto, where: str, look_at: str = _MAKER) -> None:
+    """Require that the full check accepts a model.
+
+    Compare the interface first: an output too many is often one without a type.
+
+    Args:
+        model: The model.
+        where: A description of the drawn model it was made from.
+        look_at: Where to look if the refusal is of no known kind.
+    """
     try:
         onnx.checker.check_model(model, full_check=True)
     except Exception as error:  # protobuf's errors as well as the checker's
-        refused = _first_line(error)
+        refused = short_reason(error)
         msg = f"{where}: onnx.checker.check_model(model, full_check=True) refuses the result: {refused}"
-        raise Wrong(msg, look_at, evidence=evidence(model)) from None
+        advice = next((text for pattern, text in _ADVICE.items() if re.search(pattern, refused)), look_at)
+        raise Wrong(msg, advice, evidence=evidence(model)) from None
 
 
 def require_interface(model: onnx.ModelProto, inputs: list[str], outputs: list[str], where: str) -> None:
@@ -420,20 +461,34 @@ def require_no_new_operators(model: onnx.ModelProto, original: onnx.ModelProto, 
 
 
 def first_apart(expected: Array, actual: Array, tolerance: float = _TOLERANCE) -> tuple[int, ...] | None:
-    """Return the index of the first number that is not near the expected one; nan is near nothing.
+    """Return the index of the first number that is not near the expected one.
+
+    A nan is near a nan, and an infinity near itself. Whole numbers and truth values have to be equal.
 
     Args:
         expected: The right numbers.
         actual: The model's numbers, in the same shape.
-        tolerance: How far apart near numbers may be, as a share of the largest one: sums cancel.
+        tolerance: How far apart near numbers may be, as a share of the largest finite one: sums cancel.
 
     Example:
         >>> first_apart(np.array([1.0, 2.0]), np.array([1.0, 2.1]))
         (1,)
+        >>> first_apart(np.array([np.inf, np.nan, 2.0]), np.array([np.inf, np.nan, 3.0]))
+        (2,)
     """
-    largest = np.abs(expected).max(initial=0)
-    near = np.abs(actual.astype(np.float64) - expected) <= tolerance * (1.0 + largest)
-    return None if near.all() else tuple(map(int, np.argwhere(~near)[0]))
+    if expected.dtype.kind in "iub":
+        allowed = 0.0
+    else:
+        sizes = magnitude(expected)
+        allowed = tolerance * (1.0 + sizes[np.isfinite(sizes)].max(initial=0.0))
+    apart = np.argwhere(distance(expected, actual) > allowed)
+    return tuple(map(int, apart[0])) if len(apart) else None
+
+
+_INPUT_DECLARED = (
+    "The result accepts other inputs than the model it was made from. Is one of its axes, or its type, fixed "
+    "in another way?"
+)
 
 
 def require_same_numbers(
@@ -452,8 +507,9 @@ def require_same_numbers(
     try:
         outputs = (session or open_session(model)).run(None, dict(feeds))
     except Exception as error:  # the runtime raises many kinds
-        msg = f"{where}: ONNX Runtime does not run the result: {_first_line(error)}"
-        raise Wrong(msg, look_at, evidence=shown) from None
+        msg = f"{where}: ONNX Runtime does not run the result: {short_reason(error)}"
+        hint = _INPUT_DECLARED if parse_refusal(error).mismatches else look_at
+        raise Wrong(msg, hint, evidence=shown) from None
     shown_inputs = ", ".join(
         f"{name} = {shown_whole(array)}" if shown_whole(array) else f"{name} of shape {list(array.shape)}"
         for name, array in feeds.items()
@@ -471,13 +527,7 @@ def require_same_numbers(
         if place is not None:
             difference = Difference(
                 f"{shown_inputs}; output {output.name} at {list(place)}",
-                f"{expected[place]:.5g}",
-                f"{actual[place]:.5g}",
+                *number_texts(expected[place], actual[place], 5),
             )
             msg = f"{where}: the numbers are not those of the model it was made from."
             raise Wrong(msg, look_at, difference=difference, evidence=shown)
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0][:200]

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.exporting import require_type
+from onnxlab.labs.kit.exporting import require_model
 from onnxlab.labs.kit.judging import beside, require_same_numbers
 from onnxlab.labs.kit.outcome import trying
 from onnxlab.labs.kit.work import Work
@@ -18,6 +18,8 @@ from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
 __all__ = ["Question", "Rewriting", "require_as_before"]
+
+_ASKED_TWICE = 3  # questions
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,16 @@ class Rewriting(Generic[QuestionType]):
     mendable: bool = False
 
     def produce(self, answers: Answers, work: Work, random: np.random.Generator) -> None:
-        """Call the answer with each question; where the task is not possible, write down what was raised."""
+        """Call the answer with each question; where the task is not possible, write down what was raised.
+
+        The order is drawn, and some questions are asked twice: the last answer counts, so that what an answer
+        keeps from one call to the next shows.
+        """
+        questions = list(self.draw(random))
+        order = [*random.permutation(len(questions)), *random.permutation(len(questions))[:_ASKED_TWICE]]
         raised: dict[int, str] = {}
-        for number, question in enumerate(self.draw(random)):
+        for number in map(int, order):
+            question = questions[number]
             with question.as_case():
                 try:
                     model = answers[self.answer](*question.copies())
@@ -93,11 +102,10 @@ class Rewriting(Generic[QuestionType]):
                         raise
                     raised[number] = "ValueError" if isinstance(error, ValueError) else type(error).__name__
                     continue
-                if question.possible or self.mendable:
-                    require_type(model, onnx.ModelProto, f"{self.answer}()")
-                    work.write_model(f"{self.result}_{number}", model)
+                if question.possible or (self.mendable and model is not None):
+                    work.write_model(f"{self.result}_{number}", require_model(model, f"{self.answer}()"))
                 if not question.possible:
-                    raised[number] = "nothing"
+                    raised[number] = "nothing" if model is not None or not self.mendable else "None"
         if raised:
             work.write_json("raised", raised)
 

@@ -117,16 +117,18 @@ class Sketch:
 
     def __init__(self, random: np.random.Generator) -> None:
         self.random = random
-        self._names: set[str] = set()
+        self._names: dict[str, None] = {}  # in order
         self._nodes: list[onnx.NodeProto] = []
         self._weights: list[TensorProto] = []
 
     def name(self) -> str:
-        """Return a name that was not used before."""
+        """Return a name that was not used before; about every fourth begins with one that was."""
         while True:
             name = "".join(map(str, self.random.choice(list("abcdefghkmnprstuvw"), 5)))
+            if self._names and name[0] in "abcd":
+                name = next(reversed(self._names)) + name[-1]
             if name not in self._names:
-                self._names.add(name)
+                self._names[name] = None
                 return name
 
     def add(self, operator: str, *inputs: str, **attributes: Any) -> str:  # noqa: ANN401 - as make_node takes them

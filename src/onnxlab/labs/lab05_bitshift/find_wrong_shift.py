@@ -2,6 +2,10 @@
 
 The judge measures what is right: it exports a shift and compares its numbers with torch's. None is right for
 a type without a wrong shift: for uint8, and since torch 2.14 for every type.
+
+What the statement asks: two tensors of the type, each with up to 10,000 elements and eight axes, that
+broadcast to at most a million; 0 <= k < bits; one wrong element; None where every shift is right. What is
+wrong is measured for every type and every k, so nothing is drawn but the order of the types.
 """
 
 import functools
@@ -24,12 +28,14 @@ from onnxlab.runtime.parity import run, smallest_counterexample
 
 __all__ = ["EXERCISE"]
 
-_MOST = 10_000  # elements of a tensor in an answer
+_MOST, _MOST_SHIFTED = 10_000, 1_000_000  # elements of a tensor in an answer, and of x >> k
+_MOST_AXES = 8
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Ask for a wrong shift of each type."""
-    for dtype in INTEGERS:
+    for number in random.permutation(len(INTEGERS)):
+        dtype = INTEGERS[number]
         with _case(dtype):
             _write_answer(work, dtype, answers["find_wrong_shift"](dtype))
 
@@ -44,6 +50,9 @@ def _write_answer(work: Work, dtype: torch.dtype, value: Any) -> None:  # noqa: 
     if value is None:
         return
     require_type(value, (tuple, list), call)
+    if isinstance(value, list) and any(isinstance(item, tuple) for item in value):
+        msg = f"{call} returned a list of pairs; two tensors, x and k, were expected."
+        raise Wrong(msg, "Put all x into one tensor and all k into another: return x, k")
     if len(value) != 2:
         msg = f"{call} returned {len(value)} things; x and k were expected."
         raise Wrong(msg, "Return two tensors: return x, k")
@@ -103,16 +112,16 @@ def _read_answer(work: Work, dtype: torch.dtype) -> Pair | None:
         if array.dtype.name != name:
             msg = f"find_wrong_shift({dtype}): {which} has the type {array.dtype.name}."
             raise Wrong(msg, "Make both tensors with dtype=dtype.")
-        if not 1 <= array.size <= _MOST or array.ndim > 4:
+        if not 1 <= array.size <= _MOST or array.ndim > _MOST_AXES:
             msg = f"find_wrong_shift({dtype}): {which} has the shape {list(array.shape)}."
-            raise Wrong(msg, f"1 to {_MOST} elements are enough.")
+            raise Wrong(msg, f"It may have 1 to {_MOST} elements, in up to {_MOST_AXES} axes.")
     try:
         size = int(np.prod(np.broadcast_shapes(x.shape, k.shape)))
     except ValueError:
         size = 0
-    if not 1 <= size <= _MOST:
+    if not 1 <= size <= _MOST_SHIFTED:
         msg = f"find_wrong_shift({dtype}): x has the shape {list(x.shape)}, k {list(k.shape)}."
-        raise Wrong(msg, f"x >> k must have 1 to {_MOST} elements.")
+        raise Wrong(msg, f"x >> k must have 1 to {_MOST_SHIFTED} elements.")
     outside = [bits for bits in k.ravel().tolist() if not 0 <= bits < width(dtype)]
     if outside:
         msg = f"find_wrong_shift({dtype}): k = {outside[0]}; 0 to {width(dtype) - 1} count."

@@ -1,4 +1,9 @@
-"""Exercise: a right shift for the TorchScript exporter that is right for every number."""
+"""Exercise: a right shift for the TorchScript exporter that is right for every number.
+
+What the statement asks, and where it is drawn: each of the five types; numbers above, at and below 0, the
+limits of the type by every k; a Python number for k, also the largest; two types broadcast, k to x or x to k;
+valid models whose results have the type of x, at any length.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -86,6 +91,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         x, k = torch.tensor([5, 100, 3], dtype=dtype), torch.tensor([1, 0, 2], dtype=dtype)
         export(type_name(dtype), Shift(), (x, k), {0: "n"})
         export(f"{type_name(dtype)}-by-number", ShiftBy(by), (x,), {0: "n"})
+        export(f"{type_name(dtype)}-by-most", ShiftBy(width(dtype) - 1), (x,), {0: "n"})
 
 
 @contextmanager
@@ -133,11 +139,14 @@ def judge_extremes(work: Work, random: np.random.Generator) -> None:
 
 def judge_by_number(work: Work, random: np.random.Generator) -> None:
     """Shift by a Python number: it reaches the rule as a constant of type int64."""
-    for dtype, by in _draw_constants(work.questions()).items():
-        model, inputs = work.model(f"{type_name(dtype)}-by-number"), [integers(random, dtype, 20)]
-        look_at = f"Here k is the Python number {by}: a constant without axes, int64 whatever x is."
-        with beside(partial(_expected, dtype, by)):
-            require_numbers(ShiftBy(by), model, inputs, look_at=look_at)
+    drawn = _draw_constants(work.questions())
+    for dtype in INTEGERS:
+        for name, by in (("by-number", drawn[dtype]), ("by-most", width(dtype) - 1)):
+            model, inputs = work.model(f"{type_name(dtype)}-{name}"), [integers(random, dtype, 20)]
+            look_at = f"Here k is the Python number {by}: a constant without axes, int64 whatever x is."
+            with beside(partial(_expected, dtype, by)):
+                advice = {"numbers": look_at, "load": look_at}
+                require_numbers(ShiftBy(by), model, inputs, look_at=advice)
 
 
 def judge_shapes(work: Work, random: np.random.Generator) -> None:

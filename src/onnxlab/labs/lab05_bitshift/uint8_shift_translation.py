@@ -1,4 +1,9 @@
-"""Exercise: the left shift of the torch.export exporter, with uint8 staying uint8."""
+"""Exercise: the left shift of the torch.export exporter, with uint8 staying uint8.
+
+What the statement asks, and where it is drawn: every uint8 by 0 to 7 bits; of the signed types the limits,
+small and drawn numbers, by every number of bits; two signed types broadcast, k to x or x to k; the types of
+the results.
+"""
 
 from typing import Any
 
@@ -122,6 +127,8 @@ def _require_shifts(
                 f"{x[place]} << {k[place]}, in {type_name(dtype)}", str(right[place]), str(got[place])
             )
             msg = f"{type_name(dtype)}: the numbers are not PyTorch's."
+            if int(x[place]) << int(k[place]) == int(right[place]) and look_at == _LOOK_AT:
+                look_at = "No bit leaves the type here. Which way, and by which k, is each x shifted?"
             raise Wrong(msg, look_at, difference=difference, evidence=shown)
 
 

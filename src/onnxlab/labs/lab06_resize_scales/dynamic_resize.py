@@ -1,4 +1,12 @@
-"""Exercise: an autograd.Function whose symbolic passes the scales on to Resize."""
+"""Exercise: an autograd.Function whose symbolic passes the scales on to Resize.
+
+What the statement asks, and where it is drawn:
+
+* apply interpolates in PyTorch, bicubic, float32: several pictures, factors and sizes, pixels below 0 and
+  above 1;
+* symbolic writes a valid Resize at opset 11, whose attributes are those of torch;
+* scales is an input, at other factors than the example's, also two different ones, at any batch and size.
+"""
 
 import numpy as np
 import torch
@@ -59,19 +67,30 @@ def _example(random: np.random.Generator) -> Case:
     return pictures(random, 1, 3, 6, 8), torch.tensor([1.0, 1.0, 3.0, 3.0])
 
 
+_INPUTS = "Which input of Resize is which? onnx.defs.get_schema('Resize', 11).inputs lists them in order."
+
+
 def judge_torch(work: Work, random: np.random.Generator) -> None:
     """Require that `apply` interpolates in PyTorch."""
-    look_at = "Which elements of scales belong to height and width? Which mode does interpolate take?"
+    look_at = "Which mode does interpolate take?"
     for number, (x, scales) in enumerate(each_axis_apart(work.questions())):
         right, got = cubic(x, scales).numpy(), work.array(f"in_torch_{number}")
         case = describe_case(x, scales)
         apart = largest_difference(right, got) if got.shape == right.shape else 0.0
         if got.shape != right.shape:
             difference = Difference(case, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
+            look_at = "Which elements of scales belong to height and width?"
         elif got.dtype != right.dtype:
             difference = Difference(case, str(right.dtype), str(got.dtype))
+            look_at = "Which type has x, and which line of forward gives another?"
         elif apart > 1e-5:
-            difference = Difference(case, "bicubic interpolation", f"up to {apart:.2g} away from it")
+            pairs = zip(right, got, strict=True)
+            wrong = [number for number, pair in enumerate(pairs) if largest_difference(*pair) > 1e-5]
+            difference = Difference(
+                case,
+                "bicubic interpolation",
+                f"up to {apart:.2g} away from it, in {len(wrong)} of {len(right)} pictures",
+            )
         else:
             continue
         msg = "DynamicResize.apply gives something else in PyTorch."
@@ -93,9 +112,12 @@ def judge_input(work: Work, random: np.random.Generator) -> None:
 
 def judge_exported(work: Work, random: np.random.Generator) -> None:
     """Enlarge with the factor of the export."""
-    look_at = (
-        "Set each attribute of Resize beside its default: onnx.defs.get_schema('Resize', 11).attributes."
-    )
+    look_at = {
+        "numbers": "Set each attribute of Resize beside its default: "
+        "onnx.defs.get_schema('Resize', 11).attributes.",
+        "shape": _INPUTS,
+        "stop": _INPUTS,
+    }
     x, scales = _example(random)
     require_enlarged(work.model("resize"), [(4 * x - 2, scales)], look_at)  # with negative pixels
 

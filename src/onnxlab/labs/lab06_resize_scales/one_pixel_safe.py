@@ -1,4 +1,13 @@
-"""Exercise: repair models of older exporters, which are wrong where one pixel remains."""
+"""Exercise: repair models of older exporters, which are wrong where one pixel remains.
+
+What the statement asks, and where it is drawn:
+
+* a recorded model and a handwritten one with six Resize nodes, in any order, with names and without;
+* right where one pixel remains: high, wide, both, from factors and from sizes, cubic and linear;
+* right at other sizes, with factors that give no whole number of pixels;
+* other coordinate transformations, written and left out, stay; so does a node called pytorch_half_pixel;
+* the same inputs and outputs, a mode that the model's opset has, another domain's opset before it.
+"""
 
 import re
 from collections.abc import Iterator
@@ -18,13 +27,14 @@ from onnxlab.labs.kit.judging import evidence, require_valid
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.kit.samples import pictures
+from onnxlab.labs.kit.variations import vary
 from onnxlab.labs.lab06_resize_scales.enlarging import Reference, cubic, require_enlarged
 
 __all__ = ["EXERCISE"]
 
 _SEVERAL = """<ir_version: 7, opset_import: ["" : 13]>
 several (float[2, 3, h, w] x, float[4] scales) => (float[2, 3, a, b] corners, float[2, 3, a, b] blocks,
-    float[2, 3, a, b] smooth, float[2, 3, a, b] straight, float[2, 3, c, d] sized)
+    float[2, 3, a, b] smooth, float[2, 3, a, b] straight, float[2, 3, c, d] sized, float[2, 3, a, b] plain)
 <int64[4] size = {2, 3, 1, 5}> {
     corners = Resize <mode = "linear", coordinate_transformation_mode = "align_corners"> (x, , scales)
     blocks = Resize <mode = "nearest", nearest_mode = "floor", coordinate_transformation_mode = "asymmetric">
@@ -34,6 +44,7 @@ several (float[2, 3, h, w] x, float[4] scales) => (float[2, 3, a, b] corners, fl
     straight = Resize <mode = "linear", coordinate_transformation_mode = "pytorch_half_pixel"> (x, , scales)
     sized = Resize <mode = "cubic", cubic_coeff_a = -0.75,
         coordinate_transformation_mode = "pytorch_half_pixel"> (x, , , size)
+    plain = Resize <mode = "linear"> (x, , scales)
 }"""
 
 _REFERENCES: dict[str, Reference] = {
@@ -41,6 +52,7 @@ _REFERENCES: dict[str, Reference] = {
     "corners": lambda x, scales: interpolate(
         x, scale_factor=scales.tolist()[2:], mode="bilinear", align_corners=True
     ),
+    "plain": lambda x, scales: interpolate(x, scale_factor=scales.tolist()[2:], mode="bilinear"),
     "blocks": lambda x, scales: interpolate(x, scale_factor=scales.tolist()[2:], mode="nearest"),
     "smooth": cubic,
     "straight": lambda x, scales: interpolate(x, scale_factor=scales.tolist()[2:], mode="bilinear"),
@@ -59,11 +71,14 @@ class _Question(Question):
 
 
 def _questions(random: np.random.Generator) -> Iterator[_Question]:
-    """Draw a model of an older exporter, and add one with five Resize nodes, two of which are right."""
+    """Draw a model of an older exporter, and add one with six Resize nodes, three of which are right."""
     version = VERSIONS[int(random.integers(len(VERSIONS)))]
     recorded = onnx.ModelProto.FromString(recorded_graph(version, "newinterp").SerializeToString())
     yield _Question("recorded", recorded, batch=1)
-    yield _Question("several", parser.parse_model(_SEVERAL), batch=2)
+    several = parser.parse_model(_SEVERAL)
+    vary(random, several, keep_names=True)
+    several.graph.node[0].name = "pytorch_half_pixel"  # a name is no attribute
+    yield _Question("several", several, batch=2)
 
 
 def _require_structure(after: onnx.ModelProto, question: _Question) -> None:
@@ -116,7 +131,7 @@ def _require_others(after: onnx.ModelProto, question: _Question, random: np.rand
     """Run the Resize nodes that were right before."""
     scales = [(3.0, 2.0), (0.5, 1.5), (1 / 16, 2.0)]
     look_at = "This Resize had no pytorch_half_pixel and was right. What happened to it?"
-    _require_outputs(after, question, ["corners", "blocks"], random, scales, look_at)
+    _require_outputs(after, question, ["corners", "blocks", "plain"], random, scales, look_at)
 
 
 def _require_outputs(

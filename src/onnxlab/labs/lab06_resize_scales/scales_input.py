@@ -1,4 +1,16 @@
-"""Exercise: find the input of Resize that says how large the result becomes, and what is stored for it."""
+"""Exercise: find the input of Resize that says how large the result becomes, and what is stored for it.
+
+What the statement asks, and where it is drawn:
+
+* the number of the input at opsets 10, 11, 13 and 20: scales or sizes, alone, after a roi that is used, or
+  before an unused input, which has an empty name or is an empty tensor (an initializer or a Constant);
+* the numbers stored for it in an initializer or a Constant (value, value_floats, value_ints), in full;
+* None where other nodes compute it, even from what is stored, or where it is an input of the model;
+* nodes and Constants after the Resize, names that begin with one another, another domain's opset first;
+* the models are asked about in a drawn order, some twice.
+
+Not drawn: an initializer that is also an input of the model, a Constant with another attribute.
+"""
 
 from typing import Any, NoReturn
 
@@ -17,13 +29,17 @@ from onnxlab.labs.kit.work import Work
 __all__ = ["EXERCISE"]
 
 _TEXT = """<ir_version: 8, opset_import: [%(first)s"" : %(opset)s]>
-net (float[1, 3, h, w] x%(inputs)s) => (float[1, 3, h2, w2] y)
+net (float[1, 3, h, w] x%(inputs)s) => (float[1, 3, h2, w2] out)
 <float[3] shift = {0.5, 1.5, 2.5}%(stored)s> {
     sides = Constant <value = int64[2] {1, 2}> ()
     column = Unsqueeze (shift, sides)
     moved = Add (x, column)
     %(body)s
+    k_after = Constant <value_floats = [1.0, 1.0, 7.0, 7.0]> ()
+    out = Relu (y)
 }"""
+
+_ASKED_TWICE = 3  # models
 
 
 class _Enlarged(torch.nn.Module):
@@ -39,15 +55,16 @@ class _Enlarged(torch.nn.Module):
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Ask about each model."""
-    pairs = []
-    for question in _questions(random):
-        with question.as_case():
-            answer = answers["scales_input"](*question.copies())
+    questions = _questions(random)
+    pairs: list[object] = [None] * len(questions)
+    for number in [*random.permutation(len(questions)), *random.permutation(len(questions))[:_ASKED_TWICE]]:
+        with questions[number].as_case():
+            answer = answers["scales_input"](*questions[number].copies())
             if not isinstance(answer, tuple | list) or len(answer) != 2:
                 got = "None" if answer is None else f"{type(answer).__name__} ({str(answer)[:60]})"
                 msg = f"scales_input() returned {got}; a pair was expected."
                 raise Wrong(msg, "The number of an input, then a list of numbers or None.")
-        pairs.append([_plain(value) for value in answer])
+        pairs[number] = [_plain(value) for value in answer]
     work.write_json("answers", pairs)
 
 
@@ -85,10 +102,14 @@ def _resize(model: onnx.ModelProto) -> onnx.NodeProto:
 
 def _questions(random: np.random.Generator) -> list[Question]:
     """Draw models with one Resize each, whose size or factor is stored, computed or an input."""
-    high, wide, a, b = (float(quarters) / 4 for quarters in random.integers(3, 20, size=4))
-    rows, columns = (int(size) for size in random.integers(5, 30, size=2))
+    high, wide, a, b = (round(float(factor), 5) for factor in random.uniform(0.6, 5, size=4))
+    rows, columns = (int(size) for size in random.integers(5, 3000, size=2))
+    acme = int(random.integers(30, 99))
     resize = 'y = Resize <mode = "cubic">'
-    computed = f"two = Constant <value_float = {a}> ()\n    both = Mul (k, two)\n    {resize} (moved, , both)"
+    computed = f"two = Constant <value_floats = [{a}]> () both = Mul (k, two) {resize} (moved, , both)"
+    crop = 'coordinate_transformation_mode = "tf_crop_and_resize"'
+    cropped = f'y = Resize <mode = "linear", {crop}> (moved, k, kk)'
+    roi = ", float[8] k = {0, 0, 0.25, 0.25, 1, 1, 0.75, 0.75}"
     models = [
         ("exported at opset 13", _exported(13, scale_factor=(high, wide), mode="bicubic")),
         ("exported at opset 11", _exported(11, scale_factor=a, mode="bilinear")),
@@ -132,6 +153,44 @@ def _questions(random: np.random.Generator) -> list[Question]:
                 stored=f", float[0] none = {{}}, float[4] k = {{1, 1, {wide}, {a}}}",
                 first=f'"ai.onnx.ml" : {int(random.integers(1, 4))}, ',
                 opset=13,
+            ),
+        ),
+        (
+            "an input of the model at opset 10, and another domain's opset comes first",
+            _written(
+                'y = Resize <mode = "linear"> (moved, k)',
+                inputs=", float[4] k",
+                first=f'"acme" : {acme}, ',
+                opset=10,
+            ),
+        ),
+        (
+            "an unused input after it is an empty tensor",
+            _written(
+                f"{resize} (moved, none, k, k_empty)",
+                stored=f", float[0] none = {{}}, float[4] k = {{1, 1, {wide}, {a}}}, int64[0] k_empty = {{}}",
+                opset=11,
+            ),
+        ),
+        (
+            "an unused input after it is an empty Constant",
+            _written(
+                "k_empty = Constant <value = int64[0] {}> ()\n none = Constant <value = float[0] {}> ()\n"
+                f"{resize} (moved, none, k, k_empty)",
+                stored=f", float[4] k = {{1, 1, {a}, {b}}}",
+                opset=11,
+            ),
+        ),
+        (
+            "a roi that is used",
+            _written(cropped, stored=f"{roi}, float[4] kk = {{1, 1, {b}, {wide}}}", opset=13),
+        ),
+        ("a roi that is used, and scales that are an input", _written(cropped, ", float[4] kk", roi)),
+        (
+            "a roi for two axes only",
+            _written(
+                cropped.replace("Resize <", "Resize <axes = [2, 3], "),
+                stored=f", float[4] k = {{0.25, 0.25, 0.75, 0.75}}, float[2] kk = {{{high}, {a}}}",
             ),
         ),
         ("exported with a size", _exported(11, size=(rows, columns), mode="bicubic")),

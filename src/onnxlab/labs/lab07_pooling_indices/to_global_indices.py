@@ -1,4 +1,12 @@
-"""Exercise: convert the indices of max pooling from PyTorch's way of counting to ONNX Runtime's, and back."""
+"""Exercise: convert the indices of max pooling from PyTorch's way of counting to ONNX Runtime's, and back.
+
+What the statement asks, and where it is drawn:
+
+* both directions, measured: one and several channels and pictures, square and not, stride and padding;
+* many pictures with many channels, and indices of any height and width;
+* whole numbers that fit int64 and no narrower type, and no float64 either;
+* int64, the same shape; the conversions are asked for in a drawn order.
+"""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -40,12 +48,14 @@ class _Indices:
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Convert indices in both directions."""
-    for number, indices in enumerate(_draw_indices(random)):
-        for name, index in (("to_global_indices", indices.torch), ("to_channel_indices", indices.runtime)):
-            with _case(name, index, indices.shape):
-                # A copy: an answer may change what it is given.
-                converted = answers[name](torch.from_numpy(index.copy()), indices.shape)
-                work.write_array(f"{name}_{number}", converted)
+    drawn = list(enumerate(_draw_indices(random)))
+    calls = [("to_global_indices", number, indices.torch, indices.shape) for number, indices in drawn]
+    calls += [("to_channel_indices", number, indices.runtime, indices.shape) for number, indices in drawn]
+    for place in random.permutation(len(calls)):
+        name, number, index, shape = calls[place]
+        with _case(name, index, shape):
+            # A copy: an answer may change what it is given.
+            work.write_array(f"{name}_{number}", answers[name](torch.from_numpy(index.copy()), shape))
 
 
 def _case(name: str, index: Array, shape: tuple[int, ...]) -> AbstractContextManager[None]:
@@ -84,13 +94,16 @@ def _pooled(random: np.random.Generator) -> Iterator[_Indices]:
 
 
 def _large(random: np.random.Generator) -> Iterator[_Indices]:
-    """Draw indices of pictures too large to be made: 8, 16 or 32 bits, or a float32, cannot hold them.
+    """Draw indices of pictures too large to be made: 8, 16 or 32 bits, or a float64, cannot hold them.
 
     Here ONNX Runtime's indices are computed; for small pictures they are measured.
     """
-    for low, high in ((20, 30), (200, 300), (4100, 6000), (50_000, 60_000)):
-        n, c, h, w = (*map(int, random.integers(2, 5, size=2)), *map(int, random.integers(low, high, size=2)))
-        in_torch = random.integers(0, h * w, size=(n, c, 2, 3))
+    sides = ((20, 30), (200, 300), (4100, 6000), (50_000, 60_000), (2**27, 2**27 + 2**20), (20, 30))
+    for number, (low, high) in enumerate(sides):
+        many = number == len(sides) - 1  # pictures and channels
+        n, c = map(int, random.integers(41, 70, size=2) if many else random.integers(2, 5, size=2))
+        h, w = map(int, random.integers(low, high, size=2))
+        in_torch = random.integers(0, h * w, size=(n, c, *random.integers(2, 5, size=2)))
         in_torch[-1, -1, -1, -1] = h * w - 1  # the last pixel of the last channel
         offsets = np.arange(n * c).reshape(n, c, 1, 1) * h * w
         yield _Indices((n, c, h, w), in_torch, in_torch + offsets)
@@ -112,7 +125,7 @@ def _require(work: Work, name: str, number: int, shape: tuple[int, ...], answer:
         place = tuple(map(int, mismatches[0]))
         text = f"{answer[place]} at picture {place[0]}, channel {place[1]}, of {where}"
         difference = Difference(text, str(right[place]), str(got[place]))
-        msg = f"{name}() gives another place."
+        msg = f"{name}() points to the wrong element."
         look_at = (
             "Write down, for two channels of 3 x 3 pixels, which numbers each way of counting gives to them."
         )

@@ -1,11 +1,27 @@
-"""Exercise: cut the part of a model between some values and others out as a model of its own."""
+"""Exercise: cut the part of a model between some values and others out as a model of its own.
+
+What the statement asks, and where it is drawn:
+
+* exactly these inputs and outputs, in this order: several of each, one that nothing reads, none at all;
+* their types and shapes: float, bool, int64, other widths; dynamic axes stay open;
+* the nodes between them and nothing else: nodes with two results, with an empty name among the inputs,
+  without any input, a long row of them, an If in an If;
+* the initializers that these read, also where only a body reads them;
+* opset and IR version: several, and another domain's opset before or after it;
+* ValueError for what is missing: a branch, what a body reads, what a body in a body reads;
+* ValueError for a name that no value of the main graph has: none at all, or one inside a body;
+* possible and impossible cuts are asked for in a drawn order, some twice; names begin with one another.
+
+Not asked, and not drawn: a value that is input and output, an output that no node makes, an initializer as an
+input, functions.
+"""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from onnxlab.labs.kit.exercise import Exercise, Part
 from onnxlab.labs.kit.judging import (
@@ -18,6 +34,7 @@ from onnxlab.labs.kit.judging import (
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.kit.samples import Sketch
+from onnxlab.labs.kit.variations import add_domain, nest_names, shuffle_nodes, unname_nodes
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.graph import reads, subgraphs, walk
 from onnxlab.runtime.divergence import intermediates
@@ -40,7 +57,7 @@ class _Cut(Question):
 
 
 def _cuts(random: np.random.Generator) -> list[_Cut]:
-    """Draw three models, and ask for parts of them: for some that can be cut, and some that cannot."""
+    """Draw four models, and ask for parts of them: for some that can be cut, and some that cannot."""
     shape, square = ("N", _WIDTH), (_WIDTH, _WIDTH)
     s = Sketch(random)
     x = s.name()
@@ -72,6 +89,31 @@ def _cuts(random: np.random.Generator) -> list[_Cut]:
     gathered = r.add("GatherElements", v, places, axis=1)
     transposed = r.add("Transpose", r.add("Mul", gathered, largest), perm=[1, 0])
     typed = r.model({v: shape}, {larger: ("N", 2), transposed: (count, "N")}, *_versions(random))
+
+    n = Sketch(random)
+    w = n.name()
+    constants = n.add("Constant", value=numpy_helper.from_array(n.normal(_WIDTH).astype(np.float32)))
+    stored = n.add("Mul", n.add("Exp", n.weight(n.normal(_WIDTH))), n.weight(n.normal(_WIDTH)))
+    clipped = n.add("Clip", n.add("Add", w, stored), "", n.weight(np.array(0.5)))
+    deep, shift = n.add("Tanh", clipped), n.weight(n.normal(_WIDTH))  # only the inner branches read them
+    is_true = n.weight(np.array(bool(random.integers(2))))
+    inner = [
+        helper.make_node("If", [is_true], [n.name()], then_branch=one, else_branch=other)
+        for one, other in (
+            [_branch(n, kind, deep, shift) for kind in kinds] for kinds in (("Add", "Mul"), ("Sub", "Add"))
+        )
+    ]
+    nested = n.add("If", is_true, then_branch=_body(n, inner[0]), else_branch=_body(n, inner[1]))
+    row = [n.add("Add", nested, constants)]
+    for _ in range(60):
+        row.append(n.add("Sin", row[-1]))
+    nesting = n.model({w: shape}, {row[-1]: shape}, *_versions(random))
+    names = {}  # by model, the new names by the old ones
+    for number, model in enumerate((plain, branching, typed, nesting)):
+        unname_nodes(random, model)
+        shuffle_nodes(random, model)
+        add_domain(random, model, first=number % 2 == 0)
+        names[id(model)] = nest_names(random, model)
     possible_cuts = [
         ("From the input to a value inside", plain, [x], [stem]),
         ("From a value inside to the output", plain, [stem], [y]),
@@ -86,6 +128,12 @@ def _cuts(random: np.random.Generator) -> list[_Cut]:
         ("An input of type int64", typed, [places, v], [gathered]),
         ("An input of type bool, and both results of one node", typed, [back, above, front], [larger]),
         ("Values of other widths", typed, [largest, gathered], [transposed]),
+        ("No inputs: the output is made from initializers", nesting, [], [stored]),
+        ("A node without inputs", nesting, [nested], [row[0]]),
+        ("An input of a node has an empty name", nesting, [w], [clipped]),
+        ("The If in an If reads a value of the main graph", nesting, [clipped], [nested]),
+        ("The inner If alone reads an input and an initializer", nesting, [deep], [row[1]]),
+        ("A row of sixty nodes", nesting, [row[0]], [row[-1]]),
     ]
     inside = branches[0].output[0].name
     impossible_cuts = [
@@ -94,9 +142,17 @@ def _cuts(random: np.random.Generator) -> list[_Cut]:
         ("One branch is missing among the inputs", plain, [left], [y]),
         ("What the branches of an If read is missing", branching, [condition], [end]),
         ("No value has the name of the output", plain, [x], [s.name()]),
+        ("What the If in an If reads is missing", nesting, [stored], [row[2]]),
+        ("An input is a value of a body, not of the main graph", branching, [before, inside], [end]),
     ]
     return [
-        _Cut(where, model, possible=possible, inputs=inputs, outputs=outputs)
+        _Cut(
+            where,
+            model,
+            possible=possible,
+            inputs=[names[id(model)].get(name, name) for name in inputs],
+            outputs=[names[id(model)].get(name, name) for name in outputs],
+        )
         for possible, cuts in ((True, possible_cuts), (False, impossible_cuts))
         for where, model, inputs, outputs in cuts
     ]
@@ -109,9 +165,12 @@ def _versions(random: np.random.Generator) -> tuple[int, int]:
 
 
 def _branch(sketch: Sketch, operator: str, *inputs: str) -> onnx.GraphProto:
-    result = sketch.name()
-    value = helper.make_tensor_value_info(result, onnx.TensorProto.FLOAT, ("N", _WIDTH))
-    return helper.make_graph([helper.make_node(operator, inputs, [result])], sketch.name(), [], [value])
+    return _body(sketch, helper.make_node(operator, inputs, [sketch.name()]))
+
+
+def _body(sketch: Sketch, node: onnx.NodeProto) -> onnx.GraphProto:
+    value = helper.make_tensor_value_info(node.output[0], onnx.TensorProto.FLOAT, ("N", _WIDTH))
+    return helper.make_graph([node], sketch.name(), [], [value])
 
 
 def _require_structure(part: onnx.ModelProto, question: _Cut) -> None:
@@ -210,7 +269,7 @@ def _type_text(value: onnx.ValueInfoProto) -> str:
 
 
 def _require_versions(part: onnx.ModelProto, question: _Cut) -> None:
-    """Require the opset and the IR version of the original model."""
+    """Require the opset of ONNX's own domain and the IR version of the original model."""
     original = question.model
     opsets = [
         {entry.domain or "": entry.version for entry in model.opset_import} for model in (original, part)

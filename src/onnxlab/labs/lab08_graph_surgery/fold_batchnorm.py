@@ -1,5 +1,21 @@
-"""Exercise: fold a BatchNormalization into the Conv before it, but only where that changes no number."""
+"""Exercise: fold a BatchNormalization into the Conv before it, but only where that changes no number.
 
+What the statement asks, and where it is drawn:
+
+* the numbers stay, to the accuracy of float32: every model, at two sizes and batches;
+* epsilon is what is written, 0 too, or the default: each with variances so small that it matters;
+* a Conv has one, two or three axes, groups, strides, dilations, a bias, none, or one with an empty name;
+* channels need not be four, a scale may be 0 or negative;
+* initializers may be shared: weights, biases, statistics, among Convs, with other nodes, with each other;
+* folded only for the output of a Conv: not of an Add, a ConvTranspose, the graph's input, nor forwards;
+* folded only for the only reader: not if a node, a second BatchNormalization or a body reads it as well;
+* not if it is an output of the graph; not in training mode;
+* every one is folded, also of five; who reads the BatchNormalization (nodes, bodies, the graph) reads on;
+* no node more, no function, the same inputs and outputs;
+* nodes have no names, stand in any order, and another domain's opset may come first: drawn for every model.
+"""
+
+from collections import Counter
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
@@ -19,7 +35,8 @@ from onnxlab.labs.kit.judging import (
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting, require_as_before
 from onnxlab.labs.kit.samples import Sketch
-from onnxlab.model.graph import op_types
+from onnxlab.labs.kit.variations import Variation, add_reader, nest_names, unname_nodes, vary
+from onnxlab.model.graph import op_types, reads
 
 __all__ = ["EXERCISE"]
 
@@ -32,8 +49,7 @@ _FOLDABLE = (
 
 @dataclass(frozen=True, kw_only=True)
 class _Case(Question):
-    folds: int  # how many of its BatchNormalizations can be folded
-    axes: int  # of a picture, behind batch and channels
+    axes: int  # of a picture, after batch and channels
 
 
 def _cases(random: np.random.Generator) -> Iterator[_Case]:
@@ -41,9 +57,14 @@ def _cases(random: np.random.Generator) -> Iterator[_Case]:
     for kind in _KINDS:
         sketch = Sketch(random)
         x = sketch.name()
-        shape = ("N", _CHANNELS, *"DHW"[3 - kind.axes :])
-        model = sketch.model({x: shape}, dict.fromkeys(kind.draw(sketch, x), shape))
-        yield _Case(kind.where, model, kind.look_at, folds=kind.folds, axes=kind.axes)
+        axes = "DHW"[3 - kind.axes :]
+        outputs = dict.fromkeys(kind.draw(sketch, x), ("N", _CHANNELS, *(f"{axis}_out" for axis in axes)))
+        model = sketch.model({x: ("N", _CHANNELS, *axes)}, outputs, opset=int(random.choice([15, 18, 20])))
+        if kind.read_in_a_branch is not None:
+            add_reader(random, model, model.graph.node[kind.read_in_a_branch].output[0], "branch")
+        for variation in kind.variations:
+            variation(random, model)
+        yield _Case(kind.where, model, kind.look_at, axes=kind.axes)
 
 
 def _conv(
@@ -55,13 +76,15 @@ def _conv(
     group: int = 1,
     channels: tuple[int, int] = (_CHANNELS, _CHANNELS),
     axes: int = 2,
+    **attributes: object,
 ) -> str:
     """Add a Conv that keeps the size of a picture; `channels` are those of its input and of its output."""
     channels_in, channels_out = channels
     if not weight:
         weight = sketch.weight(0.4 * sketch.normal(channels_out, channels_in // group, *[3] * axes))
     biases = [sketch.weight(sketch.normal(channels_out))] if bias else []
-    return sketch.add("Conv", x, weight, *biases, kernel_shape=[3] * axes, pads=[1] * 2 * axes, group=group)
+    attributes = {"kernel_shape": [3] * axes, "pads": [1] * 2 * axes, "group": group, **attributes}
+    return sketch.add("Conv", x, weight, *biases, **attributes)
 
 
 def _statistics(sketch: Sketch, channels: int = _CHANNELS, least: float = 0.01, most: float = 2) -> list[str]:
@@ -69,6 +92,7 @@ def _statistics(sketch: Sketch, channels: int = _CHANNELS, least: float = 0.01, 
     variance = sketch.random.uniform(least, most, size=channels)
     mean = sketch.normal(channels) + 1
     scale, bias = sketch.normal(channels) + 0.5, sketch.normal(channels)
+    scale[int(sketch.random.integers(channels))] *= sketch.random.choice([0, 1])
     return [sketch.weight(values) for values in (scale, bias, mean, variance)]
 
 
@@ -114,8 +138,9 @@ def _shared_statistics(s: Sketch, x: str) -> list[str]:
 
 
 def _read_twice(s: Sketch, x: str) -> list[str]:
-    conv = _conv(s, s.add("Relu", _norm(s, _conv(s, x))))
-    return [s.add("Add", s.add("Relu", _norm(s, conv)), conv)]
+    statistics = _statistics(s)
+    conv = _conv(s, s.add("Relu", _norm(s, _conv(s, x), statistics)))
+    return [s.add("Add", s.add("Relu", _norm(s, conv, statistics)), conv)]
 
 
 def _also_an_output(s: Sketch, x: str) -> list[str]:
@@ -164,12 +189,71 @@ def _empty_name(s: Sketch, x: str) -> list[str]:
     return [_norm(s, s.add("Conv", x, weight, "", kernel_shape=[3, 3], pads=[1] * 4))]
 
 
+def _pair_twice(s: Sketch, x: str) -> list[str]:
+    hidden = s.add("Relu", _norm(s, _conv(s, x)))
+    return [s.add("Relu", _norm(s, _conv(s, hidden)))]
+
+
+def _zero_epsilon(s: Sketch, x: str) -> list[str]:
+    """Statistics at which an epsilon of 0.00001 would show."""
+    statistics = _statistics(s, least=2e-6, most=2e-5)
+    return [s.add("Relu", s.add("BatchNormalization", _conv(s, x), *statistics, epsilon=0.0))]
+
+
+def _read_by_two_norms(s: Sketch, x: str) -> list[str]:
+    conv = _conv(s, s.add("Relu", _norm(s, _conv(s, x))))
+    return [s.add("Add", _norm(s, conv), _norm(s, conv))]
+
+
+def _shared_bias(s: Sketch, x: str) -> list[str]:
+    """Two Convs and a BatchNormalization read one bias."""
+    weights = [s.weight(0.4 * s.normal(_CHANNELS, _CHANNELS, 3, 3)) for _ in "ab"]
+    scale, bias, mean, variance = _statistics(s)
+    settings = {"kernel_shape": [3, 3], "pads": [1] * 4}
+    hidden = s.add("Tanh", _norm(s, s.add("Conv", x, weights[0], bias, **settings)))
+    hidden = s.add("Conv", hidden, weights[1], bias, **settings)
+    return [_norm(s, hidden, [scale, bias, mean, variance])]
+
+
+def _weights_read_by_a_node(s: Sketch, x: str) -> list[str]:
+    weight = s.weight(0.3 * s.normal(_CHANNELS, _CHANNELS, 1, 1))
+    square = s.add("ReduceSumSquare", weight)
+    conv = s.add("Conv", x, weight, kernel_shape=[1, 1])
+    return [s.add("Mul", _norm(s, conv), square)]
+
+
+def _other_settings(s: Sketch, x: str) -> list[str]:
+    hidden = s.add("Relu", _norm(s, _conv(s, x, dilations=[2, 1], pads=[2, 1, 2, 1])))
+    return [_norm(s, _conv(s, hidden, strides=[1, 2], bias=True, group=_CHANNELS))]
+
+
+def _after_others(s: Sketch, x: str) -> list[str]:
+    first = _norm(s, x)
+    total = s.add("Add", _conv(s, first), _conv(s, x))
+    return [_norm(s, _conv(s, s.add("Relu", _norm(s, total))))]
+
+
+def _five(s: Sketch, x: str) -> list[str]:
+    for _ in range(5):
+        statistics = _statistics(s, least=1, most=2)
+        x = s.add("Tanh", _norm(s, _conv(s, x, bias=bool(s.random.integers(2))), statistics))
+    return [x]
+
+
+def _in_turn(s: Sketch, x: str) -> list[str]:
+    """Two branches whose nodes stand in turn; what follows the second Conv is not its own reader."""
+    convs = [_conv(s, s.add("Relu", x)), _conv(s, s.add("Tanh", x))]
+    norms = [_norm(s, conv) for conv in convs]
+    return [s.add("Add", s.add("Neg", norms[1]), norms[0])]
+
+
 class _Kind(NamedTuple):
     where: str  # what the model is about, for messages
     draw: Callable[[Sketch, str], list[str]]  # adds the nodes and returns the outputs
-    folds: int  # how many of its BatchNormalizations can be folded
     look_at: str
-    axes: int = 2  # of a picture, behind batch and channels
+    axes: int = 2  # of a picture, after batch and channels
+    read_in_a_branch: int | None = None  # the node whose value the branches of an If read as well
+    variations: tuple[Variation, ...] = (vary,)  # of how the graph is written
 
 
 _READERS = "How many nodes read the initializer that you change?"
@@ -178,82 +262,110 @@ _KINDS = (
     _Kind(
         "Conv, BatchNormalization",
         _pair,
-        1,
         "Compute one channel by hand: scale, bias, mean, variance and the attribute epsilon.",
     ),
     _Kind(
         "A Conv with groups and a bias; the BatchNormalization makes the output",
         _groups_and_bias,
-        1,
         "The bias is normalised as well: what does BatchNormalization make of conv + bias?",
     ),
-    _Kind("Two Convs that share their weights", _shared_weights, 2, _READERS),
-    _Kind("A Conv without BatchNormalization reads the same weights", _weights_read_by_another, 1, _READERS),
+    _Kind("Two Convs that share their weights", _shared_weights, _READERS),
+    _Kind("A Conv without BatchNormalization reads the same weights", _weights_read_by_another, _READERS),
     _Kind(
         "Two BatchNormalizations that share their statistics",
         _shared_statistics,
-        2,
         "Which initializers are still read after the first fold?",
     ),
     _Kind(
         "The second Conv is read by an Add as well",
         _read_twice,
-        1,
         "Who else reads the Conv's output, and what would that node get?",
     ),
     _Kind(
         "The second Conv makes an output of the graph",
         _also_an_output,
-        1,
         "What would a caller get who asks for the Conv's output?",
     ),
     _Kind(
         "The second BatchNormalization is in training mode",
         _in_training_mode,
-        1,
         "Which mean and variance does a BatchNormalization with training_mode=1 use?",
     ),
     _Kind(
         "A BatchNormalization in front of a Conv with padding",
         _before_the_conv,
-        1,
         "The padding adds zeros after the BatchNormalization. What would be there after folding?",
     ),
     _Kind(
         "A BatchNormalization without the attribute epsilon",
         _no_epsilon,
-        1,
         "What is epsilon where it is not written? onnx.defs.get_schema('BatchNormalization') tells.",
     ),
     _Kind(
         "Convs from some channels to more, and back",
         _other_channels,
-        2,
         "Which axis of the weights are the channels that come out?",
     ),
-    _Kind("A Conv over one axis", _over_one_axis, 1, "How many axes have the weights of this Conv?", axes=1),
-    _Kind(
-        "A Conv over three axes", _over_three_axes, 1, "How many axes have the weights of this Conv?", axes=3
-    ),
+    _Kind("A Conv over one axis", _over_one_axis, "How many axes have the weights of this Conv?", axes=1),
+    _Kind("A Conv over three axes", _over_three_axes, "How many axes have the weights of this Conv?", axes=3),
     _Kind(
         "A BatchNormalization behind a ConvTranspose",
         _transposed,
-        1,
         "A ConvTranspose is no Conv: the axes of its weights stand in another order.",
     ),
     _Kind(
         "A Conv whose unused bias has an empty name",
         _empty_name,
-        1,
         "An optional input that is not used can have an empty name.",
+    ),
+    _Kind(
+        "A BatchNormalization whose epsilon is 0",
+        _zero_epsilon,
+        "An epsilon of 0 is written here. What does your code do with a 0?",
+    ),
+    _Kind(
+        "Two BatchNormalizations read the second Conv",
+        _read_by_two_norms,
+        "Who else reads the Conv's output, and what would that node get?",
+    ),
+    _Kind(
+        "The branches of an If read the second Conv as well",
+        _pair_twice,
+        "Does your search for readers see what the bodies of an If read? `reads(node)` tells.",
+        read_in_a_branch=3,
+    ),
+    _Kind(
+        "The branches of an If read the second BatchNormalization",
+        _pair_twice,
+        "Who reads the value that the BatchNormalization makes, and what do they read now?",
+        read_in_a_branch=4,
+    ),
+    _Kind("Two Convs and a BatchNormalization share a bias", _shared_bias, _READERS),
+    _Kind("A node that is no Conv reads the weights", _weights_read_by_a_node, _READERS),
+    _Kind(
+        "Convs with dilations, strides and a group for each channel",
+        _other_settings,
+        "What becomes of the Conv's attributes?",
+    ),
+    _Kind(
+        "A BatchNormalization of the graph's input, one of a sum, and one of a Conv",
+        _after_others,
+        _FOLDABLE,
+    ),
+    _Kind("Five pairs", _five, "Are the names of your new initializers different each time?"),
+    _Kind(
+        "Two branches whose nodes stand in turn",
+        _in_turn,
+        "Which node makes the value that the BatchNormalization reads? It need not stand just before it.",
+        variations=(nest_names, unname_nodes),
     ),
 )
 
 
 def _require_structure(folded: onnx.ModelProto, case: _Case) -> None:
     """Require a valid model with the same inputs and outputs, and without new nodes."""
-    require_well_formed(folded, case.where)
     require_same_interface(folded, case.model, case.where)
+    require_well_formed(folded, case.where)
     require_no_new_operators(folded, case.model, case.where)
 
 
@@ -266,16 +378,24 @@ def _require_numbers(folded: onnx.ModelProto, case: _Case, random: np.random.Gen
 
 def _require_folds(folded: onnx.ModelProto, case: _Case, random: np.random.Generator) -> None:
     """Require that each BatchNormalization that can be folded is gone, and that the others are left."""
-    there = op_types(case.model).count("BatchNormalization")
-    left = op_types(folded).count("BatchNormalization")
-    difference = Difference(f"{there} BatchNormalization", f"{there - case.folds} left", f"{left} left")
-    if left > there - case.folds:
+    there, left, right = (Counter(_norms(model)) for model in (case.model, folded, _folded(case)))
+    expected = f"{right.total()} left"
+    difference = Difference(f"{there.total()} BatchNormalization", expected, f"{left.total()} left")
+    if left - right:
         msg = f"{case.where}: one that can be folded is still there."
         graph = evidence(folded, None, "BatchNormalization")
         raise Wrong(msg, _FOLDABLE, difference=difference, evidence=graph)
-    if left < there - case.folds or op_types(folded).count("Conv") != op_types(case.model).count("Conv"):
+    if right - left or op_types(folded).count("Conv") != op_types(case.model).count("Conv"):
         msg = f"{case.where}: a node is gone that had to stay."
         raise Wrong(msg, case.look_at, difference=difference, evidence=evidence(folded))
+
+
+def _norms(model: onnx.ModelProto) -> Iterator[tuple[bytes, ...]]:
+    """Yield the mean and the variance of each BatchNormalization: its names may change, these may not."""
+    arrays = {tensor.name: numpy_helper.to_array(tensor).tobytes() for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "BatchNormalization":
+            yield tuple(arrays.get(name, b"") for name in node.input[3:])
 
 
 def _folded(case: _Case) -> onnx.ModelProto:
@@ -286,7 +406,7 @@ def _folded(case: _Case) -> onnx.ModelProto:
     folded = deepcopy(case.model)
     graph = folded.graph
     weights = {tensor.name: numpy_helper.to_array(tensor).astype(np.float64) for tensor in graph.initializer}
-    read = [output.name for output in graph.output] + [name for node in graph.node for name in node.input]
+    read = [output.name for output in graph.output] + [name for node in graph.node for name in reads(node)]
     for norm in [node for node in graph.node if node.op_type == "BatchNormalization"]:
         conv = next((node for node in graph.node if norm.input[0] in node.output), norm)
         attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in norm.attribute}
