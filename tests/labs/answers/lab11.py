@@ -5,6 +5,7 @@ from copy import deepcopy
 import numpy as np
 import torch
 from onnx import TensorProto, helper
+from onnx.shape_inference import infer_shapes
 from torch.nn.functional import scaled_dot_product_attention
 
 from onnxlab.labs.kit.outcome import Status
@@ -222,6 +223,19 @@ def value_info(name, *shape):
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
 
+def heads_and_sizes(model):
+    """Return the heads of the keys and their size, for each Attention; of copies of the graph's shapes."""
+    graph = infer_shapes(model).graph
+    shapes = {value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in graph.value_info}
+    pairs = []
+    for node in graph.node:
+        if node.op_type == "Attention":
+            heads = next((entry.i for entry in node.attribute if entry.name == "kv_num_heads"), 0)
+            keys = shapes[node.input[1]]
+            pairs.append((heads, keys[2] // heads) if heads else (keys[1], keys[3]))
+    return pairs
+
+
 def appending(
     *,
     no_mask=True,
@@ -236,12 +250,14 @@ def appending(
     present_from=None,
     read=True,
     logits=None,
+    heads=None,
+    prefix="past.new",
 ):
     """Return an append_to_cache that moves the ends of the Range; with all defaults it is right."""
 
     def append_to_cache(model):
         graph = model.graph
-        nodes = list(graph.node)
+        nodes, sizes = list(graph.node), heads_and_sizes(model)
         layers = [node for node in nodes if node.op_type == "Attention"]
         if duplicate:
             for node in layers:
@@ -257,24 +273,23 @@ def appending(
             if not causal:
                 for attribute in node.attribute:
                     attribute.i = 0 if attribute.name == "is_causal" else attribute.i
-            graph.input.extend(
-                value_info(f"past.{i}.{part}", "b", "h", past_length, "s") for part in ("key", "value")
-            )
-            graph.output.extend(
-                value_info(f"present.{i}.{part}", "b", "h", "all", "s") for part in ("key", "value")
-            )
+            own_heads, size = sizes[i]
+            for part in ("key", "value"):
+                graph.input.append(value_info(f"past.{i}.{part}", "b", heads or own_heads, past_length, size))
+                graph.output.append(value_info(f"present.{i}.{part}", "b", own_heads, "all", size))
             if present_from:
                 node.output[1:] = [f"{name}_new" for name in presents]
                 pairs = zip(pasts, presents, strict=True)
                 nodes.extend(helper.make_node(present_from, [past], [present]) for past, present in pairs)
         for node in [node for node in nodes if node.op_type == "Range" and shift]:
             name, axis = length_of
-            ends = [helper.make_node("Add", [node.input[k], "cached_length"], [f"end_{k}"]) for k in range(2)]
-            node.input[:2] = ["end_0", "end_1"]
+            cached, length, *moved = (prefix + suffix for suffix in ("cached", "length", "start", "end"))
+            ends = [helper.make_node("Add", [node.input[k], length], [moved[k]]) for k in range(2)]
+            node.input[:2] = moved
             position = nodes.index(node)
             nodes[position:position] = [
-                helper.make_node("Shape", [name], ["cached"], start=axis, end=axis + 1),
-                helper.make_node("Squeeze", ["cached"], ["cached_length"]),
+                helper.make_node("Shape", [name], [cached], start=axis, end=axis + 1),
+                helper.make_node("Squeeze", [cached], [length]),
                 *ends,
             ]
         replace_nodes(graph, nodes)
@@ -291,31 +306,32 @@ def with_a_mask(model):
     """Adds a mask instead of is_causal, and the length of the cache to the result of the Range."""
     graph, (ids,) = model.graph, [value.name for value in model.graph.input]
     nodes = [
-        helper.make_node("Constant", [], ["one_number"], value_int=1),
-        helper.make_node("Constant", [], ["zero_number"], value_int=0),
-        helper.make_node("Constant", [], ["down"], value_ints=[1]),
-        helper.make_node("Shape", [ids], ["new_length"], start=1, end=2),
-        helper.make_node("Shape", ["past.0.value"], ["cached"], start=2, end=3),
-        helper.make_node("Add", ["new_length", "cached"], ["all_length"]),
-        helper.make_node("Squeeze", ["cached"], ["first"]),
-        helper.make_node("Squeeze", ["all_length"], ["last"]),
-        helper.make_node("Range", ["first", "last", "one_number"], ["rows"]),
-        helper.make_node("Range", ["zero_number", "last", "one_number"], ["columns"]),
-        helper.make_node("Unsqueeze", ["rows", "down"], ["rows_down"]),
-        helper.make_node("LessOrEqual", ["columns", "rows_down"], ["may_see"]),
+        helper.make_node("Constant", [], ["past.one_number"], value_int=1),
+        helper.make_node("Constant", [], ["past.zero_number"], value_int=0),
+        helper.make_node("Constant", [], ["past.down"], value_ints=[1]),
+        helper.make_node("Shape", [ids], ["past.new_length"], start=1, end=2),
+        helper.make_node("Shape", ["past.0.value"], ["past.cached"], start=2, end=3),
+        helper.make_node("Add", ["past.new_length", "past.cached"], ["past.all_length"]),
+        helper.make_node("Squeeze", ["past.cached"], ["past.first"]),
+        helper.make_node("Squeeze", ["past.all_length"], ["past.last"]),
+        helper.make_node("Range", ["past.first", "past.last", "past.one_number"], ["past.rows"]),
+        helper.make_node("Range", ["past.zero_number", "past.last", "past.one_number"], ["past.columns"]),
+        helper.make_node("Unsqueeze", ["past.rows", "past.down"], ["past.rows_down"]),
+        helper.make_node("LessOrEqual", ["past.columns", "past.rows_down"], ["past.may_see"]),
     ]
-    count = 0
+    count, sizes = 0, heads_and_sizes(model)
     for node in graph.node:
         if node.op_type == "Range":
-            positions, node.output[0] = node.output[0], "from_zero"
-            nodes += [node, helper.make_node("Add", ["cached", "from_zero"], [positions])]
+            positions, node.output[0] = node.output[0], "past.from_zero"
+            nodes += [node, helper.make_node("Add", ["past.cached", "past.from_zero"], [positions])]
             continue
         if node.op_type == "Attention":
             drop_attribute(node, "is_causal")
-            node.input.extend(["may_see", f"past.{count}.key", f"past.{count}.value"])
+            node.input.extend(["past.may_see", f"past.{count}.key", f"past.{count}.value"])
             node.output.extend([f"present.{count}.key", f"present.{count}.value"])
-            graph.input.extend(value_info(name, "b", "h", "p", "s") for name in node.input[4:])
-            graph.output.extend(value_info(name, "b", "h", "t", "s") for name in node.output[1:])
+            heads, size = sizes[count]
+            graph.input.extend(value_info(name, "b", heads, "p", size) for name in node.input[4:])
+            graph.output.extend(value_info(name, "b", heads, "t", size) for name in node.output[1:])
             count += 1
         nodes.append(node)
     replace_nodes(graph, nodes)
