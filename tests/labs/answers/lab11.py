@@ -226,7 +226,9 @@ def value_info(name, *shape):
 def heads_and_sizes(model):
     """Return the heads of the keys and their size, for each Attention; of copies of the graph's shapes."""
     graph = infer_shapes(model).graph
-    shapes = {value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in graph.value_info}
+    shapes = {
+        value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in graph.value_info
+    }
     pairs = []
     for node in graph.node:
         if node.op_type == "Attention":

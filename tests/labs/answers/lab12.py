@@ -49,10 +49,12 @@ BACK = (
 CONNECTIONS = {"ratio": "by", "corner": "start", "limit": "most"}
 
 
-def letterboxing(changes=None, *, side=None, output=None):
+def letterboxing(changes=None, *, side=None, output=None, prefix=True):
     """Return a letterbox whose text is changed; without changes it is right."""
 
     def letterbox(network):
+        if prefix:
+            network = compose.add_prefix(network, "network.")
         x, boxes = network.graph.input[0], network.graph.output[0].name
         size = side or x.type.tensor_type.shape.dim[2].dim_value
         texts = [FRONT % (size, size), BACK]
@@ -72,6 +74,7 @@ def letterboxing(changes=None, *, side=None, output=None):
 
 def in_one_graph(network):
     """Pads by a Concat with rows and columns of grey; one graph around the network's nodes."""
+    network = compose.add_prefix(network, "net_")
     graph = network.graph
     x, boxes = graph.input[0], graph.output[0].name
     side = x.type.tensor_type.shape.dim[3].dim_value
@@ -180,7 +183,7 @@ ONE_AT_LEAST = """left = Gather <axis = 0> (corners, places)
     boxes = Slice (padded, zero, many)"""
 
 
-def suppressing(changes=None, *, swap=False):
+def suppressing(changes=None, *, swap=False, prefix=True):
     """Return a suppress whose text is changed; without changes it is right."""
 
     def suppress(detector, iou, least, most):
@@ -188,6 +191,8 @@ def suppressing(changes=None, *, swap=False):
         for old, new in (changes or {}).items():
             assert old in text, old
             text = text.replace(old, new)
+        if prefix:
+            detector = compose.add_prefix(detector, "detector.", rename_inputs=False)
         boxes, scores = (value.name for value in detector.graph.output)
         connections = [(boxes, "found"), (scores, "sure")]
         return compose.merge_models(detector, parser.parse_model(text), connections)
@@ -197,6 +202,7 @@ def suppressing(changes=None, *, swap=False):
 
 def with_nodes(detector, iou, least, most):
     """Adds node by node to the detector's graph; columns are split and squeezed."""
+    detector = compose.add_prefix(detector, "d.", rename_inputs=False)
     graph, make = detector.graph, helper.make_node
     boxes, scores = (value.name for value in graph.output)
     constants = {

@@ -104,7 +104,9 @@ def _files(work: Work) -> Iterator[tuple[onnx.ModelProto, Step, AbstractContextM
         with _case(step):
             model = work.model(f"step_{number}")
             inputs, outputs = ["ids", *_pairs(step, "past")], ["logits", *_pairs(step, "present")]
-            look_at = "Which names does the runner put together? It has a pair for each layer, counted from 0."
+            look_at = (
+                "Which names does the runner put together? It has a pair for each layer, counted from 0."
+            )
             require_names(model, inputs, outputs, "The file", look_at)
             require_valid(model)
             for name in inputs:
