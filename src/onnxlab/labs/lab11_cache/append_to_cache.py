@@ -80,6 +80,7 @@ class _Kind:
 
 _KINDS = (
     _Kind("One layer that knows no positions", 1, (2, 2), positions=False),
+    _Kind("One layer and a Range for the positions", 1, (2, 2)),
     _Kind("Two layers and a Range for the positions", 2, (3, 3)),
     _Kind("Eleven layers with fewer heads for keys than for queries", 11, (4, 2), likely_names=True),
     _Kind("Two layers whose Attention reads four axes", 2, (2, 1), four_axes=True),
@@ -114,7 +115,7 @@ class _Question(Question):
 
 def _questions(random: np.random.Generator) -> Iterator[_Question]:
     """Draw a decoder of each kind."""
-    for kind, size in zip(_KINDS, random.permutation([2, 3, 4, 5, 6]).tolist(), strict=True):
+    for kind, size in zip(_KINDS, random.permutation([2, 3, 4, 5, 6, 7]).tolist(), strict=True):
         model = _decoder(Sketch(random), kind, size)
         if kind.likely_names:
             _give_likely_names(random, model)
@@ -165,9 +166,11 @@ def _positions(s: Sketch, ids: str, width: int) -> str:
         count = s.add("Squeeze", s.add("Shape", ids, start=1, end=2))
     positions = s.add("Range", zero, count, one)
     tables = [s.add("Gather", s.weight(s.normal(LONGEST, width)), positions) for _ in range(2)]
-    # What else reads the numbers of the Range has to stay: this adds 0 to the sum.
-    nothing = s.add("Cast", s.add("Sub", count, s.add("Add", count, zero)), to=TensorProto.FLOAT)
-    return s.add("Add", s.add("Add", *tables), nothing)
+    # What else reads the number of tokens has to get the same number.
+    shape = s.add(
+        "Concat", s.add("Reshape", count, s.weight(np.array([1]))), s.weight(np.array([-1])), axis=0
+    )
+    return s.add("Reshape", s.add("Add", *tables), shape)
 
 
 def _give_likely_names(random: np.random.Generator, model: onnx.ModelProto) -> None:
@@ -289,10 +292,11 @@ EXERCISE = Exercise(
         "`onnx.defs.get_schema('Attention', 23)`. Then ask what else in the graph depends on the number of "
         "tokens before.",
         "Inputs 4 and 5 of an `Attention` are the past key and value, its outputs 1 and 2 the present ones; "
-        "input 3, the mask, stays empty. The places come out of the `Range`: add the length of a past key.",
+        "input 3, the mask, stays empty. The positions come out of the `Range`: add the length of a past "
+        "key. The keys have the shape [batch, tokens, heads * size], or [batch, heads, tokens, size].",
         "For the i-th node: `node.input.extend(['', f'past.{i}.key', f'past.{i}.value'])` and "
         "`node.output.extend([f'present.{i}.key', f'present.{i}.value'])`, each also in graph.input or "
-        "graph.output, by `helper.make_tensor_value_info`. Behind the Range, a `Shape` of `past.0.key` with "
+        "graph.output, by `helper.make_tensor_value_info`. After the Range, a `Shape` of `past.0.key` with "
         "start=2 and end=3, and an `Add`.",
     ),
 )

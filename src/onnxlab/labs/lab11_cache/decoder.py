@@ -82,7 +82,7 @@ class Step(nn.Module):
 def draw_weights(random: np.random.Generator, module: Module) -> Module:
     """Draw a module's weights: embeddings of size 1, others such that sums are about as large as inputs.
 
-    Layers add to what they read: the more there are, the less each adds, or rounding would decide the last ones.
+    Layers add to what they read: the more there are, the less each adds, or rounding would grow with them.
     """
     depth = len(module.layers) if isinstance(module, Step) else 1
     with torch.no_grad():

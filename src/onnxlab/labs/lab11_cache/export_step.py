@@ -84,7 +84,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
                 try:
                     model = onnx.load(file)
                 except Exception as error:  # protobuf's errors, and missing external data
-                    msg = f"The file that export_step(step, file) wrote is not an ONNX model: {short_reason(error)}"
+                    msg = f"The file that export_step wrote is not an ONNX model: {short_reason(error)}"
                     raise Wrong(msg, "`onnx.load(file)` has to read it.") from None
                 work.write_model(f"step_{number}", model)
                 for name, weights in original.state_dict().items():
@@ -141,7 +141,8 @@ def judge_axes(work: Work, random: np.random.Generator) -> None:
             shapes: dict[str, list[int | None]] = {
                 name: [None, step.heads, None, step.size] for name in _pairs(step, "past")
             }
-            for name, shape in {**shapes, "ids": [None, None]}.items():
+            shapes["ids"] = [None, None]
+            for name, shape in shapes.items():
                 require_shape(model, name, shape)
                 expected, got = "int64" if name == "ids" else "float32", value(model, name).dtype
                 if got != expected:

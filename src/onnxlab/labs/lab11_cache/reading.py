@@ -27,8 +27,8 @@ __all__ = [
 ]
 
 ADVICE = {
-    "alone": "One token that nothing precedes sees itself and nothing else. If your mask allows that, compare "
-    "weights, heads, scale and the position 0 with the decoder's own forward.",
+    "alone": "One token that nothing precedes sees itself and nothing else. If your mask allows that, "
+    "compare weights, heads, scale and the position 0 with the decoder's own forward.",
     "first": "Nothing is cached here. Which tokens may each of the new tokens see?",
     "one": "Which place does the new token have? It may see all of the cache, and itself.",
     "several": "The first of the new tokens sees the cache and itself, the last one sees all. "

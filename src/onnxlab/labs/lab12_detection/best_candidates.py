@@ -171,7 +171,8 @@ def _require_best(
     if len(wrong_rows):
         row = int(wrong_rows[0])
         difference = Difference(f"{case}; score {row}", *number_texts(expected_scores[row], got_scores[row]))
-        raise Wrong(f"{where}best_scores differ from the best scores.", look_at, difference=difference)
+        msg = f"{where}best_scores are not the highest scores, or not in order."
+        raise Wrong(msg, look_at, difference=difference)
     left = Counter(map(_pair, boxes, scores))
     for row, pair in enumerate(map(_pair, got_boxes, got_scores)):
         left[pair] -= 1

@@ -6,11 +6,11 @@ What is asked, and what is drawn for it:
 - n boxes: a fixed number of them, one, as many as the picture has (none, too);
 - any names: those of the new input and output and other likely ones; nodes without a name; a constant from a
   node, the boxes read by another node;
-- pictures of any size: smaller and larger than the canvas, wide and tall up to hundreds of columns, one pixel;
+- pictures of any size: smaller and larger than the canvas, up to hundreds of rows or columns, one pixel;
   pixels are any numbers, below 0 and above 1;
 - the longer side becomes `side`, the other one is rounded, halves upwards, and at least 1: sizes that divide,
   odd ones, halves before an odd and an even number, thin ones of which one row stays;
-- Resize gets sizes: sizes whose scale as float32 gives a row too few; at its defaults: one row made of several,
+- Resize gets sizes: sizes whose scale as float32 gives a row too few; at its defaults: one row of several,
   for which pytorch_half_pixel differs;
 - (side - new) // 2 rows or columns come first: odd rests in both axes;
 - each axis goes back by its own ratio, and no box reaches beyond the picture, at any of the four sides.
@@ -157,7 +157,7 @@ def _canvas(picture: Array, side: int, size: Array, corner: Array, grey: float, 
 
 @cache
 def _resizing(mode: str) -> ort.InferenceSession:
-    """Return a session that resizes: PyTorch rounds the places between the pixels of a large picture otherwise."""
+    """Return a session that resizes: PyTorch rounds otherwise between the pixels of a large picture."""
     return open_session(parser.parse_model(_RESIZE % mode))
 
 
@@ -298,7 +298,7 @@ def _sizes_scaled_short(side: int, random: np.random.Generator) -> list[tuple[in
 
 
 def _thin_sizes(side: int, random: np.random.Generator) -> list[tuple[int, int]]:
-    """Return heights and widths whose shorter side would round to 0 or becomes 1, and the smallest picture."""
+    """Return heights and widths whose shorter side would round to 0, or becomes 1; and one pixel."""
     long, very_long = int(random.integers(3 * side, 6 * side)), int(random.integers(400, 700))
     several = int(random.integers(3, 6))  # rows that become one: half of 1.5 * several * side is left
     one = several * side * 7 // 6 + 1

@@ -2,11 +2,11 @@
 
 What is asked, and what is drawn for it:
 
-- a detector with one input and two outputs: one class, some, twenty; its outputs are called boxes and scores and
-  are read by other nodes; likely names, nodes without a name; scores of a Sigmoid, and any others;
-- boxes by their corners, of any shape, negative coordinates and a width of 0 among them; scores; classes, int64;
-- a score counts above `least`: scores at it and the next float32 on both sides, `least` with all its digits and
-  below 0;
+- a detector with one input and two outputs: one class, some, twenty; its outputs are called boxes and scores
+  and are read by other nodes; likely names, nodes without a name; scores of a Sigmoid, and any others;
+- boxes by their corners, of any shape, with negative coordinates and a width of 0; scores; classes, int64;
+- a score counts above `least`: scores at it and the next float32 on both sides, `least` with all its digits
+  and below 0;
 - a box is dropped above `iou`: overlaps at it and beside it, `iou` with all its digits;
 - for a better one that is kept: a row of boxes of which each overlaps the next; by class: the same places for
   all classes; the first of two equal scores is the better one;
@@ -150,7 +150,7 @@ _FINE = 2**14  # overlaps are drawn as multiples of its inverse
 
 
 def _exact_overlap(random: np.random.Generator) -> float:
-    """Draw an overlap that two boxes can have exactly, and that fewer digits move to the wrong side of a box."""
+    """Draw an overlap that two boxes can have exactly, and that fewer digits move past a box."""
     while True:
         part = 2 * int(random.integers(_FINE // 5, _FINE // 3)) + 1
         iou, next_one = part / _FINE, (part + 1) / _FINE
@@ -270,7 +270,7 @@ def _rows(question: _Question, boxes: Array, scores: Array) -> Array:
 
 
 def _close_to_threshold(question: _Question, boxes: Array, scores: Array) -> bool:
-    """Whether rounding could decide: an overlap or a score near its threshold, or two scores near each other."""
+    """Whether rounding could decide: an overlap or a score near its threshold, or two near scores."""
     overlaps = _overlaps(_corners(boxes))
     ordered = np.sort(scores, axis=0)
     return bool(
@@ -401,7 +401,9 @@ def _require_scenes(
 
     def require(model: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
         compare = partial(require_same_numbers, model, session=open_session(model))
-        drawn = [(scene.where, scene.raw, scene.look_at) for scene in scenes]
+        drawn: list[tuple[str, Callable[[_Question, np.random.Generator], Array], str]] = [
+            (scene.where, scene.raw, scene.look_at) for scene in scenes
+        ]
         if exact and question.exact:
             drawn += [(_CROWDED.where, _CROWDED.raw, _CROWDED.look_at), *_EXACT]
         for scene, raw_of, look_at in drawn:
@@ -415,9 +417,9 @@ def _require_scenes(
 
 # Where to look if the right number of boxes is left, by the output whose numbers are wrong.
 _OF_OUTPUTS = {
-    "boxes": "Is each box that of its row, as x and y of two corners: the centre less half the size, and plus?",
+    "boxes": "Is each box that of its row: x and y of the centre less half the size, then plus half the size?",
     "scores": "Is each score the detector's, of this box and of this class?",
-    "classes": "Which of the columns of NonMaxSuppression is the class? Ordered by class, the best comes first.",
+    "classes": "Which column of NonMaxSuppression is the class? Rows are ordered by class, the best first.",
 }
 
 
