@@ -180,7 +180,7 @@ _MISTAKES: tuple[tuple[dict[str, Any], str], ...] = (
 
 @dataclass(frozen=True)
 class _Kind:
-    where: str
+    where: str  # after "a network"
     sides: tuple[int, int]  # from, to
     boxes: int  # 0: the canvas decides
     names: tuple[str, ...] = ()  # of its input, output, and other values
@@ -205,10 +205,10 @@ _LIKELY_NAMES = (
     *("axes", "zero", "one", "two", "half", "grey", "pads", "resized", "padded", "longer", "batch", "scale"),
 )
 _KINDS = (
-    _Kind("A network for {side} x {side}", (8, 13), 4),
-    _Kind("A network for {side} x {side} that finds one box", (1, 4), 1),
-    _Kind("A network for {side} x {side} with names that you may use, too", (15, 21), 3, _LIKELY_NAMES),
-    _Kind("A network for {side} x {side} that finds any number of boxes", (41, 49), 0),
+    _Kind("that finds four boxes", (8, 13), 4),
+    _Kind("that finds one box", (1, 4), 1),
+    _Kind("with names that you may use, too", (15, 21), 3, _LIKELY_NAMES),
+    _Kind("that finds any number of boxes", (41, 49), 0),
 )
 
 
@@ -222,7 +222,7 @@ def _questions(random: np.random.Generator) -> Iterator[_Question]:
         if side > 10:
             unname_nodes(random, model)
             shuffle_nodes(random, model)
-        yield _Question(kind.where.format(side=side), model, side=side)
+        yield _Question(f"A network for {side} x {side} {kind.where}", model, side=side)
 
 
 def _network(s: Sketch, side: int, count: int) -> onnx.ModelProto:

@@ -132,7 +132,6 @@ def _questions(random: np.random.Generator) -> Iterator[_Question]:
             shuffle_nodes(random, detector)
         iou = _exact_overlap(random) if exact else float(np.float32(random.uniform(0.45, 0.6)))
         where = f"A detector with {classes} classes" if classes > 1 else "A detector with one class"
-        where += f" and thresholds {iou:.9g}, {np.float32(least):.9g}, {most}"
         yield _Question(
             where, detector, classes=classes, iou=iou, least=float(np.float32(least)), most=most, exact=exact
         )
@@ -417,7 +416,7 @@ def _require_scenes(
 
 # Where to look if the right number of boxes is left, by the output whose numbers are wrong.
 _OF_OUTPUTS = {
-    "boxes": "Is each box that of its row: x and y of the centre less half the size, then plus half the size?",
+    "boxes": "Is each box that of its row: x and y of its centre less half its size, then plus half of it?",
     "scores": "Is each score the detector's, of this box and of this class?",
     "classes": "Which column of NonMaxSuppression is the class? Rows are ordered by class, the best first.",
 }
