@@ -331,7 +331,7 @@ def _require_boxes(
         if "of the model it was made from" in wrong.message:
             msg = f"{where}: the numbers are not those of the boxes on the picture."
             wrong.message = msg
-        elif "does not run" in wrong.message:
+        elif "Reshape" in wrong.message:  # the first node of the network
             wrong.look_at = (
                 f"Has what the network gets here the shape [1, 3, {question.side}, {question.side}]?"
             )
