@@ -574,7 +574,7 @@ CONTRACTS = {
             ),
             WrongAnswer("a mask for 63", (caching(rows_of_a_table(63)),), "RuntimeError", Status.ERROR),
             WrongAnswer("the decoder of the last module", (of_the_last_decoder(),), "In PyTorch"),
-            WrongAnswer("its own cache", (OwnCache,), "In PyTorch"),
+            WrongAnswer("its own cache", (OwnCache,), "index out of range", Status.ERROR),
             WrongAnswer("views of one buffer", (OneBuffer,), "In PyTorch"),
             WrongAnswer(
                 "the scale in the weights", (ScaledInPlace,), "The decoder is another one afterwards"

@@ -558,7 +558,7 @@ CONTRACTS = {
                         }
                     ),
                 ),
-                "Compute new height and width",
+                "Has what the network gets here the shape",
             ),
             WrongAnswer(
                 "no row is left",
@@ -663,7 +663,7 @@ CONTRACTS = {
             (suppressing({"candidates = Unsqueeze (corners, zero)": _TURNED}),),
         ),
         wrong=(
-            WrongAnswer("two digits", (with_digits("%.2f"),), "A detector"),
+            WrongAnswer("two digits", (with_digits("%.2f"),), "Scores at the threshold"),
             WrongAnswer("six digits", (with_digits("%.6f"),), "Are all its digits in the file"),
             WrongAnswer("dropped at the threshold", (moving(iou=-1),), "Overlaps at the threshold"),
             WrongAnswer("counted at the threshold", (moving(least=-1),), "A score counts above"),
@@ -758,22 +758,22 @@ CONTRACTS = {
                         }
                     ),
                 ),
-                "A detector of",
+                "A detector with",
             ),
             WrongAnswer(
                 "scores of the first class",
                 (suppressing({"Add (rows, classes)": "Identity (rows)"}),),
-                "A detector of",
+                "A detector with",
             ),
             WrongAnswer(
                 "scores not turned",
                 (suppressing({"by_class = Transpose <perm = [1, 0]> (sure)": "by_class = Identity (sure)"}),),
-                "A detector of",
+                "A detector with",
             ),
             WrongAnswer(
                 "classes for places",
                 (suppressing({COLUMN: "Gather <axis = 1> (chosen, column_1)"}),),
-                "A detector of",
+                "A detector with",
             ),
             WrongAnswer(
                 "the best of all, by TopK",

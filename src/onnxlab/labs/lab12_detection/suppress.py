@@ -41,6 +41,7 @@ from onnxlab.runtime.session import open_session
 
 __all__ = ["EXERCISE"]
 
+_SCHEMA = "Which shapes and types does onnx.defs.get_schema('NonMaxSuppression') ask for?"
 _MARGIN = 1e-3  # between a threshold and each overlap or score, so that rounding decides nothing
 
 _AFTER = """<ir_version: 10, opset_import: ["" : 20]>
@@ -319,8 +320,7 @@ def _suppressed(
 def _require_structure(model: onnx.ModelProto, question: _Question) -> None:
     """Require a valid model with the outputs asked for."""
     require_interface(model, [question.name], ["boxes", "scores", "classes"], question.where)
-    look_at = "Which shapes and types does onnx.defs.get_schema('NonMaxSuppression') ask for?"
-    require_well_formed(model, question.where, look_at)
+    require_well_formed(model, question.where, _SCHEMA)
     require_valid(model)
 
 
@@ -433,7 +433,7 @@ def _require_suppressed(
             msg = f"{where}: the numbers are not those of the boxes that are left."
             wrong.message = msg
         matches = []  # for all mistakes with these outputs: a small scene does not tell them apart
-        for mistake, advice in _MISTAKES:
+        for mistake, advice in () if look_at in [advice for *_, advice in _EXACT] else _MISTAKES:
             with suppress(Wrong):
                 compare(feeds, mistake(question, raw), where, advice)
                 matches.append(advice)
@@ -443,7 +443,9 @@ def _require_suppressed(
             matches = [of_output]
         elif of_output:
             matches = matches or [f"{wrong.look_at} {of_output}"]
-        elif "another shape" in wrong.message and len(raw) == 1:
+        elif "does not run" in wrong.message and "NonMaxSuppression" in wrong.message:
+            matches = [_SCHEMA]
+        elif "another shape" in wrong.message and wrong.look_at == look_at and len(raw) == 1:
             matches = matches or ["One box is left. Which axes does a Squeeze drop then?"]
         wrong.look_at = " Or: ".join(dict.fromkeys(matches)) or wrong.look_at
         raise
