@@ -1,10 +1,13 @@
 """Right and wrong answers for lab 11."""
 
 from copy import deepcopy
+from pathlib import Path
 
 import numpy as np
+import onnx
 import torch
 from onnx import TensorProto, helper
+from onnx.shape_inference import infer_shapes
 from torch.nn.functional import scaled_dot_product_attention
 
 from onnxlab.labs.kit.outcome import Status
@@ -54,6 +57,33 @@ def branching(query, key, value, before, new):
     return masked(causal)(query, key, value, before, new)
 
 
+def behind_zeros(query, key, value, before, new):
+    """Puts as many queries of zeros in front as there are cached keys, so that is_causal fits."""
+    front = torch.zeros(query.shape[0], 2, before, 8)
+    return scaled_dot_product_attention(torch.cat([front, query], 2), key, value, is_causal=True)[
+        :, :, before:
+    ]
+
+
+def rows_of_a_table(size):
+    """Return a mask cut out of one for texts of a size: 64 is right."""
+    return masked(
+        lambda before, new: (torch.ones(size, size).tril() == 1)[before : before + new, : before + new]
+    )
+
+
+def as_numbers(before, new):
+    return torch.zeros(new, before + new).masked_fill(~causal(before, new), -torch.inf)
+
+
+def near(distance):
+    """Return a mask that hides what is further back than a distance."""
+    return lambda before, new: (
+        causal(before, new)
+        & (torch.arange(before + new) > torch.arange(before, before + new)[:, None] - distance)
+    )
+
+
 MASKED_ATTENTION = masked(causal)
 
 
@@ -80,6 +110,88 @@ def caching(
             return give(d.head(x + y.transpose(1, 2).flatten(2)), key, value, before)
 
     return CachedDecoder
+
+
+def exporting_now():
+    return torch.onnx.is_in_onnx_export() or torch.compiler.is_compiling()
+
+
+def of_the_last_decoder():
+    """Return a CachedDecoder whose instances share the decoder that was given last."""
+
+    class Shared(torch.nn.Module):
+        def __init__(self, decoder):
+            super().__init__()
+            Shared.step = caching()(decoder)
+
+        def forward(self, *tensors):
+            return Shared.step(*tensors)
+
+    return Shared
+
+
+class OwnCache(torch.nn.Module):
+    """Keeps the cache of the last text of each batch, and does not read the one that it is given."""
+
+    def __init__(self, decoder):
+        super().__init__()
+        self.step, self.caches = caching()(decoder), {}
+
+    def forward(self, ids, past_key, past_value):
+        if exporting_now():
+            return self.step(ids, past_key, past_value)
+        own = (
+            self.caches.get(len(ids), (past_key, past_value)) if past_key.shape[2] else (past_key, past_value)
+        )
+        logits, *self.caches[len(ids)] = self.step(ids, *own)
+        return (logits, *self.caches[len(ids)])
+
+
+class OneBuffer(torch.nn.Module):
+    """Returns views of one buffer for each batch."""
+
+    def __init__(self, decoder):
+        super().__init__()
+        self.step, self.buffers = caching()(decoder), {}
+
+    def forward(self, ids, past_key, past_value):
+        logits, *cache = self.step(ids, past_key, past_value)
+        if exporting_now():
+            return (logits, *cache)
+        end = cache[0].shape[2]
+        buffers = self.buffers.setdefault(len(ids), torch.zeros(2, len(ids), 2, 64, 8))
+        for buffer, tensor in zip(buffers, cache, strict=True):
+            buffer[:, :, :end] = tensor
+        return (logits, *(buffer[:, :, :end] for buffer in buffers))
+
+
+class ScaledInPlace(torch.nn.Module):
+    """Puts the scale of the attention into the decoder's own weights."""
+
+    def __init__(self, decoder):
+        super().__init__()
+        decoder.query.weight.data /= 8**0.5
+        decoder.query.bias.data /= 8**0.5
+        self.step = caching(
+            lambda q, k, v, p, n: (
+                (q @ k.transpose(2, 3)).masked_fill(~causal(p, n), -torch.inf).softmax(-1) @ v
+            )
+        )(decoder)
+
+    def forward(self, *tensors):
+        return self.step(*tensors)
+
+
+class EmptiesIds(torch.nn.Module):
+    def __init__(self, decoder):
+        super().__init__()
+        self.step = caching()(decoder)
+
+    def forward(self, ids, past_key, past_value):
+        outputs = self.step(ids, past_key, past_value)
+        if not exporting_now():
+            ids.zero_()
+        return outputs
 
 
 class OneByOne(torch.nn.Module):
@@ -184,6 +296,53 @@ class Flat(torch.nn.Module):
         return (*(tensor for pair in zip(keys, values, strict=True) for tensor in pair), logits)
 
 
+def by_sorted_names(step, file):
+    """Takes the names in the order of texts, in which past.10 stands before past.2."""
+    pasts = sorted(cache_names(step, "past"))
+    past = [tuple(torch.zeros(2, step.heads, 4, step.size) for _ in "kv") for _ in step.layers]
+    torch.onnx.export(
+        step,
+        (torch.zeros(2, 3, dtype=torch.int64), past),
+        file,
+        input_names=["ids", *pasts],
+        output_names=["logits", *cache_names(step, "present", pairs=False)],
+        dynamic_axes={"ids": {0: "b", 1: "n"}} | {name: {0: "b", 2: "p"} for name in pasts},
+        dynamo=False,
+    )
+
+
+def unless_it_exists(step, file):
+    if not Path(file).exists():
+        exporting()(step, file)
+
+
+def a_text(step, file):
+    Path(file).write_text("a step")
+
+
+def without_bias(step, file):
+    with torch.no_grad():
+        step.head.bias.zero_()
+    exporting()(step, file)
+
+
+def three_layers(step, file):
+    layers, step.layers = step.layers, step.layers[:3]
+    exporting()(step, file)
+    step.layers = layers
+
+
+def other_way_round(step, file):
+    """Exchanges the order of the inputs, and of the outputs, in the file."""
+    exporting()(step, file)
+    model = onnx.load(file)
+    for values in (model.graph.input, model.graph.output):
+        reversed_values = list(values)[::-1]
+        del values[:]
+        values.extend(reversed_values)
+    onnx.save(model, file)
+
+
 def flat(step, file):
     pasts = [f"past.{i}.{part}" for i in range(len(step.layers)) for part in ("value", "key")]
     cache = torch.zeros(1, step.heads, 2, step.size)
@@ -222,6 +381,21 @@ def value_info(name, *shape):
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
 
+def heads_and_sizes(model):
+    """Return the heads of the keys and their size, for each Attention; of copies of the graph's shapes."""
+    graph = infer_shapes(model).graph
+    shapes = {
+        value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in graph.value_info
+    }
+    pairs = []
+    for node in graph.node:
+        if node.op_type == "Attention":
+            heads = next((entry.i for entry in node.attribute if entry.name == "kv_num_heads"), 0)
+            keys = shapes[node.input[1]]
+            pairs.append((heads, keys[2] // heads) if heads else (keys[1], keys[3]))
+    return pairs
+
+
 def appending(
     *,
     no_mask=True,
@@ -236,12 +410,14 @@ def appending(
     present_from=None,
     read=True,
     logits=None,
+    heads=None,
+    prefix="past.new",
 ):
     """Return an append_to_cache that moves the ends of the Range; with all defaults it is right."""
 
     def append_to_cache(model):
         graph = model.graph
-        nodes = list(graph.node)
+        nodes, sizes = list(graph.node), heads_and_sizes(model)
         layers = [node for node in nodes if node.op_type == "Attention"]
         if duplicate:
             for node in layers:
@@ -255,26 +431,24 @@ def appending(
             node.input.extend([*([""] if no_mask else []), *pasts] if read else ["", "", ""])
             node.output.extend(presents)
             if not causal:
-                for attribute in node.attribute:
-                    attribute.i = 0 if attribute.name == "is_causal" else attribute.i
-            graph.input.extend(
-                value_info(f"past.{i}.{part}", "b", "h", past_length, "s") for part in ("key", "value")
-            )
-            graph.output.extend(
-                value_info(f"present.{i}.{part}", "b", "h", "all", "s") for part in ("key", "value")
-            )
+                drop_attribute(node, "is_causal")
+            own_heads, size = sizes[i]
+            for part in ("key", "value"):
+                graph.input.append(value_info(f"past.{i}.{part}", "b", heads or own_heads, past_length, size))
+                graph.output.append(value_info(f"present.{i}.{part}", "b", own_heads, "all", size))
             if present_from:
                 node.output[1:] = [f"{name}_new" for name in presents]
                 pairs = zip(pasts, presents, strict=True)
                 nodes.extend(helper.make_node(present_from, [past], [present]) for past, present in pairs)
         for node in [node for node in nodes if node.op_type == "Range" and shift]:
             name, axis = length_of
-            ends = [helper.make_node("Add", [node.input[k], "cached_length"], [f"end_{k}"]) for k in range(2)]
-            node.input[:2] = ["end_0", "end_1"]
+            cached, length, *moved = (prefix + suffix for suffix in ("cached", "length", "start", "end"))
+            ends = [helper.make_node("Add", [node.input[k], length], [moved[k]]) for k in range(2)]
+            node.input[:2] = moved
             position = nodes.index(node)
             nodes[position:position] = [
-                helper.make_node("Shape", [name], ["cached"], start=axis, end=axis + 1),
-                helper.make_node("Squeeze", ["cached"], ["cached_length"]),
+                helper.make_node("Shape", [name], [cached], start=axis, end=axis + 1),
+                helper.make_node("Squeeze", [cached], [length]),
                 *ends,
             ]
         replace_nodes(graph, nodes)
@@ -291,35 +465,88 @@ def with_a_mask(model):
     """Adds a mask instead of is_causal, and the length of the cache to the result of the Range."""
     graph, (ids,) = model.graph, [value.name for value in model.graph.input]
     nodes = [
-        helper.make_node("Constant", [], ["one_number"], value_int=1),
-        helper.make_node("Constant", [], ["zero_number"], value_int=0),
-        helper.make_node("Constant", [], ["down"], value_ints=[1]),
-        helper.make_node("Shape", [ids], ["new_length"], start=1, end=2),
-        helper.make_node("Shape", ["past.0.value"], ["cached"], start=2, end=3),
-        helper.make_node("Add", ["new_length", "cached"], ["all_length"]),
-        helper.make_node("Squeeze", ["cached"], ["first"]),
-        helper.make_node("Squeeze", ["all_length"], ["last"]),
-        helper.make_node("Range", ["first", "last", "one_number"], ["rows"]),
-        helper.make_node("Range", ["zero_number", "last", "one_number"], ["columns"]),
-        helper.make_node("Unsqueeze", ["rows", "down"], ["rows_down"]),
-        helper.make_node("LessOrEqual", ["columns", "rows_down"], ["may_see"]),
+        helper.make_node("Constant", [], ["past.one_number"], value_int=1),
+        helper.make_node("Constant", [], ["past.zero_number"], value_int=0),
+        helper.make_node("Constant", [], ["past.down"], value_ints=[1]),
+        helper.make_node("Shape", [ids], ["past.new_length"], start=1, end=2),
+        helper.make_node("Shape", ["past.0.value"], ["past.cached"], start=2, end=3),
+        helper.make_node("Add", ["past.new_length", "past.cached"], ["past.all_length"]),
+        helper.make_node("Squeeze", ["past.cached"], ["past.first"]),
+        helper.make_node("Squeeze", ["past.all_length"], ["past.last"]),
+        helper.make_node("Range", ["past.first", "past.last", "past.one_number"], ["past.rows"]),
+        helper.make_node("Range", ["past.zero_number", "past.last", "past.one_number"], ["past.columns"]),
+        helper.make_node("Unsqueeze", ["past.rows", "past.down"], ["past.rows_down"]),
+        helper.make_node("LessOrEqual", ["past.columns", "past.rows_down"], ["past.may_see"]),
     ]
-    count = 0
+    count, sizes = 0, heads_and_sizes(model)
     for node in graph.node:
         if node.op_type == "Range":
-            positions, node.output[0] = node.output[0], "from_zero"
-            nodes += [node, helper.make_node("Add", ["cached", "from_zero"], [positions])]
+            positions, node.output[0] = node.output[0], "past.from_zero"
+            nodes += [node, helper.make_node("Add", ["past.cached", "past.from_zero"], [positions])]
             continue
         if node.op_type == "Attention":
             drop_attribute(node, "is_causal")
-            node.input.extend(["may_see", f"past.{count}.key", f"past.{count}.value"])
+            node.input.extend(["past.may_see", f"past.{count}.key", f"past.{count}.value"])
             node.output.extend([f"present.{count}.key", f"present.{count}.value"])
-            graph.input.extend(value_info(name, "b", "h", "p", "s") for name in node.input[4:])
-            graph.output.extend(value_info(name, "b", "h", "t", "s") for name in node.output[1:])
+            heads, size = sizes[count]
+            graph.input.extend(value_info(name, "b", heads, "p", size) for name in node.input[4:])
+            graph.output.extend(value_info(name, "b", heads, "t", size) for name in node.output[1:])
             count += 1
         nodes.append(node)
     replace_nodes(graph, nodes)
     return model
+
+
+def without_scale(model):
+    """Forgets an attribute of the given nodes."""
+    model = appending()(model)
+    for node in model.graph.node:
+        if node.op_type == "Attention":
+            drop_attribute(node, "scale")
+    return model
+
+
+def numbered_by_names(model):
+    """Counts the layers in the order of the names of their results."""
+    model = appending()(model)
+    nodes = [node for node in model.graph.node if node.op_type == "Attention"]
+    for i, node in enumerate(sorted(nodes, key=lambda node: node.output[0])):
+        node.input[4:] = [f"past.{i}.key", f"past.{i}.value"]
+        node.output[1:] = [f"present.{i}.key", f"present.{i}.value"]
+    return model
+
+
+def for_one_reader(model):
+    """Moves the positions of the first reader of the Range only."""
+    model = appending(shift=False)(model)
+    for node in [node for node in model.graph.node if node.op_type == "Range"]:
+        (positions,) = node.output
+        first = next(i for i, reader in enumerate(model.graph.node) if positions in reader.input)
+        reader = model.graph.node[first]
+        reader.input[:] = ["past.moved" if name == positions else name for name in reader.input]
+        length = helper.make_node("Shape", ["past.0.key"], ["past.length"], start=2, end=3)
+        model.graph.node.insert(first, length)
+        moved = helper.make_node("Add", [positions, "past.length"], ["past.moved"])
+        model.graph.node.insert(first + 1, moved)
+    return model
+
+
+def labels_for_heads(model):
+    model = appending()(model)
+    for value in model.graph.input[1:]:
+        value.type.tensor_type.shape.dim[1].dim_param = "heads"
+    return model
+
+
+def kept_from_the_first():
+    """Return an append_to_cache that returns its first result again and again."""
+    results = []
+
+    def append_to_cache(model):
+        results.append(appending()(model))
+        return results[0]
+
+    return append_to_cache
 
 
 _ONE_TOKEN = "It may see all of the cache, and itself."
@@ -328,13 +555,36 @@ _WHICH = "Which tensor does each name stand for"
 
 CONTRACTS = {
     "cached-decoder": Contract(
-        right=((caching(),), (caching(by_hand),), (caching(masked(in_two_parts), by_cumsum),)),
+        right=(
+            (caching(),),
+            (caching(by_hand),),
+            (caching(masked(in_two_parts), by_cumsum),),
+            (caching(behind_zeros),),
+            (caching(rows_of_a_table(64)),),
+            (caching(masked(as_numbers)),),
+        ),
         wrong=(
+            WrongAnswer(
+                "the last forty only", (caching(masked(near(40))),), "a cache up to the last position"
+            ),
+            WrongAnswer(
+                "sixty-two positions",
+                (caching(positions=lambda before, new: torch.arange(before, before + new).clamp(max=61)),),
+                "a cache up to the last position",
+            ),
+            WrongAnswer("a mask for 63", (caching(rows_of_a_table(63)),), "RuntimeError", Status.ERROR),
+            WrongAnswer("the decoder of the last module", (of_the_last_decoder(),), "In PyTorch"),
+            WrongAnswer("its own cache", (OwnCache,), "index out of range", Status.ERROR),
+            WrongAnswer("views of one buffer", (OneBuffer,), "In PyTorch"),
+            WrongAnswer(
+                "the scale in the weights", (ScaledInPlace,), "The decoder is another one afterwards"
+            ),
+            WrongAnswer("ids are emptied", (EmptiesIds,), "changes its argument ids"),
             WrongAnswer("is_causal behind a cache", (caching(is_causal),), _ONE_TOKEN),
             WrongAnswer(
                 "places from 0",
                 (caching(positions=lambda before, new: torch.arange(new)),),
-                "In PyTorch, some tokens",
+                "In PyTorch, one token at a time from the start",
             ),
             WrongAnswer(
                 "no mask",
@@ -344,7 +594,7 @@ CONTRACTS = {
             WrongAnswer(
                 "not even itself",
                 (caching(masked(lambda p, n: torch.arange(p + n) < torch.arange(p, p + n)[:, None])),),
-                "In PyTorch, the whole text at once",
+                "If your mask allows that",
             ),
             WrongAnswer(
                 "the cache only up to four tokens back",
@@ -410,8 +660,19 @@ CONTRACTS = {
         ),
     ),
     "export-step": Contract(
-        right=((exporting(),), (by_torch_export(),), (flat,), (exporting(sizes=(1, 1, 4)),)),
+        right=(
+            (exporting(),),
+            (by_torch_export(),),
+            (flat,),
+            (exporting(sizes=(1, 1, 4)),),
+            (other_way_round,),
+        ),
         wrong=(
+            WrongAnswer("names in the order of texts", (by_sorted_names,), _WHICH),
+            WrongAnswer("the first file stays", (unless_it_exists,), "The file: the inputs"),
+            WrongAnswer("no ONNX", (a_text,), "is not an ONNX model"),
+            WrongAnswer("a bias of 0", (without_bias,), "The step is another one afterwards"),
+            WrongAnswer("three layers at most", (three_layers,), "The file: the inputs"),
             WrongAnswer("outputs pair after pair", (exporting(pairs_out=True),), _WHICH),
             WrongAnswer("inputs keys first", (exporting(pairs_in=False),), _WHICH),
             WrongAnswer("underscores", (exporting(separator="_"),), "past_0_key"),
@@ -441,8 +702,26 @@ CONTRACTS = {
         ),
     ),
     "append-to-cache": Contract(
-        right=((appending(),), (with_a_mask,)),
+        right=(
+            (appending(),),
+            (with_a_mask,),
+            (appending(length_of=("past.0.value", 2)),),
+            (lambda model: appending()(deepcopy(model)),),
+        ),
         wrong=(
+            WrongAnswer("no scale", (without_scale,), "reads four axes"),
+            WrongAnswer("numbers by name", (numbered_by_names,), "joined to the node with its number"),
+            WrongAnswer(
+                "one reader of the Range", (for_one_reader,), "how many tokens does the cache stand for"
+            ),
+            WrongAnswer("labels for the heads", (labels_for_heads,), "to make an empty cache"),
+            WrongAnswer("the first result", (kept_from_the_first(),), "have other names than they should"),
+            WrongAnswer("names of the model", (appending(prefix=""),), "Give every new value"),
+            WrongAnswer(
+                "the length of another layer",
+                (appending(length_of=("past.1.key", 2)),),
+                "One layer and a Range",
+            ),
             WrongAnswer(
                 "nothing is done", (lambda model: model,), "the inputs of the model have other names"
             ),
@@ -460,7 +739,7 @@ CONTRACTS = {
             WrongAnswer(
                 "the number of heads", (appending(length_of=("past.0.key", 1)),), "Two layers and a Range"
             ),
-            WrongAnswer("a cache of four", (appending(past_length=4),), "ONNX Runtime stops"),
+            WrongAnswer("a cache of four", (appending(past_length=4),), "Axis 2 of past.0.key is fixed"),
             WrongAnswer(
                 "an Attention too many",
                 (appending(duplicate=True),),

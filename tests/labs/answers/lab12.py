@@ -1,5 +1,6 @@
 """Right and wrong answers for lab 12."""
 
+import numpy as np
 import torch
 from onnx import compose, helper, parser
 
@@ -49,10 +50,12 @@ BACK = (
 CONNECTIONS = {"ratio": "by", "corner": "start", "limit": "most"}
 
 
-def letterboxing(changes=None, *, side=None, output=None):
+def letterboxing(changes=None, *, side=None, output=None, prefix=True):
     """Return a letterbox whose text is changed; without changes it is right."""
 
     def letterbox(network):
+        if prefix:
+            network = compose.add_prefix(network, "network.")
         x, boxes = network.graph.input[0], network.graph.output[0].name
         size = side or x.type.tensor_type.shape.dim[2].dim_value
         texts = [FRONT % (size, size), BACK]
@@ -72,6 +75,7 @@ def letterboxing(changes=None, *, side=None, output=None):
 
 def in_one_graph(network):
     """Pads by a Concat with rows and columns of grey; one graph around the network's nodes."""
+    network = compose.add_prefix(network, "net_")
     graph = network.graph
     x, boxes = graph.input[0], graph.output[0].name
     side = x.type.tensor_type.shape.dim[3].dim_value
@@ -141,6 +145,17 @@ def in_one_graph(network):
     return model
 
 
+def of_the_first_side():
+    """Return a letterbox that takes the side of the first network for all."""
+    sides = []
+
+    def letterbox(network):
+        sides.append(network.graph.input[0].type.tensor_type.shape.dim[2].dim_value)
+        return letterboxing(side=sides[0])(network)
+
+    return letterbox
+
+
 _BY_ITSELF = 'Resize <mode = "linear", axes = [2, 3]> (batch, , , new)'
 
 SUPPRESSION = (
@@ -180,7 +195,7 @@ ONE_AT_LEAST = """left = Gather <axis = 0> (corners, places)
     boxes = Slice (padded, zero, many)"""
 
 
-def suppressing(changes=None, *, swap=False):
+def suppressing(changes=None, *, swap=False, prefix=True):
     """Return a suppress whose text is changed; without changes it is right."""
 
     def suppress(detector, iou, least, most):
@@ -188,6 +203,8 @@ def suppressing(changes=None, *, swap=False):
         for old, new in (changes or {}).items():
             assert old in text, old
             text = text.replace(old, new)
+        if prefix:
+            detector = compose.add_prefix(detector, "detector.", rename_inputs=False)
         boxes, scores = (value.name for value in detector.graph.output)
         connections = [(boxes, "found"), (scores, "sure")]
         return compose.merge_models(detector, parser.parse_model(text), connections)
@@ -195,8 +212,43 @@ def suppressing(changes=None, *, swap=False):
     return suppress
 
 
+# Corners with y before x, as the operator's own form has them: for it both are the same.
+_TURNED = "turned = Concat <axis = 1> (y1, x1, y2, x2)  candidates = Unsqueeze (turned, zero)"
+_REVERSED = {
+    "candidates = Unsqueeze (corners, zero)": """back = Constant <value_ints = [-1]> ()
+    far = Constant <value_ints = [-1000000]> ()  first = Constant <value_ints = [0]> ()
+    other = Constant <value_ints = [1]> ()  turned = Slice (corners, back, far, first, back)
+    candidates = Unsqueeze (turned, zero)""",
+    "certain = Unsqueeze (by_class, zero)": """scores_back = Slice (by_class, back, far, other, back)
+    certain = Unsqueeze (scores_back, zero)""",
+    "places = Gather <axis = 1> (chosen, column_2)": """from_last = Gather <axis = 1> (chosen, column_2)
+    many = Shape <start = 0, end = 1> (sure)  last = Add (many, back)  places = Sub (last, from_last)""",
+}
+
+
+def with_digits(form):
+    """Return a suppress that writes the thresholds with few digits."""
+    return lambda detector, iou, least, most: suppressing()(
+        detector, float(form % iou), float(form % least), most
+    )
+
+
+def moving(*, iou=0, least=0, positive=False, largest=10**6):
+    """Return a suppress that moves a threshold to the next float32 below, or limits a number."""
+
+    def below(number, steps):
+        return float(np.nextafter(np.float32(number), np.float32(-9))) if steps else number
+
+    def suppress(detector, given_iou, given_least, most):
+        lowest = max(given_least, 0.0) if positive else below(given_least, least)
+        return suppressing()(detector, below(given_iou, iou), lowest, min(most, largest))
+
+    return suppress
+
+
 def with_nodes(detector, iou, least, most):
     """Adds node by node to the detector's graph; columns are split and squeezed."""
+    detector = compose.add_prefix(detector, "d.", rename_inputs=False)
     graph, make = detector.graph, helper.make_node
     boxes, scores = (value.name for value in graph.output)
     constants = {
@@ -279,6 +331,43 @@ def branched(scores, k):
     return scores.topk(k).indices
 
 
+def matched(scores, k):
+    """Finds each of the best scores again by its value."""
+    best = scores.sort(descending=True).values[:k]
+    return (best[:, None] == torch.cat([scores, torch.zeros(1)])[None]).int().argmax(1)
+
+
+def padded(scores, k):
+    """Appends k scores of -inf, so that there are always enough: an index can be one of theirs."""
+    order = torch.cat([scores, torch.full((k,), -torch.inf)]).topk(k).indices
+    return order[: scores.shape[0]].clamp(max=scores.shape[0] - 1)
+
+
+def at_least_the_last(scores, k):
+    """Keeps all scores that are not below the k-th one: more than k, where some are equal."""
+    best, order = scores.sort(descending=True)
+    return order[(best[:, None] >= best[:k][-1:]).all(1)]
+
+
+class SharedK(torch.nn.Module):
+    """Keeps k for all modules."""
+
+    def __init__(self, k):
+        super().__init__()
+        SharedK.k = k
+
+    def forward(self, boxes, scores):
+        order = sliced(scores, SharedK.k)
+        return boxes[order], scores[order]
+
+
+def sorted_in_place(boxes, scores, order):
+    boxes, best = boxes[order], scores[order]
+    if not torch.onnx.is_in_onnx_export() and not torch.compiler.is_compiling():
+        scores.fill_(0)
+    return boxes, best
+
+
 class AlwaysK(torch.nn.Module):
     """Pads with zeros."""
 
@@ -304,8 +393,68 @@ _FEWER = "what Python decided then is decided for good"
 
 CONTRACTS = {
     "letterbox": Contract(
-        right=((letterboxing(),), (in_one_graph,)),
+        right=(
+            (letterboxing(),),
+            (in_one_graph,),
+            (
+                letterboxing(
+                    {
+                        "moved = Sub (found, starts)": """sizes = Div (limits, factors)  ends = Add (starts, sizes)
+                        not_before = Max (found, starts)  between = Min (not_before, ends)  moved = Sub (between, starts)"""
+                    }
+                ),
+            ),
+            (
+                letterboxing(
+                    {_BY_ITSELF: _BY_ITSELF.replace("<", '<coordinate_transformation_mode = "half_pixel", ')}
+                ),
+            ),
+        ),
         wrong=(
+            WrongAnswer(
+                "pytorch_half_pixel",
+                (
+                    letterboxing(
+                        {
+                            _BY_ITSELF: _BY_ITSELF.replace(
+                                "<", '<coordinate_transformation_mode = "pytorch_half_pixel", '
+                            )
+                        }
+                    ),
+                ),
+                "A network for",
+            ),
+            WrongAnswer(
+                "a scale for each axis",
+                (
+                    letterboxing(
+                        {
+                            _BY_ITSELF: 'Resize <mode = "linear", axes = [2, 3]> (batch, , scales)',
+                            "resized =": "scales = Div (real, limit) resized =",
+                        }
+                    ),
+                ),
+                "Has what the network gets here the shape",
+            ),
+            WrongAnswer(
+                "pixels from 0 to 1",
+                (
+                    letterboxing(
+                        {
+                            "batch = Unsqueeze (picture, zero)": """low = Constant <value_float = 0.0> ()
+                            clipped = Clip (picture, low, one)  batch = Unsqueeze (clipped, zero)"""
+                        }
+                    ),
+                ),
+                "the numbers are not those of the boxes",
+            ),
+            WrongAnswer("names of the network", (letterboxing(prefix=False),), "ValueError", Status.ERROR),
+            WrongAnswer("the side of the first", (of_the_first_side(),), "A network for"),
+            WrongAnswer(
+                "clipped at the far end only",
+                (letterboxing({"inside = Max (scaled, nothing)": "inside = Identity (scaled)"}),),
+                "none may reach below 0",
+            ),
             WrongAnswer(
                 "stretched",
                 (letterboxing({"part = Div (exact, longer)": "part = Div (exact, limit)"}),),
@@ -352,7 +501,7 @@ CONTRACTS = {
             WrongAnswer(
                 "at the corner",
                 (letterboxing({"first = Div (rest, two)": "first = Sub (rest, rest)"}),),
-                _BY_HAND,
+                "Where on the canvas does the picture begin",
             ),
             WrongAnswer(
                 "not moved back",
@@ -365,9 +514,13 @@ CONTRACTS = {
                 "beyond the picture",
             ),
             WrongAnswer(
-                "clipped at 0 only", (letterboxing({"Min (inside, limits)": "Identity (inside)"}),), _BY_HAND
+                "clipped at 0 only",
+                (letterboxing({"Min (inside, limits)": "Identity (inside)"}),),
+                "none may reach beyond the other end",
             ),
-            WrongAnswer("height for x", (letterboxing({"{1, 0, 1, 0}": "{0, 1, 0, 1}"}),), _BY_HAND),
+            WrongAnswer(
+                "height for x", (letterboxing({"{1, 0, 1, 0}": "{0, 1, 0, 1}"}),), "A box begins with x"
+            ),
             WrongAnswer(
                 "divided before it is moved",
                 (
@@ -378,10 +531,12 @@ CONTRACTS = {
                         }
                     ),
                 ),
-                _BY_HAND,
+                "which step comes first",
             ),
-            WrongAnswer("black around it", (letterboxing({"grey = {0.5}": "grey = {0.0}"}),), _BY_HAND),
-            WrongAnswer("nearest", (letterboxing({'"linear"': '"nearest"'}),), _BY_HAND),
+            WrongAnswer(
+                "black around it", (letterboxing({"grey = {0.5}": "grey = {0.0}"}),), "Which number fills"
+            ),
+            WrongAnswer("nearest", (letterboxing({'"linear"': '"nearest"'}),), "one pixel of several"),
             WrongAnswer(
                 "corners aligned",
                 (
@@ -403,7 +558,7 @@ CONTRACTS = {
                         }
                     ),
                 ),
-                "Compute new height and width",
+                "Has what the network gets here the shape",
             ),
             WrongAnswer(
                 "no row is left",
@@ -424,23 +579,51 @@ CONTRACTS = {
         ),
     ),
     "best-candidates": Contract(
-        right=((picking(sliced),), (picking(masked_out),)),
+        right=(
+            (picking(sliced),),
+            (picking(masked_out),),
+            (picking(lambda s, k: (-s).argsort()[:k]),),
+            (picking(lambda s, k: s.argsort().flip(0)[:k]),),
+        ),
         wrong=(
+            WrongAnswer("found by their value", (picking(matched),), "is returned twice"),
+            WrongAnswer("room for k more", (picking(padded),), "In PyTorch"),
+            WrongAnswer(
+                "as many as are equal", (picking(at_least_the_last),), "best_boxes has another shape"
+            ),
+            WrongAnswer("one k for all", (SharedK,), "best_boxes has another shape"),
+            WrongAnswer(
+                "scores are emptied", (picking(sliced, sorted_in_place),), "changes its argument scores"
+            ),
+            WrongAnswer(
+                "the first thousand", (picking(lambda s, k: sliced(s[:1000], k)),), "not the highest scores"
+            ),
+            WrongAnswer(
+                "rounded scores", (picking(lambda s, k: sliced((s * 1e4).round(), k)),), "not in order"
+            ),
+            WrongAnswer(
+                "no negative boxes",
+                (picking(sliced, lambda boxes, scores, order: (boxes[order].clamp(min=0), scores[order])),),
+                "a box does not belong to its score",
+            ),
+            WrongAnswer(
+                "twenty at most", (picking(lambda s, k: sliced(s, min(k, 20))),), "has another shape"
+            ),
             WrongAnswer(
                 "topk of k", (picking(lambda s, k: s.topk(k).indices),), "RuntimeError", Status.ERROR
             ),
             WrongAnswer("min in Python", (picking(min_in_python),), _FEWER),
             WrongAnswer("a branch", (picking(branched),), _FEWER),
             WrongAnswer("always k rows", (AlwaysK,), "another shape or type"),
-            WrongAnswer("the worst", (picking(lambda s, k: s.argsort()[:k]),), "best_boxes are others"),
-            WrongAnswer("the best last", (picking(lambda s, k: s.argsort()[-k:]),), "best_boxes are others"),
+            WrongAnswer("the worst", (picking(lambda s, k: s.argsort()[:k]),), "not the highest scores"),
+            WrongAnswer("the best last", (picking(lambda s, k: s.argsort()[-k:]),), "not the highest scores"),
             WrongAnswer(
                 "all of them", (picking(lambda s, k: s.argsort(descending=True)),), "another shape or type"
             ),
             WrongAnswer(
                 "the first boxes",
                 (picking(sliced, lambda boxes, scores, order: (boxes[: len(order)], scores[order])),),
-                "best_boxes are others",
+                "a box does not belong to its score",
             ),
             WrongAnswer(
                 "scores first",
@@ -466,8 +649,63 @@ CONTRACTS = {
         ),
     ),
     "suppress": Contract(
-        right=((suppressing(),), (with_nodes,)),
+        right=(
+            (suppressing(),),
+            (with_nodes,),
+            (
+                suppressing(
+                    {
+                        "Unsqueeze (corners, zero)": "Unsqueeze (found, zero)",
+                        "NonMaxSuppression (": "NonMaxSuppression <center_point_box = 1> (",
+                    }
+                ),
+            ),
+            (suppressing({"candidates = Unsqueeze (corners, zero)": _TURNED}),),
+        ),
         wrong=(
+            WrongAnswer("two digits", (with_digits("%.2f"),), "Scores at the threshold"),
+            WrongAnswer("six digits", (with_digits("%.6f"),), "Are all its digits in the file"),
+            WrongAnswer("dropped at the threshold", (moving(iou=-1),), "Overlaps at the threshold"),
+            WrongAnswer("counted at the threshold", (moving(least=-1),), "A score counts above"),
+            WrongAnswer("names of the detector", (suppressing(prefix=False),), "ValueError", Status.ERROR),
+            WrongAnswer("no negative scores", (moving(positive=True),), "A detector with 20 classes"),
+            WrongAnswer("a hundred of each class", (moving(largest=100),), "1500 objects"),
+            WrongAnswer("the last of equal ones", (suppressing(_REVERSED),), "Equal scores"),
+            WrongAnswer(
+                "no negative coordinates",
+                (
+                    suppressing(
+                        {
+                            "boxes = Gather <axis = 0> (corners": "all = Relu (corners) boxes = Gather <axis = 0> (all"
+                        }
+                    ),
+                ),
+                "x and y of its centre",
+            ),
+            WrongAnswer(
+                "another Sigmoid",
+                (
+                    suppressing(
+                        {
+                            "scores = Gather <axis = 0> (all_scores": "all = Sigmoid (all_scores) scores = Gather <axis = 0> (all"
+                        }
+                    ),
+                ),
+                "Is each score the detector's",
+            ),
+            WrongAnswer(
+                "the batch for the class",
+                (
+                    suppressing(
+                        {
+                            "classes = Gather <axis = 1> (chosen, column_1)": """batch = Constant <value_int = 0> ()
+                            classes = Gather <axis = 1> (chosen, batch)  own = Gather <axis = 1> (chosen, column_1)""",
+                            "Add (rows, classes)": "Add (rows, own)",
+                        }
+                    ),
+                ),
+                "Which column of NonMaxSuppression",
+            ),
             WrongAnswer("defaults", (suppressing({", most, iou, least)": ")"}),), "Nothing is left at all"),
             WrongAnswer(
                 "no limit of the overlap",
@@ -520,22 +758,22 @@ CONTRACTS = {
                         }
                     ),
                 ),
-                "A detector of",
+                "A detector with",
             ),
             WrongAnswer(
                 "scores of the first class",
                 (suppressing({"Add (rows, classes)": "Identity (rows)"}),),
-                "A detector of",
+                "A detector with",
             ),
             WrongAnswer(
                 "scores not turned",
                 (suppressing({"by_class = Transpose <perm = [1, 0]> (sure)": "by_class = Identity (sure)"}),),
-                "A detector of",
+                "A detector with",
             ),
             WrongAnswer(
                 "classes for places",
                 (suppressing({COLUMN: "Gather <axis = 1> (chosen, column_1)"}),),
-                "A detector of",
+                "A detector with",
             ),
             WrongAnswer(
                 "the best of all, by TopK",

@@ -1,12 +1,27 @@
-"""Exercise append-to-cache: rewrite the graph of a decoder so that it reads and extends a cache."""
+"""Exercise append-to-cache: rewrite the graph of a decoder so that it reads and extends a cache.
+
+What is asked, and what is drawn for it:
+
+- one Attention or more: one, two in a row, two that read the same value, eleven;
+- numbers in the order of the nodes: eleven have another order as texts, and the nodes' order is drawn;
+- caches with the heads of the keys, both sizes as numbers: as many heads as queries and fewer, other sizes;
+- three axes or four, attributes that have to stay (scale);
+- at most one Range: none, one with constants from nodes or initializers, which others read as well, and
+  whose result two nodes read;
+- any names that do not begin with past or present: those that come to mind first; nodes without a name;
+- the given input and output keep their names; no node that computes is added;
+- numbers of the whole text, however it is cut: texts as for cached-decoder, up to the last position.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import onnx
+import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 from onnx import TensorProto, helper
 
 from onnxlab.labs.kit.exercise import Exercise, Part
@@ -14,8 +29,16 @@ from onnxlab.labs.kit.judging import evidence, require_valid, require_well_forme
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.kit.samples import Sketch
+from onnxlab.labs.kit.variations import shuffle_nodes, unname_nodes
 from onnxlab.labs.lab11_cache.decoder import LONGEST, VOCABULARY
-from onnxlab.labs.lab11_cache.reading import ADVICE, Reading, readings, require_names, require_read
+from onnxlab.labs.lab11_cache.reading import (
+    ADVICE,
+    Reading,
+    readings,
+    require_names,
+    require_read,
+    require_shape,
+)
 from onnxlab.model.distance import Array
 from onnxlab.model.graph import walk
 from onnxlab.runtime.divergence import expose
@@ -23,16 +46,25 @@ from onnxlab.runtime.session import open_session
 
 __all__ = ["EXERCISE"]
 
-_WIDTH, _SIZE = 8, 4
-_COMPUTING = ("Attention", "MatMul", "Gemm", "Tanh", "Softmax", "Einsum", "If", "Loop", "Scan")
-_POSITIONS_FROM_0 = "The new tokens do not begin at place 0: how many tokens does the cache stand for?"
+_COMPUTING = ("Attention", "MatMul", "Gemm", "Einsum", "Conv", "Softmax", "If", "Loop", "Scan")
+_POSITIONS_FROM_0 = "The new tokens do not begin at position 0: how many tokens does the cache stand for?"
 _ADVICE = {
     **ADVICE,
-    "first": "Nothing is cached here, and still a token must not see the next one.",
+    "alone": "One token and an empty cache: it has the position 0 and sees itself. Which of the new nodes "
+    "changes that?",
+    "first": "Nothing is cached here: positions begin with 0, and a token must not see the next one.",
+    "one": "The new token may see all of the cache, and itself. Which past does each Attention read?",
     "stop": "What does onnx.defs.get_schema('Attention', 23) say of this node's inputs, and of their sizes?",
     "several": "Which of the keys may the first of these tokens see? What does Attention do with is_causal "
     "where it gets the cache itself?",
+    "cache": "What comes out is the cache that came in, and what is new after it. Is each past and each "
+    "present joined to the node with its number, key to key and value to value?",
 }
+# Names for values that an answer may give to its own, without asking whether the model has them.
+_LIKELY_NAMES = (
+    *("cached", "length", "place", "places", "positions", "offset", "total", "zero", "one", "new_places"),
+    *("shifted", "start", "end", "axes", "past_length", "places_without_cache", "from_zero", "key", "value"),
+)
 
 
 @dataclass(frozen=True)
@@ -40,23 +72,33 @@ class _Kind:
     where: str
     layers: int
     heads: tuple[int, int]  # of queries, and of keys and values
-    positions: bool  # whether it has position embeddings
-    four_axes: bool  # whether Attention reads four axes
+    positions: bool = True  # whether it has position embeddings
+    four_axes: bool = False  # whether Attention reads four axes
+    same_input: bool = False  # whether all layers read the same value
+    likely_names: bool = False
 
 
 _KINDS = (
-    _Kind("One layer that knows no places", 1, (2, 2), positions=False, four_axes=False),
-    _Kind("Two layers and a Range for the places", 2, (2, 2), positions=True, four_axes=False),
-    _Kind(
-        "Three layers with fewer heads for keys than for queries", 3, (4, 2), positions=True, four_axes=False
-    ),
-    _Kind("Two layers whose Attention reads four axes", 2, (2, 1), positions=True, four_axes=True),
+    _Kind("One layer that knows no positions", 1, (2, 2), positions=False),
+    _Kind("One layer and a Range for the positions", 1, (2, 2)),
+    _Kind("Two layers and a Range for the positions", 2, (3, 3)),
+    _Kind("Eleven layers with fewer heads for keys than for queries", 11, (4, 2), likely_names=True),
+    _Kind("Two layers whose Attention reads four axes", 2, (2, 1), four_axes=True),
+    _Kind("Two Attention nodes that read the same value", 2, (1, 1), same_input=True),
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Question(Question):
     kind: _Kind
+    size: int  # of a head
+
+    @cached_property
+    def session(self) -> ort.InferenceSession:
+        """A session of the given model with its keys and values as outputs, after the logits."""
+        nodes = self.model.graph.node
+        names = [name for node in nodes if node.op_type == "Attention" for name in node.input[1:3]]
+        return open_session(expose(self.model, names))
 
     @property
     def logits(self) -> str:
@@ -73,38 +115,75 @@ class _Question(Question):
 
 def _questions(random: np.random.Generator) -> Iterator[_Question]:
     """Draw a decoder of each kind."""
-    for kind in _KINDS:
-        yield _Question(kind.where, _decoder(Sketch(random), kind), kind=kind)
+    for kind, size in zip(_KINDS, random.permutation([2, 3, 4, 5, 6, 7]).tolist(), strict=True):
+        model = _decoder(Sketch(random), kind, size)
+        if kind.likely_names:
+            _give_likely_names(random, model)
+        if kind.layers > 1:
+            unname_nodes(random, model)
+            shuffle_nodes(random, model)
+        yield _Question(kind.where, model, kind=kind, size=size)
 
 
-def _decoder(s: Sketch, kind: _Kind) -> onnx.ModelProto:
+def _decoder(s: Sketch, kind: _Kind, size: int) -> onnx.ModelProto:
     """Draw a decoder without a cache."""
-    ids = s.name()
-    x = s.add("Gather", s.weight(s.normal(VOCABULARY, _WIDTH)), ids)
-    if kind.positions:
-        count = s.add("Squeeze", s.add("Shape", ids, start=1, end=2))
-        positions = s.add("Range", s.weight(np.array(0)), count, s.weight(np.array(1)))
-        x = s.add("Add", x, s.add("Gather", s.weight(s.normal(LONGEST, _WIDTH)), positions))
     queries, keys = kind.heads
+    ids, width = s.name(), queries * size
+    x = s.add("Gather", s.weight(s.normal(VOCABULARY, width)), ids)
+    if kind.positions:
+        x = s.add("Add", x, _positions(s, ids, width))
+    first = x
     for _ in range(kind.layers):
+        read = first if kind.same_input else x
         projections = [
-            s.add("MatMul", x, s.weight(s.normal(_WIDTH, heads * _SIZE) / np.sqrt(_WIDTH)))
+            s.add("MatMul", read, s.weight(s.normal(width, heads * size) / np.sqrt(width)))
             for heads in (queries, keys, keys)
         ]
         if kind.four_axes:
             for i, heads in enumerate((queries, keys, keys)):
-                split = s.add("Reshape", projections[i], s.weight(np.array([0, 0, heads, _SIZE])))
+                split = s.add("Reshape", projections[i], s.weight(np.array([0, 0, heads, size])))
                 projections[i] = s.add("Transpose", split, perm=[0, 2, 1, 3])
-            y = s.add("Transpose", s.add("Attention", *projections, is_causal=1), perm=[0, 2, 1, 3])
-            y = s.add("Reshape", y, s.weight(np.array([0, 0, queries * _SIZE])))
+            scale = float(s.random.uniform(0.2, 0.4))
+            y = s.add("Attention", *projections, is_causal=1, scale=scale)
+            y = s.add("Reshape", s.add("Transpose", y, perm=[0, 2, 1, 3]), s.weight(np.array([0, 0, width])))
         else:
             y = s.add("Attention", *projections, is_causal=1, q_num_heads=queries, kv_num_heads=keys)
-        y = s.add("MatMul", y, s.weight(s.normal(queries * _SIZE, _WIDTH) / np.sqrt(_WIDTH)))
+        y = s.add("MatMul", y, s.weight(s.normal(width, width) / np.sqrt(width)))
         x = s.add("Add", x, s.add("Tanh", y))
-    logits = s.add("MatMul", x, s.weight(s.normal(_WIDTH, VOCABULARY)))
+    logits = s.add("MatMul", x, s.weight(s.normal(width, VOCABULARY) / np.sqrt(kind.layers)))
     model = s.model({ids: ("batch", "tokens")}, {logits: ("batch", "tokens", VOCABULARY)}, opset=23)
     model.graph.input[0].type.tensor_type.elem_type = TensorProto.INT64
     return model
+
+
+def _positions(s: Sketch, ids: str, width: int) -> str:
+    """Add position embeddings, of two tables, to a decoder; return their sum."""
+    if s.random.integers(2):
+        zero, one = (s.add("Constant", value_int=number) for number in range(2))
+        count = s.add("Gather", s.add("Shape", ids), one)  # the 1 is the step of the Range, too
+    else:
+        zero, one = s.weight(np.array(0)), s.weight(np.array(1))
+        count = s.add("Squeeze", s.add("Shape", ids, start=1, end=2))
+    positions = s.add("Range", zero, count, one)
+    tables = [s.add("Gather", s.weight(s.normal(LONGEST, width)), positions) for _ in range(2)]
+    # What else reads the number of tokens has to get the same number.
+    shape = s.add(
+        "Concat", s.add("Reshape", count, s.weight(np.array([1]))), s.weight(np.array([-1])), axis=0
+    )
+    return s.add("Reshape", s.add("Add", *tables), shape)
+
+
+def _give_likely_names(random: np.random.Generator, model: onnx.ModelProto) -> None:
+    """Rename values between input and output: to names that an answer could give to its own."""
+    graph = model.graph
+    inner = [name for node in graph.node[:-1] for name in node.output]
+    inner += [tensor.name for tensor in graph.initializer]
+    names = dict(zip(random.permutation(inner).tolist(), _LIKELY_NAMES, strict=False))
+    for node in graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+    for tensor in graph.initializer:
+        tensor.name = names.get(tensor.name, tensor.name)
 
 
 def _require_structure(model: onnx.ModelProto, question: _Question) -> None:
@@ -117,6 +196,9 @@ def _require_structure(model: onnx.ModelProto, question: _Question) -> None:
         model, where, "Which inputs and outputs does onnx.defs.get_schema('Attention', 23) list?"
     )
     require_valid(model)
+    require_shape(model, question.name, [None, None])
+    for name in question.caches:
+        require_shape(model, name, [None, question.kind.heads[1], None, question.size])
     before, after = (Counter(node.op for node in walk(graph)) for graph in (question.model, model))
     more = {name: after[name] - before[name] for name in _COMPUTING if after[name] > before[name]}
     if more or model.functions:
@@ -137,22 +219,30 @@ def _require_all(model: onnx.ModelProto, question: _Question, random: np.random.
 
 
 def _require_readings(model: onnx.ModelProto, question: _Question, texts: list[Reading]) -> None:
-    advice = {**_ADVICE, "one": _POSITIONS_FROM_0 if question.kind.positions else ADVICE["one"]}
+    advice = {**_ADVICE, **({"one": _POSITIONS_FROM_0} if question.kind.positions else {})}
+    session = open_session(model)
     for reading in texts:
         name = f"{question.where!r}: {reading.where.lower()}"
         with trying(name, model=question.model, ids=reading.ids):
             expected, ids = _expected_outputs(question, reading), question.name
-            require_read(model, reading, expected, question.caches, advice, ids=ids, where=question.where)
+            require_read(
+                model,
+                reading,
+                expected,
+                question.caches,
+                advice,
+                ids=ids,
+                where=question.where,
+                session=session,
+            )
 
 
 def _expected_outputs(question: _Question, reading: Reading) -> dict[str, Array]:
     """Return the logits of a whole text from the model without a cache, and its keys and values."""
-    nodes = question.model.graph.node
-    names = [name for node in nodes if node.op_type == "Attention" for name in node.input[1:3]]
-    logits, *arrays = open_session(expose(question.model, names)).run(None, {question.name: reading.ids})
+    logits, *arrays = question.session.run(None, {question.name: reading.ids})
     if not question.kind.four_axes:  # [batch, tokens, heads * size]
         arrays = [
-            array.reshape(*array.shape[:2], question.kind.heads[1], _SIZE).transpose(0, 2, 1, 3)
+            array.reshape(*array.shape[:2], question.kind.heads[1], question.size).transpose(0, 2, 1, 3)
             for array in arrays
         ]
     return {question.logits: logits, **dict(zip(question.caches.values(), arrays, strict=True))}
@@ -169,15 +259,15 @@ def _with_cache(question: _Question) -> onnx.ModelProto:
         node.output.extend([f"present.{i}.key", f"present.{i}.value"])
         caches = (node.input[4:], graph.input, "past"), (node.output[1:], graph.output, "all")
         for names, values, length in caches:
-            shape: list[str | int | None] = ["batch", question.kind.heads[1], length, _SIZE]
+            shape: list[str | int | None] = ["batch", question.kind.heads[1], length, question.size]
             values.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in names)
     del graph.node[:]
     for node in nodes:
         if node.op_type == "Range":
             (positions,) = node.output
-            node.output[0] = "new_places"
-            length = helper.make_node("Shape", ["past.0.key"], ["cached"], start=2, end=3)
-            graph.node.extend([node, length, helper.make_node("Add", ["new_places", "cached"], [positions])])
+            node.output[0], cached = "past.without", "past.length"  # no name of the model begins with past
+            length = helper.make_node("Shape", ["past.0.key"], [cached], start=2, end=3)
+            graph.node.extend([node, length, helper.make_node("Add", [node.output[0], cached], [positions])])
         else:
             graph.node.append(node)
     return model
@@ -202,10 +292,11 @@ EXERCISE = Exercise(
         "`onnx.defs.get_schema('Attention', 23)`. Then ask what else in the graph depends on the number of "
         "tokens before.",
         "Inputs 4 and 5 of an `Attention` are the past key and value, its outputs 1 and 2 the present ones; "
-        "input 3, the mask, stays empty. The places come out of the `Range`: add the length of a past key.",
+        "input 3, the mask, stays empty. The positions come out of the `Range`: add the length of a past "
+        "key. The keys have the shape [batch, tokens, heads * size], or [batch, heads, tokens, size].",
         "For the i-th node: `node.input.extend(['', f'past.{i}.key', f'past.{i}.value'])` and "
         "`node.output.extend([f'present.{i}.key', f'present.{i}.value'])`, each also in graph.input or "
-        "graph.output, by `helper.make_tensor_value_info`. Behind the Range, a `Shape` of `past.0.key` with "
+        "graph.output, by `helper.make_tensor_value_info`. After the Range, a `Shape` of `past.0.key` with "
         "start=2 and end=3, and an `Add`.",
     ),
 )

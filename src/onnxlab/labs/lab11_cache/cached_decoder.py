@@ -1,6 +1,19 @@
-"""Exercise cached-decoder: a decoder with a cache, exported with an example that hides frozen sizes."""
+"""Exercise cached-decoder: a decoder with a cache, exported with an example that hides frozen sizes.
 
-from collections.abc import Iterator, Mapping
+What is asked, and what is drawn for it:
+
+- a module with the weights of its decoder: two modules with other weights, read in turn;
+- logits, keys, values; what is new behind what was there: every piece of a text is compared;
+- one new token or more, an empty cache or not, at most 64 tokens in all: pieces of one token, as many new
+  tokens as cached ones, a cache up to the last position, 64 tokens at once;
+- the same for every cut: texts of one to seven rows, each read in other pieces;
+- what comes before is in the cache that is given, nowhere else: the texts are read in turn, and every cache
+  is compared after the last piece was read, so that neither a state nor a shared buffer goes unnoticed;
+- the decoder and the arguments stay as they are;
+- both exporters' models: the same texts.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -23,6 +36,7 @@ from onnxlab.labs.lab11_cache.reading import (
     require_read,
 )
 from onnxlab.model.distance import Array
+from onnxlab.runtime.session import open_session
 
 __all__ = ["EXERCISE"]
 
@@ -40,79 +54,115 @@ _AXES: dict[str, dict[int, str]] = {
 _EXAMPLES = {Exporter.TORCHSCRIPT: (1, 1, 0), Exporter.TORCH_EXPORT: (2, 3, 4)}
 
 
-def _decoder(random: np.random.Generator) -> Decoder:
-    return draw_weights(random, Decoder())
+def _decoders(random: np.random.Generator) -> list[Decoder]:
+    """Draw two decoders: the second one is exported."""
+    return [draw_weights(random, Decoder()) for _ in range(2)]
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Read drawn texts with the learner's module, piece by piece; export it with both exporters."""
-    decoder = _decoder(random)
-    with trying("the decoder", decoder=_decoder(work.questions())):
-        module = answers["CachedDecoder"](decoder)
-        require_type(module, torch.nn.Module, "CachedDecoder(decoder)")
+    """Read drawn texts with the learner's modules, piece by piece; export one of them with both exporters."""
+    originals, decoders = _decoders(work.questions()), _decoders(random)
+    modules = []
+    for decoder, original in zip(decoders, originals, strict=True):
+        with trying("the decoder", decoder=original):
+            module = answers["CachedDecoder"](decoder)
+            require_type(module, torch.nn.Module, "CachedDecoder(decoder)")
+            modules.append(module)
     with torch.no_grad():
-        for number, reading in enumerate(readings(random)):
-            _read(work, number, module, reading)
+        _read_in_turn(work, modules, originals, list(readings(random)))
+    with trying("the decoder", decoder=originals[1]):
+        for decoder, original in zip(decoders, originals, strict=True):
+            weights = decoder.state_dict()
+            for name, tensor in original.state_dict().items():
+                if not torch.equal(weights.get(name, torch.empty(0)), tensor):
+                    msg = f"The decoder is another one afterwards: its {name} has changed."
+                    raise Wrong(msg, "Others use this decoder too: what you change has to be a copy.")
     for exporter, (batch, new, past) in _EXAMPLES.items():
         shape = batch, _HEADS, past, _SIZE
         key, value = (torch.from_numpy(random.normal(size=shape).astype(np.float32)) for _ in _PASTS)
         ids = torch.from_numpy(random.integers(VOCABULARY, size=(batch, new)))
         options, args = axis_options(exporter, _AXES), (ids, key, value)
         exported_or_stopped(
-            work, exporter.name.lower(), module, args, exporter, output_names=_OUTPUTS, **options
+            work, exporter.name.lower(), modules[1], args, exporter, output_names=_OUTPUTS, **options
         )
 
 
-def _read(work: Work, number: int, module: torch.nn.Module, reading: Reading) -> None:
-    """Read a text piece by piece, each with the cache that the last one returned; keep the outputs."""
-    batch = len(reading.ids)
-    cache, logits = [torch.zeros(batch, _HEADS, 0, _SIZE) for _ in _PASTS], []
-    for begin, end in reading.pieces():
-        ids = torch.from_numpy(reading.ids[:, begin:end])
-        piece = reading.describe(begin, end)
-        with trying(piece, ids=ids, past_key=cache[0], past_value=cache[1]):
-            result = module(ids.clone(), *(tensor.clone() for tensor in cache))
-            require_type(result, (tuple, list), "forward(ids, past_key, past_value)")
-            if len(result) != len(_OUTPUTS):
-                msg = f"forward() returned {len(result)} values; three were expected: {', '.join(_OUTPUTS)}."
-                raise Wrong(msg, "The caller gives the cache back with the next tokens: it needs both parts.")
-            for name, tensor in zip(_OUTPUTS, result, strict=True):
-                require_type(tensor, torch.Tensor, f"forward(), as {name},")
-                cached = [batch, _HEADS, end, _SIZE]
-                shape = cached if name in _PRESENTS else [batch, end - begin, VOCABULARY]
-                if list(tensor.shape) != shape:  # otherwise the next piece fails with PyTorch's own error
-                    difference = Difference(f"{piece}; {name}", str(shape), str(list(tensor.shape)))
-                    msg = f"In PyTorch, {name} has another shape than it should."
-                    look_at = (
-                        ADVICE["cache"]
-                        if name in _PRESENTS
-                        else "There are logits for each of the new tokens."
-                    )
-                    raise Wrong(msg, look_at, difference=difference)
-            logits.append(result[0])
-            cache = list(result[1:])
-    for name, tensor in zip(_OUTPUTS, (torch.cat(logits, 1), *cache), strict=True):
-        work.write_array(f"torch_{number}_{name}", tensor)
+def _read_in_turn(
+    work: Work, modules: Sequence[torch.nn.Module], decoders: Sequence[Decoder], texts: Sequence[Reading]
+) -> None:
+    """Read the first piece of each text, then the second one of each, and so on; then write the outputs."""
+    outputs: list[list[Sequence[torch.Tensor]]] = [[] for _ in texts]
+    for number in range(max(len(reading.sizes) for reading in texts)):
+        for i, (reading, done) in enumerate(zip(texts, outputs, strict=True)):
+            if number < len(reading.sizes):
+                empty = torch.zeros(len(reading.ids), _HEADS, 0, _SIZE)
+                cache = done[-1][1:] if done else (empty, empty)
+                done.append(_read(modules[i % 2], decoders[i % 2], reading, reading.pieces()[number], cache))
+    for i, done in enumerate(outputs):
+        for name, tensors in zip(_OUTPUTS, zip(*done, strict=True), strict=True):
+            work.write_array(f"torch_{i}_{name}", torch.cat(tensors, 2 if name in _PRESENTS else 1))
+
+
+def _read(
+    module: torch.nn.Module,
+    decoder: Decoder,
+    reading: Reading,
+    piece: tuple[int, int],
+    cache: Sequence[torch.Tensor],
+) -> Sequence[torch.Tensor]:
+    """Return the outputs of a module for one piece, with the cache that it returned for the last one."""
+    begin, end = piece
+    ids = torch.from_numpy(reading.ids[:, begin:end])
+    where = reading.describe(begin, end)
+    with trying(where, decoder=decoder, ids=ids, **dict(zip(_PASTS, cache, strict=True))):
+        given = [tensor.clone() for tensor in (ids, *cache)]
+        result = module(*given)
+        require_type(result, (tuple, list), "forward(ids, past_key, past_value)")
+        if len(result) != len(_OUTPUTS):
+            msg = f"forward() returned {len(result)} values; three were expected: {', '.join(_OUTPUTS)}."
+            raise Wrong(msg, "The caller gives the cache back with the next tokens: it needs both parts.")
+        for name, tensor in zip(_OUTPUTS, result, strict=True):
+            require_type(tensor, torch.Tensor, f"forward(), as {name},")
+            cached = [len(ids), _HEADS, end, _SIZE]
+            shape = cached if name in _PRESENTS else [len(ids), end - begin, VOCABULARY]
+            if list(tensor.shape) != shape:  # otherwise the next piece fails with PyTorch's own error
+                difference = Difference(f"{where}; {name}", str(shape), str(list(tensor.shape)))
+                msg = f"In PyTorch, {name} has another shape than it should."
+                look_at = (
+                    ADVICE["cache"] if name in _PRESENTS else "There are logits for each of the new tokens."
+                )
+                raise Wrong(msg, look_at, difference=difference)
+        for name, before, after in zip(_INPUTS, (ids, *cache), given, strict=True):
+            if not torch.equal(before, after):
+                msg = f"forward() changes its argument {name}."
+                raise Wrong(msg, "The caller's tensors stay as they are; what is new is returned.")
+    outputs: Sequence[torch.Tensor] = result
+    return outputs
 
 
 def judge_torch(work: Work, random: np.random.Generator) -> None:
     """Require the right outputs in PyTorch: an export keeps the mistakes of a module."""
     questions = work.questions()
-    decoder = _decoder(questions)
+    decoders = _decoders(questions)
     for number, reading in enumerate(readings(questions)):
-        right, where = _expected_outputs(decoder, reading), f"In PyTorch, {reading.where.lower()}"
-        outputs = {name: work.array(f"torch_{number}_{name}") for name in _OUTPUTS}
-        for name, array in outputs.items():
-            if array.shape != right[name].shape:
-                msg = f"{where}: {name} is {list(array.shape)}; {list(right[name].shape)} was expected."
-                raise Wrong(msg, ADVICE["cache"])
-        for begin, end in reading.pieces():
-            pasts = {past: right[present][:, :, :begin] for past, present in _CACHES.items()}
-            ids = reading.ids[:, begin:end]
-            with trying(reading.describe(begin, end), ids=torch.from_numpy(ids), **_tensors(pasts)):
-                got = {name: array[:, :, :end] for name, array in outputs.items()}
-                got["logits"] = outputs["logits"][:, begin:end]
-                require_piece(got, reading, (begin, end), right, _CACHES, where=where)
+        decoder = decoders[number % 2]
+        expected, where = _expected_outputs(decoder, reading), f"In PyTorch, {reading.where.lower()}"
+        outputs = {name: _pieces(work.array(f"torch_{number}_{name}"), reading, name) for name in _OUTPUTS}
+        for i, (begin, end) in enumerate(reading.pieces()):
+            pasts = {past: expected[present][:, :, :begin] for past, present in _CACHES.items()}
+            ids = torch.from_numpy(reading.ids[:, begin:end])
+            with trying(reading.describe(begin, end), decoder=decoder, ids=ids, **_tensors(pasts)):
+                got = {name: arrays[i] for name, arrays in outputs.items()}
+                require_piece(got, reading, (begin, end), expected, _CACHES, where=where)
+
+
+def _pieces(array: Array, reading: Reading, name: str) -> list[Array]:
+    """Return the outputs of one name for each piece of a text, from all of them in one array."""
+    axis, sizes = (2, [end for _, end in reading.pieces()]) if name in _PRESENTS else (1, [*reading.sizes])
+    if array.ndim <= axis or array.shape[axis] != sum(sizes):
+        msg = f"The array {name} is {list(array.shape)}; {sum(sizes)} were expected in axis {axis}."
+        raise Wrong(msg, ADVICE["cache"])
+    return np.split(array, np.cumsum(sizes)[:-1], axis)
 
 
 def _tensors(arrays: Mapping[str, Array]) -> dict[str, torch.Tensor]:
@@ -139,19 +189,22 @@ def judge_numbers(exporter: Exporter, work: Work, random: np.random.Generator) -
     _, new, past = _EXAMPLES[exporter]
     example = f"{new} token{'s' if new > 1 else ''} and a cache of {past}"
     frozen = f"The example had {example}. Which constant of the graph has that size?"
-    advice = {**ADVICE, **dict.fromkeys(("first", "one", "several", "stop"), frozen)}
-    decoder = _decoder(work.questions())
+    advice = {**ADVICE, **dict.fromkeys(("alone", "first", "one", "several", "stop"), frozen)}
+    _, decoder = _decoders(work.questions())
+    where = f"The {exporter} export"
     with _model(work, exporter) as model:
+        session = open_session(model)
         for reading in readings(random):
-            with trying(f"the {exporter} export: {reading.where.lower()}", model=model, ids=reading.ids):
+            name = f"the {exporter} export: {reading.where.lower()}"
+            with trying(name, decoder=decoder, model=model, ids=reading.ids):
                 expected = _expected_outputs(decoder, reading)
-                require_read(model, reading, expected, _CACHES, advice, where=f"The {exporter} export")
+                require_read(model, reading, expected, _CACHES, advice, where=where, session=session)
 
 
 @contextmanager
 def _model(work: Work, exporter: Exporter) -> Iterator[onnx.ModelProto]:
     """Yield an export that is valid and has the right names; attach the case to what is raised."""
-    with trying(f"the {exporter} export", decoder=_decoder(work.questions())):
+    with trying(f"the {exporter} export", decoder=_decoders(work.questions())[1]):
         model = require_exported(work, exporter.name.lower())
         look_at = "An argument that is never read is left out of the graph."
         require_names(model, _INPUTS, _OUTPUTS, f"The {exporter} export", look_at)
@@ -184,5 +237,5 @@ EXERCISE = Exercise(
         "`mask = torch.arange(before + new) <= places[:, None]`, then "
         "`scaled_dot_product_attention(query, key, value, attn_mask=mask)`.",
     ),
-    expected=lambda work: step_model(_decoder(work.questions()), _PASTS, _PRESENTS),
+    expected=lambda work: step_model(_decoders(work.questions())[1], _PASTS, _PRESENTS),
 )

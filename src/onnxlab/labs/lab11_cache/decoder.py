@@ -80,11 +80,17 @@ class Step(nn.Module):
 
 
 def draw_weights(random: np.random.Generator, module: Module) -> Module:
-    """Draw a module's weights: embeddings of size 1, others such that sums are about as large as inputs."""
+    """Draw a module's weights: embeddings of size 1, others such that sums are about as large as inputs.
+
+    Layers add to what they read: the more there are, the less each adds, or rounding would grow with them.
+    """
+    depth = len(module.layers) if isinstance(module, Step) else 1
     with torch.no_grad():
         for name, weights in module.named_parameters():
             is_embedding = name.startswith(("token", "position"))
             size = 1.0 if is_embedding else 1.0 / math.sqrt(weights.shape[-1])
+            if name.startswith("layers"):
+                size /= math.sqrt(depth)
             weights.copy_(torch.from_numpy(size * random.normal(size=tuple(weights.shape))))
     return module.eval()
 

@@ -1,8 +1,19 @@
-"""Exercise export-step: export a step with the names and axes of the cache that a runner expects."""
+"""Exercise export-step: an export with the names and axes of the cache that a runner expects.
+
+What is asked, and what is drawn for it:
+
+- a step with any number of layers: one, and eleven, whose names stand in another order as texts;
+- any number of heads, never as many as layers;
+- the file is written where `file` says: both steps into one file, in a drawn order;
+- inputs and outputs have the runner's names, and there are no others; an input is read;
+- of the inputs, heads and size are numbers, all other axes are dynamic; ids are int64, caches float32;
+- the outputs are those of the step: texts as for cached-decoder, driven by the names alone;
+- the step stays as it is.
+"""
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +21,22 @@ import onnx
 import torch
 
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.judging import evidence, require_input_read, require_valid
-from onnxlab.labs.kit.outcome import Difference, Wrong, trying
+from onnxlab.labs.kit.judging import beside, evidence, require_input_read, require_valid
+from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab11_cache.decoder import Step, draw_weights, step_model
-from onnxlab.labs.lab11_cache.reading import ADVICE, Reading, readings, require_names, require_read
+from onnxlab.labs.lab11_cache.reading import (
+    ADVICE,
+    Reading,
+    readings,
+    require_names,
+    require_read,
+    require_shape,
+)
 from onnxlab.model.distance import Array
-from onnxlab.model.graph import dims, value
+from onnxlab.model.graph import value
+from onnxlab.runtime.refusals import short_reason
+from onnxlab.runtime.session import open_session
 
 __all__ = ["EXERCISE"]
 
@@ -26,6 +46,11 @@ _ORDER_OF_NAMES = (
 )
 _ADVICE = {
     **ADVICE,
+    **dict.fromkeys(
+        ("alone", "first"),
+        "The cache is empty here. Was the step exported as it is, with its own weights, mask and positions? "
+        + _ORDER_OF_NAMES,
+    ),
     "one": _ORDER_OF_NAMES,
     "several": _ORDER_OF_NAMES,
     "cache": _ORDER_OF_NAMES,
@@ -34,9 +59,11 @@ _ADVICE = {
 }
 
 
-def _step(random: np.random.Generator) -> Step:
-    """Draw a step of two or three layers with two or three heads."""
-    return draw_weights(random, Step(int(random.integers(2, 4)), int(random.integers(2, 4))))
+def _steps(random: np.random.Generator) -> list[Step]:
+    """Draw a step of one layer and one of eleven, in any order."""
+    heads = random.integers((2, 2), (5, 4)).tolist()
+    steps = [draw_weights(random, Step(layers, count)) for layers, count in zip((1, 11), heads, strict=True)]
+    return [steps[number] for number in random.permutation(2)]
 
 
 def _pairs(step: Step, kind: str) -> list[str]:
@@ -44,87 +71,95 @@ def _pairs(step: Step, kind: str) -> list[str]:
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Let the learner export the step into a file."""
+    """Let the learner export the steps, one after the other into one file."""
+    steps, originals = _steps(random), _steps(work.questions())
     with tempfile.TemporaryDirectory(prefix="onnxlab-") as folder:
-        file = Path(folder) / "step.onnx"
-        with trying("the step", step=_step(work.questions()), file="step.onnx"):
-            answers["export_step"](_step(random), str(file))
-            if not file.is_file():
-                msg = "export_step(step, file) wrote no file."
-                raise Wrong(msg, "`torch.onnx.export` takes the name of the file after the example.")
-            work.write_model("step", onnx.load(file))
+        file = Path(folder) / f"step{random.integers(100)}.onnx"
+        for number, (step, original) in enumerate(zip(steps, originals, strict=True)):
+            with trying(_where(original), step=original, file=file.name):
+                answers["export_step"](step, str(file))
+                if not file.is_file():
+                    msg = "export_step(step, file) wrote no file."
+                    raise Wrong(msg, "`torch.onnx.export` takes the name of the file after the example.")
+                try:
+                    model = onnx.load(file)
+                except Exception as error:  # protobuf's errors, and missing external data
+                    msg = f"The file that export_step wrote is not an ONNX model: {short_reason(error)}"
+                    raise Wrong(msg, "`onnx.load(file)` has to read it.") from None
+                work.write_model(f"step_{number}", model)
+                for name, weights in original.state_dict().items():
+                    if not torch.equal(step.state_dict().get(name, torch.empty(0)), weights):
+                        msg = f"The step is another one afterwards: its {name} has changed."
+                        raise Wrong(msg, "An export leaves the module as it is.")
+
+
+def _where(step: Step) -> str:
+    count = len(step.layers)
+    return f"a step with {count} layer{'s' if count > 1 else ''} and {step.heads} heads"
+
+
+def _files(work: Work) -> Iterator[tuple[onnx.ModelProto, Step, AbstractContextManager[None]]]:
+    """Yield each valid file with the runner's names, its step, and the case to judge it in."""
+    for number, step in enumerate(_steps(work.questions())):
+        with _case(step):
+            model = work.model(f"step_{number}")
+            inputs, outputs = ["ids", *_pairs(step, "past")], ["logits", *_pairs(step, "present")]
+            look_at = (
+                "Which names does the runner put together? It has a pair for each layer, counted from 0."
+            )
+            require_names(model, inputs, outputs, "The file", look_at)
+            require_valid(model)
+            for name in inputs:
+                try:
+                    require_input_read(model, name)
+                except Wrong as wrong:
+                    # torch.export reads a tensor that is passed several times from one input only.
+                    wrong.look_at = (
+                        "One tensor in several places of the example is one input: make a tensor for each."
+                    )
+                    raise
+        yield model, step, _case(step)
 
 
 @contextmanager
-def _file(work: Work) -> Iterator[tuple[onnx.ModelProto, Step]]:
-    """Yield a valid file with the runner's names, and its step; attach the case to what is raised."""
-    step = _step(work.questions())
-    with trying("the step", step=step):
-        model = work.model("step")
-        inputs, outputs = ["ids", *_pairs(step, "past")], ["logits", *_pairs(step, "present")]
-        look_at = "Which names does the runner put together? It has a pair for each layer, counted from 0."
-        require_names(model, inputs, outputs, "The file", look_at)
-        require_valid(model)
-        for name in inputs:
-            try:
-                require_input_read(model, name)
-            except Wrong as wrong:
-                # torch.export reads a tensor that is passed several times from one input only.
-                wrong.look_at = (
-                    "One tensor in several places of the example is one input: make a tensor for each."
-                )
-                raise
-        yield model, step
+def _case(step: Step) -> Iterator[None]:
+    """Attach the step to what is raised, and show a right model of it beside the learner's."""
+    with trying(_where(step), step=step), beside(lambda: _step_model(step)):
+        yield
 
 
 def judge_names(work: Work, random: np.random.Generator) -> None:
     """Require a valid file with the names that the runner asks for."""
-    with _file(work):
+    for _ in _files(work):
         pass
 
 
 def judge_axes(work: Work, random: np.random.Generator) -> None:
     """Require dynamic axes where the runner's sizes vary, and fixed ones where it reads the size."""
-    with _file(work) as (model, step):
-        for name in _pairs(step, "past"):
-            _require_shape(model, name, [None, step.heads, None, step.size])
-        _require_shape(model, "ids", [None, None])
-        kind = value(model, "ids").dtype
-        if kind != "int64":
-            msg = f"The input ids takes {kind}; the runner gives int64."
-            raise Wrong(msg, "The type is that of the example.", evidence=evidence(model))
-
-
-def _require_shape(model: onnx.ModelProto, name: str, axes: list[int | None]) -> None:
-    """Require a dynamic axis for each None, and otherwise the size."""
-    shape = dims(model, name) or ()
-    shown_shape = f"[{', '.join(map(str, shape))}]"
-    shown = evidence(model)
-    if len(shape) != len(axes):
-        msg = f"{name} has the shape {shown_shape}; {len(axes)} axes were expected."
-        raise Wrong(msg, "Compare with the runner's arrays.", evidence=shown)
-    for axis, (size, label) in enumerate(zip(axes, shape, strict=True)):
-        if size is None and isinstance(label, int):
-            msg = f"Axis {axis} of {name} is fixed: its shape is {shown_shape}. The runner gives other sizes."
-            raise Wrong(msg, "Look at the argument that names the dynamic axes.", evidence=shown)
-        if size is not None and label != size:
-            difference = Difference(f"axis {axis} of {name}", str(size), str(label))
-            msg = (
-                f"Axis {axis} of {name} is {label!r}; the runner needs {size} there, to make an empty cache."
-            )
-            look_at = "Only what changes from run to run has to be dynamic."
-            raise Wrong(msg, look_at, difference=difference, evidence=shown)
+    for model, step, case in _files(work):
+        with case:
+            shapes: dict[str, list[int | None]] = {
+                name: [None, step.heads, None, step.size] for name in _pairs(step, "past")
+            }
+            shapes["ids"] = [None, None]
+            for name, shape in shapes.items():
+                require_shape(model, name, shape)
+                expected, got = "int64" if name == "ids" else "float32", value(model, name).dtype
+                if got != expected:
+                    msg = f"The input {name} takes {got}; the runner gives {expected}."
+                    raise Wrong(msg, "The type is that of the example.", evidence=evidence(model))
 
 
 def judge_reading(work: Work, random: np.random.Generator) -> None:
     """Require that the file returns for pieces what the step returns for the whole text."""
-    with _file(work) as (model, step):
+    for model, step, case in _files(work):
         caches = dict(zip(_pairs(step, "past"), _pairs(step, "present"), strict=True))
-        for reading in readings(random):
-            with trying(reading.where.lower(), step=step, ids=reading.ids):
-                require_read(
-                    model, reading, _expected_outputs(step, reading), caches, _ADVICE, where="The file"
-                )
+        with case:
+            session = open_session(model)
+            for reading in readings(random):
+                with trying(f"{_where(step)}: {reading.where.lower()}", step=step, ids=reading.ids):
+                    expected = _expected_outputs(step, reading)
+                    require_read(model, reading, expected, caches, _ADVICE, where="The file", session=session)
 
 
 def _expected_outputs(step: Step, reading: Reading) -> dict[str, Array]:
@@ -136,8 +171,7 @@ def _expected_outputs(step: Step, reading: Reading) -> dict[str, Array]:
     return {"logits": logits.numpy(), **dict(zip(_pairs(step, "present"), pairs, strict=True))}
 
 
-def _step_model(work: Work) -> bytes:
-    step = _step(work.questions())
+def _step_model(step: Step) -> bytes:
     return step_model(step, _pairs(step, "past"), _pairs(step, "present"))
 
 
@@ -164,5 +198,4 @@ EXERCISE = Exercise(
         "`output_names=['logits'] + [f'present.{i}.{part}' for part in ('key', 'value') for i in range(n)]`, "
         "and `dynamic_axes` with `dynamo=False`, by the names of the inputs.",
     ),
-    expected=_step_model,
 )

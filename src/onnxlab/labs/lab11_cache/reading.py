@@ -1,22 +1,34 @@
 """Texts read in pieces, and what a model with a cache must return for each piece."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 import onnx
+import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 
 from onnxlab.labs.kit.judging import UNLIKE, evidence, first_apart
-from onnxlab.labs.kit.outcome import Difference, Evidence, Wrong
+from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.lab11_cache.decoder import LONGEST, VOCABULARY
 from onnxlab.model.distance import Array
+from onnxlab.model.graph import dims
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
 
-__all__ = ["ADVICE", "Reading", "readings", "require_names", "require_piece", "require_read"]
+__all__ = [
+    "ADVICE",
+    "Reading",
+    "readings",
+    "require_names",
+    "require_piece",
+    "require_read",
+    "require_shape",
+]
 
 ADVICE = {
+    "alone": "One token that nothing precedes sees itself and nothing else. If your mask allows that, "
+    "compare weights, heads, scale and the position 0 with the decoder's own forward.",
     "first": "Nothing is cached here. Which tokens may each of the new tokens see?",
     "one": "Which place does the new token have? It may see all of the cache, and itself.",
     "several": "The first of the new tokens sees the cache and itself, the last one sees all. "
@@ -58,16 +70,23 @@ def readings(random: np.random.Generator) -> Iterator[Reading]:
     def few() -> int:
         return int(random.integers(2, 6))
 
-    long = int(random.integers(LONGEST // 3, LONGEST // 2))
-    for where, sizes in (
-        ("The whole text at once", (few() + few(),)),
-        ("Some tokens, then one at a time", (few(), 1, 1, 1)),
-        ("One token at a time from the start", (1, 1, 1, 1)),
-        ("Several tokens at a time", (few(), few(), few())),
-        ("A long cache", (long, 1, few(), 1)),
+    same, batches = few(), random.permutation([1, 2, 3, 4, 2, 3, 7])
+    nearly_all = few()
+    for batch, (where, sizes) in zip(
+        batches.tolist(),
+        (
+            # First what no mask and no cache decides: what fails later then says why.
+            ("One token at a time from the start", (1,) * (few() + few())),
+            ("The whole text at once", (few() + few(),)),
+            ("Some tokens, then one at a time", (few(), 1, 1, 1)),
+            ("Several tokens at a time", (few(), few(), few())),
+            ("As many new tokens as there are cached", (same, same, 2 * same)),
+            ("A cache up to the last position", (LONGEST - nearly_all - 2, 1, nearly_all, 1)),
+            ("The longest text at once", (LONGEST,)),
+        ),
+        strict=True,
     ):
-        ids = random.integers(VOCABULARY, size=(int(random.integers(1, 5)), sum(sizes)))
-        yield Reading(where, ids, sizes)
+        yield Reading(where, random.integers(VOCABULARY, size=(batch, sum(sizes))), sizes)
 
 
 def require_names(
@@ -85,6 +104,27 @@ def require_names(
             raise Wrong(msg, look_at, difference=difference, evidence=evidence(model))
 
 
+def require_shape(model: onnx.ModelProto, name: str, axes: Sequence[int | None]) -> None:
+    """Require that an input's axis is dynamic for each None, and otherwise of this size."""
+    shape = dims(model, name) or ()
+    shown_shape = f"[{', '.join(map(str, shape))}]"
+    shown = evidence(model)
+    if len(shape) != len(axes):
+        msg = f"{name} has the shape {shown_shape}; {len(axes)} axes were expected."
+        raise Wrong(msg, "Compare with the runner's arrays.", evidence=shown)
+    for axis, (size, label) in enumerate(zip(axes, shape, strict=True)):
+        if size is None and isinstance(label, int):
+            msg = f"Axis {axis} of {name} is fixed: its shape is {shown_shape}. The runner gives other sizes."
+            raise Wrong(msg, "Look at the argument that names the dynamic axes.", evidence=shown)
+        if size is not None and label != size:
+            difference = Difference(f"axis {axis} of {name}", str(size), str(label))
+            msg = (
+                f"Axis {axis} of {name} is {label!r}; the runner needs {size} there, to make an empty cache."
+            )
+            look_at = "Only what changes from run to run has to be dynamic."
+            raise Wrong(msg, look_at, difference=difference, evidence=shown)
+
+
 def require_read(
     model: onnx.ModelProto,
     reading: Reading,
@@ -94,6 +134,7 @@ def require_read(
     *,
     ids: str = "ids",
     where: str,
+    session: ort.InferenceSession | None = None,
 ) -> None:
     """Require that a model returns for the pieces of a text what one without a cache returns for all of it.
 
@@ -105,24 +146,27 @@ def require_read(
         advice: Where to look, as `ADVICE`.
         ids: The name of the input for the tokens.
         where: The model, for messages.
+        session: A session of the model, for several texts.
 
     Raises:
         Wrong: For the first piece whose outputs are wrong.
     """
     where = f"{where}, {reading.where.lower()}"
-    session, outputs = open_session(model), list(expected)
+    session, outputs = session or open_session(model), list(expected)
     cache = {name: expected[output][:, :, :0] for name, output in caches.items()}
     for begin, end in reading.pieces():
         try:
             arrays = session.run(outputs, {ids: reading.ids[:, begin:end], **cache})
+            got = dict(zip(outputs, map(np.asarray, arrays), strict=True))  # a sequence may be no array
         except Exception as error:  # the runtime raises many kinds
             difference = Difference(reading.describe(begin, end), "logits and a cache", "an error")
             msg = f"{where}: ONNX Runtime stops: {short_reason(error)}"
             raise Wrong(msg, advice["stop"], difference=difference, evidence=evidence(model)) from None
-        got = dict(zip(outputs, map(np.asarray, arrays), strict=True))
-        require_piece(
-            got, reading, (begin, end), expected, caches, advice, where=where, shown=evidence(model)
-        )
+        try:
+            require_piece(got, reading, (begin, end), expected, caches, advice, where=where)
+        except Wrong as wrong:
+            wrong.evidence = evidence(model)
+            raise
         cache = {name: got[output] for name, output in caches.items()}
 
 
@@ -135,24 +179,24 @@ def require_piece(
     advice: Mapping[str, str] = ADVICE,
     *,
     where: str,
-    shown: Evidence | None = None,
 ) -> None:
     """Require the outputs for one piece: the logits of its tokens, and the caches up to its end."""
     begin, end = piece
     for name, text_output in expected.items():
         is_cache = name in caches.values()
         expected_piece = text_output[:, :, :end] if is_cache else text_output[:, begin:end]
-        kind = "first" if not begin else "one" if end - begin == 1 else "several"
+        kinds = ("alone", "first") if not begin else ("one", "several")
+        kind = kinds[end - begin > 1]
         look_at = advice["cache" if is_cache else kind]
         case, actual = f"{reading.describe(begin, end)}; {name}", got[name]
         if actual.dtype != expected_piece.dtype or actual.shape != expected_piece.shape:
             descriptions = [f"{array.dtype}{list(array.shape)}" for array in (expected_piece, actual)]
             msg = f"{where}: {name} has another shape or type than it should."
             look_at = look_at if actual.dtype == expected_piece.dtype else UNLIKE["type"][1]
-            raise Wrong(msg, look_at, difference=Difference(case, *descriptions), evidence=shown)
+            raise Wrong(msg, look_at, difference=Difference(case, *descriptions))
         place = first_apart(expected_piece, actual)
         if place is not None:
             numbers = f"{expected_piece[place]:.5g}", f"{actual[place]:.5g}"
             msg = f"{where}: {name} {'holds' if is_cache else 'has'} other numbers than without a cache."
             difference = Difference(f"{case} at {list(place)}", *numbers)
-            raise Wrong(msg, look_at, difference=difference, evidence=shown)
+            raise Wrong(msg, look_at, difference=difference)

@@ -1,17 +1,31 @@
-"""Exercise letterbox: scale and pad a picture of any size for a network, and map its boxes back."""
+"""Exercise letterbox: scale and pad a picture of any size for a network, and map its boxes back.
 
-from collections.abc import Callable, Iterator
+What is asked, and what is drawn for it:
+
+- `side` is a number of the network's input: 1 to 3, odd, even, above 40;
+- n boxes: a fixed number of them, one, as many as the picture has (none, too);
+- any names: those of the new input and output and other likely ones; nodes without a name; a constant from a
+  node, the boxes read by another node;
+- pictures of any size: smaller and larger than the canvas, up to hundreds of rows or columns, one pixel;
+  pixels are any numbers, below 0 and above 1;
+- the longer side becomes `side`, the other one is rounded, halves upwards, and at least 1: sizes that divide,
+  odd ones, halves before an odd and an even number, thin ones of which one row stays;
+- Resize gets sizes: sizes whose scale as float32 gives a row too few; at its defaults: one row of several,
+  for which pytorch_half_pixel differs;
+- (side - new) // 2 rows or columns come first: odd rests in both axes;
+- each axis goes back by its own ratio, and no box reaches beyond the picture, at any of the four sides.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
-import torch
 from onnx import compose, parser
-from torch.nn.functional import interpolate
 
 from onnxlab.labs.kit.exercise import Exercise, Part
 from onnxlab.labs.kit.judging import (
@@ -23,6 +37,7 @@ from onnxlab.labs.kit.judging import (
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.kit.samples import Sketch
+from onnxlab.labs.kit.variations import shuffle_nodes, unname_nodes
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
@@ -78,6 +93,10 @@ after (float[n, 4] found, float[2] by, float[2] start, float[2] most) => (float[
     boxes = Min (inside, limits)
 }"""
 
+_RESIZE = """<ir_version: 10, opset_import: ["" : 20]>
+resize (float[1, 3, h, w] batch, int64[2] size) => (float[1, 3, a, b] resized)
+{ resized = Resize <axes = [2, 3], mode = "%s"> (batch, , , size) }"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Question(Question):
@@ -103,64 +122,143 @@ class _Question(Question):
         *,
         round_half_up: bool = True,
         larger_first: bool = False,
+        centred: bool = True,
+        grey: float = _GREY,
+        mode: str = "linear",
         own_ratio: bool = True,
-        clipped: bool = True,
+        height_first: bool = False,
+        clipped: tuple[bool, bool] = (True, True),
         moved: bool = True,
+        scaled_first: bool = False,
     ) -> Array:
         """Return the right boxes for a picture, or with other options those of a wrong answer."""
         old = np.array(picture.shape[1:])  # height and width
         longer = int(old.max())
         new = np.maximum(1, (2 * old * self.side + round_half_up * longer) // (2 * longer))
-        corner = (self.side - new + larger_first) // 2
-        (boxes,) = self.session.run(None, {self.name: _canvas(picture, self.side, new, corner)})
-        order = [1, 0, 1, 0]  # x, y, x, y from height, width
-        ratio = old / new if own_ratio else np.full(2, longer / new.max())
-        mapped = (np.asarray(boxes, np.float64) - corner[order] * moved) * ratio[order]
-        mapped = mapped.clip(0, old[order]) if clipped else mapped
+        corner = (self.side - new + larger_first) // 2 * centred
+        (boxes,) = self.session.run(None, {self.name: _canvas(picture, self.side, new, corner, grey, mode)})
+        order = [0, 1, 0, 1] if height_first else [1, 0, 1, 0]  # x, y, x, y from height, width
+        ratio = (old / new if own_ratio else np.full(2, longer / new.max()))[order]
+        start = corner[order] * moved / (ratio if scaled_first else 1)
+        mapped = (np.asarray(boxes, np.float64) - start) * ratio
+        mapped = mapped.clip(0 if clipped[0] else None, old[order] if clipped[1] else None)
         rounded: Array = mapped.astype(np.float32)
         return rounded
 
 
-def _canvas(picture: Array, side: int, size: Array, corner: Array) -> Array:
+def _canvas(picture: Array, side: int, size: Array, corner: Array, grey: float, mode: str) -> Array:
     """Return a grey square with the picture, scaled to a size, at a corner."""
     (height, width), (top, left) = size.tolist(), corner.tolist()
-    canvas = np.full((1, 3, side, side), _GREY, np.float32)
-    batch = torch.from_numpy(picture)[None]
-    resized = interpolate(batch, size=(height, width), mode="bilinear", align_corners=False)
-    canvas[:, :, top : top + height, left : left + width] = resized.numpy()
+    canvas = np.full((1, 3, side, side), grey, np.float32)
+    (resized,) = _resizing(mode).run(None, {"batch": picture[None], "size": size})
+    canvas[:, :, top : top + height, left : left + width] = resized
     return canvas
 
 
+@cache
+def _resizing(mode: str) -> ort.InferenceSession:
+    """Return a session that resizes: PyTorch rounds otherwise between the pixels of a large picture."""
+    return open_session(parser.parse_model(_RESIZE % mode))
+
+
 # Options of `_Question.boxes` for a mistake, and where to look for it.
-_MISTAKES: tuple[tuple[dict[str, bool], str], ...] = (
+_MISTAKES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"own_ratio": False}, "Rounding gives height and width a ratio of their own. Which one takes x back?"),
-    ({"clipped": False}, "These boxes reach beyond the picture: none may."),
+    ({"clipped": (False, False)}, "These boxes reach beyond the picture: none may."),
+    ({"clipped": (True, False)}, "Boxes are clipped at 0 only; none may reach beyond the other end either."),
+    ({"clipped": (False, True)}, "Boxes are clipped at one end only; none may reach below 0 either."),
     ({"moved": False}, "The picture does not begin at the corner of the canvas."),
+    ({"scaled_first": True}, "The rows before the picture are rows of the canvas: which step comes first?"),
+    ({"height_first": True}, "A box begins with x, and a shape with the height."),
     ({"round_half_up": False}, "How is the shorter side rounded?"),
     ({"larger_first": True}, "An odd number of rows or columns is left over. How many of them come first?"),
+    ({"centred": False}, "Where on the canvas does the picture begin?"),
+    ({"grey": 0.0}, "Which number fills the canvas around the picture?"),
+    ({"mode": "nearest"}, "How does Resize make one pixel of several?"),
+)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    where: str  # after "a network"
+    sides: tuple[int, int]  # from, to
+    boxes: int  # 0: the canvas decides
+    names: tuple[str, ...] = ()  # of its input, output, and other values
+
+
+# Names that an answer may give to its own values, those of its input and output among them.
+_LIKELY_NAMES = (
+    *(
+        "boxes",
+        "picture",
+        "canvas",
+        "ratio",
+        "corner",
+        "limit",
+        "start",
+        "side",
+        "size",
+        "sizes",
+        "old",
+        "new",
+    ),
+    *("axes", "zero", "one", "two", "half", "grey", "pads", "resized", "padded", "longer", "batch", "scale"),
+)
+_KINDS = (
+    _Kind("that finds four boxes", (8, 13), 4),
+    _Kind("that finds one box", (1, 4), 1),
+    _Kind("with names that you may use, too", (15, 21), 3, _LIKELY_NAMES),
+    _Kind("that finds any number of boxes", (41, 49), 0),
 )
 
 
 def _questions(random: np.random.Generator) -> Iterator[_Question]:
-    """Draw two networks, for canvases of different sizes."""
-    for number in range(2):
-        side = int(random.integers(8, 13)) + 8 * number
-        where = f"A network for {side} x {side}"
-        yield _Question(where, _network(Sketch(random), side), side=side)
+    """Draw a network of each kind."""
+    for kind in _KINDS:
+        side = int(random.integers(*kind.sides))
+        model = _network(Sketch(random), side, kind.boxes)
+        if kind.names:
+            _rename(random, model, kind.names)
+        if side > 10:
+            unname_nodes(random, model)
+            shuffle_nodes(random, model)
+        yield _Question(f"A network for {side} x {side} {kind.where}", model, side=side)
 
 
-def _network(s: Sketch, side: int) -> onnx.ModelProto:
+def _network(s: Sketch, side: int, count: int) -> onnx.ModelProto:
     """Draw a network whose boxes depend on every pixel of the canvas."""
-    count, pixels = int(s.random.integers(3, 8)), 3 * side * side
+    number, pixels = count or 6, 3 * side * side
     x = s.name()
-    flat = s.add("Reshape", x, s.weight(np.array([1, pixels])))
+    flat = s.add("Reshape", x, s.add("Constant", value_ints=[1, pixels]))
     corners = []
     for largest in (side, side / 3):
-        weight = s.weight(s.normal(pixels, 2 * count) * 2 / np.sqrt(pixels))
-        numbers = s.add("Reshape", s.add("MatMul", flat, weight), s.weight(np.array([count, 2])))
+        weight = s.weight(s.normal(pixels, 2 * number) * 2 / np.sqrt(pixels))
+        numbers = s.add("Reshape", s.add("MatMul", flat, weight), s.weight(np.array([number, 2])))
         corners.append(s.add("Mul", s.add("Sigmoid", numbers), s.weight(np.array(float(largest)))))
     boxes = s.add("Concat", s.add("Sub", *corners), s.add("Add", *corners), axis=1)
-    return s.model({x: (1, 3, side, side)}, {boxes: (count, 4)})
+    if count:
+        s.add("Identity", boxes)  # the boxes have another reader
+        return s.model({x: (1, 3, side, side)}, {boxes: (count, 4)})
+    # The mean of the canvas decides how many: all, some, none.
+    found = s.add(
+        "Cast", s.add("Mul", s.add("Abs", s.add("ReduceMean", x, keepdims=0)), s.weight(40.0)), to=7
+    )
+    end = s.add("Unsqueeze", s.add("Mod", found, s.weight(np.array(number))), s.weight(np.array([0])))
+    kept = s.add("Slice", boxes, s.weight(np.array([0])), end)
+    return s.model({x: (1, 3, side, side)}, {kept: ("found", 4)})
+
+
+def _rename(random: np.random.Generator, model: onnx.ModelProto, names: Sequence[str]) -> None:
+    """Give a model's input, its output and drawn values other names, in this order."""
+    graph = model.graph
+    ends = [graph.input[0].name, graph.output[0].name]
+    others = {name for node in graph.node for name in (*node.input, *node.output)} - set(ends)
+    mapping = dict(zip([*ends, *random.permutation(sorted(others)).tolist()], names, strict=False))
+    for node in graph.node:
+        node.input[:] = [mapping.get(name, name) for name in node.input]
+        node.output[:] = [mapping.get(name, name) for name in node.output]
+    for value in (*graph.input, *graph.output, *graph.initializer):
+        value.name = mapping.get(value.name, value.name)
 
 
 def _require_structure(model: onnx.ModelProto, question: _Question) -> None:
@@ -172,25 +270,39 @@ def _require_structure(model: onnx.ModelProto, question: _Question) -> None:
 
 def _sizes_that_divide(side: int, random: np.random.Generator) -> list[tuple[int, int]]:
     """Return heights and widths for which nothing is rounded and no half row or column is left."""
-    even = 2 * int(random.integers(1, side // 4 + 1))
-    shorter = side - even
+    shorter = side - 2 * int(random.integers(1, side // 4 + 1)) if side > 3 else side
     return [(side, side), (side, shorter), (shorter, side), (2 * shorter, 2 * side), (3 * side, 3 * shorter)]
 
 
 def _odd_sizes(side: int, random: np.random.Generator) -> list[tuple[int, int]]:
     """Return odd heights and widths: a wide, a tall and a square picture; then any that are drawn."""
-    low, high = (2 * random.integers((2, side), (side // 2, 2 * side)) + 1).tolist()
-    square = 2 * int(random.integers(2, side)) + 1
-    odd = 4 * int(random.integers(1, side // 4)) + 1  # odd / 2 ends with .5: half a row is left
-    others = random.integers(2, 5 * side, size=(6, 2)).tolist()
-    sizes = [(low, high), (high, low), (square, square), (odd, 2 * side), *others]
+    low, high = (2 * random.integers((2, side), (side // 2 + 3, 2 * side + 1)) + 1).tolist()
+    square = 2 * int(random.integers(2, side + 2)) + 1
+    odd = 4 * int(random.integers(side // 4 + 1)) + 1  # odd / 2 ends with .5: half a row is left
+    halves = [(odd, 2 * side), (2 * side, odd)]
+    others = random.integers(2, 5 * side + 2, size=(6, 2)).tolist()
+    sizes = [(low, high), (high, low), (square, square), *halves, *others, *_sizes_scaled_short(side, random)]
     return [(height, width) for height, width in sizes]
 
 
+def _sizes_scaled_short(side: int, random: np.random.Generator) -> list[tuple[int, int]]:
+    """Return a wide and a tall picture, for which a row or column is missing after a scale in float32."""
+    old = np.arange(side + 1, 12 * side + 60)
+    scale = np.float32(side) / old.astype(np.float32)
+    short = old[np.floor(old.astype(np.float32) * scale) < side]
+    if not len(short):  # as for a side of 1, 2 or 4
+        return []
+    return [(int(random.integers(2, size)), int(size)) for size in random.choice(short, 2)] + [
+        (int(random.choice(short)), 2)
+    ]
+
+
 def _thin_sizes(side: int, random: np.random.Generator) -> list[tuple[int, int]]:
-    """Return heights and widths whose shorter side would round to 0, and the smallest picture."""
-    long = int(random.integers(3 * side, 6 * side))
-    return [(1, long), (long, 1), (1, 1)]
+    """Return heights and widths whose shorter side would round to 0, or becomes 1; and one pixel."""
+    long, very_long = int(random.integers(3 * side, 6 * side)), int(random.integers(400, 700))
+    several = int(random.integers(3, 6))  # rows that become one: half of 1.5 * several * side is left
+    one = several * side * 7 // 6 + 1
+    return [(1, long), (long, 1), (1, 1), (several, one), (one, several), (2, very_long), (very_long, 3)]
 
 
 def _require_sizes(
@@ -201,7 +313,7 @@ def _require_sizes(
     def require(model: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
         compare = partial(require_same_numbers, model, session=open_session(model))
         for height, width in sizes(question.side, random):
-            picture = random.random((3, height, width), dtype=np.float32)
+            picture = (random.random((3, height, width)) * 3 - 1).astype(np.float32)
             where = f"{question.where}, a picture of height {height} and width {width}"
             with trying(where.lower(), network=question.model, picture=picture):
                 _require_boxes(compare, question, picture, where, look_at)
@@ -219,6 +331,10 @@ def _require_boxes(
         if "of the model it was made from" in wrong.message:
             msg = f"{where}: the numbers are not those of the boxes on the picture."
             wrong.message = msg
+        elif "Reshape" in wrong.message:  # the first node of the network
+            wrong.look_at = (
+                f"Has what the network gets here the shape [1, 3, {question.side}, {question.side}]?"
+            )
         for mistake, advice in _MISTAKES:
             with suppress(Wrong):
                 compare(feeds, [question.boxes(picture, **mistake)], where, advice)
@@ -229,9 +345,10 @@ def _require_boxes(
 
 def _letterboxed(question: _Question) -> onnx.ModelProto:
     """Return a right answer."""
-    graph = question.model.graph
+    network = compose.add_prefix(question.model, "network.")  # its names can be any
+    graph = network.graph
     before, after = parser.parse_model(_BEFORE % question.side), parser.parse_model(_AFTER)
-    front = compose.merge_models(before, question.model, [("canvas", graph.input[0].name)])
+    front = compose.merge_models(before, network, [("canvas", graph.input[0].name)])
     connections = [(graph.output[0].name, "found"), ("ratio", "by"), ("corner", "start"), ("limit", "most")]
     return compose.merge_models(front, after, connections)
 

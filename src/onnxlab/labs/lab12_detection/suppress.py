@@ -1,4 +1,18 @@
-"""Exercise suppress: add non-maximum suppression to a detector's file, also where no box is left."""
+"""Exercise suppress: add non-maximum suppression to a detector's file, also where no box is left.
+
+What is asked, and what is drawn for it:
+
+- a detector with one input and two outputs: one class, some, twenty; its outputs are called boxes and scores
+  and are read by other nodes; likely names, nodes without a name; scores of a Sigmoid, and any others;
+- boxes by their corners, of any shape, with negative coordinates and a width of 0; scores; classes, int64;
+- a score counts above `least`: scores at it and the next float32 on both sides, `least` with all its digits
+  and below 0;
+- a box is dropped above `iou`: overlaps at it and beside it, `iou` with all its digits;
+- for a better one that is kept: a row of boxes of which each overlaps the next; by class: the same places for
+  all classes; the first of two equal scores is the better one;
+- at most `most` of each class: one, some, more than there are;
+- ordered by class, the best first; many boxes (1500), one, none, and no candidate.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
@@ -21,11 +35,13 @@ from onnxlab.labs.kit.judging import (
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.kit.samples import Sketch
+from onnxlab.labs.kit.variations import shuffle_nodes, unname_nodes
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
 __all__ = ["EXERCISE"]
 
+_SCHEMA = "Which shapes and types does onnx.defs.get_schema('NonMaxSuppression') ask for?"
 _MARGIN = 1e-3  # between a threshold and each overlap or score, so that rounding decides nothing
 
 _AFTER = """<ir_version: 10, opset_import: ["" : 20]>
@@ -56,6 +72,7 @@ class _Question(Question):
     iou: float
     least: float
     most: int
+    exact: bool  # whether boxes and scores are what the detector gets, so that they can be at a threshold
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -77,23 +94,94 @@ class _Question(Question):
         return np.asarray(boxes), np.asarray(scores)
 
 
+# Names that an answer may give to its own values; the first two are those of the detector's outputs.
+_LIKELY_NAMES = (
+    *("boxes", "scores", "classes", "found", "sure", "chosen", "candidates", "by_class", "certain", "rows"),
+    *(
+        "most",
+        "iou",
+        "least",
+        "zero",
+        "one",
+        "two",
+        "half",
+        "kept",
+        "corners",
+        "places",
+        "index",
+        "low",
+        "high",
+    ),
+)
+
+
 def _questions(random: np.random.Generator) -> Iterator[_Question]:
-    """Draw two detectors and their thresholds."""
-    for classes in (1, int(random.integers(2, 5))):
-        detector = _detector(Sketch(random), classes)
-        iou, least = random.uniform((0.45, 0.15), (0.6, 0.3)).astype(np.float32).tolist()
-        most = int(random.integers(2, 5))
-        where = f"A detector of {classes} classes"
-        yield _Question(where, detector, classes=classes, iou=iou, least=least, most=most)
+    """Draw detectors and their thresholds."""
+    some, many = int(random.integers(2, 5)), 20
+    for classes, exact, most, least in (
+        (1, False, int(random.integers(2, 5)), random.uniform(0.15, 0.3)),
+        (some, False, int(random.integers(2, 5)), random.uniform(0.15, 0.3)),
+        (1, True, 2000, _digits(random, 0.15, 0.3)),
+        (many, True, 1, _digits(random, -1.5, -0.5)),
+        (2, True, 3, _digits(random, 0.1, 0.9)),
+    ):
+        detector = _detector(Sketch(random), classes, exact=exact)
+        if classes == some:
+            _rename(random, detector)
+        if classes > 1:
+            unname_nodes(random, detector)
+            shuffle_nodes(random, detector)
+        iou = _exact_overlap(random) if exact else float(np.float32(random.uniform(0.45, 0.6)))
+        where = f"A detector with {classes} classes" if classes > 1 else "A detector with one class"
+        yield _Question(
+            where, detector, classes=classes, iou=iou, least=float(np.float32(least)), most=most, exact=exact
+        )
 
 
-def _detector(s: Sketch, classes: int) -> onnx.ModelProto:
+def _digits(random: np.random.Generator, low: float, high: float) -> float:
+    """Draw a float32 that has to be written with all its digits."""
+    while True:
+        number = np.float32(random.uniform(low, high))
+        if all(np.float32(form % number) != number for form in ("%.6f", "%.7f", "%.6g", "%.7g")):
+            return float(number)
+
+
+_FINE = 2**14  # overlaps are drawn as multiples of its inverse
+
+
+def _exact_overlap(random: np.random.Generator) -> float:
+    """Draw an overlap that two boxes can have exactly, and that fewer digits move past a box."""
+    while True:
+        part = 2 * int(random.integers(_FINE // 5, _FINE // 3)) + 1
+        iou, next_one = part / _FINE, (part + 1) / _FINE
+        if not any(iou < round(iou, digits) < next_one for digits in range(1, 7)):
+            return iou
+
+
+def _detector(s: Sketch, classes: int, *, exact: bool) -> onnx.ModelProto:
     """Draw the last nodes of a detector: from rows of numbers to boxes (centre, size) and scores."""
     x = s.name()
     numbers, logits = s.split("Split", x, s.weight(np.array([4, classes])), results=2, axis=1)
-    boxes = s.add("Mul", numbers, s.weight(np.full(4, s.random.uniform(5, 20))))
-    scores = s.add("Sigmoid", logits)
+    factor = 0.25 if exact else s.random.uniform(5, 20)
+    boxes = s.add("Mul", numbers, s.weight(np.full(4, factor)))
+    scores = s.add("Identity" if exact else "Sigmoid", logits)
+    for name in (boxes, scores):  # others read them as well
+        s.add("Shape", name)
     return s.model({x: ("n", 4 + classes)}, {boxes: ("n", 4), scores: ("n", classes)})
+
+
+def _rename(random: np.random.Generator, model: onnx.ModelProto) -> None:
+    """Give a detector's outputs and other values likely names; its input keeps the one it has."""
+    graph = model.graph
+    ends = [value.name for value in graph.output]
+    inner = {name for node in graph.node for name in (*node.input, *node.output)}
+    others = sorted(inner - {*ends, graph.input[0].name})
+    mapping = dict(zip([*ends, *random.permutation(others).tolist()], _LIKELY_NAMES, strict=False))
+    for node in graph.node:
+        node.input[:] = [mapping.get(name, name) for name in node.input]
+        node.output[:] = [mapping.get(name, name) for name in node.output]
+    for value in (*graph.output, *graph.initializer):
+        value.name = mapping[value.name]
 
 
 @dataclass(frozen=True)
@@ -106,6 +194,7 @@ class _Scene:
     look_at: str
     all_classes: bool = False  # whether every class has high scores at each object
     low_scores: bool = False  # whether all scores are below the threshold
+    any_shape: bool = False  # whether boxes are wide, tall, large, small
 
     def raw(self, question: _Question, random: np.random.Generator) -> Array:
         """Draw the rows that the detector gets, again and again until nothing is close to a threshold."""
@@ -116,6 +205,10 @@ class _Scene:
             sizes = np.full((count, 2), 1.5)
             boxes = np.concatenate([centres, sizes], 1)
             boxes *= random.uniform(0.97, 1.03, size=boxes.shape)
+            if self.any_shape:
+                boxes[:, 2:] = random.uniform(0.2, 3, size=(count, 2))
+                boxes[:1, 2] = 0
+                boxes[:, 1] -= 3
             boxes[:, :2] += random.uniform(-0.4, 0.4, size=(count, 2)) * (self.candidates > 1)
             logits = random.uniform(-4, -2, size=(count, question.classes))
             if not self.low_scores:
@@ -126,12 +219,58 @@ class _Scene:
                     logits[row, classes] = random.uniform(low, high, size=logits[row, classes].shape)
             raw = np.concatenate([boxes, logits], 1).astype(np.float32)
             raw = raw[random.permutation(count)]
-            if not _close_to_threshold(question, *question.detect(raw)):
+            if count > _FEW or not _close_to_threshold(question, *question.detect(raw)):
                 return raw
 
 
+def _at_threshold(question: _Question, random: np.random.Generator) -> Array:
+    """Return rows apart from each other whose scores are the threshold, and its neighbours."""
+    least = np.float32(question.least)
+    scores = [np.nextafter(least, np.float32(np.inf)), least, np.nextafter(least, np.float32(-np.inf))]
+    return _rows(question, _apart(3), np.repeat(scores, question.classes).reshape(3, -1))
+
+
+def _apart(count: int) -> Array:
+    """Return boxes that stand apart on a line."""
+    boxes: Array = np.stack(
+        [np.arange(count) * 8, np.full(count, -4), np.full(count, 4), np.full(count, 2)], 1
+    )
+    return boxes
+
+
+def _overlapping(question: _Question, random: np.random.Generator) -> Array:
+    """Return pairs whose overlap is the threshold, and just above and below it."""
+    part = round(question.iou * _FINE)
+    boxes = []
+    for row, exact in enumerate((part, part + 1, part - 1)):
+        width, moved = (_FINE + exact) / 2, (_FINE - exact) / 2
+        boxes += [[left + width / 2, 8 * row, width, 4] for left in (0, moved)]
+    scores = question.least + np.linspace(2, 1, 6)[:, None] + np.zeros(question.classes)
+    return _rows(question, np.array(boxes), scores)
+
+
+def _in_a_row(question: _Question, random: np.random.Generator) -> Array:
+    """Return three boxes: the second one overlaps the first and the third, which do not overlap as much."""
+    width = 64 * (1 + question.iou)
+    boxes = [[place * 0.75 * 64 * (1 - question.iou), 0, width, 16] for place in range(3)]
+    scores = question.least + np.array([[3.0], [2.0], [1.0]]) + np.zeros(question.classes)
+    return _rows(question, np.array(boxes), scores)
+
+
+def _equal(question: _Question, random: np.random.Generator) -> Array:
+    """Return candidates with equal scores, at two places in turn."""
+    boxes = np.concatenate([_apart(2)] * 3) + np.arange(6)[:, None] * [0.125, 0, 0, 0]
+    return _rows(question, boxes, np.full((6, question.classes), question.least + 1))
+
+
+def _rows(question: _Question, boxes: Array, scores: Array) -> Array:
+    """Return the rows for which a detector that is exact finds these boxes and scores."""
+    rows: Array = np.concatenate([boxes * 4, scores], 1).astype(np.float32)
+    return rows
+
+
 def _close_to_threshold(question: _Question, boxes: Array, scores: Array) -> bool:
-    """Whether rounding could decide: an overlap or a score near its threshold, or two equal scores."""
+    """Whether rounding could decide: an overlap or a score near its threshold, or two near scores."""
     overlaps = _overlaps(_corners(boxes))
     ordered = np.sort(scores, axis=0)
     return bool(
@@ -154,7 +293,8 @@ def _overlaps(corners: Array) -> Array:
     high = np.minimum(corners[:, None, 2:], corners[None, :, 2:])
     both = (high - low).clip(0).prod(-1)
     area = (corners[:, 2:] - corners[:, :2]).prod(-1)
-    overlaps: Array = both / (area[:, None] + area[None, :] - both)
+    union = area[:, None] + area[None, :] - both
+    overlaps: Array = np.divide(both, union, out=np.zeros_like(both), where=union > 0)
     return overlaps
 
 
@@ -169,8 +309,8 @@ def _suppressed(
     for number in range(question.classes):
         selected: list[int] = []
         for index in np.argsort(-scores[:, number], kind="stable").tolist():
-            eligible = scores[index, number] > question.least and len(selected) < question.most
-            if eligible and not any(overlaps[index, better] > question.iou for better in selected):
+            eligible = scores[index, number] > np.float32(question.least) and len(selected) < question.most
+            if eligible and not (overlaps[index, selected] > question.iou).any():
                 selected.append(index)
         rows += [(index, number) for index in selected]
     indices, classes = np.array(rows, np.int64).reshape(-1, 2).T
@@ -180,8 +320,7 @@ def _suppressed(
 def _require_structure(model: onnx.ModelProto, question: _Question) -> None:
     """Require a valid model with the outputs asked for."""
     require_interface(model, [question.name], ["boxes", "scores", "classes"], question.where)
-    look_at = "Which shapes and types does onnx.defs.get_schema('NonMaxSuppression') ask for?"
-    require_well_formed(model, question.where, look_at)
+    require_well_formed(model, question.where, _SCHEMA)
     require_valid(model)
 
 
@@ -220,38 +359,67 @@ _MISTAKES: tuple[tuple[Callable[[_Question, Array], list[Array]], str], ...] = (
     (lambda question, raw: _suppressed(question, raw, _sorted_corners), _FORMAT),
     (lambda question, raw: _suppressed(question, raw, lambda boxes: _corners(_corners(boxes))), _FORMAT),
 )
+_FEW = (
+    100  # candidates: among more, some are always near a threshold, which only sessions that round differ in
+)
 _CROWD = "For a box that is missing, or too much, compute its overlap with the better ones of its class."
 _CLASSES = "A box is only dropped for a better one of the same class."
 _MANY = (
-    _Scene("One object, found once", 1, 1, "One box is left. Which axes does a Squeeze drop then?"),
+    _Scene("One object, found once", 1, 1, "One box is left. What does each of your nodes make of it?"),
     _Scene("Two objects apart, found once each", 2, 1, "Nothing overlaps here. Which thresholds count?"),
     _Scene("One object, found four times", 1, 4, _CROWD),
     _Scene("Six objects, found three times each", 6, 3, _CROWD),
+    _Scene("Boxes of any shape", 4, 3, _CROWD, any_shape=True),
     _Scene("All classes at the same places", 2, 2, _CLASSES, all_classes=True),
     _Scene("Many objects of each class", 9, 1, "How many boxes of each class may be returned?", True),
+)
+_CROWDED = _Scene("1500 objects", 1500, 1, "Do all candidates count, however many there are?")
+# Scenes that only a detector without rounding can have: what is drawn, and where to look.
+_EXACT: tuple[tuple[str, Callable[[_Question, np.random.Generator], Array], str], ...] = (
+    (
+        "Scores at the threshold",
+        _at_threshold,
+        "A score counts above `least`. Are all its digits in the file?",
+    ),
+    ("Overlaps at the threshold", _overlapping, "Dropped is above `iou`. Are all its digits in the file?"),
+    ("Three boxes in a row", _in_a_row, "A box that is dropped drops no other one."),
+    ("Equal scores", _equal, "Of two equal scores the first one is the better one."),
 )
 _NONE = (
     _Scene(
         "Only candidates below the threshold", 3, 2, "Nothing is left: shapes begin with 0.", low_scores=True
     ),
-    _Scene("No candidate at all", 0, 1, "n is 0. Which of your nodes does not take an empty axis?"),
+    _Scene("No candidate at all", 0, 1, "n is 0. Which of your nodes does not accept an empty axis?"),
 )
 
 
 def _require_scenes(
-    *scenes: _Scene,
+    *scenes: _Scene, exact: bool
 ) -> Callable[[onnx.ModelProto, _Question, np.random.Generator], None]:
     """Return the requirement of right boxes for these scenes, for `Rewriting.judge`."""
 
     def require(model: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
         compare = partial(require_same_numbers, model, session=open_session(model))
-        for scene in scenes:
-            raw = scene.raw(question, random)
-            where = f"{question.where}. {scene.where}"
-            with trying(where, detector=question.model, x=raw):
-                _require_suppressed(compare, question, raw, where, scene.look_at)
+        drawn: list[tuple[str, Callable[[_Question, np.random.Generator], Array], str]] = [
+            (scene.where, scene.raw, scene.look_at) for scene in scenes
+        ]
+        if exact and question.exact:
+            drawn += [(_CROWDED.where, _CROWDED.raw, _CROWDED.look_at), *_EXACT]
+        for scene, raw_of, look_at in drawn:
+            raw = raw_of(question, random)
+            where = f"{question.where}. {scene}"
+            with trying(where, **question.arguments, rows=raw):
+                _require_suppressed(compare, question, raw, where, look_at)
 
     return require
+
+
+# Where to look if the right number of boxes is left, by the output whose numbers are wrong.
+_OF_OUTPUTS = {
+    "boxes": "Is each box that of its row: x and y of its centre less half its size, then plus half of it?",
+    "scores": "Is each score the detector's, of this box and of this class?",
+    "classes": "Which column of NonMaxSuppression is the class? Rows are ordered by class, the best first.",
+}
 
 
 def _require_suppressed(
@@ -265,19 +433,30 @@ def _require_suppressed(
             msg = f"{where}: the numbers are not those of the boxes that are left."
             wrong.message = msg
         matches = []  # for all mistakes with these outputs: a small scene does not tell them apart
-        for mistake, advice in _MISTAKES:
+        for mistake, advice in () if look_at in [advice for *_, advice in _EXACT] else _MISTAKES:
             with suppress(Wrong):
                 compare(feeds, mistake(question, raw), where, advice)
                 matches.append(advice)
+        given = wrong.difference.given if wrong.difference else ""
+        of_output = next((text for name, text in _OF_OUTPUTS.items() if f"output {name} at" in given), "")
+        if of_output and len(raw) == 1:  # one box, as it should be: only its numbers are wrong
+            matches = [of_output]
+        elif of_output:
+            matches = matches or [f"{wrong.look_at} {of_output}"]
+        elif "does not run" in wrong.message and "NonMaxSuppression" in wrong.message:
+            matches = [_SCHEMA]
+        elif "another shape" in wrong.message and wrong.look_at == look_at and len(raw) == 1:
+            matches = matches or ["One box is left. Which axes does a Squeeze drop then?"]
         wrong.look_at = " Or: ".join(dict.fromkeys(matches)) or wrong.look_at
         raise
 
 
 def _with_suppression(question: _Question) -> onnx.ModelProto:
     """Return a right answer."""
+    detector = compose.add_prefix(question.model, "detector.", rename_inputs=False)  # its names can be any
     after = parser.parse_model(_AFTER % (question.most, question.iou, question.least))
-    boxes, scores = (value.name for value in question.model.graph.output)
-    return compose.merge_models(question.model, after, [(boxes, "found"), (scores, "sure")])
+    boxes, scores = (value.name for value in detector.graph.output)
+    return compose.merge_models(detector, after, [(boxes, "found"), (scores, "sure")])
 
 
 _REWRITING = Rewriting("suppress", "suppressed", _questions, _require_structure, _with_suppression)
@@ -291,8 +470,8 @@ EXERCISE = Exercise(
     produce=_REWRITING.produce,
     parts=(
         Part("a valid model with boxes, scores and classes", _REWRITING.judge()),
-        Part("right where boxes are left", _REWRITING.judge(_require_scenes(*_MANY))),
-        Part("right where nothing is left", _REWRITING.judge(_require_scenes(*_NONE))),
+        Part("right where boxes are left", _REWRITING.judge(_require_scenes(*_MANY, exact=True))),
+        Part("right where nothing is left", _REWRITING.judge(_require_scenes(*_NONE, exact=False))),
     ),
     hints=(
         "`NonMaxSuppression` has three optional inputs; look what each of them is if it is left out. Its "
