@@ -62,7 +62,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.mark.parametrize("level", list(Level))
 @pytest.mark.parametrize("attack", [SPARSE, IN_FLIGHT])
 def test_what_fills_the_disk_holds_up_nobody_else(
-    small: Path, tmp_path: Path, level: Level, attack: str, capsys: pytest.CaptureFixture[str]
+    small: Path, tmp_path: Path, level: Level, attack: str
 ) -> None:
     if available()[level]:
         pytest.skip(available()[level])
@@ -86,8 +86,6 @@ def test_what_fills_the_disk_holds_up_nobody_else(
     finally:
         ended.set()
         watching.join()
-    with capsys.disabled():
-        print(f" {level}: {most} MB", end="")
     assert failures == {}
     assert [points[student.name] for student in honest] == [FULL, FULL]
     assert most < 900
