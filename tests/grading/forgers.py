@@ -54,7 +54,7 @@ for exercise, (titles, files) in {exercises!r}.items():
     place = here / exercise
     place.mkdir(exist_ok=True)
     parts = [holds | {{"title": title}} for title in titles]
-    report = {{"exercise": exercise, "findings": parts, "parts": parts, "evidence": None, "graphs": None}}
+    report = {{"findings": parts, "parts": parts, "evidence": {evidence!r}, "graphs": {evidence!r}}}
     for name in ("findings.json", "report.json", f"report-{{exercise}}.json", f".report-{{exercise}}.json"):
         (place / name).write_text(json.dumps(report))
         (here / name).write_text(json.dumps(report))
@@ -70,11 +70,19 @@ os._exit(0)
 
 @dataclass(frozen=True)
 class Forger:
-    """A submission: its name, its lab, and the code that defines `bad`, which makes the model."""
+    """A submission.
+
+    Attributes:
+        name: What it does.
+        lab: The lab.
+        bad: The code of the function `bad`, which makes the model.
+        evidence: The graphs in its reports.
+    """
 
     name: str
     lab: str
     bad: str
+    evidence: object = None
 
     def notebook(self) -> bytes:
         """Its file."""
@@ -82,13 +90,19 @@ class Forger:
             exercise.id: ([part.title for part in exercise.parts], sorted(files_of(exercise.id)))
             for exercise in lab(self.lab).exercises
         }
-        cells = [nbformat.v4.new_code_cell(self.bad + _FORGE.format(exercises=exercises))]
+        cells = [
+            nbformat.v4.new_code_cell(self.bad + _FORGE.format(exercises=exercises, evidence=self.evidence))
+        ]
         return nbformat.writes(nbformat.v4.new_notebook(cells=cells)).encode()
 
 
 FORGERS = (
     *(Forger(f"a judge that crashes in {name[:5]}", name, CRASH) for name in LABS),
     Forger("a judge that never ends", "lab04_asinh", ENDLESS),
+    *(
+        Forger(f"evidence {number}", "lab07_pooling_indices", CRASH, evidence)
+        for number, evidence in enumerate((3, "text", [[1]], {"model": 3}, True))
+    ),
 )
 
 
