@@ -8,7 +8,7 @@ from onnx.parser import parse_model
 from onnxlab.errors import InputMismatch
 from onnxlab.exporters.export import Exporter, export
 from onnxlab.history import recorded_graph
-from onnxlab.model.distance import difference
+from onnxlab.model.distance import difference, largest_difference, magnitude
 from onnxlab.runtime.parity import compare, run, smallest_counterexample
 
 LEGACY = Exporter.TORCHSCRIPT
@@ -255,10 +255,12 @@ def test_the_recorded_shift_is_wrong_for_negative_numbers():
 
 
 def test_imaginary_parts_count():
-    assert difference(np.array([1 + 1j, 2, np.nan]), np.array([1 - 1j, 2, np.nan])).tolist() == [2, 0, 0]
-    two_parts = model("y = Identity(x)", "complex64[n] x", "complex64[n] y")
-    x = torch.tensor([1 + 1j, 3])
-    assert compare(lambda x: x, two_parts, x).ok()
-    assert not compare(torch.conj_physical, two_parts, x).ok()
-    counterexample = smallest_counterexample(torch.conj_physical, two_parts, x)
-    assert "torch 1-1j, runtime 1+1j" in str(counterexample)
+    ours, theirs = np.array([1 + 1j, 2, np.nan]), np.array([1 - 1j, 2, np.nan])
+    assert difference(ours, theirs).tolist() == [2, 0, 0]
+    assert largest_difference(ours[:1], theirs[:1].real) == 1
+
+
+def test_large_whole_numbers_that_differ_by_one_differ():
+    ours, theirs = (np.array([2**60 + number, -(2**63)]) for number in (0, 1))
+    assert difference(ours, theirs).tolist() == [1, 0]
+    assert magnitude(ours).tolist() == [2.0**60, 2.0**63]

@@ -109,7 +109,7 @@ def judge_batches(work: Work, random: np.random.Generator) -> None:
     """Unpool more pictures than there were at export."""
     look_at = "At export there was one picture. Where does the next begin, and what still holds that number?"
     for name in ("few_channels", "many_channels"):
-        _require_numbers(work, random, name, [2, 5, int(random.integers(65, 300))], look_at)
+        _require_numbers(work, random, name, [2, 5, int(random.integers(150, 300))], look_at)
 
 
 def judge_odd(work: Work, random: np.random.Generator) -> None:
