@@ -404,7 +404,9 @@ def _require_scenes(
             (scene.where, scene.raw, scene.look_at) for scene in scenes
         ]
         if exact and question.exact:
-            drawn += [(_CROWDED.where, _CROWDED.raw, _CROWDED.look_at), *_EXACT]
+            drawn += _EXACT
+        if exact and question.most > _FEW:
+            drawn.append((_CROWDED.where, _CROWDED.raw, _CROWDED.look_at))
         for scene, raw_of, look_at in drawn:
             raw = raw_of(question, random)
             where = f"{question.where}. {scene}"
