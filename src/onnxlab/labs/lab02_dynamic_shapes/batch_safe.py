@@ -2,10 +2,10 @@
 
 The statement as properties, each with what is drawn for it:
 
-- what `Ranker` computes, for its own weights: another model is asked for between the call and the export
+- what `Ranker` computes, for its own weights: others are asked for before and after its call
 - `model` stays as it is
 - a batch of one: its scores as they are, with infinities and nan
-- other batches, 2 to some 4,500, whatever the rows are: equal, zero, one that is not, wholly nan; two rows too
+- other batches, 2 to some 4,500, two rows too, whatever the rows are: equal, zero, but for one, wholly nan
 - numbers of any size, from 1e-30 to 1e30
 """
 
@@ -67,9 +67,10 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Export the repaired model with a batch of one, declared dynamic."""
     with trying("the model", model=ranker(work.questions())):
         model = ranker(random)
+        answers["batch_safe"](ranker(random))  # of this model, and of the last one, nothing may be kept
         module = answers["batch_safe"](model)
         require_type(module, torch.nn.Module, "batch_safe(model)")
-        answers["batch_safe"](ranker(random))  # whose weights must not get into the first one's answer
+        answers["batch_safe"](ranker(random))
     options = axis_options(Exporter.TORCH_EXPORT, {"x": {0: "batch"}})
     exported(work, "repaired", module, normal(random, 1, _FEATURES), Exporter.TORCH_EXPORT, **options)
     require_unchanged(model, ranker(work.questions()), [normal(random, rows, _FEATURES) for rows in (1, 3)])

@@ -2,7 +2,7 @@
 
 The statement as properties, each with what is drawn for it:
 
-- each case is taken: axes that differ in one case only, whichever it is of eight; up to eight axes, nine inputs
+- each case is taken: axes that differ in one case only, whichever of eight; eight axes, nine inputs
 - any other size of the other axes is refused: one case, the first axis, axes of size 1
 - all cases have the same names, in any order; the first one is the example; inputs without axes, sizes of 0
 - two axes share a name only if they share all sizes: orders, sums, products, ends and digits that agree;
@@ -91,7 +91,7 @@ def _single_differences(random: np.random.Generator) -> list[Case]:
     base = 2
     return [
         {
-            name: tuple(base + 1 if axis == case else base for axis in range(1, 5)) + (base,),
+            name: (*(base + 1 if axis == case else base for axis in range(1, 5)), base),
             other: tuple(base + 1 if axis == case else base for axis in range(5, 8)),
         }
         for case in range(8)
@@ -101,7 +101,7 @@ def _single_differences(random: np.random.Generator) -> list[Case]:
 def _digits(random: np.random.Generator) -> list[Case]:
     """Sizes whose digits, without what stands between them, are the same; and others of equal product."""
     name, other, third = (str(name) for name in random.permutation(_NAMES)[:3])
-    sizes = ((1, 12), (11, 2)), ((1, 1), (12, 2)), ((2, 6), (3, 4)), ((0, 3), (3, 3)), ((5, 5), (5, 5))
+    sizes = ((1, 12), (11, 2)), ((1, 1), (12, 2)), ((2, 6), (3, 4)), ((3, 0), (3, 3)), ((5, 5), (5, 5))
     first, second, product, empty, fixed = sizes
     return [
         {
@@ -110,12 +110,12 @@ def _digits(random: np.random.Generator) -> list[Case]:
             third: (empty[0][i], second[0][i]),
         }
         | {f"{third}_scalar": (), f"{third}_fixed": (fixed[0][i], second[1][i])}
-        for i in (1, 0)
+        for i in (0, 1)
     ]
 
 
 def _many_axes(random: np.random.Generator) -> list[Case]:
-    """Nine inputs with eight axes, nearly all of them dynamic; the later cases have other orders of inputs."""
+    """Nine inputs with eight axes, nearly all of them dynamic; later cases have other orders of inputs."""
     names = [str(name) for name in random.permutation(_NAMES)]
     names += [f"{name}_2" for name in names[:3]]
     sizes = random.integers(1, 4, (len(names), 8, 4))

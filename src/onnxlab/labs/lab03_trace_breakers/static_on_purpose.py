@@ -2,7 +2,7 @@
 
 The statement as properties, each with what is drawn for it:
 
-- the same results, for its own weights and for each size: another model is asked for before the exports
+- the same results, for its own weights and for each size: others are asked for before and after its call
 - `model` stays as it is
 - height and width are those of the example: wide and high pictures, the same area, the same height, the
   smallest, and larger ones than a limit that one would set
@@ -67,11 +67,12 @@ def questions(random: np.random.Generator) -> tuple[Patches, dict[str, tuple[int
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Export the learner's module for pictures of several sizes, with the batch declared dynamic."""
     model, sizes = questions(random)
-    module = answers["static_on_purpose"](model)
-    require_type(module, torch.nn.Module, "static_on_purpose(model)")
     answers["static_on_purpose"](
         questions(random)[0]
-    )  # whose weights must not get into the first one's answer
+    )  # of this model, and of the last one, nothing may be kept
+    module = answers["static_on_purpose"](model)
+    require_type(module, torch.nn.Module, "static_on_purpose(model)")
+    answers["static_on_purpose"](questions(random)[0])
     options = axis_options(Exporter.TORCHSCRIPT, {"x": {0: "batch"}})
     for name, size in sizes.items():
         exported(work, name, module, pictures(random, 2, *size), Exporter.TORCHSCRIPT, **options)

@@ -2,11 +2,11 @@
 
 The statement as properties, each with what is drawn for it:
 
-- the same two results, for its own gain: another model is asked for between the call and the export
+- the same two results, for its own gain: others are asked for before and after its call
 - `model` stays as it is
 - for both exporters, computed from x
-- other numbers: from 1e-20 to 1e37, of both signs, all positive, all negative; the smallest and the largest in
-  any place; equal ones; spans of about 0.001 on both sides
+- other numbers: from 1e-20 to 1e37, of both signs, all positive, all negative; the smallest and the
+  largest in any place; equal ones; spans of about 0.001 on both sides
 - other numbers of rows: 1 to some 4,500, also as many as there are columns
 - gains are positive, negative and 0
 """
@@ -87,9 +87,10 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Export the learner's module with both exporters, with a dynamic number of rows."""
     with trying("the model", model=tangled(work.questions())):
         model = tangled(random)
+        answers["untangle"](tangled(random))  # of this model, and of the last one, nothing may be kept
         module = answers["untangle"](model)
         require_type(module, torch.nn.Module, "untangle(model)")
-        answers["untangle"](tangled(random))  # whose gain must not get into the first one's answer
+        answers["untangle"](tangled(random))
     for exporter in Exporter:
         options = axis_options(exporter, {"x": {0: "rows"}})
         example = normal(random, _ROWS, _COLUMNS)
@@ -126,8 +127,8 @@ def judge_values(exporter: Exporter, work: Work, random: np.random.Generator) ->
     inputs += [_spanning(random, float(span)) for span in near]
     inputs += [torch.full((_ROWS, _COLUMNS), value) for value in (0.0, 3.0, -7.5, random.normal())]
     look_at = (
-        "Compare your module with the original in PyTorch first: what is the smallest number of all, the span, "
-        "and what if the input is flat? If they agree: is one of the graph's constants a number of the example?"
+        "Compare your module with the original in PyTorch first: what is the smallest number, what the span, "
+        "and what if the input is flat? If they agree: is a constant of the graph a number of the example?"
     )
     with _model(work, exporter) as model:
         require_numbers(tangled(work.questions()), model, inputs, 1e-4, look_at=look_at)
