@@ -38,6 +38,7 @@ __all__ = [
     "raised_by_stub",
     "require_model",
     "require_type",
+    "require_unchanged",
 ]
 
 # These failures of a written model are left to the judges: they can show a counterexample.
@@ -243,6 +244,16 @@ def require_model(value: object, what: str) -> onnx.ModelProto:
                 msg, "`onnx.helper.make_model(graph, ir_version=..., opset_imports=...)` makes one with both."
             )
     return value
+
+
+def require_unchanged(given: torch.nn.Module, fresh: torch.nn.Module, inputs: Iterable[torch.Tensor]) -> None:
+    """Refuse an answer that changed the module it was given: it computes other numbers than a fresh one."""
+    with torch.no_grad():
+        for x in inputs:
+            outputs = [value if isinstance(value, tuple) else (value,) for value in (given(x), fresh(x))]
+            if not all(map(torch.equal, *outputs)):
+                msg = "The model that was given has changed: it computes other numbers than before."
+                raise Wrong(msg, "It belongs to the caller. Which line of yours writes to it or its weights?")
 
 
 _OURS = str(Path(__file__).parents[2])
