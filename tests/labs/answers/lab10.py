@@ -76,45 +76,52 @@ def equalising(
     back=True,
     unit=False,
     power=0.5,
+    size=lambda weights: np.abs(weights).max(),
+    outputs=True,
+    first_alone=True,
+    backwards=False,
 ):
     """Return an equalise; with all defaults it is right."""
 
     def equalise(model):
         graph = model.graph
         tensors = {tensor.name: tensor for tensor in graph.initializer}
-        readers = [value.name for value in graph.output]
+        readers = [value.name for value in graph.output if outputs]
         readers += [name for node in graph.node for name in node.input]
         producers = {node.output[0]: node for node in graph.node}
 
         def change(node, position, values):
             name = node.input[position]
             if copies:
-                name = node.input[position] = f"{name}_{node.name}_{position}"
+                name = node.input[position] = f"{name}_{node.output[0]}_{position}"
                 tensors[name] = graph.initializer.add()
             tensors[name].CopyFrom(numpy_helper.from_array(values.astype(np.float32), name))
 
-        for second in [node for node in graph.node if node.op_type == "Conv"]:
+        for second in [node for node in graph.node if node.op_type == "Conv"][:: -1 if backwards else 1]:
             activation = producers.get(second.input[0])
             if activation is None or activation.op_type not in through:
                 continue
             first = producers.get(activation.input[0])
             if first is None or first.op_type != "Conv":
                 continue
-            if alone and (readers.count(activation.output[0]) > 1 or readers.count(first.output[0]) > 1):
+            if alone and readers.count(activation.output[0]) > 1:
+                continue
+            if alone and first_alone and readers.count(first.output[0]) > 1:
                 continue
             before, after = (
                 numpy_helper.to_array(tensors[node.input[1]]).astype(float) for node in (first, second)
             )
             channels = len(before)
             width = after.shape[1] if groups else channels
-            group_rows = [slice(c // width * width, (c // width + 1) * width) for c in range(channels)]
+            rows = len(after) * width // channels  # outputs of a group
+            group_rows = [slice(c // width * rows, (c // width + 1) * rows) for c in range(channels)]
             columns = [
-                (slice(None) if width == channels else rows, c % after.shape[1])
-                for c, rows in enumerate(group_rows)
+                (slice(None) if width == channels else own, c % after.shape[1])
+                for c, own in enumerate(group_rows)
             ]
             factor = np.ones(channels)
             for c, column in enumerate(columns):
-                largest = np.abs(before[c]).max(), np.abs(after[column]).max()
+                largest = size(before[c]), size(after[column])
                 if all(largest) or not dead:
                     with np.errstate(all="ignore"):
                         factor[c] = (largest[1] / largest[0]) ** power
@@ -163,11 +170,44 @@ def equalised_by_powers_of_two(model):
         if len(first.input) > 2:
             changes.append((first, 2, arrays[first.input[2]] * factor))
         for node, position, values in changes:
-            node.input[position] += f"_{node.name}_{position}"
+            node.input[position] += f"_{node.output[0]}_{position}"
             arrays[node.input[position]] = values
             tensor = numpy_helper.from_array(values.astype(np.float32), node.input[position])
             graph.initializer.append(tensor)
     return model
+
+
+def renamed(model):
+    """Gives every value inside another name, and the nodes none; drops weights that nothing reads any more."""
+    model = equalising()(model)
+    graph, names = model.graph, {}
+    ends = {value.name for value in (*graph.input, *graph.output)}
+    for node in graph.node:
+        node.name = ""
+        for values in (node.input, node.output):
+            values[:] = [
+                name if name in ends else names.setdefault(name, f"v{len(names)}") for name in values
+            ]
+    used = [tensor for tensor in graph.initializer if tensor.name in names]
+    for tensor in used:
+        tensor.name = names[tensor.name]
+    del graph.initializer[:], graph.value_info[:]
+    graph.initializer.extend(used)
+    return model
+
+
+def unless_others(equalise):
+    """Leaves a model alone that has other nodes than Conv and activations."""
+    return lambda model: (
+        model
+        if any(node.op_type not in ("Conv", "Relu", "LeakyRelu") for node in model.graph.node)
+        else equalise(model)
+    )
+
+
+def unless_unnamed(equalise):
+    """Leaves a model alone in which a node has no name."""
+    return lambda model: equalise(model) if all(node.name for node in model.graph.node) else model
 
 
 def group_starts(after, channels):
@@ -323,7 +363,12 @@ CONTRACTS = {
         ),
     ),
     "equalise": Contract(
-        right=((equalising(),), (equalised_by_powers_of_two,)),
+        right=(
+            (equalising(),),
+            (equalised_by_powers_of_two,),
+            (equalising(size=lambda weights: np.abs(weights).mean(), backwards=True),),
+            (renamed,),
+        ),
         wrong=(
             WrongAnswer("nothing is done", (lambda model: model,), "in 8 bits the numbers are off by"),
             WrongAnswer("factors of 1", (equalising(unit=True),), "By what is each channel multiplied"),
@@ -345,6 +390,27 @@ CONTRACTS = {
                 "groups are not looked at", (equalising(groups=False),), "The second Conv has two groups"
             ),
             WrongAnswer("the wrong way round", (equalising(power=-0.5),), "in 8 bits"),
+            WrongAnswer(
+                "the largest without its sign",
+                (equalising(size=np.max),),
+                "How large is a weight of -3",
+            ),
+            WrongAnswer(
+                "through a Clip", (equalising(through=("Relu", "LeakyRelu", "Clip")),), "A Clip between them"
+            ),
+            WrongAnswer(
+                "through a PRelu", (equalising(through=("Relu", "LeakyRelu", "PRelu")),), "A PRelu between"
+            ),
+            WrongAnswer("outputs are no readers", (equalising(outputs=False),), "an output of the graph"),
+            WrongAnswer(
+                "only the readers of the Relu",
+                (equalising(first_alone=False),),
+                "reads the first Conv as well",
+            ),
+            WrongAnswer(
+                "all or nothing", (unless_others(equalising()),), "A pair after two Convs that are none"
+            ),
+            WrongAnswer("nodes by their names", (unless_unnamed(equalising()),), "all negative"),
             WrongAnswer("another node", (added,), "were not there before: 1 x Clip"),
             WrongAnswer("None", (lambda model: None,), "returned None"),
         ),

@@ -152,7 +152,7 @@ def judge_numbers(work: Work, random: np.random.Generator) -> None:
             x = question.prepared(_pictures(random, 12))
             (expected,) = open_session(question.model).run(None, {question.name: x})
             try:
-                (got,) = run_in_int8(question.model, {question.name: batch}, {question.name: x})
+                (got,) = run_in_int8(question.model, [{question.name: batch}], {question.name: x})
             except Exception as error:  # the runtime and its tool raise many kinds
                 msg = f"{question.where}: quantize_static fails with these batches: {str(error)[:200]}"
                 raise Wrong(msg, question.look_at) from None
