@@ -1,6 +1,8 @@
 """Right and wrong answers for lab 10."""
 
+from collections import deque
 from copy import deepcopy
+from typing import ClassVar
 
 import numpy as np
 import onnx
@@ -54,14 +56,79 @@ class Endless(OneBatch):
         return self.first
 
 
+class SideBySide(CalibrationDataReader):
+    """Seven pictures in one wide one, and those left over in a smaller one."""
+
+    def __init__(self, pipeline, network, pictures):
+        arrays = [run(pipeline, picture)[0] for picture in pictures]
+        self.name = network.graph.input[0].name
+        self.batches = [np.concatenate(arrays[i : i + 7], axis=3) for i in range(0, len(arrays), 7)]
+
+    def get_next(self):
+        return {self.name: self.batches.pop(0)} if self.batches else None
+
+
+class Moved(CalibrationDataReader):
+    """Twenty moved copies of each picture, made when they are asked for."""
+
+    def __init__(self, pipeline, network, pictures):
+        name = network.graph.input[0].name
+        self.batches = (
+            {name: np.roll(run(pipeline, picture)[0], by, axis=3)} for picture in pictures for by in range(20)
+        )
+
+    def get_next(self):
+        return next(self.batches, None)
+
+
+class OneBuffer(CalibrationDataReader):
+    """Fills one array again and again: quantize_static has used a batch before it asks for the next."""
+
+    def __init__(self, pipeline, network, pictures):
+        self.pipeline, self.pictures, self.name = pipeline, list(pictures), network.graph.input[0].name
+        self.buffer = run(pipeline, pictures[0])[0].copy()
+
+    def get_next(self):
+        if not self.pictures:
+            return None
+        self.buffer[:] = run(self.pipeline, self.pictures.pop())[0]
+        return {self.name: self.buffer}
+
+
+class OfTheClass(CalibrationDataReader):
+    """Has one list for all readers."""
+
+    batches: ClassVar = deque()
+
+    def __init__(self, pipeline, network, pictures):
+        name = network.graph.input[0].name
+        self.batches.extend({name: run(pipeline, picture)[0]} for picture in pictures)
+
+    def get_next(self):
+        return self.batches.popleft() if self.batches else None
+
+
+class WithTwoNames(OneBatch):
+    def get_next(self):
+        batch = super().get_next()
+        return batch and batch | {"photo": np.zeros((2, 2, 3), np.uint8)}
+
+
+def with_the_numbers(pipeline, picture):
+    """Uses the numbers in the pipeline's file as a mean and a spread, and the order of its colours."""
+    mean, spread = (array for array in weights(pipeline.graph).values() if array.dtype == np.float32)
+    bgr = any(node.op_type == "Gather" for node in pipeline.graph.node)
+    return ((chw(picture[..., ::-1] if bgr else picture)[0].T - mean) / spread).T[None].astype(np.float32)
+
+
 def chw(picture, dtype=np.float32):
     return picture.astype(dtype).transpose(2, 0, 1)[None]
 
 
 def standardised(pipeline, picture):
     """Uses the pipeline's mean and spread, and not the order of its colours."""
-    arrays = weights(pipeline.graph)
-    return ((picture.astype(np.float32) - arrays["mean"]) / arrays["spread"]).transpose(2, 0, 1)[None]
+    mean, spread = (array for array in weights(pipeline.graph).values() if array.dtype == np.float32)
+    return ((picture.astype(np.float32) - mean) / spread).transpose(2, 0, 1)[None]
 
 
 def equalising(
@@ -226,6 +293,7 @@ def converted(model, keep=(), float32_output=True):
     """Compute in float16, but for the nodes in keep; every node gets Casts of its own."""
     graph = model.graph
     arrays = weights(graph)
+    outputs = {value.name for value in graph.output}
     nodes, constants = [], []
     for number, node in enumerate(list(graph.node)):
         dtype = np.dtype(np.float32 if node.name in keep else np.float16)
@@ -240,11 +308,10 @@ def converted(model, keep=(), float32_output=True):
                 array = array.astype(dtype) if array.dtype.kind == "f" else array
             constants.append(numpy_helper.from_array(array, copy))
         nodes.append(node)
-    last = nodes[-1]
-    if float32_output and last.name not in keep:
-        output = last.output[0]
-        nodes.append(helper.make_node("Cast", [output + "_half"], [output], to=TensorProto.FLOAT))
-        last.output[0] += "_half"
+        for position, name in enumerate(node.output):
+            if float32_output and name in outputs and node.name not in keep:
+                node.output[position] = f"{name}_half"
+                nodes.append(helper.make_node("Cast", [f"{name}_half"], [name], to=TensorProto.FLOAT))
     replace_nodes(graph, nodes)
     del graph.initializer[:]
     graph.initializer.extend(constants)
@@ -255,24 +322,36 @@ def converted(model, keep=(), float32_output=True):
 
 def halving(
     *,
-    largest=65504.0,
-    smallest=6e-8,
+    largest=65519.9,
+    smallest=2.981e-8,
+    size=np.abs,
     check_inputs=True,
+    check_weights=True,
     check_x=True,
+    check_integers=False,
+    rows=slice(None),
     first_only=False,
+    first_output=False,
     extra=0,
+    kept=None,
 ):
     """Return a halve; with all defaults it is right."""
 
     def halve(model, x):
         graph = model.graph
-        arrays = intermediates(model, x) | weights(graph)
+        arrays = intermediates(model, x[rows])
+        if first_output:
+            arrays = {node.output[0]: arrays[node.output[0]] for node in graph.node}
+        if check_weights:
+            arrays |= weights(graph)
         if check_x:
-            arrays[graph.input[0].name] = x
+            arrays[graph.input[0].name] = x[rows]
 
         def representable(name):
-            magnitudes = np.abs(arrays.get(name, np.ones(1, np.float32)).astype(float))
-            return np.all((magnitudes == 0) | ((magnitudes <= largest) & (magnitudes >= smallest)))
+            array = arrays.get(name, np.ones(1, np.float32))
+            sizes = size(array.astype(float))
+            within = (sizes <= largest) & (np.abs(sizes) >= smallest)
+            return (array.dtype.kind == "i" and not check_integers) or np.all((sizes == 0) | within)
 
         keep = []
         for node in graph.node:
@@ -281,9 +360,23 @@ def halving(
                 keep.append(node.name)
         keep = keep[:1] if first_only else keep
         keep += [node.name for node in graph.node if node.name not in keep][:extra]
-        return converted(model, keep)
+        return converted(model, kept(model, keep) if kept else keep)
 
     return halve
+
+
+def held(array):
+    """Whether float16 turns no number of an array into infinity or 0."""
+    with np.errstate(over="ignore"):
+        half = array.astype(np.float16)
+    return array.dtype.kind == "i" or bool(np.all(np.isfinite(half) & ((half == 0) == (array == 0))))
+
+
+def by_conversion(model, x):
+    """Converts every number to float16 and looks what is left; Casts stand at each node's own inputs."""
+    arrays = intermediates(model, x) | weights(model.graph) | {model.graph.input[0].name: x}
+    broken = [n.name for n in model.graph.node if not all(held(arrays[v]) for v in (*n.input, *n.output))]
+    return converted(model, broken)
 
 
 def by_trial(model, x):
@@ -326,7 +419,7 @@ _IN_FLOAT16 = "where float16 is really computed"
 
 CONTRACTS = {
     "pipeline-reader": Contract(
-        right=((reader(),), (OneBatch,), (reader(some=slice(None, None, 2)),)),
+        right=((reader(),), (OneBatch,), (SideBySide,), (Moved,), (OneBuffer,)),
         wrong=(
             WrongAnswer("raw pixels", (reader(lambda _, p: chw(p)),), _TOO_FAR),
             WrongAnswer(
@@ -347,7 +440,17 @@ CONTRACTS = {
             WrongAnswer(
                 "red before blue", (reader(standardised),), "Which colour does the network get first"
             ),
-            WrongAnswer("the morning only", (reader(some=slice(0, 3)),), "The pictures are of a whole day"),
+            WrongAnswer("the first ones", (reader(some=slice(0, 20)),), "Which did you use?"),
+            WrongAnswer("every second one", (reader(some=slice(1, None, 2)),), "Blue before red"),
+            WrongAnswer("all but the last", (reader(some=slice(0, -1)),), "Pixels less their mean"),
+            WrongAnswer("all but the first", (reader(some=slice(1, None)),), "by a factor, to a power"),
+            WrongAnswer("the numbers of the file", (reader(with_the_numbers),), "by a factor, to a power"),
+            WrongAnswer("a list of the class", (OfTheClass,), "The first get_next() returned None"),
+            WrongAnswer("a second name", (WithTwoNames,), "not named as the network's input"),
+            WrongAnswer(
+                "objects", (reader(lambda m, p: run(m, p)[0].astype(object)),), "arrays of object; float32"
+            ),
+            WrongAnswer("lists", (reader(lambda m, p: run(m, p)[0].tolist()),), "a ndarray was expected"),
             WrongAnswer("zeros", (reader(lambda _, p: 0 * chw(p)),), _TOO_FAR),
             WrongAnswer("the pipeline's name", (reader(name="ready"),), "not named as the network's input"),
             WrongAnswer("float64", (reader(lambda _, p: chw(p, np.float64)),), "float64"),
@@ -416,7 +519,7 @@ CONTRACTS = {
         ),
     ),
     "halve": Contract(
-        right=((halving(),), (by_trial,)),
+        right=((halving(),), (by_trial,), (by_conversion,)),
         wrong=(
             WrongAnswer("all in float16", (lambda model, x: converted(model),), "How large are the squares"),
             WrongAnswer("all in float32", (lambda model, x: model,), "could compute in float16"),
