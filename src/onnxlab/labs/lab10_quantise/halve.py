@@ -420,12 +420,12 @@ EXERCISE = Exercise(
     ),
     hints=(
         "The float32 model shows what float16 will break: make every value an output, run it with x, and "
-        "look for numbers beyond 65504, or below 6e-8 and not 0.",
+        "look for numbers that `.astype(np.float16)` turns into infinity or 0.",
         "A node breaks if one of its outputs or inputs breaks. Inputs are the model's own input and the "
         "weights, too. `to_float16(model, keep)` does the rest.",
-        "With `values` a dict of all arrays by name (x, the initializers, the outputs of all nodes) and "
-        "`held = lambda a: np.all((a == 0) | ((abs(a) <= 65504) & (abs(a) >= 6e-8)))`: keep the names of "
-        "the nodes for which not all of `held(values[name])` for name in `[*node.input, *node.output]` are "
-        "true.",
+        "With `values` a dict of all arrays by name (x, the initializers, all outputs of all nodes): a "
+        "float32 array `a` is held if `half = a.astype(np.float16)` has no infinity, and is 0 only where `a` "
+        "is: `np.all(np.isfinite(half) & ((half == 0) == (a == 0)))`. Keep the names of the nodes that have "
+        "an array which is not held, in `[*node.input, *node.output]`.",
     ),
 )
