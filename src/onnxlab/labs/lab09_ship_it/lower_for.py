@@ -163,6 +163,16 @@ _KINDS = (
         possible=False,
     ),
     _Kind(
+        "A Softmax over axis 1, normalised afterwards: the sum stays",
+        '<ir_version: 8, opset_import: ["" : 13]> '
+        "net (float[n, 4, 3] x) => (float[n, 4, 3] y) "
+        "<float[4] one = {1, 1, 1, 1}, float[4] nil = {0, 0, 0, 0}> "
+        "{ h = Softmax <axis = 1> (x) y = InstanceNormalization (h, one, nil) }",
+        "No check of the file finds this. What does x give before, and after?",
+        opsets=(12, 11),
+        possible=False,
+    ),
+    _Kind(
         "A LogSoftmax over the batch, for an opset below 13",
         '<ir_version: 7, opset_import: ["acme" : 13, "" : 13]> '
         "net (float[n, 3] x) => (float[n, 3] y) { h = Selu (x) y = LogSoftmax <axis = 0> (h) }",
