@@ -1,6 +1,8 @@
 """Right and wrong answers for lab 10."""
 
+from collections import deque
 from copy import deepcopy
+from typing import ClassVar
 
 import numpy as np
 import onnx
@@ -54,14 +56,79 @@ class Endless(OneBatch):
         return self.first
 
 
+class SideBySide(CalibrationDataReader):
+    """Seven pictures in one wide one, and those left over in a smaller one."""
+
+    def __init__(self, pipeline, network, pictures):
+        arrays = [run(pipeline, picture)[0] for picture in pictures]
+        self.name = network.graph.input[0].name
+        self.batches = [np.concatenate(arrays[i : i + 7], axis=3) for i in range(0, len(arrays), 7)]
+
+    def get_next(self):
+        return {self.name: self.batches.pop(0)} if self.batches else None
+
+
+class Moved(CalibrationDataReader):
+    """Twenty moved copies of each picture, made when they are asked for."""
+
+    def __init__(self, pipeline, network, pictures):
+        name = network.graph.input[0].name
+        self.batches = (
+            {name: np.roll(run(pipeline, picture)[0], by, axis=3)} for picture in pictures for by in range(20)
+        )
+
+    def get_next(self):
+        return next(self.batches, None)
+
+
+class OneBuffer(CalibrationDataReader):
+    """Fills one array again and again: quantize_static has used a batch before it asks for the next."""
+
+    def __init__(self, pipeline, network, pictures):
+        self.pipeline, self.pictures, self.name = pipeline, list(pictures), network.graph.input[0].name
+        self.buffer = run(pipeline, pictures[0])[0].copy()
+
+    def get_next(self):
+        if not self.pictures:
+            return None
+        self.buffer[:] = run(self.pipeline, self.pictures.pop())[0]
+        return {self.name: self.buffer}
+
+
+class OfTheClass(CalibrationDataReader):
+    """Has one list for all readers."""
+
+    batches: ClassVar = deque()
+
+    def __init__(self, pipeline, network, pictures):
+        name = network.graph.input[0].name
+        self.batches.extend({name: run(pipeline, picture)[0]} for picture in pictures)
+
+    def get_next(self):
+        return self.batches.popleft() if self.batches else None
+
+
+class WithTwoNames(OneBatch):
+    def get_next(self):
+        batch = super().get_next()
+        return batch and batch | {"photo": np.zeros((2, 2, 3), np.uint8)}
+
+
+def with_the_numbers(pipeline, picture):
+    """Uses the numbers in the pipeline's file as a mean and a spread, and the order of its colours."""
+    mean, spread = (array for array in weights(pipeline.graph).values() if array.dtype == np.float32)
+    bgr = any(node.op_type == "Gather" for node in pipeline.graph.node)
+    return ((chw(picture[..., ::-1] if bgr else picture)[0].T - mean) / spread).T[None].astype(np.float32)
+
+
 def chw(picture, dtype=np.float32):
     return picture.astype(dtype).transpose(2, 0, 1)[None]
 
 
 def standardised(pipeline, picture):
     """Uses the pipeline's mean and spread, and not the order of its colours."""
-    arrays = weights(pipeline.graph)
-    return ((picture.astype(np.float32) - arrays["mean"]) / arrays["spread"]).transpose(2, 0, 1)[None]
+    mean, spread = (array for array in weights(pipeline.graph).values() if array.dtype == np.float32)
+    return ((picture.astype(np.float32) - mean) / spread).transpose(2, 0, 1)[None]
 
 
 def equalising(
@@ -76,45 +143,52 @@ def equalising(
     back=True,
     unit=False,
     power=0.5,
+    size=lambda weights: np.abs(weights).max(),
+    outputs=True,
+    first_alone=True,
+    backwards=False,
 ):
     """Return an equalise; with all defaults it is right."""
 
     def equalise(model):
         graph = model.graph
         tensors = {tensor.name: tensor for tensor in graph.initializer}
-        readers = [value.name for value in graph.output]
+        readers = [value.name for value in graph.output if outputs]
         readers += [name for node in graph.node for name in node.input]
         producers = {node.output[0]: node for node in graph.node}
 
         def change(node, position, values):
             name = node.input[position]
             if copies:
-                name = node.input[position] = f"{name}_{node.name}_{position}"
+                name = node.input[position] = f"{name}_{node.output[0]}_{position}"
                 tensors[name] = graph.initializer.add()
             tensors[name].CopyFrom(numpy_helper.from_array(values.astype(np.float32), name))
 
-        for second in [node for node in graph.node if node.op_type == "Conv"]:
+        for second in [node for node in graph.node if node.op_type == "Conv"][:: -1 if backwards else 1]:
             activation = producers.get(second.input[0])
             if activation is None or activation.op_type not in through:
                 continue
             first = producers.get(activation.input[0])
             if first is None or first.op_type != "Conv":
                 continue
-            if alone and (readers.count(activation.output[0]) > 1 or readers.count(first.output[0]) > 1):
+            if alone and readers.count(activation.output[0]) > 1:
+                continue
+            if alone and first_alone and readers.count(first.output[0]) > 1:
                 continue
             before, after = (
                 numpy_helper.to_array(tensors[node.input[1]]).astype(float) for node in (first, second)
             )
             channels = len(before)
             width = after.shape[1] if groups else channels
-            group_rows = [slice(c // width * width, (c // width + 1) * width) for c in range(channels)]
+            rows = len(after) * width // channels  # outputs of a group
+            group_rows = [slice(c // width * rows, (c // width + 1) * rows) for c in range(channels)]
             columns = [
-                (slice(None) if width == channels else rows, c % after.shape[1])
-                for c, rows in enumerate(group_rows)
+                (slice(None) if width == channels else own, c % after.shape[1])
+                for c, own in enumerate(group_rows)
             ]
             factor = np.ones(channels)
             for c, column in enumerate(columns):
-                largest = np.abs(before[c]).max(), np.abs(after[column]).max()
+                largest = size(before[c]), size(after[column])
                 if all(largest) or not dead:
                     with np.errstate(all="ignore"):
                         factor[c] = (largest[1] / largest[0]) ** power
@@ -163,11 +237,44 @@ def equalised_by_powers_of_two(model):
         if len(first.input) > 2:
             changes.append((first, 2, arrays[first.input[2]] * factor))
         for node, position, values in changes:
-            node.input[position] += f"_{node.name}_{position}"
+            node.input[position] += f"_{node.output[0]}_{position}"
             arrays[node.input[position]] = values
             tensor = numpy_helper.from_array(values.astype(np.float32), node.input[position])
             graph.initializer.append(tensor)
     return model
+
+
+def renamed(model):
+    """Gives every value inside another name, and the nodes none; drops weights that nothing reads any more."""
+    model = equalising()(model)
+    graph, names = model.graph, {}
+    ends = {value.name for value in (*graph.input, *graph.output)}
+    for node in graph.node:
+        node.name = ""
+        for values in (node.input, node.output):
+            values[:] = [
+                name if name in ends else names.setdefault(name, f"v{len(names)}") for name in values
+            ]
+    used = [tensor for tensor in graph.initializer if tensor.name in names]
+    for tensor in used:
+        tensor.name = names[tensor.name]
+    del graph.initializer[:], graph.value_info[:]
+    graph.initializer.extend(used)
+    return model
+
+
+def unless_others(equalise):
+    """Leaves a model alone that has other nodes than Conv and activations."""
+    return lambda model: (
+        model
+        if any(node.op_type not in ("Conv", "Relu", "LeakyRelu") for node in model.graph.node)
+        else equalise(model)
+    )
+
+
+def unless_unnamed(equalise):
+    """Leaves a model alone in which a node has no name."""
+    return lambda model: equalise(model) if all(node.name for node in model.graph.node) else model
 
 
 def group_starts(after, channels):
@@ -186,6 +293,7 @@ def converted(model, keep=(), float32_output=True):
     """Compute in float16, but for the nodes in keep; every node gets Casts of its own."""
     graph = model.graph
     arrays = weights(graph)
+    outputs = {value.name for value in graph.output}
     nodes, constants = [], []
     for number, node in enumerate(list(graph.node)):
         dtype = np.dtype(np.float32 if node.name in keep else np.float16)
@@ -200,11 +308,10 @@ def converted(model, keep=(), float32_output=True):
                 array = array.astype(dtype) if array.dtype.kind == "f" else array
             constants.append(numpy_helper.from_array(array, copy))
         nodes.append(node)
-    last = nodes[-1]
-    if float32_output and last.name not in keep:
-        output = last.output[0]
-        nodes.append(helper.make_node("Cast", [output + "_half"], [output], to=TensorProto.FLOAT))
-        last.output[0] += "_half"
+        for position, name in enumerate(node.output):
+            if float32_output and name in outputs and node.name not in keep:
+                node.output[position] = f"{name}_half"
+                nodes.append(helper.make_node("Cast", [f"{name}_half"], [name], to=TensorProto.FLOAT))
     replace_nodes(graph, nodes)
     del graph.initializer[:]
     graph.initializer.extend(constants)
@@ -215,24 +322,36 @@ def converted(model, keep=(), float32_output=True):
 
 def halving(
     *,
-    largest=65504.0,
-    smallest=6e-8,
+    largest=65519.9,
+    smallest=2.981e-8,
+    size=np.abs,
     check_inputs=True,
+    check_weights=True,
     check_x=True,
+    check_integers=False,
+    rows=slice(None),
     first_only=False,
+    first_output=False,
     extra=0,
+    kept=None,
 ):
     """Return a halve; with all defaults it is right."""
 
     def halve(model, x):
         graph = model.graph
-        arrays = intermediates(model, x) | weights(graph)
+        arrays = intermediates(model, x[rows])
+        if first_output:
+            arrays = {node.output[0]: arrays[node.output[0]] for node in graph.node}
+        if check_weights:
+            arrays |= weights(graph)
         if check_x:
-            arrays[graph.input[0].name] = x
+            arrays[graph.input[0].name] = x[rows]
 
         def representable(name):
-            magnitudes = np.abs(arrays.get(name, np.ones(1, np.float32)).astype(float))
-            return np.all((magnitudes == 0) | ((magnitudes <= largest) & (magnitudes >= smallest)))
+            array = arrays.get(name, np.ones(1, np.float32))
+            sizes = size(array.astype(float))
+            within = (sizes <= largest) & (np.abs(sizes) >= smallest)
+            return (array.dtype.kind == "i" and not check_integers) or np.all((sizes == 0) | within)
 
         keep = []
         for node in graph.node:
@@ -241,9 +360,23 @@ def halving(
                 keep.append(node.name)
         keep = keep[:1] if first_only else keep
         keep += [node.name for node in graph.node if node.name not in keep][:extra]
-        return converted(model, keep)
+        return converted(model, kept(model, keep) if kept else keep)
 
     return halve
+
+
+def held(array):
+    """Whether float16 turns no number of an array into infinity or 0."""
+    with np.errstate(over="ignore"):
+        half = array.astype(np.float16)
+    return array.dtype.kind == "i" or bool(np.all(np.isfinite(half) & ((half == 0) == (array == 0))))
+
+
+def by_conversion(model, x):
+    """Converts every number to float16 and looks what is left; Casts stand at each node's own inputs."""
+    arrays = intermediates(model, x) | weights(model.graph) | {model.graph.input[0].name: x}
+    broken = [n.name for n in model.graph.node if not all(held(arrays[v]) for v in (*n.input, *n.output))]
+    return converted(model, broken)
 
 
 def by_trial(model, x):
@@ -286,7 +419,7 @@ _IN_FLOAT16 = "where float16 is really computed"
 
 CONTRACTS = {
     "pipeline-reader": Contract(
-        right=((reader(),), (OneBatch,), (reader(some=slice(None, None, 2)),)),
+        right=((reader(),), (OneBatch,), (SideBySide,), (Moved,), (OneBuffer,)),
         wrong=(
             WrongAnswer("raw pixels", (reader(lambda _, p: chw(p)),), _TOO_FAR),
             WrongAnswer(
@@ -307,7 +440,17 @@ CONTRACTS = {
             WrongAnswer(
                 "red before blue", (reader(standardised),), "Which colour does the network get first"
             ),
-            WrongAnswer("the morning only", (reader(some=slice(0, 3)),), "The pictures are of a whole day"),
+            WrongAnswer("the first ones", (reader(some=slice(0, 20)),), "Which did you use?"),
+            WrongAnswer("every second one", (reader(some=slice(1, None, 2)),), "Blue before red"),
+            WrongAnswer("all but the last", (reader(some=slice(0, -1)),), "Pixels less their mean"),
+            WrongAnswer("all but the first", (reader(some=slice(1, None)),), "by a factor, to a power"),
+            WrongAnswer("the numbers of the file", (reader(with_the_numbers),), "by a factor, to a power"),
+            WrongAnswer("a list of the class", (OfTheClass,), "The first get_next() returned None"),
+            WrongAnswer("a second name", (WithTwoNames,), "not named as the network's input"),
+            WrongAnswer(
+                "objects", (reader(lambda m, p: run(m, p)[0].astype(object)),), "arrays of object; float32"
+            ),
+            WrongAnswer("lists", (reader(lambda m, p: run(m, p)[0].tolist()),), "a ndarray was expected"),
             WrongAnswer("zeros", (reader(lambda _, p: 0 * chw(p)),), _TOO_FAR),
             WrongAnswer("the pipeline's name", (reader(name="ready"),), "not named as the network's input"),
             WrongAnswer("float64", (reader(lambda _, p: chw(p, np.float64)),), "float64"),
@@ -323,7 +466,12 @@ CONTRACTS = {
         ),
     ),
     "equalise": Contract(
-        right=((equalising(),), (equalised_by_powers_of_two,)),
+        right=(
+            (equalising(),),
+            (equalised_by_powers_of_two,),
+            (equalising(size=lambda weights: np.abs(weights).mean(), backwards=True),),
+            (renamed,),
+        ),
         wrong=(
             WrongAnswer("nothing is done", (lambda model: model,), "in 8 bits the numbers are off by"),
             WrongAnswer("factors of 1", (equalising(unit=True),), "By what is each channel multiplied"),
@@ -345,12 +493,33 @@ CONTRACTS = {
                 "groups are not looked at", (equalising(groups=False),), "The second Conv has two groups"
             ),
             WrongAnswer("the wrong way round", (equalising(power=-0.5),), "in 8 bits"),
+            WrongAnswer(
+                "the largest without its sign",
+                (equalising(size=np.max),),
+                "How large is a weight of -3",
+            ),
+            WrongAnswer(
+                "through a Clip", (equalising(through=("Relu", "LeakyRelu", "Clip")),), "A Clip between them"
+            ),
+            WrongAnswer(
+                "through a PRelu", (equalising(through=("Relu", "LeakyRelu", "PRelu")),), "A PRelu between"
+            ),
+            WrongAnswer("outputs are no readers", (equalising(outputs=False),), "an output of the graph"),
+            WrongAnswer(
+                "only the readers of the Relu",
+                (equalising(first_alone=False),),
+                "reads the first Conv as well",
+            ),
+            WrongAnswer(
+                "all or nothing", (unless_others(equalising()),), "A pair after two Convs that are none"
+            ),
+            WrongAnswer("nodes by their names", (unless_unnamed(equalising()),), "all negative"),
             WrongAnswer("another node", (added,), "were not there before: 1 x Clip"),
             WrongAnswer("None", (lambda model: None,), "returned None"),
         ),
     ),
     "halve": Contract(
-        right=((halving(),), (by_trial,)),
+        right=((halving(),), (by_trial,), (by_conversion,)),
         wrong=(
             WrongAnswer("all in float16", (lambda model, x: converted(model),), "How large are the squares"),
             WrongAnswer("all in float32", (lambda model, x: model,), "could compute in float16"),

@@ -12,9 +12,10 @@ import onnx
 from onnxlab.labs.kit.exercise import Answers
 from onnxlab.labs.kit.exporting import require_model
 from onnxlab.labs.kit.judging import beside, require_same_numbers
-from onnxlab.labs.kit.outcome import trying
+from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
+from onnxlab.runtime.refusals import named_reason
 from onnxlab.runtime.session import open_session
 
 __all__ = ["Question", "Rewriting", "require_as_before"]
@@ -98,6 +99,10 @@ class Rewriting(Generic[QuestionType]):
                 except NotImplementedError:
                     raise
                 except Exception as error:  # the judge checks which one
+                    if question.possible and self.mendable and isinstance(error, ValueError):
+                        reason = named_reason(error)
+                        msg = f"{question.where}: this can be done; the answer refused it with {reason}."
+                        raise Wrong(msg, question.look_at) from None
                     if question.possible:
                         raise
                     raised[number] = "ValueError" if isinstance(error, ValueError) else type(error).__name__

@@ -1,4 +1,14 @@
-"""Exercise lower-for: convert a model for an older runtime, or raise where its numbers would change."""
+"""Exercise lower-for: convert a model for an older runtime, or raise where its numbers would change.
+
+What the statement says, and the drawn models that reach it:
+
+- Neither version above its limit: both limits are drawn, each by itself; one is met exactly, or kept already.
+- The opset is that of ONNX's domain: other domains are listed before and after it, with a higher number.
+- The same numbers at every size; a version that is low enough may stay, and upwards numbers can change.
+- Functions: one that calls another, and a device from before there were any.
+- ValueError where the converter refuses, writes an invalid file, or changes the numbers.
+- What the converter can lower is not refused, nor is a Softmax whose numbers stay.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,9 +43,11 @@ class _Lowering(Question):
         return {"model": self.model, **limits, "x": self.x}
 
 
-_RECENT = ((9, 19), (8, 17), (8, 15))  # limits of ONNX Runtime 1.15, 1.13 and 1.10
+_RECENT = (19, 17, 15)
 _MISH = """ <domain: "acme", opset_import: ["" : %d]>
 Mish (x) => (y) { s = Softplus (x) t = Tanh (s) y = Mul (x, t) }"""
+_TWICE = """ <domain: "acme", opset_import: ["" : 20, "acme" : 1]>
+Twice (x) => (y) { s = acme.Mish (x) y = Add (s, s) }"""
 _ALREADY_LOWER = (
     "Was the version lower already? Then it stays: a conversion upwards can change numbers as well."
 )
@@ -53,14 +65,16 @@ class _Kind:
         where: What it is an example of, for messages.
         text: The model in ONNX's text form.
         look_at: Where to look if it is lowered wrongly.
-        limits: The newest IR version and opset of each runtime to choose from.
+        opsets: The newest opsets to choose from.
+        ir_versions: The newest IR versions to choose from.
         possible: Whether the converter can lower it.
     """
 
     where: str
     text: str
     look_at: str
-    limits: tuple[tuple[int, int], ...] = _RECENT
+    opsets: tuple[int, ...] = _RECENT
+    ir_versions: tuple[int, ...] = (5, 6, 7, 8, 9)
     possible: bool = True
 
 
@@ -71,24 +85,24 @@ _KINDS = (
         "net (float[n, 3] x) => (float[n, 1] y) <int64[1] last = {1}> "
         "{ h = MatMul (x, w) t = Tanh (h) y = ReduceMean (t, last) }",
         "What did ReduceMean take for its axes before opset 18? A stamp alone changes no node.",
-        limits=_RECENT[1:],
+        opsets=(17, 15),
     ),
     _Kind(
         "Only the IR version is too new",
-        '<ir_version: 10, opset_import: ["" : 15]> '
+        '<ir_version: 10, opset_import: ["" : 15, "acme" : 77]> '
         "net (float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = Relu (h) }",
         _ALREADY_LOWER,
-        limits=_RECENT[:2],
     ),
     _Kind(
         "Only the opset is too new",
         '<ir_version: 7, opset_import: ["" : 20]> '
         "net (float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = Sigmoid (h) }",
         "Which of the two versions did the converter change?",
+        ir_versions=(7, 8, 9),
     ),
     _Kind(
         "Both versions are low enough; a Resize of opset 10",
-        '<ir_version: 5, opset_import: ["" : 10]> '
+        '<ir_version: 5, opset_import: ["" : 10, "acme" : 50]> '
         "net (float[n, 1, 3] x) => (float[n, 1, 6] y) <float[3] by = {1, 1, 2}> "
         '{ y = Resize <mode = "linear"> (x, by) }',
         _ALREADY_LOWER,
@@ -104,7 +118,9 @@ _KINDS = (
     _Kind(
         "A function of the model's own",
         '<ir_version: 10, opset_import: ["" : 20, "acme" : 1]> '
-        "net (float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = acme.Mish (h) }" + _MISH % 20,
+        "net (float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = acme.Twice (h) }"
+        + _TWICE
+        + _MISH % 20,
         _FUNCTION,
     ),
     _Kind(
@@ -112,7 +128,15 @@ _KINDS = (
         '<ir_version: 10, opset_import: ["" : 14, "acme" : 1]> '
         "net (float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = acme.Mish (h) }" + _MISH % 14,
         _FUNCTION,
-        limits=((7, 14),),
+        opsets=(14,),
+        ir_versions=(6, 7),
+    ),
+    _Kind(
+        "A Softmax over the last axis, for an opset below 13",
+        '<ir_version: 8, opset_import: ["" : 13]> '
+        "net (float[n, 4, 3] x) => (float[n, 4, 3] y) { h = LeakyRelu (x) y = Softmax (h) }",
+        "Run it: what does x give before, and after? Over the last axis Softmax did not change.",
+        opsets=(12, 11),
     ),
     _Kind(
         "A Gelu, which is new in opset 20",
@@ -127,15 +151,33 @@ _KINDS = (
         "net (float[n, 3] x) => (float[n, 1] y) <int64[1] last = {1}> "
         "{ y = ReduceMean <noop_with_empty_axes = 0> (x, last) }",
         "Which check finds what the converter wrote here? Run it before you return.",
-        limits=_RECENT[1:],
+        opsets=(17, 15),
         possible=False,
     ),
     _Kind(
-        "A Softmax over axis 1 of three, for opset 12",
+        "A Softmax over axis 1 of three, for an opset below 13",
         '<ir_version: 8, opset_import: ["" : 13]> '
         "net (float[n, 4, 3] x) => (float[n, 4, 3] y) { h = LeakyRelu (x) y = Softmax <axis = 1> (h) }",
         "No check of the file finds this. What does x give before, and after?",
-        limits=((7, 12),),
+        opsets=(12, 11),
+        possible=False,
+    ),
+    _Kind(
+        "A Softmax over axis 1, normalised afterwards: the sum stays",
+        '<ir_version: 8, opset_import: ["" : 13]> '
+        "net (float[n, 4, 3] x) => (float[n, 4, 3] y) "
+        "<float[4] one = {1, 1, 1, 1}, float[4] nil = {0, 0, 0, 0}> "
+        "{ h = Softmax <axis = 1> (x) y = InstanceNormalization (h, one, nil) }",
+        "No check of the file finds this. What does x give before, and after?",
+        opsets=(12, 11),
+        possible=False,
+    ),
+    _Kind(
+        "A LogSoftmax over the batch, for an opset below 13",
+        '<ir_version: 7, opset_import: ["acme" : 13, "" : 13]> '
+        "net (float[n, 3] x) => (float[n, 3] y) { h = Selu (x) y = LogSoftmax <axis = 0> (h) }",
+        "No check of the file finds this. What does x give before, and after?",
+        opsets=(12, 9),
         possible=False,
     ),
 )
@@ -148,7 +190,7 @@ def _lowerings(random: np.random.Generator) -> Iterator[_Lowering]:
         if "(x, w)" in kind.text:
             weight = random.normal(size=(3, 3)).astype(np.float32)
             model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
-        newest_ir, newest_opset = kind.limits[int(random.integers(len(kind.limits)))]
+        newest_ir, newest_opset = (int(random.choice(limits)) for limits in (kind.ir_versions, kind.opsets))
         _, *sizes = model.graph.input[0].type.tensor_type.shape.dim
         x = random.normal(size=(2, *(size.dim_value for size in sizes))).astype(np.float32)
         versions = {"newest_ir": newest_ir, "newest_opset": newest_opset}
@@ -157,17 +199,22 @@ def _lowerings(random: np.random.Generator) -> Iterator[_Lowering]:
 
 def _require_structure(model: onnx.ModelProto, question: _Lowering) -> None:
     """Require a valid model within the limits, with the same inputs and outputs."""
+    main = onnx.ModelProto(opset_import=model.opset_import)
     for what, limit, got in (
         ("IR version", question.newest_ir, model.ir_version),
-        ("opset", question.newest_opset, max(opsets(model), default=None)),
+        ("opset", question.newest_opset, max(opsets(main), default=None)),
+        ("opset of a function", question.newest_opset, max(opsets(model), default=None)),
     ):
         if got is None or got > limit:
             difference = Difference(f"a runtime that knows {what} {limit}", f"at most {limit}", str(got))
             msg = f"{question.where}: the {what} of the result is {got}, and {limit} is the newest allowed."
-            advice = "The converter never lowers the IR version: that number is yours to set."
+            advice = {
+                "IR version": "The converter never lowers the IR version: that number is yours to set.",
+                "opset of a function": _FUNCTION,
+            }
             raise Wrong(
                 msg,
-                advice if what == "IR version" else question.look_at,
+                advice.get(what, question.look_at),
                 difference=difference,
                 evidence=evidence(model),
             )
@@ -175,8 +222,8 @@ def _require_structure(model: onnx.ModelProto, question: _Lowering) -> None:
         msg = f"{question.where}: the result says IR version {model.ir_version} and has functions."
         look_at = f"IR version {_FIRST_WITH_FUNCTIONS} brought functions; `onnx.inliner` does without."
         raise Wrong(msg, look_at, evidence=evidence(model))
-    require_well_formed(model, question.where, question.look_at)
     require_same_interface(model, question.model, question.where)
+    require_well_formed(model, question.where, question.look_at)
 
 
 def _require_numbers(model: onnx.ModelProto, question: _Lowering, random: np.random.Generator) -> None:

@@ -1,4 +1,13 @@
-"""Exercise one-file: merge a model and its weight files into one, without notes, with new metadata."""
+"""Exercise one-file: merge a model and its weight files into one, without notes, with new metadata.
+
+What the statement says, and the drawn uploads that reach it:
+
+- The graph is in net.onnx; weights are in one other file, in several, or in net.onnx; other files lie around.
+- All weights are inside, those in branches, of other types and in a Constant too; both branches are run.
+- The same IR version, and the same opset of each domain.
+- No doc_string and no metadata_props in any message, whatever text it holds.
+- The stamp is exactly `notes`: also none, an empty text, and a key that the author used.
+"""
 
 import tempfile
 from collections.abc import Iterator
@@ -22,16 +31,25 @@ from onnxlab.model.load import strip_origins
 __all__ = ["EXERCISE"]
 
 _NOTES = ("metadata_props", "doc_string")
-_WHICH_WEIGHTS = "Which weights did you read, and from which of the files?"
+_NOTE_KEY = "pkg.torch.onnx.stack_trace"
+_WHICH_WEIGHTS = "Which weights did you read, from which of the files, and are they still the same?"
 _HEAD = """<ir_version: 10, opset_import: ["" : 20, "acme" : 1]>
 net (float[n, 3] x) => (float[n, 3] y) {
     h = MatMul (x, w)
     k = Tanh (h)
 """
-# What the upload is, the rest of its graph, and whether each weight has a file of its own.
+# What the upload is, the rest of its graph, whether each weight has a file of its own, and the fewest bytes
+# of a weight outside net.onnx.
 _KINDS = (
-    ("All weights in one second file", "y = Add (k, b) }", False),
-    ("A file for each weight", "y = Add (k, b) }", True),
+    ("All weights in one second file", "y = Add (k, b) }", False, 0),
+    (
+        "A file for each weight",
+        "i = Constant <value = int64[3] {2, 0, 1}> () g = Gather <axis = 1> (k, order) "
+        "j = Gather <axis = 1> (g, i) y = Add (j, b) }",
+        True,
+        0,
+    ),
+    ("Small weights in net.onnx, a large one in another file", "y = Add (k, b) }", False, 20),
     (
         "An If whose branches have weights, and a function",
         """total = ReduceSum <keepdims = 0> (k)
@@ -45,6 +63,7 @@ _KINDS = (
     }
     <domain: "acme", opset_import: ["" : 20]> Twice (u, v) => (r) { d = Add (u, u) r = Mul (d, v) }""",
         False,
+        0,
     ),
 )
 
@@ -62,40 +81,51 @@ class _Upload(Question):
 
 def _uploads(random: np.random.Generator) -> Iterator[_Upload]:
     """Draw a model of each kind, add notes everywhere, and save it with external weights."""
-    for where, rest, separate_files in _KINDS:
+    stamps = [
+        {"version": f"{random.integers(1, 9)}.{random.integers(0, 20)}", _word(random): _word(random)},
+        {},
+        {_NOTE_KEY: _word(random), "made by": "", "Größe": "3 \u00d7 3\nand more"},
+        {"author": _word(random)},
+    ]
+    for (where, rest, separate_files, threshold), notes in zip(_KINDS, stamps, strict=True):
         model = parser.parse_model(_HEAD + rest)
-        for name, shape in (("w", (3, 3)), ("b", (3,)), ("zero", ())):
-            if name == "zero" and "zero" not in rest:
-                continue
-            values = random.normal(size=shape) if shape else np.zeros(())
-            model.graph.initializer.append(numpy_helper.from_array(values.astype(np.float32), name))
+        weights = {"w": random.normal(size=(3, 3)), "b": random.normal(size=3), "zero": np.zeros(())}
+        for name, values in weights.items():
+            if name != "zero" or "zero" in rest:
+                model.graph.initializer.append(numpy_helper.from_array(values.astype(np.float32), name))
+        if "order" in rest:
+            model.graph.initializer.append(numpy_helper.from_array(random.permutation(3), "order"))
         model = onnx.shape_inference.infer_shapes(model)
         annotated = deepcopy(model)
-        author, folder = (_word(random) for _ in "ab")
-        _annotate(annotated, f'File "/home/{author}/{folder}/network.py", line 12, in forward')
-        notes = {"version": f"{random.integers(1, 9)}.{random.integers(0, 20)}", _word(random): _word(random)}
-        yield _Upload(
-            where, model, _WHICH_WEIGHTS, files=_saved_files(annotated, separate_files), notes=notes
-        )
+        _annotate(annotated, random)
+        files = _saved_files(annotated, separate_files, threshold, _word(random))
+        if threshold:  # what lies around in a folder
+            files |= {"a.onnx": random.bytes(60), "README.md": b"The network of a colleague."}
+        yield _Upload(where, model, _WHICH_WEIGHTS, files=files, notes=notes)
 
 
 def _word(random: np.random.Generator) -> str:
     return "".join(map(str, random.choice(list("abcdefghkmnprstuvw"), 7)))
 
 
-def _annotate(message: Message, note: str) -> None:
-    """Add a note to every message that has a metadata_props or a doc_string."""
+def _annotate(message: Message, random: np.random.Generator) -> None:
+    """Add a note, a path or a word, to every message that has a metadata_props or a doc_string."""
     for field, content in message.ListFields():
         if field.message_type is not None and field.name not in _NOTES:
             for child in content if field.is_repeated else [content]:
-                _annotate(child, note)
+                _annotate(child, random)
+    note = _word(random)
+    if random.integers(2):
+        note = f'File "/home/{note}/network.py", line 12, in forward'
     if "metadata_props" in message.DESCRIPTOR.fields_by_name:
-        message.metadata_props.add(key="pkg.torch.onnx.stack_trace", value=note)
+        message.metadata_props.add(key=_NOTE_KEY if random.integers(2) else "", value=note)
     if "doc_string" in message.DESCRIPTOR.fields_by_name:
         message.doc_string = note
 
 
-def _saved_files(model: onnx.ModelProto, separate_files: bool) -> dict[str, bytes]:
+def _saved_files(
+    model: onnx.ModelProto, separate_files: bool, threshold: int, name_of_weights: str
+) -> dict[str, bytes]:
     """Save a model with external weights, and return its files by name."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -104,8 +134,8 @@ def _saved_files(model: onnx.ModelProto, separate_files: bool) -> dict[str, byte
             folder / "net.onnx",
             save_as_external_data=True,
             all_tensors_to_one_file=not separate_files,
-            location=None if separate_files else "net.onnx.data",
-            size_threshold=0,
+            location=None if separate_files else f"{name_of_weights}.bin",
+            size_threshold=threshold,
             convert_attribute=True,
         )
         return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
@@ -113,28 +143,34 @@ def _saved_files(model: onnx.ModelProto, separate_files: bool) -> dict[str, byte
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Let the learner make one file of each upload."""
-    for number, upload in enumerate(_uploads(random)):
+    uploads = list(_uploads(random))
+    order = random.permutation(len(uploads)).tolist()
+    for number in [*order, order[0]]:
+        upload = uploads[number]
         with upload.as_case():
             data = answers["one_file"](*upload.copies())
             if not isinstance(data, bytes):
                 msg = f"one_file() returned {type(data).__name__}; bytes were expected."
                 raise Wrong(msg, RETURN if data is None else "`model.SerializeToString()` gives them.")
+            if not data:
+                msg = "one_file() returned no bytes: that is an empty file."
+                raise Wrong(msg, "Is the model that you made the one that you return?")
             work.write_file(f"one_{number}", data)
 
 
 def _require_structure(model: onnx.ModelProto, upload: _Upload) -> None:
     """Require a valid model in one file, with the same inputs and outputs."""
-    require_well_formed(model, upload.where)
     require_same_interface(model, upload.model, upload.where)
+    require_well_formed(model, upload.where)
 
 
 def _require_numbers(model: onnx.ModelProto, upload: _Upload, random: np.random.Generator) -> None:
     """Require the original model's numbers, IR version and opset."""
-    batches = 1, 2, int(random.integers(3, 9))
-    require_as_before(model, upload, (random.normal(size=(n, 3)).astype(np.float32) for n in batches))
+    inputs = [random.normal(size=(n, 3)).astype(np.float32) for n in (1, 2, int(random.integers(3, 9)))]
+    require_as_before(model, upload, [*inputs, *(-x for x in inputs)])  # x and -x take both branches
     for what, expected_value, got in (
         ("IR version", upload.model.ir_version, model.ir_version),
-        ("opset", max(opsets(upload.model)), max(opsets(model), default=None)),
+        ("opset", 20, next(iter(opsets(model) - {20}), 20)),
     ):
         if expected_value != got:
             msg = f"{upload.where}: the {what} was {expected_value}, and is {got} now."
@@ -143,7 +179,8 @@ def _require_numbers(model: onnx.ModelProto, upload: _Upload, random: np.random.
 
 def _require_no_notes(model: onnx.ModelProto, upload: _Upload, random: np.random.Generator) -> None:
     """Require that no note of the author is left, in any message of the file."""
-    left = [(place, note) for place, note in _notes(model) if "/home/" in note]
+    model = _without_stamp(model)
+    left = [(place, note) for place, note in _notes(model) if note]
     if left:
         place, note = left[0]
         msg = f"{upload.where}: {len(left)} notes of the author are left."
@@ -154,12 +191,19 @@ def _require_no_notes(model: onnx.ModelProto, upload: _Upload, random: np.random
 
 def _require_metadata(model: onnx.ModelProto, upload: _Upload, random: np.random.Generator) -> None:
     """Require exactly the metadata that was asked for."""
-    got = {entry.key: entry.value for entry in model.metadata_props}
-    if got != upload.notes:
+    got = sorted((entry.key, entry.value) for entry in model.metadata_props)
+    if got != sorted(upload.notes.items()):
         difference = Difference("model.metadata_props", str(upload.notes), str(got)[:160])
         msg = f"{upload.where}: the file does not say what it was to be stamped with."
         look_at = "What came last: the stamp, or the clearing? `onnx.helper.set_model_props` stamps."
         raise Wrong(msg, look_at, difference=difference, evidence=evidence(model))
+
+
+def _without_stamp(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model without its own metadata, which another part judges."""
+    rest = deepcopy(model)
+    rest.ClearField("metadata_props")
+    return rest
 
 
 def _notes(message: Message, place: str = "model") -> Iterator[tuple[str, str]]:

@@ -1,4 +1,16 @@
-"""Exercise halve: convert a model to float16, except for the nodes that float16 breaks."""
+"""Exercise halve: convert a model to float16, except for the nodes that float16 breaks.
+
+What the statement says, and the drawn models that reach it:
+
+- A node breaks by a number of an input, of an output, of any output, of x, or of a weight that alone decides.
+- float16 breaks what it turns into infinity or 0: from 65520 on, up to 2.98e-8. Numbers at both limits, on
+  both sides, of both signs; numbers between 3e-8 and 6.1e-5, which it holds; zeros; integers, which stay.
+- For x, which is typical: also where one row alone breaks; other inputs of the same kind give right numbers.
+- All other nodes compute in float16, each of those that break in float32: node by node, by name.
+- Inputs and outputs stay float32: an output that float16 would break, and several.
+- No node is added but Cast: the nodes keep their names and operators.
+- A weight may be read by a node that breaks and by one that does not.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,23 +34,26 @@ from onnxlab.labs.kit.judging import (
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.kit.samples import Sketch
+from onnxlab.labs.kit.variations import shuffle_nodes
 from onnxlab.model.distance import Array
 from onnxlab.model.graph import walk
 from onnxlab.runtime.divergence import intermediates
+from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
 
 __all__ = ["EXERCISE"]
 
 _WIDTH = 4
 _FLOAT, _FLOAT16 = int(TensorProto.FLOAT), int(TensorProto.FLOAT16)
-_LARGEST, _SMALLEST = 65504.0, 6e-8  # magnitudes that float16 represents
 _TOLERANCE = 0.03  # of the largest number; rounding to float16 costs less than 0.005 here
+
+_Draw = Callable[[np.random.Generator, int], Array]  # draws an input with so many rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Question(Question):
     x: Array
-    magnitudes: tuple[float, float, bool]  # of the inputs: lowest, highest, and whether they have both signs
+    draw_input: _Draw
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -46,95 +61,229 @@ class _Question(Question):
         return {"model": self.model, "x": self.x}
 
 
-def _inputs(random: np.random.Generator, rows: int, low: float, high: float, signed: bool) -> Array:
-    x = random.uniform(low, high, size=(rows, _WIDTH))
-    return (x * random.choice([-1, 1], size=x.shape) if signed else x).astype(np.float32)
+def _between(low: float, high: float, *, signed: bool = True) -> _Draw:
+    """Draw magnitudes between two numbers."""
+
+    def draw(random: np.random.Generator, rows: int) -> Array:
+        x = random.uniform(low, high, size=(rows, _WIDTH))
+        return (x * random.choice([-1, 1], size=x.shape) if signed else x).astype(np.float32)
+
+    return draw
 
 
-def _matmul(s: Sketch, x: str, factor: float = 1.0) -> str:
-    return s.add("MatMul", x, s.weight(factor * 0.6 * s.normal(_WIDTH, _WIDTH)))
+_ordinary = _between(0.5, 2)
 
 
-def _harmless(s: Sketch, x: str) -> str:
-    return _matmul(s, s.add("Tanh", _matmul(s, x)))
+def _one_row(random: np.random.Generator, rows: int) -> Array:
+    """Draw numbers of which only one row is large, in the second half and not the last of eight."""
+    x = _ordinary(random, rows)
+    x[rows * 5 // 8] *= 300
+    return x
 
 
-def _mean_of_squares(s: Sketch, x: str) -> str:
+def _two_large_columns(random: np.random.Generator, rows: int) -> Array:
+    x = _ordinary(random, rows)
+    x[:, 2:] = _between(1e5, 2e5)(random, rows)[:, 2:]
+    return x
+
+
+def _with_number(number: float) -> _Draw:
+    """Draw large numbers that float16 holds, and one more."""
+
+    def draw(random: np.random.Generator, rows: int) -> Array:
+        x = _between(1e4, 6e4)(random, rows)
+        x[int(random.integers(rows)), int(random.integers(_WIDTH))] = number
+        return x
+
+    return draw
+
+
+def _matmul(s: Sketch, x: str, factor: float = 1.0, *numbers: float) -> str:
+    """Multiply by weights, among them these numbers."""
+    weight = factor * s.random.uniform(0.3, 0.9, size=_WIDTH**2) * s.random.choice([-1, 1], size=_WIDTH**2)
+    weight[s.random.permutation(_WIDTH**2)[: len(numbers)]] = numbers
+    return s.add("MatMul", x, s.weight(weight.reshape(_WIDTH, _WIDTH)))
+
+
+def _scaled(s: Sketch, x: str, factor: float) -> str:
+    return s.add("Mul", x, s.weight(np.array(float(factor))))
+
+
+def _harmless(s: Sketch, x: str) -> list[str]:
+    numbers = [s.weight(np.array([number])) for number in (0, np.iinfo(np.int64).max, 1)]
+    return [s.add("Slice", _matmul(s, s.add("Tanh", _matmul(s, x))), *numbers)]
+
+
+def _small_but_held(s: Sketch, x: str) -> list[str]:
+    """Draw numbers of 1e-5 and of 1e-7: float16 has few digits for them, and holds them."""
+    small = _scaled(s, _matmul(s, s.add("Relu", x), 1.0, 1e-7, -1e-6, 0.0), 1e-5)
+    return [_matmul(s, s.add("Tanh", _scaled(s, small, 3e4)))]
+
+
+def _mean_of_squares(s: Sketch, x: str) -> list[str]:
     axis = s.weight(np.array([1]))
     mean = s.add("ReduceMean", s.add("Mul", x, x), axis, keepdims=1)
-    return _matmul(s, s.add("Tanh", s.add("Div", x, s.add("Sqrt", mean))))
+    return [_matmul(s, s.add("Tanh", s.add("Div", x, s.add("Sqrt", mean))))]
 
 
-def _large_input(s: Sketch, x: str) -> str:
-    return _matmul(s, s.add("Sin", s.add("Mul", x, s.weight(np.array(1e-5)))))
+def _large_input(s: Sketch, x: str) -> list[str]:
+    return [_matmul(s, s.add("Sin", _scaled(s, x, 1e-5)))]
 
 
-def _sum_of_exp(s: Sketch, x: str) -> str:
+def _sum_of_exp(s: Sketch, x: str) -> list[str]:
     axis = s.weight(np.array([1]))
     total = s.add("ReduceSum", s.add("Exp", x), axis, keepdims=1)
-    return s.add("Sin", s.add("Sub", x, s.add("Log", total)))
+    return [s.add("Sin", s.add("Sub", x, s.add("Log", total)))]
 
 
-def _small_epsilon(s: Sketch, x: str) -> str:
+def _small_epsilon(s: Sketch, x: str) -> list[str]:
     positive = s.add("Relu", x)  # often 0
-    return _matmul(s, s.add("Div", positive, s.add("Add", positive, s.weight(np.array(1e-9)))))
+    return [_matmul(s, s.add("Div", positive, s.add("Add", positive, s.weight(np.array(1e-9)))))]
 
 
-def _small_weights(s: Sketch, x: str) -> str:
+def _small_weights(s: Sketch, x: str) -> list[str]:
     small = _matmul(s, s.add("Tanh", x), 1e-9)
-    return _matmul(s, s.add("Cos", s.add("Mul", small, s.weight(np.array(1e9)))))
+    return [_matmul(s, s.add("Cos", _scaled(s, small, 1e9)))]
 
 
-# What the model is an example of, what draws it, the magnitudes of its inputs, and where to look.
-_KINDS: tuple[tuple[str, Callable[[Sketch, str], str], tuple[float, float, bool], str], ...] = (
-    ("A mean of squares", _mean_of_squares, (400, 700, True), "How large are the squares, and their mean?"),
+def _one_weight(s: Sketch, x: str) -> list[str]:
+    """Draw two nodes that break by a weight alone, one of them by a number below 0, and none by a value."""
+    large = s.weight(np.array([-1e5, 0.0, -1.0, -1e5]))
+    value = s.add("Tanh", _matmul(s, x, 1.0, -1e-9))
+    return [_matmul(s, s.add("Max", _matmul(s, value), large))]
+
+
+def _weights_at_the_limits(s: Sketch, x: str) -> list[str]:
+    value = s.add("Tanh", _matmul(s, x, 1.0, 3e-8, -3e-8))
+    value = s.add("Max", value, s.weight(np.array([-65504.0, -65519.0, -1.0, 0.0])))
+    value = s.add("Sin", _matmul(s, value, 1.0, 2.9e-8))
+    return [_matmul(s, s.add("Min", value, s.weight(np.array([65504.0, 65520.0, 1.0, 2.0]))))]
+
+
+def _below_zero(s: Sketch, x: str) -> list[str]:
+    large = _scaled(s, s.add("Neg", s.add("Relu", x)), 6e4)
+    return [_matmul(s, s.add("Tanh", _scaled(s, large, 1e-5)))]
+
+
+def _squares(s: Sketch, x: str) -> list[str]:
+    return [_matmul(s, s.add("Tanh", s.add("Sqrt", s.add("Mul", x, x))))]
+
+
+def _parts(s: Sketch, x: str) -> list[str]:
+    """Draw a Split whose second part is large."""
+    small, large = s.split("Split", x, results=2, axis=1, num_outputs=2)
+    back = s.add("Cos", _scaled(s, large, 1e-5))
+    return [s.add("Tanh", small), s.add("Add", s.add("Sin", small), back)]
+
+
+def _large_output(s: Sketch, x: str) -> list[str]:
+    return [_scaled(s, _scaled(s, s.add("Neg", x), 300), 400)]
+
+
+def _shared_weight(s: Sketch, x: str) -> list[str]:
+    """Draw a weight that is read where numbers are large and where they are not."""
+    weight = s.weight(s.random.uniform(0.5, 1, size=_WIDTH))
+    large = s.add("Mul", x, weight)
+    small = s.add("Sin", _scaled(s, large, 1e-5))
+    return [s.add("Mul", small, weight)]
+
+
+_LIMITS = "What does `np.float32(65519).astype(np.float16)` give, and 65520, 3e-8 and 2.9e-8?"
+# What the model is an example of, what draws it and returns its outputs, what draws its inputs, and where to
+# look.
+_KINDS: tuple[tuple[str, Callable[[Sketch, str], list[str]], _Draw, str], ...] = (
+    (
+        "A mean of squares",
+        _mean_of_squares,
+        _between(400, 700),
+        "How large are the squares, and their mean?",
+    ),
     (
         "Nothing that float16 breaks",
         _harmless,
-        (0.5, 2, True),
-        "Which values does float16 not hold? Here there is none.",
+        _ordinary,
+        "Which values does float16 not hold? Here there is none; integers stay integers.",
+    ),
+    (
+        "Small numbers that float16 holds",
+        _small_but_held,
+        _ordinary,
+        "What are 1e-5 and 1e-7 in float16? Few digits are left, and they are not 0.",
     ),
     (
         "Large inputs, made smaller by the first node",
         _large_input,
-        (1e5, 2e5, True),
+        _between(1e5, 2e5),
         "How large is the input itself?",
     ),
-    ("A sum of exponentials", _sum_of_exp, (12, 13.5, False), "How large is exp(12)?"),
+    ("A sum of exponentials", _sum_of_exp, _between(12, 13.5, signed=False), "How large is exp(12)?"),
     (
         "An epsilon of 1e-9",
         _small_epsilon,
-        (0.5, 3, True),
+        _between(0.5, 3),
         "What is 1e-9 in float16, and what is left of a division by it? Look at constants, and at small "
         "values.",
     ),
     (
         "Weights of 1e-9",
         _small_weights,
-        (0.5, 2, True),
+        _ordinary,
         "What becomes of these weights in float16? They are inputs of a node, too.",
+    ),
+    (
+        "One weight of -1e-9, and two of -1e5",
+        _one_weight,
+        _ordinary,
+        "What becomes of these weights in float16? They are inputs of a node, too.",
+    ),
+    ("Weights at the limits of float16", _weights_at_the_limits, _ordinary, _LIMITS),
+    ("An input of 65519", _large_input, _with_number(65519), _LIMITS),
+    ("An input of -65520", _large_input, _with_number(-65520), _LIMITS),
+    ("Values that break below 0", _below_zero, _between(1.3, 2), "How small are the values below 0?"),
+    ("One row that breaks", _squares, _one_row, "Did you look at all rows of x?"),
+    (
+        "The second part of a Split",
+        _parts,
+        _two_large_columns,
+        "How many outputs has a Split, and which values has each?",
+    ),
+    ("An output that float16 does not hold", _large_output, _between(0.6, 2), "How large is the output?"),
+    (
+        "A weight that two nodes read",
+        _shared_weight,
+        _between(1e5, 2e5),
+        "Which of the two nodes breaks? The other one can read the same weight in float16.",
     ),
 )
 
 
 def _questions(random: np.random.Generator) -> Iterator[_Question]:
     """Draw a model of each kind, and an input for it."""
-    for where, draw, magnitudes, look_at in _KINDS:
-        sketch, shape = Sketch(random), ("n", _WIDTH)
+    for where, draw, draw_input, look_at in _KINDS:
+        sketch = Sketch(random)
         name = sketch.name()
-        model = sketch.model({name: shape}, {draw(sketch, name): shape})
-        x = _inputs(random, 8, *magnitudes)
-        yield _Question(where, model, look_at, x=x, magnitudes=magnitudes)
+        outputs = {output: ("n", f"columns_{output}") for output in draw(sketch, name)}
+        model = sketch.model({name: ("n", _WIDTH)}, outputs)
+        shuffle_nodes(random, model)
+        yield _Question(where, model, look_at, x=draw_input(random, 8), draw_input=draw_input)
 
 
 def _require_structure(half: onnx.ModelProto, question: _Question) -> None:
-    """Require a valid model with the same inputs and outputs, in float32, and no new operator but Cast."""
-    require_well_formed(half, question.where, "Do all inputs of each node have one type? A Cast changes it.")
+    """Require a valid model with the same inputs and outputs, in float32, and the same nodes but Casts."""
     require_same_interface(half, question.model, question.where)
-    new = {node.op for node in walk(half)} - {node.op for node in walk(question.model)} - {"Cast"}
-    if new or half.functions:
-        msg = f"{question.where}: the result has nodes of another kind: {', '.join(new) or 'a function'}."
-        raise Wrong(msg, "A Cast is all that has to be added.", evidence=evidence(half, None, *new))
+    require_well_formed(half, question.where, "Do all inputs of each node have one type? A Cast changes it.")
+    before, after = (
+        Counter(node.op for node in walk(model) if node.op != "Cast") for model in (question.model, half)
+    )
+    if new := after - before or half.functions:
+        kinds = ", ".join(new) if isinstance(new, Counter) else "a function"
+        msg = f"{question.where}: the result has nodes that were not there before: {kinds}."
+        raise Wrong(msg, "A Cast is all that has to be added.", evidence=evidence(half, None, *after))
+    names = [node.name for node in half.graph.node]
+    lost = [node for node in question.model.graph.node if names.count(node.name) != 1]
+    if lost:
+        msg = f"{question.where}: not one node has the name {lost[0].name}, which a {lost[0].op_type} had."
+        raise Wrong(msg, "The nodes keep their names.", evidence=evidence(half, None, lost[0].op_type))
     types = {value.type.tensor_type.elem_type for value in (*half.graph.input, *half.graph.output)}
     if types != {_FLOAT}:
         msg = f"{question.where}: an input or output is not float32 any more."
@@ -144,69 +293,80 @@ def _require_structure(half: onnx.ModelProto, question: _Question) -> None:
 def _require_numbers(half: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
     """Require right numbers in onnx.reference, as ONNX Runtime on a CPU computes in float32."""
     for rows in (2, 20):  # the first is small enough to be shown whole
-        _require_near(half, question, _inputs(random, rows, *question.magnitudes))
+        _require_near(half, question, question.draw_input(random, rows))
 
 
 def _require_near(half: onnx.ModelProto, question: _Question, x: Array) -> None:
-    (right,) = open_session(question.model).run(None, {question.name: x})
+    right_outputs = open_session(question.model).run(None, {question.name: x})
     try:
         with np.errstate(all="ignore"):  # overflows show in the numbers
-            got = np.asarray(next(iter(ReferenceEvaluator(half).run(None, {question.name: x}))))
+            outputs = ReferenceEvaluator(half).run(None, {question.name: x})
     except Exception as error:  # it raises many kinds
-        msg = f"{question.where}: onnx.reference does not run the result: {str(error)[:200]}"
+        msg = f"{question.where}: onnx.reference does not run the result: {short_reason(error)}"
         raise Wrong(msg, question.look_at, evidence=evidence(half)) from None
     shown_input = f"x = {shown_whole(x)}" if shown_whole(x) else f"x of shape {list(x.shape)}"
-    if got.shape != right.shape:
-        difference = Difference(shown_input, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
-    else:
-        place = first_apart(right, got, _TOLERANCE)
-        if place is None:
-            return
-        difference = Difference(
-            f"{shown_input}; at {list(place)}", f"{right[place]:.4g}", f"{got[place]:.4g}"
-        )
-    msg = f"{question.where}: where float16 is really computed, the numbers are wrong."
-    raise Wrong(msg, question.look_at, difference=difference, evidence=evidence(half))
+    for value, right, output in zip(question.model.graph.output, right_outputs, outputs, strict=True):
+        got = np.asarray(output)
+        if got.shape != right.shape:
+            difference = Difference(shown_input, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
+        else:
+            place = first_apart(right, got, _TOLERANCE)
+            if place is None:
+                continue
+            where = f"{shown_input}; {value.name} at {list(place)}"
+            difference = Difference(where, f"{right[place]:.4g}", f"{got[place]:.4g}")
+        msg = f"{question.where}: where float16 is really computed, the numbers are wrong."
+        raise Wrong(msg, question.look_at, difference=difference, evidence=evidence(half))
 
 
 def _require_halved(half: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
-    """Require that only what float16 breaks computes in float32."""
-    broken = _broken(question)
-    allowed = Counter(node.op_type for node in question.model.graph.node if node.name in broken)
-    needless = _in_float32(half) - allowed
+    """Require that what float16 breaks computes in float32, and nothing else."""
+    broken, types = _broken(question), _types(half)
+    needless = Counter[str]()
+    for node in half.graph.node:
+        computed = {types[name] for name in (*node.input, *node.output) if name in types}
+        if node.op_type == "Cast" or computed == {_FLOAT if node.name in broken else _FLOAT16}:
+            continue
+        if node.name in broken:
+            difference = Difference(f"{node.op_type} {node.name}", "float32", "another type")
+            msg = f"{question.where}: {node.op_type} breaks in float16, and does not compute in float32."
+            shown = evidence(half, None, node.op_type)
+            raise Wrong(msg, question.look_at, difference=difference, evidence=shown)
+        needless[node.op_type] += 1
     if needless:
         counts = ", ".join(f"{count} x {name}" for name, count in needless.items())
-        expected = ", ".join(allowed) or "no node"
-        difference = Difference("nodes that compute in float32", expected, f"{counts} more")
+        kept = ", ".join(node.op_type for node in question.model.graph.node if node.name in broken)
+        difference = Difference("nodes that compute in float32", kept or "no node", f"{counts} more")
         msg = f"{question.where}: {counts} could compute in float16."
         look_at = "Which of its inputs and outputs does float16 not hold?"
         raise Wrong(msg, look_at, difference=difference, evidence=evidence(half, None, *needless))
 
 
-def _in_float32(model: onnx.ModelProto) -> Counter[str]:
-    """Count the nodes that do not compute in float16, by operator, without Casts."""
+def _types(model: onnx.ModelProto) -> dict[str, int]:
+    """Return the element types of all values and weights that hold floating-point numbers."""
     graph = onnx.shape_inference.infer_shapes(model).graph
-    not_half = {
-        value.name
-        for value in (*graph.value_info, *graph.output)
-        if value.type.tensor_type.elem_type != _FLOAT16
-    }
-    return Counter(
-        node.op_type for node in graph.node if node.op_type != "Cast" and not_half & set(node.output)
-    )
+    values = (*graph.input, *graph.value_info, *graph.output)
+    types = {value.name: value.type.tensor_type.elem_type for value in values}
+    types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
+    floating = (_FLOAT, _FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
+    return {name: elem_type for name, elem_type in types.items() if elem_type in floating}
 
 
 def _broken(question: _Question) -> set[str]:
-    """Return the names of the nodes that read or make a number that float16 cannot represent."""
+    """Return the names of the nodes that read or make a number that float16 turns into infinity or 0."""
     graph = question.model.graph
     values = {question.name: question.x, **intermediates(question.model, question.x)}
     values |= {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
 
-    def representable(name: str) -> bool:
-        magnitudes = np.abs(values[name][values[name] != 0])
-        return bool(np.all((magnitudes <= _LARGEST) & (magnitudes >= _SMALLEST)))
+    def held(name: str) -> bool:
+        array = values[name]
+        if array.dtype.kind != "f":
+            return True
+        with np.errstate(over="ignore"):
+            half = array.astype(np.float16)
+        return bool(np.all(np.isfinite(half) & ((half != 0) | (array == 0))))
 
-    return {node.name for node in graph.node if not all(map(representable, (*node.input, *node.output)))}
+    return {node.name for node in graph.node if not all(map(held, (*node.input, *node.output)))}
 
 
 def _converted(question: _Question) -> onnx.ModelProto:
@@ -260,12 +420,12 @@ EXERCISE = Exercise(
     ),
     hints=(
         "The float32 model shows what float16 will break: make every value an output, run it with x, and "
-        "look for numbers beyond 65504, or below 6e-8 and not 0.",
+        "look for numbers that `.astype(np.float16)` turns into infinity or 0.",
         "A node breaks if one of its outputs or inputs breaks. Inputs are the model's own input and the "
         "weights, too. `to_float16(model, keep)` does the rest.",
-        "With `values` a dict of all arrays by name (x, the initializers, the outputs of all nodes) and "
-        "`held = lambda a: np.all((a == 0) | ((abs(a) <= 65504) & (abs(a) >= 6e-8)))`: keep the names of "
-        "the nodes for which not all of `held(values[name])` for name in `[*node.input, *node.output]` are "
-        "true.",
+        "With `values` a dict of all arrays by name (x, the initializers, all outputs of all nodes): a "
+        "float32 array `a` is held if `half = a.astype(np.float16)` has no infinity, and is 0 only where `a` "
+        "is: `np.all(np.isfinite(half) & ((half == 0) == (a == 0)))`. Keep the names of the nodes that have "
+        "an array which is not held, in `[*node.input, *node.output]`.",
     ),
 )

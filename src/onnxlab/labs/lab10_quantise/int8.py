@@ -28,7 +28,9 @@ class _Batches(CalibrationDataReader):  # type: ignore[misc]  # ships no types
         return next(self._batches, None)
 
 
-def run_in_int8(model: onnx.ModelProto, batch: dict[str, Array], feeds: dict[str, Array]) -> list[Array]:
+def run_in_int8(
+    model: onnx.ModelProto, batches: Iterable[dict[str, Array]], feeds: dict[str, Array]
+) -> list[Array]:
     """Quantise a network by `quantize_static`, and run it.
 
     Weights are unsigned and the graph is not optimised: values are rounded to 8 bits and computed in float32.
@@ -36,7 +38,7 @@ def run_in_int8(model: onnx.ModelProto, batch: dict[str, Array], feeds: dict[str
 
     Args:
         model: The network, in float32.
-        batch: The calibration data.
+        batches: The calibration data.
         feeds: The inputs of the run.
     """
     network = deepcopy(model)  # quantize_static removes the weights from the model that it gets
@@ -49,7 +51,7 @@ def run_in_int8(model: onnx.ModelProto, batch: dict[str, Array], feeds: dict[str
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore"):  # about nan
         target = Path(folder) / "int8.onnx"
         unsigned = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QUInt8}
-        quantize_static(network, target, _Batches([batch]), per_channel=True, **unsigned)
+        quantize_static(network, target, _Batches(batches), per_channel=True, **unsigned)
         quantised = onnx.load(target)
     return list(open_session(quantised, optimize=False).run(None, feeds))
 

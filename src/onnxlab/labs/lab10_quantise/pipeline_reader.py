@@ -1,4 +1,15 @@
-"""Exercise pipeline-reader: calibrate a network with pictures prepared by its own pipeline."""
+"""Exercise pipeline-reader: calibrate a network with pictures prepared by its own pipeline.
+
+What the statement says, and what is drawn to reach it:
+
+- Batches come from the pipeline that is given: five pipelines with other names, steps and numbers.
+- Every picture counts: in each question one picture alone has the day's largest range; it is the first, the
+  last or one between, at an even or an odd place, and their number is even or odd.
+- A batch is a dict of the network's input, whose name is drawn, and a float32 array [n, 3, h, w].
+- Batches may be of any size, and as many as 1,000; `get_next()` may fill the same array again.
+- None stands at the end.
+- Readers do not disturb each other: two are made before either is read.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,40 +29,91 @@ from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab10_quantise.int8 import relative_error, run_in_int8
 from onnxlab.model.distance import Array
+from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
 
 __all__ = ["EXERCISE"]
 
-_MOST_BATCHES = 500
+_MOST_BATCHES = 1000
 _ALLOWED = 0.1  # relative error; 0.02 to 0.06 with a right calibration
 _PREPARE = """<ir_version: 10, opset_import: ["" : 20]>
-prepare (uint8[h, w, 3] photo) => (float[1, 3, h, w] ready)
-<int64[1] front = {0}, int64[3] backwards = {2, 1, 0}, float[3] mean = {%s}, float[3] spread = {%s}> {
-    f = Cast <to = 1> (photo)
-    %s
+prepare (uint8[h, w, 3] %(photo)s) => (float[1, 3, h, w] ready)
+<int64[1] front = {0}, int64[3] backwards = {2, 1, 0}, float[3] %(a)s = {%(mean)s},
+ float[3] %(b)s = {%(spread)s}> {
+    f = Cast <to = 1> (%(photo)s)
+    %(steps)s
     t = Transpose <perm = [2, 0, 1]> (d)
     ready = Unsqueeze (t, front)
 }"""
-_STANDARDISED = "s = Sub (f, mean) d = Div (s, spread)"
-# What the pipeline is an example of, its steps, mean and spread of the three colours, and where to look.
+_STANDARDISED = "s = Sub (f, %(a)s) d = Div (s, %(b)s)"
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of pipeline, and where among the day's pictures the one is that no other replaces.
+
+    Attributes:
+        where: What the pipeline is an example of.
+        look_at: Where to look if the numbers are off.
+        steps: Its nodes, from f to d.
+        mean: The first three numbers of the pipeline, one for each colour.
+        spread: The second three.
+        place: The place of the one picture, as a share of the day: 0 for the first, 1 for the last.
+        odd: Whether the place is made odd; None for the first and the last.
+    """
+
+    where: str
+    look_at: str
+    steps: str
+    mean: str
+    spread: str
+    place: float
+    odd: bool | None = None
+
+
 _KINDS = (
-    (
+    _Kind(
         "Pixels less their mean, by their spread",
-        _STANDARDISED,
-        ("110, 120, 130", "50, 45, 40"),
         "Compare the smallest and the largest number of your batches with those that the pipeline makes.",
-    ),
-    (
-        "Pixels as they are, from 0 to 255",
         _STANDARDISED,
-        ("0, 0, 0", "1, 1, 1"),
-        "The pipeline is another one here. Do your batches come from it?",
+        "110, 120, 130",
+        "50, 45, 40",
+        1,
     ),
-    (
+    _Kind(
+        "Pixels as they are, from 0 to 255",
+        "The pipeline is another one here. Do your batches come from it?",
+        _STANDARDISED,
+        "0, 0, 0",
+        "1, 1, 1",
+        0.4,
+        odd=True,
+    ),
+    _Kind(
         "Blue before red",
-        "g = Gather <axis = 2> (f, backwards) s = Sub (g, mean) d = Div (s, spread)",
-        ("160, 100, 30", "30, 40, 30"),
         "Which colour does the network get first, and which do your batches have there?",
+        "g = Gather <axis = 2> (f, backwards) s = Sub (g, %(a)s) d = Div (s, %(b)s)",
+        "160, 100, 30",
+        "30, 40, 30",
+        0.6,
+        odd=False,
+    ),
+    _Kind(
+        "Pixels by a factor, to a power",
+        "The pipeline is another one here. Do your batches come from it?",
+        "s = Div (f, %(b)s) d = Pow (s, %(a)s)",
+        "1.5, 2, 1.2",
+        "60, 70, 50",
+        0,
+    ),
+    _Kind(
+        "The picture's own mean is taken away",
+        "The pipeline is another one here. Do your batches come from it?",
+        "m = ReduceMean <keepdims = 1> (f) c = Sub (f, m) s = Add (c, %(a)s) d = Div (s, %(b)s)",
+        "3, -2, 0",
+        "40, 40, 40",
+        0.2,
+        odd=True,
     ),
 )
 
@@ -68,15 +130,26 @@ class _Question(Question):
 
     def prepared(self, pictures: list[Array]) -> Array:
         """Return what the pipeline makes of pictures, in one batch."""
-        session = open_session(self.pipeline)
-        return np.concatenate([session.run(None, {"photo": picture})[0] for picture in pictures])
+        session, name = open_session(self.pipeline), self.pipeline.graph.input[0].name
+        return np.concatenate([session.run(None, {name: picture})[0] for picture in pictures])
 
 
 def _questions(random: np.random.Generator) -> Iterator[_Question]:
     """Draw a pipeline, a network and a day's pictures of each kind."""
-    for where, steps, numbers, look_at in _KINDS:
-        pipeline, network = parser.parse_model(_PREPARE % (*numbers, steps)), _network(random)
-        yield _Question(where, network, look_at, pipeline=pipeline, pictures=_pictures(random, 30))
+    for number, kind in enumerate(_KINDS):
+        sketch = Sketch(random)
+        names = {name: sketch.name() for name in ("photo", "a", "b")}
+        numbers = {"mean": kind.mean, "spread": kind.spread, "steps": kind.steps % names}
+        pipeline = parser.parse_model(_PREPARE % (names | numbers))
+        count = 24 + 2 * int(random.integers(6)) + number % 2
+        if kind.place == 1:  # more than any of the others
+            count += 12
+        pictures = [_picture(random) for _ in range(count)]
+        place = round(kind.place * (len(pictures) - 1))
+        if kind.odd is not None:
+            place += place % 2 != kind.odd
+        pictures[place] = _picture(random, bright=True)
+        yield _Question(kind.where, _network(random), kind.look_at, pipeline=pipeline, pictures=pictures)
 
 
 def _network(random: np.random.Generator) -> onnx.ModelProto:
@@ -91,98 +164,134 @@ def _network(random: np.random.Generator) -> onnx.ModelProto:
     return sketch.model({x: ("n", 3, "h", "w")}, {value: ("n", 4, "h", "w")})
 
 
-def _pictures(random: np.random.Generator, count: int) -> list[Array]:
-    """Draw a day's pictures: first dark ones, then brighter ones; more red than blue."""
-    brightnesses = np.sort(random.uniform(0.1, 1.0, size=count))
-    return [
-        (brightness * random.uniform([60, 30, 0], [255, 200, 70], size=(8, 8, 3))).astype(np.uint8)
-        for brightness in brightnesses
+def _picture(random: np.random.Generator, *, bright: bool = False) -> Array:
+    """Draw a picture, more red than blue: a dull one, or one from black to full light."""
+    if not bright:
+        low, high = [35, 20, 5], [110, 85, 30]
+        return random.uniform(low, high, size=(8, 10, 3)).astype(np.uint8)
+    light = random.permutation(np.arange(80) % 2).reshape(8, 10, 1)  # on half of the pixels
+    return (light * random.uniform([230, 190, 60], [255, 220, 80], size=(8, 10, 3))).astype(np.uint8)
+
+
+def _other_pictures(random: np.random.Generator, question: _Question) -> list[Array]:
+    """Draw other pictures of the same day: dull ones, and as many that are like its bright one."""
+    bright = max(question.pictures, key=np.max)
+    like_it = [
+        (random.uniform(0.85, 1) * np.roll(bright, random.integers(1, 8, size=2), axis=(0, 1))).astype(
+            np.uint8
+        )
+        for _ in range(6)
     ]
+    return [*like_it, *(_picture(random) for _ in range(6))]
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Read all batches of the learner's reader, and keep them."""
-    for number, question in enumerate(_questions(random)):
-        with question.as_case():
-            reader = answers["PipelineReader"](*question.copies())
-            require_type(reader, CalibrationDataReader, "PipelineReader()")
-            names, arrays = _all_batches(reader)
-            work.write_json(f"names_{number}", names)
-            work.write_array(f"batches_{number}", arrays)
+    """Read all batches of the learner's readers, each made before the one in front of it is read."""
+    questions = list(enumerate(_questions(random)))
+    readers: list[Any] = []
+    for number, question in [*questions, (len(questions), None)]:
+        if question is not None:
+            with question.as_case():
+                readers.append(answers["PipelineReader"](*question.copies()))
+                require_type(readers[-1], CalibrationDataReader, "PipelineReader()")
+        if number:
+            with questions[number - 1][1].as_case():
+                _write_batches(work, number - 1, readers[number - 1])
 
 
-def _all_batches(reader: CalibrationDataReader) -> tuple[list[str], Array]:
-    """Return the names in all batches, and all batches as one array."""
+def _write_batches(work: Work, number: int, reader: CalibrationDataReader) -> None:
+    """Write the names in all batches of a reader, and the batches themselves, those of one shape together."""
     names: set[str] = set()
-    arrays: list[Array] = []
+    by_kind: dict[str, list[Array]] = {}
     for _ in range(_MOST_BATCHES):
         batch = reader.get_next()
         if batch is None:
             break
         require_type(batch, dict, "get_next()")
         names |= {str(name) for name in batch}
-        arrays += [np.asarray(array) for array in batch.values()]
+        for array in batch.values():
+            require_type(array, np.ndarray, "A value in the dict of get_next()")
+            # A copy: the reader may fill the same array again.
+            by_kind.setdefault(f"{array.dtype}{array.shape[1:]}", []).append(np.array(array, ndmin=1))
     else:
-        msg = (
-            f"get_next() still gives batches after {_MOST_BATCHES}; "
-            "quantize_static would never come to an end."
-        )
-        raise Wrong(msg, "At the end of the pictures, get_next() returns None.")
-    if not arrays:
+        msg = f"get_next() still gives batches after {_MOST_BATCHES}; that is more than the check reads."
+        raise Wrong(msg, "Does get_next() return None at the end of the pictures?")
+    if not by_kind:
         msg = "The first get_next() returned None: there is nothing to calibrate with."
         raise Wrong(msg, "quantize_static would say `No data is collected`.")
-    if len({(array.shape[1:], array.dtype) for array in arrays}) > 1 or not arrays[0].ndim:
-        msg = f"The batches are not of one kind: {arrays[0].dtype}{list(arrays[0].shape)} and others."
-        raise Wrong(msg, "Each batch has four axes, and the same type.")
-    return sorted(names), np.concatenate(arrays)
+    for kind, arrays in by_kind.items():
+        if arrays[0].dtype.kind not in "biufc":
+            msg = f"get_next() gives arrays of {arrays[0].dtype}; float32 was expected."
+            raise Wrong(msg, "What does the pipeline give? Compare type and shape.")
+        work.write_array(f"batches_{number}_{list(by_kind).index(kind)}", np.concatenate(arrays))
+    work.write_json(f"names_{number}", [sorted(names), len(by_kind)])
 
 
 def judge_batches(work: Work, random: np.random.Generator) -> None:
     """Require batches that the network takes."""
     for number, question in enumerate(_questions(work.questions())):
         with question.as_case():
-            _batch(work, number, question)
+            _batches(work, number, question)
 
 
 def judge_numbers(work: Work, random: np.random.Generator) -> None:
     """Require that the network's numbers in 8 bits are near those in float32."""
     for number, question in enumerate(_questions(work.questions())):
         with question.as_case():
-            batch = _batch(work, number, question)
-            x = question.prepared(_pictures(random, 12))
+            batches = _batches(work, number, question)
+            x = question.prepared(_other_pictures(random, question))
             (expected,) = open_session(question.model).run(None, {question.name: x})
+            calibration = [{question.name: batch} for batch in batches]
             try:
-                (got,) = run_in_int8(question.model, {question.name: batch}, {question.name: x})
+                (got,) = run_in_int8(question.model, calibration, {question.name: x})
             except Exception as error:  # the runtime and its tool raise many kinds
-                msg = f"{question.where}: quantize_static fails with these batches: {str(error)[:200]}"
+                msg = f"{question.where}: quantize_static fails with these batches: {short_reason(error)}"
                 raise Wrong(msg, question.look_at) from None
             lost = relative_error(expected, got)
             if not lost <= _ALLOWED:
-                ranges = [f"from {array.min():.3g} to {array.max():.3g}" for array in (x, batch)]
+                held, dull = (
+                    _range(arrays)
+                    for arrays in (batches, [question.prepared([_picture(random) for _ in range(6)])])
+                )
+                ranges = [f"from {a.min():.3g} to {b.max():.3g}" for a, b in (_range([x]), held)]
                 difference = Difference("what the network gets, and what your batches hold", *ranges)
                 msg = (
                     f"{question.where}: calibrated with your batches, the int8 network's numbers are off by "
                     f"{lost:.0%}; at most {_ALLOWED:.0%} is allowed."
                 )
                 look_at = question.look_at
-                if abs(batch.min() - x.min()) < 0.1 and batch.max() < 0.8 * x.max():
-                    look_at = "The pictures are of a whole day. Which of them did you use?"
+                if np.allclose(held, dull, atol=0.15 * np.ptp(dull)):
+                    look_at = "One picture of the day has a larger range than all others. Which did you use?"
                 raise Wrong(msg, look_at, difference=difference)
 
 
-def _batch(work: Work, number: int, question: _Question) -> Array:
-    """Return a reader's batches as one array, and require that the network takes it."""
-    names, batch = work.json(f"names_{number}"), work.array(f"batches_{number}")
+def _range(batches: list[Array]) -> tuple[Array, Array]:
+    """Return the smallest and the largest number of each colour."""
+    axes = (0, 2, 3)
+    return np.min([batch.min(axes) for batch in batches], 0), np.max(
+        [batch.max(axes) for batch in batches], 0
+    )
+
+
+def _batches(work: Work, number: int, question: _Question) -> list[Array]:
+    """Return a reader's batches, and require that the network takes them."""
+    written = work.json(f"names_{number}")
+    if not (isinstance(written, list) and len(written) == 2 and isinstance(written[1], int)):
+        msg = f"{question.where}: the batches cannot be read."
+        raise Wrong(msg)
+    names, count = written
     if names != [question.name]:
         difference = Difference("names in the batches", question.name, str(names)[:80])
         msg = f"{question.where}: the batches are not named as the network's input."
         raise Wrong(msg, "What is `network.graph.input[0].name`?", difference=difference)
-    layout = "float32[n, 3, h, w]"
-    if batch.dtype != np.float32 or batch.ndim != 4 or batch.shape[1] != 3 or not batch.size:
-        difference = Difference("all batches together", layout, f"{batch.dtype}{list(batch.shape)}")
-        msg = f"{question.where}: the network does not take such a batch."
-        raise Wrong(msg, "What does the pipeline give? Compare type and shape.", difference=difference)
-    return batch
+    batches = [work.array(f"batches_{number}_{part}") for part in range(min(count, _MOST_BATCHES))]
+    for batch in batches:
+        if batch.dtype != np.float32 or batch.ndim != 4 or batch.shape[1] != 3 or not batch.size:
+            layout = "float32[n, 3, h, w]"
+            difference = Difference("a batch", layout, f"{batch.dtype}{list(batch.shape)}")
+            msg = f"{question.where}: the network does not take such a batch."
+            raise Wrong(msg, "What does the pipeline give? Compare type and shape.", difference=difference)
+    return batches
 
 
 EXERCISE = Exercise(
