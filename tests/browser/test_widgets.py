@@ -38,7 +38,7 @@ COMPLETION = 'from onnxlab import completion\ncompletion({"one": "decoder.onnx"}
 
 @pytest.fixture
 def questions(scratch: Notebook, request: pytest.FixtureRequest) -> Notebook:
-    """A notebook whose first two cells have run: questions of this test's own, for the kernel keeps choices."""
+    """A notebook whose first two cells have run: this test's own questions, as the kernel keeps choices."""
     questions = [cell.replace("How often", request.node.name) for cell in PREDICTIONS]
     scratch.fill([cell.replace("Who runs", request.node.name) for cell in questions])
     scratch.run(0, until=".onnxlab-predict.live")

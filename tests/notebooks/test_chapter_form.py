@@ -1,4 +1,4 @@
-"""What all chapters write in one way: time, sections with numbers, and at the end labs and the next chapter."""
+"""What all chapters write in one way: time, numbered sections, and at the end labs and the next chapter."""
 
 import re
 from pathlib import Path

@@ -15,7 +15,7 @@ from IPython.core.getipython import get_ipython
 
 from onnxlab.errors import ClaimBroken
 from onnxlab.notebook.language import script_words, tr
-from onnxlab.notebook.outputs import SavedAndLive, display_html
+from onnxlab.notebook.outputs import SavedAndLive, display_html, hiding_script
 from onnxlab.plain_text import aligned
 
 __all__ = ["Prediction", "PredictionGrid", "predict", "predict_grid"]
@@ -36,8 +36,8 @@ class _Record:
     widget: "_PredictionWidget | None" = None
 
 
-# By question. A click makes the question's own cell the active one, so the next Shift+Enter runs that cell again:
-# the widget that it makes goes on with the record of the one before it.
+# By question. A click makes the question's own cell the active one, and Shift+Enter then runs it again: the
+# widget that it makes goes on with the record of the one before it.
 _RECORDS: defaultdict[Hashable, _Record] = defaultdict(_Record)
 
 
@@ -88,7 +88,7 @@ class _PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget
 
 
 class _ChoiceWidget(_PredictionWidget):
-    _esm = _HERE / "choice.js"
+    _esm = hiding_script((_HERE / "choice.js").read_text("utf-8"))
     question = traitlets.Unicode().tag(sync=True)
     options = traitlets.List().tag(sync=True)
     chosen = traitlets.Unicode().tag(sync=True)
@@ -176,7 +176,7 @@ Key = tuple[str, str]
 
 
 class _GridWidget(_PredictionWidget):
-    _esm = _HERE / "grid.js"
+    _esm = hiding_script((_HERE / "grid.js").read_text("utf-8"))
     question = traitlets.Unicode().tag(sync=True)
     rows = traitlets.List().tag(sync=True)
     columns = traitlets.List().tag(sync=True)
