@@ -157,3 +157,8 @@ def test_a_grid_that_is_asked_again_knows_the_clicks():
     assert again.chosen == {("static", "batch of 1"): "runs"}
     assert again._widget.chosen == [["runs", ""], ["", ""]]
     assert predict_grid(ROWS, COLUMNS, CHOICES, question="Another?").chosen == {}
+
+
+def test_a_saved_question_does_not_look_like_buttons():
+    rules = predict("What?", ["a", "b"]).saved()
+    assert not [rule for rule in rules.splitlines() if " li {" in rule and "border" in rule]
