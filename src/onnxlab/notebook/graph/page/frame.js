@@ -70,6 +70,11 @@ const loadNetron = (code) => {
   return { base, ...window.exports };
 };
 
+// Netron asks for a weight twice, for its numbers and for their statistics. Only in place of the numbers it says
+// why there are none.
+const refusals = new WeakSet();
+window.addEventListener('unhandledrejection', (event) => { if (refusals.has(event.reason)) event.preventDefault(); });
+
 const waiting = new Map();
 const fetchWeight = (location) => new Promise((resolve, reject) => {
   const request = waiting.size + Math.random();
@@ -222,7 +227,10 @@ window.addEventListener('message', ({ source, data }) => {
   if (data.kind === 'weight') {
     const { resolve, reject } = waiting.get(data.request) || {};
     waiting.delete(data.request);
-    if (data.error) reject?.(new Error(data.error)); else resolve?.(data.bytes);
+    if (!data.error) { resolve?.(data.bytes); return; }
+    const refusal = new Error(data.error);
+    refusals.add(refusal);
+    reject?.(refusal);
   }
 });
 post({ kind: 'hello' });
