@@ -139,7 +139,11 @@ class step:  # noqa: N801  # reads like a function: with step("pages")
 def write_sources(site: Site, folder: Path) -> None:
     """Write what Sphinx reads for one language."""
     pages = site.pages()
-    about: dict[str, dict[str, str]] = {ATLAS: {"other": f"{ATLAS}.html"}}
+    start = pages[0].name
+    about: dict[str, dict[str, str]] = {
+        ATLAS: {"other": f"{ATLAS}.html"},
+        "index": {"colab": site.colab(start)},
+    }
     for page in pages:
         path = folder / f"{page.name}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -148,6 +152,7 @@ def write_sources(site: Site, folder: Path) -> None:
             "other": f"{page.name}.html",
             "description": re.sub(r"[`*]", "", page.question),
             "notebook": f"{page.name}.ipynb",
+            "colab": site.colab(page.name),
         }
     if site.language == "en":
         for name in GUIDES:
@@ -179,7 +184,15 @@ def first_page(site: Site, pages: list[Page]) -> str:
         msg = f"{left} chapters belong to no track.\nA track is a range of them.\nSee site/build.py."
         raise SiteNotBuilt(msg)
     groups.append((site.words["labs"], labs))
-    parts = [text.replace("{graph}", first_graph(site))]
+    gaps = {"graph": first_graph(site), "repository": site.words["repository"], "clone": "", "colab": ""}
+    if site.repository:
+        address = f"https://github.com/{site.repository}"
+        gaps["repository"] = f"[{gaps['repository']}]({address})"
+        gaps["clone"] = f"git clone {address}\ncd {site.repository.partition('/')[2]}\n"
+        gaps["colab"] = site.words["home_colab"].format(colab=site.colab(pages[0].name))
+    for gap, content in gaps.items():
+        text = text.replace(f"{{{gap}}}", content)
+    parts = [text]
     for name, members in groups:
         cards = "".join(card(site, page) for page in members)
         parts.append(f'## {name}\n\n<ul class="onnxlab-cards">{cards}</ul>\n')
@@ -213,11 +226,12 @@ def write_static(site: Site, folder: Path) -> None:
     folder.mkdir(parents=True)
     source = ROOT / "src" / "onnxlab" / "notebook"
     bodies = []
+    hiding = (source / "hide_saved.js").read_text("utf-8")
     for name, file in WIDGETS.items():
         body = (source / file).read_text("utf-8").replace("export default {", "return {")
         bodies.append(f"{name}: (() => {{\n{body}\n}})(),")
     live = (HERE / "page" / "live.js").read_text("utf-8")
-    script = "(() => {\nconst widgets = {\n" + "\n".join(bodies) + "\n};\n" + live + "})();\n"
+    script = "\n".join(["(() => {", hiding, "const widgets = {", *bodies, "};", live, "})();\n"])
     (folder / "live.js").write_text(script, "utf-8")
     search = (HERE / "page" / "search.js").read_text("utf-8")
     (folder / "search.js").write_text("(() => {\n" + search + "})();\n", "utf-8")
@@ -288,12 +302,18 @@ def run_sphinx(site: Site, source: Path, out: Path, repository: str, address: st
 
 
 def slim(folder: Path) -> None:
-    """Take out what no page needs: Sphinx's own search, and 1.5 MB of icons as a script beside their font."""
+    """Take out what no page needs: Sphinx's own search, and 1.5 MB of icons as a script beside their font.
+
+    And two faults: without JavaScript the theme "auto" has no colours, and for a screen reader every folded
+    cell has the same name.
+    """
     for path in [path for pattern in UNUSED for path in folder.rglob(pattern)]:
         path.unlink()
     for page in folder.rglob("*.html"):
         text = page.read_text("utf-8")
-        page.write_text(re.sub(r"<script[^>]*/fontawesome\.js[^>]*></script>", "", text), "utf-8")
+        text = re.sub(r"<script[^>]*/fontawesome\.js[^>]*></script>", "", text)
+        text = re.sub(r'(<html\b[^>]*) data-theme="auto"', r'\1 data-theme="light"', text)
+        page.write_text(text.replace('<summary aria-label="Toggle hidden content">', "<summary>"), "utf-8")
 
 
 def run(

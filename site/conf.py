@@ -57,7 +57,6 @@ html_theme_options = {
 
 def _add_context(_app: Sphinx, page: str, _template: str, context: dict[str, Any], _tree: object) -> None:
     about = PAGES.get(page, {})
-    notebook = about.get("notebook", "")
     context |= {
         "words": WORDS,
         "address": ADDRESS,
@@ -66,11 +65,8 @@ def _add_context(_app: Sphinx, page: str, _template: str, context: dict[str, Any
         "other_language": {"en": "en", "zh": "zh-CN"}[OTHER],
         "other_page": about.get("other", "index.html"),
         "description": about.get("description", WORDS["description"]),
-        "notebook": notebook,
-        # Colab opens notebooks from GitHub: the published branch holds copies that install the course.
-        "colab": f"https://colab.research.google.com/github/{REPOSITORY}/blob/gh-pages/colab/{FOLDER}/{notebook}"
-        if notebook and REPOSITORY
-        else "",
+        "notebook": about.get("notebook", ""),
+        "colab": about.get("colab", ""),
     }
 
 

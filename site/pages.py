@@ -23,6 +23,7 @@ _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _OTHER_EDITION = re.compile(r"^\[(?:English|Chinese · 中文|中文)\]\([^)]*\)\n\n?", re.MULTILINE)
 _README_ROW = re.compile(r"^\| \[([^\]]+)\]\(((?:notebooks|labs)/[\w/]+\.ipynb)\) \| (.+) \|$", re.MULTILINE)
 _TIME = re.compile(r"\*\*(?:Time|用时)\W*(\d+)")
+_CLAIM = re.compile(r"^ *(?:assert |with expect_)", re.MULTILINE)
 _CHECK = re.compile(r'^check\("([\w-]+)"', re.MULTILINE)
 
 
@@ -69,6 +70,11 @@ class Site:
         folder = place.parent if self.language == "en" else place.parent / self.language
         return self.root / folder / f"{place.name}.ipynb"
 
+    def colab(self, name: str) -> str:
+        """Return where Colab opens a notebook's copy that installs the course; "" without a repository."""
+        copy = f"{self.repository}/blob/gh-pages/colab/{self.language}/{name}.ipynb"
+        return f"https://colab.research.google.com/github/{copy}" if self.repository else ""
+
     def pages(self) -> list[Page]:
         """Return chapters and labs in the order of the README, which says what each of them answers."""
         readme = self.root / ("README.md" if self.language == "en" else f"README.{self.language}.md")
@@ -93,6 +99,9 @@ class Site:
                 cell["source"] = self.linked(text, name)
             elif "proof" in cell["metadata"].get("tags", ()):
                 cell["metadata"]["tags"].append("hide-input")
+                kind = "proof" if _CLAIM.search(cell["source"]) else "code"
+                labels = {f"code_prompt_{way}": self.words[f"{kind}_{way}"] for way in ("show", "hide")}
+                cell["metadata"]["mystnb"] = labels
             for data in (output.get("data", {}) for output in cell.get("outputs", ())):
                 if STRUCTURE in data:
                     data["text/html"] = live_form(data)
@@ -100,7 +109,11 @@ class Site:
             cells.append(cell)
             cells += self._hint_cells(cell)
         if name.startswith("labs/"):
-            cells.insert(1, _markdown(f"```{{note}}\n{self.words['run_lab']}\n```", "run-lab"))
+            lab = self.path(name).relative_to(self.root).as_posix()
+            text = self.words["run_lab"].format(lab=lab)
+            if self.repository:
+                text += self.words["run_colab"].format(colab=self.colab(name))
+            cells.insert(1, _markdown(f"```{{note}}\n{text}\n```", "run-lab"))
         return {**notebook, "cells": cells}
 
     def linked(self, text: str, name: str) -> str:
@@ -152,7 +165,7 @@ class Site:
                 f"{exercise}-{number}",
             )
             for exercise in _CHECK.findall(cell["source"])
-            for number, hint in enumerate(self.hints.get(exercise, ()), 1)
+            for number, hint in enumerate(self.hints[exercise], 1)
         ]
 
 
@@ -171,14 +184,19 @@ def live_form(data: Mapping[str, Any]) -> str:
 
 
 def hints(package: Path) -> dict[str, tuple[str, ...]]:
-    """Return the hints of every exercise, read from the source of the labs: to import them takes torch."""
+    """Return the hints of every exercise, read from the source of the labs: to import them takes torch.
+
+    An exercise is the call with `hints`; its id is named or comes first.
+    """
     by_exercise = {}
     for path in sorted((package / "labs").glob("lab*/*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call):
-                named = {word.arg: word.value for word in node.keywords if word.arg in ("id", "hints")}
-                if len(named) == 2:
-                    by_exercise[ast.literal_eval(named["id"])] = ast.literal_eval(named["hints"])
+            if not isinstance(node, ast.Call):
+                continue
+            named = {word.arg: word.value for word in node.keywords}
+            if "hints" in named:
+                exercise = named.get("id") or node.args[0]
+                by_exercise[ast.literal_eval(exercise)] = ast.literal_eval(named["hints"])
     return by_exercise
 
 

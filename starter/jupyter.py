@@ -19,6 +19,7 @@ _DEFAULTS = {
     "LabApp.extension_manager": "readonly",
     "LabApp.default_url": "/lab/tree/notebooks/00_start_here.ipynb",
     "ServerApp.root_dir": str(ROOT),
+    "ServerApp.contents_manager_class": "starter.contents.CourseContents",
     "ServerApp.answer_yes": "True",  # one Ctrl+C ends it
     "Application.log_level": "ERROR",
 }
@@ -31,6 +32,10 @@ def command(environment: Environment, options: Sequence[str], language: str = "e
     defaults = dict(_DEFAULTS)
     if language != "en":
         defaults["LabApp.default_url"] = f"/lab/tree/notebooks/{language}/00_start_here.ipynb"
+    if (
+        environment.managed
+    ):  # what is trusted here is recorded with the course, not for the user's other Jupyter
+        defaults["NotebookNotary.data_dir"] = str(environment.folder / "share" / "jupyter")
     if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in options:
         defaults["ServerApp.allow_root"] = "True"  # in a container; JupyterLab listens on loopback only
     if _value_of("port", options):

@@ -4,7 +4,7 @@
 const here = document.currentScript.src;
 const root = document.documentElement;
 const words = globalThis.onnxlabWords;
-const tr = (text) => words[text] ?? text;
+const tr = (text, gaps = {}) => (words[text] ?? text).replace(/\{(\w+)\}/g, (_, name) => gaps[name]);
 const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 const zipped = async (bytes) => new Uint8Array(
   await new Response(new Blob([bytes]).stream().pipeThrough(new CompressionStream('gzip'))).arrayBuffer());
@@ -114,6 +114,20 @@ const predictionState = (saved) => {
   return { words, question, rows, columns, choices, chosen: rows.map(() => columns.map(() => '')), actual: [] };
 };
 
+// What the reader has predicted, and whether that is right: the question may be out of sight by now.
+const verdict = ({ chosen, actual }) => {
+  const grid = Array.isArray(chosen);
+  const pairs = grid ? chosen.flatMap((line, r) => line.map((cell, c) => [cell, actual[r][c]])) : [[chosen, actual]];
+  const filled = pairs.filter(([cell]) => cell);
+  if (!filled.length) return [];
+  const hits = filled.filter(([cell, is]) => cell === is).length;
+  const line = document.createElement('p');
+  line.className = hits === filled.length ? 'verdict good' : 'verdict bad';
+  if (grid) line.textContent = tr('{hits} of {filled} predictions right.', { hits, filled: filled.length });
+  else line.textContent = hits ? tr('You were right.') : tr('You said {chosen}. It is {actual}.', { chosen, actual });
+  return [line];
+};
+
 // An answer belongs to the first question above it that has no answer yet and could have this one.
 const bringPredictionsToLife = () => {
   const open = [];
@@ -138,7 +152,14 @@ const bringPredictionsToLife = () => {
     button.textContent = tr('Show the answer');
     box.hidden = true;
     box.after(button);
-    button.addEventListener('click', () => { model.set('actual', answers); box.hidden = false; box.tabIndex = -1; box.focus(); button.remove(); });
+    button.addEventListener('click', () => {
+      model.set('actual', answers);
+      box.append(...verdict(state));
+      box.hidden = false;
+      box.tabIndex = -1;
+      box.focus();
+      button.remove();
+    });
   }
 };
 
@@ -157,19 +178,24 @@ const markTheme = () => {
   document.body.dataset.jpThemeLight = String(!dark);
 };
 
-// Paper is light.
-const printLight = () => {
+// Paper is light, and nobody can open on it what is folded; folded code stays away (site.css).
+const printWhole = () => {
   const paper = matchMedia('print');
   let screen = root.dataset.theme;
+  let folded = [];
   paper.addEventListener('change', () => {
-    if (paper.matches) screen = root.dataset.theme;
+    if (paper.matches) {
+      screen = root.dataset.theme;
+      folded = [...document.querySelectorAll('.bd-article details:not(.hide, [open])')];
+    }
     root.dataset.theme = paper.matches ? 'light' : screen;
+    folded.forEach((part) => { part.open = paper.matches; });
   });
 };
 
 document.addEventListener('DOMContentLoaded', () => {
   markTheme();
-  printLight();
+  printWhole();
   new MutationObserver(markTheme).observe(root, { attributes: true, attributeFilter: ['data-theme'] });
   bringGraphsToLife();
   bringPredictionsToLife();

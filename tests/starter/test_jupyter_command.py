@@ -24,6 +24,14 @@ def test_what_a_person_says_is_not_said_a_second_time(option):
     assert any("news_url=None" in part for part in command)
 
 
+def test_what_is_trusted_is_recorded_in_the_course_s_own_environment():
+    [option] = [
+        part for part in jupyter.command(Environment(Path("x"), Path("x/python")), []) if "Notary" in part
+    ]
+    assert option == f"--NotebookNotary.data_dir={Path('x', 'share', 'jupyter')}"
+    assert not any("Notary" in part for part in jupyter.command(HERE, []))
+
+
 def test_a_language_opens_its_first_chapter_and_is_told_to_the_terminals():
     assert any("notebooks/00_start" in part for part in jupyter.command(HERE, []))
     assert any("notebooks/zh/00_start" in part for part in jupyter.command(HERE, [], "zh"))

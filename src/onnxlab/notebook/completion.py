@@ -80,7 +80,12 @@ def completion(files: Mapping[str, ModelLike], prompt: str = "Jabberwocky", coun
     view.value = _markup("live", last, prompt)
     hint = "<p><em>With a running kernel, a box to type another beginning stands in this place.</em></p>"
     text = "\n\n".join(f"{name}:\n{state.text}\n({state})" for name, state in last.items())
-    display_saved_and_live(_STYLE + _markup("saved", last, prompt, hint), text, ipywidgets.VBox([box, view]))
+    display_saved_and_live(
+        _STYLE + _markup("saved", last, prompt, hint),
+        text,
+        ipywidgets.VBox([box, view]),
+        hides=".onnxlab-completion.saved",
+    )
 
 
 def _states(session: Any, prompt: str, count: int) -> Iterator[State]:  # noqa: ANN401 - ONNX Runtime ships no types

@@ -1,15 +1,19 @@
 """A cell's outputs in two forms: what stays in the saved notebook, and the live widget that takes its place.
 
 The first output is HTML and text, the same on every run. The second is the widget and nothing else: tools
-drop it from a committed notebook, and what is left is complete. Rules of CSS in the saved form hide it while
-the widget below it lives.
+drop it from a committed notebook, and what is left is complete. While the widget lives, it hides the saved
+form above it (hide_saved.js). In JupyterLab, CSS in the saved form does so, too, and hides the widget's empty
+place where there is no kernel.
 """
 
 import html
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import anywidget
 import ipywidgets
+import traitlets
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
@@ -21,10 +25,25 @@ __all__ = [
     "display_saved_and_live",
     "display_widget",
     "hiding_css",
+    "hiding_script",
     "live_note",
 ]
 
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def hiding_script(script: str) -> str:
+    """Return a widget's script with the function `hideSaved(el, selector)`."""
+    return f"{Path(__file__).with_name('hide_saved.js').read_text('utf-8')}\n{script}"
+
+
+class _Hider(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships no types
+    """Hides the saved form of a live one that has no script of its own."""
+
+    _esm = hiding_script(
+        "export default { render: ({ model, el }) => hideSaved(el, model.get('selector')) };"
+    )
+    selector = traitlets.Unicode().tag(sync=True)
 
 
 def display_html(markup: str, text: str, data: Mapping[str, Any] | None = None) -> None:
@@ -55,6 +74,8 @@ def display_saved_and_live(
     text: str,
     widget: Any,  # noqa: ANN401 - as above
     data: Mapping[str, Any] | None = None,
+    *,
+    hides: str = "",
 ) -> None:
     """Show both forms.
 
@@ -63,9 +84,10 @@ def display_saved_and_live(
         text: The saved form in words.
         widget: The live form.
         data: What else the saved notebook keeps, by MIME type.
+        hides: The saved form, as a CSS selector, where the widget's own script does not hide it.
     """
     display_html(markup, text, data)
-    display_widget(widget)
+    display_widget(ipywidgets.VBox([widget, _Hider(selector=hides)]) if hides else widget)
 
 
 class SavedAndLive:

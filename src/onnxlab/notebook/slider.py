@@ -63,7 +63,12 @@ def slider(
     here = tr(f"Here for {tr(name)} = {start}. With a running kernel, a slider stands in this place.")
     hint = f"<p><em>{here}</em></p>"
     text = "\n".join(tr(str(part)) for part in parts(start))
-    display_saved_and_live(f"{_STYLE}{saved}{first}{hint}</div>", text, ipywidgets.VBox([handle, view]))
+    display_saved_and_live(
+        f"{_STYLE}{saved}{first}{hint}</div>",
+        text,
+        ipywidgets.VBox([handle, view]),
+        hides=".onnxlab-slider.saved",
+    )
 
 
 def _markup(part: object) -> str:

@@ -89,6 +89,7 @@ TEXT = [
     ("view.js", r"this\._host\.worker\('\./worker'\)", "the layout's workers"),
     ("grapher.js", r"\{ type: 'dagre\.layout', nodes, edges, layout, state \}", "the layout's workers"),
     ("view.js", r"this\._modelFactoryService = new view\.ModelFactoryService", "identifiers of nodes"),
+    ("onnx.js", r"\.catch\(\(\) => \{\s+return null;\s+\}\)", "why a weight cannot be read"),
     ("onnx.js", r"this\.metadata\.push\(argument\)", "identifiers of nodes"),
     ("onnx.js", r"buffer\[4\] === 0x1A && buffer\[5\] === 0x00", "a model always taken for ONNX"),
     ("onnx.js", r"get format\(\) \{\s*return this\._format;", "the format in the sidebar"),

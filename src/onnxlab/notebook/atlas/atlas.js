@@ -103,8 +103,8 @@ function render({ model, el }) {
         rows.push({ name, exporter: atlas.exporters[index], rated, ...row });
       });
     }
-    // Internal operators, whose names begin with an underscore, come last.
-    const order = (row) => row.rated * 2 + (row.name.startsWith("_") ? 1 : 0);
+    // Internal operators, whose names begin with an underscore or a capital letter, come last.
+    const order = (row) => row.rated * 2 + (/^[_A-Z]/.test(row.name) ? 1 : 0);
     return rows.sort((a, b) => order(a) - order(b));
   }
 
@@ -142,6 +142,7 @@ function render({ model, el }) {
     });
   }
   draw();
+  return hideSaved(el, ".onnxlab-atlas.saved");
 }
 
 export default { render };

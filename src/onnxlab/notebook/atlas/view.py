@@ -18,7 +18,7 @@ import traitlets
 from onnxlab.errors import OnnxLabError
 from onnxlab.exporters.export import Exporter
 from onnxlab.notebook.language import script_words, tr
-from onnxlab.notebook.outputs import SavedAndLive
+from onnxlab.notebook.outputs import SavedAndLive, hiding_script
 from onnxlab.notebook.tables import Table, table
 from onnxlab.operators.schemas import ELEMENT_TYPES
 from onnxlab.operators.support import Link, State, Support, known_operators, support
@@ -49,7 +49,7 @@ _BOTH = "both"
 
 
 class _AtlasWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships no types
-    _esm = _HERE / "atlas.js"
+    _esm = hiding_script((_HERE / "atlas.js").read_text("utf-8"))
     _css = _HERE / "atlas.css"
     words = traitlets.Dict().tag(sync=True)
     atlas = traitlets.Unicode().tag(sync=True)

@@ -17,7 +17,7 @@ __all__ = ["Pane", "make_pane"]
 
 # Above so many nodes, a model is first seen as its modules, where it says what they are.
 _GROUPS_FROM = 100
-# Larger graphs have no still picture: it would be neither readable nor small.
+# Larger graphs have no still picture: it would be neither readable nor small. frame.js has this number, too.
 _PICTURE_NODES = 60
 # Up to so many nodes, inner ones included, a graph has its text beside it.
 _WORDS_NODES = 12
@@ -74,7 +74,7 @@ class Pane:
     def picture(self, marks: Marks, *, grouped: bool) -> Picture | None:
         """A still picture, where the graph is small enough for one."""
         model = self.model(grouped=grouped)
-        bodies = len(model.nodes) <= _PICTURE_NODES
+        bodies = len(self.flat.nodes) <= _PICTURE_NODES
         top = self.groups.top if grouped and self.groups else self.nodes
         if top > _PICTURE_NODES:
             return None

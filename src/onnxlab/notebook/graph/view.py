@@ -31,7 +31,7 @@ from onnxlab.notebook.graph.marks import (
 from onnxlab.notebook.graph.pane import Pane, make_pane
 from onnxlab.notebook.graph.saved_form import message_html, note_html, pictures_html, saved_structure
 from onnxlab.notebook.language import script_words, tr
-from onnxlab.notebook.outputs import display_saved_and_live
+from onnxlab.notebook.outputs import display_saved_and_live, hiding_script
 
 __all__ = ["GraphMessage", "GraphView", "graph"]
 
@@ -47,7 +47,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         values: The values inside the nodes; may be set at any time.
     """
 
-    _esm = netron_files.own_file("widget.js")
+    _esm = hiding_script(netron_files.own_file("widget.js"))
     _kit = traitlets.Unicode().tag(sync=True)
     _height = traitlets.Int(_HIGHEST).tag(sync=True)
     _groups = traitlets.List().tag(sync=True)

@@ -51,7 +51,7 @@ def progress(*, private: bool | None = None) -> None:
     note = "".join(f"<p>{html.escape(text)}</p>" for text in notes)
     live = ipywidgets.HTML(f'<div class="onnxlab-progress-live">{note}{shown._repr_html_()}</div>')
     markup = f'{_STYLE}<div class="onnxlab-progress-saved">{saved._repr_html_()}</div>'
-    display_saved_and_live(markup, repr(saved), live)
+    display_saved_and_live(markup, repr(saved), live, hides=".onnxlab-progress-saved")
 
 
 def progress_table() -> tuple[Table, str]:

@@ -68,7 +68,9 @@ function render({ model, el }) {
   box.append(part("p", "question", model.get("question")), group, hint);
   el.append(box);
   update();
+  const showSaved = hideSaved(el, ".onnxlab-predict.saved");
   return () => {
+    showSaved();
     model.off("change:chosen", update);
     model.off("change:actual", update);
   };

@@ -94,7 +94,9 @@ function render({ model, el }) {
   box.append(table, hint);
   el.append(box);
   update();
+  const showSaved = hideSaved(el, ".onnxlab-predict.saved");
   return () => {
+    showSaved();
     model.off("change:chosen", update);
     model.off("change:actual", update);
   };

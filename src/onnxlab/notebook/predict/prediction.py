@@ -2,7 +2,9 @@
 
 import html
 import time
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from IPython.core.getipython import get_ipython
 
 from onnxlab.errors import ClaimBroken
 from onnxlab.notebook.language import script_words, tr
-from onnxlab.notebook.outputs import SavedAndLive, display_html
+from onnxlab.notebook.outputs import SavedAndLive, display_html, hiding_script
 from onnxlab.plain_text import aligned
 
 __all__ = ["Prediction", "PredictionGrid", "predict", "predict_grid"]
@@ -26,6 +28,19 @@ _NAPS_AFTER_CLICKS = 150  # more may be on their way
 _MOST_NAPS = 2000  # where clicks are still coming in
 
 
+@dataclass
+class _Record:
+    """What was clicked last in a question, and the widget that shows the question now."""
+
+    clicked: Any = None
+    widget: "_PredictionWidget | None" = None
+
+
+# By question. A click makes the question's own cell the active one, and Shift+Enter then runs it again: the
+# widget that it makes goes on with the record of the one before it.
+_RECORDS: defaultdict[Hashable, _Record] = defaultdict(_Record)
+
+
 class _PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships no types
     """The base of the clickable forms; each adds its script and its state."""
 
@@ -33,9 +48,12 @@ class _PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget
     words = traitlets.Dict().tag(sync=True)
     chosen: Any
 
-    def __init__(self, **state: object) -> None:
+    def __init__(self, identity: Hashable, **state: object) -> None:
         super().__init__(words=script_words(), **state)
-        self._clicked: Any = None
+        self._record = _RECORDS[identity]
+        if self._record.clicked is not None:
+            self.chosen = self._record.clicked
+        self._record.widget = self
         self._messages = 0
         self.on_msg(self._on_click)
 
@@ -47,7 +65,7 @@ class _PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget
         has been answered, and a cell that is run meanwhile comes first. A message is never held back. It can
         only be late: JupyterLab has it handled in a thread beside the cell's (a subshell); see `settle`.
         """
-        return self.chosen if self._clicked is None else self._clicked
+        return self.chosen if self._record.clicked is None else self._record.clicked
 
     def settle(self) -> None:
         """Let clicks that were sent before this cell be handled, where another thread does that."""
@@ -62,12 +80,15 @@ class _PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget
                     return
 
     def _on_click(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
-        self._clicked = content.get("chosen", self._clicked)
+        self._record.clicked = content.get("chosen", self._record.clicked)
         self._messages += 1
+        widget = self._record.widget
+        if widget is not None and widget is not self:  # the question was asked again before the click arrived
+            widget.chosen = self._record.clicked
 
 
 class _ChoiceWidget(_PredictionWidget):
-    _esm = _HERE / "choice.js"
+    _esm = hiding_script((_HERE / "choice.js").read_text("utf-8"))
     question = traitlets.Unicode().tag(sync=True)
     options = traitlets.List().tag(sync=True)
     chosen = traitlets.Unicode().tag(sync=True)
@@ -89,7 +110,8 @@ class Prediction(SavedAndLive):
             msg = "A prediction needs two or more different options."
             raise ValueError(msg)
         self._labels = {option: tr(option) for option in self.options}
-        self._widget = _ChoiceWidget(question=tr(question), options=list(self._labels.values()))
+        labels = list(self._labels.values())
+        self._widget = _ChoiceWidget((question, *labels), question=tr(question), options=labels)
         self.show()
 
     @property
@@ -154,7 +176,7 @@ Key = tuple[str, str]
 
 
 class _GridWidget(_PredictionWidget):
-    _esm = _HERE / "grid.js"
+    _esm = hiding_script((_HERE / "grid.js").read_text("utf-8"))
     question = traitlets.Unicode().tag(sync=True)
     rows = traitlets.List().tag(sync=True)
     columns = traitlets.List().tag(sync=True)
@@ -183,6 +205,7 @@ class PredictionGrid(SavedAndLive):
             raise ValueError(msg)
         self._labels = {text: tr(text) for text in (*self.rows, *self.columns, *self.choices)}
         self._widget = _GridWidget(
+            (question, self.rows, self.columns, *self._labelled(self.choices)),
             question=tr(question),
             rows=self._labelled(self.rows),
             columns=self._labelled(self.columns),

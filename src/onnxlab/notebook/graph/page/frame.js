@@ -7,7 +7,7 @@ const post = (message) => parent.postMessage(message, '*');
 // Netron writes documentation strings of a model as HTML. Whatever they say, only harmless elements get in.
 const restrictHtml = () => {
   const elements = new Set(('a b blockquote br code dd div dl dt em h1 h2 h3 h4 h5 h6 i li ol p pre s span strong sub sup '
-    + 'table tbody td th thead tr tt ul svg use').split(' '));
+    + 'table tbody td th thead tr tt u ul svg use').split(' '));
   const attributes = new Set(['class', 'title', 'style']);
   const inner = Object.getOwnPropertyDescriptor(window.Element.prototype, 'innerHTML');
   Object.defineProperty(window.Element.prototype, 'innerHTML', {
@@ -36,6 +36,17 @@ const keepInFrame = () => window.addEventListener('click', (event) => {
   if (link.protocol === 'https:') post({ kind: 'open', url: link.href });
 }, true);
 
+// A click takes the keyboard into the frame, so that Escape and the shortcuts of Netron's menu work: Netron prevents
+// what a browser does by itself. Shift+Enter stays the notebook's, which runs its next cell.
+const shareKeyboard = () => {
+  window.addEventListener('pointerdown', () => window.focus(), true);
+  window.addEventListener('keydown', (event) => {
+    if (event.key !== 'Enter' || !event.shiftKey || event.target.localName === 'input') return;
+    event.preventDefault();
+    post({ kind: 'run' });
+  });
+};
+
 // A window whose animation frames come at once: browsers withhold them from frames that are out of sight,
 // and a graph below the fold would stay undrawn until somebody scrolls to it.
 const eagerWindow = () => new Proxy(window, {
@@ -58,6 +69,11 @@ const loadNetron = (code) => {
   requireModule('view');
   return { base, ...window.exports };
 };
+
+// Netron asks for a weight twice, for its numbers and for their statistics. Only in place of the numbers it says
+// why there are none.
+const refusals = new WeakSet();
+window.addEventListener('unhandledrejection', (event) => { if (refusals.has(event.reason)) event.preventDefault(); });
 
 const waiting = new Map();
 const fetchWeight = (location) => new Promise((resolve, reject) => {
@@ -95,6 +111,9 @@ const hostClass = (Host, { base, workers, operators, name }) => class extends Ho
 // Up to so many nodes, a layout takes less time than starting a worker.
 const SMALL = 120;
 
+// Up to so many nodes, bodies of Loop, If and Scan are open at first, as in the picture (see pane.py).
+const OPEN = 60;
+
 let view = null;
 let marks = {};
 let nodes = [];
@@ -108,6 +127,18 @@ const setTheme = (dark) => {
     }
   }
   document.documentElement.style.colorScheme = dark ? 'dark' : 'light';
+};
+
+// When a graph is drawn for the first time, its bodies are open; later it is as the reader left it.
+const openBodies = (Graph) => {
+  const { add } = Graph.prototype;
+  const drawn = new Set();
+  Graph.prototype.add = function (graph, ...rest) {
+    const bodies = drawn.has(graph) ? [] : innerGraphs(graph);
+    bodies.forEach((body) => this.blocks.add(body));
+    [graph, ...bodies].forEach((known) => drawn.add(known));
+    return add.call(this, graph, ...rest);
+  };
 };
 
 const select = (id) => {
@@ -134,6 +165,7 @@ const shown = (isShown) => new Promise((resolve) => {
 const start = async ({ kit, model: bytes, operators, marks: firstMarks, dark, name, origin, size, find }) => {
   restrictHtml();
   keepInFrame();
+  shareKeyboard();
   setTheme(dark);
   marks = firstMarks;
   const isShown = useRuler();
@@ -142,6 +174,7 @@ const start = async ({ kit, model: bytes, operators, marks: firstMarks, dark, na
   const { base, browser, view: netron } = loadNetron(kit.netron);
   showValues(netron.Graph, () => marks);
   linkInnerBodies(netron.Block);
+  if (size <= OPEN) openBodies(netron.Graph);
   const host = new (hostClass(browser.Host, { base, workers, operators, name }))();
   view = new netron.View(host);
   const show = view.show.bind(view);
@@ -194,7 +227,10 @@ window.addEventListener('message', ({ source, data }) => {
   if (data.kind === 'weight') {
     const { resolve, reject } = waiting.get(data.request) || {};
     waiting.delete(data.request);
-    if (data.error) reject?.(new Error(data.error)); else resolve?.(data.bytes);
+    if (!data.error) { resolve?.(data.bytes); return; }
+    const refusal = new Error(data.error);
+    refusals.add(refusal);
+    reject?.(refusal);
   }
 });
 post({ kind: 'hello' });

@@ -67,6 +67,10 @@ const linkInnerBodies = (Block) => {
   };
 };
 
+// The bodies of Loop, If and Scan, at any depth.
+const innerGraphs = (graph) => graph.nodes.filter((node) => !isGroup(node)).flatMap((node) => node.attributes
+  .flatMap(({ type, value }) => type === 'graph' && value ? [value, ...innerGraphs(value)] : []));
+
 // Every drawn node, input and output, also those inside opened Loop, If and Scan bodies.
 const eachBox = (graph, visit) => {
   for (const { label } of graph.nodes.values()) {

@@ -126,10 +126,6 @@ const bytesOf = (base64) => {
   return Uint8Array.from(bytes);
 };
 
-// The bodies of Loop, If and Scan, at any depth.
-const innerGraphs = (graph) => graph.nodes.filter((node) => !isGroup(node)).flatMap((node) => node.attributes
-  .flatMap(({ type, value }) => type === 'graph' && value ? [value, ...innerGraphs(value)] : []));
-
 let marks = {};
 let prepared = false;
 const drawPicture = async ({ model: data, operators, marks: ownMarks, bodies }) => {

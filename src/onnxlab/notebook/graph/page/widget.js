@@ -64,6 +64,9 @@ const frameDocument = (kit) => {
 <body class="welcome spinner">${kit.body}<script nonce="${nonce}">${script}</script></body></html>`;
 };
 
+// Netron's buttons and properties leave nothing to see of a smaller graph. Two graphs make do with less, side by side.
+const LEAST = { width: 480, height: 320, half: 360 };
+
 // The sandboxed frame of one graph.
 const makeFrame = (height, title, tr) => {
   const frame = document.createElement('iframe');
@@ -71,7 +74,7 @@ const makeFrame = (height, title, tr) => {
   frame.title = title ? tr('Graph of {name}', { name: title }) : tr('Graph of the model');
   frame.setAttribute('sandbox', 'allow-scripts');
   Object.assign(frame.style, {
-    width: '100%', height: `${height}px`, boxSizing: 'border-box', display: 'block',
+    width: '100%', height: `${Math.max(height, LEAST.height)}px`, boxSizing: 'border-box', display: 'block',
     border: '1px solid var(--jp-border-color2, #8884)', borderRadius: '4px',
   });
   return frame;
@@ -87,12 +90,12 @@ const textBox = (tag, className, colour) => (text) => {
 const messageBox = textBox('div', 'onnxlab-message', '#d22');
 const noteBox = textBox('pre', 'onnxlab-note', '#e8590c');
 
-// A small graph in words, beside it.
+// A small graph in words, beside it or, where there is no room, below.
 const wordsBox = (text) => {
   const box = document.createElement('pre');
   box.className = 'onnxlab-words';
   box.textContent = text;
-  Object.assign(box.style, { flex: '0 1 auto', maxWidth: '48%', margin: '0 8px', alignSelf: 'center', whiteSpace: 'pre-wrap', lineHeight: 1.5, fontFamily: 'monospace' });
+  Object.assign(box.style, { flex: '0 1 auto', margin: '0 8px', alignSelf: 'center', whiteSpace: 'pre-wrap', lineHeight: 1.5, fontFamily: 'monospace' });
   return box;
 };
 
@@ -113,10 +116,11 @@ const showPane = (model, pane, row, kit, { select, grouped }) => {
   const tr = speech(model, '_translations');
   const frame = makeFrame(model.get('_height'), title, tr);
   const column = document.createElement('figure');
-  Object.assign(column.style, { flex: '1 1 0', minWidth: 0, margin: 0 });
+  Object.assign(column.style, { flex: `1 1 ${title ? LEAST.half : LEAST.width}px`, minWidth: 0, margin: 0 });
   if (title) column.append(Object.assign(document.createElement('figcaption'), { textContent: title }));
   column.append(frame);
   row.append(column);
+  let showSaved = () => {};
   const send = (message) => frame.contentWindow?.postMessage(message, '*');
   const fail = (error) => frame.replaceWith(messageBox(error.message));
   const content = () => ask(model, { kind: 'model', pane, grouped: grouped() });
@@ -132,7 +136,7 @@ const showPane = (model, pane, row, kit, { select, grouped }) => {
       send({ ...start, marks: model.get('_marks')[pane], dark: isDark() });
     },
     again: () => load(),
-    ready: ({ nodes }) => { frame.dataset.nodes = nodes; frame.dataset.status = 'ready'; },
+    ready: ({ nodes }) => { frame.dataset.nodes = nodes; frame.dataset.status = 'ready'; showSaved(); showSaved = hideSaved(row, '.onnxlab-still'); },
     failed: ({ text }) => fail(new Error(tr('Netron cannot draw this graph: {text}', { text }))),
     selected: ({ id }) => select(String(id), pane),
     weight: async ({ request, location }) => {
@@ -148,6 +152,10 @@ const showPane = (model, pane, row, kit, { select, grouped }) => {
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 1000);
     },
+    run: () => {
+      const enter = { key: 'Enter', code: 'Enter', keyCode: 13, shiftKey: true };
+      frame.dispatchEvent(new KeyboardEvent('keydown', { ...enter, bubbles: true, cancelable: true, composed: true }));
+    },
     open: ({ url }) => { if (/^https:\/\//.test(url)) window.open(url, '_blank', 'noopener,noreferrer'); },
   };
   const receive = ({ source, data }) => {
@@ -156,12 +164,14 @@ const showPane = (model, pane, row, kit, { select, grouped }) => {
   window.addEventListener('message', receive);
   const load = () => kit.then((files) => { frame.srcdoc = frameDocument(files); }, fail);
   load();
-  return { send, load, close: () => { window.removeEventListener('message', receive); column.remove(); } };
+  return { send, load, close: () => { window.removeEventListener('message', receive); showSaved(); column.remove(); } };
 };
 
 const render = ({ model, el }) => {
   const row = document.createElement('div');
-  Object.assign(row.style, { display: 'flex', gap: '4px', width: '100%' });
+  Object.assign(row.style, { display: 'flex', flexWrap: 'wrap', gap: '4px', width: '100%' });
+  // To click a graph is not to go back to its cell: JupyterLab would make it the active one, which Shift+Enter runs.
+  row.addEventListener('focusin', (event) => event.stopPropagation());
   el.append(row);
   const kit = netronKit(model);
   const select = (id, from) => {
