@@ -80,13 +80,6 @@ class AtLeastOnce(Stepping):
         return x
 
 
-class Transposed(Stepping):
-    def forward(self, x, n: int):
-        for _ in range(n):
-            x = self.step(x)
-        return x.transpose(0, 1)
-
-
 class ForgetsItsState(Stepping):
     def forward(self, x, n: int):
         y = x
@@ -498,7 +491,6 @@ CONTRACTS = {
             WrongAnswer("at most five thousand rounds", (scripted(AtMostFiveThousand),), "Up to which n"),
             WrongAnswer("a product of matrices", (scripted(TakenForAffine),), "for n = 0, 1, 2"),
             WrongAnswer("x is clamped", (scripted(Clamped),), "compare, clamp, multiply"),
-            WrongAnswer("the result is transposed", (scripted(Transposed),), "the runtime (4, 2)"),
             WrongAnswer("the last step for all", (step_of_the_class,), "Follow the rounds"),
             WrongAnswer("writes to the step", (zeroing_the_step,), "The step that was given has changed"),
             WrongAnswer("rounds in twos", (scripted(OneRoundMoreWhenOdd),), "for n = 0, 1, 2"),
