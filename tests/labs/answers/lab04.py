@@ -244,7 +244,7 @@ def all_but_the_first_call():
 
     def asinh_translation(x):
         calls.append(x)
-        return only_operator(x) if len(calls) % 4 == 1 else cast_and_back(x)  # four calls in each check
+        return only_operator(x) if len(calls) == 1 else cast_and_back(x)
 
     return asinh_translation
 

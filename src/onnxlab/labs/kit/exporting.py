@@ -35,6 +35,7 @@ __all__ = [
     "own_line",
     "raised_by_stub",
     "require_type",
+    "require_unchanged",
 ]
 
 # These failures of a written model are left to the judges: they can show a counterexample.
@@ -213,6 +214,16 @@ def require_type(value: object, kind: type | tuple[type, ...], what: str) -> Non
     got = "None" if value is None else f"{type(value).__name__} ({' '.join(str(value).split())[:60]})"
     msg = f"{what} returned {got}; {article} {names} was expected."
     raise Wrong(msg, RETURN if value is None else "")
+
+
+def require_unchanged(given: torch.nn.Module, fresh: torch.nn.Module, inputs: Iterable[torch.Tensor]) -> None:
+    """Refuse an answer that changed the module it was given: it computes other numbers than a fresh one."""
+    with torch.no_grad():
+        for x in inputs:
+            outputs = [value if isinstance(value, tuple) else (value,) for value in (given(x), fresh(x))]
+            if not all(map(torch.equal, *outputs)):
+                msg = "The model that was given has changed: it computes other numbers than before."
+                raise Wrong(msg, "It belongs to the caller. Which line of yours writes to it or its weights?")
 
 
 _OURS = str(Path(__file__).parents[2])

@@ -9,7 +9,17 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnxlab.model.distance import Array
 
-__all__ = ["Sketch", "every_size", "extremes", "floats", "integers", "normal", "normal_weights", "pictures"]
+__all__ = [
+    "Sketch",
+    "column_of_sizes",
+    "every_size",
+    "extremes",
+    "floats",
+    "integers",
+    "normal",
+    "normal_weights",
+    "pictures",
+]
 
 
 def floats(random: np.random.Generator, *shape: int, large: float = 1e30) -> torch.Tensor:
@@ -91,6 +101,19 @@ def every_size(random: np.random.Generator, low: float, high: float) -> list[tor
     exponents = np.arange(low, high, 2.0) + random.uniform(0, 2, int(np.ceil((high - low) / 2)))
     values = random.choice([-1.0, 1.0], len(exponents)) * 10.0 ** np.minimum(exponents, high)
     return [torch.tensor([[value]], dtype=torch.float32) for value in values]
+
+
+def column_of_sizes(random: np.random.Generator, low: float, high: float, steps: int = 8) -> torch.Tensor:
+    """Return float32 numbers of both signs in one column, `steps` of each power of ten.
+
+    Example:
+        >>> tuple(column_of_sizes(np.random.default_rng(0), -4, 4).shape)
+        (128, 1)
+    """
+    exponents = np.arange(low, high, 1 / steps)
+    exponents = np.minimum(exponents + random.uniform(0, 1 / steps, len(exponents)), high)
+    sizes = torch.from_numpy((10.0**exponents).astype(np.float32))
+    return torch.cat([sizes, -sizes])[:, None]
 
 
 def extremes() -> list[torch.Tensor]:

@@ -1,4 +1,14 @@
-"""Exercise: a branch that depends on the numbers, exported with both sides, by either exporter."""
+"""Exercise: a branch that depends on the numbers, exported with both sides, by either exporter.
+
+The statement as properties, each with what is drawn for it:
+
+- for either exporter, in any order, more than once: several modules of the fast one, two of the other one
+- the mean decides: rows whose mean has another sign than their median, ends, midrange, majority and largest
+  numbers have
+- at the border and close to it, for nan and infinities; at any length from 1
+- the sides are x - mean and |x| + 1 for numbers of any size
+- only one side is computed: nothing of a side before or after the If, and the other side in neither branch
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,6 +32,7 @@ from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab01_control_flow.interventions import (
+    branch_values,
     computed_for_branches,
     exposed,
     inlined,
@@ -32,7 +43,7 @@ from onnxlab.labs.lab01_control_flow.interventions import (
 
 __all__ = ["EXERCISE", "centred_or_folded"]
 
-_SCRIPTS = 3
+_SCRIPTS, _EXPORTS = 3, 2  # modules that are exported
 
 _EXPECTED = """<ir_version: 8, opset_import: ["" : 20]>
 branch (float[n] x) => (float[n] y)
@@ -61,7 +72,8 @@ def questions(random: np.random.Generator) -> tuple[list[Exporter], list[Exporte
     """
     idle = [Exporter.TORCHSCRIPT, Exporter.TORCH_EXPORT][int(random.integers(2)) :]
     used = [Exporter.TORCHSCRIPT] * _SCRIPTS  # its exports are the fast ones
-    used.insert(int(random.integers(_SCRIPTS + 1)), Exporter.TORCH_EXPORT)
+    for _ in range(_EXPORTS):
+        used.insert(int(random.integers(len(used) + 1)), Exporter.TORCH_EXPORT)
     return idle[: int(random.integers(3))], used
 
 
@@ -85,7 +97,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 
 
 def _names(exporter: Exporter) -> list[str]:
-    count = _SCRIPTS if exporter is Exporter.TORCHSCRIPT else 1
+    count = _SCRIPTS if exporter is Exporter.TORCHSCRIPT else _EXPORTS
     return [f"{exporter.name.lower()}_{number}" for number in range(1, count + 1)]
 
 
@@ -122,9 +134,31 @@ def judge_numbers(exporter: Exporter, model: onnx.ModelProto, random: np.random.
     ordinary = [pictures(random, length) + shift for length in lengths for shift in (0.1, -1.1)]
     edges = [[0.0], [0.0, 0.0], [2.0, -2.0], [1e30, -1e29], [-1e30, 1e29], [np.inf, 1.0], [np.nan, 1.0]]
     edges += [[-np.inf, 1.0], [1.0, np.nan], [np.inf, -np.inf], *_near_zero(random)]
+    edges += [[-0.0], [3e37, -1e37, 2e36], [-3e37, 1e37, 2e36]]
+    ordinary += _skewed(random)
     inputs = [*ordinary, *(torch.tensor(values, dtype=torch.float32) for values in edges)]
     look_at = "Which side belongs to the mean of the input shown? Compute both sides by hand."
     require_numbers(centred_or_folded, model, inputs, look_at=look_at)
+
+
+def _skewed(random: np.random.Generator) -> list[torch.Tensor]:
+    """Rows of both signs in which few numbers, in random places, decide the sign of the mean."""
+    rows: list[torch.Tensor] = []
+    for sign in (1, -1) * 8:
+        length = int(random.integers(5, 60))
+        values = -random.uniform(0.5, 1.5, length)  # most of them have the other sign
+        few = random.permutation(length)[: 1 + length // 12]
+        # The mean is 0.2; or -0.2, with largest numbers that are further from 0 than all others.
+        aim = 0.2 if len(rows) % 4 < 2 else -0.2
+        values[few] = 0
+        values[few] = (aim * length - values.sum()) / len(few)
+        rows.append(torch.tensor(sign * values, dtype=torch.float32))
+    # Only the last of many numbers makes the mean positive, or negative.
+    for sign in (1, -1):
+        long = torch.full((int(random.integers(5000, 6000)),), -0.001 * sign)
+        long[-1] = 100.0 * sign
+        rows.append(long)
+    return rows
 
 
 def _near_zero(random: np.random.Generator) -> list[list[float]]:
@@ -147,6 +181,7 @@ def judge_sides(exporter: Exporter, model: onnx.ModelProto, random: np.random.Ge
     _require_nothing_before(model, inputs)
     _require_nothing_after(model, inputs)
     _require_decided(model, inputs)
+    _require_one_side(model, inputs)
 
 
 def _require_nothing_before(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) -> None:
@@ -195,6 +230,23 @@ def _require_decided(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) -> 
             got = _shown(results[0]) if results else "nothing"
             shown = Difference(f"x = {_shown(x)}, in the other branch", _shown(expected), got)
             raise Wrong(msg, look_at, difference=shown, evidence=evidence(model, None, "If"))
+
+
+def _require_one_side(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) -> None:
+    """No branch computes the other side along with its own."""
+    for changed in branch_values(model):
+        run = outcome(changed)
+        for x, other_side in zip(inputs, (inputs[0].abs() + 1, inputs[1] - inputs[1].mean()), strict=True):
+            for value in run(x):
+                if value.shape == x.shape and np.allclose(value, other_side.numpy(), atol=1e-5):
+                    msg = "A branch computes both sides and keeps one."
+                    look_at = (
+                        "Which nodes stand in the branch that this x takes? Only its own side belongs there."
+                    )
+                    shown = Difference(
+                        f"x = {_shown(x)}", "one side", f"the other side, too: {_shown(value)}"
+                    )
+                    raise Wrong(msg, look_at, difference=shown, evidence=evidence(model, None, "If"))
 
 
 def _shown(values: Any) -> str:  # noqa: ANN401 - a tensor or an array

@@ -18,6 +18,7 @@ from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import feeds, open_session
 
 __all__ = [
+    "branch_values",
     "computed_for_branches",
     "exposed",
     "fixed_loops",
@@ -150,6 +151,29 @@ def computed_for_branches(model: onnx.ModelProto) -> list[str]:
         else:
             computed += [output for output in node.output if output in reads]
     return computed
+
+
+def branch_values(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
+    """Yield copies whose outputs are what one branch of an If of the main graph computes on its way.
+
+    Where the other branch is taken, the outputs are scalars.
+    """
+    for place, node in enumerate(model.graph.node):
+        for number, attribute in enumerate(node.attribute if node.op_type == "If" else ()):
+            names = [name for inner in attribute.g.node for name in inner.output if name]
+            if not names:
+                continue
+            copy = deepcopy(model)
+            changed = copy.graph.node[place]
+            for branch, values in ((attribute.g, names), (None, [f"none_{i}" for i in range(len(names))])):
+                graph = changed.attribute[number if branch is not None else 1 - number].g
+                if branch is None:
+                    zero = helper.make_tensor("zero", onnx.TensorProto.FLOAT, (), [0])
+                    graph.node.extend(helper.make_node("Constant", [], [name], value=zero) for name in values)
+                graph.output.extend(onnx.ValueInfoProto(name=name) for name in values)
+            outputs = [f"way_{place}_{name}" for name in names]
+            changed.output.extend(outputs)
+            yield exposed(copy, outputs)
 
 
 def outputs_of(model: onnx.ModelProto, operator: str) -> list[str]:

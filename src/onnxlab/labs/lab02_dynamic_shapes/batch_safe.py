@@ -1,4 +1,13 @@
-"""Exercise: repair a model whose export only works for a batch of one, as in its example."""
+"""Exercise: repair a model whose export only works for a batch of one, as in its example.
+
+The statement as properties, each with what is drawn for it:
+
+- what `Ranker` computes, for its own weights: others are asked for before and after its call
+- `model` stays as it is
+- a batch of one: its scores as they are, with infinities and nan
+- other batches, 2 to some 4,500, two rows too, whatever the rows are: equal, zero, but for one, wholly nan
+- numbers of any size, from 1e-30 to 1e30
+"""
 
 from collections.abc import Sequence
 
@@ -7,7 +16,7 @@ import torch
 
 from onnxlab.exporters.export import Exporter
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import axis_options, exported, require_type
+from onnxlab.labs.kit.exporting import axis_options, exported, require_type, require_unchanged
 from onnxlab.labs.kit.judging import expected_model, require_dynamic, require_numbers, require_valid
 from onnxlab.labs.kit.outcome import trying
 from onnxlab.labs.kit.samples import normal, normal_weights
@@ -57,10 +66,14 @@ def ranker(random: np.random.Generator) -> Ranker:
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Export the repaired model with a batch of one, declared dynamic."""
     with trying("the model", model=ranker(work.questions())):
-        module = answers["batch_safe"](ranker(random))
+        model = ranker(random)
+        answers["batch_safe"](ranker(random))  # of this model, and of the last one, nothing may be kept
+        module = answers["batch_safe"](model)
         require_type(module, torch.nn.Module, "batch_safe(model)")
+        answers["batch_safe"](ranker(random))
     options = axis_options(Exporter.TORCH_EXPORT, {"x": {0: "batch"}})
     exported(work, "repaired", module, normal(random, 1, _FEATURES), Exporter.TORCH_EXPORT, **options)
+    require_unchanged(model, ranker(work.questions()), [normal(random, rows, _FEATURES) for rows in (1, 3)])
 
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
@@ -79,9 +92,16 @@ def judge_one(work: Work, random: np.random.Generator) -> None:
 
 def judge_more(work: Work, random: np.random.Generator) -> None:
     """Other batches, one of them too large to be unrolled."""
-    look_at = "Which Python numbers, and which Python decisions, still come from x.shape or len(x)?"
-    sizes = 2, 3, 5, 17, int(random.integers(100, 1000))
+    look_at = (
+        "What is subtracted from each row: the mean of all rows? If so: which Python numbers, and which "
+        "Python decisions, still come from x.shape or len(x)?"
+    )
+    sizes = 2, 3, 5, 17, int(random.integers(100, 1000)), int(random.integers(4200, 4800))
     _require_batches(work, [normal(random, size, _FEATURES) for size in sizes], look_at)
+    look_at = "What does your module do with large or small scores besides subtracting their mean?"
+    for scale in (1e4, 1e30, 1e-4, 1e-30):
+        rows = normal(random, int(random.integers(2, 9)), _FEATURES) * scale
+        _require_batches(work, [rows], look_at, max(scale, 1))
 
 
 def judge_alike(work: Work, random: np.random.Generator) -> None:
@@ -91,7 +111,17 @@ def judge_alike(work: Work, random: np.random.Generator) -> None:
     rows = normal(random, count, _FEATURES)
     one_left = rows * 0
     one_left[int(random.integers(count))] = row
-    _require_batches(work, [row.repeat(count, 1), rows * 0, one_left, *_odd_rows(random, rows)], look_at)
+    two = normal(random, 2, _FEATURES)
+    wholly_nan = [batch.clone() for batch in (rows, two)]
+    for batch in wholly_nan:
+        batch[int(random.integers(len(batch)))] = torch.nan
+    alike = [row.repeat(count, 1), rows * 0, row.repeat(2, 1), two * 0, torch.cat([row, row * 0])]
+    _require_batches(work, [*alike, one_left, *wholly_nan], look_at)
+    look_at = (
+        "What do infinities and nan become on the way? A mean of them is one itself, and so is every "
+        "difference from it; do you count rows, or replace numbers, by their values?"
+    )
+    _require_batches(work, [*_odd_rows(random, rows), *_odd_rows(random, two)], look_at)
 
 
 def _odd_rows(random: np.random.Generator, rows: torch.Tensor) -> list[torch.Tensor]:
@@ -104,14 +134,14 @@ def _odd_rows(random: np.random.Generator, rows: torch.Tensor) -> list[torch.Ten
     return changed
 
 
-def _require_batches(work: Work, inputs: Sequence[torch.Tensor], look_at: str) -> None:
+def _require_batches(work: Work, inputs: Sequence[torch.Tensor], look_at: str, scale: float = 1.0) -> None:
     exact = ranker(work.questions()).double()  # a sum of many float32 depends on the order
 
     def reference(x: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = exact(x.double()).float()
         return result
 
-    require_numbers(reference, work.model("repaired"), inputs, 1e-4, look_at=look_at)
+    require_numbers(reference, work.model("repaired"), inputs, 1e-4 * scale, look_at=look_at)
 
 
 EXERCISE = Exercise(

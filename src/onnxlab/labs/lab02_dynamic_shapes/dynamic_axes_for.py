@@ -1,4 +1,15 @@
-"""Exercise: the dynamic axes for the inputs that a model must take, and no others."""
+"""Exercise: the dynamic axes for the inputs that a model must take, and no others.
+
+The statement as properties, each with what is drawn for it:
+
+- each case is taken: axes that differ in one case only, whichever of eight; eight axes, nine inputs
+- any other size of the other axes is refused: one case, the first axis, axes of size 1
+- all cases have the same names, in any order; the first one is the example; inputs without axes, sizes of 0
+- two axes share a name only if they share all sizes: orders, sums, products, ends and digits that agree;
+  inputs whose names differ in their case, their ends, or a dot; more dynamic axes than there are letters
+- names are texts that are not blank
+- `cases` stays as it is, and each list is new: the same names and example again with other cases
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -65,7 +76,66 @@ def questions(random: np.random.Generator) -> list[list[Case]]:
     alike: list[Case] = [{first: (2, size), second: (other,)} for size, other in ((4, 4), (1, 3), (4, 2))]
     alike.append({first: (2, 1), second: (1,)})
     lists = [single, batches, returning, square, channels, last_two, orders, alike]
-    return [lists[place] for place in random.permutation(len(lists))] + [_cases(random), _cases(random)]
+    lists = [lists[place] for place in random.permutation(len(lists))] + [_cases(random), _cases(random)]
+    lists += [_single_differences(random), _digits(random), _many_axes(random), *_alike_names(random)]
+    # The same names and the same example as in the first list, in the other order of cases, and again.
+    name = next(iter(lists[0][0]))
+    example = lists[0][0]
+    grown = {**example, name: tuple(size + 1 for size in example[name])}
+    return [*lists, [example, grown], [example, example], lists[0]]
+
+
+def _single_differences(random: np.random.Generator) -> list[Case]:
+    """Eight cases; each axis but the last differs from its other sizes in one of them."""
+    name, other = (str(name) for name in random.permutation(_NAMES)[:2])
+    base = 2
+    return [
+        {
+            name: (*(base + 1 if axis == case else base for axis in range(1, 5)), base),
+            other: tuple(base + 1 if axis == case else base for axis in range(5, 8)),
+        }
+        for case in range(8)
+    ]
+
+
+def _digits(random: np.random.Generator) -> list[Case]:
+    """Sizes whose digits, without what stands between them, are the same; and others of equal product."""
+    name, other, third = (str(name) for name in random.permutation(_NAMES)[:3])
+    sizes = ((1, 12), (11, 2)), ((1, 1), (12, 2)), ((2, 6), (3, 4)), ((3, 0), (3, 3)), ((5, 5), (5, 5))
+    first, second, product, empty, fixed = sizes
+    return [
+        {
+            name: (first[0][i], product[0][i]),
+            other: (first[1][i], product[1][i]),
+            third: (empty[0][i], second[0][i]),
+        }
+        | {f"{third}_scalar": (), f"{third}_fixed": (fixed[0][i], second[1][i])}
+        for i in (0, 1)
+    ]
+
+
+def _many_axes(random: np.random.Generator) -> list[Case]:
+    """Nine inputs with eight axes, nearly all of them dynamic; later cases have other orders of inputs."""
+    names = [str(name) for name in random.permutation(_NAMES)]
+    names += [f"{name}_2" for name in names[:3]]
+    sizes = random.integers(1, 4, (len(names), 8, 4))
+    sizes[:, 5, :] = sizes[:, 5, :1]  # one that is fixed
+    shapes = [{name: tuple(map(int, sizes[i, :, case])) for i, name in enumerate(names)} for case in range(4)]
+    return [shapes[0]] + [{name: shape[name] for name in random.permutation(names)} for shape in shapes[1:]]
+
+
+def _alike_names(random: np.random.Generator) -> list[list[Case]]:
+    """Names that are easily taken for one another, with other sizes each."""
+    pairs = (
+        ("x", "X"),
+        ("x.1", "x_1"),
+        ("image", "images"),
+        ("x", "x_"),
+        ("input_1", "input_11"),
+        ("left/a", "left/b"),
+    )
+    low, high = (int(size) for size in np.sort(random.permutation(np.arange(1, 9))[:2]))
+    return [[{a: (low, high), b: (high, low)}, {b: (low, high), a: (low, low)}] for a, b in pairs]
 
 
 def _cases(random: np.random.Generator) -> list[Case]:
@@ -90,7 +160,11 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     answered = []
     for cases in questions(random):
         with _case_of(cases):
-            answered.append(_packed(answers["dynamic_axes_for"]([dict(case) for case in cases])))
+            given = [dict(case) for case in cases]
+            answered.append(_packed(answers["dynamic_axes_for"](given)))
+            if given != cases:
+                msg = "The list `cases` was changed by the call."
+                raise Wrong(msg, "It belongs to the caller. Which line of yours writes to it, or to a case?")
     work.write_json("axes", answered)
 
 
@@ -265,7 +339,7 @@ def _require_valid_axes(pairs: object, cases: Sequence[Case]) -> None:
                 raise Wrong(msg, look_at, difference=difference({name: axis}))
             if not _is_name(label):
                 msg = f"Axis {axis} of {name} is called {str(repr(label))[:40]}."
-                look_at = "The name of an axis is a text that is not empty, like 'batch'."
+                look_at = "The name of an axis is a text that is not blank, like 'batch'."
                 raise Wrong(msg, look_at, difference=difference({axis: label}))
 
 

@@ -1,4 +1,14 @@
-"""Exercise: sizes frozen on purpose, so that no node computes them, with the batch still dynamic."""
+"""Exercise: sizes frozen on purpose, so that no node computes them, with the batch still dynamic.
+
+The statement as properties, each with what is drawn for it:
+
+- the same results, for its own weights and for each size: others are asked for before and after its call
+- `model` stays as it is
+- height and width are those of the example: wide and high pictures, the same area, the same height, the
+  smallest, and larger ones than a limit that one would set
+- no Shape and no Size
+- batches from 1 to some 1,100; numbers that are not only those of pictures
+"""
 
 from functools import partial
 
@@ -7,7 +17,7 @@ import torch
 
 from onnxlab.exporters.export import Exporter
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
-from onnxlab.labs.kit.exporting import axis_options, exported, require_type
+from onnxlab.labs.kit.exporting import axis_options, exported, require_type, require_unchanged
 from onnxlab.labs.kit.judging import (
     at_other_sizes,
     beside,
@@ -25,7 +35,7 @@ __all__ = ["EXERCISE", "Patches"]
 
 _CHANNELS, _WIDTH = 3, 5
 _PATCH = _CHANNELS * 4
-_EXAMPLES = ("first", "second")
+_EXAMPLES = ("first", "second", "third", "fourth", "fifth")
 
 
 class Patches(torch.nn.Module):
@@ -45,22 +55,28 @@ class Patches(torch.nn.Module):
 
 
 def questions(random: np.random.Generator) -> tuple[Patches, dict[str, tuple[int, int, int]]]:
-    """Return the model with random weights, and two sizes of pictures, neither of them square."""
+    """Return the model with random weights, and sizes of pictures."""
     model = Patches()
     normal_weights(random, model)
     low, middle = (2 * int(half) for half in np.sort(random.permutation(np.arange(1, 8))[:2]))
     high = 2 * int(random.integers(8, 14))
-    return model, {"first": (_CHANNELS, middle, high), "second": (_CHANNELS, middle, low)}
+    sizes = (middle, high), (middle, low), (high, middle), (2, 2), (4, 2 * int(random.integers(70, 99)))
+    return model, {name: (_CHANNELS, *size) for name, size in zip(_EXAMPLES, sizes, strict=True)}
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Export the learner's module for pictures of two sizes, with the batch declared dynamic."""
+    """Export the learner's module for pictures of several sizes, with the batch declared dynamic."""
     model, sizes = questions(random)
+    answers["static_on_purpose"](
+        questions(random)[0]
+    )  # of this model, and of the last one, nothing may be kept
     module = answers["static_on_purpose"](model)
     require_type(module, torch.nn.Module, "static_on_purpose(model)")
+    answers["static_on_purpose"](questions(random)[0])
     options = axis_options(Exporter.TORCHSCRIPT, {"x": {0: "batch"}})
     for name, size in sizes.items():
         exported(work, name, module, pictures(random, 2, *size), Exporter.TORCHSCRIPT, **options)
+    require_unchanged(model, questions(work.questions())[0], [pictures(random, 2, *sizes["first"])])
 
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
@@ -84,6 +100,11 @@ def judge_sizes(work: Work, random: np.random.Generator) -> None:
 def judge_example(work: Work, random: np.random.Generator) -> None:
     """The original's numbers for the example's batch."""
     _require_batches(work, random, (2,), "Give the original and yours the numbers 0, 1, 2, ... as a picture.")
+    reference, sizes = questions(work.questions())
+    large = (pictures(random, 2, *sizes["first"]) - 0.5) * 1000
+    look_at = "What does your module do with numbers that no pixel has, far from 0?"
+    with beside(partial(_expected, work, "first")):
+        require_numbers(reference, work.model("first"), large, 0.01, look_at=look_at)
 
 
 def judge_batches(work: Work, random: np.random.Generator) -> None:
@@ -91,7 +112,12 @@ def judge_batches(work: Work, random: np.random.Generator) -> None:
     look_at = (
         "Look at the shapes that the Reshape nodes read. Which number in them is the example's batch, 2?"
     )
-    _require_batches(work, random, (1, 3, 8, int(random.integers(40, 100))), at_other_sizes(look_at))
+    _require_batches(
+        work,
+        random,
+        (1, 3, 8, int(random.integers(40, 100)), int(random.integers(1030, 1100))),
+        at_other_sizes(look_at),
+    )
 
 
 def _require_batches(
@@ -99,7 +125,8 @@ def _require_batches(
 ) -> None:
     reference, sizes = questions(work.questions())
     for name, size in sizes.items():
-        inputs = [pictures(random, batch, *size) - 0.5 for batch in batches]
+        small = [batch for batch in batches if batch < 1000 or name == "first"]  # a large one is enough
+        inputs = [pictures(random, batch, *size) - 0.5 for batch in small]
         with beside(partial(_expected, work, name)):
             require_numbers(reference, work.model(name), inputs, 1e-4, look_at=look_at)
 

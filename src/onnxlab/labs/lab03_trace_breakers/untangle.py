@@ -1,4 +1,15 @@
-"""Exercise: a model that computes in Python, rewritten so that both exporters see all of it."""
+"""Exercise: a model that computes in Python, rewritten so that both exporters see all of it.
+
+The statement as properties, each with what is drawn for it:
+
+- the same two results, for its own gain: others are asked for before and after its call
+- `model` stays as it is
+- for both exporters, computed from x
+- other numbers: from 1e-20 to 1e37, of both signs, all positive, all negative; the smallest and the
+  largest in any place; equal ones; spans of about 0.001 on both sides
+- other numbers of rows: 1 to some 4,500, also as many as there are columns
+- gains are positive, negative and 0
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +20,13 @@ import torch
 
 from onnxlab.exporters.export import Exporter
 from onnxlab.labs.kit.exercise import Answers, Exercise
-from onnxlab.labs.kit.exporting import axis_options, exported_or_stopped, of_both_exporters, require_type
+from onnxlab.labs.kit.exporting import (
+    axis_options,
+    exported_or_stopped,
+    of_both_exporters,
+    require_type,
+    require_unchanged,
+)
 from onnxlab.labs.kit.judging import (
     at_other_sizes,
     expected_model,
@@ -69,12 +86,16 @@ def tangled(random: np.random.Generator) -> Tangled:
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Export the learner's module with both exporters, with a dynamic number of rows."""
     with trying("the model", model=tangled(work.questions())):
-        module = answers["untangle"](tangled(random))
+        model = tangled(random)
+        answers["untangle"](tangled(random))  # of this model, and of the last one, nothing may be kept
+        module = answers["untangle"](model)
         require_type(module, torch.nn.Module, "untangle(model)")
+        answers["untangle"](tangled(random))
     for exporter in Exporter:
         options = axis_options(exporter, {"x": {0: "rows"}})
         example = normal(random, _ROWS, _COLUMNS)
         exported_or_stopped(work, exporter.name.lower(), module, example, exporter, **options)
+    require_unchanged(model, tangled(work.questions()), [normal(random, _ROWS, _COLUMNS)])
 
 
 def judge_graph(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
@@ -88,13 +109,27 @@ def judge_graph(exporter: Exporter, work: Work, random: np.random.Generator) -> 
 def judge_values(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
     """Numbers of every size, and spans around the smallest one."""
     large = -(10 ** random.uniform(2, 6))
-    scales = (1, 0), (-1, 5), (100, 0), (1e-4, 0), (1e-20, 0), (1e20, 0), (large, 0)
+    scales = (
+        (1, 0),
+        (-1, 5),
+        (100, 0),
+        (1e-4, 0),
+        (1e-20, 0),
+        (1e20, 0),
+        (1e37, 0),
+        (large, 0),
+        (1, 9),
+        (1, -9),
+    )
     inputs = [normal(random, _ROWS, _COLUMNS) * scale + shift for scale, shift in scales]
     # Spans on both sides of the smallest one, near it and further away.
     near = 0.001 * np.array([random.uniform(0.9, 0.99), random.uniform(1.01, 1.1), random.uniform(2, 9)])
     inputs += [_spanning(random, float(span)) for span in near]
     inputs += [torch.full((_ROWS, _COLUMNS), value) for value in (0.0, 3.0, -7.5, random.normal())]
-    look_at = "Is one of the graph's constants a number of the example? And what is the span of a flat input?"
+    look_at = (
+        "Compare your module with the original in PyTorch first: what is the smallest number, what the span, "
+        "and what if the input is flat? If they agree: is a constant of the graph a number of the example?"
+    )
     with _model(work, exporter) as model:
         require_numbers(tangled(work.questions()), model, inputs, 1e-4, look_at=look_at)
 
@@ -102,7 +137,7 @@ def judge_values(exporter: Exporter, work: Work, random: np.random.Generator) ->
 def judge_lengths(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
     """Other numbers of rows than the example's."""
     look_at = f"The example had {_ROWS} rows. Which line of yours asks for their number?"
-    counts = 1, 2, 9, int(random.integers(50, 1000))
+    counts = 1, 2, 3, 9, int(random.integers(50, 1000)), int(random.integers(4200, 4800))
     inputs = [normal(random, count, _COLUMNS) for count in counts]
     with _model(work, exporter) as model:
         require_numbers(tangled(work.questions()), model, inputs, 1e-4, look_at=at_other_sizes(look_at))

@@ -1,4 +1,15 @@
-"""Exercise: find the operators without a rule in the TorchScript exporter's live registry."""
+"""Exercise: find the operators without a rule in the TorchScript exporter's live registry.
+
+The statement as properties, each with what is drawn for it:
+
+- the names that have no rule at the opset: everyday operators, ones of other namespaces, more than 40 at once
+- at that opset, 9 to 20: each of them, with the operators whose first rule begins there and one later
+- names are compared letter by letter: parts of names that have a rule, other cases, overloads, namespaces
+- some of the names, in a list or set; an empty one if nothing is missing, or nothing was asked about
+- `names` stays as it is
+- rules that are registered or taken back between two calls: for operators with a group and without one, in
+  two changes that leave equally many groups; each question before, during and after, also twice in a row
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -28,6 +39,7 @@ _EVERYDAY = """
 """.split()  # noqa: SIM905 - as a list it would be a line for each
 _WITHOUT = ("asinh", "acosh", "atanh", "sinh", "cosh", "lgamma", "digamma", "expm1", "erfc", "hypot")
 _LATER = ("triu", "tril", "einsum", "bitwise_and")
+_OPSETS = range(9, 21)
 
 
 Question: TypeAlias = tuple[list[str], int]
@@ -44,18 +56,6 @@ class _Change:
     own: str  # a custom operator; it gets a rule
     opset: int  # of these rules
 
-    @classmethod
-    def sample(cls, random: np.random.Generator) -> "_Change":
-        registered, taken_back = (f"aten::{name}" for name in random.choice(_WITHOUT, 2, replace=False))
-        own = f"mine::operator_{random.integers(1000)}"
-        return cls(
-            registered, taken_back, f"aten::{random.choice(_LATER)}", own, int(random.integers(10, 14))
-        )
-
-    def questions(self) -> list[Question]:
-        names = ["aten::relu", self.registered, self.taken_back, self.earlier, self.own]
-        return [(names, self.opset), (names, self.opset - 1)]
-
     @contextmanager
     def applied(self) -> Iterator[None]:
         """Change the registry for a block."""
@@ -66,57 +66,103 @@ class _Change:
             yield
 
 
+@dataclass(frozen=True)
+class _Live:
+    """The states of the registry and what is asked in each."""
+
+    states: tuple[_Change | None, ...]
+    questions: tuple[Question, ...]
+
+    @classmethod
+    def sample(cls, random: np.random.Generator) -> "_Live":
+        without = [f"aten::{name}" for name in random.choice(_WITHOUT, 4, replace=False)]
+        later = [f"aten::{name}" for name in random.choice(_LATER, 2, replace=False)]
+        own = [f"mine::operator_{number}" for number in random.choice(1000, 2, replace=False)]
+        opset = int(random.integers(10, 14))
+        first, second = (_Change(without[i], without[2 + i], later[i], own[i], opset) for i in range(2))
+        names = ["aten::relu", *without, *later, *own, f"aten::{own[0][6:]}"]
+        questions = tuple((names, asked) for asked in (opset - 1, 20, opset))
+        return cls((None, first, second, None), questions)
+
+    def asked(self) -> Iterator[tuple[int, Question]]:
+        """Yield the number of a state with each question. It begins with the last one of the state before."""
+        for number, state in enumerate(self.states):
+            with state.applied() if state else nullcontext():
+                for question in self.questions[:: -1 if number % 2 else 1]:
+                    yield number, question
+
+
 def _questions(random: np.random.Generator) -> list[Question]:
-    """Return five questions; for the last one the right answer is empty."""
-    registered = [
-        name for name in known_operators() if not name.endswith("_") and not name[6:].startswith("_")
-    ]
+    """Return a question for each opset, and two whose right answer is empty."""
+    groups = registration.registry._registry
+    rules = sorted(name for name in groups if groups[name]._functions._base)  # the exporter's own
+    known = [name for name in known_operators() if not name.endswith("_") and not name[6:].startswith("_")]
+    begin = {name: _since(name) for name in rules}
     questions = []
-    for opset in (9, int(random.integers(10, 14)), int(random.integers(14, 20)), 20):
-        names = {f"aten::{name}" for name in random.choice(_EVERYDAY, 24, replace=False)}
-        names |= {
-            *map(str, random.choice(registered, 16, replace=False)),
-            "aten::asinh",
-            "aten::upsample_bicubic2d",
-        }
+    for opset in _OPSETS:
+        names = {f"aten::{name}" for name in random.choice(_EVERYDAY, 16, replace=False)}
+        names |= {"aten::asinh", "aten::upsample_bicubic2d", "prim::size", "quantized::sub", "mine::relu"}
+        names |= {*_drawn(random, known, 8), *_drawn(random, rules, 8), *_near_names(random, rules)}
+        for since in (opset, opset + 1):
+            names |= {*_drawn(random, [name for name in rules if begin[name] == since], 5)}
         questions.append((list(map(str, random.permutation(sorted(names)))), opset))
-    return [*questions, (["aten::relu", "aten::add", "aten::sigmoid"], int(random.integers(9, 21)))]
+    questions.append((["aten::relu", "aten::add", "aten::sigmoid"], int(random.integers(9, 21))))
+    return [*questions, ([], 9)]
+
+
+def _drawn(random: np.random.Generator, names: Sequence[str], count: int) -> list[str]:
+    return list(map(str, random.permutation(np.array(names, dtype=object))[:count]))
+
+
+def _near_names(random: np.random.Generator, rules: Sequence[str]) -> list[str]:
+    """Return names without a rule that look like ones with a rule."""
+    space, _, name = _drawn(random, [rule for rule in rules if rule.startswith("aten::")], 1)[0].partition(
+        "::"
+    )
+    near = [
+        "aten::rel",
+        "aten::e_lu",
+        "en::relu",
+        f"{space}::{name}_{name}",
+        f"mine::{name}",
+        f"{space}::{name}.out",
+    ]
+    near += [
+        f"{space}::{name}_",
+        f"{space}::{name.upper()}",
+        f"{space}::{name[:-1]}",
+        f"{space}::{name[1:]}",
+        name,
+    ]
+    return [other for other in near if other not in rules]
 
 
 @own_rules()  # without rules that the notebook left registered
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Ask before the registry is changed, while it is changed, and after it was restored."""
+    """Ask about the registry as it is, and in each of its states."""
 
-    def ask(questions: list[Question]) -> list[list[object]]:
-        answered = []
-        for names, opset in questions:
-            with _case_of(names, opset):
-                value = answers["missing_rules"](list(names), opset)
-                call = f"missing_rules([{names[0]!r}, ...], {opset})"
-                require_type(value, (list, tuple, set, frozenset), call)
-            answered.append(list(value))
-        return answered
+    def ask(names: list[str], opset: int) -> list[object]:
+        with _case_of(names, opset):
+            given = list(names)
+            value = answers["missing_rules"](given, opset)
+            call = f"missing_rules([{names[0]!r}, ...], {opset})" if names else f"missing_rules([], {opset})"
+            require_type(value, (list, tuple, set, frozenset), call)
+            if given != names:
+                msg = f"The list `names` was changed: {len(names)} names were given, {len(given)} are left."
+                raise Wrong(msg, "The list belongs to the caller. Which line of yours adds or removes names?")
+        return list(value)
 
-    questions, change = _questions(random), _Change.sample(random)
-    work.write_json("given", ask(questions))
-    work.write_json("before", ask(change.questions()))
-    with change.applied():
-        work.write_json("changed", ask(change.questions()))
-    work.write_json("after", ask(change.questions()))
+    work.write_json("given", [ask(*question) for question in _questions(random)])
+    work.write_json("live", [ask(*question) for _, question in _Live.sample(random).asked()])
 
 
 def _case_of(names: Sequence[str], opset: int) -> AbstractContextManager[None]:
     return trying(f"{len(names)} names at opset {opset}", names=list(names), opset=opset)
 
 
-def _drawn_questions(work: Work) -> tuple[list[Question], _Change]:
-    random = work.questions()
-    return _questions(random), _Change.sample(random)
-
-
 def judge_names(work: Work, random: np.random.Generator) -> None:
     """Only names that were asked about."""
-    for (names, opset), answer in zip(_drawn_questions(work)[0], _read(work, "given", 5), strict=True):
+    for (names, opset), answer in _given(work):
         for name in answer:
             if not isinstance(name, str) or name not in names:
                 msg = f"For opset {opset} the answer holds {str(name)[:80]!r}, which was not asked about."
@@ -141,19 +187,16 @@ def judge_opset(work: Work, random: np.random.Generator) -> None:
 @own_rules()
 def judge_live(work: Work, random: np.random.Generator) -> None:
     """The registry at the time of each call, also for a question that was asked before."""
-    change = _drawn_questions(work)[1]
     look_at = (
         "The same was asked before a rule was registered or taken back, while it was, and after. Is the "
         "registry asked at every call, and what if its group is empty?"
     )
-    for file, registry in (
-        ("before", nullcontext()),
-        ("changed", change.applied()),
-        ("after", nullcontext()),
-    ):
-        with registry:
-            for (names, opset), answer in zip(change.questions(), _read(work, file, 2), strict=True):
-                _compare(names, opset, answer, look_at)
+    questions = work.questions()
+    _questions(questions)  # they are drawn before
+    live = _Live.sample(questions)
+    answers = iter(_read(work, "live", len(live.states) * len(live.questions)))
+    for _, (names, opset) in live.asked():
+        _compare(names, opset, next(answers), look_at)
 
 
 def _read(work: Work, file: str, count: int) -> list[list[object]]:
@@ -168,8 +211,15 @@ def _read(work: Work, file: str, count: int) -> list[list[object]]:
     return answers
 
 
+@own_rules()
+def _given(work: Work) -> list[tuple[Question, list[object]]]:
+    """Return the questions about the registry as it is, with their answers."""
+    questions = _questions(work.questions())
+    return list(zip(questions, _read(work, "given", len(questions)), strict=True))
+
+
 def _judge(work: Work, selects: Callable[[int | None], bool], look_at: str) -> None:
-    for (names, opset), answer in zip(_drawn_questions(work)[0], _read(work, "given", 5), strict=True):
+    for (names, opset), answer in _given(work):
         _compare([name for name in names if selects(_since(name))], opset, answer, look_at)
 
 

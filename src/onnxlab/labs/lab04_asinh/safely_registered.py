@@ -1,9 +1,24 @@
-"""Exercise: a context manager that registers a symbolic function and leaves the registry as it was."""
+"""Exercise: a context manager that registers a symbolic function and leaves the registry as it was.
+
+The statement as properties, each with what is drawn for it:
+
+- the rule counts inside the block: in place of the exporter's rule, of one registered before, of none; for
+  an operator of another namespace than PyTorch's; with one, two and three inputs
+- from `opset` on: at several opsets above, and not below it. Where the operator has another rule that begins
+  later, either may count from there on; what counts then is not asked
+- nothing happens before the block begins: objects that were made before a block, two of them in turn
+- afterwards exports go as before, at every opset: no rule, a rule of the exporter's own, several of its own,
+  one that was registered before; not only with the same numbers, but with the same nodes
+- rules of other operators that were registered before stay; what is registered inside is not asked about
+- an exception, of whatever class, Ctrl+C and exit() come out as they are, and change nothing of that
+- blocks can be nested
+- an export below `opset` raises or gives a valid model: at opsets 7 and 8, where the exporter looks upwards
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -16,7 +31,7 @@ from onnxlab.exporters.export import Export, Exporter, export
 from onnxlab.exporters.symbolics import own_rules, restored_rules
 from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.exporting import own_line
-from onnxlab.labs.kit.judging import beside, expected_model, require_numbers, require_valid
+from onnxlab.labs.kit.judging import beside, evidence, expected_model, require_numbers, require_valid
 from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.graph import op_types
@@ -25,8 +40,24 @@ __all__ = ["EXERCISE"]
 
 _MARKED = """<ir_version: 8, opset_import: ["" : 9]> marked (float[n] x) => (float[n] y) {{ y = {} (x) }}"""
 
-_TWO_INPUTS = """<ir_version: 8, opset_import: ["" : 9]>
-two_inputs (float[n] x, float[n] y) => (float[n] z) { z = Sub (x, y) }"""
+# Rules of several inputs: the function that gets one, what the rule computes, a right model, how many inputs.
+_SEVERAL_INPUTS = {
+    "two-inputs": (
+        "hypot",
+        torch.sub,
+        """<ir_version: 8, opset_import: ["" : 9]>
+        two_inputs (float[n] x, float[n] y) => (float[n] a) { a = Sub (x, y) }""",
+        2,
+    ),
+    "three-inputs": (
+        "lerp",
+        lambda x, y, z: x - y - z,
+        """<ir_version: 8, opset_import: ["" : 9]>
+        three_inputs (float[n] x, float[n] y, float[n] z) => (float[n] b)
+        { a = Sub (x, y) b = Sub (a, z) }""",
+        3,
+    ),
+}
 
 _REGISTRY = (
     "onnxlab.exporters.symbolics.rule_opsets(operator) shows what the registry holds: look before and after."
@@ -35,12 +66,21 @@ _REGISTRY = (
 # Functions whose operators have no rule, with the ONNX operator of each; and functions with a rule.
 _WITHOUT_RULE = {"asinh": "Asinh", "sinh": "Sinh", "acosh": "Acosh", "atanh": "Atanh", "cosh": "Cosh"}
 _WITH_RULE = ("relu", "sigmoid", "tanh", "exp", "sqrt")
+# Functions whose operators have two rules, from 9 on and from another opset on, that write different nodes.
+_TWO_RULES = {"hardswish": 14, "gelu": 20}
+# An operator of another namespace than PyTorch's: the rows in reverse order.
+_LIBRARY = torch.library.Library("onnxlab", "FRAGMENT")  # type: ignore[no-untyped-call]  # torch's is untyped
+_LIBRARY.define("turned(Tensor x) -> Tensor")  # type: ignore[no-untyped-call]  # as above
+_LIBRARY.impl("turned", lambda x: x.flip(0), "CPU")  # type: ignore[no-untyped-call]  # as above
+_NAMESPACED = "onnxlab::turned"
+_BELOW = (7, 8)
+_LATER_OPSETS = (10, 11, 12, 16, 20)
 # The operators that the rules write, wrong on purpose: the numbers show which rule an export has used.
 _MARKERS = {"Neg": torch.neg, "Abs": torch.abs, "Floor": torch.floor, "Ceil": torch.ceil, "Sin": torch.sin}
 
 
 class Call(torch.nn.Module):
-    """The module that is exported: one operator, by its name in torch, as "asinh"."""
+    """The module that is exported: one operator, by its name in torch, as "asinh", or with its namespace."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -48,7 +88,10 @@ class Call(torch.nn.Module):
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
         """As many float32 inputs as the function has, of any shape."""
-        result: torch.Tensor = getattr(torch, self.name)(*inputs)
+        namespace, _, name = self.name.rpartition("::")
+        places = [torch.ops.onnxlab] if namespace else [torch, torch.nn.functional]
+        function = next(getattr(place, name) for place in places if hasattr(place, name))
+        result: torch.Tensor = function(*inputs)
         return result
 
 
@@ -62,6 +105,7 @@ class Questions:
     second: str  # the ONNX operator that another rule writes
     other: str  # another function whose operator has no rule
     opset: int  # the first opset of a rule that does not begin at 9
+    two_rules: str  # a function whose operator has two rules
 
     @classmethod
     def sample(cls, random: np.random.Generator) -> "Questions":
@@ -69,11 +113,13 @@ class Questions:
         first, second = map(str, random.choice(list(_MARKERS), 2, replace=False))
         unknown, other = map(str, random.choice(list(_WITHOUT_RULE), 2, replace=False))
         with_rule = str(random.choice(_WITH_RULE))
-        return cls(unknown, with_rule, first, second, other, int(random.integers(11, 15)))
+        opset = int(random.integers(11, 14))
+        two_rules = str(random.choice(list(_TWO_RULES)))
+        return cls(unknown, with_rule, first, second, other, opset, two_rules)
 
 
-class _Interruption(Exception):
-    """An exception inside a block."""
+class _Interruption(ValueError, TypeError, RuntimeError, LookupError, ArithmeticError, AssertionError):
+    """An exception inside a block, of every class that a block might treat in a way of its own."""
 
 
 class _CtrlC(KeyboardInterrupt):
@@ -98,29 +144,45 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     questions = Questions.sample(random)
     first, second = questions.first, questions.second
 
-    @contextmanager
-    def safely(name: str, writes: str, opset: int = 9) -> Iterator[None]:
+    def made(name: str, writes: str, opset: int = 9) -> AbstractContextManager[object]:
         with _block_for(name, writes, opset):
-            block = answers["safely_registered"](f"aten::{name}", _writes(writes), opset)
+            block = answers["safely_registered"](_operator(name), _writes(writes), opset)
             if not (hasattr(type(block), "__enter__") and hasattr(type(block), "__exit__")):
                 msg = f"safely_registered() returned {type(block).__name__}; a context manager was expected."
                 raise Wrong(
                     msg, "`with` needs __enter__ and __exit__; contextlib makes them from a generator."
                 )
-            with block:
-                yield
+        context: AbstractContextManager[object] = block
+        return context
+
+    @contextmanager
+    def safely(name: str, writes: str, opset: int = 9) -> Iterator[None]:
+        with _block_for(name, writes, opset), made(name, writes, opset):
+            yield
 
     with restored_rules():
-        with safely(questions.unknown, first):
+        block = made(questions.unknown, first)
+        _attempt(work, "made", questions.unknown, 9)
+        with block:
             _attempt(work, "inside", questions.unknown, 9)
-            _attempt(work, "inside-later", questions.unknown, 13)
-        _attempt(work, "after", questions.unknown, 9)
+            for opset in _LATER_OPSETS:
+                _attempt(work, f"inside-{opset}", questions.unknown, opset)
+        for opset in (9, 13):
+            _attempt(work, f"after-{opset}", questions.unknown, opset)
     with restored_rules(), safely(questions.unknown, _WITHOUT_RULE[questions.unknown]):
-        _attempt(work, "below", questions.unknown, 8, refused=True)
+        for opset in _BELOW:
+            _attempt(work, f"below-{opset}", questions.unknown, opset, refused=True)
     with restored_rules():
         with safely(questions.known, first):
             _attempt(work, "instead", questions.known, 9)
         _attempt(work, "known-after", questions.known, 9)
+    with restored_rules():
+        with safely(questions.two_rules, first, questions.opset):
+            _attempt(work, "between-rules", questions.two_rules, questions.opset)
+        with safely(questions.two_rules, first):
+            pass
+        for opset in (9, 13, 20):
+            _attempt(work, f"two-rules-after-{opset}", questions.two_rules, opset)
     with restored_rules():
         for opset in (9, 13):
             utils.register_custom_op_symbolic(f"aten::{questions.unknown}", _writes(second), opset)
@@ -136,12 +198,15 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     with restored_rules(), safely(questions.known, first, questions.opset):
         _attempt(work, "from-opset", questions.known, questions.opset)
         _attempt(work, "before-opset", questions.known, questions.opset - 1, refused=True)
-    with restored_rules(), safely("hypot", "Sub"):
-        _attempt(work, "two-inputs", "hypot", 9, inputs=2)
+    with restored_rules(), safely(_NAMESPACED, first):
+        _attempt(work, "namespaced", _NAMESPACED, 9)
+    for file, (name, _, _, inputs) in _SEVERAL_INPUTS.items():
+        with restored_rules(), safely(name, "Sub"):
+            _attempt(work, file, name, 9, inputs=inputs)
     came_out = {}
     for file, (_, kind) in _ENDS.items():
         with restored_rules():
-            raised = kind()
+            raised = kind("inside the block")
             try:
                 with safely(questions.known, first), safely(questions.unknown, first):
                     raise raised
@@ -153,8 +218,9 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
             _attempt(work, f"known-after-{file}", questions.known, 9)
     work.write_json("came-out", came_out)
     with restored_rules():
-        with safely(questions.unknown, first):
-            with safely(questions.unknown, second):
+        outer, inner = made(questions.unknown, first), made(questions.unknown, second)
+        with outer:
+            with inner:
                 _attempt(work, "inner", questions.unknown, 9)
             _attempt(work, "outer", questions.unknown, 9)
         _attempt(work, "after-both", questions.unknown, 9)
@@ -162,8 +228,12 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 
 def _block_for(name: str, writes: str, opset: int = 9) -> AbstractContextManager[None]:
     """Attach a case to whatever is raised: a learner's block for a function of torch."""
-    operator, rule = f"aten::{name}", partial(_write_node, writes)  # can be pickled
+    operator, rule = _operator(name), partial(_write_node, writes)  # can be pickled
     return trying(f"a block for {operator} at opset {opset}", operator=operator, function=rule, opset=opset)
+
+
+def _operator(name: str) -> str:
+    return name if "::" in name else f"aten::{name}"
 
 
 def _write_node(operator: str, g: Any, *inputs: Any) -> Any:  # noqa: ANN401 - the exporter's own types
@@ -172,13 +242,13 @@ def _write_node(operator: str, g: Any, *inputs: Any) -> Any:  # noqa: ANN401 - t
 
 def _writes(operator: str) -> Callable[..., Any]:
     if operator == "Sub":
-        return lambda g, x, y: g.op(operator, x, y)
-    return lambda g, x: g.op(operator, x)
+        return lambda g, *inputs: reduce(lambda x, y: g.op(operator, x, y), inputs)
+    return lambda g, x, *others: g.op(operator, x)  # GELU has a second argument
 
 
 def _exported(name: str, opset: int, inputs: int = 1) -> Export:
     """Export a function of torch at an opset, with the rules that are registered now."""
-    names = ["x", "y"][:inputs]
+    names = ["x", "y", "z"][:inputs]
     example, axes = (torch.ones(2, 3),) * inputs, {x: [0, 1] for x in names}
     return export(
         Call(name),
@@ -216,9 +286,12 @@ def judge_inside(work: Work, random: np.random.Generator) -> None:
     )
     first = questions.first
     with _block_for(questions.unknown, first):
+        _require_as_before(work, "made", questions.unknown, random, "Before the block begins")
         where = f"Inside the block, exporting {questions.unknown} at 9"
         _require_marker(work, "inside", first, random, where, look_at)
-        _require_marker(work, "inside-later", first, random, "Inside the block, at opset 13", look_at)
+        for opset in _LATER_OPSETS:
+            where = f"Inside the block, at opset {opset}"
+            _require_marker(work, f"inside-{opset}", first, random, where, look_at)
     with _block_for(questions.known, first):
         _require_marker(work, "instead", first, random, f"Inside a block for {questions.known}", look_at)
     with _block_for(questions.unknown, first):
@@ -227,8 +300,15 @@ def judge_inside(work: Work, random: np.random.Generator) -> None:
         where = f"Inside a block for {questions.known} from opset {questions.opset} on"
         _require_marker(work, "from-opset", first, random, where, look_at)
         _judge_before_opset(work, questions, random)
-    with _block_for("hypot", "Sub"):
-        _judge_two_inputs(work, random)
+    with _block_for(questions.two_rules, first, questions.opset):
+        where = f"Inside a block for {questions.two_rules} from opset {questions.opset} on"
+        _require_marker(work, "between-rules", first, random, where, look_at)
+    with _block_for(_NAMESPACED, first):
+        where = f"Inside a block for {_NAMESPACED}"
+        _require_marker(work, "namespaced", first, random, where, look_at)
+    for file, (name, *_) in _SEVERAL_INPUTS.items():
+        with _block_for(name, "Sub"):
+            _judge_several_inputs(work, file, random)
 
 
 def _judge_before_opset(work: Work, questions: Questions, random: np.random.Generator) -> None:
@@ -246,24 +326,32 @@ def _judge_before_opset(work: Work, questions: Questions, random: np.random.Gene
             raise Wrong(msg, look_at, difference=wrong.difference, evidence=wrong.evidence) from None
 
 
-def _judge_two_inputs(work: Work, random: np.random.Generator) -> None:
-    if not work.has("two-inputs"):
-        msg = f"Inside the block, a rule of two inputs: no model. {_written_refusal(work, 'two-inputs')}"
+def _judge_several_inputs(work: Work, file: str, random: np.random.Generator) -> None:
+    _, computes, expected, count = _SEVERAL_INPUTS[file]
+    if not work.has(file):
+        msg = f"Inside the block, a rule of {count} inputs: no model. {_written_refusal(work, file)}"
         raise Wrong(msg, "What does your function hand on to the rule that it was given?")
-    with beside(partial(expected_model, _TWO_INPUTS)):
-        pairs = [(x, x.flip(0) * 2) for x in _inputs(random)]
-        require_numbers(torch.sub, work.model("two-inputs"), pairs, look_at="The rule writes Sub (x, y).")
+    with beside(partial(expected_model, expected)):
+        sets = [tuple(x.flip(0) * number for number in range(1, count + 1)) for x in _inputs(random)]
+        look_at = f"The rule writes {'Sub (x, y)' if count == 2 else 'Sub (Sub (x, y), z)'}."
+        require_numbers(computes, work.model(file), sets, look_at=look_at)
 
 
 def judge_after(work: Work, random: np.random.Generator) -> None:
     """Exports are as before the block, for an operator without a rule and for one with the exporter's own."""
     questions = Questions.sample(work.questions())
     with _block_for(questions.unknown, questions.first):
-        _require_as_before(work, "after", questions.unknown, random, "After the block")
+        for opset in (9, 13):
+            _require_as_before(work, f"after-{opset}", questions.unknown, random, "After the block", opset)
     with _block_for(questions.known, questions.first):
         _require_as_before(
             work, "known-after", questions.known, random, f"After a block for {questions.known}"
         )
+    with _block_for(questions.two_rules, questions.first):
+        where = f"After a block for {questions.two_rules}"
+        for opset in (9, 13, 20):
+            file = f"two-rules-after-{opset}"
+            _require_as_before(work, file, questions.two_rules, random, where, opset)
 
 
 def judge_earlier(work: Work, random: np.random.Generator) -> None:
@@ -311,12 +399,14 @@ def judge_nested(work: Work, random: np.random.Generator) -> None:
 
 def judge_below(work: Work, random: np.random.Generator) -> None:
     """At an opset below the rule's, no invalid model is written."""
-    if work.has("below"):
+    questions = Questions.sample(work.questions())
+    for opset in _BELOW:
+        if not work.has(f"below-{opset}"):
+            continue
         try:
-            require_valid(work.model("below"))
+            require_valid(work.model(f"below-{opset}"))
         except Wrong as wrong:
-            questions = Questions.sample(work.questions())
-            msg = f"Registered for opset 9, the rule was also used at opset 8. {wrong.message}"
+            msg = f"Registered for opset 9, the rule was also used at opset {opset}. {wrong.message}"
             look_at = (
                 "For opsets 7 and 8 the exporter looks upwards. In a rule, g.opset is the opset asked for."
             )
@@ -340,24 +430,33 @@ def _require_marker(
 
 
 @own_rules()
-def _require_as_before(work: Work, file: str, name: str, random: np.random.Generator, where: str) -> None:
-    original = _exported(name, 9)
+def _require_as_before(
+    work: Work, file: str, name: str, random: np.random.Generator, where: str, opset: int = 9
+) -> None:
+    original = _exported(name, opset)
     if original.model is not None and work.has(file):
+        model, operators = work.model(file), op_types(original)
+        msg = f"{where}, the exporter's own rule for {name} is not back at opset {opset}."
         try:
-            require_numbers(Call(name), work.model(file), _inputs(random))
+            require_numbers(Call(name), model, _inputs(random))
         except Wrong as wrong:
-            msg = f"{where}, the exporter's own rule for {name} is not back."
             raise Wrong(msg, _REGISTRY, difference=wrong.difference, evidence=wrong.evidence) from None
+        if op_types(model) != operators:
+            nodes = ", ".join(operators), ", ".join(op_types(model))
+            difference = Difference(f"{name}, opset {opset}", *nodes)
+            raise Wrong(msg, _REGISTRY, difference=difference, evidence=evidence(model))
         return
     expected = "a model" if original.model is not None else _refusal(original)
     if work.has(file):
         got = f"a model: {', '.join(op_types(work.model(file)))}"
         msg = f"{where}, exporting {name} still uses the rule."
+        if file == "made":
+            msg = f"{where}, exporting {name} uses the rule already."
     else:
         got = _written_refusal(work, file)
         msg = f"{where}, exporting {name} fails otherwise than before it: {got}"
     if got != expected:
-        difference = Difference(f"{name}, opset 9", expected, got)
+        difference = Difference(f"{name}, opset {opset}", expected, got)
         raise Wrong(msg, _REGISTRY, difference=difference)
 
 
