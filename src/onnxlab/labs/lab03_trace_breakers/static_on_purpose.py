@@ -99,7 +99,9 @@ def judge_sizes(work: Work, random: np.random.Generator) -> None:
 
 def judge_example(work: Work, random: np.random.Generator) -> None:
     """The original's numbers for the example's batch."""
-    _require_batches(work, random, (2,), "Give the original and yours the numbers 0, 1, 2, ... as a picture.")
+    look_at = "Give the original and yours the numbers 0, 1, 2, ... as a picture."
+    axes = "In which order are the axes of the original's result: pictures, patches, numbers?"
+    _require_batches(work, random, (2,), {"numbers": look_at, "shape": axes})
     reference, sizes = questions(work.questions())
     large = (pictures(random, 2, *sizes["first"]) - 0.5) * 1000
     look_at = "What does your module do with numbers that no pixel has, far from 0?"
