@@ -1,5 +1,8 @@
 """Right and wrong answers for lab 1."""
 
+import copy
+import functools
+
 import torch
 from torch._higher_order_ops.while_loop import while_loop
 
@@ -145,6 +148,72 @@ class InTwosAndARest(Stepping):
         for _ in range(n // 2):
             x = self.step(self.step(x))
         if n % 2 == 1:
+            x = self.step(x)
+        return x
+
+
+class AtMostFiveThousand(Stepping):
+    def forward(self, x, n: int):
+        for _ in range(min(n, 5000)):
+            x = self.step(x)
+        return x
+
+
+class TakenForAffine(torch.nn.Module):
+    """Repeats a product of matrices instead of the step."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.bias = torch.nn.Parameter(step(torch.zeros(1, 4)))
+        self.matrix = torch.nn.Parameter(step(torch.eye(4)) - self.bias)
+
+    def forward(self, x, n: int):
+        for _ in range(n):
+            x = x @ self.matrix + self.bias
+        return x
+
+
+class Clamped(Stepping):
+    def forward(self, x, n: int):
+        x = x.clamp(-50.0, 50.0)
+        for _ in range(n):
+            x = self.step(x)
+        return x
+
+
+class Transposed(Stepping):
+    def forward(self, x, n: int):
+        for _ in range(n):
+            x = self.step(x)
+        return x.t()
+
+
+class StepOfTheClass(torch.nn.Module):
+    """The last step that was given counts for all."""
+
+    def forward(self, x, n):
+        start = (torch.zeros((), dtype=torch.int64), x)
+        return while_loop(lambda i, x: i < n, lambda i, x: (i + 1, StepOfTheClass.step(x)), start)[1]
+
+
+def step_of_the_class(step):
+    StepOfTheClass.step = step
+    return StepOfTheClass()
+
+
+def zeroing_the_step(step):
+    module = torch.jit.script(Counted(copy.deepcopy(step)))
+    for weights in step.parameters():
+        weights.zero_()
+    return module
+
+
+class InHundreds(Stepping):
+    def forward(self, x, n: int):
+        for _ in range(n // 100):
+            for _ in range(100):
+                x = self.step(x)
+        for _ in range(n % 100):
             x = self.step(x)
         return x
 
@@ -332,6 +401,38 @@ class BySum(torch.nn.Module):
         return torch.cond(x[0] > 0, lambda x: x - x.mean(), lambda x: x.abs() + 1, (x,))
 
 
+def deciding_by(decides):
+    """A branch that another number than the mean decides."""
+
+    class Decided(torch.nn.Module):
+        def forward(self, x):
+            return torch.cond(decides(x), lambda x: x - x.mean(), lambda x: x.abs() + 1, (x,))
+
+    return Decided
+
+
+class PicksInABranch(torch.nn.Module):
+    """One branch computes both sides and picks its own."""
+
+    def forward(self, x):
+        def centred(x):
+            return torch.stack([x - x.mean(), x.abs() + 1])[0]
+
+        return torch.cond(x.mean() > 0, centred, lambda x: x.abs() + 1, (x,))
+
+
+def other_at_the_second_call():
+    asked = []
+
+    def branch_on_data(exporter):
+        asked.append(exporter)
+        if exporter == "TorchScript":
+            return script_branch()
+        return Cond() if asked.count(exporter) % 2 == 1 else Where()
+
+    return branch_on_data
+
+
 def counting_calls(first, second):
     calls = []
 
@@ -370,6 +471,7 @@ CONTRACTS = {
             (frozen,),
             (scripted(InTwosAndARest),),
             (scripted(LoopInABranch),),
+            (scripted(InHundreds),),
         ),
         wrong=(
             WrongAnswer("traced: the count is baked", (traced,), "The input 'n' does not reach the result"),
@@ -383,7 +485,15 @@ CONTRACTS = {
             WrongAnswer(
                 "two Loops, one without work", (scripted(IdleBesideMasked),), "nothing of n reaches its end"
             ),
-            WrongAnswer("a part of the step", (scripted(OnlyTheTurn),), "Follow the rounds"),
+            WrongAnswer(
+                "a part of the step", (scripted(OnlyTheTurn),), "has no attribute 'turn'", Status.ERROR
+            ),
+            WrongAnswer("at most five thousand rounds", (scripted(AtMostFiveThousand),), "Up to which n"),
+            WrongAnswer("a product of matrices", (scripted(TakenForAffine),), "for n = 0, 1, 2"),
+            WrongAnswer("x is clamped", (scripted(Clamped),), "compare, clamp, multiply"),
+            WrongAnswer("the result is transposed", (scripted(Transposed),), "the runtime (4, 2)"),
+            WrongAnswer("the last step for all", (step_of_the_class,), "Follow the rounds"),
+            WrongAnswer("writes to the step", (zeroing_the_step,), "The step that was given has changed"),
             WrongAnswer("rounds in twos", (scripted(OneRoundMoreWhenOdd),), "for n = 0, 1, 2"),
             WrongAnswer("runs at least once", (scripted(AtLeastOnce),), "what is left of x when n is 0"),
             WrongAnswer("forgets its state", (scripted(ForgetsItsState),), "int64[]"),
@@ -400,6 +510,8 @@ CONTRACTS = {
             (choosing(TracedWithScript, CondWithMethods),),
             (choosing(lambda: torch.jit.script(NanFirst()), Cond),),
             (choosing(lambda: torch.jit.script(TwoIfs()), CondWithMethods),),
+            (choosing(script_branch, deciding_by(lambda x: x.sum() > 0)),),
+            (functools.cache(choosing(script_branch, Cond)),),
         ),
         wrong=(
             WrongAnswer("traced: one side is left", (choosing(Branch, Cond),), "There is no If in the graph"),
@@ -460,6 +572,21 @@ CONTRACTS = {
                 "nan",
             ),
             WrongAnswer("the first number for the mean", (choosing(script_branch, BySum),), "Which side"),
+            *(
+                WrongAnswer(
+                    f"{name} decides",
+                    (choosing(script_branch, deciding_by(by)),),
+                    "Which side belongs to the",
+                )
+                for name, by in {
+                    "the median": lambda x: x.median() > 0,
+                    "the midrange": lambda x: x.max() + x.min() > 0,
+                    "the majority": lambda x: (x > 0).sum() * 2 > x.numel(),
+                    "a thousand numbers": lambda x: x[:1000].mean() > 0,
+                }.items()
+            ),
+            WrongAnswer("picks in a branch", (choosing(script_branch, PicksInABranch),), "keeps one"),
+            WrongAnswer("another module at a second call", (other_at_the_second_call(),), "There is no If"),
             WrongAnswer("counts its calls", (counting_calls(True, False),), "call 2"),
             WrongAnswer("looks at its first call", (first_call_only(),), "call 2"),
             WrongAnswer(

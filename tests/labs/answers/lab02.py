@@ -1,5 +1,11 @@
 """Right and wrong answers for lab 2."""
 
+import copy
+import functools
+import itertools
+import math
+import string
+
 import numpy as np
 import torch
 
@@ -118,6 +124,51 @@ def first_input(cases):
 def remembering(cases, axes={}):  # noqa: B006 - the slip of a default that is made once
     axes |= by_sets(cases)
     return axes
+
+
+def by_position(cases):
+    """Takes the inputs of all cases to be in one order."""
+    axes = {}
+    for name, shapes in zip(cases[0], zip(*(case.values() for case in cases), strict=True), strict=True):
+        axes[name] = {
+            axis: f"{name}_{axis}"
+            for axis, sizes in enumerate(zip(*shapes, strict=False))
+            if len({*sizes}) > 1
+        }
+    return axes
+
+
+def kept_by_example():
+    answers = {}
+
+    def dynamic_axes_for(cases):
+        return answers.setdefault(str(cases[0]), by_sets(cases))
+
+    return dynamic_axes_for
+
+
+def taking_the_example_out(cases):
+    example = cases.pop(0)
+    return by_sets([example, *cases])
+
+
+def without_zeros(cases):
+    axes = by_sets(cases)
+    return {
+        name: {axis: label for axis, label in named.items() if all(case[name][axis] for case in cases)}
+        for name, named in axes.items()
+    }
+
+
+def numbered(cases, letters=None):
+    """A name for each axis, by its number; or a letter, as long as there are any."""
+    numbers = itertools.count()
+    return {
+        name: {
+            axis: letters[next(numbers) % len(letters)] if letters else f"d{next(numbers)}" for axis in named
+        }
+        for name, named in by_sets(cases).items()
+    }
 
 
 class Repaired(torch.nn.Module):
@@ -240,6 +291,61 @@ class NewWeights(torch.nn.Module):
     forward = WithWhere.forward
 
 
+class CountsWithoutNan(Repaired):
+    """Counts the rows without a nan."""
+
+    def forward(self, x):
+        scores = self.score(x)
+        return torch.where((x == x).all(1).sum() > 1, scores - scores.mean(0), scores)
+
+
+class ClampedScores(Repaired):
+    def forward(self, x):
+        scores = self.score(x).clamp(-1e25, 1e25)
+        return torch.where(torch.ones_like(x[:, :1]).sum() > 1, scores - scores.mean(0), scores)
+
+
+class MeanOfAThousand(Repaired):
+    def forward(self, x):
+        scores = self.score(x)
+        return torch.where(torch.ones_like(x[:, :1]).sum() > 1, scores - scores[:1000].mean(0), scores)
+
+
+class WithProduct(Repaired):
+    """The mean as a product with a row of ones."""
+
+    def forward(self, x):
+        scores, ones = self.score(x), torch.ones_like(x[:, :1])
+        return torch.where(ones.sum() > 1, scores - ones.T @ scores / ones.sum(), scores)
+
+
+class ScoreOfTheClass(torch.nn.Module):
+    def forward(self, x):
+        scores = ScoreOfTheClass.score(x)
+        return torch.where(torch.ones_like(x[:, :1]).sum() > 1, scores - scores.mean(0), scores)
+
+
+def score_of_the_class(model):
+    ScoreOfTheClass.score = model.score
+    return ScoreOfTheClass()
+
+
+def kept_model():
+    kept = []
+
+    def batch_safe(model):
+        kept.append(model)
+        return WithWhere(kept[0])
+
+    return batch_safe
+
+
+def zeroing_the_bias(model):
+    module = WithWhere(copy.deepcopy(model))
+    torch.nn.init.zeros_(model.score.bias)
+    return module
+
+
 class Misspelt(Repaired):
     def forward(self, x):
         return self.scores(x)
@@ -255,6 +361,7 @@ CONTRACTS = {
             (named("{1}.{0}"),),
             (named("size {1} of {0}"),),
             (shared_by(lambda sizes: "_".join(map(str, sizes))),),
+            (numbered,),
         ),
         wrong=(
             WrongAnswer(
@@ -288,6 +395,36 @@ CONTRACTS = {
             WrongAnswer("a name for the largest size", (shared_by(max),), "of other sizes"),
             WrongAnswer("a name for the sum of sizes", (shared_by(sum),), "of other sizes"),
             WrongAnswer("keeps what it said before", (remembering,), "There is no input"),
+            WrongAnswer("seven axes at most", (only_some_axes(*range(7)),), "is refused"),
+            WrongAnswer("the first five cases", (lambda cases: by_sets(cases[:5]),), "cases[5] is refused"),
+            WrongAnswer(
+                "a name for the digits", (shared_by(lambda s: "".join(map(str, s))),), "of other sizes"
+            ),
+            WrongAnswer("a name for the product", (shared_by(math.prod),), "of other sizes"),
+            WrongAnswer(
+                "as many names as letters",
+                (functools.partial(numbered, letters=string.ascii_letters),),
+                "of other sizes",
+            ),
+            WrongAnswer(
+                "names in lower case",
+                (lambda cases: {n: {i: f"{n.lower()}{i}" for i in a} for n, a in by_sets(cases).items()},),
+                "of x and axis",
+            ),
+            WrongAnswer(
+                "underscores for dots",
+                (
+                    lambda cases: {
+                        n: {i: f"{n.replace('.', '_')}{i}" for i in a} for n, a in by_sets(cases).items()
+                    },
+                ),
+                "of x.1 and axis",
+            ),
+            WrongAnswer("inputs by their position", (by_position,), "is refused"),
+            WrongAnswer("keeps an answer for an example", (kept_by_example(),), "is refused"),
+            WrongAnswer("takes the example out", (taking_the_example_out,), "was changed by the call"),
+            WrongAnswer("empty ones do not count", (without_zeros,), "is refused"),
+            WrongAnswer("blank names", (named("  "),), "a text that is not blank"),
             WrongAnswer("no name", (named(""),), "is called ''"),
             WrongAnswer(
                 "a number for a name",
@@ -298,9 +435,15 @@ CONTRACTS = {
         ),
     ),
     "batch-safe": Contract(
-        right=((WithWhere,), (WithMask,), (WithCond,)),
+        right=((WithWhere,), (WithMask,), (WithCond,), (WithProduct,)),
         wrong=(
             WrongAnswer("as it was", (lambda model: model,), "still come from x.shape"),
+            WrongAnswer("rows with nan are not counted", (CountsWithoutNan,), "nan"),
+            WrongAnswer("scores are clamped", (ClampedScores,), "large or small scores"),
+            WrongAnswer("the mean of a thousand rows", (MeanOfAThousand,), "the mean of all rows"),
+            WrongAnswer("the last model for all", (score_of_the_class,), "batch of one"),
+            WrongAnswer("the first model for all", (kept_model(),), "batch of one"),
+            WrongAnswer("writes to the model", (zeroing_the_bias,), "The model that was given has changed"),
             WrongAnswer("the if is left", (KeepsTheIf,), "float32[2, 4]"),
             WrongAnswer(
                 "always relative", (AlwaysRelative,), "What does the original make of a batch of one"

@@ -1,5 +1,7 @@
 """Right and wrong answers for lab 3."""
 
+import copy
+
 import torch
 
 from onnxlab.labs.kit.outcome import Status
@@ -141,6 +143,51 @@ class GainOfTheFirstColumn(Gained):
         return x * self.gain.abs(), x.mean(1)
 
 
+class CappedSpan(Gained):
+    def forward(self, x):
+        low = x.min()
+        x = (x - low) / (x.max() - low).clamp(0.001, 1e30)
+        return x * self.gain, x.mean(1)
+
+
+class LowOfZero(Gained):
+    """Takes the smallest number to be 0 at most."""
+
+    def forward(self, x):
+        low = x.min().clamp(max=0)
+        x = (x - low) / (x.max() - low).clamp(min=0.001)
+        return x * self.gain, x.mean(1)
+
+
+class GainOfTheClass(torch.nn.Module):
+    def forward(self, x):
+        x = stretched(x)
+        return x * GainOfTheClass.gain, x.mean(1)
+
+
+def gain_of_the_class(model):
+    GainOfTheClass.gain = model.gain
+    return GainOfTheClass()
+
+
+def folding_the_gain(model):
+    module = WithTensors(copy.deepcopy(model))
+    with torch.no_grad():
+        model.gain.abs_()
+    return module
+
+
+def kept(kind):
+    """Uses the first model that it was given for all others."""
+    models = []
+
+    def answer(model):
+        models.append(model)
+        return kind(models[0])
+
+    return answer
+
+
 class Embedding(torch.nn.Module):
     def __init__(self, model):
         super().__init__()
@@ -239,6 +286,26 @@ class SquareOfTheHeight(Embedding):
         return self.patches(x, -1, c, h, h)
 
 
+class RemembersItsHeight(Embedding):
+    height = None
+
+    def forward(self, x):
+        c, h, w = (int(size) for size in x.shape[1:])
+        self.height = self.height or h
+        return self.patches(x, -1, c, self.height, w)
+
+
+class ClampedPixels(Frozen):
+    def forward(self, x):
+        return super().forward(x.clamp(-100, 100))
+
+
+class HundredPixels(Embedding):
+    def forward(self, x):
+        c, h, w = (min(int(size), 128) for size in x.shape[1:])
+        return self.patches(x[:, :, :h, :w], -1, c, h, w)
+
+
 class WholeResult(torch.nn.Module):
     def __init__(self, model):
         super().__init__()
@@ -250,7 +317,12 @@ class WholeResult(torch.nn.Module):
 
 CONTRACTS = {
     "untangle": Contract(
-        right=((WithTensors,), (WithMaximum,), (WithWhere,)),
+        right=(
+            (WithTensors,),
+            (WithMaximum,),
+            (WithWhere,),
+            (lambda model: WithTensors(copy.deepcopy(model)),),
+        ),
         wrong=(
             WrongAnswer("as it was", (lambda model: model,), "a number of the example"),
             WrongAnswer("float instead of item", (WithFloat,), "float32[4, 3]"),
@@ -266,10 +338,15 @@ CONTRACTS = {
                 "a ScriptModule is not supported",
             ),
             WrongAnswer("twenty rows", (Slices,), "asks for their number"),
+            WrongAnswer("a largest span", (CappedSpan,), "The numbers are not"),
+            WrongAnswer("a smallest number of 0", (LowOfZero,), "what is the smallest number"),
+            WrongAnswer("the last model for all", (gain_of_the_class,), "The numbers are not"),
+            WrongAnswer("the first model for all", (kept(WithTensors),), "The numbers are not"),
+            WrongAnswer("writes to the model", (folding_the_gain,), "The model that was given has changed"),
             WrongAnswer("divides the gain away", (ThroughTheGain,), "nan"),
-            WrongAnswer("a smaller smallest span", (SmallestSpan,), "the span of a flat input"),
-            WrongAnswer("a larger smallest span", (AnotherSmallestSpan,), "the span of a flat input"),
-            WrongAnswer("a span below half of it", (SpanPlusALittle,), "the span of a flat input"),
+            WrongAnswer("a smaller smallest span", (SmallestSpan,), "what the span"),
+            WrongAnswer("a larger smallest span", (AnotherSmallestSpan,), "what the span"),
+            WrongAnswer("a span below half of it", (SpanPlusALittle,), "what the span"),
             WrongAnswer("numbers up to a million", (ClampedNumbers,), "The numbers are not"),
             WrongAnswer("the gain without its sign", (GainOfTheFirstColumn,), "The numbers are not"),
             WrongAnswer("means after the gain", (MeansAfterGain,), "The numbers are not"),
@@ -293,6 +370,10 @@ CONTRACTS = {
             WrongAnswer(
                 "the height for the width", (SquareOfTheHeight,), "is invalid for input", Status.ERROR
             ),
+            WrongAnswer("remembers the height", (RemembersItsHeight,), "is invalid for input", Status.ERROR),
+            WrongAnswer("pixels are clamped", (ClampedPixels,), "far from 0"),
+            WrongAnswer("up to 128 pixels", (HundredPixels,), "pictures, patches, numbers"),
+            WrongAnswer("the first model for all", (kept(Frozen),), "as a picture"),
             WrongAnswer("all of it frozen", (WholeResult,), "The model has no input 'x'"),
         ),
     ),

@@ -97,7 +97,50 @@ def numbers(names, opset):
     return [1, None, [names]]
 
 
+def in_a_text(names, opset):
+    """Looks for the names in a text, where they can be a part of another one."""
+    rules = str([name for name in registry.all_functions() if registry.is_registered_op(name, opset)])
+    return [name for name in names if name not in rules]
+
+
+def without_namespaces(names, opset):
+    rules = {name.partition("::")[2] for name in names if registry.is_registered_op(name, opset)}
+    return [name for name in names if name.partition("::")[2] not in rules]
+
+
+def emptying(names, opset):
+    for name in list(names):
+        if registry.is_registered_op(name, opset):
+            names.remove(name)
+    return names
+
+
+def kept_while_as_many():
+    """Asks again only if the number of groups has changed."""
+    rules = {}
+
+    def missing_rules(names, opset):
+        count = len(registry.all_functions())
+        return [
+            name
+            for name in names
+            if not rules.setdefault((count, name, opset), registry.is_registered_op(name, opset))
+        ]
+
+    return missing_rules
+
+
 # --- asinh-symbolic ---
+
+
+def first_result_kept():
+    results = []
+
+    def asinh_symbolic(g, x):
+        results.append(g.op("Asinh", x))
+        return results[0]
+
+    return asinh_symbolic
 
 
 def one_operator(g, x):
@@ -321,6 +364,83 @@ class Replaced:
             registry._registry[self.operator] = self.before
 
 
+class RegisteredWhenMade(Replaced):
+    """Registers the rule before the block begins."""
+
+    def __init__(self, operator, function, opset):
+        super().__init__(operator, function, opset)
+        super().__enter__()
+
+    def __enter__(self):
+        pass
+
+
+class SnapshotWhenMade:
+    """Keeps what the registry held when the object was made."""
+
+    def __init__(self, operator, function, opset):
+        self.given = operator, guarded(function, opset), opset
+        self.before = copy.deepcopy(registry._registry.get(operator))
+
+    def __enter__(self):
+        torch.onnx.register_custom_op_symbolic(*self.given)
+
+    def __exit__(self, *error):
+        del registry._registry[self.given[0]]
+        if self.before is not None:
+            registry._registry[self.given[0]] = self.before
+
+
+@contextlib.contextmanager
+def one_rule_back(operator, function, opset):
+    """Of several rules of the operator, one comes back."""
+    group = registry._registry.get(operator)
+    rule = group.get(opset) if group else None
+    torch.onnx.register_custom_op_symbolic(operator, guarded(function, opset), opset)
+    try:
+        yield
+    finally:
+        registry._registry.pop(operator)
+        if rule is not None:
+            torch.onnx.register_custom_op_symbolic(operator, rule, opset)
+
+
+def always_aten(operator, function, opset):
+    return put_back(f"aten::{operator.partition('::')[2]}", function, opset)
+
+
+def two_inputs_at_most(operator, function, opset):
+    return put_back(operator, lambda g, x, y=None: function(g, x) if y is None else function(g, x, y), opset)
+
+
+def at_that_opset(operator, function, opset):
+    def rule(g, *inputs):
+        if g.opset > opset:
+            raise ValueError(g.opset)
+        return function(g, *inputs)
+
+    return put_back(operator, rule, opset)
+
+
+@contextlib.contextmanager
+def over_later_rules(operator, function, opset):
+    with contextlib.ExitStack() as blocks:
+        for later in range(opset, 21):
+            blocks.enter_context(put_back(operator, guarded(function, opset), later))
+        yield
+
+
+@contextlib.contextmanager
+def whole_registry(operator, function, opset):
+    before = copy.deepcopy(registry._registry)
+    torch.onnx.register_custom_op_symbolic(operator, guarded(function, opset), opset)
+    try:
+        yield
+    finally:
+        registry._registry.clear()
+        registry._registry.update(before)
+
+
 @contextlib.contextmanager
 def unregistered(operator, function, opset):
     torch.onnx.register_custom_op_symbolic(operator, guarded(function, opset), opset)
@@ -489,6 +609,13 @@ CONTRACTS = {
             WrongAnswer("None where nothing is missing", (none_for_none,), "returned None"),
             WrongAnswer("names without namespace", (without_namespace,), "was not asked about"),
             WrongAnswer("an empty group", (minimum_of_nothing,), "group.get_min_supported()", Status.ERROR),
+            WrongAnswer("names within a text", (in_a_text,), "there is no rule"),
+            WrongAnswer("whatever the namespace", (without_namespaces,), "there is no rule"),
+            WrongAnswer(
+                "no later than opset 19", (lambda names, opset: asked_registry(names, min(opset, 19)),), "20"
+            ),
+            WrongAnswer("asks again for another number", (kept_while_as_many(),), "asked at every call"),
+            WrongAnswer("removes the others", (emptying,), "The list `names` was changed"),
             WrongAnswer("no names", (numbers,), "holds '1'"),
         ),
     ),
@@ -506,6 +633,7 @@ CONTRACTS = {
             WrongAnswer("nothing is returned", (nothing,), "nothing returned None"),
             WrongAnswer("an error", (no_such_method,), "has no attribute 'opp'", Status.ERROR),
             WrongAnswer("a constant", (computed_in_python,), "shape"),
+            WrongAnswer("the first result for all", (first_result_kept(),), "of output"),
         ),
     ),
     "asinh-translation": Contract(
@@ -523,7 +651,7 @@ CONTRACTS = {
         ),
     ),
     "safely-registered": Contract(
-        right=((put_back,), (tool_of_the_course,), (Replaced,)),
+        right=((put_back,), (tool_of_the_course,), (Replaced,), (over_later_rules,), (whole_registry,)),
         wrong=(
             WrongAnswer("an empty group stays", (unregistered,), "ValueError: min() "),
             WrongAnswer("the exporter's rule is popped as well", (popped,), "fails otherwise than before"),
@@ -543,10 +671,23 @@ CONTRACTS = {
             WrongAnswer("a rule of one input", (one_input,), "takes 2 positional", Status.ERROR),
             WrongAnswer("other rules are dropped", (drops_other_rules,), "of another operator"),
             WrongAnswer("one place for all blocks", (OnePlace,), "After two nested blocks"),
-            WrongAnswer("Asinh stamped with opset 8", (stamped_with_opset_8,), "also used at opset 8"),
-            WrongAnswer("the rule stays", (never_ending,), "still uses the rule"),
+            WrongAnswer("Asinh stamped with opset 8", (stamped_with_opset_8,), "also used at opset 7"),
+            WrongAnswer("the rule stays", (never_ending,), "uses the rule already"),
             WrongAnswer("nothing is registered", (nothing_registered,), "is not supported"),
             WrongAnswer("another opset", (only_later,), "added in version 10"),
+            WrongAnswer("registers before the block", (RegisteredWhenMade,), "Before the block begins"),
+            WrongAnswer(
+                "keeps what was before the object", (SnapshotWhenMade,), "In the outer block, after the"
+            ),
+            WrongAnswer("one of several rules is back", (one_rule_back,), "is not back at opset"),
+            WrongAnswer("another namespace", (always_aten,), "unrecognized namespace"),
+            WrongAnswer("two inputs at most", (two_inputs_at_most,), "positional arguments", Status.ERROR),
+            WrongAnswer("no later opset", (at_that_opset,), "ValueError", Status.ERROR),
+            WrongAnswer(
+                "a ValueError is swallowed",
+                (functools.partial(ends_by, ValueError),),
+                "an exception did not come",
+            ),
             WrongAnswer("a bare generator", (no_context_manager,), "a context manager was expected"),
         ),
     ),
