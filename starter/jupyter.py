@@ -32,9 +32,7 @@ def command(environment: Environment, options: Sequence[str], language: str = "e
     defaults = dict(_DEFAULTS)
     if language != "en":
         defaults["LabApp.default_url"] = f"/lab/tree/notebooks/{language}/00_start_here.ipynb"
-    if (
-        environment.managed
-    ):  # what is trusted here is recorded with the course, not for the user's other Jupyter
+    if environment.managed:  # what is trusted is recorded with the course, not in the user's other Jupyter
         defaults["NotebookNotary.data_dir"] = str(environment.folder / "share" / "jupyter")
     if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in options:
         defaults["ServerApp.allow_root"] = "True"  # in a container; JupyterLab listens on loopback only
