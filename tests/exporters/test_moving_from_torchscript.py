@@ -41,7 +41,7 @@ def row(way: str) -> Callable[[Callable[[Path], Verdicts]], Callable[[Path], Ver
 def table() -> dict[str, Verdicts]:
     """The table's verdicts by the TorchScript way."""
     cells = nbformat.read(CHAPTER, as_version=4).cells
-    (text,) = [cell.source for cell in cells if "## What becomes of each TorchScript way" in cell.source]
+    (text,) = [cell.source for cell in cells if "What becomes of each TorchScript way\n" in cell.source]
     verdicts = {}
     for line in re.findall(r"^\| \d\d \|.*$", text, re.MULTILINE):
         _, way, old, _, new = [column.strip() for column in line.strip("| ").split(" | ")]
