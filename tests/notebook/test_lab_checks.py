@@ -84,13 +84,15 @@ def shown(monkeypatch):
 
 def test_failed_check_shows_the_learners_own_graph_alone(shown, capsys):
     check("asinh-symbolic", wrong)
-    assert [repr(view) for view in shown] == ["Graph(yours, 1 node)"]
+    assert len(shown) == 1
+    assert re.fullmatch(r"Graph\(yours, \d+ nodes?\)", repr(shown[0]))
     assert 'check("asinh-symbolic", asinh_symbolic, show="right model")' in capsys.readouterr().out
 
 
 def test_a_right_model_is_shown_on_request_and_counts_as_the_last_hint(shown, capsys):
     check("asinh-symbolic", wrong, show="right model")
-    assert [repr(view) for view in shown] == ["Graph(yours, 1 node | right, 1 node)"]
+    assert len(shown) == 1
+    assert re.fullmatch(r"Graph\(yours, \d+ nodes? \| right, \d+ nodes?\)", repr(shown[0]))
     hint("asinh-symbolic")
     assert "Hint 3 of 3" in capsys.readouterr().out
 
@@ -107,8 +109,9 @@ def test_the_failing_case_can_be_run_again(capsys):
     check("asinh-symbolic", wrong)
     assert 'from onnxlab import case; case("asinh-symbolic")' in capsys.readouterr().out
     failing = case("asinh-symbolic")
-    [y] = open_session(failing["model"]).run(None, {"x": failing["inputs"][0]})
-    assert abs(y - np.arcsinh(failing["inputs"][0])).max() > 1e-5
+    session, [x] = open_session(failing["model"]), failing["inputs"]
+    first, *_ = session.run(None, {session.get_inputs()[0].name: x})
+    assert abs(first - np.arcsinh(x)).max() > 1e-5
     assert "inputs: (float32" in repr(failing)
     check("asinh-symbolic", right)
     with pytest.raises(UnknownExercise):
