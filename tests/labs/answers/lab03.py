@@ -177,6 +177,16 @@ def folding_the_gain(model):
     return module
 
 
+def another_forward(kind):
+    """Return an answer that replaces the model's own method, and then returns the model."""
+
+    def answer(model):
+        model.forward = kind(model).forward
+        return model
+
+    return answer
+
+
 def kept(kind):
     """Uses the first model that it was given for all others."""
     models = []
@@ -295,6 +305,13 @@ class RemembersItsHeight(Embedding):
         return self.patches(x, -1, c, self.height, w)
 
 
+class NoNan(Frozen):
+    """Puts 0 in the place of nan."""
+
+    def forward(self, x):
+        return super().forward(torch.nan_to_num(x))
+
+
 class ClampedPixels(Frozen):
     def forward(self, x):
         return super().forward(x.clamp(-100, 100))
@@ -343,6 +360,7 @@ CONTRACTS = {
             WrongAnswer("the last model for all", (gain_of_the_class,), "The numbers are not"),
             WrongAnswer("the first model for all", (kept(WithTensors),), "The numbers are not"),
             WrongAnswer("writes to the model", (folding_the_gain,), "The model that was given has changed"),
+            WrongAnswer("the model itself", (another_forward(WithTensors),), "its mode or its attributes"),
             WrongAnswer("divides the gain away", (ThroughTheGain,), "nan"),
             WrongAnswer("a smaller smallest span", (SmallestSpan,), "what the span"),
             WrongAnswer("a larger smallest span", (AnotherSmallestSpan,), "what the span"),
@@ -372,6 +390,8 @@ CONTRACTS = {
             ),
             WrongAnswer("remembers the height", (RemembersItsHeight,), "is invalid for input", Status.ERROR),
             WrongAnswer("pixels are clamped", (ClampedPixels,), "far from 0"),
+            WrongAnswer("0 for nan", (NoNan,), "far from 0"),
+            WrongAnswer("the model itself", (another_forward(Frozen),), "its mode or its attributes"),
             WrongAnswer("up to 128 pixels", (HundredPixels,), "pictures, patches, numbers"),
             WrongAnswer("the first model for all", (kept(Frozen),), "as a picture"),
             WrongAnswer("all of it frozen", (WholeResult,), "The model has no input 'x'"),

@@ -233,6 +233,10 @@ def no_attribute(g, x, k):
     return x >> k
 
 
+def squeezed(g, x, k):
+    return g.op("Squeeze", in_two_steps(g, x, k))
+
+
 # --- uint8-shift-translation ---
 
 
@@ -306,6 +310,15 @@ def int32_through_uint8(x, k):
 
 def python_shift(x, k):
     return x << k
+
+
+def without_axes_of_one(x, k):
+    return op.Squeeze(through_uint64(x, k))
+
+
+def by_62_bits_at_most(x, k):
+    most = op.Constant(value=onnx.helper.make_tensor("most", INT64, (), [62]))
+    return through_uint64(x, op.CastLike(op.Min(op.Cast(k, to=INT64), most), k))
 
 
 CONTRACTS = {
@@ -392,6 +405,7 @@ CONTRACTS = {
             WrongAnswer("one axis comes out", (flattened,), "axes are broadcast as in torch"),
             WrongAnswer("k has the shape of x", (k_like_x,), "axes are broadcast as in torch"),
             WrongAnswer("the result has the shape of x", (shape_of_x,), "axes are broadcast as in torch"),
+            WrongAnswer("axes of size 1 are dropped", (squeezed,), "axes are broadcast as in torch"),
             WrongAnswer("the first row of k for all", (first_k_only,), "axes are broadcast as in torch"),
             WrongAnswer("Python's shift", (no_attribute,), "return x >> k", Status.ERROR),
         ),
@@ -409,6 +423,10 @@ CONTRACTS = {
             WrongAnswer("int32 for narrow types", (narrow_become_int32,), "uint8 and int32 and int32"),
             WrongAnswer("one axis comes out", (one_axis,), "axes are broadcast as in torch"),
             WrongAnswer("k has the shape of x", (one_k_each,), "axes are broadcast as in torch"),
+            WrongAnswer(
+                "axes of size 1 are dropped", (without_axes_of_one,), "axes are broadcast as in torch"
+            ),
+            WrongAnswer("by 62 bits at most", (by_62_bits_at_most,), "<< 63, in int64"),
             WrongAnswer("Python's shift", (python_shift,), "return x << k", Status.ERROR),
         ),
     ),

@@ -247,13 +247,17 @@ def require_model(value: object, what: str) -> onnx.ModelProto:
 
 
 def require_unchanged(given: torch.nn.Module, fresh: torch.nn.Module, inputs: Iterable[torch.Tensor]) -> None:
-    """Refuse an answer that changed the module it was given: it computes other numbers than a fresh one."""
-    with torch.no_grad():
+    """Refuse an answer that changed the module it was given, or the numbers that it computes."""
+    look_at = "It belongs to the caller. Which line of yours writes to it or its weights?"
+    with trying("the model", model=fresh), torch.no_grad():
+        if (type(given), given.training, *vars(given)) != (type(fresh), fresh.training, *vars(fresh)):
+            msg = "The model that was given has changed: its class, its mode or its attributes are others."
+            raise Wrong(msg, look_at)
         for x in inputs:
             outputs = [value if isinstance(value, tuple) else (value,) for value in (given(x), fresh(x))]
             if not all(map(torch.equal, *outputs)):
                 msg = "The model that was given has changed: it computes other numbers than before."
-                raise Wrong(msg, "It belongs to the caller. Which line of yours writes to it or its weights?")
+                raise Wrong(msg, look_at)
 
 
 _OURS = str(Path(__file__).parents[2])

@@ -7,7 +7,7 @@ The statement as properties, each with what is drawn for it:
 - height and width are those of the example: wide and high pictures, the same area, the same height, the
   smallest, and larger ones than a limit that one would set
 - no Shape and no Size
-- batches from 1 to some 1,100; numbers that are not only those of pictures
+- batches from 1 to some 1,100; numbers that are not only those of pictures, and nan
 """
 
 from functools import partial
@@ -104,6 +104,7 @@ def judge_example(work: Work, random: np.random.Generator) -> None:
     _require_batches(work, random, (2,), {"numbers": look_at, "shape": axes})
     reference, sizes = questions(work.questions())
     large = (pictures(random, 2, *sizes["first"]) - 0.5) * 1000
+    large[0, 0, 0, 0] = torch.nan
     look_at = "What does your module do with numbers that no pixel has, far from 0?"
     with beside(partial(_expected, work, "first")):
         require_numbers(reference, work.model("first"), large, 0.01, look_at=look_at)

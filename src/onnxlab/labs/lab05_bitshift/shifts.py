@@ -84,10 +84,14 @@ def all_shifts(values: torch.Tensor, by: Iterable[int] | None = None) -> Pair:
 def draw_broadcasts(
     random: np.random.Generator, dtypes: tuple[torch.dtype, ...] = INTEGERS
 ) -> dict[torch.dtype, Shapes]:
-    """Draw two types and shapes for them: `k` is broadcast for the first type, `x` for the second."""
+    """Draw two types and shapes for them: `k` is broadcast for the first type, `x` for the second.
+
+    The result has an axis of size 1, which has to stay, and `k` has room for every number of bits.
+    """
     first, second = (dtypes[int(number)] for number in random.permutation(len(dtypes))[:2])
-    a, b, c = (int(size) for size in random.permutation([2, 3, 4]))
-    full = (a, b, c)
+    a, b = (int(size) for size in random.permutation([2, 3]))
+    c = max(map(width, dtypes))
+    full = (1, a, b, c)
     smaller_k = (full, (b, c)), (full, (a, 1, c))
     smaller_x = ((c,), full), ((b, 1), (a, 1, c))
     return {first: smaller_k[int(random.integers(2))], second: smaller_x[int(random.integers(2))]}
@@ -100,9 +104,10 @@ def broadcast_advice(shapes: Shapes) -> str:
 
 
 def draw_shifts(random: np.random.Generator, dtype: torch.dtype, shapes: Shapes) -> Pair:
-    """Draw numbers `x`, limits of the type among them, and numbers of bits `k`."""
-    x = integers(random, dtype, int(np.prod(shapes[0]))).reshape(shapes[0])
-    k = torch.from_numpy(random.integers(0, width(dtype), size=shapes[1])).to(dtype)
+    """Draw numbers `x`, limits of the type among them, and numbers of bits `k`, each where there is room."""
+    size_of_x, size_of_k = (int(np.prod(shape)) for shape in shapes)
+    x = integers(random, dtype, max(size_of_x, 20))[:size_of_x].reshape(shapes[0])
+    k = torch.from_numpy(random.permutation(size_of_k) % width(dtype)).to(dtype).reshape(shapes[1])
     return x, k
 
 
