@@ -29,6 +29,16 @@ for exercise in ("to-global-indices", "max-unpool-symbolic"):
     pathlib.Path(exercise, "production.json").write_text(json.dumps(record))
 os._exit(0)
 """
+_EMPTY_NODES = """
+import json, onnx, os, pathlib
+(place := pathlib.Path("max-unpool-symbolic")).mkdir()
+model = onnx.ModelProto(ir_version=8, graph=onnx.GraphProto())
+data = model.SerializeToString()[:-1] + bytes([0x80, 0x92, 0xF4, 0x01]) + bytes([10, 0]) * 2_000_000
+for name in ("one_channel", "odd_height", "many_channels", "few_channels", "odd", "odd_width"):
+    (place / f"{name}.onnx").write_bytes(data)
+(place / "production.json").write_text(json.dumps({"status": None}))
+os._exit(0)
+"""
 PRETENDERS = [
     Learner(f"pretends {number}", 0, before=_PRETEND.format(status=status, message=f"{message} (x)."))
     for number, (status, message) in enumerate(
@@ -83,3 +93,10 @@ def test_no_submission_can_say_that_a_judge_failed(tmp_path, shared, capsys):
     output = capsys.readouterr()
     assert output.err == ""
     assert not [line for line in output.out.splitlines() if line.startswith("pretends")]
+
+
+def test_a_model_that_takes_all_memory_is_no_fault_of_its_judge(tmp_path, shared, capsys):
+    """Two million empty nodes: 4 MB in the file, gigabytes once they are parsed."""
+    folder = hand_in(tmp_path / "class", [Learner("empty nodes", 0, before=_EMPTY_NODES)])
+    assert cli.main(["grade", str(folder), "--out", str(tmp_path / "out")]) == 0
+    assert f"max-unpool-symbolic: {marking.CRASH_MESSAGE} (it took more" in capsys.readouterr().out
