@@ -6,8 +6,8 @@ are made on the open file, not on its name.
 """
 
 import contextlib
-import errno
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -39,7 +39,6 @@ _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = os.O_RDONLY | _NOFOLLOW | getattr(os, "O_DIRECTORY", 0)
 # O_NONBLOCK: opening a pipe would wait for a writer. O_BINARY: Windows would translate line ends.
 _FILE = os.O_RDONLY | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_NAME_IN_USE = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 
 
 class CannotWrite(OnnxLabError):
@@ -189,7 +188,6 @@ def remove_untrusted(folder: Path) -> None:
 
 def _empty(top: int) -> None:
     """Remove everything in an open folder: what is in its folders is moved up, so that nothing is deep."""
-    number = 0
     while names := os.listdir(top):
         for name in names:
             if not stat.S_ISDIR(os.lstat(name, dir_fd=top).st_mode):
@@ -198,26 +196,18 @@ def _empty(top: int) -> None:
             os.chmod(name, 0o700, dir_fd=top)
             with open_folder(name, folder=top) as inner:
                 for below in os.listdir(inner):  # noqa: PTH208 - of a descriptor
-                    number += 1
-                    _move_up(below, inner, f".{number}.removed", top)
+                    _move_up(below, inner, top)
             os.rmdir(name, dir_fd=top)
 
 
-def _move_up(name: str, inner: int, new: str, top: int) -> None:
+def _move_up(name: str, inner: int, top: int) -> None:
     if stat.S_ISDIR(os.lstat(name, dir_fd=inner).st_mode):
         os.chmod(name, 0o700, dir_fd=inner)
     else:
         os.unlink(name, dir_fd=inner)
         return
-    while True:
-        try:
-            os.rename(name, new, src_dir_fd=inner, dst_dir_fd=top)
-        except OSError as error:
-            if error.errno not in _NAME_IN_USE:
-                raise
-            new += "x"
-        else:
-            return
+    # A name that nobody can guess: whoever made these folders cannot have taken it.
+    os.rename(name, f".{secrets.token_hex(16)}", src_dir_fd=inner, dst_dir_fd=top)
 
 
 def cannot_write(path: Path, error: OSError) -> CannotWrite:

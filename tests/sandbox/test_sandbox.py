@@ -494,10 +494,9 @@ class TestFolders:
         remove_untrusted(folder)
         assert not folder.exists()
 
-    def test_names_that_removing_uses_itself(self, folder: Path) -> None:
-        for name in (".1.removed", ".2.removed", ".1.removedx"):
-            (folder / name / "inner" / "inner").mkdir(parents=True)
-            (folder / name / "file").touch()
+    def test_a_name_of_every_length_is_taken(self, folder: Path) -> None:
+        for number, length in itertools.product((1, 2), range(246)):
+            (folder / f".{number}.removed{'x' * length}" / "inner").mkdir(parents=True)
         (folder / "file\n\udcff").touch()
         os.mkfifo(folder / "pipe")
         remove_untrusted(folder)

@@ -106,7 +106,7 @@ def _into_folder(
 ) -> int:
     """Grade, write the reports into the output folder, and print the summary."""
     from onnxlab.grading.grades import count, summary_text
-    from onnxlab.grading.marking import CRASH_MESSAGE, STUMBLE_MESSAGE
+    from onnxlab.grading.marking import STUMBLE_MESSAGE, judge_failure
     from onnxlab.grading.reports import write_reports
     from onnxlab.grading.results import Ledger, facts
     from onnxlab.grading.worker.client import can_fork
@@ -131,9 +131,8 @@ def _into_folder(
         print(count(ledger.rows(), failures).line())
         stumbled = False
         for row in ledger.rows():
-            message = str(row.outcome.get("message", ""))
-            stumbled = stumbled or message.startswith(STUMBLE_MESSAGE)
-            if message.startswith((CRASH_MESSAGE, STUMBLE_MESSAGE)):
+            if message := judge_failure(row.outcome):
+                stumbled = stumbled or message.startswith(STUMBLE_MESSAGE)
                 print(f"{plain(row.student)}, {row.lab}, {row.exercise}: {plain(message)}")
         if stumbled:
             print("A judge of the course has a fault: mark what it stumbled over yourself.", file=sys.stderr)

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,7 @@ __all__ = [
     "Marks",
     "RunSettings",
     "SandboxFailed",
+    "judge_failure",
     "mark",
     "remove_leftovers",
 ]
@@ -68,7 +69,7 @@ CRASH_MESSAGE = "What was made crashes ONNX Runtime or onnx"
 """How the message begins where a submission's model crashes its judge."""
 STUMBLE_MESSAGE = "The judge could not make sense of what was handed in"
 """How the message begins where a judge of the course raised something else than `Wrong`."""
-_MOST_FILES = 40  # of one exercise; the right answers make at most 24
+_MOST_FILES = 150  # of one exercise; the right answers make at most 70
 _MOST_BYTES = 128 << 20  # of all exercises of a submission; sparse files are short on the disk only once
 _LARGEST_RECORD = 1 << 20  # bytes of what a submission's process writes about an exercise
 _LARGEST_REPORT = 4 << 20  # bytes; two models in base64, and short texts
@@ -348,6 +349,8 @@ def _outcome(
             refusal = Finding("the answer can be used", False, message, look_at)
             rest = tuple(Finding(part.title, None) for part in exercise.parts)
             return replace(blank, status=status, findings=(refusal, *rest))
+        if status is Status.INCORRECT:  # it is for the judge's word; see `judge_failure`
+            status = Status.ERROR
         return replace(blank, status=status, message=message)
     if report.crashed or report.stumbled:
         message = STUMBLE_MESSAGE if report.stumbled else CRASH_MESSAGE
@@ -361,6 +364,18 @@ def _outcome(
         points=exercise.points if passed else 0,
         findings=findings,
     )
+
+
+def judge_failure(outcome: Mapping[str, Any]) -> str:
+    """Return how a judge failed on what was handed in, given an outcome as JSON; "" if it did not.
+
+    The message alone would not show it: a submission can write the same one, but only as another status.
+    """
+    message = str(outcome.get("message", ""))
+    failed = outcome.get("status") == Status.INCORRECT and message.startswith(
+        (CRASH_MESSAGE, STUMBLE_MESSAGE)
+    )
+    return message if failed else ""
 
 
 def remove_leftovers() -> int:

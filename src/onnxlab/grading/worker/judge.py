@@ -17,6 +17,7 @@ __all__ = ["run"]
 
 _MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
 _LONGEST_ERROR = 300  # characters
+_PROTOBUF_MEMORY = "Arena alloc failed"  # protobuf's word for a MemoryError
 
 
 def run(task: Task, folder: Path) -> int:
@@ -60,6 +61,8 @@ def _report(exercise: Exercise, work: Work, seed: int) -> Report:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:_LONGEST_ERROR]
         if isinstance(error, OSError) and error.errno in _MACHINE:
             return Report(machine=reason)
+        if isinstance(error, MemoryError) or _PROTOBUF_MEMORY in str(error):
+            return Report(crashed="it took more memory than it may")
         return Report(stumbled=reason)
 
 

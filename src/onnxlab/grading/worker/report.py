@@ -94,7 +94,7 @@ class Report:
         broken: How an instructor's own judge failed.
         machine: What the machine refused the judge.
         stumbled: The exception with which a judge of the course ended.
-        crashed: How the files ended the judge's process; the grader says it, not the judge.
+        crashed: How the files ended the judge's process, or took all its memory.
     """
 
     parts: tuple[JudgedPart, ...] = ()
