@@ -345,10 +345,6 @@ def frozen(step, file):
     exporting()(step.requires_grad_(False), file)
 
 
-def in_training(step, file):
-    exporting()(step.train(), file)
-
-
 def three_layers(step, file):
     layers, step.layers = step.layers, step.layers[:3]
     exporting()(step, file)
@@ -612,7 +608,6 @@ CONTRACTS = {
                 (after(lambda decoder: decoder.requires_grad_(False)),),
                 "its token.weight.requires_grad",
             ),
-            WrongAnswer("in training", (after(lambda decoder: decoder.train()),), "its training"),
             WrongAnswer(
                 "a mask of -20", (caching(masked(lambda p, n: as_numbers(p, n, -20.0))),), "In PyTorch"
             ),
@@ -710,7 +705,6 @@ CONTRACTS = {
             WrongAnswer("no ONNX", (a_text,), "is not an ONNX model"),
             WrongAnswer("a bias of 0", (without_bias,), "The step is another one afterwards"),
             WrongAnswer("no more gradients", (frozen,), "its token.weight.requires_grad"),
-            WrongAnswer("in training", (in_training,), "The step is another one afterwards: its training"),
             WrongAnswer("three layers at most", (three_layers,), "The file: the inputs"),
             WrongAnswer("outputs pair after pair", (exporting(pairs_out=True),), _WHICH),
             WrongAnswer("inputs keys first", (exporting(pairs_in=False),), _WHICH),

@@ -99,13 +99,14 @@ def draw_weights(random: np.random.Generator, module: Module) -> Module:
 
 
 def changed_part(module: nn.Module, original: nn.Module) -> str | None:
-    """Return the name of a weight or of a setting in which a module differs from what it was, or None."""
+    """Return the name of a weight or of its setting in which a module differs from what it was, or None.
+
+    The training flag does not count: the TorchScript exporter sets it again from the module around the step.
+    """
     weights, expected = module.state_dict(), original.state_dict()
     for name in (*expected, *weights):
         if name not in weights or name not in expected or not torch.equal(weights[name], expected[name]):
             return name
-    if module.training != original.training:
-        return "training"
     for name, parameter in original.named_parameters():
         if module.get_parameter(name).requires_grad != parameter.requires_grad:
             return f"{name}.requires_grad"
