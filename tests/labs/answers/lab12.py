@@ -691,7 +691,7 @@ CONTRACTS = {
             WrongAnswer(
                 "half of the boxes at least",
                 (lambda detector, iou, *rest: suppressing()(detector, max(iou, 0.5), *rest),),
-                "Which overlap is allowed",
+                "One object, found four times",
             ),
             WrongAnswer("dropped at the threshold", (moving(iou=-1),), "Overlaps at the threshold"),
             WrongAnswer("counted at the threshold", (moving(least=-1),), "A score counts above"),
