@@ -72,8 +72,8 @@ def rows_of_a_table(size):
     )
 
 
-def as_numbers(before, new):
-    return torch.zeros(new, before + new).masked_fill(~causal(before, new), -torch.inf)
+def as_numbers(before, new, hidden=-torch.inf):
+    return torch.zeros(new, before + new).masked_fill(~causal(before, new), hidden)
 
 
 def near(distance):
@@ -180,6 +180,21 @@ class ScaledInPlace(torch.nn.Module):
 
     def forward(self, *tensors):
         return self.step(*tensors)
+
+
+def after(change):
+    """Return a CachedDecoder that first changes the decoder that it gets."""
+
+    class Changing(torch.nn.Module):
+        def __init__(self, decoder):
+            super().__init__()
+            change(decoder)
+            self.step = caching()(decoder)
+
+        def forward(self, *tensors):
+            return self.step(*tensors)
+
+    return Changing
 
 
 class EmptiesIds(torch.nn.Module):
@@ -324,6 +339,10 @@ def without_bias(step, file):
     with torch.no_grad():
         step.head.bias.zero_()
     exporting()(step, file)
+
+
+def frozen(step, file):
+    exporting()(step.requires_grad_(False), file)
 
 
 def three_layers(step, file):
@@ -579,6 +598,19 @@ CONTRACTS = {
             WrongAnswer(
                 "the scale in the weights", (ScaledInPlace,), "The decoder is another one afterwards"
             ),
+            WrongAnswer(
+                "a mask in the decoder",
+                (after(lambda decoder: decoder.register_buffer("mask", torch.ones(64, 64).tril())),),
+                "The decoder is another one afterwards: its mask",
+            ),
+            WrongAnswer(
+                "no more gradients",
+                (after(lambda decoder: decoder.requires_grad_(False)),),
+                "its token.weight.requires_grad",
+            ),
+            WrongAnswer(
+                "a mask of -20", (caching(masked(lambda p, n: as_numbers(p, n, -20.0))),), "In PyTorch"
+            ),
             WrongAnswer("ids are emptied", (EmptiesIds,), "changes its argument ids"),
             WrongAnswer("is_causal behind a cache", (caching(is_causal),), _ONE_TOKEN),
             WrongAnswer(
@@ -672,6 +704,7 @@ CONTRACTS = {
             WrongAnswer("the first file stays", (unless_it_exists,), "The file: the inputs"),
             WrongAnswer("no ONNX", (a_text,), "is not an ONNX model"),
             WrongAnswer("a bias of 0", (without_bias,), "The step is another one afterwards"),
+            WrongAnswer("no more gradients", (frozen,), "its token.weight.requires_grad"),
             WrongAnswer("three layers at most", (three_layers,), "The file: the inputs"),
             WrongAnswer("outputs pair after pair", (exporting(pairs_out=True),), _WHICH),
             WrongAnswer("inputs keys first", (exporting(pairs_in=False),), _WHICH),

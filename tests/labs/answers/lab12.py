@@ -482,6 +482,18 @@ CONTRACTS = {
                 "Compute new height and width",
             ),
             WrongAnswer(
+                "the scale first",
+                (
+                    letterboxing(
+                        {
+                            "exact = Mul (limit, side)": "scale = Div (side, longer)",
+                            "part = Div (exact, longer)": "part = Mul (limit, scale)",
+                        }
+                    ),
+                ),
+                "How is the shorter side rounded",
+            ),
+            WrongAnswer(
                 "halves to even",
                 (letterboxing({"Floor (above)": "Round (part)"}),),
                 "How is the shorter side rounded",
@@ -586,6 +598,12 @@ CONTRACTS = {
             (picking(lambda s, k: s.argsort().flip(0)[:k]),),
         ),
         wrong=(
+            WrongAnswer(
+                "scores up to a million", (picking(lambda s, k: sliced(s.clamp(max=1e6), k)),), "In PyTorch"
+            ),
+            WrongAnswer(
+                "a hundred at most", (picking(lambda s, k: sliced(s, min(k, 100))),), "has another shape"
+            ),
             WrongAnswer("found by their value", (picking(matched),), "is returned twice"),
             WrongAnswer("room for k more", (picking(padded),), "In PyTorch"),
             WrongAnswer(
@@ -665,6 +683,16 @@ CONTRACTS = {
         wrong=(
             WrongAnswer("two digits", (with_digits("%.2f"),), "Scores at the threshold"),
             WrongAnswer("six digits", (with_digits("%.6f"),), "Are all its digits in the file"),
+            WrongAnswer(
+                "a millionth above the threshold",
+                (lambda detector, iou, *rest: suppressing()(detector, iou + 1e-6, *rest),),
+                "Overlaps at the threshold",
+            ),
+            WrongAnswer(
+                "half of the boxes at least",
+                (lambda detector, iou, *rest: suppressing()(detector, max(iou, 0.5), *rest),),
+                "One object, found four times",
+            ),
             WrongAnswer("dropped at the threshold", (moving(iou=-1),), "Overlaps at the threshold"),
             WrongAnswer("counted at the threshold", (moving(least=-1),), "A score counts above"),
             WrongAnswer("names of the detector", (suppressing(prefix=False),), "ValueError", Status.ERROR),

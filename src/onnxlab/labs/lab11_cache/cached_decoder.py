@@ -26,7 +26,7 @@ from onnxlab.labs.kit.exporting import axis_options, exported_or_stopped, of_bot
 from onnxlab.labs.kit.judging import require_dynamic, require_exported, require_valid
 from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.work import Work
-from onnxlab.labs.lab11_cache.decoder import VOCABULARY, Decoder, draw_weights, step_model
+from onnxlab.labs.lab11_cache.decoder import VOCABULARY, Decoder, changed_part, draw_weights, step_model
 from onnxlab.labs.lab11_cache.reading import (
     ADVICE,
     Reading,
@@ -72,11 +72,9 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         _read_in_turn(work, modules, originals, list(readings(random)))
     with trying("the decoder", decoder=originals[1]):
         for decoder, original in zip(decoders, originals, strict=True):
-            weights = decoder.state_dict()
-            for name, tensor in original.state_dict().items():
-                if not torch.equal(weights.get(name, torch.empty(0)), tensor):
-                    msg = f"The decoder is another one afterwards: its {name} has changed."
-                    raise Wrong(msg, "Others use this decoder too: what you change has to be a copy.")
+            if name := changed_part(decoder, original):
+                msg = f"The decoder is another one afterwards: its {name} has changed."
+                raise Wrong(msg, "Others use this decoder too: what you change has to be a copy.")
     for exporter, (batch, new, past) in _EXAMPLES.items():
         shape = batch, _HEADS, past, _SIZE
         key, value = (torch.from_numpy(random.normal(size=shape).astype(np.float32)) for _ in _PASTS)

@@ -12,7 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from onnxlab.labs.kit.judging import expected_model
 
-__all__ = ["LONGEST", "VOCABULARY", "Decoder", "Pairs", "Step", "draw_weights", "step_model"]
+__all__ = ["LONGEST", "VOCABULARY", "Decoder", "Pairs", "Step", "changed_part", "draw_weights", "step_model"]
 
 VOCABULARY = 20
 LONGEST = 64
@@ -83,6 +83,7 @@ def draw_weights(random: np.random.Generator, module: Module) -> Module:
     """Draw a module's weights: embeddings of size 1, others such that sums are about as large as inputs.
 
     Layers add to what they read: the more there are, the less each adds, or rounding would grow with them.
+    Scores of a `Decoder` are large: a mask of -20 does not hide a token whose score is higher by as much.
     """
     depth = len(module.layers) if isinstance(module, Step) else 1
     with torch.no_grad():
@@ -91,8 +92,25 @@ def draw_weights(random: np.random.Generator, module: Module) -> Module:
             size = 1.0 if is_embedding else 1.0 / math.sqrt(weights.shape[-1])
             if name.startswith("layers"):
                 size /= math.sqrt(depth)
+            elif name.startswith("query"):
+                size *= 3
             weights.copy_(torch.from_numpy(size * random.normal(size=tuple(weights.shape))))
     return module.eval()
+
+
+def changed_part(module: nn.Module, original: nn.Module) -> str | None:
+    """Return the name of a weight or of its setting in which a module differs from what it was, or None.
+
+    The training flag does not count: the TorchScript exporter sets it again from the module around the step.
+    """
+    weights, expected = module.state_dict(), original.state_dict()
+    for name in (*expected, *weights):
+        if name not in weights or name not in expected or not torch.equal(weights[name], expected[name]):
+            return name
+    for name, parameter in original.named_parameters():
+        if module.get_parameter(name).requires_grad != parameter.requires_grad:
+            return f"{name}.requires_grad"
+    return None
 
 
 def step_model(module: Decoder | Step, pasts: Sequence[str], presents: Sequence[str]) -> bytes:

@@ -24,7 +24,7 @@ from onnxlab.labs.kit.exercise import Answers, Exercise, Part
 from onnxlab.labs.kit.judging import beside, evidence, require_input_read, require_valid
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.work import Work
-from onnxlab.labs.lab11_cache.decoder import Step, draw_weights, step_model
+from onnxlab.labs.lab11_cache.decoder import Step, changed_part, draw_weights, step_model
 from onnxlab.labs.lab11_cache.reading import (
     ADVICE,
     Reading,
@@ -87,10 +87,9 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
                     msg = f"The file that export_step wrote is not an ONNX model: {short_reason(error)}"
                     raise Wrong(msg, "`onnx.load(file)` has to read it.") from None
                 work.write_model(f"step_{number}", model)
-                for name, weights in original.state_dict().items():
-                    if not torch.equal(step.state_dict().get(name, torch.empty(0)), weights):
-                        msg = f"The step is another one afterwards: its {name} has changed."
-                        raise Wrong(msg, "An export leaves the module as it is.")
+                if name := changed_part(step, original):
+                    msg = f"The step is another one afterwards: its {name} has changed."
+                    raise Wrong(msg, "An export leaves the module as it is.")
 
 
 def _where(step: Step) -> str:

@@ -57,13 +57,13 @@ best (float[n, 4] boxes, float[n] scores) => (float[m, 4] best_boxes, float[m] b
 
 def _ks(random: np.random.Generator) -> list[int]:
     """Draw numbers of candidates to keep: less than the example has, more, and one."""
-    return [int(random.integers(4, 9)), int(random.integers(_EXAMPLE + 5, 3 * _EXAMPLE)), 1]
+    return [int(random.integers(4, 9)), int(random.integers(120, 400)), 1]
 
 
 def _candidates(random: np.random.Generator, count: int, kind: str = "any") -> tuple[Array, Array]:
     """Draw boxes and scores: [count, 4] and [count]."""
     boxes = random.normal(size=(count, 4)).astype(np.float32) * 100
-    scores = (random.normal(size=count) * 10.0 ** random.integers(-3, 4, size=count)).astype(np.float32)
+    scores = (random.normal(size=count) * 10.0 ** random.integers(-30, 31, size=count)).astype(np.float32)
     if kind == "equal":
         scores = random.choice(np.array([-2.5, -0.0, 0.0, 0.25, 0.5], np.float32), count)
         boxes[: count // 4] = boxes[count // 4 : 2 * (count // 4)]

@@ -281,8 +281,22 @@ def _odd_sizes(side: int, random: np.random.Generator) -> list[tuple[int, int]]:
     odd = 4 * int(random.integers(side // 4 + 1)) + 1  # odd / 2 ends with .5: half a row is left
     halves = [(odd, 2 * side), (2 * side, odd)]
     others = random.integers(2, 5 * side + 2, size=(6, 2)).tolist()
-    sizes = [(low, high), (high, low), (square, square), *halves, *others, *_sizes_scaled_short(side, random)]
+    sizes = [(low, high), (high, low), (square, square), *halves, *others]
+    sizes += [*_sizes_scaled_short(side, random), *_sizes_half_missed(side)]
     return [(height, width) for height, width in sizes]
+
+
+def _sizes_half_missed(side: int) -> list[tuple[int, int]]:
+    """Return a size for float32 and one for float64 whose half is lost where the scale is computed first."""
+    sizes = []
+    for dtype in (np.float32, np.float64):
+        longer, other = np.ogrid[3:300, 1:300]
+        halves = (other < longer) & (2 * other * side % (2 * longer) == longer)
+        by_scale = np.floor(other.astype(dtype) * (dtype(side) / longer.astype(dtype)) + dtype(0.5))
+        right = (2 * other * side + longer) // (2 * longer)
+        missed = np.argwhere(halves & (by_scale != right) & (right > 1))[:1]
+        sizes += [(int(row) + 3, int(column) + 1) for row, column in missed]
+    return sizes
 
 
 def _sizes_scaled_short(side: int, random: np.random.Generator) -> list[tuple[int, int]]:

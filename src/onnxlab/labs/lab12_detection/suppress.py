@@ -118,12 +118,12 @@ _LIKELY_NAMES = (
 def _questions(random: np.random.Generator) -> Iterator[_Question]:
     """Draw detectors and their thresholds."""
     some, many = int(random.integers(2, 5)), 20
-    for classes, exact, most, least in (
-        (1, False, int(random.integers(2, 5)), random.uniform(0.15, 0.3)),
-        (some, False, int(random.integers(2, 5)), random.uniform(0.15, 0.3)),
-        (1, True, 2000, _digits(random, 0.15, 0.3)),
-        (many, True, 1, _digits(random, -1.5, -0.5)),
-        (2, True, 3, _digits(random, 0.1, 0.9)),
+    for classes, exact, most, least, overlaps in (
+        (1, False, int(random.integers(2, 5)), random.uniform(0.15, 0.3), (0.45, 0.6)),
+        (some, False, int(random.integers(2, 5)), random.uniform(0.15, 0.3), (0.45, 0.6)),
+        (1, True, 2000, _digits(random, 0.15, 0.3), (0.05, 0.4)),
+        (many, True, 1, _digits(random, -1.5, -0.5), (0.4, 0.6)),
+        (2, True, 3, _digits(random, 0.1, 0.9), (0.6, 0.95)),
     ):
         detector = _detector(Sketch(random), classes, exact=exact)
         if classes == some:
@@ -131,7 +131,7 @@ def _questions(random: np.random.Generator) -> Iterator[_Question]:
         if classes > 1:
             unname_nodes(random, detector)
             shuffle_nodes(random, detector)
-        iou = _exact_overlap(random) if exact else float(np.float32(random.uniform(0.45, 0.6)))
+        iou = _exact_overlap(random, *overlaps) if exact else float(np.float32(random.uniform(*overlaps)))
         where = f"A detector with {classes} classes" if classes > 1 else "A detector with one class"
         yield _Question(
             where, detector, classes=classes, iou=iou, least=float(np.float32(least)), most=most, exact=exact
@@ -146,13 +146,13 @@ def _digits(random: np.random.Generator, low: float, high: float) -> float:
             return float(number)
 
 
-_FINE = 2**14  # overlaps are drawn as multiples of its inverse
+_FINE = 2**20  # overlaps are drawn as multiples of its inverse
 
 
-def _exact_overlap(random: np.random.Generator) -> float:
+def _exact_overlap(random: np.random.Generator, low: float, high: float) -> float:
     """Draw an overlap that two boxes can have exactly, and that fewer digits move past a box."""
     while True:
-        part = 2 * int(random.integers(_FINE // 5, _FINE // 3)) + 1
+        part = 2 * int(_FINE * random.uniform(low, high) / 2) + 1
         iou, next_one = part / _FINE, (part + 1) / _FINE
         if not any(iou < round(iou, digits) < next_one for digits in range(1, 7)):
             return iou
