@@ -292,7 +292,8 @@ def _sizes_half_missed(side: int) -> list[tuple[int, int]]:
     for dtype in (np.float32, np.float64):
         longer, other = np.ogrid[3:300, 1:300]
         halves = (other < longer) & (2 * other * side % (2 * longer) == longer)
-        by_scale = np.floor(other.astype(dtype) * (dtype(side) / longer.astype(dtype)) + dtype(0.5))
+        scale = np.array(side, dtype) / longer.astype(dtype)
+        by_scale = np.floor(other.astype(dtype) * scale + np.array(0.5, dtype))
         right = (2 * other * side + longer) // (2 * longer)
         missed = np.argwhere(halves & (by_scale != right) & (right > 1))[:1]
         sizes += [(int(row) + 3, int(column) + 1) for row, column in missed]
