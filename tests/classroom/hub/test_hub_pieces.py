@@ -1,6 +1,5 @@
 """Parts of a class's hub: names and PINs, passwords, addresses, folders."""
 
-import asyncio
 import json
 import os
 import shutil
@@ -26,6 +25,7 @@ from onnxlab.classroom.hub.learner_folder import bring_up_to_date, course_files
 from onnxlab.classroom.hub.settings import Address, AddressRefused, HubSettings, address
 from onnxlab.cli import main
 from onnxlab.sandbox.users import SUBMISSIONS, throw_away_user
+from tests.support.hub import finish
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a class is served on Linux")
@@ -271,5 +271,5 @@ def test_a_server_that_ends_frees_no_port_of_the_next_one(spawner):
 
     spawner.port = spawner.ports["ada"] = 20_100
     spawner.accounts._first = None  # all run as the hub's user, of whom nothing is ended
-    asyncio.run(end_leftovers(spawner))
+    finish(end_leftovers(spawner))
     assert 20_100 in spawner.ports.values()

@@ -14,6 +14,7 @@ from tornado.web import HTTPError
 
 from onnxlab.classroom.hub.accounts import Accounts, AccountsUnreadable, Passwords
 from onnxlab.classroom.hub.authenticator import RoomAuthenticator, Throttle
+from tests.support.hub import finish
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a class is served on Linux")
 ROOM, INSTRUCTOR = "seven-green-kites", "the-instructor-only-knows"
@@ -46,7 +47,8 @@ def answers(
     async def all_of_them() -> list[int]:
         return await asyncio.gather(*map(answer, names))
 
-    return asyncio.run(all_of_them())
+    results: list[int] = finish(all_of_them())
+    return results
 
 
 def test_the_rooms_password_is_guessed_slowly_with_many_names_and_from_many_addresses(authenticator):
