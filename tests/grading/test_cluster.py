@@ -26,6 +26,7 @@ from onnxlab.grading.submissions import Intake, find
 from onnxlab.grading.worker.task import FOLDER_PREFIX
 from onnxlab.sandbox.entry import strongest
 from onnxlab.sandbox.watcher import Limits, descendants
+from tests.grading.forgers import FORGERS, hand_in_forgers
 from tests.grading.small_class import CLASS, FULL, REST, WRONG, Learner, hand_in, marks
 
 pytest.importorskip("distributed")
@@ -142,6 +143,17 @@ def test_a_cluster_gives_the_rows_of_a_local_run_and_keeps_nothing(intake, expec
     assert not any(
         list(Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}{worker.pid}-*")) for worker in workers
     )
+
+
+def test_no_forger_has_a_point_on_a_cluster(two, tmp_path):
+    forgers = [forger for forger in FORGERS if forger.lab.startswith("lab07")]
+    folder = hand_in_forgers(hand_in(tmp_path / "class", [Learner("honest")]), forgers)
+    with connected(two.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
+        grade_on(client, find(folder), ledger, level=common_level(client), limits=LIMITS)
+        assert ledger.failures == {}
+        points = [(row.student, row.points) for row in ledger.rows() if row.points]
+    assert {student for student, _ in points} == {"honest"}
+    assert sum(mark for _, mark in points) == FULL
 
 
 def test_an_instructors_own_judges_go_to_the_workers_and_into_no_log(intake, two, tmp_path):
