@@ -633,7 +633,7 @@ CONTRACTS = {
             WrongAnswer("nothing is returned", (nothing,), "nothing returned None"),
             WrongAnswer("an error", (no_such_method,), "has no attribute 'opp'", Status.ERROR),
             WrongAnswer("a constant", (computed_in_python,), "shape"),
-            WrongAnswer("the first result for all", (first_result_kept(),), "row 0, column 0 of 1"),
+            WrongAnswer("the first result for all", (first_result_kept(),), "row 0, column 0 of output"),
         ),
     ),
     "asinh-translation": Contract(

@@ -160,7 +160,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         with _block_for(name, writes, opset), made(name, writes, opset):
             yield
 
-    with restored_rules():
+    with restored_rules(), _block_for(questions.unknown, first):
         block = made(questions.unknown, first)
         _attempt(work, "made", questions.unknown, 9)
         with block:
@@ -217,7 +217,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
             _attempt(work, f"after-{file}", questions.unknown, 9)
             _attempt(work, f"known-after-{file}", questions.known, 9)
     work.write_json("came-out", came_out)
-    with restored_rules():
+    with restored_rules(), _block_for(questions.unknown, first):
         outer, inner = made(questions.unknown, first), made(questions.unknown, second)
         with outer:
             with inner:
