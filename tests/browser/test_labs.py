@@ -22,7 +22,7 @@ MISTAKES = {
     "uses-bitshift": ('"BitShift" in op_types(result)', "not dtype.is_signed"),
     "scales-input": ("return number, ", "return 1, "),
     "to-global-indices": ("torch.arange(n * c).reshape(n, c, 1, 1)", "torch.arange(c).reshape(1, c, 1, 1)"),
-    "fold-batchnorm": ("read.count(norm.input[0]) > 1", "False"),
+    "fold-batchnorm": ("(sum(old) - mean)", "(sum(old) + mean)"),
 }
 # What is exported, and a graph that is given. nbval runs every lab, tests/labs/test_contract.py gives wrong
 # answers to each exercise, and a report looks the same in all; with --whole-course all of them.
@@ -98,6 +98,6 @@ def test_a_wrong_answer_is_red_and_a_right_one_green(lab: JupyterServer, page: P
     page.screenshot(path=tmp_path / "red.png")
     write_answer(page, notebook, function, right)
     expect(report).to_contain_text(f"{exercise}: passed")
-    expect(report).to_contain_text(f"Compare with solutions/{name}.ipynb")
+    expect(report).to_contain_text("Checked for torch")
     expect(frames).to_have_count(0)
     page.screenshot(path=tmp_path / "green.png")

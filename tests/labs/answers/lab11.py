@@ -770,7 +770,9 @@ CONTRACTS = {
                 "places behind all tokens", (appending(length_of=("present.0.key", 2)),), "refuses the result"
             ),
             WrongAnswer(
-                "the number of heads", (appending(length_of=("past.0.key", 1)),), "Two layers and a Range"
+                "the number of heads",
+                (appending(length_of=("past.0.key", 1)),),
+                "has other numbers than without a cache",
             ),
             WrongAnswer("a cache of four", (appending(past_length=4),), "Axis 2 of past.0.key is fixed"),
             WrongAnswer(
