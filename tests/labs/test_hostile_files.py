@@ -22,7 +22,7 @@ from tools.fuzz.folders import damaged, judged
 pytestmark = pytest.mark.slow  # some hundred exports
 
 CONTRACTS = contracts()
-# One of each family, by what its judge reads: answers in JSON, in arrays, a rewritten model, one exported by either
+# One of each family, by what its judge reads: answers in JSON, in arrays, a rewritten model, a model of each
 # exporter, many models of one scene, a model with the arrays it was made from.
 FAMILIES = (
     "uses-bitshift",
