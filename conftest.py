@@ -43,6 +43,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 
     The exporter then collects its translations once and not at every export: half the CPU time of a chapter.
     """
-    variables = {"IPYTHONDIR": str(_STARTUP_FILE.parents[2])} if type(item).__name__ == "IPyNbCell" else {}
-    with patch.dict(os.environ, variables):
+    if type(item).__name__ != "IPyNbCell":
+        return (yield)  # `patch.dict` would also take back what fixtures set
+    with patch.dict(os.environ, {"IPYTHONDIR": str(_STARTUP_FILE.parents[2])}):
         return (yield)
