@@ -8,6 +8,8 @@ from unittest.mock import patch
 
 import pytest
 
+pytest_plugins = ["tools.author.strict_nbval"]
+
 _FOLDER = tempfile.TemporaryDirectory(prefix="onnxlab-tests-")
 os.environ["ONNXLAB_STATE"] = str(Path(_FOLDER.name) / "progress.json")
 
@@ -43,6 +45,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 
     The exporter then collects its translations once and not at every export: half the CPU time of a chapter.
     """
-    variables = {"IPYTHONDIR": str(_STARTUP_FILE.parents[2])} if type(item).__name__ == "IPyNbCell" else {}
-    with patch.dict(os.environ, variables):
+    if type(item).__name__ != "IPyNbCell":
+        return (yield)  # `patch.dict` would also take back what fixtures set
+    with patch.dict(os.environ, {"IPYTHONDIR": str(_STARTUP_FILE.parents[2])}):
         return (yield)
