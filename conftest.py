@@ -8,6 +8,8 @@ from unittest.mock import patch
 
 import pytest
 
+pytest_plugins = ["tools.author.strict_nbval"]
+
 _FOLDER = tempfile.TemporaryDirectory(prefix="onnxlab-tests-")
 os.environ["ONNXLAB_STATE"] = str(Path(_FOLDER.name) / "progress.json")
 

@@ -6,6 +6,7 @@ nbmake is not a part of the course's requirements: `pip install nbmake`.
     python -m benchmarks.notebooks [--chapters 01 05 11 13] [--runs 3] [--write]
 """
 
+import os
 import shutil
 import statistics
 import subprocess
@@ -18,7 +19,7 @@ from benchmarks import report
 
 ROOT = Path(__file__).parents[1]
 WAYS = {
-    "this course: nbval, strict": ["--nbval", "--nbval-current-env", "-p", "onnxlab.authoring.strict_nbval"],
+    "this course: nbval, strict": ["--nbval", "--nbval-current-env", "-p", "tools.author.strict_nbval"],
     "nbval": ["--nbval", "--nbval-current-env"],
     "nbmake": ["--nbmake", "--nbmake-kernel=python3"],
 }
@@ -39,7 +40,8 @@ def seconds(way: str, folder: Path) -> float:
         str(folder),
     ]
     began = time.perf_counter()
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    variables = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}  # of the strict plugin
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=variables)
     elapsed = time.perf_counter() - began
     # nbval alone fails on a warning with another address in it; its time counts all the same.
     if done.returncode not in ((0, 1) if way == "nbval" else (0,)):

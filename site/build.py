@@ -35,9 +35,9 @@ from pages import (
     saved_outputs,
 )
 
-from onnxlab.authoring.colab import colab_edition
 from onnxlab.notebook.graph import netron_files
 from onnxlab.notebook.language import speech
+from tools.author.colab_edition import colab_edition
 
 ROOT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve().parent

@@ -31,7 +31,7 @@ STATIC = (
 )
 # A test compares the code of all translated notebooks with the English; these two are run, too.
 TRANSLATED = ("notebooks/zh/02_trace_and_script.ipynb", "labs/zh/lab05_bitshift.ipynb")
-NOTEBOOKS = ("notebooks", ("-m", "onnxlab.cli", "author", "check"))
+NOTEBOOKS = ("notebooks", ("-m", "tools.author", "check"))
 
 
 def find_chromium() -> str | None:

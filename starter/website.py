@@ -20,7 +20,7 @@ FOLDER = ROOT / "artifacts" / "site"
 STAMP = FOLDER.with_name("site-sources.txt")
 """The digest of the sources that the site in FOLDER was built from."""
 
-SOURCES = ("site", "notebooks", "labs", "docs", "src", "pyproject.toml")
+SOURCES = ("site", "notebooks", "labs", "docs", "src", "tools/author", "pyproject.toml")
 """What the site is built from, below the repository."""
 
 
@@ -54,7 +54,7 @@ def run(options: Sequence[str], prepare: Callable[[], Environment]) -> int:
     step(4, "The site")
     program = str(ROOT / "site" / "build.py")
     command = [str(environment.python), program, str(folder.absolute()), *build_options]
-    variables = child_variables(environment) | {"PYTHONPATH": str(ROOT / "src")}
+    variables = child_variables(environment) | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     code = subprocess.run(command, env=variables, check=False).returncode
     if code or server is None:
         return code

@@ -4,9 +4,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import nbformat
 import pytest
 from filelock import FileLock
 from xdist.scheduler import LoadScopeScheduling
@@ -66,3 +67,17 @@ def remembered_translations() -> Iterator[None]:
 
     with remembered_torchlib():
         yield
+
+
+@pytest.fixture
+def write_notebook(tmp_path: Path) -> Callable[..., Path]:
+    """Give a function that writes a notebook of code cells (str) and finished cells, and returns its path."""
+
+    def write(cells: Sequence[object], name: str = "notebooks/chapter.ipynb") -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        finished = [nbformat.v4.new_code_cell(cell) if isinstance(cell, str) else cell for cell in cells]
+        nbformat.write(nbformat.v4.new_notebook(cells=finished), path)
+        return path
+
+    return write

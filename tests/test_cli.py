@@ -1,83 +1,11 @@
 """The command line: messages, exit codes and wrong usage."""
 
-import os
-import subprocess
-import sys
 from importlib.metadata import version
 
 import pytest
 
 from onnxlab.cli import main
 from onnxlab.labs.kit.exercise import lab
-
-CELL = (
-    '{"cell_type": "code", "execution_count": null, "id": "a", "metadata": {}, "outputs": [], "source": "%s"}'
-)
-NOTEBOOK = '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [%s]}'
-
-
-@pytest.fixture
-def chapter(tmp_path, monkeypatch):
-    """Write one chapter with one cell, and go to the folder above it."""
-
-    def write(source):
-        path = tmp_path / "notebooks" / "chapter.ipynb"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(NOTEBOOK % (CELL % source))
-        return path
-
-    monkeypatch.chdir(tmp_path)
-    return write
-
-
-def test_run_shows_its_progress_and_lists_what_to_correct(chapter, capsys):
-    path = chapter("print(6 * 7)")
-    assert main(["author", "run", str(path)]) == 0
-    out = capsys.readouterr().out
-    assert "[1/1] print(6 * 7)" in out
-    assert "saved" in out
-    assert "to correct: notebook: title" in out
-    assert "42" in path.read_text()
-
-
-def test_run_stops_at_an_error_and_its_exit_code_is_1(chapter, capsys):
-    path = chapter("1 / 0")
-    before = path.read_text()
-    assert main(["author", "run", str(path)]) == 1
-    err = capsys.readouterr().err
-    assert "cell 1 of 1 raised ZeroDivisionError: division by zero" in err
-    assert "Traceback" not in err.splitlines()[-3]
-    assert path.read_text() == before
-
-
-def test_check_prints_a_table_and_fails(chapter, capsys):
-    chapter("print(1)")
-    assert main(["author", "check"]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["notebook", "cell", "rule", "found"]
-    assert any(line.startswith("chapter.ipynb") and "execution count is None" in line for line in lines)
-
-
-def test_a_file_that_is_not_a_notebook_is_named_without_a_traceback(tmp_path, capsys):
-    path = tmp_path / "text.ipynb"
-    path.write_text("hello")
-    assert main(["author", "check", str(path)]) == 1
-    assert "is not a Jupyter notebook" in capsys.readouterr().err
-
-
-def test_a_folder_without_notebooks_is_wrong_usage(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert main(["author", "check"]) == 2
-    assert "no notebooks here" in capsys.readouterr().err
-
-
-def test_a_reader_that_stops_early_gets_no_traceback(chapter):
-    command = [sys.executable, "-m", "onnxlab.cli", "author", "check", str(chapter("print(1)"))]
-    reading, writing = os.pipe()
-    os.close(reading)  # as after `| head`, when head has ended
-    ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True)
-    os.close(writing)
-    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_progress_private_and_public(tmp_path, monkeypatch, capsys):
@@ -106,7 +34,6 @@ def test_progress_private_and_public(tmp_path, monkeypatch, capsys):
         (["grade", "taken", "--out", "r", "--seeds", "7"], "onnxlab grade", "arguments: --seeds 7"),
         (["class", "serve", "c", "--isolation", "some"], "onnxlab class serve", "invalid choice: 'some'"),
         (["class", "close"], "onnxlab class", "invalid choice: 'close'"),
-        (["author", "sync", "labs"], "onnxlab author sync", "arguments: labs"),
         (["progress", "--private", "--public"], "onnxlab progress", "not allowed with argument --private"),
         (["mark"], "onnxlab", "invalid choice: 'mark'"),
     ],
@@ -146,10 +73,10 @@ def test_a_lab_is_known_by_its_number(name):
     assert lab(name).name == "lab05_bitshift"
 
 
-def test_a_folder_of_labs_is_checked(tmp_path, capsys):
+def test_a_folder_of_labs_is_checked(tmp_path, capsys, write_notebook):
     assert main(["check", str(tmp_path)]) == 1
     assert "has no labs" in capsys.readouterr().err
-    (tmp_path / "lab5_mine.ipynb").write_text(NOTEBOOK % (CELL % "pass"))
+    write_notebook(["pass"], "lab5_mine.ipynb")
     (tmp_path / "lab5_mine.before-reset-1.ipynb").write_text("older work")
     assert main(["check", str(tmp_path)]) == 1
     printed = capsys.readouterr().out

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from onnxlab.cli import _parser
+from tools.author.__main__ import parser as author_parser
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "labs").glob("*.md")])
@@ -15,6 +16,7 @@ CHAPTERS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 every_document = pytest.mark.parametrize(
     "document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix()
 )
+COMMANDS = ("onnxlab ", "python -m tools.author ")
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -35,19 +37,27 @@ def fenced(document: Path) -> list[str]:
     """The lines in fences that begin with our command, complete and without comments."""
     text = "\n".join(FENCE.findall(document.read_text(encoding="utf-8"))).replace("\\\n", " ")
     lines = (line.partition(" #")[0].strip().removeprefix("$ ") for line in text.splitlines())
-    return [re.split(r"\s{3,}", line)[0] for line in lines if line.startswith("onnxlab ")]
+    return [re.split(r"\s{3,}", line)[0] for line in lines if line.startswith(COMMANDS)]
 
 
 def inline(document: Path) -> list[str]:
     """Code within sentences that begins with our command."""
     text = FENCE.sub("", document.read_text(encoding="utf-8"))
-    return [" ".join(code.split()) for code in re.findall(r"`(onnxlab [^`]+)`", text) if "..." not in code]
+    commands = re.findall(r"`((?:onnxlab|python -m tools\.author) [^`]+)`", text)
+    return [" ".join(code.split()) for code in commands if "..." not in code]
+
+
+def parsed(command: str) -> tuple[argparse.ArgumentParser, list[str]]:
+    """The parser of a command, and the words that it parses."""
+    if command.startswith("onnxlab "):
+        return _parser(), shlex.split(command)[1:]
+    return author_parser(), shlex.split(command)[3:]
 
 
 def unknown(command: str) -> str:
     """The first word of a command that does not exist; arguments may be missing."""
-    parser = _parser()
-    for word in shlex.split(command)[1:]:
+    parser, words = parsed(command)
+    for word in words:
         choices = next(
             (a.choices for a in parser._actions if isinstance(a, argparse._SubParsersAction)), None
         )
@@ -65,13 +75,15 @@ def test_every_command_of_a_document_exists(document, capsys):
     refused = [f"{command}: {word}" for command in inline(document) if (word := unknown(command))]
     for command in fenced(document):
         try:
-            _parser().parse_args(shlex.split(command)[1:])
+            parser, words = parsed(command)
+            parser.parse_args(words)
         except SystemExit:
             refused.append(f"{command}: {capsys.readouterr().err.splitlines()[0]}")
     assert not refused
 
 
 def test_a_command_that_does_not_exist_is_recognised():
-    assert unknown("onnxlab author nothing") == "nothing"
+    assert unknown("onnxlab class nothing") == "nothing"
+    assert unknown("python -m tools.author nothing") == "nothing"
     assert unknown("onnxlab grade --nothing") == "--nothing"
     assert unknown("onnxlab grade SUBMISSIONS --out DIR --seed 7") == ""

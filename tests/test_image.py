@@ -11,7 +11,7 @@ import pytest
 import yaml
 from packaging.specifiers import SpecifierSet
 
-from onnxlab.authoring.pins import parse_pins
+from tools.author.pins import parse_pins
 
 ROOT = Path(__file__).parents[1]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()

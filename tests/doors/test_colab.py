@@ -7,8 +7,9 @@ import nbformat
 import numpy as np
 import pytest
 
-from onnxlab.authoring import colab
-from onnxlab.authoring.colab import colab_edition, lacking, outdated
+from onnxlab.course import colab
+from onnxlab.course.colab import lacking, outdated
+from tools.author.colab_edition import colab_edition
 
 ROOT = Path(__file__).parents[2]
 

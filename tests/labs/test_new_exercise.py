@@ -71,7 +71,7 @@ SECTION = """def acosh_symbolic(g, x):
 @pytest.mark.slow
 def test_one_more_exercise_needs_nothing_else(tmp_path):
     ignored = shutil.ignore_patterns("__pycache__")
-    for folder in ("src", "solutions", "labs", "tests/labs", "tests/support", "tests/authoring"):
+    for folder in ("src", "solutions", "labs", "tests/labs", "tests/support", "tests/course", "tools"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
     for file in ("pyproject.toml", "requirements.txt", "conftest.py"):
         shutil.copy(ROOT / file, tmp_path)
@@ -91,7 +91,7 @@ def test_one_more_exercise_needs_nothing_else(tmp_path):
     ]
     nbformat.write(notebook, solution)
 
-    run(tmp_path, "-m", "onnxlab.cli", "author", "sync")
+    run(tmp_path, "-m", "tools.author", "sync")
     handed_out = (tmp_path / "labs" / f"{LAB}.ipynb").read_text()
     assert "acosh_symbolic" in handed_out
     assert 'g.op(\\"Acosh\\"' not in handed_out
@@ -99,7 +99,7 @@ def test_one_more_exercise_needs_nothing_else(tmp_path):
     output = run(
         tmp_path,
         *("-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-k", tests),
-        *("tests/labs/test_contract.py", "tests/authoring/test_lab_release.py"),
+        *("tests/labs/test_contract.py", "tests/course/test_lab_release.py"),
     )
     assert " passed" in output
     script = "from onnxlab import progress; from onnxlab.labs.kit.exercise import labs; progress()"

@@ -10,14 +10,13 @@ from typing import Any, NoReturn
 
 from onnxlab.errors import OnnxLabError
 
-__all__ = ["main"]
+__all__ = ["Parser", "main", "run_command"]
 
 # The modules of this folder, and the commands that each adds.
 _COMMANDS = {
     "learner": ("labs", "check", "progress", "reset"),
     "grading": ("grade",),
     "classroom": ("class",),
-    "authoring": ("author",),
 }
 
 
@@ -27,7 +26,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not arguments:
         _parser().print_help(sys.stderr)
         return 2
-    options = _parser(*arguments[:1]).parse_args(arguments)
+    return run_command(_parser(*arguments[:1]).parse_args(arguments))
+
+
+def run_command(options: argparse.Namespace) -> int:
+    """Run the command that a parser chose; a failure ends in a message and an exit code other than 0."""
     try:
         code = int(options.command(options))
         sys.stdout.flush()
@@ -43,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
     """A parser whose errors point to --help instead of listing every option; so do its subparsers."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401
@@ -54,12 +57,13 @@ class _Parser(argparse.ArgumentParser):
         return options, unknown
 
     def error(self, message: str) -> NoReturn:
+        """Print what is wrong and where help is, and exit with 2."""
         self.exit(2, f"{self.prog}: {message}\nSee: {self.prog} --help\n")
 
 
 def _parser(command: str = "") -> argparse.ArgumentParser:
     """Return a parser with the options of one command; of all commands if that is the name of none."""
-    parser: argparse.ArgumentParser = _Parser(prog="onnxlab", description="Tools of the ONNX Lab course.")
+    parser: argparse.ArgumentParser = Parser(prog="onnxlab", description="Tools of the ONNX Lab course.")
     parser.add_argument("--version", action="version", version=f"onnxlab {version('onnxlab')}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for module in [name for name, names in _COMMANDS.items() if command in names] or _COMMANDS:

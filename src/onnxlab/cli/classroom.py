@@ -179,8 +179,8 @@ def _add_wheelhouse(actions: "argparse._SubParsersAction[argparse.ArgumentParser
 
 
 def _wheelhouse(options: argparse.Namespace) -> int:
-    from onnxlab.authoring.lab_release import course_root
     from onnxlab.classroom.course.wheelhouse import Target, check_wheelhouse, make_wheelhouse, this_target
+    from onnxlab.course.lab_release import course_root
 
     damaged: list[str] = []
     if options.check:

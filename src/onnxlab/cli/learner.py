@@ -43,7 +43,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _labs(options: argparse.Namespace) -> int:
-    from onnxlab.authoring.course_copy import copy_course
+    from onnxlab.course.course_copy import copy_course
 
     speak(options.language)
     copied, there = copy_course(options.folder, options.language, chapters=options.chapters)
@@ -57,7 +57,7 @@ def _labs(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from onnxlab.authoring.lab_check import check_notebook, read_lab
+    from onnxlab.course.lab_check import check_notebook, read_lab
     from onnxlab.labs.kit.exercise import exercise
     from onnxlab.notebook.labs.checks import report_text
 
@@ -116,7 +116,7 @@ def _progress(options: argparse.Namespace) -> int:
 
 
 def _reset(options: argparse.Namespace) -> int:
-    from onnxlab.authoring.lab_release import course_root, reset
+    from onnxlab.course.lab_release import course_root, reset
 
     speak(options.language)
     root = course_root(Path.cwd())

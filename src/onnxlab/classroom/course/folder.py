@@ -16,9 +16,9 @@ from pathlib import Path
 import nbformat
 
 import onnxlab
-from onnxlab.authoring.lab_release import course_root, stamp
-from onnxlab.authoring.notebooks import read
 from onnxlab.classroom.course.nbgrader import SETTINGS, Course, CourseUnusable, course_at, require_nbgrader
+from onnxlab.course.lab_release import course_root, stamp
+from onnxlab.course.notebooks import read
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import write_atomically
 from onnxlab.labs.kit.exercise import LABS

@@ -12,9 +12,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnxlab.authoring.notebooks import NotebookUnreadable, read
 from onnxlab.classroom.course.graded_copy import ReleasedLab, check_cell, comment, write_copy
 from onnxlab.classroom.course.nbgrader import SETTINGS, Course, CourseUnusable, course_at
+from onnxlab.course.notebooks import NotebookUnreadable, read
 from onnxlab.grading.reports import Picture, remembering
 from onnxlab.grading.results import Graded
 from onnxlab.grading.submissions import NotebookUnreadable as SubmissionUnreadable

@@ -19,7 +19,7 @@ from typing import Any
 
 import nbformat
 
-from onnxlab.authoring.notebooks import Notebook
+from onnxlab.course.notebooks import Notebook
 from onnxlab.files import remove_unfinished, write_atomically
 from onnxlab.grading.reports import Picture, exercise_section
 from onnxlab.grading.results import Graded

@@ -9,10 +9,10 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from onnxlab.authoring.translation.messages import template, templates
 from onnxlab.notebook.language import letters, regular, tr
 from onnxlab.notebook.tables import Table
 from onnxlab.plain_text import aligned
+from tools.author.translation.messages import template, templates
 
 __all__ = ["shown_texts", "translate_output"]
 

@@ -1,18 +1,13 @@
-"""Chapters and labs for Colab, or any notebook server without the course: one more cell at the top.
+"""Installs what a session of Colab, or of another notebook server without the course, is missing.
 
-The cell installs the package if it is missing and then calls `complete_session`, so the cell itself stays
-short. Colab's pages rely on the versions of IPython, the kernel and the widgets: installed ones are kept.
+Colab's pages rely on the versions of IPython, the kernel and the widgets: installed ones are kept.
 """
 
-import copy
 import importlib
-import re
 import subprocess
 import sys
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, requires, version
-from typing import Any
-from urllib.parse import urljoin
 
 from packaging.requirements import Requirement
 
@@ -20,30 +15,8 @@ from onnxlab.errors import OnnxLabError
 from onnxlab.machine import CPU_INDEX, PACKAGES, pinned_versions
 from onnxlab.notebook.language import speak, tr
 
-__all__ = ["CELL", "InstallFailed", "colab_edition", "complete_session", "lacking", "outdated"]
+__all__ = ["InstallFailed", "complete_session", "lacking", "outdated"]
 
-CELL = """\
-# @title {title}
-import importlib, subprocess, sys
-from importlib.util import find_spec
-
-if not (3, 11) <= sys.version_info[:2] <= (3, 13):
-    raise RuntimeError("ONNX Lab needs Python 3.11, 3.12 or 3.13; this is " + sys.version.split()[0])
-if find_spec("onnxlab") is None:
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", {source!r}], check=True)
-    importlib.invalidate_caches()
-from onnxlab.authoring.colab import complete_session
-
-complete_session({language!r})
-"""
-"""The first cell. `title` is what Colab shows in place of the code, `source` where pip gets the course."""
-
-_TITLES = {
-    "en": "First run this cell: it installs the course (the first time it takes some minutes)",
-    "zh": "\u8bf7\u5148\u8fd0\u884c\u8fd9\u4e2a\u5355\u5143\u683c\uff1a"
-    "\u5b83\u4f1a\u5b89\u88c5\u672c\u8bfe\u7a0b\uff08\u7b2c\u4e00\u6b21\u9700\u8981\u51e0\u5206\u949f\uff09",
-}
-_LINK = re.compile(r"\]\(([^():\s]+\.(?:ipynb|md)(?:#[^()\s]*)?)\)")
 # These show the notebook in which this runs: an installed version is never replaced.
 _SHOWN_BY = frozenset({"ipython", "ipykernel", "ipywidgets", "nbformat", "nbclient", "nbconvert"})
 _NOT_HERE = frozenset({"jupyterlab", "nbval"})  # a server, and what the tests run notebooks with
@@ -53,38 +26,6 @@ _BUILT_FOR_TORCH = ("torchvision", "torchaudio")
 
 class InstallFailed(OnnxLabError):
     """Pip could not install what the course needs."""
-
-
-def colab_edition(
-    notebook: dict[str, Any], source: str, *, language: str = "en", address: str = ""
-) -> dict[str, Any]:
-    """Return a notebook with the cell in front that makes it run where the course is not installed.
-
-    Args:
-        notebook: A chapter or a lab, as nbformat reads it. It is not changed.
-        source: Where pip installs the course from: a wheel's address or path, or
-            "onnxlab @ git+https://host/owner/name".
-        language: The notebook's.
-        address: The notebook's address on the web, which its relative links are then resolved against: the
-            copy that Colab opens is alone. Empty: links stay as they are.
-
-    Example:
-        >>> import nbformat
-        >>> edition = colab_edition(nbformat.v4.new_notebook(), "onnxlab-0.1.0-py3-none-any.whl")
-        >>> print(edition["cells"][0]["source"].splitlines()[0])
-        # @title First run this cell: it installs the course (the first time it takes some minutes)
-    """
-    from nbformat.v4 import new_code_cell  # not needed in the session that the cell prepares
-
-    result = copy.deepcopy(notebook)
-    for cell in result["cells"]:
-        if address and cell["cell_type"] == "markdown":
-            cell["source"] = _LINK.sub(lambda link: f"]({urljoin(address, link[1])})", cell["source"])
-    code = CELL.format(title=_TITLES[language], source=source, language=language)
-    # Folded: Colab shows the title, JupyterLab three dots.
-    folded = {"cellView": "form", "jupyter": {"source_hidden": True}}
-    result["cells"].insert(0, new_code_cell(code.rstrip("\n"), id="onnxlab-setup", metadata=folded))
-    return result
 
 
 def complete_session(language: str = "en") -> None:

@@ -3,8 +3,8 @@ import json
 import nbformat
 import pytest
 
-from onnxlab.authoring import notebooks
-from onnxlab.authoring.notebooks import Kind, NotebookUnreadable
+from onnxlab.course import notebooks
+from onnxlab.course.notebooks import Kind, NotebookUnreadable
 from onnxlab.files import CannotWrite
 
 

@@ -9,8 +9,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-from onnxlab.authoring.hygiene import clean
-from onnxlab.authoring.notebooks import Notebook, is_empty, read, write
+from onnxlab.course.cleaning import clean
+from onnxlab.course.notebooks import Notebook, is_empty, read, write
 from onnxlab.errors import OnnxLabError
 
 __all__ = ["NotebookFailed", "Progress", "execute", "run"]

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from onnxlab.authoring.notebooks import Kind, is_empty
+from onnxlab.course.notebooks import Kind, is_empty
 
 __all__ = ["fault", "pytest_configure", "pytest_runtest_call"]
 
@@ -46,7 +46,7 @@ def fault(
     if may_raise and not any(output["output_type"] == "error" for output in outputs):
         return "The cell is tagged raises-exception and did not raise"
     if kind.has_outputs and cell["execution_count"] is None:
-        return "The saved cell has not run, so its outputs are not checked: run `onnxlab author run`"
+        return "The saved cell has not run, so its outputs are not checked: run `python -m tools.author run`"
     if stderr and not _stderr(cell["outputs"]):
         return f"The cell wrote to stderr, and the saved one did not: {stderr.strip().splitlines()[0]}"
     return None

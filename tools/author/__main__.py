@@ -1,17 +1,24 @@
-"""The commands `onnxlab author ...`: arguments and printing, nothing else."""
+"""The commands `python -m tools.author ...`: arguments and printing, nothing else."""
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from onnxlab.cli import Parser, run_command
 from onnxlab.plain_text import aligned, many
 
-__all__ = ["add_commands"]
+__all__ = ["main", "parser"]
 
 
-def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `onnxlab author` and its commands, for those who write the course."""
-    author = commands.add_parser("author", help="make and check the course's notebooks")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code: 0 fine, 1 something is wrong, 2 wrong usage."""
+    return run_command(parser().parse_args(arguments))
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    author = Parser(prog="python -m tools.author", description="Make and check the course's notebooks.")
     actions = author.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     run = actions.add_parser("run", help="run notebooks from top to bottom and save them clean")
@@ -45,11 +52,12 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     translate.add_argument("--prune", action="store_true", help="drop translations of texts that are gone")
     translate.set_defaults(command=_translate)
+    return author
 
 
 def _translate(options: argparse.Namespace) -> int:
-    from onnxlab.authoring.translation.edition import Edition
     from onnxlab.notebook.language import LANGUAGES
+    from tools.author.translation.edition import Edition
 
     complaints: list[str] = []
     for language in LANGUAGES:
@@ -69,7 +77,7 @@ def _translate(options: argparse.Namespace) -> int:
 
 
 def _sync(options: argparse.Namespace) -> int:
-    from onnxlab.authoring.lab_release import out_of_sync, sync
+    from tools.author.sync import out_of_sync, sync
 
     if not options.check:
         for path in sync(Path.cwd()):
@@ -80,13 +88,13 @@ def _sync(options: argparse.Namespace) -> int:
     stale = out_of_sync(Path.cwd())
     for line in stale:
         print(line)
-    print("labs/ is in sync" if not stale else "Run: onnxlab author sync")
+    print("labs/ is in sync" if not stale else "Run: python -m tools.author sync")
     return 1 if stale else 0
 
 
 def _run(options: argparse.Namespace) -> int:
-    from onnxlab.authoring.hygiene import check  # these import Jupyter: not needed for --help
-    from onnxlab.authoring.running import NotebookFailed, run
+    from tools.author.hygiene import check  # these import Jupyter: not needed for --help
+    from tools.author.running import NotebookFailed, run
 
     for path in options.notebooks:
         print(path)
@@ -103,8 +111,8 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from onnxlab.authoring.hygiene import check
-    from onnxlab.authoring.notebooks import course_notebooks
+    from onnxlab.course.notebooks import course_notebooks
+    from tools.author.hygiene import check
 
     paths = options.notebooks or course_notebooks(Path.cwd())
     if not paths:
@@ -119,7 +127,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _pin(options: argparse.Namespace) -> int:
-    from onnxlab.authoring.pins import compile_pins
+    from tools.author.pins import compile_pins
 
     changed = compile_pins(Path.cwd(), options.packages)
     if changed:
@@ -135,3 +143,7 @@ def _print_progress(number: int, total: int, line: str) -> None:
 
 def _where(cell: int | None) -> str:
     return "notebook" if cell is None else f"cell {cell}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

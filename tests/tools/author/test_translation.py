@@ -11,17 +11,17 @@ import nbformat
 import polib
 import pytest
 
-from onnxlab.authoring.notebooks import read, write
-from onnxlab.authoring.running import execute
-from onnxlab.authoring.translation.catalogue import merged, notebook_sources
-from onnxlab.authoring.translation.edition import Edition, generated
-from onnxlab.authoring.translation.edition import _translations as usable
-from onnxlab.authoring.translation.lint import Glossary, faults
-from onnxlab.authoring.translation.messages import template, templates
-from onnxlab.authoring.translation.units import Kind, units
+from onnxlab.course.notebooks import read, write
 from onnxlab.notebook.language import Speech, speaking, speech
+from tools.author.running import execute
+from tools.author.translation.catalogue import merged, notebook_sources
+from tools.author.translation.edition import Edition, generated
+from tools.author.translation.edition import _translations as usable
+from tools.author.translation.lint import Glossary, faults
+from tools.author.translation.messages import template, templates
+from tools.author.translation.units import Kind, units
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGES = sorted([*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "labs").glob("*.ipynb")])
 GLOSSARY = Glossary(ROOT / "translations" / "zh" / "glossary.md")
 

@@ -11,20 +11,20 @@ from pathlib import Path, PurePosixPath
 import nbformat
 import polib
 
-from onnxlab.authoring.lab_release import worked_in
-from onnxlab.authoring.notebooks import Notebook, read, write
-from onnxlab.authoring.translation.catalogue import (
+from onnxlab.course.lab_release import worked_in
+from onnxlab.course.notebooks import Notebook, read, write
+from onnxlab.files import write_atomically
+from onnxlab.notebook.language import GAP, LANGUAGES, Speech, is_pattern, speaking
+from tools.author.translation.catalogue import (
     Source,
     merged,
     notebook_sources,
     open_catalogue,
 )
-from onnxlab.authoring.translation.lint import Glossary, faults
-from onnxlab.authoring.translation.messages import messages
-from onnxlab.authoring.translation.outputs import shown_texts, translate_output
-from onnxlab.authoring.translation.units import Kind, Unit, units
-from onnxlab.files import write_atomically
-from onnxlab.notebook.language import GAP, LANGUAGES, Speech, is_pattern, speaking
+from tools.author.translation.lint import Glossary, faults
+from tools.author.translation.messages import messages
+from tools.author.translation.outputs import shown_texts, translate_output
+from tools.author.translation.units import Kind, Unit, units
 
 __all__ = ["Edition", "generated"]
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from onnxlab.authoring import course_copy
-from onnxlab.authoring.course_copy import NotebooksMissing, copy_course
-from onnxlab.authoring.lab_release import course_root
 from onnxlab.cli import main
+from onnxlab.course import course_copy
+from onnxlab.course.course_copy import NotebooksMissing, copy_course
+from onnxlab.course.lab_release import course_root
 from onnxlab.labs.kit.exercise import LABS
 
 ROOT = Path(__file__).parents[2]

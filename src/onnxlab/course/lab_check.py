@@ -14,7 +14,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
-from onnxlab.authoring.notebooks import Notebook, NotebookUnreadable, read
+from onnxlab.course.notebooks import Notebook, NotebookUnreadable, read
 from onnxlab.errors import UnknownExercise
 from onnxlab.labs.kit import progress
 from onnxlab.labs.kit.checking import check

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from onnxlab import cli
-from onnxlab.authoring.lab_check import lab_of
-from onnxlab.authoring.notebooks import read, write
+from onnxlab.course.lab_check import lab_of
+from onnxlab.course.notebooks import read, write
 from onnxlab.errors import UnknownExercise
 from onnxlab.notebook.language import speak
 

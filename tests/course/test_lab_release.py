@@ -8,11 +8,12 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from onnxlab.authoring import lab_release
-from onnxlab.authoring.lab_release import LabNotInSync, course_root, out_of_sync, release, reset, stamp, sync
-from onnxlab.authoring.notebooks import read, write
+from onnxlab.course import lab_release
+from onnxlab.course.lab_release import LabNotInSync, course_root, release, reset, stamp
+from onnxlab.course.notebooks import read, write
 from onnxlab.errors import UnknownExercise
 from onnxlab.labs.kit.exercise import LABS, lab
+from tools.author.sync import out_of_sync, sync
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,14 +1,17 @@
 """Real pytest and real nbval over tiny notebooks: what has to turn the run red, and what must not."""
 
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[3]
 
 
 def ran(source, text=None, *, stream="stdout", tags=()):
@@ -79,9 +82,9 @@ def run_nbval(tmp_path_factory):
 
     def run(*plugin):
         command = [sys.executable, "-m", "pytest", *plugin, "--nbval", "--nbval-current-env"]
-        done = subprocess.run(
-            [*command, "-rfp", "--color=no"], cwd=folder, capture_output=True, text=True, check=False
-        )
+        command += ["-rfp", "--color=no"]
+        variables = os.environ | {"PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=variables)
         assert done.returncode == 1, done.stdout + done.stderr
         passed = re.findall(r"^PASSED (\S+::Cell \d+)", done.stdout, flags=re.MULTILINE)
         failed = re.findall(
@@ -100,7 +103,7 @@ def alone(run_nbval):
 
 @pytest.fixture(scope="module")
 def strict(run_nbval):
-    return run_nbval("-p", "onnxlab.authoring.strict_nbval")
+    return run_nbval("-p", "tools.author.strict_nbval")
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from onnxlab.authoring.hygiene import clean
-from onnxlab.authoring.notebooks import Notebook, read, write
+from onnxlab.course.cleaning import clean
+from onnxlab.course.notebooks import Notebook, read, write
 from onnxlab.errors import OnnxLabError
 from onnxlab.labs.kit.exercise import Exercise, lab
 from onnxlab.machine import COURSE_IN_WHEEL
@@ -23,11 +23,9 @@ __all__ = [
     "LabNotInSync",
     "course_root",
     "in_language",
-    "out_of_sync",
     "release",
     "reset",
     "stamp",
-    "sync",
     "untouched_words",
     "worked_in",
 ]
@@ -101,54 +99,6 @@ def release(notebook: Notebook) -> Notebook:
             cell["source"] = _HIDDEN_TESTS.sub("", cell["source"])
             cell["metadata"] |= {"deletable": False, "editable": False}
     return clean(result)
-
-
-def sync(root: Path) -> list[Path]:
-    """Stamp every solution and make its lab, below a repository's root.
-
-    A lab in which somebody has worked (it has outputs) is left alone.
-
-    Returns:
-        The files that changed.
-    """
-    changed = []
-    for solution in _solutions(root):
-        stamped = stamp(read(solution), solution.stem)
-        if write(stamped, solution):
-            changed.append(solution)
-        handed_out = root / "labs" / solution.name
-        handed_out.parent.mkdir(exist_ok=True)
-        if handed_out.exists() and worked_in(read(handed_out)):
-            continue
-        if write(release(stamped), handed_out):
-            changed.append(handed_out)
-    return changed
-
-
-def out_of_sync(root: Path) -> list[str]:
-    """Return what `sync` would change or cannot repair; nothing is written."""
-    differences = []
-    names = set()
-    for solution in _solutions(root):
-        names.add(solution.name)
-        stamped = stamp(read(solution), solution.stem)
-        if stamped != read(solution):
-            differences.append(f"solutions/{solution.name}: its metadata is not up to date")
-        handed_out = root / "labs" / solution.name
-        if not handed_out.exists():
-            differences.append(f"labs/{solution.name} is missing")
-        elif read(handed_out) != release(stamped):
-            differences.append(f"labs/{solution.name} is not what the solution gives")
-    extra = sorted(path.name for path in (root / "labs").glob("*.ipynb") if path.name not in names)
-    return [*differences, *(f"labs/{name} has no solution" for name in extra)]
-
-
-def _solutions(root: Path) -> Iterator[Path]:
-    paths = sorted((root / "solutions").glob("lab*.ipynb"))
-    if not paths:
-        msg = f"There are no solutions below {root}."
-        raise LabNotInSync(msg, "", "Run this in the course's folder.")
-    yield from paths
 
 
 def _stamp_exercise(
@@ -248,7 +198,7 @@ def _untouched(full: str, root: Path) -> Notebook:
 
 
 def in_language(lab: Notebook, name: str, language: str) -> Notebook:
-    """Return an untouched lab in another language, with the cells that `onnxlab author translate` stored."""
+    """Return an untouched lab in another language, with the cells of its translation."""
     cells = json.loads(untouched_words(language).read_text("utf-8")).get(name, {})
     result = copy.deepcopy(lab)
     for cell in result["cells"]:

@@ -24,10 +24,10 @@ MODULES = (
     "machine.py",
     "history.py",
     "cli/learner.py",
-    "authoring/colab.py",
-    "authoring/lab_check.py",
-    "authoring/lab_release.py",
-    "authoring/notebooks.py",
+    "course/colab.py",
+    "course/lab_check.py",
+    "course/lab_release.py",
+    "course/notebooks.py",
 )
 """The modules with messages for learners. Grading, the classroom and the authors' tools speak English."""
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import polib
 
-from onnxlab.authoring.translation.units import MARKDOWN
 from onnxlab.notebook.language import GAP
+from tools.author.translation.units import MARKDOWN
 
 __all__ = ["Glossary", "faults"]
 

@@ -2,8 +2,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from onnxlab.authoring.notebooks import read
-from onnxlab.authoring.running import NotebookFailed, run
+from onnxlab.course.notebooks import read
+from tools.author.running import NotebookFailed, run
 
 pytestmark = pytest.mark.slow  # each starts a kernel; test_cli.py runs one in the fast set too
 

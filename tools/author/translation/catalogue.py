@@ -8,8 +8,8 @@ from typing import Any
 
 import polib
 
-from onnxlab.authoring.translation.units import Kind, units
 from onnxlab.notebook.language import is_pattern
+from tools.author.translation.units import Kind, units
 
 __all__ = [
     "GAPS",

@@ -1,1 +1,0 @@
-"""How the course itself is made: running, cleaning and checking notebooks."""
