@@ -51,6 +51,11 @@ RAW_INDICES = """
 net (float[1, 2, 3, 3] x) => (float[1, 2, 2, 2] y, int64[1, 2, 2, 2] index) {
     y, index = MaxPool <kernel_shape = [2, 2], strides = [1, 1]> (x)
 }"""
+RAW_INDICES_STRIDE_2 = """
+<ir_version: 10, opset_import: ["": 20]>
+net (float[1, 2, 4, 4] x) => (float[1, 2, 2, 2] y, int64[1, 2, 2, 2] index) {
+    y, index = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x)
+}"""
 SWISH = (
     '<ir_version: 10, opset_import: ["": 24]> net (float[1,3,4,4] x) => (float[1,3,4,4] y) { y = Swish (x) }'
 )
@@ -256,16 +261,23 @@ def _resize(files: Files) -> None:
 
 def pooling(files: Files) -> None:
     """Write MaxPool's indices and MaxUnpool."""
-    x = torch.arange(1.0, 10.0).reshape(1, 1, 3, 3).repeat(1, 2, 1, 1)
-    pool = torch.nn.MaxPool2d(2, 1, return_indices=True).eval()
-    counted = [pool(x)[0].numpy(), np.array([4, 5, 7, 8, 13, 14, 16, 17]).reshape(1, 2, 2, 2)]
-    raw = onnx.parser.parse_model(RAW_INDICES)
-    files.write("indices_raw", "MaxPool, indices by the standard", raw, [{"x": x.numpy()}], [counted])
-    for exporter, dynamo in (("TorchScript", False), ("torch.export", True)):
-        title = f"MaxPool, indices as {exporter} exports them"
-        files.export(
-            "indices_D" if dynamo else "indices_L", title, pool, (torch.rand(2, 3, 6, 6),), dynamo=dynamo
-        )
+    raw = (("indices_raw", 1, 3, RAW_INDICES), ("indices_raw_2", 2, 4, RAW_INDICES_STRIDE_2))
+    for name, stride, size, text in raw:
+        x = torch.arange(1.0, 1.0 + size**2).reshape(1, 1, size, size).repeat(1, 2, 1, 1)
+        values, index = F.max_pool2d(x, 2, stride, return_indices=True)  # counted in each channel
+        counted = [values.numpy(), (index + torch.tensor([0, size**2]).reshape(1, 2, 1, 1)).numpy()]
+        title = f"MaxPool, stride {stride}, indices by the standard"
+        files.write(name, title, onnx.parser.parse_model(text), [{"x": x.numpy()}], [counted])
+    batch = (torch.rand(2, 3, 6, 6),)
+    exports = (
+        ("indices_L", 1, "TorchScript"),
+        ("indices_D", 1, "torch.export"),
+        ("indices_D_2", 2, "torch.export"),
+    )
+    for name, stride, exporter in exports:
+        title = f"MaxPool, stride {stride}, indices as {exporter} exports them"
+        pool = torch.nn.MaxPool2d(2, stride, return_indices=True).eval()
+        files.export(name, title, pool, batch, dynamo=exporter == "torch.export")
     unpool = _Call(lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), kernel_size=[2, 2]))
     photo = (torch.rand(1, 3, 8, 8),)
     bare = _Call(lambda x: torch._C._nn.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), [8, 8]))
