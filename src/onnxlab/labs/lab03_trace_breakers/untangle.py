@@ -19,7 +19,7 @@ import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers, Exercise
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.exporting import (
     axis_options,
     exported_or_stopped,
@@ -40,7 +40,7 @@ from onnxlab.labs.kit.outcome import trying
 from onnxlab.labs.kit.samples import normal
 from onnxlab.labs.kit.work import Work
 
-__all__ = ["EXERCISE", "Tangled"]
+__all__ = ["JUDGES", "Tangled", "produce"]
 
 _ROWS, _COLUMNS = 4, 3
 
@@ -157,24 +157,7 @@ def _spanning(random: np.random.Generator, span: float) -> torch.Tensor:
     return torch.from_numpy(rows.reshape(_ROWS, _COLUMNS))
 
 
-EXERCISE = Exercise(
-    order=1,
-    id="untangle",
-    title="Rewrite a model so that nothing of it becomes a constant",
-    points=5,
-    answers=("untangle",),
-    produce=produce,
-    torch_export=True,
-    parts=of_both_exporters(
-        ("the result is computed from x", judge_graph),
-        ("right for other numbers", judge_values),
-        ("right for other numbers of rows", judge_lengths),
-    ),
-    hints=(
-        "Four detours lead through Python: two `.item()`, a `max`, a list. Tensors can do each of them.",
-        "`x.min()` and `x.max()` are tensors already; `clamp` knows a smallest value; `mean` knows an axis.",
-        "`low = x.min()`, `span = (x.max() - low).clamp(min=0.001)`, `x = (x - low) / span`, then return "
-        "`x * self.gain, x.mean(1)`.",
-    ),
+JUDGES = Judges(
+    of_both_exporters(judge_graph, judge_values, judge_lengths),
     expected=lambda work: expected_model(_EXPECTED, tangled(work.questions()).state_dict()),
 )

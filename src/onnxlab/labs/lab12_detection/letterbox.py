@@ -27,7 +27,7 @@ import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 from onnx import compose, parser
 
-from onnxlab.labs.kit.exercise import Exercise, Part
+from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import (
     require_interface,
     require_same_numbers,
@@ -41,7 +41,7 @@ from onnxlab.labs.kit.variations import shuffle_nodes, unname_nodes
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _GREY = 0.5
 _BY_HAND = (
@@ -370,35 +370,12 @@ def _letterboxed(question: _Question) -> onnx.ModelProto:
 
 _REWRITING = Rewriting("letterbox", "boxes", _questions, _require_structure, _letterboxed)
 
-EXERCISE = Exercise(
-    order=1,
-    id="letterbox",
-    title="Put a picture of any size into a square, and the boxes back onto it",
-    points=5,
-    answers=("letterbox",),
-    produce=_REWRITING.produce,
-    parts=(
-        Part("a valid model from a picture to boxes", _REWRITING.judge()),
-        Part(
-            "right where every division comes out",
-            _REWRITING.judge(_require_sizes(_sizes_that_divide, _BY_HAND)),
-        ),
-        Part("right for odd sizes", _REWRITING.judge(_require_sizes(_odd_sizes, _ROUNDED))),
-        Part(
-            "right for pictures of one row, one column, one pixel",
-            _REWRITING.judge(_require_sizes(_thin_sizes, _AT_LEAST_ONE)),
-        ),
-    ),
-    hints=(
-        "Three models: one from the picture to the canvas, the network, one from its boxes to those on the "
-        "picture. What the first knows of the picture (its size, where it begins) goes to the last one, too.",
-        "`Shape` with start=1 gives height and width, `ReduceMax` the longer one. Integers divide as by //. "
-        "`Resize` takes [new height, new width] as its fourth input where it has the attribute axes; `Pad` "
-        "takes [top, left, bottom, right] and the same axes. `merge_models(a, b, [(output, input)])` of "
-        "`onnx.compose` keeps the outputs of a that b does not read.",
-        "With `old` (height, width): `new = Max(Div(old * 2 * side + longer, longer * 2), 1)`, "
-        "`first = Div(side - new, 2)`, `last = side - new - first`, pads `Concat(first, last)`. Back: "
-        "`(box - first) * old / new` in float, clipped by Max and Min; all of these gathered with "
-        "[1, 0, 1, 0], as a box begins with x.",
-    ),
+produce = _REWRITING.produce
+JUDGES = Judges(
+    (
+        _REWRITING.judge(),
+        _REWRITING.judge(_require_sizes(_sizes_that_divide, _BY_HAND)),
+        _REWRITING.judge(_require_sizes(_odd_sizes, _ROUNDED)),
+        _REWRITING.judge(_require_sizes(_thin_sizes, _AT_LEAST_ONE)),
+    )
 )
