@@ -1,8 +1,49 @@
-"""Tests never touch the progress of the person who runs them."""
+"""Tests never touch the progress of the person who runs them; options of a run, and the kernels of nbval."""
 
 import os
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
+from unittest.mock import patch
 
-_FOLDER = tempfile.TemporaryDirectory(prefix="onnxlab-state-")
+import pytest
+
+_FOLDER = tempfile.TemporaryDirectory(prefix="onnxlab-tests-")
 os.environ["ONNXLAB_STATE"] = str(Path(_FOLDER.name) / "progress.json")
+
+# What a kernel does before a notebook's first cell. `atexit` keeps the block open.
+_STARTUP = """\
+import atexit
+
+from onnxlab.exporters.export import remembered_torchlib
+
+torchlib = remembered_torchlib()
+torchlib.__enter__()
+atexit.register(torchlib.__exit__, None, None, None)
+del atexit, remembered_torchlib, torchlib
+"""
+_STARTUP_FILE = Path(_FOLDER.name) / "ipython" / "profile_default" / "startup" / "torchlib.py"
+_STARTUP_FILE.parent.mkdir(parents=True)
+_STARTUP_FILE.write_text(_STARTUP, encoding="utf-8")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what `course.py test --all` passes on."""
+    parser.addoption(
+        "--all",
+        action="store_true",
+        help="also the long tail: every chapter and lab in JupyterLab, forty seeds for each right answer, "
+        "hostile files for each exercise",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    """Let nbval start its kernels, at a notebook's first cell, with a profile that runs `_STARTUP`.
+
+    The exporter then collects its translations once and not at every export: half the CPU time of a chapter.
+    """
+    if type(item).__name__ != "IPyNbCell":
+        return (yield)  # `patch.dict` would also take back what fixtures set
+    with patch.dict(os.environ, {"IPYTHONDIR": str(_STARTUP_FILE.parents[2])}):
+        return (yield)

@@ -1,4 +1,4 @@
-"""`course.py test`: runs the steps one after the other, and prints a table of their results."""
+"""`course.py test`: runs the tests, and linters and type checks at the same time; prints their results."""
 
 import os
 import re
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from starter.environment import ROOT, Environment, child_variables
 
@@ -49,26 +50,35 @@ def pytest_arguments(options: Sequence[str], *, fast: bool) -> list[str]:
         arguments += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=600"]
         paths += ["notebooks", "labs", "solutions", *TRANSLATED]
     if not any(re.match(r"-n|--numprocesses", option) for option in options):
-        arguments += ["-n", "auto", "--dist", "loadscope"]
+        # One more than cores, since the tests of servers and browsers wait most of their time.
+        arguments += ["-n", str((os.cpu_count() or 1) + 1), "--dist", "loadscope"]
     named = any(option[0] != "-" and (ROOT / option.split("::")[0]).exists() for option in options if option)
     return [*arguments, *options, *([] if named else paths)]
 
 
 def run_checks(environment: Environment, options: Sequence[str], *, fast: bool) -> int:
-    """Run every step, also after a failure; print the table and return the exit code."""
-    steps = [*STATIC, *([] if fast else [NOTEBOOKS])]
-    steps.append(("tests", tuple(pytest_arguments(options, fast=fast))))
-    rows = []
-    for name, arguments in steps:
+    """Run every step, also after a failure; print the table and return the exit code.
+
+    The other steps run one after the other beside the tests, which often wait for a server or a browser.
+    """
+    # PASSIVE: a waiting thread of one worker must not spin on the core that another worker needs.
+    variables = {"OMP_WAIT_POLICY": "PASSIVE", **child_variables(environment)}
+
+    def run_step(step: tuple[str, tuple[str, ...]]) -> tuple[str, str, float]:
+        name, arguments = step
         began = time.monotonic()
         output = None if name == "tests" else subprocess.PIPE  # which is shown only after a failure
         command = [str(environment.python), *arguments]
-        # PASSIVE: a waiting thread of one worker must not spin on the core that another worker needs.
-        variables = {"OMP_WAIT_POLICY": "PASSIVE", **child_variables(environment)}
         done = subprocess.run(command, cwd=ROOT, env=variables, text=True, stdout=output, stderr=output)
-        rows.append((name, "FAILED" if done.returncode else "ok", time.monotonic() - began))
         if done.returncode and done.stdout:
             print(done.stdout, done.stderr, flush=True)
+        return name, "FAILED" if done.returncode else "ok", time.monotonic() - began
+
+    steps = [*STATIC, *([] if fast else [NOTEBOOKS])]
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        checked = thread.map(run_step, steps)
+        tested = run_step(("tests", tuple(pytest_arguments(options, fast=fast))))
+        rows = [*checked, tested]
     print(f"\n{'step':<10} {'result':<7} {'seconds':>7}")
     for name, result, seconds in rows:
         print(f"{name:<10} {result:<7} {seconds:>7.1f}")

@@ -17,7 +17,7 @@ OFFER = "A Chinese edition, \u4e2d\u6587\u7248: python3 course.py --language zh"
 
 HELP = """\
 usage: python3 course.py [start] [--language zh] [JupyterLab options]
-       python3 course.py test [--fast] [pytest arguments]
+       python3 course.py test [--fast | --all] [pytest arguments]
        python3 course.py class FOLDER [options of `onnxlab class serve`]
        python3 course.py site [--build FOLDER] [--port N] [--repository OWNER/NAME] [--address URL]
 
@@ -25,7 +25,8 @@ start  Make .venv and install what is missing (the first time takes some minutes
        notebooks/00_start_here.ipynb. Options go to JupyterLab: --no-browser, --port 9000, --ip, ...
        --language zh opens the Chinese edition. ONNXLAB_TORCH_INDEX in the environment names an index of CPU
        builds of torch, for Linux where PyTorch's own cannot be reached.
-test   Check the code and the notebooks and run every test. --fast leaves out notebooks, browser, slow tests.
+test   Check the code and the notebooks and run the tests. --fast leaves out notebooks, browser, slow tests;
+       --all adds what is run before a release: more seeds, every chapter in a browser.
 class  For an instructor: serve the course to a room from this machine; FOLDER keeps the class.
 site   Build the web site, in an environment of its own, and show it to this machine; --build only builds it.
 

@@ -17,15 +17,6 @@ ALONE = ("tests/browser/", "tests/labs/test_contract.py", "tests/labs/test_hosti
 TOGETHER = ("tests/browser/test_site.py", "tests/browser/test_hub.py", "tests/browser/test_room.py")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of our own."""
-    parser.addoption(
-        "--whole-course",
-        action="store_true",
-        help="run every chapter and lab in JupyterLab, and every chapter without the exporter, not only some",
-    )
-
-
 class ByNotebook(LoadScopeScheduling):
     """A module, or a notebook with its one kernel, goes to one worker as a whole; tests in ALONE go alone."""
 

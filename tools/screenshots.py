@@ -2,7 +2,7 @@
 
 Each page is opened in JupyterLab (light and wide, dark and narrow), in Notebook 7, as a saved page on a
 machine without fonts for Chinese, and on the web site (light, dark, a phone). A picture shows what is around
-the first graph, plot or table. Nothing is run: `tests/browser/test_course.py --whole-course` does that.
+the first graph, plot or table. Nothing is run: `tests/browser/test_course.py --all` does that.
 
     python3 course.py site --build SITE
     python -m tools.screenshots FOLDER --site SITE [--only 02 lab05] [--sheet docs/images/contact_sheet.webp]

@@ -77,14 +77,14 @@ THEN: dict[str, Callable[[Page], None]] = {
     "09_dynamic_resize": enlarged_photograph,
 }
 # nbval runs every chapter, and the web site's tests draw every graph of every chapter. JupyterLab runs one
-# with a slider and one that compares graphs; with --whole-course all.
+# with a slider and one that compares graphs; with --all every one.
 IN_JUPYTERLAB = ["02_trace_and_script", "11_graph_surgery"]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Choose the chapters."""
     if "chapter" in metafunc.fixturenames:
-        every = metafunc.config.getoption("--whole-course")
+        every = metafunc.config.getoption("--all")
         names = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
         metafunc.parametrize("chapter", [name for name in names if every or name in IN_JUPYTERLAB])
 

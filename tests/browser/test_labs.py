@@ -25,19 +25,19 @@ MISTAKES = {
     "fold-batchnorm": ("(sum(old) - mean)", "(sum(old) + mean)"),
 }
 # What is exported, and a graph that is given. nbval runs every lab, tests/labs/test_contract.py gives wrong
-# answers to each exercise, and a report looks the same in all; with --whole-course all of them.
+# answers to each exercise, and a report looks the same in all; with --all all of them.
 ORDINARY = ("loop-count-as-input", "fold-batchnorm")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Choose the labs."""
-    whole_course = metafunc.config.getoption("--whole-course")
+    whole_course = metafunc.config.getoption("--all")
     if "exercise" in metafunc.fixturenames:
         metafunc.parametrize("exercise", MISTAKES if whole_course else ORDINARY)
     if "name" in metafunc.fixturenames:
         with_mistakes = {find(exercise)[0].name for exercise in MISTAKES}
         others = [name for name in LABS if name not in with_mistakes]
-        not_now = pytest.param("", marks=pytest.mark.skip(reason="nbval runs them; here with --whole-course"))
+        not_now = pytest.param("", marks=pytest.mark.skip(reason="nbval runs them; here with --all"))
         metafunc.parametrize("name", others if whole_course else [not_now])
 
 

@@ -43,7 +43,7 @@ def table() -> dict[str, Verdicts]:
     cells = nbformat.read(CHAPTER, as_version=4).cells
     (text,) = [cell.source for cell in cells if "What becomes of each TorchScript way\n" in cell.source]
     verdicts = {}
-    for line in re.findall(r"^\| \d\d \|.*$", text, re.MULTILINE):
+    for line in re.findall(r"^\| \d\d[a-z]? \|.*$", text, re.MULTILINE):
         _, way, old, _, new = [column.strip() for column in line.strip("| ").split(" | ")]
         verdicts[way.replace("`", "")] = (old, new)
     return verdicts

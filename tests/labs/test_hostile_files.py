@@ -22,6 +22,18 @@ from tools.fuzz.folders import damaged, judged
 pytestmark = pytest.mark.slow  # some hundred exports
 
 CONTRACTS = contracts()
+# One of each family, by what its judge reads: answers in JSON, in arrays, a rewritten model, a model of each
+# exporter, many models of one scene, a model with the arrays it was made from.
+FAMILIES = (
+    "uses-bitshift",
+    "to-global-indices",
+    "letterbox",
+    "fold-batchnorm",
+    "loop-count-as-input",
+    "asinh-translation",
+    "safely-registered",
+    "pipeline-reader",
+)
 HEAD = '<ir_version: 8, opset_import: ["" : 18]>'
 TEXTS = {
     "other names": "g (float[N, 4] a, int64 b) => (float[N, 4] c) { c = Identity (a) }",
@@ -84,7 +96,14 @@ def models() -> list[bytes]:
     ]
 
 
-@pytest.fixture(scope="module", params=sorted(CONTRACTS))
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """With --all, every exercise."""
+    if "produced" in metafunc.fixturenames:
+        names = sorted(CONTRACTS) if metafunc.config.getoption("--all") else FAMILIES
+        metafunc.parametrize("produced", names, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def produced(request, tmp_path_factory):
     """The folder of a right answer, and its exercise."""
     _, record = exercise(request.param)

@@ -47,6 +47,36 @@ def test_the_error_that_was_asked_for_is_told_although_the_outer_one_quotes_it(c
     assert capsys.readouterr().out == "RuntimeError: Failed to export.\n  caused by KeyError: 'weight'\n"
 
 
+@pytest.mark.parametrize(
+    ("lines", "printed"),
+    [
+        (1, "ValueError: maximum: 13\n"),
+        (2, "ValueError: where\n  maximum: 13\n"),
+        (3, "ValueError: what\n  where\n"),
+    ],
+)
+def test_the_line_with_the_required_text_is_printed(capsys, lines, printed):
+    with expect_error(ValueError, "maximum", lines=lines):
+        raise ValueError("what\nwhere\nmaximum: 13\nadvice")
+    assert capsys.readouterr().out.startswith(printed)
+
+
+@pytest.mark.parametrize("after", ["", ", see " + "y" * 500])
+def test_a_long_line_is_shortened_around_the_required_text(capsys, after):
+    with expect_error(ValueError, "IR version: 14", lines=1):
+        raise ValueError("x" * 500 + " Unsupported model IR version: 14, maximum: 13" + after)
+    printed = capsys.readouterr().out
+    assert printed.startswith("ValueError: ...xxx")
+    assert "Unsupported model IR version: 14, maximum: 13" in printed
+    assert len(printed) <= len("ValueError: ") + 160 + 1
+
+
+def test_the_line_of_a_warning_with_the_required_text_is_printed(capsys):
+    with expect_warning(UserWarning, "axis 2"):
+        warnings.warn("in forward\naxis 2 is ignored", UserWarning, stacklevel=1)
+    assert capsys.readouterr().out == "UserWarning: axis 2 is ignored\n"
+
+
 def test_what_a_failing_block_dumps_to_stderr_is_hidden_and_only_there(capsys, caplog):
     with expect_error(ValueError, "bad"):
         print("def forward(...): half a graph", file=sys.stderr)

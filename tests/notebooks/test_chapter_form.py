@@ -14,11 +14,13 @@ TIME = re.compile(
     re.MULTILINE,
 )
 LABS = re.compile(r"^(?:\*\*Labs:\*\* |\*\*实验\*\*\uff1a)(.+(?:\n.+)*)", re.MULTILINE)
-NEXT = re.compile(r"^(?:\*\*Next:\*\* |\*\*下一章\*\*\uff1a)(?:\[\d\d |you have|课程到此)", re.MULTILINE)
+NEXT = re.compile(
+    r"^(?:\*\*Next:\*\* |\*\*下一章\*\*\uff1a)(?:\[\d\d[a-z]? |you have|课程到此)", re.MULTILINE
+)
 LINK = re.compile(r"\[lab\d\d\]\((?:\.\./)+labs/(?:zh/)?lab\d\d_\w+\.ipynb\)")
 
 
-@pytest.fixture(params=CHAPTERS, ids=lambda path: f"{path.parent.name}-{path.stem[:2]}")
+@pytest.fixture(params=CHAPTERS, ids=lambda path: f"{path.parent.name}-{path.stem.partition('_')[0]}")
 def texts(request) -> list[str]:
     """The text cells of one chapter."""
     cells = nbformat.read(request.param, as_version=4).cells

@@ -29,9 +29,9 @@ VERDICT = re.compile(
     r"(?P<verdict>confirmed|wrong|not tested here"
     r"|outdated since (?:torch|ONNX Runtime|opset) \d+(?:\.\d+)*(?: at the latest)?)(?:: .+)?"
 )
-CELL = re.compile(r"\[(?P<chapter>\d\d)#(?P<id>[\w-]+)\]\(\.\./notebooks/(?P<file>\w+\.ipynb)\)")
+CELL = re.compile(r"\[(?P<chapter>\d\d[a-z]?)#(?P<id>[\w-]+)\]\(\.\./notebooks/(?P<file>\w+\.ipynb)\)")
 EXPECTATIONS = {"expect_error", "expect_warning"}
-SECTION = re.compile(r"(?P<chapter>\d\d): (?P<headings>\*.+?\*)(?:; |$)")
+SECTION = re.compile(r"(?P<chapter>\d\d[a-z]?): (?P<headings>\*.+?\*)(?:; |$)")
 
 
 def tables() -> dict[str, list[tuple[int, str]]]:
@@ -156,7 +156,7 @@ def heading_above(file: str, cell_id: str) -> str:
 
 
 def test_every_chapter_answers_a_statement():
-    chapters = {path.name[:2] for path in NOTEBOOKS.glob("[0-9][0-9]_*.ipynb")} - {"00"}
+    chapters = {path.name.partition("_")[0] for path in NOTEBOOKS.glob("[0-9][0-9]*_*.ipynb")} - {"00"}
     named = {match["chapter"] for rows in TABLES.values() for _, line in rows for match in named_cells(line)}
     assert not chapters - named
 

@@ -1,3 +1,4 @@
+import os
 import sys
 from pathlib import Path
 
@@ -49,10 +50,10 @@ def test_fast_leaves_out_notebooks_browser_and_slow_tests():
     assert "notebooks" not in arguments
 
 
-def test_everything_runs_in_one_pytest_over_all_cores():
+def test_everything_runs_in_one_pytest_with_one_worker_more_than_cores():
     arguments = checks.pytest_arguments([], fast=False)
     assert {"--nbval", "notebooks", "tests", "src"} <= set(arguments)
-    assert arguments[arguments.index("-n") + 1] == "auto"
+    assert int(arguments[arguments.index("-n") + 1]) == os.cpu_count() + 1
 
 
 @pytest.mark.parametrize("path", ["tests/test_cli.py", "tests/test_cli.py::test_x"])

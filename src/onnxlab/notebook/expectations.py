@@ -38,6 +38,7 @@ _NOISE: tuple[tuple[type[Warning], str, str], ...] = (
     (FutureWarning, r"`isinstance\(treespec, LeafSpec\)` is deprecated", r"(copyreg|copy|torch\.)"),
 )
 _WIDTH = 160
+_SHOWN_BEFORE = 40  # characters before the required text, where a long line is shortened around it
 _TORCHVISION_LOGGER = "torch.onnx._internal.exporter._registration"
 
 
@@ -62,7 +63,7 @@ def expect_error(error: type[BaseException], text: str, *, lines: int = 2) -> It
     Args:
         error: The class of the error, or of one of the errors that caused it.
         text: Words that its message, or the message of one of its causes, must contain.
-        lines: How many lines of the message to print.
+        lines: How many lines of the message to print; the line with `text` is one of them.
 
     Raises:
         ClaimBroken: The block did not fail, or it failed otherwise.
@@ -92,12 +93,12 @@ def expect_error(error: type[BaseException], text: str, *, lines: int = 2) -> It
                 "\n".join(
                     _headed(
                         tr(f"  caused by {type(matching_error).__name__}"),
-                        plain_lines(matching_error, lines),
+                        plain_lines(matching_error, lines, text),
                     )
                 )
             )
         else:
-            print("\n".join(_headed(type(caught).__name__, plain_lines(caught, lines))))
+            print("\n".join(_headed(type(caught).__name__, plain_lines(caught, lines, text))))
     else:
         msg = f"{error.__name__} was expected, but the cell ran without an error."
         raise ClaimBroken(msg, "", "What this chapter says here is no longer true: please report it.")
@@ -110,7 +111,7 @@ def expect_warning(category: type[Warning], text: str, *, lines: int = 1) -> Ite
     Args:
         category: The class of the warning.
         text: Words that its message must contain.
-        lines: How many lines of the message to print.
+        lines: How many lines of the message to print; the line with `text` is one of them.
 
     Raises:
         ClaimBroken: The block did not give the warning.
@@ -131,16 +132,17 @@ def expect_warning(category: type[Warning], text: str, *, lines: int = 1) -> Ite
         raise ClaimBroken(msg, f"Warnings given instead: {categories}.")
     name = matches[0].category.__name__
     head = tr(f"{name} ({len(matches)} times)") if len(matches) > 1 else name
-    print("\n".join(_headed(head, plain_lines(matches[0].message, lines))))
+    print("\n".join(_headed(head, plain_lines(matches[0].message, lines, text))))
     if others:
         print(tr(f"({len(others)} more {'warning' if len(others) == 1 else 'warnings'} not shown)"))
 
 
-def plain_lines(message: object, count: int) -> list[str]:
-    r"""The first lines of a message, without what differs between machines or does not fit.
+def plain_lines(message: object, count: int, around: str = "") -> list[str]:
+    r"""The first lines of a message, or those up to a text, without what differs between machines.
 
-    Colour codes, object addresses and the folders of absolute paths are removed, long lines shortened. Where
-    the last line announces "Next steps:" that are not shown, the announcement is removed too.
+    Colour codes, object addresses and the folders of absolute paths are removed. A long line is shortened so
+    that the text stays. Where the last line announces "Next steps:" that are not shown, the announcement is
+    removed too.
 
     >>> message = f"\x1b[31mbad\x1b[0m <Graph object at 0x7f01ab> in {tempfile.gettempdir()}/a1b2/m.onnx"
     >>> plain_lines(message, 1)
@@ -154,7 +156,9 @@ def plain_lines(message: object, count: int) -> list[str]:
     for root in _machine_folders():
         text = re.sub(re.escape(root) + r"[\\/](?:[^\s\\/'\":,;<>]+[\\/])*", ".../", text)
     rows = [row.rstrip() for row in text.splitlines() if row.strip()]
-    rows = [row if len(row) <= _WIDTH else row[: _WIDTH - 3].rstrip() + "..." for row in rows[:count]]
+    line = next((number for number, row in enumerate(rows) if around in row), 0)
+    first = max(0, line - count + 1)
+    rows = [_shortened(row, around if around in row else "") for row in rows[first : first + count]]
     if rows:
         rows[-1] = re.sub(r"\s*Next steps:$", "", rows[-1])
     return rows[:-1] if rows and not rows[-1] else rows
@@ -175,6 +179,14 @@ def _quiet_failure() -> Iterator[None]:
             yield
     finally:
         logging.disable(before)
+
+
+def _shortened(row: str, around: str) -> str:
+    """The part of a line that fits: its start, or the part around a text that its start does not contain."""
+    if len(row) > _WIDTH and around not in row[: _WIDTH - 3]:
+        start = min(row.find(around) - _SHOWN_BEFORE, len(row) - _WIDTH + 3)
+        row = "..." + row[max(0, start) :].lstrip()
+    return row if len(row) <= _WIDTH else row[: _WIDTH - 3].rstrip() + "..."
 
 
 def _headed(head: str, rows: list[str]) -> list[str]:

@@ -161,7 +161,7 @@ def test_what_a_judge_stumbles_over_twice_is_a_mark_that_somebody_is_told_to_loo
     assert ("(ZeroDivisionError: division by zero)" in printed.out) == (times == 2)
 
 
-def test_a_judge_tells_its_own_fault_from_the_machines(tmp_path):
+def test_a_judge_tells_its_own_fault_from_the_machines_and_the_models(tmp_path):
     def report(error: Exception) -> Report:
         def judge(work, random):
             raise error
@@ -171,7 +171,7 @@ def test_a_judge_tells_its_own_fault_from_the_machines(tmp_path):
 
     assert report(ValueError("odd")) == Report(stumbled="ValueError: odd")
     assert report(OSError(errno.ENOSPC, "full")) == Report(machine="OSError: [Errno 28] full")
-    assert report(MemoryError()).stumbled
+    assert report(MemoryError()) == Report(crashed="it took more memory than it may")
 
 
 JUDGE = """
