@@ -13,6 +13,8 @@ The statement as properties, each with what is drawn for it:
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import onnx
@@ -29,16 +31,19 @@ from onnxlab.labs.kit.exporting import (
 )
 from onnxlab.labs.kit.judging import (
     at_other_sizes,
+    difference,
     expected_model,
     require_dynamic,
     require_exported,
     require_input_read,
     require_numbers,
     require_valid,
+    shown_whole,
 )
-from onnxlab.labs.kit.outcome import trying
+from onnxlab.labs.kit.outcome import Difference, trying
 from onnxlab.labs.kit.samples import normal
 from onnxlab.labs.kit.work import Work
+from onnxlab.runtime.parity import Counterexample
 
 __all__ = ["JUDGES", "Tangled", "produce"]
 
@@ -131,7 +136,7 @@ def judge_values(exporter: Exporter, work: Work, random: np.random.Generator) ->
         "and what if the input is flat? If they agree: is a constant of the graph a number of the example?"
     )
     with _model(work, exporter) as model:
-        require_numbers(tangled(work.questions()), model, inputs, 1e-4, look_at=look_at)
+        _require_numbers(work, model, inputs, look_at)
 
 
 def judge_lengths(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
@@ -140,13 +145,34 @@ def judge_lengths(exporter: Exporter, work: Work, random: np.random.Generator) -
     counts = 1, 2, 3, 9, int(random.integers(50, 1000)), int(random.integers(4200, 4800))
     inputs = [normal(random, count, _COLUMNS) for count in counts]
     with _model(work, exporter) as model:
-        require_numbers(tangled(work.questions()), model, inputs, 1e-4, look_at=at_other_sizes(look_at))
+        _require_numbers(work, model, inputs, at_other_sizes(look_at))
 
 
 @contextmanager
 def _model(work: Work, exporter: Exporter) -> Iterator[onnx.ModelProto]:
     with trying(f"the {exporter} export", model=tangled(work.questions())):
         yield require_exported(work, exporter.name.lower())
+
+
+def _require_numbers(
+    work: Work, model: onnx.ModelProto, inputs: list[torch.Tensor], look_at: str | dict[str, str]
+) -> None:
+    original = tangled(work.questions())
+    describe = partial(_difference, original.gain.tolist())
+    require_numbers(original, model, inputs, 1e-4, look_at=look_at, describe=describe)
+
+
+def _difference(gain: list[float], counterexample: Counterexample) -> Difference:
+    """Show what a wrong number can be computed from by hand."""
+    texts = difference(counterexample)
+    if counterexample.torch is None:
+        return texts
+    (x,), (row, *column) = counterexample.inputs, counterexample.index
+    numbers = f"{shown_whole(x[row])} in row {row}"
+    factor = f", gain {gain[column[0]]:.6g}, column {column[0]}" if column else ""
+    result = "y" if column else "mean"
+    shape = f"{x.dtype}{list(x.shape)}"
+    return replace(texts, given=f"{shape} from {x.min():.6g} to {x.max():.6g}; {numbers}{factor}: {result}")
 
 
 def _spanning(random: np.random.Generator, span: float) -> torch.Tensor:

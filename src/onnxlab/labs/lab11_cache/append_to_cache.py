@@ -221,6 +221,11 @@ def _require_all(model: onnx.ModelProto, question: _Question, random: np.random.
 def _require_readings(model: onnx.ModelProto, question: _Question, texts: list[Reading]) -> None:
     advice = {**_ADVICE, **({"one": _POSITIONS_FROM_0} if question.kind.positions else {})}
     session = open_session(model)
+    if lost := _attributes(question.model) - _attributes(model):
+        names = " and ".join(sorted({name for name, _ in lost}))
+        advice = dict.fromkeys(
+            advice, f"An Attention has lost its {names}, or has another: compare the attributes."
+        )
     for reading in texts:
         name = f"{question.where!r}: {reading.where.lower()}"
         with trying(name, model=question.model, ids=reading.ids):
@@ -235,6 +240,13 @@ def _require_readings(model: onnx.ModelProto, question: _Question, texts: list[R
                 where=question.where,
                 session=session,
             )
+
+
+def _attributes(model: onnx.ModelProto) -> Counter[tuple[str, str]]:
+    """Count the attributes of all Attention nodes but is_causal, which a mask can replace."""
+    nodes = [node for node in model.graph.node if node.op_type == "Attention"]
+    attributes = [attribute for node in nodes for attribute in node.attribute]
+    return Counter((entry.name, str(entry)) for entry in attributes if entry.name != "is_causal")
 
 
 def _expected_outputs(question: _Question, reading: Reading) -> dict[str, Array]:

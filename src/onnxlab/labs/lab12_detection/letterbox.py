@@ -126,6 +126,8 @@ class _Question(Question):
         grey: float = _GREY,
         mode: str = "linear",
         own_ratio: bool = True,
+        ratios_exchanged: bool = False,
+        half_row: bool = False,
         height_first: bool = False,
         clipped: tuple[bool, bool] = (True, True),
         moved: bool = True,
@@ -139,7 +141,10 @@ class _Question(Question):
         (boxes,) = self.session.run(None, {self.name: _canvas(picture, self.side, new, corner, grey, mode)})
         order = [0, 1, 0, 1] if height_first else [1, 0, 1, 0]  # x, y, x, y from height, width
         ratio = (old / new if own_ratio else np.full(2, longer / new.max()))[order]
-        start = corner[order] * moved / (ratio if scaled_first else 1)
+        start = (
+            ((self.side - new) / 2 if half_row else corner)[order] * moved / (ratio if scaled_first else 1)
+        )
+        ratio = ratio[[1, 0, 3, 2]] if ratios_exchanged else ratio
         mapped = (np.asarray(boxes, np.float64) - start) * ratio
         mapped = mapped.clip(0 if clipped[0] else None, old[order] if clipped[1] else None)
         rounded: Array = mapped.astype(np.float32)
@@ -164,6 +169,8 @@ def _resizing(mode: str) -> ort.InferenceSession:
 # Options of `_Question.boxes` for a mistake, and where to look for it.
 _MISTAKES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"own_ratio": False}, "Rounding gives height and width a ratio of their own. Which one takes x back?"),
+    ({"ratios_exchanged": True}, "x goes back by the ratio of the widths, y by that of the heights."),
+    ({"half_row": True}, "The picture begins at a whole row and column: what is subtracted on the way back?"),
     ({"clipped": (False, False)}, "These boxes reach beyond the picture: none may."),
     ({"clipped": (True, False)}, "Boxes are clipped at 0 only; none may reach beyond the other end either."),
     ({"clipped": (False, True)}, "Boxes are clipped at one end only; none may reach below 0 either."),
