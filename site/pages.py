@@ -1,9 +1,9 @@
 """From the course's notebooks to the sources of the site's pages. Nothing is run."""
 
-import ast
 import json
 import posixpath
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -184,20 +184,9 @@ def live_form(data: Mapping[str, Any]) -> str:
 
 
 def hints(package: Path) -> dict[str, tuple[str, ...]]:
-    """Return the hints of every exercise, read from the source of the labs: to import them takes torch.
-
-    An exercise is the call with `hints`; its id is named or comes first.
-    """
-    by_exercise = {}
-    for path in sorted((package / "labs").glob("lab*/*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if not isinstance(node, ast.Call):
-                continue
-            named = {word.arg: word.value for word in node.keywords}
-            if "hints" in named:
-                exercise = named.get("id") or node.args[0]
-                by_exercise[ast.literal_eval(exercise)] = ast.literal_eval(named["hints"])
-    return by_exercise
+    """Return the hints of every exercise, from the labs' TOML files."""
+    tables = [tomllib.loads(path.read_text("utf-8")) for path in sorted((package / "labs").glob("lab*.toml"))]
+    return {row["id"]: tuple(row["hints"]) for table in tables for row in table["exercise"]}
 
 
 def _markdown(text: str, name: str) -> dict[str, Any]:

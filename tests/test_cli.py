@@ -87,3 +87,28 @@ def test_a_folder_of_labs_is_checked(tmp_path, capsys, write_notebook):
 def test_copied_chapters_are_where_to_begin(tmp_path, capsys):
     assert main(["labs", str(tmp_path), "--chapters"]) == 0
     assert f"To begin, open {tmp_path / 'notebooks' / '00_start_here.ipynb'}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["progress"], ["hint", "asinh-symbolic"]])
+def test_progress_and_hints_load_no_library_of_models_and_no_notebook(arguments, tmp_path):
+    heavy = "{'torch', 'onnx', 'onnxruntime', 'numpy', 'IPython', 'ipywidgets'} & {*sys.modules}"
+    code = f"import sys; from onnxlab.cli import main; main({arguments}); print('loaded:', {heavy})"
+    process = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"ONNXLAB_STATE": str(tmp_path / "progress.json")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "asinh" in process.stdout.lower() or "symbolic function" in process.stdout
+    assert process.stdout.splitlines()[-1] == "loaded: set()"
+
+
+def test_hint_gives_one_after_the_other(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "progress.json"))
+    hints = lab("lab04").exercises[1].hints
+    for number in (1, 2, 3, 3):
+        assert main(["hint", "asinh-symbolic"]) == 0
+        assert capsys.readouterr().out == f"Hint {number} of 3: {hints[number - 1]}\n"
+    assert main(["hint", "asinh-symbolc"]) == 1
+    assert "Did you mean 'asinh-symbolic'" in capsys.readouterr().err

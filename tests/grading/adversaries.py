@@ -246,7 +246,7 @@ _CHEATS = (
         before=(
             "import onnxlab.labs.kit.checking as k, onnxlab.grading.worker.judge as t\n"
             "from onnxlab.labs.kit.outcome import Finding\n"
-            "k.judge = t.judge = lambda e, w, s: tuple(Finding(p.title, True) for p in e.parts)"
+            "k.judge = t.judge = lambda e, w, s: tuple(Finding(p, True) for p in e.parts)"
         ),
     ),
     Adversary(

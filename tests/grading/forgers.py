@@ -88,7 +88,7 @@ class Forger:
     def notebook(self) -> bytes:
         """Its file."""
         exercises = {
-            exercise.id: ([part.title for part in exercise.parts], sorted(files_of(exercise.id)))
+            exercise.id: ([*exercise.parts], sorted(files_of(exercise.id)))
             for exercise in lab(self.lab).exercises
         }
         cells = [

@@ -16,7 +16,7 @@ from onnxlab.grading.grades import (
 )
 from onnxlab.grading.reports import summary_html
 from onnxlab.grading.results import Graded, Ledger
-from onnxlab.grading.worker.task import lab
+from onnxlab.labs.kit.exercise import lab
 from tests.support.graded_class import EXERCISES, HOSTILE, LAB, SCRIPT, outcomes, submission
 
 POSSIBLE = sum(exercise.points for exercise in EXERCISES)

@@ -13,10 +13,11 @@ import torch
 
 from onnxlab.errors import UnknownExercise
 from onnxlab.exporters.symbolics import rule_opsets
-from onnxlab.labs.kit.checking import check, judge, questions_seed
-from onnxlab.labs.kit.exercise import exercise, lab, labs
+from onnxlab.labs.kit.checking import check, judge, load_judges, questions_seed
+from onnxlab.labs.kit.exercise import Judges, exercise, lab, labs
 from onnxlab.labs.kit.exporting import require_type
 from onnxlab.labs.kit.outcome import Outcome, Status, Wrong
+from onnxlab.labs.kit.producing import load_produce
 from onnxlab.labs.kit.work import Work
 
 _, ASINH = exercise("asinh-symbolic")
@@ -105,7 +106,9 @@ def test_what_is_printed_is_counted_and_not_shown(capsys):
         sys.stderr.write("!")
         warnings.warn("a warning is not printed", stacklevel=1)
 
-    plain = replace(ASINH, produce=lambda answers, work, random: answers["asinh_symbolic"](), parts=())
+    plain = replace(
+        ASINH, produce=lambda answers, work, random: answers["asinh_symbolic"](), parts=(), judges=Judges(())
+    )
     outcome = rated(answer, plain)
     assert outcome.passed
     assert outcome.printed == 100_001
@@ -148,7 +151,7 @@ def test_outcome_repeats_with_the_seed_and_differs_without():
 
 def test_judging_needs_no_code_of_the_learner(tmp_path):
     work = Work(tmp_path, questions_seed(ASINH, 3))
-    ASINH.produce({"asinh_symbolic": right}, work, work.questions())
+    load_produce(ASINH)({"asinh_symbolic": right}, work, work.questions())
     assert all(finding.holds for finding in judge(ASINH, Work(tmp_path, questions_seed(ASINH, 3)), 3))
 
 
@@ -185,9 +188,9 @@ def _names_read(record) -> set[str]:
             files.add(f"{name}.{kind}")
             raise Wrong("missing")
 
-    for part in record.parts:
+    for judge_part in load_judges(record).parts:
         try:
-            part.judge(Listening(Path(), 0), np.random.default_rng(0))
+            judge_part(Listening(Path(), 0), np.random.default_rng(0))
         except Wrong:
             continue
     return files

@@ -12,7 +12,8 @@ import torch
 from onnxscript import opset20
 
 from onnxlab.labs.kit.checking import check
-from onnxlab.labs.kit.declared import RequestedExport, declared, numbers, valid
+from onnxlab.labs.kit.declared import RequestedExport, numbers, right_model, valid
+from onnxlab.labs.kit.exercise import Exercise, Judges
 from onnxlab.labs.kit.exporting import learners_code, own_line, raised_by_stub
 from onnxlab.labs.kit.samples import normal
 
@@ -118,22 +119,28 @@ class Sum(torch.nn.Module):
 
 @pytest.mark.parametrize("function", [lambda x, y: torch.asinh(x) + y, Sum()], ids=["function", "module"])
 def test_a_declared_translation_takes_part_in_an_export(function):
-    record = declared(
-        "asinh-plus",
-        "Translate asinh",
-        RequestedExport(
-            function,
-            {"x": {0: "rows"}, "y": {0: "rows"}},
-            lambda random: (normal(random, 2, 3), normal(random, 2, 3)),
-            translation=torch.ops.aten.asinh.default,
-        ),
-        valid("a valid model"),
-        numbers("right", lambda random: (normal(random, 5, 3), normal(random, 5, 3)), look_at="Add."),
-        order=1,
-        points=1,
-        expected="""<ir_version: 10, opset_import: ["" : 20]>
+    export = RequestedExport(
+        function,
+        {"x": {0: "rows"}, "y": {0: "rows"}},
+        lambda random: (normal(random, 2, 3), normal(random, 2, 3)),
+        translation=torch.ops.aten.asinh.default,
+    )
+    sums = numbers(export, lambda random: (normal(random, 5, 3), normal(random, 5, 3)), look_at="Add.")
+    expected = right_model(
+        export,
+        """<ir_version: 10, opset_import: ["" : 20]>
         plus (float[n, 3] x, float[n, 3] y) => (float[n, 3] z) { a = Asinh (x) z = Add (a, y) }""",
+    )
+    record = Exercise(
+        id="asinh-plus",
+        title="Translate asinh",
+        points=1,
+        answers=("asinh_plus",),
+        parts=("a valid model", "right"),
         hints=("Which operator?", "Asinh", "`return op.Asinh(x)`"),
+        torch_export=True,
+        produce=export.produce,
+        judges=Judges((valid(export), sums), expected),
     )
     assert check(record, {"asinh_plus": lambda x: opset20.Asinh(x)}).passed
     assert check(record, {"asinh_plus": lambda x: opset20.Sinh(x)}).first_failure.title == "right"

@@ -8,8 +8,8 @@ import pytest
 import torch
 from onnx import parser
 
-from onnxlab.labs.kit.checking import check
-from onnxlab.labs.kit.exercise import exercise
+from onnxlab.labs.kit.checking import check, load_judges
+from onnxlab.labs.kit.exercise import Judges, exercise
 from onnxlab.labs.kit.exporting import require_model
 from onnxlab.labs.kit.judging import (
     first_apart,
@@ -231,7 +231,7 @@ def test_a_counterexample_can_be_run_again():
 
 
 def test_a_refused_model_is_a_case():
-    record = replace(ASINH, parts=ASINH.parts[:1])
+    record = replace(ASINH, parts=ASINH.parts[:1], judges=Judges(load_judges(ASINH).parts[:1]))
     outcome = check(record, {"asinh_symbolic": lambda g, x: g.op("ASinh", x)})
     assert outcome.failing_case["model"].graph.node[0].op_type == "ASinh"
 

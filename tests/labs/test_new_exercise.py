@@ -1,4 +1,4 @@
-"""One more exercise touches its module, its contract and its section in the solution: tried in a copy."""
+"""A new exercise: its statement, its module, its contract and its section in the solution, in a copy."""
 
 import os
 import shutil
@@ -16,30 +16,46 @@ MODULE = '''"""Exercise: a symbolic function that gives acosh a rule at opset 9.
 
 import torch
 
-from onnxlab.labs.kit.declared import RequestedExport, declared, numbers, valid
+from onnxlab.labs.kit.declared import RequestedExport, numbers, right_model, valid
+from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.samples import normal
 
-__all__ = ["EXERCISE"]
+__all__ = ["EXPORT", "JUDGES", "produce"]
 
-EXERCISE = declared(
-    "acosh-symbolic",
-    "Write a symbolic function for acosh at opset 9",
-    RequestedExport(
-        torch.acosh, {"x": {0: "n"}}, lambda random: normal(random, 4).abs() + 1, "aten::acosh", opset=9
+EXPORT = RequestedExport(
+    torch.acosh, {"x": {0: "n"}}, lambda random: normal(random, 4).abs() + 1, "aten::acosh", opset=9
+)
+produce = EXPORT.produce
+JUDGES = Judges(
+    (
+        valid(EXPORT),
+        numbers(
+            EXPORT,
+            lambda random: [normal(random, size).abs() + 1 for size in (1, 5)],
+            look_at="Evaluate your formula by hand for the input shown.",
+        ),
     ),
-    valid("a valid model at opset 9"),
-    numbers(
-        "right for numbers from 1 on",
-        lambda random: [normal(random, size).abs() + 1 for size in (1, 5)],
-        look_at="Evaluate your formula by hand for the input shown.",
-    ),
-    order=5,
-    points=2,
-    expected="""<ir_version: 8, opset_import: ["" : 9]>
+    right_model(
+        EXPORT,
+        """<ir_version: 8, opset_import: ["" : 9]>
     acosh (float[n] x) => (float[n] y) { y = Acosh(x) }""",
-    hints=("Is there an operator?", "`onnx.defs.get_schema('Acosh', 9)`", '`return g.op("Acosh", x)`'),
+    ),
 )
 '''
+
+STATEMENT = """
+[[exercise]]
+id = "acosh-symbolic"
+title = "Write a symbolic function for acosh at opset 9"
+points = 2
+answers = ["acosh_symbolic"]
+parts = ["a valid model at opset 9", "right for numbers from 1 on"]
+hints = [
+  "Is there an operator?",
+  "`onnx.defs.get_schema('Acosh', 9)`",
+  '`return g.op("Acosh", x)`',
+]
+"""
 
 CONTRACT = """
 
@@ -79,6 +95,8 @@ def test_one_more_exercise_needs_nothing_else(tmp_path):
 
     # What an author writes.
     (tmp_path / f"src/onnxlab/labs/{LAB}/acosh_symbolic.py").write_text(MODULE)
+    with (tmp_path / f"src/onnxlab/labs/{LAB}.toml").open("a") as statements:
+        statements.write(STATEMENT)
     with (tmp_path / "tests/labs/answers/lab04.py").open("a") as answers:
         answers.write(CONTRACT)
     solution = tmp_path / "solutions" / f"{LAB}.ipynb"

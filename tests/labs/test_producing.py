@@ -177,7 +177,7 @@ from dataclasses import replace
 import torch
 from onnxlab.exporters.export import Exporter
 from onnxlab.labs.kit.checking import check
-from onnxlab.labs.kit.exercise import Part, exercise
+from onnxlab.labs.kit.exercise import Judges, exercise
 from onnxlab.labs.kit.exporting import exported
 from onnxlab.labs.kit.producing import load_exporter
 
@@ -200,7 +200,7 @@ load_exporter(translation)
 loading = time.thread_time() - started
 assert threads() == before  # what has threads does not fork well
 limit = 0.75 * loading  # less than loading takes, on a machine of any speed
-record = replace(translation, produce=produce, parts=(Part("loaded", judge),), time_limit=limit)
+record = replace(translation, produce=produce, parts=("loaded",), judges=Judges((judge,)), time_limit=limit)
 outcome = check(record, {"asinh_translation": len})
 assert outcome.passed, outcome
 """

@@ -93,8 +93,8 @@ def test_two_notebooks_at_once_lose_nothing(file):
 
 def test_a_failed_check_keeps_when_it_was_and_the_title_of_the_first_part_that_fails(file, monkeypatch):
     findings = (
-        Finding(ASINH.parts[0].title, True),
-        Finding(ASINH.parts[1].title, False, "secret(x) = 1"),
+        Finding(ASINH.parts[0], True),
+        Finding(ASINH.parts[1], False, "secret(x) = 1"),
     )
     incorrect = Outcome(ASINH.id, Status.INCORRECT, 0, ASINH.points, findings)
     entries = []
@@ -108,7 +108,7 @@ def test_a_failed_check_keeps_when_it_was_and_the_title_of_the_first_part_that_f
         assert progress.record(result) == ""
         entries.append(json.loads(file.read_text())[ASINH.id])
     wrong, error, passed, after = entries
-    assert (wrong["first_at"], wrong["last_at"], wrong["failing"]) == (100, 100, ASINH.parts[1].title)
+    assert (wrong["first_at"], wrong["last_at"], wrong["failing"]) == (100, 100, ASINH.parts[1])
     assert (error["first_at"], error["last_at"], error["failing"], error["last"]) == (100, 160, "", "error")
     assert (passed["passed_at"], passed["failing"], "secret" in file.read_text()) == (200, "", False)
     assert (after["passed"], after["passed_at"], after["last_at"]) == (True, 200, 300)

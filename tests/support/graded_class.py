@@ -36,7 +36,7 @@ def outcomes(kind: int = 0) -> list[Outcome]:
 
 
 def outcome(exercise, kind: int) -> Outcome:
-    parts = [part.title for part in exercise.parts]
+    parts = [*exercise.parts]
     wrong = Finding(
         parts[0],
         False,

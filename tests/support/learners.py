@@ -5,9 +5,9 @@ import random
 import time
 from pathlib import Path
 
-from onnxlab.classroom.room.view import RoomExercise, loaded_exercises
+from onnxlab.labs.kit.exercise import Exercise, labs
 
-EXERCISES = loaded_exercises()
+EXERCISES = tuple(exercise for lab in labs() for exercise in lab.exercises)
 
 
 def progress_file(folder: Path, account: str) -> Path:
@@ -37,7 +37,7 @@ def passed(at: int) -> dict[str, object]:
     }
 
 
-def failed(exercise: RoomExercise, part: int, attempts: int, first: int, last: int) -> dict[str, object]:
+def failed(exercise: Exercise, part: int, attempts: int, first: int, last: int) -> dict[str, object]:
     return {
         "attempts": attempts,
         "last": "incorrect",

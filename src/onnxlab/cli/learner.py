@@ -1,4 +1,4 @@
-"""A learner's commands, `onnxlab labs`, `check`, `progress` and `reset`: arguments and printing only."""
+"""A learner's commands, `onnxlab labs`, `check`, `hint`, `progress`, `reset`: arguments and printing only."""
 
 import argparse
 import sys
@@ -27,6 +27,9 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     check.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
     check.set_defaults(command=_check)
+    hint = commands.add_parser("hint", help="the next of an exercise's three hints")
+    hint.add_argument("exercise", metavar="EXERCISE", help="as asinh-symbolic")
+    hint.set_defaults(command=_hint)
     progress = commands.add_parser("progress", help="what is passed, tried and open in the labs")
     sharing = progress.add_mutually_exclusive_group()
     sharing.add_argument(
@@ -99,9 +102,19 @@ def _labs_in(path: Path) -> list[Path]:
     return labs
 
 
+def _hint(options: argparse.Namespace) -> int:
+    from onnxlab.labs.kit.exercise import exercise
+    from onnxlab.notebook.labs.standings import next_hint
+
+    speak(requested_language())
+    _, record = exercise(options.exercise)
+    print(next_hint(record))
+    return 0
+
+
 def _progress(options: argparse.Namespace) -> int:
     from onnxlab.labs.kit.progress import set_private
-    from onnxlab.notebook.labs.progress import progress_table, shared
+    from onnxlab.notebook.labs.standings import progress_table, shared
 
     speak(requested_language())
     changed = options.private or options.public

@@ -12,8 +12,8 @@ from typing import Any
 from onnxlab.errors import UnknownExercise
 from onnxlab.files import write_atomically
 from onnxlab.grading.results import Graded
-from onnxlab.grading.worker import task
-from onnxlab.labs.kit.outcome import Status
+from onnxlab.labs.kit.exercise import Status
+from onnxlab.labs.kit.exercise import lab as lab_record
 from onnxlab.plain_text import guarded, many, plain
 
 __all__ = [
@@ -123,7 +123,7 @@ def write_grades(path: Path, rows: Iterable[Graded], failures: Collection[tuple[
 def _possible_points(name: str) -> dict[str, int]:
     """Return the points of a lab's exercises; none for a lab that the course does not have."""
     try:
-        return {exercise.id: exercise.points for exercise in task.lab(name).exercises}
+        return {exercise.id: exercise.points for exercise in lab_record(name).exercises}
     except UnknownExercise:
         return {}
 

@@ -32,11 +32,10 @@ from onnxlab.grading.worker.task import (
     SECRET,
     STAGE,
     Task,
-    lab,
     report_file,
     uses_exporter,
 )
-from onnxlab.labs.kit.exercise import Exercise
+from onnxlab.labs.kit.exercise import Exercise, lab
 from onnxlab.labs.kit.outcome import Finding, Outcome, Status
 from onnxlab.labs.kit.work import LARGEST
 from onnxlab.sandbox.entry import Level
@@ -347,7 +346,7 @@ def _outcome(
         status = next((status for status in undone if status == production.status), Status.ERROR)
         if production.refused:
             refusal = Finding("the answer can be used", False, message, look_at)
-            rest = tuple(Finding(part.title, None) for part in exercise.parts)
+            rest = tuple(Finding(title, None) for title in exercise.parts)
             return replace(blank, status=status, findings=(refusal, *rest))
         if status is Status.INCORRECT:  # it is for the judge's word; see `judge_failure`
             status = Status.ERROR

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.grading.worker.task import in_another_process
-from onnxlab.labs.kit.exercise import Exercise, Part, exercise
+from onnxlab.labs.kit.exercise import Exercise, Judges, Part, exercise
 from onnxlab.labs.kit.outcome import Wrong
 
 if TYPE_CHECKING:
@@ -130,17 +129,25 @@ def parts_in(text: str, begin: Callable[[str], None] = lambda title: None) -> di
 
 def with_parts(exercises: Iterable[Exercise], added: Mapping[str, list[Part]]) -> tuple[Exercise, ...]:
     """Return exercises with parts added after their own, whose test inputs stay the same."""
-    return tuple(
-        replace(exercise, parts=(*exercise.parts, *added.get(exercise.id, ()))) for exercise in exercises
-    )
+    from onnxlab.labs.kit.checking import load_judges  # and torch
+
+    def joined(exercise: Exercise) -> Exercise:
+        if not (parts := added.get(exercise.id)):
+            return exercise
+        own = load_judges(exercise)
+        judges = Judges((*own.parts, *(part.judge for part in parts)), own.expected)
+        return replace(_titled(exercise, [part.title for part in parts]), judges=judges)
+
+    return tuple(map(joined, exercises))
 
 
 def with_titles(exercises: Iterable[Exercise], judges: PrivateJudges) -> tuple[Exercise, ...]:
     """Return exercises with the titles of the added parts; only the processes that judge can run these."""
-    added = {
-        name: [Part(title, in_another_process) for title in titles] for name, titles in judges.titles.items()
-    }
-    return with_parts(exercises, added)
+    return tuple(_titled(exercise, judges.titles.get(exercise.id, ())) for exercise in exercises)
+
+
+def _titled(exercise: Exercise, titles: Iterable[str]) -> Exercise:
+    return replace(exercise, parts=(*exercise.parts, *titles))
 
 
 def _guarded(part: Part, begin: Callable[[str], None]) -> Judge:

@@ -23,8 +23,8 @@ from onnxlab.files import write_atomically
 from onnxlab.grading.grades import Standing, findings_of, standings, write_grades
 from onnxlab.grading.results import EVIDENCE, Graded, Ledger, read_evidence
 from onnxlab.grading.submissions import safe_name
-from onnxlab.grading.worker.task import exercise, lab
-from onnxlab.labs.kit.outcome import Evidence, Status
+from onnxlab.labs.kit.exercise import Status, exercise, lab
+from onnxlab.labs.kit.outcome import Evidence
 from onnxlab.model.graph import walk
 from onnxlab.model.load import load
 from onnxlab.plain_text import many, plain

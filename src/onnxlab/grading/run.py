@@ -16,8 +16,8 @@ from onnxlab.grading.private_judges import NONE, PrivateJudges
 from onnxlab.grading.results import Ledger, LedgerRefused
 from onnxlab.grading.submissions import CannotRead, Intake, NotebookUnreadable, Submission, cells_of, read
 from onnxlab.grading.worker.client import WorkerDied, WorkerPool, worker_pool
-from onnxlab.grading.worker.task import lab
-from onnxlab.labs.kit.outcome import Outcome, Status
+from onnxlab.labs.kit.exercise import Status, lab
+from onnxlab.labs.kit.outcome import Outcome
 from onnxlab.sandbox.entry import Level
 from onnxlab.sandbox.libc import set_dumpable
 from onnxlab.sandbox.watcher import Limits

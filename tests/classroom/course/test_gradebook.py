@@ -65,8 +65,8 @@ def outcome_of(exercise, status: Status) -> Outcome:
     if status is Status.INCORRECT:
         shown = Difference(f"x = 3 {SCRIPT}", "1.5", "\x1b[31mnan")
         findings = (
-            Finding(exercise.parts[0].title, True),
-            Finding(exercise.parts[-1].title, False, f"Off by 0.5 {SCRIPT}", "the node `Log`", shown),
+            Finding(exercise.parts[0], True),
+            Finding(exercise.parts[-1], False, f"Off by 0.5 {SCRIPT}", "the node `Log`", shown),
         )
     message = f"NameError: {SCRIPT}" if status is Status.ERROR else ""
     return Outcome(exercise.id, status, exercise.points if passed else 0, exercise.points, findings, message)
@@ -135,7 +135,7 @@ def test_formgrader_sees_points_comments_and_the_submission(course):
     assert texts[EXERCISES[0].id] is None
     assert texts[EXERCISES[1].id] == (
         "Incorrect.\n\n"
-        f"    does not hold: {EXERCISES[1].parts[-1].title}\n"
+        f"    does not hold: {EXERCISES[1].parts[-1]}\n"
         f"    Off by 0.5 {SCRIPT}\n"
         f"      for: x = 3 {SCRIPT}\n"
         "      right is: 1.5\n"

@@ -366,9 +366,9 @@ def test_the_server_answers_below_its_secret_only_and_sends_a_known_state_once(f
         status, body = ask(address + "state")
         state = json.loads(body)
         assert (status, state["shown"], "ada" in body.decode()) == (200, 2, False)
-        keys = ("id", "lab", "title", "points")  # another process has loaded the labs: the same exercises
+        keys = ("lab", "id", "title", "points")
         assert [[entry[key] for key in keys] for entry in state["exercises"]] == [
-            [getattr(exercise, key) for key in keys] for exercise in EXERCISES
+            [exercise.lab[:5], exercise.id, exercise.title, exercise.points] for exercise in EXERCISES
         ]
         assert {place["failure"] for place in state["stuck"]} == {exercise.parts[1] for exercise in EXERCISES}
         assert ask(f"{address}state?seen={state['version']}")[0] == 204

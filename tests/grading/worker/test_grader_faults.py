@@ -21,7 +21,7 @@ from onnxlab.grading.worker import judge as worker_judge
 from onnxlab.grading.worker.client import ForkServerPool, WorkerPool
 from onnxlab.grading.worker.report import Report
 from onnxlab.grading.worker.task import Task, report_file
-from onnxlab.labs.kit.exercise import Part, exercise, lab
+from onnxlab.labs.kit.exercise import Judges, exercise, lab
 from onnxlab.labs.kit.work import Work
 from onnxlab.sandbox.entry import Level, strongest
 from onnxlab.sandbox.watcher import Limits, descendants
@@ -167,7 +167,7 @@ def test_a_judge_tells_its_own_fault_from_the_machines_and_the_models(tmp_path):
             raise error
 
         _, record = exercise("to-global-indices")
-        return worker_judge._report(replace(record, parts=(Part("", judge),)), Work(tmp_path), 1)
+        return worker_judge._report(replace(record, parts=("",), judges=Judges((judge,))), Work(tmp_path), 1)
 
     assert report(ValueError("odd")) == Report(stumbled="ValueError: odd")
     assert report(OSError(errno.ENOSPC, "full")) == Report(machine="OSError: [Errno 28] full")

@@ -742,7 +742,7 @@ CONTRACTS = {
             (lambda model: appending()(deepcopy(model)),),
         ),
         wrong=(
-            WrongAnswer("no scale", (without_scale,), "reads four axes"),
+            WrongAnswer("no scale", (without_scale,), "An Attention has lost its scale"),
             WrongAnswer("numbers by name", (numbered_by_names,), "joined to the node with its number"),
             WrongAnswer(
                 "one reader of the Range", (for_one_reader,), "how many tokens does the cache stand for"

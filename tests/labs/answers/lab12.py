@@ -472,6 +472,29 @@ CONTRACTS = {
                 "a ratio of their own",
             ),
             WrongAnswer(
+                "ratios exchanged",
+                (
+                    letterboxing(
+                        {
+                            "factors = Gather (by, xyxy)": "factors = Gather (by, yxyx)",
+                            "int64[4] xyxy": "int64[4] yxyx = {0, 1, 0, 1}, int64[4] xyxy",
+                        }
+                    ),
+                ),
+                "x goes back by the ratio of the widths",
+            ),
+            WrongAnswer(
+                "half a row on the way back",
+                (
+                    letterboxing(
+                        {
+                            "corner = Cast <to = 1> (first)": "gap = Cast <to = 1> (rest)  corner = Mul (gap, half)"
+                        }
+                    ),
+                ),
+                "begins at a whole row and column",
+            ),
+            WrongAnswer(
                 "rounded down",
                 (letterboxing({"Add (part, half)": "Identity (part)"}),),
                 "How is the shorter side rounded",

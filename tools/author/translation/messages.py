@@ -6,9 +6,11 @@ An f-string becomes a pattern with named gaps, as "{name} is missing.". At run t
 
 import ast
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from onnxlab.notebook.language import AROUND, GAP, letters
 
@@ -33,10 +35,6 @@ MODULES = (
 
 # The arguments that a learner reads, by the name of the function.
 _CALLS: dict[str, tuple[int | str, ...]] = {
-    "Lab": (1, "title"),
-    "of": (1, "title"),  # Lab.of
-    "Exercise": ("title", "hints"),
-    "Part": (0, "title"),
     "Wrong": (0, 1, "message", "look_at"),
     "Difference": (0, 1, 2, "given", "expected", "got"),
     "Finding": (0, "title", "message", "look_at"),
@@ -46,13 +44,9 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     "tr": (0,),
     "print": (0,),
     "table": ("caption",),
-    "declared": (1, "hints"),
     "_require_marker": (4,),
     "_require_as_before": (4,),
-    "valid": (0,),
-    "numbers": (0,),
 }
-_KINDS = {"Part": "part", "valid": "part", "numbers": "part", "Exercise": "title", "declared": "title"}
 _ERROR = (0, 1, 2, "what", "why", "then")
 _MESSAGE = {
     "where",
@@ -103,6 +97,7 @@ _COMPOSED = (
     "open",
 )
 _WORDS = ("labs", "exporters")  # their enumerations are shown to learners, as the stages of an export
+_EXPORTER = re.compile(r"^(TorchScript|torch\.export): ")
 _IN_SCRIPT = re.compile(r"""\btr\(\s*(["'])(.+?)\1""")
 
 
@@ -113,6 +108,10 @@ def messages(package: Path) -> Iterator[tuple[str, str, str]]:
         package: The folder of the package `onnxlab`.
     """
     yield from ((text, "message", "put together at run time") for text in _COMPOSED)
+    for path in sorted((package / "labs").glob("lab*.toml")):
+        for text, kind in _in_lab(tomllib.loads(path.read_text("utf-8"))):
+            if letters(text):
+                yield _escaped(text), kind, path.relative_to(package).as_posix()
     for module in MODULES:
         path = package / module
         for source in [path] if path.is_file() else sorted(path.rglob("*.py")):
@@ -127,6 +126,15 @@ def messages(package: Path) -> Iterator[tuple[str, str, str]]:
         for script in sorted(path.rglob("*.js")) if path.is_dir() else ():
             for match in _IN_SCRIPT.finditer(script.read_text("utf-8")):
                 yield match[2].strip(AROUND), "message", script.relative_to(package).as_posix()
+
+
+def _in_lab(lab: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a lab's TOML file; a part's title without the exporter that it is asked of."""
+    yield lab["title"], "title"
+    for exercise in lab["exercise"]:
+        yield exercise["title"], "title"
+        yield from ((_EXPORTER.sub("", part), "part") for part in exercise["parts"])
+        yield from ((hint, "hint") for hint in exercise["hints"])
 
 
 def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tuple[str, str]]:
@@ -151,10 +159,10 @@ def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tup
         elif returned and isinstance(node, ast.Return) and node.value is not None:
             yield from ((text, "message") for text in templates(node.value))
         elif isinstance(node, ast.Call):
-            yield from _from_call(node)
+            yield from ((text, "message") for text in _from_call(node))
         elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and isinstance(node.elts[1], ast.Name):
-            # A part's title beside its judge, where one list serves both exporters.
-            yield from ((text, "part") for text in templates(node.elts[0]) if " " in text)
+            # What a learner reads beside what it names: the exceptions that may end a block.
+            yield from ((text, "message") for text in templates(node.elts[0]) if " " in text)
         elif words and isinstance(node, ast.Tuple) and len(node.elts) > 2:
             yield from ((text, "message") for text in templates(node.elts[0]) if _MODEL_KIND.fullmatch(text))
         elif isinstance(node, (ast.Constant, ast.JoinedStr, ast.BinOp)) and (
@@ -163,15 +171,14 @@ def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tup
             yield from ((text, "message") for text in templates(node) if _SENTENCE.fullmatch(text))
 
 
-def _from_call(call: ast.Call) -> Iterator[tuple[str, str]]:
+def _from_call(call: ast.Call) -> Iterator[str]:
     name = getattr(call.func, "id", getattr(call.func, "attr", ""))
     is_error = name.endswith("Error") or name in _OWN_ERRORS
     arguments: dict[int | str | None, ast.expr] = dict(enumerate(call.args))
     arguments |= {word.arg: word.value for word in call.keywords}
     for key in _ERROR if is_error else _CALLS.get(name, ()):
         if key in arguments:
-            kind = "hint" if key == "hints" else _KINDS.get(name, "message")
-            yield from ((text, kind) for text in templates(arguments[key]))
+            yield from templates(arguments[key])
 
 
 _OWN_ERRORS = {
@@ -226,8 +233,12 @@ def template(node: ast.expr) -> str | None:
     pattern = written(node)
     if pattern is None or GAP.search(pattern):
         return pattern
-    text = pattern.replace("{{", "{").replace("}}", "}")
-    return pattern if GAP.search(text) else text
+    return _escaped(pattern.replace("{{", "{").replace("}}", "}"))
+
+
+def _escaped(text: str) -> str:
+    """Return a text without gaps as a pattern: its braces are doubled if they look like a gap."""
+    return text.replace("{", "{{").replace("}", "}}") if GAP.search(text) else text
 
 
 def templates(node: ast.expr) -> Iterator[str]:

@@ -16,8 +16,9 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, HTTPError, RequestHandler
 
 from onnxlab.classroom.room.progress_files import ProgressFiles
-from onnxlab.classroom.room.view import Names, Room, RoomView, learners_csv, room_exercises, view_json
+from onnxlab.classroom.room.view import Names, Room, RoomView, learners_csv, view_json
 from onnxlab.errors import OnnxLabError
+from onnxlab.labs.kit.exercise import labs
 
 __all__ = ["STATIC", "LiveRoom", "PortTaken", "RoomHandler", "room_routes", "serve_room", "stop_signal"]
 
@@ -43,7 +44,7 @@ class LiveRoom:
 
     def __init__(self, folder: Path, title: str = "") -> None:
         self.title = title
-        self.room = Room(folder, room_exercises())
+        self.room = Room(folder, [exercise for lab in labs() for exercise in lab.exercises])
         self._view: RoomView | None = None
         self._lock = asyncio.Lock()
 

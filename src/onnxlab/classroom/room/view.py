@@ -1,17 +1,12 @@
 """The state of a room at one moment: each learner's exercises, counts, and where learners are stuck.
 
 Of a progress file only these are shown: states, counts, times, and titles of this package's exercises.
-
-The process of the page runs as long as the class and must stay small. Loading the labs loads torch (250 MB),
-so another process does that once and sends the list of exercises.
 """
 
 import csv
 import io
 import json
 import secrets
-import subprocess
-import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,88 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from onnxlab.classroom.room.progress_files import OptedOut, ProgressFile, ProgressFiles
-from onnxlab.errors import OnnxLabError
-from onnxlab.labs.kit.outcome import USABLE, Status
+from onnxlab.labs.kit.exercise import USABLE, Exercise, Status
 from onnxlab.plain_text import guarded, plain
 
 __all__ = [
-    "ExercisesNotLoaded",
     "Names",
     "Room",
-    "RoomExercise",
     "RoomNames",
     "RoomView",
     "Sharing",
     "State",
     "learners_csv",
-    "loaded_exercises",
-    "room_exercises",
     "view_json",
 ]
 
 _EARLIEST = 1_577_836_800  # 2020: earlier times are not valid
 _MOST = 9_999  # attempts that are shown
-
-
-class ExercisesNotLoaded(OnnxLabError):
-    """The labs cannot be loaded."""
-
-
-@dataclass(frozen=True)
-class RoomExercise:
-    """An exercise as the page shows it.
-
-    Attributes:
-        id: Its name.
-        lab: Its lab, as "lab04".
-        title: The task, in one line.
-        points: Its points.
-        parts: The titles of its parts, each of which can fail.
-    """
-
-    id: str
-    lab: str
-    title: str
-    points: int
-    parts: tuple[str, ...]
-
-
-def room_exercises() -> tuple[RoomExercise, ...]:
-    """Return every exercise in order.
-
-    Raises:
-        ExercisesNotLoaded: If the labs cannot be loaded.
-    """
-    command = [sys.executable, "-P", "-m", "onnxlab.classroom.room.view"]  # -P: not from a learner's folder
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
-    if done.returncode:
-        msg = "The labs cannot be loaded."
-        why = (done.stderr.strip().splitlines() or [""])[-1]
-        raise ExercisesNotLoaded(msg, why, "Run: python3 course.py test --fast")
-    rows = json.loads(done.stdout)
-    return tuple(RoomExercise(**{**row, "parts": tuple(row["parts"])}) for row in rows)
-
-
-def loaded_exercises() -> tuple[RoomExercise, ...]:
-    """Return every exercise in order; loads the labs into this process.
-
-    Example:
-        >>> [exercise.id for exercise in loaded_exercises() if exercise.lab == "lab01"]
-        ['loop-count-as-input', 'branch-on-data']
-    """
-    from onnxlab.labs.kit.exercise import labs
-
-    return tuple(
-        RoomExercise(
-            exercise.id,
-            lab.name.partition("_")[0],
-            exercise.title,
-            exercise.points,
-            tuple(part.title for part in exercise.parts),
-        )
-        for lab in labs()
-        for exercise in lab.exercises
-    )
 
 
 class Sharing(StrEnum):
@@ -172,7 +101,7 @@ class Learner:
 
 
 def read_learner(
-    file: ProgressFile, exercises: Sequence[RoomExercise], now: float, opted_out: OptedOut
+    file: ProgressFile, exercises: Sequence[Exercise], now: float, opted_out: OptedOut
 ) -> Learner:
     """Read a learner's file; of a learner who opted out, nothing but the account is returned.
 
@@ -208,7 +137,7 @@ def _state(file: ProgressFile) -> dict[str, dict[str, Any]] | None:
     return state if entries else None
 
 
-def _cell(entry: dict[str, Any], exercise: RoomExercise, now: float) -> Cell:
+def _cell(entry: dict[str, Any], exercise: Exercise, now: float) -> Cell:
     count = entry.get("attempts")
     attempts = min(max(count, 0), _MOST) if isinstance(count, int) and not isinstance(count, bool) else 0
     passed = entry.get("passed") is True
@@ -217,7 +146,7 @@ def _cell(entry: dict[str, Any], exercise: RoomExercise, now: float) -> Cell:
     return Cell(passed, attempts, failure, first, last)
 
 
-def _failure(entry: dict[str, Any], exercise: RoomExercise) -> str:
+def _failure(entry: dict[str, Any], exercise: Exercise) -> str:
     """Return why the last check failed, as a text of this package: a text of the file is never shown."""
     last = entry.get("last")
     if last == Status.ERROR:
@@ -302,7 +231,7 @@ class RoomView:
     """
 
     now: float
-    exercises: tuple[RoomExercise, ...]
+    exercises: tuple[Exercise, ...]
     learners: tuple[Learner, ...]
     private: int
     unknown: int
@@ -341,7 +270,7 @@ class Room:
         NoRoom: If there is no such folder.
     """
 
-    def __init__(self, folder: Path, exercises: Sequence[RoomExercise]) -> None:
+    def __init__(self, folder: Path, exercises: Sequence[Exercise]) -> None:
         self.exercises = tuple(exercises)
         self.names = RoomNames()
         self._files = ProgressFiles(folder)
@@ -383,7 +312,12 @@ def view_json(view: RoomView, room: RoomNames, names: Names, *, rows: bool) -> d
         "private": view.private,
         "unknown": view.unknown,
         "exercises": [
-            {"id": exercise.id, "lab": exercise.lab, "title": exercise.title, "points": exercise.points}
+            {
+                "id": exercise.id,
+                "lab": exercise.lab.partition("_")[0],
+                "title": exercise.title,
+                "points": exercise.points,
+            }
             | view.counts(exercise.id)
             for exercise in view.exercises
         ],
@@ -425,7 +359,3 @@ def learners_csv(view: RoomView, room: RoomNames, names: Names) -> str:
     writer = csv.writer(text)
     writer.writerows([guarded(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
     return text.getvalue()
-
-
-if __name__ == "__main__":
-    print(json.dumps([asdict(exercise) for exercise in loaded_exercises()]))

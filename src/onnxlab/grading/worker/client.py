@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.grading.worker.task import ENVIRONMENT, LARGEST_GREETING, LARGEST_MESSAGE, Task, register_labs
+from onnxlab.grading.worker.task import ENVIRONMENT, LARGEST_MESSAGE, READY, Task
 from onnxlab.sandbox.watcher import PATIENCE, Ending
 
 __all__ = ["ForkServerPool", "WorkerDied", "WorkerPool", "can_fork", "worker_pool"]
@@ -64,22 +64,23 @@ class ForkServer:
                 raise WorkerDied(msg) from None
 
     def wait_until_ready(self) -> None:
-        """Wait for its greeting, which describes the labs."""
+        """Wait for its greeting: it has loaded what tasks need."""
         if self._ready:
             return
         self._control.settimeout(START_SECONDS)
         try:
-            greeting = json.loads(self._control.recv(LARGEST_GREETING))
-        except (OSError, ValueError):
+            started = self._control.recv(LARGEST_MESSAGE) == READY
+        except OSError:
+            started = False
+        if not started:
             self.end()
             msg = "The fork server did not start."
             raise WorkerDied(
                 msg,
                 "It loads torch, onnx and onnxruntime.",
                 "Does `import onnxlab.grading.worker.server` work?",
-            ) from None
+            )
         self._control.settimeout(None)
-        register_labs(greeting["labs"])
         self._ready = True
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -162,7 +163,7 @@ class WorkerPool:
         """Start the fork server, if there is one, without waiting for it."""
 
     def wait_until_ready(self) -> None:
-        """Wait until the pool takes tasks and the labs are registered.
+        """Wait until the pool takes tasks.
 
         Raises:
             WorkerDied: If the fork server does not start.
@@ -219,7 +220,7 @@ class ForkServerPool(WorkerPool):
             self._running_server()
 
     def wait_until_ready(self) -> None:
-        """Wait until the fork server takes tasks and has described the labs.
+        """Wait until the fork server takes tasks.
 
         Raises:
             WorkerDied: If the fork server does not start.

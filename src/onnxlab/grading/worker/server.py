@@ -33,10 +33,9 @@ from typing import Any
 from onnxlab.grading.worker.task import (
     ENVIRONMENT,
     FOLDER_PREFIX,
-    LARGEST_GREETING,
     LARGEST_MESSAGE,
+    READY,
     Task,
-    describe_labs,
 )
 from onnxlab.sandbox.libc import die_with_parent, set_dumpable
 from onnxlab.sandbox.watcher import Ending
@@ -81,9 +80,12 @@ def load() -> None:
     from onnxlab.exporters.export import Exporter, export
     from onnxlab.grading.worker import student
     from onnxlab.labs.kit.exercise import labs
+    from onnxlab.labs.kit.producing import load_produce
 
     with _temporary_caches():
-        labs()
+        for lab in labs():
+            for exercise in lab.exercises:
+                load_produce(exercise)
         student.prepare()
         for opset in (9, 11, 18):
             model = torch.nn.Conv2d(1, 1, 3)
@@ -185,8 +187,7 @@ def _serve(control: socket.socket) -> None:
     """Fork a process for each task, and send its exit code."""
     waiting = selectors.DefaultSelector()
     waiting.register(control, selectors.EVENT_READ)
-    control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LARGEST_GREETING)
-    control.send(json.dumps({"labs": describe_labs()}).encode())
+    control.send(READY)
     running: dict[int, tuple[int, str]] = {}  # by the pidfd that is readable once the process has ended
     while True:
         for key, _ in waiting.select():

@@ -1,17 +1,10 @@
-"""Tasks for the workers, and the descriptions of the labs that a fork server sends back.
-
-A task is to run a submission, or to judge the files that it wrote. The labs' code imports torch, which the
-process that keeps the marks does without: a fork server has loaded the labs and describes them. Where there
-is no fork server, they are loaded here.
-"""
+"""Tasks for the workers: to run a submission, or to judge the files that it wrote."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
-from onnxlab.labs.kit import exercise as labs
-from onnxlab.labs.kit.exercise import Exercise, Lab, Part
+from onnxlab.labs.kit.exercise import lab
 from onnxlab.sandbox.entry import Level
 from onnxlab.sandbox.watcher import Limits
 
@@ -21,18 +14,13 @@ __all__ = [
     "ENVIRONMENT",
     "FOLDER_PREFIX",
     "JUDGES",
-    "LARGEST_GREETING",
     "LARGEST_MESSAGE",
     "NOTES",
     "PRODUCTION",
+    "READY",
     "SECRET",
     "STAGE",
     "Task",
-    "describe_labs",
-    "exercise",
-    "in_another_process",
-    "lab",
-    "register_labs",
     "report_file",
     "uses_exporter",
 ]
@@ -48,7 +36,9 @@ ENVIRONMENT = {
 }
 """Environment variables of every worker: threads are limited before anything is imported."""
 
-LARGEST_MESSAGE, LARGEST_GREETING = 1 << 16, 1 << 20  # bytes; a greeting describes every lab
+LARGEST_MESSAGE = 1 << 16  # bytes
+READY = b"ready"
+"""What a fork server sends once it takes tasks."""
 
 # The files in a submission's folder, and in the folder of each exercise below it.
 CELLS, NOTES, PRODUCTION = "cells.json", "notes.json", "production.json"
@@ -60,7 +50,6 @@ STAGE, CRASH = (
     "crash.txt",
 )  # the exercise that is being judged, and the signal that ended the judge
 
-_DESCRIBED: dict[str, Lab] = {}
 _EXPORTER_WORDS = ("TORCH_EXPORT", "torch.export", "dynamo=True")
 
 
@@ -112,66 +101,6 @@ class Task:
         return cls(**data)
 
 
-def describe_labs() -> list[dict[str, Any]]:
-    """Return the descriptions of all labs, as JSON can hold them."""
-    return [
-        {
-            "name": lab.name,
-            "title": lab.title,
-            "exercises": [
-                {
-                    "id": exercise.id,
-                    "title": exercise.title,
-                    "points": exercise.points,
-                    "parts": [part.title for part in exercise.parts],
-                    "torch_export": exercise.torch_export,
-                }
-                for exercise in lab.exercises
-            ],
-        }
-        for lab in labs.labs()
-    ]
-
-
-def register_labs(descriptions: Iterable[dict[str, Any]]) -> None:
-    """Use the labs that a fork server describes, without loading them."""
-    for description in descriptions:
-        exercises = tuple(
-            Exercise(
-                fields["id"],
-                fields["title"],
-                fields["points"],
-                answers=(),
-                produce=in_another_process,
-                parts=tuple(Part(title, in_another_process) for title in fields["parts"]),
-                hints=("", "", ""),
-                torch_export=fields["torch_export"],
-            )
-            for fields in description["exercises"]
-        )
-        name = description["name"]
-        _DESCRIBED[name] = Lab(name, description["title"], exercises)
-
-
-def lab(name: str) -> Lab:
-    """Return a lab with its exercises' titles, points and parts; none of them can be run here.
-
-    Raises:
-        UnknownExercise: If there is none of that name.
-    """
-    return _DESCRIBED.get(name) or labs.lab(name)
-
-
-def exercise(name: str) -> tuple[Lab, Exercise]:
-    """Return an exercise and its lab.
-
-    Raises:
-        UnknownExercise: If there is none of that name.
-    """
-    pairs = ((lab, exercise) for lab in _DESCRIBED.values() for exercise in lab.exercises)
-    return next((pair for pair in pairs if pair[1].id == name), None) or labs.exercise(name)
-
-
 def uses_exporter(name: str, cells: Sequence[str]) -> bool:
     """Whether a submission likely needs `torch.export`. A wrong guess only costs time.
 
@@ -186,9 +115,3 @@ def uses_exporter(name: str, cells: Sequence[str]) -> bool:
 def report_file(exercise_id: str) -> str:
     """Return the name of the file in a judge's folder that has its report on an exercise."""
     return f"report-{exercise_id}.json"
-
-
-def in_another_process(*_: object) -> None:
-    """Stand in for the code of an exercise or a judge, which only workers run."""
-    msg = "It is done in a process of its own."
-    raise NotImplementedError(msg)

@@ -1,5 +1,6 @@
 """One check of one exercise: call the learner's functions, then judge the files that they leave."""
 
+import importlib
 import tempfile
 import time
 import zlib
@@ -14,13 +15,13 @@ import onnx
 import torch
 
 from onnxlab.errors import UnknownExercise
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Exercise, Judge, Judges
 from onnxlab.labs.kit.judging import beside
 from onnxlab.labs.kit.outcome import USABLE, Case, Finding, Outcome, Status, Wrong, case_of
 from onnxlab.labs.kit.producing import Production, produce_in_child
 from onnxlab.labs.kit.work import Work
 
-__all__ = ["check", "judge", "questions_seed", "refused"]
+__all__ = ["check", "judge", "load_judges", "questions_seed", "refused"]
 
 
 def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
@@ -66,12 +67,20 @@ def questions_seed(exercise: Exercise, seed: int) -> list[int]:
 
 def judge(exercise: Exercise, work: Work, seed: int) -> tuple[Finding, ...]:
     """Judge the files in the folder, with test inputs drawn from a seed. No learner's code is run."""
-    key = zlib.crc32(exercise.id.encode())
+    key, judges = zlib.crc32(exercise.id.encode()), load_judges(exercise)
     with _one_thread():
         return tuple(
-            _finding(exercise, part, work, np.random.default_rng([seed, key, number]))
-            for number, part in enumerate(exercise.parts, 1)
+            _finding(title, part, judges, work, np.random.default_rng([seed, key, number]))
+            for number, (title, part) in enumerate(zip(exercise.parts, judges.parts, strict=True), 1)
         )
+
+
+def load_judges(exercise: Exercise) -> Judges:
+    """Return an exercise's judges; their module is loaded only now, when the answer has been asked."""
+    if exercise.judges is not None:
+        return exercise.judges
+    judges: Judges = importlib.import_module(f"onnxlab.labs.{exercise.module}").JUDGES
+    return judges
 
 
 def _unjudged(exercise: Exercise, production: Production) -> Outcome:
@@ -93,7 +102,7 @@ def _unjudged(exercise: Exercise, production: Production) -> Outcome:
     # The answer itself was refused; nothing is known of the parts. The case is taken from the production,
     # because the exception can lose its cause, which may hold the case, on the way from the child process.
     refusal = replace(_refuted(USABLE, production.wrong), case=production.case)
-    unknown = (Finding(part.title, None) for part in exercise.parts)
+    unknown = (Finding(title, None) for title in exercise.parts)
     return replace(outcome, findings=(refusal, *unknown), message="", case=None)
 
 
@@ -120,13 +129,13 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _finding(exercise: Exercise, part: Part, work: Work, random: np.random.Generator) -> Finding:
+def _finding(title: str, part: Judge, judges: Judges, work: Work, random: np.random.Generator) -> Finding:
     try:
-        with beside(partial(exercise.expected, work)) if exercise.expected else nullcontext():
-            part.judge(work, random)
+        with beside(partial(judges.expected, work)) if judges.expected else nullcontext():
+            part(work, random)
     except Wrong as wrong:
-        return _refuted(part.title, wrong)
-    return Finding(part.title, True)
+        return _refuted(title, wrong)
+    return Finding(title, True)
 
 
 def _refuted(title: str, wrong: Wrong) -> Finding:

@@ -1,18 +1,14 @@
-"""Exercises as statements: one export with the learner's rule or translation, and what its model must do.
-
-An exercise that does not fit is an `Exercise` with functions of its own.
-"""
+"""Exercises with one export: with the learner's rule or translation, and what its model must do."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judge
 from onnxlab.labs.kit.exporting import axis_options, exported_with_rule, exported_with_translation
 from onnxlab.labs.kit.judging import (
     expected_model,
@@ -23,7 +19,7 @@ from onnxlab.labs.kit.judging import (
 )
 from onnxlab.labs.kit.work import Work
 
-__all__ = ["InputSampler", "RequestedExport", "declared", "numbers", "valid"]
+__all__ = ["InputSampler", "RequestedExport", "numbers", "right_model", "valid"]
 
 InputSampler = Callable[[np.random.Generator], Any]
 """Draws one set of inputs (a tensor, or a tuple of arguments), or a list of sets."""
@@ -65,20 +61,20 @@ class RequestedExport:
         """Return the module or function that is exported, and that gives the right numbers."""
         return self.function(questions) if self.random_module else self.function
 
-    def produce(self, answer: str, answers: Answers, work: Work, random: np.random.Generator) -> None:
+    def produce(self, answers: Answers, work: Work, random: np.random.Generator) -> None:
         """Export the function with the learner's answer."""
+        answer = next(iter(answers.values()))
         reference = self.reference(random)
         module = reference if isinstance(reference, torch.nn.Module) else _Module(reference)
         example, options = self.example(random), axis_options(self.exporter, self.inputs)
         if self.opset is not None:
             options["opset" if self.rule else "opset_version"] = self.opset
         if self.rule:
-            exported_with_rule(work, self.name, self.rule, answers[answer], module, example, **options)
+            exported_with_rule(work, self.name, self.rule, answer, module, example, **options)
             return
         if module is not reference:  # for torch.export, the inputs of `*inputs` are one argument
             options["dynamic_shapes"] = (options["dynamic_shapes"],)
-        translation = answers[answer]
-        exported_with_translation(work, self.name, self.translation, translation, module, example, **options)
+        exported_with_translation(work, self.name, self.translation, answer, module, example, **options)
 
 
 class _Module(torch.nn.Module):
@@ -92,94 +88,51 @@ class _Module(torch.nn.Module):
         return self._function(*inputs)
 
 
-_PartOf = Callable[[RequestedExport], Part]
-
-
-def valid(title: str) -> _PartOf:
+def valid(export: RequestedExport) -> Judge:
     """Ask for a model that the checker accepts and ONNX Runtime loads, with the export's opset and axes."""
 
-    def part(export: RequestedExport) -> Part:
-        def judge(work: Work, random: np.random.Generator) -> None:
-            model = work.model(export.name)
-            if export.opset is not None:
-                require_opset(model, export.opset)
-            require_valid(model)
-            require_dynamic(model, export.inputs)
+    def judge(work: Work, random: np.random.Generator) -> None:
+        model = work.model(export.name)
+        if export.opset is not None:
+            require_opset(model, export.opset)
+        require_valid(model)
+        require_dynamic(model, export.inputs)
 
-        return Part(title, judge)
-
-    return part
+    return judge
 
 
 def numbers(
-    title: str,
+    export: RequestedExport,
     *samplers: InputSampler,
     look_at: str | Mapping[str, str],
     atol: float = 1e-5,
     rtol: float = 1e-5,
-) -> _PartOf:
+) -> Judge:
     """Ask for PyTorch's numbers.
 
     Args:
-        title: The part's title.
+        export: The export.
         *samplers: Draw the sets of inputs, in order.
         look_at: Where to look if the numbers differ, as for `require_numbers`.
         atol: As for `require_numbers`.
         rtol: As for `require_numbers`.
     """
 
-    def part(export: RequestedExport) -> Part:
-        def judge(work: Work, random: np.random.Generator) -> None:
-            inputs: list[Any] = []
-            for sampler in samplers:
-                samples = sampler(random)
-                inputs += samples if isinstance(samples, list) else [samples]
-            reference = export.reference(work.questions())
-            require_numbers(reference, work.model(export.name), inputs, atol, rtol, look_at=look_at)
+    def judge(work: Work, random: np.random.Generator) -> None:
+        inputs: list[Any] = []
+        for sampler in samplers:
+            samples = sampler(random)
+            inputs += samples if isinstance(samples, list) else [samples]
+        reference = export.reference(work.questions())
+        require_numbers(reference, work.model(export.name), inputs, atol, rtol, look_at=look_at)
 
-        return Part(title, judge)
-
-    return part
+    return judge
 
 
-def declared(
-    name: str,
-    title: str,
-    export: RequestedExport,
-    *parts: _PartOf,
-    order: int,
-    points: int,
-    expected: str | Callable[[Any], str],
-    hints: tuple[str, str, str],
-) -> Exercise:
-    """Return the exercise that a statement describes.
+def right_model(export: RequestedExport, text: str | Callable[[Any], str]) -> Callable[[Work], bytes]:
+    """Return what makes a right model: of its text in ONNX's form, or of a function of the drawn module."""
 
-    Args:
-        name: Its id in kebab-case; the answer is the function of that name in snake_case.
-        title: What is to be done, in one line.
-        export: The export.
-        *parts: What has to hold, in the order in which a learner should be told.
-        order: Its place in its lab.
-        points: What it is worth.
-        expected: A right model in ONNX's text form, or what makes it of the module that was drawn.
-        hints: Three, from a nudge to nearly the code.
-    """
-    answer = name.replace("-", "_")
+    def make(work: Work) -> bytes:
+        return expected_model(text if isinstance(text, str) else text(export.reference(work.questions())))
 
-    def expected_of(work: Work) -> bytes:
-        return expected_model(
-            expected if isinstance(expected, str) else expected(export.reference(work.questions()))
-        )
-
-    return Exercise(
-        order=order,
-        id=name,
-        title=title,
-        points=points,
-        answers=(answer,),
-        produce=partial(export.produce, answer),
-        parts=tuple(part(export) for part in parts),
-        hints=hints,
-        expected=expected_of,
-        torch_export=export.exporter is Exporter.TORCH_EXPORT,
-    )
+    return make

@@ -1,83 +1,140 @@
-"""The records of exercises and labs, and how to find them by name."""
+"""What the exercises ask, read from the labs' TOML files: plain data, without torch, ONNX or NumPy.
 
-import importlib
-import pkgutil
+A lab is `labs/labNN_topic.toml`: its title, and a table for each exercise. What calls the answers and what
+judges them are modules, which `checking` loads when they are needed.
+"""
+
 import re
+import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from enum import StrEnum
 from functools import cache
 from importlib.metadata import requires
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
-import onnxlab.labs
 from onnxlab.errors import UnknownExercise
-from onnxlab.labs.kit.work import Work
 from onnxlab.machine import pinned_versions
 
-__all__ = ["LABS", "Answers", "Exercise", "Lab", "Part", "exercise", "lab", "labs"]
+if TYPE_CHECKING:
+    import numpy as np
+
+    from onnxlab.labs.kit.work import Work
+
+__all__ = [
+    "LABS",
+    "USABLE",
+    "Answers",
+    "Exercise",
+    "Judge",
+    "Judges",
+    "Lab",
+    "Part",
+    "Produce",
+    "Status",
+    "exercise",
+    "lab",
+    "labs",
+]
 
 Answers: TypeAlias = Mapping[str, Any]
 """The learner's functions and classes by name."""
 
+Produce: TypeAlias = "Callable[[Answers, Work, np.random.Generator], None]"
+"""Calls the answers with the questions that the generator draws, and writes what they return into the folder.
+It runs in the learner's process, so it must not know the test inputs. Raises `Wrong` where an answer has the
+wrong type."""
+
+Judge: TypeAlias = "Callable[[Work, np.random.Generator], None]"
+"""Reads the files in the folder and draws test inputs; raises `Wrong` if a part's claim does not hold. The
+inputs come from a seed that the process with the learner's code never sees."""
+
+USABLE = "the answer can be used"
+"""The title of the finding about an answer that was refused before any part was judged."""
+
+_FOLDER = Path(__file__).parents[1]
 _OLDEST = re.compile(r"([\w-]+)\s*(?:\S*,)?>=([\d.]+)")
 
-LABS = tuple(
-    sorted(module.name for module in pkgutil.iter_modules(onnxlab.labs.__path__) if module.name[:3] == "lab")
-)
-"""The labs' names: each is a package in `onnxlab.labs`, and a notebook."""
+LABS = tuple(sorted(path.stem for path in _FOLDER.glob("lab*.toml")))
+"""The labs' names: each is a TOML file in `onnxlab.labs`, and a notebook."""
+
+
+class Status(StrEnum):
+    """How a check of an exercise ended."""
+
+    PASSED = "passed"
+    INCORRECT = "incorrect"
+    NOT_ATTEMPTED = "not attempted"
+    ERROR = "error"
+    """The learner's code, or the export it belongs to, raised."""
+    TIMED_OUT = "timed out"
 
 
 @dataclass(frozen=True)
 class Part:
-    """One thing that has to hold for an exercise to be passed.
+    """A part that an instructor's own file of judges adds to an exercise.
 
     Attributes:
         title: What has to hold, as a claim about the learner's work: "the factor is an input".
-        judge: Reads the files in the folder and draws test inputs; raises `Wrong` if the claim does not hold.
-            The inputs come from a seed that the process with the learner's code never sees.
+        judge: Judges whether it does.
     """
 
     title: str
-    judge: Callable[[Work, np.random.Generator], None]
+    judge: Judge
+
+
+@dataclass(frozen=True)
+class Judges:
+    """What judges an exercise.
+
+    Attributes:
+        parts: A judge for each of the exercise's parts, in order.
+        expected: Makes a right model for the questions, shown beside a learner's wrong one unless the part
+            has a right model of its own. None where no part needs it.
+    """
+
+    parts: tuple[Judge, ...]
+    expected: "Callable[[Work], bytes] | None" = None
 
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise.
+    """One exercise, as its lab's TOML file states it.
 
     Attributes:
-        id: Its name in kebab-case, for `check` and `hint`.
+        id: Its name in kebab-case, for `check` and `hint`; in snake_case, that of its modules.
         title: What is to be done, in one line.
         points: What it is worth.
         answers: The names of the functions and classes that the learner writes.
-        produce: Calls the answers with the questions that the generator draws, and writes what they return
-            into the folder: ONNX files, JSON, arrays. It runs in the learner's process, so it must not know
-            the test inputs. Raises `Wrong` where an answer is of the wrong kind.
-        parts: What has to hold, in the order in which a learner should be told.
+        parts: What has to hold, each as a claim about the learner's work ("the factor is an input"), in the
+            order in which a learner should be told.
         hints: Three, from a nudge to nearly the code.
-        order: Its place in its lab, counted from 1.
-        expected: Makes a right model for the questions, shown beside a learner's wrong one unless the part
-            has a right model of its own. None where no part needs it.
-        torch_export: Whether `produce` may export with the exporter built on torch.export, whose modules are
-            then imported before the time is counted.
-        time_limit: Seconds of processor time for `produce`.
+        lab: The name of its lab.
+        torch_export: Whether it may export with the exporter built on torch.export, whose modules are then
+            imported before the time is counted.
+        time_limit: Seconds of processor time for the answers.
+        produce: Calls the answers, in place of the exercise's own module.
+        judges: Judges them, in place of the exercise's own module.
     """
 
     id: str
     title: str
     points: int
     answers: tuple[str, ...]
-    produce: Callable[[Answers, Work, np.random.Generator], None]
-    parts: tuple[Part, ...]
+    parts: tuple[str, ...]
     hints: tuple[str, str, str]
-    expected: Callable[[Work], bytes] | None = None
+    lab: str = ""
     torch_export: bool = False
     time_limit: float = 20.0
-    order: int = 0
+    produce: "Produce | None" = field(default=None, compare=False, repr=False)
+    judges: "Judges | None" = field(default=None, compare=False, repr=False)
+
+    @property
+    def module(self) -> str:
+        """The name of its modules, below the package that they lie in: "lab04_asinh.asinh_symbolic"."""
+        return f"{self.lab}.{self.id.replace('-', '_')}"
 
     @property
     def holds_for(self) -> str:
@@ -99,23 +156,10 @@ class Lab:
     title: str
     exercises: tuple[Exercise, ...]
 
-    @classmethod
-    def of(cls, package: str, title: str) -> "Lab":
-        """Return the lab whose exercises are the modules of a package that have an `EXERCISE`."""
-        name = package.rpartition(".")[2]
-        modules = [importlib.import_module(f"{package}.{module}") for module in _modules(name)]
-        exercises = [module.EXERCISE for module in modules if hasattr(module, "EXERCISE")]
-        return cls(name, title, tuple(sorted(exercises, key=lambda exercise: exercise.order)))
-
     @property
     def points(self) -> int:
         """What the lab is worth."""
         return sum(exercise.points for exercise in self.exercises)
-
-
-def _modules(lab_name: str) -> list[str]:
-    folders = [str(Path(folder, lab_name)) for folder in onnxlab.labs.__path__]
-    return [module.name for module in pkgutil.iter_modules(folders)]
 
 
 @cache
@@ -138,12 +182,22 @@ def lab(name: str) -> Lab:
         'lab04_asinh'
     """
     full = re.sub(r"^lab(?=\d(?!\d))", "lab0", name)
-    package = next((lab for lab in LABS if full in (lab, lab.partition("_")[0])), None)
-    if package is None:
+    found = next((lab for lab in LABS if full in (lab, lab.partition("_")[0])), None)
+    if found is None:
         msg = f"There is no lab {name!r}."
         raise UnknownExercise(msg, "", f"The labs are {', '.join(LABS)}.")
-    record: Lab = importlib.import_module(f"onnxlab.labs.{package}").LAB
-    return record
+    return _read(found)
+
+
+@cache
+def _read(name: str) -> Lab:
+    table = tomllib.loads((_FOLDER / f"{name}.toml").read_text("utf-8"))
+    rows = [{key: _frozen(value) for key, value in row.items()} for row in table["exercise"]]
+    return Lab(name, table["title"], tuple(Exercise(**row, lab=name) for row in rows))
+
+
+def _frozen(value: Any) -> Any:  # noqa: ANN401 - whatever TOML holds
+    return tuple(value) if isinstance(value, list) else value
 
 
 def labs() -> tuple[Lab, ...]:
@@ -166,16 +220,11 @@ def exercise(name: str) -> tuple[Lab, Exercise]:
         msg = f"An exercise is named by a text; a {type(name).__name__} was passed."
         then = 'Write the name first, in quotes, as check("asinh-symbolic", asinh_symbolic).'
         raise UnknownExercise(msg, "", then)
-    ids = []
-    module = name.replace("-", "_")  # usually the exercise's module; then no other lab is loaded
-    for lab_name in sorted(LABS, key=lambda lab_name: module not in _modules(lab_name)):
-        record = lab(lab_name)
-        for candidate in record.exercises:
-            if candidate.id == name:
-                return record, candidate
-            ids.append(candidate.id)
+    pairs = {record.id: (lab, record) for lab in labs() for record in lab.exercises}
+    if name in pairs:
+        return pairs[name]
     wanted = name.replace("_", "-").lower()
-    related = [candidate for candidate in ids if wanted and wanted in candidate]
-    near = related[:3] or get_close_matches(wanted, ids, 3, 0.6)
+    related = [candidate for candidate in pairs if wanted and wanted in candidate]
+    near = related[:3] or get_close_matches(wanted, pairs, 3, 0.6)
     msg = f"There is no exercise {name!r}."
     raise UnknownExercise(msg, "", f"Did you mean {' or '.join(map(repr, near))}?" if near else "")

@@ -19,7 +19,7 @@ import torch
 from onnxlab.errors import chain
 from onnxlab.exporters.export import Exporter, Stage, export
 from onnxlab.exporters.symbolics import symbolic
-from onnxlab.labs.kit.exercise import Part
+from onnxlab.labs.kit.exercise import Judge
 from onnxlab.labs.kit.outcome import RETURN, Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.runtime.refusals import named_reason
@@ -62,18 +62,14 @@ def axis_options(exporter: Exporter, axes: Mapping[str, Mapping[int, str]]) -> d
 
 
 def of_both_exporters(
-    *claims: tuple[str, Callable[[Exporter, Work, np.random.Generator], None]],
-) -> tuple[Part, ...]:
-    """Return parts that ask the same of each exporter's model.
+    *judges: Callable[[Exporter, Work, np.random.Generator], None],
+) -> tuple[Judge, ...]:
+    """Return judges that ask the same of each exporter's model.
 
     Args:
-        *claims: Titles, each with a judge whose first argument is the exporter.
+        *judges: Judges whose first argument is the exporter.
     """
-    return tuple(
-        Part(f"{exporter}: {title}", functools.partial(judge, exporter))
-        for exporter in Exporter
-        for title, judge in claims
-    )
+    return tuple(functools.partial(judge, exporter) for exporter in Exporter for judge in judges)
 
 
 def exported(

@@ -5,13 +5,13 @@ from collections import UserDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import onnx
 
 from onnxlab.errors import chain
+from onnxlab.labs.kit.exercise import USABLE, Status
 
 __all__ = [
     "RETURN",
@@ -27,23 +27,8 @@ __all__ = [
     "trying",
 ]
 
-USABLE = "the answer can be used"
-"""The title of the finding about an answer that was refused before any part was judged."""
-
-
 RETURN = "Is a `return` missing at the end of the function, or of one of its branches?"
 """Advice where an answer returned None."""
-
-
-class Status(StrEnum):
-    """How a check of an exercise ended."""
-
-    PASSED = "passed"
-    INCORRECT = "incorrect"
-    NOT_ATTEMPTED = "not attempted"
-    ERROR = "error"
-    """The learner's code, or the export it belongs to, raised."""
-    TIMED_OUT = "timed out"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import _thread
 import ctypes
 import faulthandler
 import functools
+import importlib
 import io
 import multiprocessing
 import os
@@ -29,7 +30,7 @@ import torch
 
 from onnxlab.exporters.export import Exporter, export, remembered_torchlib, without_tqdm_thread
 from onnxlab.exporters.symbolics import restored_rules
-from onnxlab.labs.kit.exercise import Answers, Exercise
+from onnxlab.labs.kit.exercise import Answers, Exercise, Produce
 from onnxlab.labs.kit.exporting import first_line, learners_code, own_error, own_line, raised_by_stub
 from onnxlab.labs.kit.outcome import Case, Status, Wrong, case_of
 from onnxlab.labs.kit.work import Work
@@ -45,6 +46,7 @@ __all__ = [
     "Production",
     "TimeLimitReached",
     "load_exporter",
+    "load_produce",
     "produce",
     "produce_in_child",
     "time_limit",
@@ -104,6 +106,14 @@ def produce(exercise: Exercise, answers: Answers, work: Work) -> Production:
     return replace(production, printed=printed.count, seconds=time.perf_counter() - started)
 
 
+def load_produce(exercise: Exercise) -> Produce:
+    """Return what calls an exercise's answers; its module is loaded if it is not yet."""
+    if exercise.produce is not None:
+        return exercise.produce
+    produce: Produce = importlib.import_module(f"onnxlab.labs.{exercise.module}").produce
+    return produce
+
+
 def load_exporter(exercise: Exercise) -> None:
     """Import what an exercise's exports need, once in a process, before the time is counted.
 
@@ -124,11 +134,12 @@ def _use_torch_export() -> None:
 
 def _production(exercise: Exercise, answers: Answers, work: Work, printed: _Counter) -> Production:
     translations = remembered_torchlib() if exercise.torch_export else nullcontext()
+    asking = load_produce(exercise)
     try:
         # The limit is the innermost: it must not interrupt the code that restores the state.
         limit = time_limit(exercise.time_limit, PATIENCE)
         with _restored_state(work.questions()), _redirected(printed), translations, limit:
-            exercise.produce(answers, work, work.questions())
+            asking(answers, work, work.questions())
     except TimeLimitReached as error:
         message = f"Not ready after {exercise.time_limit:g} seconds, and left."
         return Production(Status.TIMED_OUT, message, own_line(error))
@@ -189,6 +200,7 @@ def produce_in_child(exercise: Exercise, answers: Answers, work: Work) -> Produc
     if sys.platform != "linux":
         return produce(exercise, answers, work)
     load_exporter(exercise)  # here, and not again in every child
+    load_produce(exercise)
     fork = multiprocessing.get_context("fork")
     receiver, sender = fork.Pipe(duplex=False)
     child = fork.Process(target=_run_child, args=(sender, receiver, exercise, answers, work))

@@ -10,14 +10,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import platformdirs
 from filelock import FileLock
 
 from onnxlab.files import CannotWrite, write_atomically
-from onnxlab.labs.kit.exercise import Exercise, Lab, labs
-from onnxlab.labs.kit.outcome import Outcome, Status
+from onnxlab.labs.kit.exercise import Exercise, Lab, Status, labs
+
+if TYPE_CHECKING:
+    from onnxlab.labs.kit.outcome import Outcome
 
 __all__ = [
     "Standing",
@@ -81,7 +83,7 @@ def standings() -> tuple[list[Standing], str]:
     ], message
 
 
-def record(outcome: Outcome) -> str:
+def record(outcome: "Outcome") -> str:
     """Record a check's outcome, unless the exercise was not attempted.
 
     Of a failed check the title of the first part that does not hold is kept: a text of the exercise's own,

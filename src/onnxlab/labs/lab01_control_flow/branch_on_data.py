@@ -18,7 +18,7 @@ import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers, Exercise
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.exporting import axis_options, exported_or_stopped, of_both_exporters, require_type
 from onnxlab.labs.kit.judging import (
     evidence,
@@ -41,7 +41,7 @@ from onnxlab.labs.lab01_control_flow.interventions import (
     switched,
 )
 
-__all__ = ["EXERCISE", "centred_or_folded"]
+__all__ = ["JUDGES", "centred_or_folded", "produce"]
 
 _SCRIPTS, _EXPORTS = 3, 2  # modules that are exported
 
@@ -253,24 +253,7 @@ def _shown(values: Any) -> str:  # noqa: ANN401 - a tensor or an array
     return np.array2string(np.asarray(values), precision=3, threshold=8)
 
 
-EXERCISE = Exercise(
-    order=2,
-    id="branch-on-data",
-    title="Keep both sides of a branch, in either exporter",
-    points=5,
-    answers=("branch_on_data",),
-    produce=produce,
-    torch_export=True,
-    parts=of_both_exporters(
-        ("an If is in the graph", judge_graph),
-        ("right on both sides, at any length", judge_numbers),
-        ("only one side is computed", judge_sides),
-    ),
-    hints=(
-        "One module will not do for both: each exporter has a way of its own to be told about a branch.",
-        "TorchScript keeps an `if` of a scripted module; torch.export keeps `torch.cond`.",
-        "Two classes: one with a plain `if`, returned as `torch.jit.script(Branch())`; the other with "
-        "`return torch.cond(x.mean() > 0, lambda x: x - x.mean(), lambda x: x.abs() + 1, (x,))`.",
-    ),
+JUDGES = Judges(
+    of_both_exporters(judge_graph, judge_numbers, judge_sides),
     expected=lambda work: expected_model(_EXPECTED),
 )

@@ -23,7 +23,7 @@ import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.exporting import exported, require_type
 from onnxlab.labs.kit.judging import (
     beside,
@@ -46,7 +46,7 @@ from onnxlab.labs.lab01_control_flow.interventions import (
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import feeds, open_session
 
-__all__ = ["EXERCISE", "OtherStep", "Step", "other_step", "step"]
+__all__ = ["JUDGES", "OtherStep", "Step", "other_step", "produce", "step"]
 
 _ROWS, _WIDTH = 2, 4
 _SECONDS = 1.0  # of the processor, for a run that takes milliseconds
@@ -356,26 +356,6 @@ def _expected(work: Work, name: str) -> bytes:
     return expected_model(texts[name], {key.replace(".", "_"): values for key, values in state.items()})
 
 
-EXERCISE = Exercise(
-    order=1,
-    id="loop-count-as-input",
-    title="Make the number of rounds an input of the model",
-    points=5,
-    answers=("loop_count_as_input",),
-    produce=produce,
-    torch_export=True,
-    parts=(
-        Part("the count is an input that the result depends on", judge_input),
-        Part("a Loop that ends with the count repeats the step", judge_loop),
-        Part("right for 0 to 9 rounds", judge_few),
-        Part("right for any other count, thousands too", judge_many),
-    ),
-    hints=(
-        "Tracing, and torch.export too, write down the rounds that they see. What keeps a loop as a loop?",
-        "Script a module whose forward has an argument `n: int`; or use `while_loop` with a state that holds "
-        "the number of rounds done and the rows.",
-        "Write a class with `self.step = step` and `def forward(self, x, n: int)`, in it "
-        "`for _ in range(n): x = self.step(x)`; then `return torch.jit.script(Repeat(step))`.",
-    ),
-    expected=lambda work: _expected(work, "repeated"),
+JUDGES = Judges(
+    (judge_input, judge_loop, judge_few, judge_many), expected=lambda work: _expected(work, "repeated")
 )

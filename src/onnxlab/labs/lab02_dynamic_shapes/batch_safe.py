@@ -15,14 +15,14 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.exporting import axis_options, exported, require_type, require_unchanged
 from onnxlab.labs.kit.judging import expected_model, require_dynamic, require_numbers, require_valid
 from onnxlab.labs.kit.outcome import trying
 from onnxlab.labs.kit.samples import normal, normal_weights
 from onnxlab.labs.kit.work import Work
 
-__all__ = ["EXERCISE", "Ranker"]
+__all__ = ["JUDGES", "Ranker", "produce"]
 
 _FEATURES, _SCORES = 4, 3
 
@@ -144,26 +144,7 @@ def _require_batches(work: Work, inputs: Sequence[torch.Tensor], look_at: str, s
     require_numbers(reference, work.model("repaired"), inputs, 1e-4 * scale, look_at=look_at)
 
 
-EXERCISE = Exercise(
-    order=2,
-    id="batch-safe",
-    title="Repair a model that froze its batch of one",
-    points=5,
-    answers=("batch_safe",),
-    produce=produce,
-    torch_export=True,
-    parts=(
-        Part("a valid model whose batch is labelled dynamic", judge_model),
-        Part("right for a batch of one", judge_one),
-        Part("right for larger batches", judge_more),
-        Part("right for rows that are equal, zero, infinite or nan", judge_alike),
-    ),
-    hints=(
-        "Three places turn the number of rows into a Python number or a Python decision. Find them first.",
-        "`scores.mean(0)` needs neither the loop nor `len`. For the decision: `torch.where` with a "
-        "condition that is a tensor computed from x.",
-        "`several = torch.ones_like(x[:, :1]).sum() > 1`, then "
-        "`return torch.where(several, scores - scores.mean(0), scores)`.",
-    ),
+JUDGES = Judges(
+    (judge_model, judge_one, judge_more, judge_alike),
     expected=lambda work: expected_model(_EXPECTED, ranker(work.questions()).score.state_dict()),
 )

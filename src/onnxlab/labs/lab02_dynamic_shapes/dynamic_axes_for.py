@@ -22,14 +22,14 @@ import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 import torch
 
 from onnxlab.exporters.export import Exporter, export
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.exporting import require_type
 from onnxlab.labs.kit.outcome import Difference, Evidence, Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.runtime.refusals import Refusal, parse_refusal
 from onnxlab.runtime.session import open_session
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 Case: TypeAlias = Mapping[str, tuple[int, ...]]
 """The shapes of one set of inputs, by the input's name."""
@@ -370,23 +370,4 @@ def _case_sizes(cases: Sequence[Case]) -> str:
     return "; ".join(texts)
 
 
-EXERCISE = Exercise(
-    order=1,
-    id="dynamic-axes-for",
-    title="Choose the dynamic axes for given inputs, and no others",
-    points=5,
-    answers=("dynamic_axes_for",),
-    produce=produce,
-    parts=(
-        Part("names only inputs and axes that are there", judge_axes),
-        Part("the exported model takes every case", judge_taken),
-        Part("it still refuses other sizes of the other axes", judge_refused),
-        Part("two axes of one name have one size in every case", judge_names),
-    ),
-    hints=(
-        "An axis has to be dynamic if two of the cases differ in it. Go through inputs and axes one by one.",
-        "The sizes of one axis: `{case[name][axis] for case in cases}`. How many has an axis that is fixed?",
-        "Two loops: `for name, shape in cases[0].items()`, `for axis in range(len(shape))`. Where that set "
-        'has more than one size, `axes.setdefault(name, {})[axis] = f"{name}_{axis}"`.',
-    ),
-)
+JUDGES = Judges((judge_axes, judge_taken, judge_refused, judge_names))

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.exporting import axis_options, exported, require_type, require_unchanged
 from onnxlab.labs.kit.judging import (
     at_other_sizes,
@@ -31,7 +31,7 @@ from onnxlab.labs.kit.judging import (
 from onnxlab.labs.kit.samples import normal_weights, pictures
 from onnxlab.labs.kit.work import Work
 
-__all__ = ["EXERCISE", "Patches"]
+__all__ = ["JUDGES", "Patches", "produce"]
 
 _CHANNELS, _WIDTH = 3, 5
 _PATCH = _CHANNELS * 4
@@ -153,24 +153,4 @@ def _expected(work: Work, name: str) -> bytes:
     return expected_model(text, {"weight": model.embed.weight.T.contiguous(), "bias": model.embed.bias})
 
 
-EXERCISE = Exercise(
-    order=2,
-    id="static-on-purpose",
-    title="Freeze the sizes of a model, and nothing else",
-    points=5,
-    answers=("static_on_purpose",),
-    produce=produce,
-    parts=(
-        Part("a valid model that takes any batch", judge_model),
-        Part("no node computes a size", judge_sizes),
-        Part("the same numbers as before", judge_example),
-        Part("the same numbers for other batches", judge_batches),
-    ),
-    hints=(
-        "What is computed from a size stays in the graph as long as the size is a tensor to the tracer.",
-        "`int(...)` turns a size into a number, here on purpose. One size must not become one: the batch. "
-        "Reshape can find one size by itself.",
-        "`channels, height, width = (int(size) for size in x.shape[1:])`, and -1 for the batch in both "
-        "`reshape`.",
-    ),
-)
+JUDGES = Judges((judge_model, judge_sizes, judge_example, judge_batches))

@@ -13,13 +13,15 @@ The statement as properties, each with what is drawn for it:
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers, Exercise
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.exporting import (
     axis_options,
     exported_or_stopped,
@@ -29,18 +31,21 @@ from onnxlab.labs.kit.exporting import (
 )
 from onnxlab.labs.kit.judging import (
     at_other_sizes,
+    difference,
     expected_model,
     require_dynamic,
     require_exported,
     require_input_read,
     require_numbers,
     require_valid,
+    shown_whole,
 )
-from onnxlab.labs.kit.outcome import trying
+from onnxlab.labs.kit.outcome import Difference, trying
 from onnxlab.labs.kit.samples import normal
 from onnxlab.labs.kit.work import Work
+from onnxlab.runtime.parity import Counterexample
 
-__all__ = ["EXERCISE", "Tangled"]
+__all__ = ["JUDGES", "Tangled", "produce"]
 
 _ROWS, _COLUMNS = 4, 3
 
@@ -131,7 +136,7 @@ def judge_values(exporter: Exporter, work: Work, random: np.random.Generator) ->
         "and what if the input is flat? If they agree: is a constant of the graph a number of the example?"
     )
     with _model(work, exporter) as model:
-        require_numbers(tangled(work.questions()), model, inputs, 1e-4, look_at=look_at)
+        _require_numbers(work, model, inputs, look_at)
 
 
 def judge_lengths(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
@@ -140,13 +145,34 @@ def judge_lengths(exporter: Exporter, work: Work, random: np.random.Generator) -
     counts = 1, 2, 3, 9, int(random.integers(50, 1000)), int(random.integers(4200, 4800))
     inputs = [normal(random, count, _COLUMNS) for count in counts]
     with _model(work, exporter) as model:
-        require_numbers(tangled(work.questions()), model, inputs, 1e-4, look_at=at_other_sizes(look_at))
+        _require_numbers(work, model, inputs, at_other_sizes(look_at))
 
 
 @contextmanager
 def _model(work: Work, exporter: Exporter) -> Iterator[onnx.ModelProto]:
     with trying(f"the {exporter} export", model=tangled(work.questions())):
         yield require_exported(work, exporter.name.lower())
+
+
+def _require_numbers(
+    work: Work, model: onnx.ModelProto, inputs: list[torch.Tensor], look_at: str | dict[str, str]
+) -> None:
+    original = tangled(work.questions())
+    describe = partial(_difference, original.gain.tolist())
+    require_numbers(original, model, inputs, 1e-4, look_at=look_at, describe=describe)
+
+
+def _difference(gain: list[float], counterexample: Counterexample) -> Difference:
+    """Show what a wrong number can be computed from by hand."""
+    texts = difference(counterexample)
+    if counterexample.torch is None:
+        return texts
+    (x,), (row, *column) = counterexample.inputs, counterexample.index
+    numbers = f"{shown_whole(x[row])} in row {row}"
+    factor = f", gain {gain[column[0]]:.6g}, column {column[0]}" if column else ""
+    result = "y" if column else "mean"
+    shape = f"{x.dtype}{list(x.shape)}"
+    return replace(texts, given=f"{shape} from {x.min():.6g} to {x.max():.6g}; {numbers}{factor}: {result}")
 
 
 def _spanning(random: np.random.Generator, span: float) -> torch.Tensor:
@@ -157,24 +183,7 @@ def _spanning(random: np.random.Generator, span: float) -> torch.Tensor:
     return torch.from_numpy(rows.reshape(_ROWS, _COLUMNS))
 
 
-EXERCISE = Exercise(
-    order=1,
-    id="untangle",
-    title="Rewrite a model so that nothing of it becomes a constant",
-    points=5,
-    answers=("untangle",),
-    produce=produce,
-    torch_export=True,
-    parts=of_both_exporters(
-        ("the result is computed from x", judge_graph),
-        ("right for other numbers", judge_values),
-        ("right for other numbers of rows", judge_lengths),
-    ),
-    hints=(
-        "Four detours lead through Python: two `.item()`, a `max`, a list. Tensors can do each of them.",
-        "`x.min()` and `x.max()` are tensors already; `clamp` knows a smallest value; `mean` knows an axis.",
-        "`low = x.min()`, `span = (x.max() - low).clamp(min=0.001)`, `x = (x - low) / span`, then return "
-        "`x * self.gain, x.mean(1)`.",
-    ),
+JUDGES = Judges(
+    of_both_exporters(judge_graph, judge_values, judge_lengths),
     expected=lambda work: expected_model(_EXPECTED, tangled(work.questions()).state_dict()),
 )

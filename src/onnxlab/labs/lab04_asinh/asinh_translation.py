@@ -15,10 +15,11 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from onnxlab.labs.kit.declared import RequestedExport, declared, numbers, valid
+from onnxlab.labs.kit.declared import RequestedExport, numbers, right_model, valid
+from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.samples import column_of_sizes, every_size, floats, normal
 
-__all__ = ["EXERCISE", "TwoTypes"]
+__all__ = ["EXPORT", "JUDGES", "TwoTypes", "produce"]
 
 
 class TwoTypes(torch.nn.Module):
@@ -57,52 +58,47 @@ def expected(module: TwoTypes) -> str:
         asinh (float[N, M] x, double[N, M] wide) => ({", ".join(outputs)}) {{ {" ".join(lines)} }}"""
 
 
-def _pair(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def pair(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return values, values.double().flip(0)
 
 
-EXERCISE = declared(
-    "asinh-translation",
-    "Translate asinh for the torch.export exporter, float64 included",
-    RequestedExport(
-        function=two_types,
-        random_module=True,
-        inputs={"x": {0: "n", 1: "m"}, "wide": {0: "n", 1: "m"}},
-        example=lambda random: _pair(normal(random, 2, 3)),
-        translation=torch.ops.aten.asinh.default,
+EXPORT = RequestedExport(
+    function=two_types,
+    random_module=True,
+    inputs={"x": {0: "n", 1: "m"}, "wide": {0: "n", 1: "m"}},
+    example=lambda random: pair(normal(random, 2, 3)),
+    translation=torch.ops.aten.asinh.default,
+)
+
+produce = EXPORT.produce
+JUDGES = Judges(
+    (
+        valid(EXPORT),
+        numbers(
+            EXPORT,
+            lambda random: [
+                pair(normal(random, *shape))
+                for shape in [(1, 1), (2, 3), (3, 4), (5, 2), (0, 3), tuple(random.integers(6, 60, 2))]
+            ],
+            look_at="Evaluate your function by hand for the input shown. Which type has each value on the "
+            "way?",
+        ),
+        numbers(
+            EXPORT,
+            lambda random: [
+                pair(values)
+                for values in (
+                    *every_size(random, -30, 30),
+                    column_of_sizes(random, -30, 30),
+                    floats(random, 4, 8),
+                    -floats(random, 8, 4),
+                )
+            ],
+            atol=0.0,
+            rtol=1e-4,
+            look_at="How large, or how small, are the intermediate values for the input shown, and which "
+            "type must hold them?",
+        ),
     ),
-    valid("a valid model that ONNX Runtime loads"),
-    numbers(
-        "right for ordinary numbers, in both types, at any shape",
-        lambda random: [
-            _pair(normal(random, *shape))
-            for shape in [(1, 1), (2, 3), (3, 4), (5, 2), (0, 3), tuple(random.integers(6, 60, 2))]
-        ],
-        look_at="Evaluate your function by hand for the input shown. Which type has each value on the way?",
-    ),
-    numbers(
-        "right for tiny, huge, infinite and negative numbers",
-        lambda random: [
-            _pair(values)
-            for values in (
-                *every_size(random, -30, 30),
-                column_of_sizes(random, -30, 30),
-                floats(random, 4, 8),
-                -floats(random, 8, 4),
-            )
-        ],
-        atol=0.0,
-        rtol=1e-4,
-        look_at="How large, or how small, are the intermediate values for the input shown, and which type "
-        "must hold them?",
-    ),
-    order=3,
-    points=4,
-    expected=expected,
-    hints=(
-        "A translation calls ONNX operators as Python functions. ONNX Runtime has a kernel for Asinh of "
-        "float32 only: what could stand before and after it?",
-        "`op.Cast(x, to=...)` with a number of `onnx.TensorProto`, and `op.CastLike(y, x)` back to x's type.",
-        "`return op.CastLike(op.Asinh(op.Cast(x, to=onnx.TensorProto.FLOAT)), x)`",
-    ),
+    expected=right_model(EXPORT, expected),
 )

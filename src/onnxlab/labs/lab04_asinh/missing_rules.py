@@ -22,14 +22,14 @@ import numpy as np
 from torch.onnx._internal.torchscript_exporter import registration, utils
 
 from onnxlab.exporters.symbolics import own_rules, restored_rules
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.exporting import require_type
 from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.operators.rules import torchscript_rule
 from onnxlab.operators.support import known_operators
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 # Everyday operators: some have a rule from 9 on, some from a later opset, some have none.
 _EVERYDAY = """
@@ -243,23 +243,4 @@ def _since(name: str) -> int | None:
     return min(group._functions, default=None) if group else None
 
 
-EXERCISE = Exercise(
-    order=1,
-    id="missing-rules",
-    title="Find the operators that have no rule at an opset",
-    points=3,
-    answers=("missing_rules",),
-    produce=produce,
-    parts=(
-        Part("only names that were asked about", judge_names),
-        Part("right for operators that have no rule at all", judge_without),
-        Part("right for operators whose rule begins at some opset", judge_opset),
-        Part("the registry is asked anew at every call", judge_live),
-    ),
-    hints=(
-        "The registry of the TorchScript exporter is an ordinary Python object. Which of its methods takes a "
-        "name and an opset?",
-        "`registry.is_registered_op(name, opset)` answers for one operator.",
-        "`return [name for name in names if not registry.is_registered_op(name, opset)]`",
-    ),
-)
+JUDGES = Judges((judge_names, judge_without, judge_opset, judge_live))

@@ -29,14 +29,14 @@ from torch.onnx._internal.torchscript_exporter import utils
 
 from onnxlab.exporters.export import Export, Exporter, export
 from onnxlab.exporters.symbolics import own_rules, restored_rules
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.exporting import own_line
 from onnxlab.labs.kit.judging import beside, evidence, expected_model, require_numbers, require_valid
 from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.graph import op_types
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _MARKED = """<ir_version: 8, opset_import: ["" : 9]> marked (float[n] x) => (float[n] y) {{ y = {} (x) }}"""
 
@@ -468,27 +468,4 @@ def _inputs(random: np.random.Generator) -> list[torch.Tensor]:
     return [torch.from_numpy(random.normal(0, 2, shape).astype(np.float32)) for shape in [(2, 5), (4, 3)]]
 
 
-EXERCISE = Exercise(
-    order=4,
-    id="safely-registered",
-    title="Register a rule for the length of a block",
-    points=6,
-    answers=("safely_registered",),
-    produce=produce,
-    parts=(
-        Part("inside the block the rule counts", judge_inside),
-        Part("after the block the exporter is as before", judge_after),
-        Part("a rule registered before comes back", judge_earlier),
-        Part("an exception, Ctrl+C or exit() inside the block changes nothing of that", judge_error),
-        Part("blocks can be nested", judge_nested),
-        Part("no invalid model below the rule's opset", judge_below),
-    ),
-    hints=(
-        "What the registry held before the block must be kept, and put back whatever happens inside: `try`, "
-        "`yield`, `finally`. The same function that registers a rule also overwrites one.",
-        "`registry._registry` is a dict from an operator's name to its group of rules; `copy.deepcopy` of a "
-        "group keeps what it holds. For the last part, register a function that first looks at g.opset.",
-        "`before = copy.deepcopy(registry._registry.get(operator))`, register, `yield`, and in `finally`: "
-        "`registry._registry.pop(operator, None)`; if there was a group, put `before` in its place.",
-    ),
-)
+JUDGES = Judges((judge_inside, judge_after, judge_earlier, judge_error, judge_nested, judge_below))

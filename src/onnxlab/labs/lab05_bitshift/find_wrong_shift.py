@@ -17,7 +17,7 @@ import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter, export
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.exporting import require_type
 from onnxlab.labs.kit.judging import evidence
 from onnxlab.labs.kit.outcome import Wrong, trying
@@ -26,7 +26,7 @@ from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, Pair, Shift, all_shifts, type_name, width
 from onnxlab.runtime.parity import run, smallest_counterexample
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _MOST, _MOST_SHIFTED = 10_000, 1_000_000  # elements of a tensor in an answer, and of x >> k
 _MOST_AXES = 8
@@ -165,22 +165,4 @@ def _count_wrong_k(dtype: torch.dtype) -> int:
     return len(set(k.numpy()[wrong].tolist()))
 
 
-EXERCISE = Exercise(
-    order=2,
-    id="find-wrong-shift",
-    title="Find a shift that the exported model gets wrong",
-    points=3,
-    answers=("find_wrong_shift",),
-    produce=produce,
-    parts=(
-        Part("tensors of the type asked for, and 0 <= k < its number of bits", judge_range),
-        Part("the exported model gives something else than torch", judge_wrong),
-        Part("nothing is made up where every shift is right", judge_none),
-    ),
-    hints=(
-        "Which ONNX operators does the rule write for this type? Evaluate them by hand for a few numbers.",
-        "`Div` of whole numbers rounds towards zero, a shift rounds down. They differ below zero only.",
-        "For a signed type return -1 and 1: torch gives -1, the model 0. Is there an x below zero in uint8? "
-        "If there is no wrong shift, return None.",
-    ),
-)
+JUDGES = Judges((judge_range, judge_wrong, judge_none))

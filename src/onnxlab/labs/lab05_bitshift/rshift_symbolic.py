@@ -14,7 +14,7 @@ import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.exporting import axis_options, exported_with_rule
 from onnxlab.labs.kit.judging import (
     at_other_sizes,
@@ -41,7 +41,7 @@ from onnxlab.labs.lab05_bitshift.shifts import (
     width,
 )
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _OPERATOR, _OPSET = "aten::__rshift_", 11
 
@@ -183,29 +183,4 @@ def _expected(dtype: torch.dtype, by: int | None = None, shapes: Shapes | None =
     return expected_model(text)
 
 
-EXERCISE = Exercise(
-    order=3,
-    id="rshift-symbolic",
-    title="Write a right shift that is right for every number",
-    points=6,
-    answers=("rshift_symbolic",),
-    produce=produce,
-    parts=(
-        Part("for every type a model that ONNX Runtime loads, with a result of that type", judge_model),
-        Part("right from 0 upwards", judge_positive),
-        Part("right below 0", judge_negative),
-        Part("right for the smallest, the largest and every number of bits", judge_extremes),
-        Part("right if k is a Python number", judge_by_number),
-        Part("right for several axes, and where k and x have other shapes", judge_shapes),
-    ),
-    hints=(
-        "A division by 2**k is right for an x that is not negative. What could you do to a negative x so "
-        "that `Div` meets none, and undo afterwards? Think of its bits.",
-        "-1 - x turns over every bit: for a negative x it is not negative. `Where`, `Less`, `Sub` and `Div` "
-        "work for int64, and every type fits into it; 2**k is `Pow` of floats and a `Cast`. No int64 equals "
-        "2**63: divide by two smaller powers instead.",
-        "Cast x and k to int64; `y = Where(x < 0, -1 - x, x)`; with `h = Div(k, 2)` divide y by 2**h and by "
-        "2**(k - h), as x >> k equals -1 - ((-1 - x) >> k); `Where(x < 0, -1 - y, y)`; cast to "
-        "`JitScalarType.from_value(x).onnx_type()`.",
-    ),
-)
+JUDGES = Judges((judge_model, judge_positive, judge_negative, judge_extremes, judge_by_number, judge_shapes))

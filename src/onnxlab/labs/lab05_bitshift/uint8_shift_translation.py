@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import torch
 
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.exporting import exported_with_translation
 from onnxlab.labs.kit.judging import evidence, expected_model, require_dynamic, require_valid
 from onnxlab.labs.kit.outcome import Difference, Wrong
@@ -30,7 +30,7 @@ from onnxlab.labs.lab05_bitshift.shifts import (
 from onnxlab.runtime.parity import run
 from onnxlab.runtime.refusals import short_reason
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _SIGNED = INTEGERS[1:]
 _NAMES = [f"{type_name(dtype)}_{part}" for dtype in INTEGERS for part in "xk"]
@@ -153,27 +153,4 @@ def _expected(work: Work) -> bytes:
     return expected_model(f'<ir_version: 8, opset_import: ["" : 20]>\n{head} {{\n{lines}\n}}')
 
 
-EXERCISE = Exercise(
-    order=4,
-    id="uint8-shift-translation",
-    title="Repair the left shift of uint8 in the torch.export exporter",
-    points=4,
-    answers=("uint8_shift_translation",),
-    produce=produce,
-    torch_export=True,
-    parts=(
-        Part("a valid model that ONNX Runtime loads", judge_model),
-        Part("each result has the type of its input", judge_types),
-        Part("every uint8 shifted by 0 to 7 bits", judge_bytes),
-        Part("the signed types shifted by every number of bits", judge_signed),
-        Part("right for several axes, and where k and x have other shapes", judge_shapes),
-    ),
-    hints=(
-        "ONNX's BitShift takes unsigned numbers of 8, 16, 32 or 64 bits. A table entry replaces the rule for "
-        "all types: what has to happen to a signed one before and after, and which width holds them all?",
-        '`op.BitShift(x, k, direction="LEFT")`, `op.Cast(x, to=onnx.TensorProto.UINT64)`, and '
-        "`op.CastLike(y, x)` to return to x's type. A cast to a narrower type keeps the lower bits.",
-        'Cast x and k to UINT64, `y = op.BitShift(..., direction="LEFT")`, `return op.CastLike(y, x)`.',
-    ),
-    expected=_expected,
-)
+JUDGES = Judges((judge_model, judge_types, judge_bytes, judge_signed, judge_shapes), expected=_expected)

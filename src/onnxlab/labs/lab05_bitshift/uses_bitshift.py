@@ -11,14 +11,14 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter, export
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.exporting import require_type
 from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, Shift, type_name
 from onnxlab.model.graph import op_types
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _SINCE = 11  # the first opset that has BitShift
 
@@ -88,22 +88,4 @@ def _exported_operators(dtype: torch.dtype, opset: int) -> tuple[str, ...]:
     return tuple(name for name in op_types(result) if name != "Constant")
 
 
-EXERCISE = Exercise(
-    order=1,
-    id="uses-bitshift",
-    title="Say when the exporter's rule writes BitShift",
-    points=2,
-    answers=("uses_bitshift",),
-    produce=produce,
-    parts=(
-        Part("right for every type, where ONNX has BitShift", judge_types),
-        Part("right for every type, at earlier opsets", judge_opsets),
-    ),
-    hints=(
-        "You can read the rule (chapter 07, section 8), or you can look at what an export writes.",
-        "`Shift`, at the top of the lab, can be exported: `export(Shift(), (x, k), Exporter.TORCHSCRIPT, "
-        "opset_version=opset)`. `op_types` lists the operators of the result.",
-        "Make two ones of the type, export `Shift()` with them at the opset, and return "
-        '`"BitShift" in op_types(result)`. Or read the rule: one type only, and only since one opset.',
-    ),
-)
+JUDGES = Judges((judge_types, judge_opsets))

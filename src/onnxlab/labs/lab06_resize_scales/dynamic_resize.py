@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.exporting import axis_options, exported
 from onnxlab.labs.kit.judging import expected_model, require_input_read, require_opset, require_valid
 from onnxlab.labs.kit.outcome import Difference, Wrong, trying
@@ -30,7 +30,7 @@ from onnxlab.labs.lab06_resize_scales.enlarging import (
 )
 from onnxlab.model.distance import largest_difference
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 
 class _Enlarged(torch.nn.Module):
@@ -136,29 +136,7 @@ def judge_apart(work: Work, random: np.random.Generator) -> None:
     require_enlarged(work.model("resize"), each_axis_apart(random), look_at)
 
 
-EXERCISE = Exercise(
-    order=2,
-    id="dynamic-resize",
-    title="Write an autograd.Function whose factor is an input of the model",
-    points=6,
-    answers=("DynamicResize",),
-    produce=produce,
-    parts=(
-        Part("right in PyTorch", judge_torch),
-        Part("a valid model at opset 11", judge_model),
-        Part("the factor is an input", judge_input),
-        Part("right at the factor it was exported with", judge_exported),
-        Part("right at other factors and sizes", judge_alike),
-        Part("right where height and width have different factors", judge_apart),
-    ),
-    hints=(
-        "The TorchScript exporter writes what `symbolic` returns and looks at nothing in `forward`. So only "
-        "`forward` may turn the tensor into numbers.",
-        "In `forward`: `F.interpolate(x, scale_factor=scales.tolist()[2:], mode='bicubic')`. In `symbolic`: "
-        "`g.op('Resize', x, roi, scales, mode_s='cubic', ...)`, where `roi` is an empty float constant.",
-        "`roi = g.op('Constant', value_t=torch.tensor([], dtype=torch.float32))`, then "
-        "`return g.op('Resize', x, roi, scales, mode_s='cubic', cubic_coeff_a_f=-0.75, "
-        "coordinate_transformation_mode_s='half_pixel')`",
-    ),
+JUDGES = Judges(
+    (judge_torch, judge_model, judge_input, judge_exported, judge_alike, judge_apart),
     expected=lambda work: expected_model(EXPECTED),
 )

@@ -22,7 +22,7 @@ from onnx import parser
 from torch.nn.functional import interpolate
 
 from onnxlab.history import VERSIONS, recorded_graph
-from onnxlab.labs.kit.exercise import Exercise, Part
+from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import evidence, require_valid
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.rewriting import Question, Rewriting
@@ -30,7 +30,7 @@ from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.variations import vary
 from onnxlab.labs.lab06_resize_scales.enlarging import Reference, cubic, require_enlarged
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _SEVERAL = """<ir_version: 7, opset_import: ["" : 13]>
 several (float[2, 3, h, w] x, float[4] scales) => (float[2, 3, a, b] corners, float[2, 3, a, b] blocks,
@@ -173,24 +173,12 @@ def _repaired(question: _Question) -> onnx.ModelProto:
 
 _REWRITING = Rewriting("one_pixel_safe", "repaired", _questions, _require_structure, _repaired)
 
-EXERCISE = Exercise(
-    order=4,
-    id="one-pixel-safe",
-    title="Repair old models that fail where one pixel remains",
-    points=3,
-    answers=("one_pixel_safe",),
-    produce=_REWRITING.produce,
-    parts=(
-        Part("a valid model with the same inputs and outputs", _REWRITING.judge()),
-        Part("right where one pixel remains", _REWRITING.judge(_require_one_pixel)),
-        Part("right at every other size", _REWRITING.judge(_require_other_sizes)),
-        Part("every other Resize as it was", _REWRITING.judge(_require_others)),
-    ),
-    hints=(
-        "Compare the coordinate_transformation_mode of the old model with that of a model exported today. "
-        "The two formulas differ in one case only.",
-        "Go through `model.graph.node`; for each Resize through `node.attribute`. A text is stored as bytes "
-        "in `attribute.s`. Change only what is wrong, in every Resize, and return the model.",
-        "`if attribute.s == b'pytorch_half_pixel': attribute.s = b'half_pixel'`",
-    ),
+produce = _REWRITING.produce
+JUDGES = Judges(
+    (
+        _REWRITING.judge(),
+        _REWRITING.judge(_require_one_pixel),
+        _REWRITING.judge(_require_other_sizes),
+        _REWRITING.judge(_require_others),
+    )
 )

@@ -7,7 +7,7 @@ import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.exporting import axis_options, exported_with_translation
 from onnxlab.labs.kit.judging import (
     beside,
@@ -30,7 +30,7 @@ from onnxlab.labs.lab06_resize_scales.enlarging import (
     require_enlarged,
 )
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _PICTURE = EXPECTED.replace('"" : 11', '"" : 20').replace("ir_version: 6", "ir_version: 10")
 _PICTURE_AND_MEAN = """<ir_version: 10, opset_import: ["" : 20]>
@@ -182,30 +182,7 @@ def _picture_model(work: Work) -> onnx.ModelProto:
     return model
 
 
-EXERCISE = Exercise(
-    order=3,
-    id="resize-translation",
-    title="Take a custom operator through the torch.export exporter",
-    points=6,
-    answers=("resize_translation", "resize_fake"),
-    produce=produce,
-    torch_export=True,
-    parts=(
-        Part("a valid model at opset 20", judge_model),
-        Part("the factor is an input", judge_input),
-        Part("right at the factor it was exported with", judge_exported),
-        Part("right at other factors and sizes", judge_alike),
-        Part("right where height and width have different factors", judge_apart),
-        Part("what follows knows the new size", judge_mean),
-    ),
-    hints=(
-        "Two things are asked: what the operator is in ONNX (the translation), and which shape comes out "
-        "without anything being computed (the fake). At export nobody knows the new height and width.",
-        "`from onnxscript import opset20 as op`; `op.Resize(X, roi, scales, mode=..., ...)` takes None for "
-        "an input that is not used. In the fake, `torch.library.get_ctx().new_dynamic_size()` is a size "
-        "that is not known yet.",
-        "`return op.Resize(x, None, scales, mode='cubic', cubic_coeff_a=-0.75)` and "
-        "`return x.new_empty((x.shape[0], x.shape[1], ctx.new_dynamic_size(), ctx.new_dynamic_size()))`",
-    ),
+JUDGES = Judges(
+    (judge_model, judge_input, judge_exported, judge_alike, judge_apart, judge_mean),
     expected=lambda work: _expected(_PICTURE_AND_MEAN, work),
 )

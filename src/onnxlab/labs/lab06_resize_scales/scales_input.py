@@ -20,13 +20,13 @@ import torch
 from onnx import numpy_helper, parser
 
 from onnxlab.exporters.export import Exporter, export
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.judging import evidence
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question
 from onnxlab.labs.kit.work import Work
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _TEXT = """<ir_version: 8, opset_import: [%(first)s"" : %(opset)s]>
 net (float[1, 3, h, w] x%(inputs)s) => (float[1, 3, h2, w2] out)
@@ -260,25 +260,4 @@ def _plain(value: object) -> object:
     return [number.item() if isinstance(number, np.generic) else number for number in value]
 
 
-EXERCISE = Exercise(
-    order=1,
-    id="scales-input",
-    title="Find the input of Resize that carries the factor",
-    points=5,
-    answers=("scales_input",),
-    produce=produce,
-    parts=(
-        Part("the right input of Resize in every model", judge_number),
-        Part("the numbers stored for it, or None", judge_values),
-    ),
-    hints=(
-        "The inputs of Resize stand in a fixed order, but the order of opset 10 is not that of opset 11. "
-        "`onnx.defs.get_schema('Resize', opset).inputs` names them.",
-        "An input that is not used has an empty name, or is an empty tensor. Collect what the file stores by "
-        "name: `model.graph.initializer`, and the attribute of Constant nodes: `value`, `value_floats` or "
-        "`value_ints`. `onnx.helper.get_attribute_value` reads each, `onnx.numpy_helper.to_array` a tensor.",
-        "In every model here it is the last input that is used: with `stored = {name: list of numbers}`, "
-        "`number = max(i for i, name in enumerate(node.input) if name and stored.get(name) != [])`, and the "
-        "second part is `stored.get(node.input[number])`.",
-    ),
-)
+JUDGES = Judges((judge_number, judge_values))

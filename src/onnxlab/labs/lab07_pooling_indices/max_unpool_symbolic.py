@@ -15,7 +15,7 @@ import torch
 from torch.nn.functional import max_pool2d
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.exporting import axis_options, exported_with_rule
 from onnxlab.labs.kit.judging import (
     at_other_sizes,
@@ -32,7 +32,7 @@ from onnxlab.labs.kit.samples import normal
 from onnxlab.labs.kit.work import Work
 from onnxlab.runtime.parity import Counterexample
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _AXES = {"values": {0: "batch"}, "index": {0: "batch"}}
 
@@ -179,30 +179,4 @@ def _pooled(random: np.random.Generator, batch: int, picture: _Picture) -> tuple
     return values, index
 
 
-EXERCISE = Exercise(
-    order=2,
-    id="max-unpool-symbolic",
-    title="Write a symbolic function for max_unpool2d",
-    points=7,
-    answers=("max_unpool_symbolic",),
-    produce=produce,
-    parts=(
-        Part("a valid model at opset 11 with a dynamic batch", judge_model),
-        Part("right for one picture with one channel", judge_one_channel),
-        Part("right for several channels", judge_channels),
-        Part("right for any number of pictures", judge_batches),
-        Part("right for odd heights and widths", judge_odd),
-    ),
-    hints=(
-        "PyTorch's index starts again at 0 in every channel; MaxUnpool counts through the whole tensor. "
-        "Add the place where each channel begins, and compute it in the graph: the batch is not known yet.",
-        "`Shape` of the values gives N and C; `Range` from 0 to N * C (a scalar: `ReduceProd` with "
-        "`keepdims_i=0`) numbers the channels; times H * W, reshaped to [N, C, 1, 1]. The third input of "
-        "MaxUnpool is the shape of the result. (Or without MaxUnpool: `ScatterElements` into zeros.)",
-        "With `nc` the first two elements of the shape and `const(v)` a Constant of `torch.tensor(v)`: "
-        "`begin = g.op('Mul', g.op('Range', const(0), g.op('ReduceProd', nc, keepdims_i=0), const(1)), "
-        "const(h * w))`; reshape it to `g.op('Concat', nc, const([1, 1]), axis_i=0)`, add it to the index; "
-        "`g.op('MaxUnpool', values, index, g.op('Concat', nc, const([h, w]), axis_i=0), "
-        "kernel_shape_i=[2, 2], strides_i=[2, 2])`",
-    ),
-)
+JUDGES = Judges((judge_model, judge_one_channel, judge_channels, judge_batches, judge_odd))

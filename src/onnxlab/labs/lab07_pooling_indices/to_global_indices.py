@@ -17,14 +17,14 @@ import torch
 from onnx import parser
 from torch.nn.functional import max_pool2d
 
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
 from onnxlab.runtime.parity import run
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _POOL = """<ir_version: 10, opset_import: ["" : 20]>
 pool (float[n, c, h, w] x) => (float[n, c, i, j] y, int64[n, c, i, j] index) {
@@ -137,23 +137,4 @@ def _require(work: Work, name: str, number: int, shape: tuple[int, ...], answer:
     raise Wrong(msg, look_at, difference=difference)
 
 
-EXERCISE = Exercise(
-    order=1,
-    id="to-global-indices",
-    title="Convert indices between PyTorch and ONNX Runtime",
-    points=3,
-    answers=("to_global_indices", "to_channel_indices"),
-    produce=produce,
-    parts=(
-        Part("from PyTorch's indices to ONNX Runtime's", judge_global),
-        Part("from ONNX Runtime's indices to PyTorch's", judge_channel),
-    ),
-    hints=(
-        "Within one channel both count alike. They differ in where a channel begins: at 0, or behind all the "
-        "channels and pictures before it.",
-        "A channel has H * W places. How many channels stand before channel c of picture n, when each "
-        "picture has C of them? `torch.arange` can number them all at once.",
-        "`start = torch.arange(N * C).reshape(N, C, 1, 1) * H * W`; then `index + start`. Back: "
-        "`index - start`, or the remainder `index % (H * W)`.",
-    ),
-)
+JUDGES = Judges((judge_global, judge_channel))

@@ -23,7 +23,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from onnxlab.labs.kit.exercise import Exercise, Part
+from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import (
     evidence,
     require_interface,
@@ -39,7 +39,7 @@ from onnxlab.labs.kit.work import Work
 from onnxlab.model.graph import reads, subgraphs, walk
 from onnxlab.runtime.divergence import intermediates
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _WIDTH = 4  # columns of the models' inputs and of most of their values
 _ELEMENTS = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
@@ -308,25 +308,12 @@ def _expected_part(cut: _Cut) -> onnx.ModelProto:
 
 _REWRITING = Rewriting("cut_between", "part", _cuts, _require_structure, _expected_part)
 
-EXERCISE = Exercise(
-    order=2,
-    id="cut-between",
-    title="Cut a part out of a model",
-    points=3,
-    answers=("cut_between",),
-    produce=_REWRITING.produce,
-    parts=(
-        Part("a valid model with the inputs and outputs asked for", _REWRITING.judge()),
-        Part("the numbers are those inside the whole model", _REWRITING.judge(_require_numbers)),
-        Part("nothing is left that nothing reads", _REWRITING.judge(_require_nothing_else)),
-        Part("what cannot be cut is refused", _judge_refusals),
-    ),
-    hints=(
-        "Walk back from the outputs, and stop at the inputs. A body of an If reads values from outside.",
-        "One pass over `reversed(model.graph.node)` with a set of needed names does it. "
-        "`onnx.shape_inference.infer_shapes(model)` writes the types of inner values into `value_info`.",
-        "needed = set(outputs) - set(inputs). For each node, last first: if it makes a needed name, keep it, "
-        "take its outputs out of `needed`, and add `reads(node) - set(inputs)`. "
-        "What is needed at the end must be an initializer: else raise ValueError.",
-    ),
+produce = _REWRITING.produce
+JUDGES = Judges(
+    (
+        _REWRITING.judge(),
+        _REWRITING.judge(_require_numbers),
+        _REWRITING.judge(_require_nothing_else),
+        _judge_refusals,
+    )
 )

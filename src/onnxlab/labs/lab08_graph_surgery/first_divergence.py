@@ -21,7 +21,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.judging import evidence
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question
@@ -31,7 +31,7 @@ from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
 from onnxlab.runtime.divergence import inner_values, intermediates
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _WIDTH = 6  # columns of the models' inputs
 _TOLERANCE = 1e-3
@@ -292,27 +292,11 @@ def _rename(model: onnx.ModelProto, sketch: Sketch) -> None:
         value.name = new_names[value.name]
 
 
-EXERCISE = Exercise(
-    order=3,
-    id="first-divergence",
-    title="Find the first value in which two models differ",
-    points=2,
-    answers=("first_divergence",),
-    produce=produce,
-    parts=(
-        Part("a changed weight or operator is found", partial(_judge, part="weights")),
-        Part("also where no output shows it, or the values are bool", partial(_judge, part="hidden")),
-        Part("rounding, nan and what does not matter are passed over", partial(_judge, part="harmless")),
-        Part(
-            "one element, by a little more than 0.001, or nan on one side only", partial(_judge, part="fine")
-        ),
-    ),
-    hints=(
-        "The runtime returns every value that is listed among the graph's outputs.",
-        "Copy both models, append `onnx.ValueInfoProto(name=...)` for every node output to `graph.output`, "
-        "run, and compare pair by pair. `np.allclose` has `equal_nan`; make floats of bool values first.",
-        "Run both copies with exactly these outputs: `[n.output[0] for n in model.graph.node]`. Return the "
-        "first name of model_a for which "
-        "`not np.allclose(a.astype(float), b.astype(float), rtol=0, atol=1e-3, equal_nan=True)`.",
-    ),
+JUDGES = Judges(
+    (
+        partial(_judge, part="weights"),
+        partial(_judge, part="hidden"),
+        partial(_judge, part="harmless"),
+        partial(_judge, part="fine"),
+    )
 )

@@ -25,7 +25,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnxlab.labs.kit.exercise import Exercise, Part
+from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import (
     evidence,
     require_no_new_operators,
@@ -38,7 +38,7 @@ from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.variations import Variation, add_reader, nest_names, unname_nodes, vary
 from onnxlab.model.graph import op_types, reads
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _CHANNELS = 4  # of every input and output of the models; in between there may be others
 _FOLDABLE = (
@@ -427,26 +427,5 @@ def _folded(case: _Case) -> onnx.ModelProto:
 
 _REWRITING = Rewriting("fold_batchnorm", "folded", _cases, _require_structure, _folded)
 
-EXERCISE = Exercise(
-    order=1,
-    id="fold-batchnorm",
-    title="Fold a BatchNormalization into the Conv before it",
-    points=5,
-    answers=("fold_batchnorm",),
-    produce=_REWRITING.produce,
-    parts=(
-        Part("a valid model with the same inputs and outputs", _REWRITING.judge()),
-        Part("the numbers are as before", _REWRITING.judge(_require_numbers)),
-        Part("all that can be folded is folded, the rest is left", _REWRITING.judge(_require_folds)),
-    ),
-    hints=(
-        "In evaluation mode a BatchNormalization is a factor and a sum for each channel. A Conv can do both.",
-        "factor = scale / sqrt(var + epsilon); the weights times factor, along their first axis, that of the "
-        "channels; the new bias is (old bias - mean) * factor + bias. New initializers with new names "
-        "damage nobody.",
-        "For each BatchNormalization without training_mode=1: find the Conv that makes its input; go on only "
-        "if exactly one node reads that value and it is no graph output. Append both new initializers, "
-        "`del conv.input[1:]`, `conv.input.extend([weight, bias])`, `conv.output[0] = norm.output[0]`, "
-        "`graph.node.remove(norm)`.",
-    ),
-)
+produce = _REWRITING.produce
+JUDGES = Judges((_REWRITING.judge(), _REWRITING.judge(_require_numbers), _REWRITING.judge(_require_folds)))

@@ -18,14 +18,14 @@ import numpy as np
 import onnx
 from onnx import inliner, numpy_helper, parser, version_converter
 
-from onnxlab.labs.kit.exercise import Exercise, Part
+from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import evidence, opsets, require_same_interface, require_well_formed
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting, require_as_before
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _FIRST_WITH_FUNCTIONS = 8  # the IR version that introduced local functions
 
@@ -261,27 +261,5 @@ def _lowered(question: _Lowering) -> onnx.ModelProto:
 
 _REWRITING = Rewriting("lower_for", "lowered", _lowerings, _require_structure, _lowered, mendable=True)
 
-EXERCISE = Exercise(
-    order=1,
-    id="lower-for",
-    title="Lower a model for an older runtime, or refuse",
-    points=4,
-    answers=("lower_for",),
-    produce=_REWRITING.produce,
-    parts=(
-        Part("valid, and within the limits", _REWRITING.judge()),
-        Part("the numbers are as before, at every size", _REWRITING.judge(_require_numbers)),
-        Part("what cannot be lowered is refused", _judge_refused),
-    ),
-    hints=(
-        "Four steps: what is too new is converted, the IR version is set, the result is checked, and its "
-        "numbers are compared with those of the model that you were given.",
-        "`version_converter.convert_version(model, opset)` drops the functions of a model: call "
-        "`onnx.inliner.inline_local_functions(model)` before. The opset is that of the entry in opset_import "
-        'whose domain is "". `run(model, x)` before and after shows what no checker finds.',
-        "Keep `expected = run(model, x)`. Inline; convert only if the opset is greater than newest_opset; "
-        "`model.ir_version = min(model.ir_version, newest_ir)`; "
-        "`onnx.checker.check_model(model, full_check=True)`; compare `run(model, x)` with np.allclose. Put "
-        "all of it into `try`, and turn every exception into a ValueError.",
-    ),
-)
+produce = _REWRITING.produce
+JUDGES = Judges((_REWRITING.judge(), _REWRITING.judge(_require_numbers), _judge_refused))

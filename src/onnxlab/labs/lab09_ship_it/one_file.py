@@ -21,14 +21,14 @@ import onnx
 from google.protobuf.message import Message  # type: ignore[import-untyped]  # it has no types
 from onnx import numpy_helper, parser
 
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.judging import evidence, opsets, require_same_interface, require_well_formed
 from onnxlab.labs.kit.outcome import RETURN, Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting, require_as_before
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.load import strip_origins
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _NOTES = ("metadata_props", "doc_string")
 _NOTE_KEY = "pkg.torch.onnx.stack_trace"
@@ -230,27 +230,10 @@ def _cleaned(upload: _Upload) -> onnx.ModelProto:
 
 _REWRITING = Rewriting("one_file", "one", _uploads, _require_structure, _cleaned)
 
-EXERCISE = Exercise(
-    order=2,
-    id="one-file",
-    title="Make one clean, stamped file",
-    points=5,
-    answers=("one_file",),
-    produce=produce,
-    parts=(
-        Part("one file, valid, with the numbers of the given ones", _REWRITING.judge(_require_numbers)),
-        Part("no note of its author is left", _REWRITING.judge(_require_no_notes)),
-        Part("the stamp is in it, and nothing else", _REWRITING.judge(_require_metadata)),
-    ),
-    hints=(
-        "Three jobs, in this order: read all files, clear the notes, stamp. "
-        "`ClearMetadataAndDocStringPass` clears most notes, not all of them.",
-        "Write the files into a `tempfile.TemporaryDirectory()` and `onnx.load` the model there: that reads "
-        "the weights, too. For the notes, walk through the whole message: `message.ListFields()` gives "
-        "pairs of a field and its content.",
-        "def clear(message): message.ClearField(name) for each of 'metadata_props' and 'doc_string' that is "
-        "in `message.DESCRIPTOR.fields_by_name`; then for field, content in message.ListFields(), if "
-        "`field.message_type` is not None, clear(content), or each part of it if `field.is_repeated`. "
-        "Then `onnx.helper.set_model_props(model, notes)` and `model.SerializeToString()`.",
-    ),
+JUDGES = Judges(
+    (
+        _REWRITING.judge(_require_numbers),
+        _REWRITING.judge(_require_no_notes),
+        _REWRITING.judge(_require_metadata),
+    )
 )

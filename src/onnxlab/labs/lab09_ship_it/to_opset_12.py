@@ -18,7 +18,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper, parser, version_converter
 
-from onnxlab.labs.kit.exercise import Exercise, Part
+from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import (
     evidence,
     opsets,
@@ -29,7 +29,7 @@ from onnxlab.labs.kit.judging import (
 from onnxlab.labs.kit.outcome import Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting, require_as_before
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _SUMS = "Along which axis do the results add up to 1, in the given model and in yours?"
 _CLASSES, _CHANNELS = 3, 1
@@ -174,25 +174,5 @@ def _transposed(question: _Question) -> onnx.ModelProto:
 
 _REWRITING = Rewriting("to_opset_12", "lowered", _questions, _require_structure, _transposed)
 
-EXERCISE = Exercise(
-    order=3,
-    id="to-opset-12",
-    title="Mend what the converter makes of Softmax",
-    points=3,
-    answers=("to_opset_12",),
-    produce=_REWRITING.produce,
-    parts=(
-        Part("a valid model at opset 12 with the same inputs and outputs", _REWRITING.judge()),
-        Part("the numbers are those of opset 13", _REWRITING.judge(_require_numbers)),
-    ),
-    hints=(
-        "Up to opset 12, Softmax makes one long row of all axes from the given one on. For which axis is "
-        "that the same as one axis?",
-        "For the last axis. So bring the axis to the end with a Transpose, take the Softmax there, and bring "
-        "it back. The order that exchanges two axes is its own inverse.",
-        "Convert; for each Softmax and LogSoftmax: `order = list(range(rank))`, "
-        "`order[axis], order[-1] = order[-1], order[axis]`; a Transpose with `perm=order` before and one "
-        "behind, and the axis `rank - 1` between them. LogSoftmax changed with Softmax; the attribute axis "
-        "can be negative; rank comes from `onnx.shape_inference.infer_shapes`.",
-    ),
-)
+produce = _REWRITING.produce
+JUDGES = Judges((_REWRITING.judge(), _REWRITING.judge(_require_numbers)))

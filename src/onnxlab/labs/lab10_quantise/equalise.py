@@ -25,7 +25,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnxlab.labs.kit.exercise import Exercise, Part
+from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import (
     evidence,
     require_no_new_operators,
@@ -41,7 +41,7 @@ from onnxlab.model.distance import Array
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _CHANNELS = 4
 _ALLOWED = 0.2  # relative error; 0.02 to 0.09 if equalised, nearly 1 if not
@@ -446,28 +446,5 @@ def _equalised(question: _Question) -> onnx.ModelProto:
 
 _REWRITING = Rewriting("equalise", "equal", _questions, _require_structure, _equalised)
 
-EXERCISE = Exercise(
-    order=2,
-    id="equalise",
-    title="Equalise two layers, so that 8 bits are enough",
-    points=5,
-    answers=("equalise",),
-    produce=_REWRITING.produce,
-    parts=(
-        Part("a valid model with the same inputs, outputs and nodes", _REWRITING.judge()),
-        Part("in float32 the numbers are as before", _REWRITING.judge(_require_float)),
-        Part("in 8 bits the numbers are nearly those of float32", _REWRITING.judge(_require_int8)),
-    ),
-    hints=(
-        "relu(k * x) = k * relu(x) for k above 0: what one Conv multiplies, the next one can divide. It is "
-        "legal where nobody else sees the values between the two.",
-        "For each channel c of the first Conv, with a the largest of its weights and b the largest weight "
-        "with which the second reads it: the factor sqrt(b / a) makes both equal. Weights and bias of the "
-        "first are multiplied, the second's weights for c divided. Where a or b is 0, the factor is 1. Give "
-        "both Convs new initializers.",
-        "For a second Conv with groups, `after.reshape(groups, -1, *after.shape[1:])` has the axes group, "
-        "output in the group, input in the group, row, column; groups is `len(before) // after.shape[1]`. "
-        "Its largest by channel: `np.abs(...).max((1, 3, 4)).reshape(-1)`; the factors for it: "
-        "`factor.reshape(groups, 1, -1, 1, 1)`.",
-    ),
-)
+produce = _REWRITING.produce
+JUDGES = Judges((_REWRITING.judge(), _REWRITING.judge(_require_float), _REWRITING.judge(_require_int8)))

@@ -23,7 +23,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from onnxlab.labs.kit.exercise import Exercise, Part
+from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import (
     evidence,
     first_apart,
@@ -41,7 +41,7 @@ from onnxlab.runtime.divergence import intermediates
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _WIDTH = 4
 _FLOAT, _FLOAT16 = int(TensorProto.FLOAT), int(TensorProto.FLOAT16)
@@ -406,26 +406,5 @@ def _converted(question: _Question) -> onnx.ModelProto:
 
 _REWRITING = Rewriting("halve", "half", _questions, _require_structure, _converted)
 
-EXERCISE = Exercise(
-    order=3,
-    id="halve",
-    title="Compute in float16, but for what float16 breaks",
-    points=4,
-    answers=("halve",),
-    produce=_REWRITING.produce,
-    parts=(
-        Part("a valid model with the same inputs and outputs", _REWRITING.judge()),
-        Part("right where float16 is really computed", _REWRITING.judge(_require_numbers)),
-        Part("only what float16 breaks stays in float32", _REWRITING.judge(_require_halved)),
-    ),
-    hints=(
-        "The float32 model shows what float16 will break: make every value an output, run it with x, and "
-        "look for numbers that `.astype(np.float16)` turns into infinity or 0.",
-        "A node breaks if one of its outputs or inputs breaks. Inputs are the model's own input and the "
-        "weights, too. `to_float16(model, keep)` does the rest.",
-        "With `values` a dict of all arrays by name (x, the initializers, all outputs of all nodes): a "
-        "float32 array `a` is held if `half = a.astype(np.float16)` has no infinity, and is 0 only where `a` "
-        "is: `np.all(np.isfinite(half) & ((half == 0) == (a == 0)))`. Keep the names of the nodes that have "
-        "an array which is not held, in `[*node.input, *node.output]`.",
-    ),
-)
+produce = _REWRITING.produce
+JUDGES = Judges((_REWRITING.judge(), _REWRITING.judge(_require_numbers), _REWRITING.judge(_require_halved)))

@@ -21,7 +21,7 @@ import onnx
 from onnx import parser
 from onnxruntime.quantization import CalibrationDataReader  # type: ignore[import-untyped]  # ships no types
 
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.exporting import require_type
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question
@@ -32,7 +32,7 @@ from onnxlab.model.distance import Array
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _MOST_BATCHES = 1000
 _ALLOWED = 0.1  # relative error; 0.02 to 0.06 with a right calibration
@@ -294,23 +294,4 @@ def _batches(work: Work, number: int, question: _Question) -> list[Array]:
     return batches
 
 
-EXERCISE = Exercise(
-    order=1,
-    id="pipeline-reader",
-    title="Calibrate with what the network really gets",
-    points=4,
-    answers=("PipelineReader",),
-    produce=produce,
-    parts=(
-        Part("a reader whose batches the network takes", judge_batches),
-        Part("in 8 bits the numbers are nearly those of float32", judge_numbers),
-    ),
-    hints=(
-        "Nobody says how the pictures are prepared, and nobody has to: the pipeline is there. Run it.",
-        "`run(pipeline, picture)` gives a list with one array, which is a batch of one. get_next() returns "
-        "`{name: array}` with the name of the network's input, and None when there is no picture left.",
-        "In __init__: `self.name = network.graph.input[0].name` and "
-        "`self.batches = iter([run(pipeline, picture)[0] for picture in pictures])`. In get_next: "
-        "`batch = next(self.batches, None)`; return None if it is None, else `{self.name: batch}`.",
-    ),
-)
+JUDGES = Judges((judge_batches, judge_numbers))

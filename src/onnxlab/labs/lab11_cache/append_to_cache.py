@@ -24,7 +24,7 @@ import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 from onnx import TensorProto, helper
 
-from onnxlab.labs.kit.exercise import Exercise, Part
+from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import evidence, require_valid, require_well_formed
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.rewriting import Question, Rewriting
@@ -44,7 +44,7 @@ from onnxlab.model.graph import walk
 from onnxlab.runtime.divergence import expose
 from onnxlab.runtime.session import open_session
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _COMPUTING = ("Attention", "MatMul", "Gemm", "Einsum", "Conv", "Softmax", "If", "Loop", "Scan")
 _POSITIONS_FROM_0 = "The new tokens do not begin at position 0: how many tokens does the cache stand for?"
@@ -221,6 +221,11 @@ def _require_all(model: onnx.ModelProto, question: _Question, random: np.random.
 def _require_readings(model: onnx.ModelProto, question: _Question, texts: list[Reading]) -> None:
     advice = {**_ADVICE, **({"one": _POSITIONS_FROM_0} if question.kind.positions else {})}
     session = open_session(model)
+    if lost := _attributes(question.model) - _attributes(model):
+        names = " and ".join(sorted({name for name, _ in lost}))
+        advice = dict.fromkeys(
+            advice, f"An Attention has lost its {names}, or has another: compare the attributes."
+        )
     for reading in texts:
         name = f"{question.where!r}: {reading.where.lower()}"
         with trying(name, model=question.model, ids=reading.ids):
@@ -235,6 +240,13 @@ def _require_readings(model: onnx.ModelProto, question: _Question, texts: list[R
                 where=question.where,
                 session=session,
             )
+
+
+def _attributes(model: onnx.ModelProto) -> Counter[tuple[str, str]]:
+    """Count the attributes of all Attention nodes but is_causal, which a mask can replace."""
+    nodes = [node for node in model.graph.node if node.op_type == "Attention"]
+    attributes = [attribute for node in nodes for attribute in node.attribute]
+    return Counter((entry.name, str(entry)) for entry in attributes if entry.name != "is_causal")
 
 
 def _expected_outputs(question: _Question, reading: Reading) -> dict[str, Array]:
@@ -275,28 +287,5 @@ def _with_cache(question: _Question) -> onnx.ModelProto:
 
 _REWRITING = Rewriting("append_to_cache", "cached", _questions, _require_structure, _with_cache)
 
-EXERCISE = Exercise(
-    order=3,
-    id="append-to-cache",
-    title="Rewrite a graph so that it appends to a cache",
-    points=5,
-    answers=("append_to_cache",),
-    produce=_REWRITING.produce,
-    parts=(
-        Part("a cache for each layer, and nothing computed twice", _REWRITING.judge()),
-        Part("behind an empty cache: the numbers of the given model", _REWRITING.judge(_require_first)),
-        Part("behind any cache: the numbers of the given model", _REWRITING.judge(_require_all)),
-    ),
-    hints=(
-        "`Attention` can do it by itself: look at the optional inputs and outputs in "
-        "`onnx.defs.get_schema('Attention', 23)`. Then ask what else in the graph depends on the number of "
-        "tokens before.",
-        "Inputs 4 and 5 of an `Attention` are the past key and value, its outputs 1 and 2 the present ones; "
-        "input 3, the mask, stays empty. The positions come out of the `Range`: add the length of a past "
-        "key. The keys have the shape [batch, tokens, heads * size], or [batch, heads, tokens, size].",
-        "For the i-th node: `node.input.extend(['', f'past.{i}.key', f'past.{i}.value'])` and "
-        "`node.output.extend([f'present.{i}.key', f'present.{i}.value'])`, each also in graph.input or "
-        "graph.output, by `helper.make_tensor_value_info`. After the Range, a `Shape` of `past.0.key` with "
-        "start=2 and end=3, and an `Add`.",
-    ),
-)
+produce = _REWRITING.produce
+JUDGES = Judges((_REWRITING.judge(), _REWRITING.judge(_require_first), _REWRITING.judge(_require_all)))

@@ -21,7 +21,7 @@ import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.exporting import axis_options, exported_or_stopped, of_both_exporters, require_type
 from onnxlab.labs.kit.judging import require_dynamic, require_exported, require_valid
 from onnxlab.labs.kit.outcome import Difference, Wrong, trying
@@ -38,7 +38,7 @@ from onnxlab.labs.lab11_cache.reading import (
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _PASTS, _PRESENTS = ("past_key", "past_value"), ("present_key", "present_value")
 _INPUTS, _OUTPUTS = ["ids", *_PASTS], ["logits", *_PRESENTS]
@@ -210,30 +210,7 @@ def _model(work: Work, exporter: Exporter) -> Iterator[onnx.ModelProto]:
         yield model
 
 
-EXERCISE = Exercise(
-    order=1,
-    id="cached-decoder",
-    title="Give a decoder a cache, and a mask for every length",
-    points=4,
-    answers=("CachedDecoder",),
-    produce=produce,
-    torch_export=True,
-    parts=(
-        Part("in PyTorch: what the decoder gives without a cache", judge_torch),
-        *of_both_exporters(
-            ("a valid model with free lengths", judge_graph),
-            ("right for every length of cache and text", judge_numbers),
-        ),
-    ),
-    hints=(
-        "Two things depend on how much is cached: the places of the new tokens, and what each of them may "
-        "see. Compute both from the shapes of `ids` and `past_key`, with operators on tensors.",
-        "With `before = past_key.shape[2]` and `new = ids.shape[1]`, the new tokens have the places "
-        "`torch.arange(before, before + new)`. A token sees a key if the key's place is not greater than its "
-        "own: that is a mask of `new` rows and `before + new` columns. `is_causal=True` is another one.",
-        "`key = torch.cat([past_key, d.heads(d.key(x))], 2)`, the same for `value`, "
-        "`mask = torch.arange(before + new) <= places[:, None]`, then "
-        "`scaled_dot_product_attention(query, key, value, attn_mask=mask)`.",
-    ),
+JUDGES = Judges(
+    (judge_torch, *of_both_exporters(judge_graph, judge_numbers)),
     expected=lambda work: step_model(_decoders(work.questions())[1], _PASTS, _PRESENTS),
 )

@@ -20,7 +20,7 @@ import numpy as np
 import onnx
 import torch
 
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.judging import beside, evidence, require_input_read, require_valid
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.work import Work
@@ -38,7 +38,7 @@ from onnxlab.model.graph import value
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _ORDER_OF_NAMES = (
     "A list of pairs becomes one input for each tensor, pair after pair; the outputs come in the order of "
@@ -175,27 +175,4 @@ def _step_model(step: Step) -> bytes:
     return step_model(step, _pairs(step, "past"), _pairs(step, "present"))
 
 
-EXERCISE = Exercise(
-    order=2,
-    id="export-step",
-    title="Export a step with the names and axes that a runner drives",
-    points=4,
-    answers=("export_step",),
-    produce=produce,
-    torch_export=True,
-    parts=(
-        Part("a valid file with the runner's names", judge_names),
-        Part("free and fixed axes as the runner needs them", judge_axes),
-        Part("driven by its names, it reads every text right", judge_reading),
-    ),
-    hints=(
-        "The example is `(ids, past)`, with a list of pairs for `past`. Names are given to its tensors "
-        "in order. Look at the order in which `forward` takes them, and at that in which it returns them.",
-        "Inputs: `ids`, then for each layer key and value. Outputs: `logits`, then the keys of all layers, "
-        "then the values of all layers. Dynamic are axes 0 and 1 of `ids`, 0 and 2 of a cache.",
-        "`past = [tuple(torch.zeros(2, step.heads, 4, step.size) for _ in 'kv') for _ in step.layers]`, "
-        "`input_names=['ids'] + [f'past.{i}.{part}' for i in range(n) for part in ('key', 'value')]`, "
-        "`output_names=['logits'] + [f'present.{i}.{part}' for part in ('key', 'value') for i in range(n)]`, "
-        "and `dynamic_axes` with `dynamo=False`, by the names of the inputs.",
-    ),
-)
+JUDGES = Judges((judge_names, judge_axes, judge_reading))

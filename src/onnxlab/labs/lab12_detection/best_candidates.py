@@ -22,7 +22,7 @@ import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers, Exercise, Part
+from onnxlab.labs.kit.exercise import Answers, Judges
 from onnxlab.labs.kit.exporting import axis_options, exported_or_stopped, of_both_exporters, require_type
 from onnxlab.labs.kit.judging import (
     beside,
@@ -40,7 +40,7 @@ from onnxlab.model.distance import Array
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _EXAMPLE = 20  # candidates at the export
 _OUTPUTS = ["best_boxes", "best_scores"]
@@ -278,28 +278,4 @@ def _case(exporter: Exporter, k: int) -> Iterator[None]:
         yield
 
 
-EXERCISE = Exercise(
-    order=2,
-    id="best-candidates",
-    title="Keep the k best candidates, or all where there are fewer",
-    points=3,
-    answers=("BestCandidates",),
-    produce=produce,
-    torch_export=True,
-    parts=(
-        Part("in PyTorch: right for every number of candidates", judge_torch),
-        *of_both_exporters(
-            ("a valid model for any number of candidates", judge_graph),
-            ("right for k candidates or more", judge_enough),
-            ("right for fewer", judge_fewer),
-            ("right for none", judge_none),
-        ),
-    ),
-    hints=(
-        "`min(k, len(scores))` is a number of the example in one exporter. Is there a way that never asks "
-        "how many candidates there are?",
-        "A slice may reach beyond the end: `x[:k]` has all rows of x if there are fewer than k, in Python, "
-        "in PyTorch and in ONNX.",
-        "`order = scores.argsort(descending=True)[:self.k]`, then `return boxes[order], scores[order]`.",
-    ),
-)
+JUDGES = Judges((judge_torch, *of_both_exporters(judge_graph, judge_enough, judge_fewer, judge_none)))

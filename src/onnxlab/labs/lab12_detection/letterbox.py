@@ -27,7 +27,7 @@ import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 from onnx import compose, parser
 
-from onnxlab.labs.kit.exercise import Exercise, Part
+from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import (
     require_interface,
     require_same_numbers,
@@ -41,7 +41,7 @@ from onnxlab.labs.kit.variations import shuffle_nodes, unname_nodes
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _GREY = 0.5
 _BY_HAND = (
@@ -126,6 +126,8 @@ class _Question(Question):
         grey: float = _GREY,
         mode: str = "linear",
         own_ratio: bool = True,
+        ratios_exchanged: bool = False,
+        half_row: bool = False,
         height_first: bool = False,
         clipped: tuple[bool, bool] = (True, True),
         moved: bool = True,
@@ -139,7 +141,10 @@ class _Question(Question):
         (boxes,) = self.session.run(None, {self.name: _canvas(picture, self.side, new, corner, grey, mode)})
         order = [0, 1, 0, 1] if height_first else [1, 0, 1, 0]  # x, y, x, y from height, width
         ratio = (old / new if own_ratio else np.full(2, longer / new.max()))[order]
-        start = corner[order] * moved / (ratio if scaled_first else 1)
+        start = (
+            ((self.side - new) / 2 if half_row else corner)[order] * moved / (ratio if scaled_first else 1)
+        )
+        ratio = ratio[[1, 0, 3, 2]] if ratios_exchanged else ratio
         mapped = (np.asarray(boxes, np.float64) - start) * ratio
         mapped = mapped.clip(0 if clipped[0] else None, old[order] if clipped[1] else None)
         rounded: Array = mapped.astype(np.float32)
@@ -164,6 +169,8 @@ def _resizing(mode: str) -> ort.InferenceSession:
 # Options of `_Question.boxes` for a mistake, and where to look for it.
 _MISTAKES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"own_ratio": False}, "Rounding gives height and width a ratio of their own. Which one takes x back?"),
+    ({"ratios_exchanged": True}, "x goes back by the ratio of the widths, y by that of the heights."),
+    ({"half_row": True}, "The picture begins at a whole row and column: what is subtracted on the way back?"),
     ({"clipped": (False, False)}, "These boxes reach beyond the picture: none may."),
     ({"clipped": (True, False)}, "Boxes are clipped at 0 only; none may reach beyond the other end either."),
     ({"clipped": (False, True)}, "Boxes are clipped at one end only; none may reach below 0 either."),
@@ -370,35 +377,12 @@ def _letterboxed(question: _Question) -> onnx.ModelProto:
 
 _REWRITING = Rewriting("letterbox", "boxes", _questions, _require_structure, _letterboxed)
 
-EXERCISE = Exercise(
-    order=1,
-    id="letterbox",
-    title="Put a picture of any size into a square, and the boxes back onto it",
-    points=5,
-    answers=("letterbox",),
-    produce=_REWRITING.produce,
-    parts=(
-        Part("a valid model from a picture to boxes", _REWRITING.judge()),
-        Part(
-            "right where every division comes out",
-            _REWRITING.judge(_require_sizes(_sizes_that_divide, _BY_HAND)),
-        ),
-        Part("right for odd sizes", _REWRITING.judge(_require_sizes(_odd_sizes, _ROUNDED))),
-        Part(
-            "right for pictures of one row, one column, one pixel",
-            _REWRITING.judge(_require_sizes(_thin_sizes, _AT_LEAST_ONE)),
-        ),
-    ),
-    hints=(
-        "Three models: one from the picture to the canvas, the network, one from its boxes to those on the "
-        "picture. What the first knows of the picture (its size, where it begins) goes to the last one, too.",
-        "`Shape` with start=1 gives height and width, `ReduceMax` the longer one. Integers divide as by //. "
-        "`Resize` takes [new height, new width] as its fourth input where it has the attribute axes; `Pad` "
-        "takes [top, left, bottom, right] and the same axes. `merge_models(a, b, [(output, input)])` of "
-        "`onnx.compose` keeps the outputs of a that b does not read.",
-        "With `old` (height, width): `new = Max(Div(old * 2 * side + longer, longer * 2), 1)`, "
-        "`first = Div(side - new, 2)`, `last = side - new - first`, pads `Concat(first, last)`. Back: "
-        "`(box - first) * old / new` in float, clipped by Max and Min; all of these gathered with "
-        "[1, 0, 1, 0], as a box begins with x.",
-    ),
+produce = _REWRITING.produce
+JUDGES = Judges(
+    (
+        _REWRITING.judge(),
+        _REWRITING.judge(_require_sizes(_sizes_that_divide, _BY_HAND)),
+        _REWRITING.judge(_require_sizes(_odd_sizes, _ROUNDED)),
+        _REWRITING.judge(_require_sizes(_thin_sizes, _AT_LEAST_ONE)),
+    )
 )

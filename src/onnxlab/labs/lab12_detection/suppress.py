@@ -25,7 +25,7 @@ import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 from onnx import compose, parser
 
-from onnxlab.labs.kit.exercise import Exercise, Part
+from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import (
     require_interface,
     require_same_numbers,
@@ -39,7 +39,7 @@ from onnxlab.labs.kit.variations import shuffle_nodes, unname_nodes
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
-__all__ = ["EXERCISE"]
+__all__ = ["JUDGES", "produce"]
 
 _SCHEMA = "Which shapes and types does onnx.defs.get_schema('NonMaxSuppression') ask for?"
 _MARGIN = 1e-3  # between a threshold and each overlap or score, so that rounding decides nothing
@@ -463,25 +463,11 @@ def _with_suppression(question: _Question) -> onnx.ModelProto:
 
 _REWRITING = Rewriting("suppress", "suppressed", _questions, _require_structure, _with_suppression)
 
-EXERCISE = Exercise(
-    order=3,
-    id="suppress",
-    title="Put non-maximum suppression into the file",
-    points=4,
-    answers=("suppress",),
-    produce=_REWRITING.produce,
-    parts=(
-        Part("a valid model with boxes, scores and classes", _REWRITING.judge()),
-        Part("right where boxes are left", _REWRITING.judge(_require_scenes(*_MANY, exact=True))),
-        Part("right where nothing is left", _REWRITING.judge(_require_scenes(*_NONE, exact=False))),
-    ),
-    hints=(
-        "`NonMaxSuppression` has three optional inputs; look what each of them is if it is left out. Its "
-        "output has a row for each box that is left: batch, class, place.",
-        "It wants boxes [1, n, 4] and scores [1, classes, n]. The attribute center_point_box says how a box "
-        "is written. `Gather` with a scalar index takes one column, and leaves no axis for it.",
-        "`chosen = NonMaxSuppression <center_point_box = 1> (boxes, scores, most, iou, least)`; with axis=1, "
-        "`Gather(chosen, 1)` is the classes and `Gather(chosen, 2)` the places. `Gather(boxes, places)` are "
-        "the boxes: half their size goes off their centres, and on. `GatherND` takes scores by class, place.",
-    ),
+produce = _REWRITING.produce
+JUDGES = Judges(
+    (
+        _REWRITING.judge(),
+        _REWRITING.judge(_require_scenes(*_MANY, exact=True)),
+        _REWRITING.judge(_require_scenes(*_NONE, exact=False)),
+    )
 )

@@ -14,6 +14,7 @@ from onnxlab.labs.kit import checking, progress
 from onnxlab.labs.kit.exercise import Exercise, Lab, exercise
 from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
 from onnxlab.notebook.graph.view import graph
+from onnxlab.notebook.labs.standings import next_hint
 from onnxlab.notebook.language import tr
 from onnxlab.notebook.outputs import display_html
 from onnxlab.notebook.tables import markup
@@ -99,8 +100,7 @@ def hint(name: str = "") -> None:
         refusal = tr(str(error))
         display_html(message_box(refusal), refusal)
         return
-    number, text = progress.next_hint(record)
-    line = tr(f"Hint {number} of {len(record.hints)}: {text}")
+    line = next_hint(record)
     display_html(message_box(line, "#d29922"), line)
 
 
