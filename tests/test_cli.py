@@ -1,5 +1,8 @@
 """The command line: messages, exit codes and wrong usage."""
 
+import os
+import subprocess
+import sys
 from importlib.metadata import version
 
 import pytest
