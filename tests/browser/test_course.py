@@ -40,11 +40,6 @@ def count_of_loops(page: Page) -> None:
     move_slider(page, "ArrowRight", "n = 2: the Loop makes 16 x 16", "n = 3: the Loop makes 14 x 14")
 
 
-def baked_number(page: Page) -> None:
-    """Chapter 06: how far the file is from torch."""
-    move_slider(page, "ArrowLeft", "error 0.890", r"torch .*, ONNX .*, error 0\.(?!890)\d+")
-
-
 def enlarged_photograph(page: Page) -> None:
     """Chapter 09: the scale factor runs the model and changes the picture."""
     page.evaluate(
@@ -73,7 +68,6 @@ def enlarged_photograph(page: Page) -> None:
 # What a learner does in a chapter that has been run.
 THEN: dict[str, Callable[[Page], None]] = {
     "02_trace_and_script": count_of_loops,
-    "06_trace_breakers": baked_number,
     "09_dynamic_resize": enlarged_photograph,
 }
 # nbval runs every chapter, and the web site's tests draw every graph of every chapter. JupyterLab runs one
