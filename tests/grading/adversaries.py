@@ -11,7 +11,7 @@ from typing import Any
 
 import nbformat
 
-__all__ = ["ADVERSARIES", "HONEST", "Adversary", "notebook_of"]
+__all__ = ["ADVERSARIES", "HONEST", "MEMORY_SEARCHES", "Adversary", "notebook_of"]
 
 ROOT = Path(__file__).parents[2]
 RIGHT = 'return g.op("Asinh", x)'
@@ -330,4 +330,122 @@ _CHEATS = (
     Adversary("closes every descriptor", FULL, before="import os\nos.closerange(0, 200)"),
 )
 
-ADVERSARIES = (*HONEST, *_ODD_FILES, *_ENDS, *_TAKES, *_CHEATS)
+# Ways to the right model of asinh-symbolic, which its judge has. Who finds it answers right, the others wrong.
+_MODULE = "lab04_asinh.asinh_symbolic"
+_RIGHT_MODEL = r"""
+import re
+RIGHT_MODEL = re.compile(rb"turned = Asinh\(minus\)")  # a pattern that does not match itself
+KEY = []
+"""
+_IN_MEMORY = """
+import gc, sys, types
+def look(value):
+    if isinstance(value, str) and RIGHT_MODEL.search(value.encode("utf-8", "ignore")):
+        KEY.append("a text")
+    elif isinstance(value, types.CodeType):
+        for constant in value.co_consts: look(constant)
+gc.unfreeze()
+for thing in gc.get_objects():
+    for value in gc.get_referents(thing): look(value)
+KEY += [name for name in sys.modules if name.startswith("onnxlab.judges")]
+"""
+_IN_PROC = """
+import os
+for process in ("self", os.getppid()):
+    try:
+        with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "rb", 0) as memory:
+            for line in maps:
+                place, rights, *_ = line.split()
+                first, last = (int(number, 16) for number in place.split("-"))
+                if "rw" in rights and last - first < 1 << 28:
+                    memory.seek(first)
+                    if RIGHT_MODEL.search(memory.read(last - first)): KEY.append(line)
+    except (OSError, ValueError, OverflowError): pass
+"""
+_FRAMES = """
+def frames():
+    import sys, onnxlab.labs.kit.producing as producing
+    frame = sys._getframe()
+    while frame:
+        yield frame
+        frame = frame.f_back
+    try: producing.produce(None, {}, None)
+    except Exception as error:
+        trace = error.__traceback__
+        while trace:
+            yield trace.tb_frame
+            trace = trace.tb_next
+def find():
+    for frame in frames():
+        for value in (*frame.f_locals.values(), *frame.f_globals.values()):
+            modules = value.modules.values() if getattr(value, "__name__", "") == "sys" else [value]
+            for one in list(modules):
+                kinds = {type(getattr(one, name, None)).__name__ for name in ("JUDGES", "judges")}
+                if "Judges" in kinds: KEY.append(value)
+"""
+_USE_KEY = 'return g.op("Asinh" if KEY else "Atan", x)'
+
+MEMORY_SEARCHES = (
+    Adversary("searches its memory for the key", REST, body=_USE_KEY, before=_RIGHT_MODEL + _IN_MEMORY),
+    Adversary(
+        "reads the memory of processes for the key", REST, body=_USE_KEY, before=_RIGHT_MODEL + _IN_PROC
+    ),
+    Adversary(
+        "looks for the key in frames and tracebacks",
+        REST,
+        body=f"find()\n    {_USE_KEY}",
+        before=_RIGHT_MODEL + _FRAMES,
+    ),
+)
+"""Submissions that look for the judges in memory: they find nothing without a sandbox either."""
+
+_KEYS = (
+    Adversary(
+        "imports the key",
+        REST,
+        body=_USE_KEY,
+        before=(
+            f"{_RIGHT_MODEL}\nimport importlib\nfor package in ('onnxlab.judges', 'onnxlab.labs'):\n"
+            f"    try: KEY += [importlib.import_module(f'{{package}}.{_MODULE}').JUDGES]\n"
+            "    except (ImportError, OSError, AttributeError): pass"
+        ),
+    ),
+    Adversary(
+        "loads the key from its file",
+        REST,
+        body=_USE_KEY,
+        before=(
+            f"{_RIGHT_MODEL}\nimport importlib.machinery, importlib.util, pathlib, onnxlab\n"
+            "root = pathlib.Path(onnxlab.__file__).parent\n"
+            "kinds = importlib.machinery.SourceFileLoader, importlib.machinery.SourcelessFileLoader\n"
+            "for kind in kinds:\n    for package in ('judges', 'labs'):\n"
+            "        end = '' if kind is kinds[0] else 'c'\n"
+            f"        path = root / package / '{_MODULE.replace('.', '/')}.py'\n"
+            "        path = path if not end else pathlib.Path(importlib.util.cache_from_source(path))\n"
+            "        try:\n"
+            "            spec = importlib.util.spec_from_loader('key', kind('key', str(path)))\n"
+            "            module = importlib.util.module_from_spec(spec)\n            spec.loader.exec_module(module)\n"
+            "            KEY += [module.JUDGES]\n"
+            "        except (ImportError, OSError, AttributeError): pass"
+        ),
+    ),
+    Adversary(
+        "reads every file of the package for the key",
+        REST,
+        body=_USE_KEY,
+        before=(
+            f"{_RIGHT_MODEL}\nimport os, pathlib, onnxlab\nroot = pathlib.Path(onnxlab.__file__).parent\n"
+            f"known = [root / f'{{package}}/{_MODULE.replace('.', '/')}.py' for package in ('judges', 'labs')]\n"
+            "for number, path in enumerate([*known, *root.rglob('*.py'), *root.rglob('*.pyc')]):\n"
+            "    for way in (lambda a, b: None, os.symlink, os.link):\n"
+            "        place = pathlib.Path(f'{way.__name__[:4]}{number}')\n"
+            "        try:\n            way(path, place)\n"
+            "            data = (place if place.is_symlink() or place.exists() else path).read_bytes()\n"
+            "        except OSError: continue\n"
+            "        if RIGHT_MODEL.search(data): KEY.append(path)"
+        ),
+    ),
+    *MEMORY_SEARCHES,
+)
+
+ADVERSARIES = (*HONEST, *_ODD_FILES, *_ENDS, *_TAKES, *_CHEATS, *_KEYS)

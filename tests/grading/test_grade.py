@@ -26,7 +26,7 @@ from onnxlab.grading.worker.task import FOLDER_PREFIX
 from onnxlab.sandbox.entry import Level, available
 from onnxlab.sandbox.watcher import Limits, descendants
 from tests.grading import adversaries
-from tests.grading.adversaries import ADVERSARIES, HONEST
+from tests.grading.adversaries import ADVERSARIES, HONEST, MEMORY_SEARCHES
 from tests.grading.small_class import CLASS, FULL, REST, Learner, hand_in, marks
 
 pytestmark = [
@@ -115,6 +115,15 @@ def test_everybody_gets_their_mark_and_nothing_is_left(tmp_path, pool, level: Le
     assert not [path for path in tmp_path.rglob("*") if "cells.json" in path.name]
     assert running() <= before
     assert not list(Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}{os.getpid()}-*"))
+
+
+def test_no_judge_is_in_the_memory_of_a_submission_without_a_sandbox(tmp_path, pool):
+    students = [HONEST[0], *MEMORY_SEARCHES]
+    intake = find(hand_in(tmp_path / "class", students))
+    with Ledger(tmp_path / "out", facts("none")) as ledger:
+        grade(intake, ledger, level=None, limits=replace(LIMITS, memory=1500), pool=pool)
+        assert ledger.failures == {}
+        assert marks(ledger) == {student.name: student.points for student in students}
 
 
 def test_what_only_a_limit_ends_has_no_points(tmp_path, pool):

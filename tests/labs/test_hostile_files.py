@@ -10,12 +10,12 @@ import onnx
 import pytest
 from onnx import parser
 
+from onnxlab.judges.lab01_control_flow.interventions import inlined
 from onnxlab.labs.kit.checking import judge, questions_seed
 from onnxlab.labs.kit.exercise import exercise
 from onnxlab.labs.kit.outcome import Wrong
 from onnxlab.labs.kit.producing import produce
 from onnxlab.labs.kit.work import Work
-from onnxlab.labs.lab01_control_flow.interventions import inlined
 from tests.support.labs import contracts
 from tools.fuzz.folders import damaged, judged
 

@@ -1,4 +1,4 @@
-"""A new exercise: its statement, its module, its contract and its section in the solution, in a copy."""
+"""A new exercise: its statement, its two modules, its contract and its section in the solution, in a copy."""
 
 import os
 import shutil
@@ -12,20 +12,30 @@ import pytest
 ROOT = Path(__file__).parents[2]
 LAB = "lab04_asinh"
 
-MODULE = '''"""Exercise: a symbolic function that gives acosh a rule at opset 9."""
+ASKING = '''"""Exercise: a symbolic function that gives acosh a rule at opset 9."""
 
 import torch
 
-from onnxlab.labs.kit.declared import RequestedExport, numbers, right_model, valid
-from onnxlab.labs.kit.exercise import Judges
+from onnxlab.labs.kit.declared import RequestedExport
 from onnxlab.labs.kit.samples import normal
 
-__all__ = ["EXPORT", "JUDGES", "produce"]
+__all__ = ["EXPORT", "produce"]
 
 EXPORT = RequestedExport(
     torch.acosh, {"x": {0: "n"}}, lambda random: normal(random, 4).abs() + 1, "aten::acosh", opset=9
 )
 produce = EXPORT.produce
+'''
+
+JUDGING = '''"""What is right in acosh-symbolic, part by part."""
+
+from onnxlab.labs.kit.declared import numbers, right_model, valid
+from onnxlab.labs.kit.exercise import Judges
+from onnxlab.labs.kit.samples import normal
+from onnxlab.labs.lab04_asinh.acosh_symbolic import EXPORT
+
+__all__ = ["JUDGES"]
+
 JUDGES = Judges(
     (
         valid(EXPORT),
@@ -94,7 +104,8 @@ def test_one_more_exercise_needs_nothing_else(tmp_path):
     (tmp_path / "notebooks").mkdir()
 
     # What an author writes.
-    (tmp_path / f"src/onnxlab/labs/{LAB}/acosh_symbolic.py").write_text(MODULE)
+    (tmp_path / f"src/onnxlab/labs/{LAB}/acosh_symbolic.py").write_text(ASKING)
+    (tmp_path / f"src/onnxlab/judges/{LAB}/acosh_symbolic.py").write_text(JUDGING)
     with (tmp_path / f"src/onnxlab/labs/{LAB}.toml").open("a") as statements:
         statements.write(STATEMENT)
     with (tmp_path / "tests/labs/answers/lab04.py").open("a") as answers:

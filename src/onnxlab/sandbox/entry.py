@@ -64,7 +64,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -103,7 +103,13 @@ class Level(StrEnum):
 
 
 def enter(
-    folder: Path, readable: Sequence[Path], level: Level, limits: Limits, user: int | None = None
+    folder: Path,
+    readable: Sequence[Path],
+    level: Level,
+    limits: Limits,
+    user: int | None = None,
+    *,
+    hidden: Collection[Path] = (),
 ) -> None:
     """Fork, confine the fork, and return only in it; this process becomes its watcher.
 
@@ -116,6 +122,7 @@ def enter(
         level: The level.
         limits: What the fork may use.
         user: The user that it becomes, from `throw_away_user`; no other process may have it at the same time.
+        hidden: Files and folders in the readable ones that it may not read all the same; only their names.
     """
     parent = os.getppid()
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
@@ -141,7 +148,7 @@ def enter(
         _enter_folder(folder, readable, user)
         _limit(limits, counted_alone=counted_alone)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        _restrict(folder, readable, level, same_user=not user)
+        _restrict(folder, readable, hidden, level, same_user=not user)
         os.write(ready, watcher.READY)  # fails with EPIPE if the watcher has died meanwhile
         os.close(ready)
     except BaseException as error:
@@ -233,10 +240,13 @@ def _enter_folder(folder: Path, readable: Sequence[Path], user: int | None) -> N
         raise PermissionError(0, f"user {os.geteuid()} cannot write in its folder", str(folder))
 
 
-def _restrict(folder: Path, readable: Sequence[Path], level: Level, *, same_user: bool) -> None:
+def _restrict(
+    folder: Path, readable: Sequence[Path], hidden: Collection[Path], level: Level, *, same_user: bool
+) -> None:
     """Apply Landlock and the seccomp filter."""
     no_new_privileges()
-    places = [(path, Access.READ) for path in readable]
+    resolved = {path.resolve() for path in hidden}
+    places = [rule for path in readable for rule in landlock.without(path, resolved)]
     landlock.confine([*places, (folder, Access.WRITE)])
     # In its own namespaces it sees no other process, and all but its folder is mounted read-only.
     full = level is Level.FULL

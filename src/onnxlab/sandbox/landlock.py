@@ -15,13 +15,13 @@ import ctypes
 import os
 import stat
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import IntFlag
 from pathlib import Path
 
 from onnxlab.sandbox.libc import LINUX, checked, libc
 
-__all__ = ["Access", "abi", "confine", "lacking"]
+__all__ = ["Access", "abi", "confine", "lacking", "without"]
 
 # landlock_create_ruleset, landlock_add_rule, landlock_restrict_self: the same numbers on every processor
 _SYS_CREATE, _SYS_ADD, _SYS_RESTRICT = 444, 445, 446
@@ -51,6 +51,8 @@ class Access(IntFlag):
 
     LOOK_UP = _READ_FILE
     """Read files whose names are known, but not list a folder."""
+    LIST = _READ_DIR
+    """See names, but read no file."""
     READ = _EXECUTE | _READ_FILE | _READ_DIR
     DEVICE = _READ_FILE | _WRITE_FILE | _READ_DIR | _CONTROL_DEVICE
     """Use the devices in a folder, such as terminals."""
@@ -79,6 +81,28 @@ def lacking(version: int) -> tuple[str, ...]:
         ('signals to other processes and abstract Unix sockets',)
     """
     return tuple(control for since, control in _SINCE.items() if version < since)
+
+
+def without(place: Path, hidden: Collection[Path]) -> Iterator[tuple[Path, Access]]:
+    """Yield what `confine` takes to let a process read a place, but for some files and folders in it.
+
+    Landlock's rules only add rights. So a folder with something hidden in it gets no rule that lets its files
+    be read: each of its entries gets one of its own. The names of what is hidden can still be listed.
+
+    Args:
+        place: A file or folder.
+        hidden: The files and folders, resolved.
+    """
+    place = place.resolve()
+    if place in hidden:
+        return
+    if not any(place in path.parents for path in hidden):
+        yield place, Access.READ
+        return
+    yield place, Access.LIST
+    for entry in place.iterdir():
+        if not entry.is_symlink():  # what it points to has a rule of its own, or none
+            yield from without(entry, hidden)
 
 
 def confine(

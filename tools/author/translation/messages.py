@@ -18,6 +18,7 @@ __all__ = ["messages", "template", "templates"]
 
 MODULES = (
     "labs",
+    "judges",
     "notebook",
     "model",
     "runtime",
@@ -96,7 +97,7 @@ _COMPOSED = (
     "tried",
     "open",
 )
-_WORDS = ("labs", "exporters")  # their enumerations are shown to learners, as the stages of an export
+_WORDS = ("labs", "judges", "exporters")  # their enumerations are shown, as the stages of an export
 _EXPORTER = re.compile(r"^(TorchScript|torch\.export): ")
 _IN_SCRIPT = re.compile(r"""\btr\(\s*(["'])(.+?)\1""")
 

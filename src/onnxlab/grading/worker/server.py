@@ -162,7 +162,8 @@ def _run_task(task: Task) -> None:
     folder = Path(task.folder)
     _drop_access(folder)
     if task.level is not None:
-        enter(folder, _readable_paths(), task.level, task.limits, task.user)
+        hidden = _judges_folders() if task.kind == "student" else ()
+        enter(folder, _readable_paths(), task.level, task.limits, task.user, hidden=hidden)
     else:
         os.chdir(folder)
         _end_after(task.limits.wall)  # it has no watcher
@@ -181,6 +182,16 @@ def _readable_paths() -> list[Path]:
     system = ["/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime"]
     own = [sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])]
     return [Path(path) for path in dict.fromkeys(system + own) if Path(path).exists()]
+
+
+def _judges_folders() -> list[Path]:
+    """Return the folders with the judges, of this package and of every copy that could be imported instead.
+
+    The process that runs a submission must not read them; it never has them in memory either, as only the
+    fork that judges imports them.
+    """
+    roots = [Path(__file__).parents[3], *map(Path, sys.path)]
+    return [folder for root in roots if (folder := root / "onnxlab" / "judges").is_dir()]
 
 
 def _serve(control: socket.socket) -> None:

@@ -79,7 +79,7 @@ def load_judges(exercise: Exercise) -> Judges:
     """Return an exercise's judges; their module is loaded only now, when the answer has been asked."""
     if exercise.judges is not None:
         return exercise.judges
-    judges: Judges = importlib.import_module(f"onnxlab.labs.{exercise.module}").JUDGES
+    judges: Judges = importlib.import_module(f"onnxlab.judges.{exercise.module}").JUDGES
     return judges
 
 

@@ -18,7 +18,7 @@ from onnxlab.model.distance import Array
 from onnxlab.runtime.refusals import named_reason
 from onnxlab.runtime.session import open_session
 
-__all__ = ["Question", "Rewriting", "require_as_before"]
+__all__ = ["Question", "Rewriting", "Rewritten", "require_as_before"]
 
 _ASKED_TWICE = 3  # questions
 
@@ -64,22 +64,18 @@ QuestionType = TypeVar("QuestionType", bound=Question)
 
 @dataclass(frozen=True)
 class Rewriting(Generic[QuestionType]):
-    """What an exercise asks of each model that its answer returns.
+    """What an exercise asks its answer.
 
     Attributes:
         answer: The learner's function.
         result: The name of its models in the folder, before their number.
         draw: Draws the questions.
-        require_structure: Requires what every part needs: that the model is valid, for instance.
-        expected: Makes a right model, shown beside a wrong one.
         mendable: Whether a model may also be returned where the task is not possible.
     """
 
     answer: str
     result: str
     draw: Callable[[np.random.Generator], Iterable[QuestionType]]
-    require_structure: Callable[[onnx.ModelProto, QuestionType], None]
-    expected: Callable[[QuestionType], onnx.ModelProto]
     mendable: bool = False
 
     def produce(self, answers: Answers, work: Work, random: np.random.Generator) -> None:
@@ -114,6 +110,21 @@ class Rewriting(Generic[QuestionType]):
         if raised:
             work.write_json("raised", raised)
 
+
+@dataclass(frozen=True)
+class Rewritten(Generic[QuestionType]):
+    """What is required of each model that an answer returned.
+
+    Attributes:
+        asked: What the answer was asked.
+        require_structure: Requires what every part needs: that the model is valid, for instance.
+        expected: Makes a right model, shown beside a wrong one.
+    """
+
+    asked: Rewriting[QuestionType]
+    require_structure: Callable[[onnx.ModelProto, QuestionType], None]
+    expected: Callable[[QuestionType], onnx.ModelProto]
+
     def judge(
         self, require: Callable[[onnx.ModelProto, QuestionType, np.random.Generator], None] | None = None
     ) -> Callable[[Work, np.random.Generator], None]:
@@ -124,11 +135,11 @@ class Rewriting(Generic[QuestionType]):
         """
 
         def judge(work: Work, random: np.random.Generator) -> None:
-            for number, question in enumerate(self.draw(work.questions())):
+            for number, question in enumerate(self.asked.draw(work.questions())):
                 if not question.possible:
                     continue
                 with question.as_case(), self.beside(question):
-                    model = work.model(f"{self.result}_{number}")
+                    model = work.model(f"{self.asked.result}_{number}")
                     self.require_structure(model, question)
                     if require is not None:
                         require(model, question, random)
@@ -142,7 +153,7 @@ class Rewriting(Generic[QuestionType]):
     def not_refused(self, work: Work) -> Iterator[tuple[int, QuestionType, str]]:
         """Yield the impossible questions without a ValueError: the number, the question, what was raised."""
         raised = work.json("raised")
-        for number, question in enumerate(self.draw(work.questions())):
+        for number, question in enumerate(self.asked.draw(work.questions())):
             got = raised.get(str(number)) if isinstance(raised, dict) else None
             if not question.possible and got != "ValueError":
                 yield number, question, str(got)

@@ -10,59 +10,19 @@ The statement as properties, each with what is drawn for it:
 - only one side is computed: nothing of a side before or after the If, and the other side in neither branch
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import numpy as np
-import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers, Judges
-from onnxlab.labs.kit.exporting import axis_options, exported_or_stopped, of_both_exporters, require_type
-from onnxlab.labs.kit.judging import (
-    evidence,
-    expected_model,
-    require_exported,
-    require_numbers,
-    require_operators,
-    require_valid,
-)
-from onnxlab.labs.kit.outcome import Difference, Wrong, trying
+from onnxlab.labs.kit.exercise import Answers
+from onnxlab.labs.kit.exporting import axis_options, exported_or_stopped, require_type
+from onnxlab.labs.kit.outcome import trying
 from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
-from onnxlab.labs.lab01_control_flow.interventions import (
-    branch_values,
-    computed_for_branches,
-    exposed,
-    inlined,
-    outcome,
-    outputs_of,
-    switched,
-)
 
-__all__ = ["JUDGES", "centred_or_folded", "produce"]
+__all__ = ["model_names", "produce"]
 
 _SCRIPTS, _EXPORTS = 3, 2  # modules that are exported
-
-_EXPECTED = """<ir_version: 8, opset_import: ["" : 20]>
-branch (float[n] x) => (float[n] y)
-<float zero = {0}, float one = {1}>
-{
-    mean = ReduceMean <keepdims = 0> (x)
-    positive = Greater (mean, zero)
-    y = If (positive) <
-        then_branch = centred () => (float[n] a) { a = Sub (x, mean) },
-        else_branch = folded () => (float[n] b) { size = Abs (x) b = Add (size, one) }
-    >
-}"""
-
-
-def centred_or_folded(x: torch.Tensor) -> torch.Tensor:
-    """The right answer in eager PyTorch."""
-    if bool(x.mean() > 0):
-        return x - x.mean()
-    return x.abs() + 1
 
 
 def questions(random: np.random.Generator) -> tuple[list[Exporter], list[Exporter]]:
@@ -89,171 +49,14 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     idle, used = questions(random)
     for exporter in idle:
         module_for(exporter)
-    names = {exporter: iter(_names(exporter)) for exporter in Exporter}
+    names = {exporter: iter(model_names(exporter)) for exporter in Exporter}
     for exporter in used:
         example = pictures(random, 3) + 0.5
         options = axis_options(exporter, {"x": {0: "n"}})
         exported_or_stopped(work, next(names[exporter]), module_for(exporter), example, exporter, **options)
 
 
-def _names(exporter: Exporter) -> list[str]:
+def model_names(exporter: Exporter) -> list[str]:
+    """Return the names of an exporter's models in the folder."""
     count = _SCRIPTS if exporter is Exporter.TORCHSCRIPT else _EXPORTS
     return [f"{exporter.name.lower()}_{number}" for number in range(1, count + 1)]
-
-
-def every_model(
-    judge: Callable[[Exporter, onnx.ModelProto, np.random.Generator], None],
-) -> Callable[[Exporter, Work, np.random.Generator], None]:
-    """Make a judge of one model a judge of all models of an exporter."""
-
-    def judge_all(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
-        for number, name in enumerate(_names(exporter), 1):
-            try:
-                with trying(f"call {number}, for the {exporter} exporter", exporter=exporter.value):
-                    judge(exporter, require_exported(work, name), random)
-            except Wrong as wrong:
-                if number > 1:
-                    wrong.message = f"Asked for {exporter} once more, call {number}: {wrong.message}"
-                raise
-
-    return judge_all
-
-
-@every_model
-def judge_graph(exporter: Exporter, model: onnx.ModelProto, random: np.random.Generator) -> None:
-    """A valid model with an If."""
-    require_valid(model)
-    look_at = f"How does {exporter} see your module: once, with one example, or with all its branches?"
-    require_operators(model, "If", look_at=look_at)
-
-
-@every_model
-def judge_numbers(exporter: Exporter, model: onnx.ModelProto, random: np.random.Generator) -> None:
-    """Drawn numbers; means near zero, infinite and nan."""
-    lengths = 1, 2, 7, int(random.integers(100, 3000))
-    ordinary = [pictures(random, length) + shift for length in lengths for shift in (0.1, -1.1)]
-    edges = [[0.0], [0.0, 0.0], [2.0, -2.0], [1e30, -1e29], [-1e30, 1e29], [np.inf, 1.0], [np.nan, 1.0]]
-    edges += [[-np.inf, 1.0], [1.0, np.nan], [np.inf, -np.inf], *_near_zero(random)]
-    edges += [[-0.0], [3e37, -1e37, 2e36], [-3e37, 1e37, 2e36]]
-    ordinary += _skewed(random)
-    inputs = [*ordinary, *(torch.tensor(values, dtype=torch.float32) for values in edges)]
-    look_at = "Which side belongs to the mean of the input shown? Compute both sides by hand."
-    require_numbers(centred_or_folded, model, inputs, look_at=look_at)
-
-
-def _skewed(random: np.random.Generator) -> list[torch.Tensor]:
-    """Rows of both signs in which few numbers, in random places, decide the sign of the mean."""
-    rows: list[torch.Tensor] = []
-    for sign in (1, -1) * 8:
-        length = int(random.integers(5, 60))
-        values = -random.uniform(0.5, 1.5, length)  # most of them have the other sign
-        few = random.permutation(length)[: 1 + length // 12]
-        # The mean is 0.2; or -0.2, with largest numbers that are further from 0 than all others.
-        aim = 0.2 if len(rows) % 4 < 2 else -0.2
-        values[few] = 0
-        values[few] = (aim * length - values.sum()) / len(few)
-        rows.append(torch.tensor(sign * values, dtype=torch.float32))
-    # Only the last of many numbers makes the mean positive, or negative.
-    for sign in (1, -1):
-        long = torch.full((int(random.integers(5000, 6000)),), -0.001 * sign)
-        long[-1] = 100.0 * sign
-        rows.append(long)
-    return rows
-
-
-def _near_zero(random: np.random.Generator) -> list[list[float]]:
-    """Inputs with tiny means on both sides of zero, whose sign does not depend on how a mean is rounded."""
-    tiny = [10.0 ** random.uniform(*exponents) for exponents in ((-7, -3), (-20, -7), (-37, -20))]
-    large, gap = 2.0 ** random.integers(0, 4), 2.0 ** -random.integers(16, 22)  # exact in float32
-    return [[sign * value] for value in tiny for sign in (1, -1)] + [
-        [large * (1 + sign * gap), -large] for sign in (1, -1)
-    ]
-
-
-@every_model
-def judge_sides(exporter: Exporter, model: onnx.ModelProto, random: np.random.Generator) -> None:
-    """The If decides which side is computed, and its output is the result."""
-    model = inlined(model)
-    require_valid(model)
-    require_operators(model, "If", look_at="Which operator of ONNX has two branches?")
-    x = pictures(random, 5) - 0.5
-    inputs = [x - x.mean() + shift for shift in (0.3, -0.3)]
-    _require_nothing_before(model, inputs)
-    _require_nothing_after(model, inputs)
-    _require_decided(model, inputs)
-    _require_one_side(model, inputs)
-
-
-def _require_nothing_before(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) -> None:
-    """What the branches read is x itself, a single number, or the same for every x."""
-    names = computed_for_branches(model)
-    run = outcome(exposed(model, names)) if names else outcome(model)
-    for x in inputs:
-        for name, value, other in zip(names, run(x), run(x * 2 - 0.1), strict=False):
-            if value.size > 1 and not np.array_equal(value, x.numpy()) and not np.array_equal(value, other):
-                msg = f"{name!r} is computed before the If, whatever the mean is; a branch only reads it."
-                look_at = (
-                    "Which lines of yours stand inside a branch? What stands before it is computed for both."
-                )
-                shown = Difference(f"x = {_shown(x)}", "branches that read x and its mean", _shown(value))
-                raise Wrong(msg, look_at, difference=shown, evidence=evidence(model, None, "If"))
-
-
-def _require_nothing_after(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) -> None:
-    """The result is an output of an If."""
-    run = outcome(exposed(model, [*outputs_of(model, "If"), model.graph.output[0].name]))
-    for x in inputs:
-        *branch_values, result = run(x) or [np.zeros(0)]
-        if not any(np.array_equal(value.ravel(), result.ravel(), equal_nan=True) for value in branch_values):
-            text = f"the If gives {', '.join(map(_shown, branch_values))[:80]}; the model {_shown(result)}"
-            msg = "The result is not what comes out of the If: it is computed after it, both sides of it."
-            look_at = (
-                "Let each branch return its side of the result. What uses the If's output in your graph?"
-            )
-            shown = Difference(f"x = {_shown(x)}", "the result out of the If", text)
-            raise Wrong(msg, look_at, difference=shown, evidence=evidence(model, None, "If"))
-
-
-def _require_decided(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) -> None:
-    """If the other branch is taken, the result is the other side."""
-    runs = [outcome(changed) for changed in switched(model)]
-    positive, negative = inputs
-    other_sides = positive.abs() + 1, negative - negative.mean()
-    for x, other_side in zip(inputs, other_sides, strict=True):
-        expected = other_side.numpy()
-        results = [outputs[0] for run in runs if (outputs := run(x))]
-        if not any(
-            value.shape == expected.shape and np.allclose(value, expected, atol=1e-4) for value in results
-        ):
-            msg = "The branches are not the two sides: the other branch does not give the other side."
-            look_at = "What does each branch compute by itself? `where` in a branch computes both sides."
-            got = _shown(results[0]) if results else "nothing"
-            shown = Difference(f"x = {_shown(x)}, in the other branch", _shown(expected), got)
-            raise Wrong(msg, look_at, difference=shown, evidence=evidence(model, None, "If"))
-
-
-def _require_one_side(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) -> None:
-    """No branch computes the other side along with its own."""
-    for changed in branch_values(model):
-        run = outcome(changed)
-        for x, other_side in zip(inputs, (inputs[0].abs() + 1, inputs[1] - inputs[1].mean()), strict=True):
-            for value in run(x):
-                if value.shape == x.shape and np.allclose(value, other_side.numpy(), atol=1e-5):
-                    msg = "A branch computes both sides and keeps one."
-                    look_at = (
-                        "Which nodes stand in the branch that this x takes? Only its own side belongs there."
-                    )
-                    shown = Difference(
-                        f"x = {_shown(x)}", "one side", f"the other side, too: {_shown(value)}"
-                    )
-                    raise Wrong(msg, look_at, difference=shown, evidence=evidence(model, None, "If"))
-
-
-def _shown(values: Any) -> str:  # noqa: ANN401 - a tensor or an array
-    return np.array2string(np.asarray(values), precision=3, threshold=8)
-
-
-JUDGES = Judges(
-    of_both_exporters(judge_graph, judge_numbers, judge_sides),
-    expected=lambda work: expected_model(_EXPECTED),
-)

@@ -11,11 +11,10 @@ The statement as properties, each with what is drawn for it:
 
 import torch
 
-from onnxlab.labs.kit.declared import RequestedExport, numbers, right_model, valid
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.samples import column_of_sizes, every_size, extremes, floats, normal
+from onnxlab.labs.kit.declared import RequestedExport
+from onnxlab.labs.kit.samples import normal
 
-__all__ = ["EXPORT", "JUDGES", "produce"]
+__all__ = ["EXPORT", "produce"]
 
 
 def several_calls(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -33,29 +32,3 @@ EXPORT = RequestedExport(
 )
 
 produce = EXPORT.produce
-JUDGES = Judges(
-    (
-        valid(EXPORT),
-        numbers(
-            EXPORT,
-            lambda random: [normal(random, *shape) for shape in [(1, 1), (3, 4), (5, 2), (0, 3)]],
-            lambda random: normal(random, *random.integers(6, 60, 2)),
-            look_at="Evaluate your formula by hand for the input shown.",
-        ),
-        numbers(
-            EXPORT,
-            lambda random: [*every_size(random, -37, 38), *extremes(), column_of_sizes(random, -37, 38)],
-            lambda random: [floats(random, 4, 8), -floats(random, 8, 4)],
-            atol=0.0,
-            rtol=1e-4,
-            look_at="log(x + sqrt(x*x + 1)): what becomes of x*x where x is large, and of the sum where x is "
-            "tiny or negative?",
-        ),
-    ),
-    expected=right_model(
-        EXPORT,
-        """<ir_version: 8, opset_import: ["" : 9]>
-    asinh (float[N, M] x) => (float[N, M] y, float[N, M] turned, float[N, M] twice)
-    { y = Asinh(x) minus = Neg(x) turned = Asinh(minus) twice = Asinh(y) }""",
-    ),
-)

@@ -11,7 +11,7 @@ The statement as properties, each with what is drawn for it:
   two changes that leave equally many groups; each question before, during and after, also twice in a row
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -22,17 +22,16 @@ import numpy as np
 from torch.onnx._internal.torchscript_exporter import registration, utils
 
 from onnxlab.exporters.symbolics import own_rules, restored_rules
-from onnxlab.labs.kit.exercise import Answers, Judges
+from onnxlab.labs.kit.exercise import Answers
 from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.outcome import Difference, Wrong, trying
+from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.work import Work
-from onnxlab.operators.rules import torchscript_rule
 from onnxlab.operators.support import known_operators
 
-__all__ = ["JUDGES", "produce"]
+__all__ = ["EVERYDAY", "Live", "Question", "case_of", "draw_questions", "first_opset", "produce"]
 
 # Everyday operators: some have a rule from 9 on, some from a later opset, some have none.
-_EVERYDAY = """
+EVERYDAY = """
     relu sigmoid silu softmax conv2d add asinh acosh atanh sinh cosh sin erf gelu layer_norm einsum triu tril
     celu hardswish grid_sampler upsample_bicubic2d upsample_bilinear2d scaled_dot_product_attention round
     lgamma digamma huber_loss bitwise_and bitwise_right_shift logdet max_pool2d unfold im2col cumsum
@@ -67,14 +66,15 @@ class _Change:
 
 
 @dataclass(frozen=True)
-class _Live:
+class Live:
     """The states of the registry and what is asked in each."""
 
     states: tuple[_Change | None, ...]
     questions: tuple[Question, ...]
 
     @classmethod
-    def sample(cls, random: np.random.Generator) -> "_Live":
+    def sample(cls, random: np.random.Generator) -> "Live":
+        """Draw the operators that get a rule or lose one, and the questions."""
         without = [f"aten::{name}" for name in random.choice(_WITHOUT, 4, replace=False)]
         later = [f"aten::{name}" for name in random.choice(_LATER, 2, replace=False)]
         own = [f"mine::operator_{number}" for number in random.choice(1000, 2, replace=False)]
@@ -92,15 +92,15 @@ class _Live:
                     yield number, question
 
 
-def _questions(random: np.random.Generator) -> list[Question]:
+def draw_questions(random: np.random.Generator) -> list[Question]:
     """Return a question for each opset, and two whose right answer is empty."""
     groups = registration.registry._registry
     rules = sorted(name for name in groups if groups[name]._functions._base)  # the exporter's own
     known = [name for name in known_operators() if not name.endswith("_") and not name[6:].startswith("_")]
-    begin = {name: _since(name) for name in rules}
+    begin = {name: first_opset(name) for name in rules}
     questions = []
     for opset in _OPSETS:
-        names = {f"aten::{name}" for name in random.choice(_EVERYDAY, 16, replace=False)}
+        names = {f"aten::{name}" for name in random.choice(EVERYDAY, 16, replace=False)}
         names |= {"aten::asinh", "aten::upsample_bicubic2d", "prim::size", "quantized::sub", "mine::relu"}
         names |= {*_drawn(random, known, 8), *_drawn(random, rules, 8), *_near_names(random, rules)}
         for since in (opset, opset + 1):
@@ -142,7 +142,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Ask about the registry as it is, and in each of its states."""
 
     def ask(names: list[str], opset: int) -> list[object]:
-        with _case_of(names, opset):
+        with case_of(names, opset):
             given = list(names)
             value = answers["missing_rules"](given, opset)
             call = f"missing_rules([{names[0]!r}, ...], {opset})" if names else f"missing_rules([], {opset})"
@@ -152,95 +152,16 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
                 raise Wrong(msg, "The list belongs to the caller. Which line of yours adds or removes names?")
         return list(value)
 
-    work.write_json("given", [ask(*question) for question in _questions(random)])
-    work.write_json("live", [ask(*question) for _, question in _Live.sample(random).asked()])
+    work.write_json("given", [ask(*question) for question in draw_questions(random)])
+    work.write_json("live", [ask(*question) for _, question in Live.sample(random).asked()])
 
 
-def _case_of(names: Sequence[str], opset: int) -> AbstractContextManager[None]:
+def case_of(names: Sequence[str], opset: int) -> AbstractContextManager[None]:
+    """Attach the question to whatever is raised in the block."""
     return trying(f"{len(names)} names at opset {opset}", names=list(names), opset=opset)
 
 
-def judge_names(work: Work, random: np.random.Generator) -> None:
-    """Only names that were asked about."""
-    for (names, opset), answer in _given(work):
-        for name in answer:
-            if not isinstance(name, str) or name not in names:
-                msg = f"For opset {opset} the answer holds {str(name)[:80]!r}, which was not asked about."
-                with _case_of(names, opset):
-                    raise Wrong(msg, "Return some of the names, spelt as they were given: 'aten::asinh'.")
-
-
-@own_rules()
-def judge_without(work: Work, random: np.random.Generator) -> None:
-    """Operators without a rule at any opset."""
-    look_at = "Does registry.get_function_group(name) know this operator? What does it return if it does not?"
-    _judge(work, lambda since: since is None, look_at)
-
-
-@own_rules()
-def judge_opset(work: Work, random: np.random.Generator) -> None:
-    """Operators whose rule begins at some opset."""
-    look_at = "A rule written for one opset counts from there on. Compare the opset asked for with that one."
-    _judge(work, lambda since: since is not None, look_at)
-
-
-@own_rules()
-def judge_live(work: Work, random: np.random.Generator) -> None:
-    """The registry at the time of each call, also for a question that was asked before."""
-    look_at = (
-        "The same was asked before a rule was registered or taken back, while it was, and after. Is the "
-        "registry asked at every call, and what if its group is empty?"
-    )
-    questions = work.questions()
-    _questions(questions)  # they are drawn before
-    live = _Live.sample(questions)
-    answers = iter(_read(work, "live", len(live.states) * len(live.questions)))
-    for _, (names, opset) in live.asked():
-        _compare(names, opset, next(answers), look_at)
-
-
-def _read(work: Work, file: str, count: int) -> list[list[object]]:
-    answers = work.json(file)
-    if (
-        not isinstance(answers, list)
-        or len(answers) != count
-        or not all(isinstance(answer, list) for answer in answers)
-    ):
-        msg = f"{file}.json does not hold {count} lists of names."
-        raise Wrong(msg)
-    return answers
-
-
-@own_rules()
-def _given(work: Work) -> list[tuple[Question, list[object]]]:
-    """Return the questions about the registry as it is, with their answers."""
-    questions = _questions(work.questions())
-    return list(zip(questions, _read(work, "given", len(questions)), strict=True))
-
-
-def _judge(work: Work, selects: Callable[[int | None], bool], look_at: str) -> None:
-    for (names, opset), answer in _given(work):
-        _compare([name for name in names if selects(_since(name))], opset, answer, look_at)
-
-
-def _compare(names: Sequence[str], opset: int, answer: list[object], look_at: str) -> None:
-    everyday_first = sorted(names, key=lambda name: (name.removeprefix("aten::") not in _EVERYDAY, name))
-    for name in everyday_first:  # they are the clearer examples
-        missing = not registration.registry.is_registered_op(name, opset)
-        rule = torchscript_rule(name, opset)
-        either_way = rule is not None and rule.refuses
-        if (name in answer) != missing and not either_way:
-            since = _since(name)
-            fact = "there is no rule" if since is None else f"its first rule is for opset {since}"
-            msg = f"{name} at opset {opset} is {'not ' if missing else ''}in the answer: {fact}."
-            states = ["missing" if state else "not missing" for state in (missing, not missing)]
-            with _case_of([name], opset):
-                raise Wrong(msg, look_at, difference=Difference(f"{name} at opset {opset}", *states))
-
-
-def _since(name: str) -> int | None:
+def first_opset(name: str) -> int | None:
+    """Return the first opset for which an operator has a rule; None if it has none."""
     group = registration.registry.get_function_group(name)
     return min(group._functions, default=None) if group else None
-
-
-JUDGES = Judges((judge_names, judge_without, judge_opset, judge_live))

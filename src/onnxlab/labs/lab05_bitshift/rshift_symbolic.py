@@ -5,72 +5,29 @@ limits of the type by every k; a Python number for k, also the largest; two type
 valid models whose results have the type of x, at any length.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
-
 import numpy as np
-import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers, Judges
+from onnxlab.labs.kit.exercise import Answers
 from onnxlab.labs.kit.exporting import axis_options, exported_with_rule
-from onnxlab.labs.kit.judging import (
-    at_other_sizes,
-    beside,
-    expected_model,
-    require_dynamic,
-    require_numbers,
-    require_valid,
-)
-from onnxlab.labs.kit.outcome import Wrong
-from onnxlab.labs.kit.samples import integers
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import (
     INTEGERS,
-    Shapes,
     Shift,
     ShiftBy,
-    all_shifts,
-    broadcast_advice,
     draw_broadcasts,
     draw_shifts,
-    require_output_types,
     type_name,
     width,
 )
 
-__all__ = ["JUDGES", "produce"]
+__all__ = ["draw_constants", "produce"]
 
 _OPERATOR, _OPSET = "aten::__rshift_", 11
 
-_EXPECTED = """<ir_version: 6, opset_import: ["" : 11]>
-shift (TYPE[OF_X] x, TYPE[OF_K] k) => (TYPE[OF_Y] y)
-<int64 zero = {0}, int64 minus_one = {-1}, int64 two = {2}, float base = {2}>
-{
-    wide = Cast <to = 7> (x)
-    bits = Cast <to = 7> (k)
-    below = Less (wide, zero)
-    turned = Sub (minus_one, wide)
-    start = Where (below, turned, wide)
-    some = Div (bits, two)
-    some_float = Cast <to = 1> (some)
-    some_power = Pow (base, some_float)
-    some_divisor = Cast <to = 7> (some_power)
-    once = Div (start, some_divisor)
-    rest = Sub (bits, some)
-    rest_float = Cast <to = 1> (rest)
-    rest_power = Pow (base, rest_float)
-    rest_divisor = Cast <to = 7> (rest_power)
-    twice = Div (once, rest_divisor)
-    turned_back = Sub (minus_one, twice)
-    end = Where (below, turned_back, twice)
-    y = Cast <to = NUMBER> (end)
-}"""
 
-
-def _draw_constants(random: np.random.Generator) -> dict[torch.dtype, int]:
+def draw_constants(random: np.random.Generator) -> dict[torch.dtype, int]:
     """Draw for each type a `k` that is a Python number."""
     return {dtype: int(random.integers(1, width(dtype) - 1)) for dtype in INTEGERS}
 
@@ -87,100 +44,8 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 
     for dtype, shapes in draw_broadcasts(work.questions()).items():
         export(f"{type_name(dtype)}-unlike-shapes", Shift(), draw_shifts(random, dtype, shapes), {})
-    for dtype, by in _draw_constants(work.questions()).items():
+    for dtype, by in draw_constants(work.questions()).items():
         x, k = torch.tensor([5, 100, 3], dtype=dtype), torch.tensor([1, 0, 2], dtype=dtype)
         export(type_name(dtype), Shift(), (x, k), {0: "n"})
         export(f"{type_name(dtype)}-by-number", ShiftBy(by), (x,), {0: "n"})
         export(f"{type_name(dtype)}-by-most", ShiftBy(width(dtype) - 1), (x,), {0: "n"})
-
-
-@contextmanager
-def _named(dtype: torch.dtype, shapes: Shapes | None = None) -> Iterator[None]:
-    """Put the type's name before the message of a failure, and a right model beside the learner's."""
-    try:
-        with beside(partial(_expected, dtype, shapes=shapes)):
-            yield
-    except Wrong as wrong:
-        wrong.message = f"{type_name(dtype)}: {wrong.message}"
-        raise
-
-
-def judge_model(work: Work, random: np.random.Generator) -> None:
-    """Require a valid model for each type, with dynamic axes and a result of that type."""
-    for dtype in INTEGERS:
-        model = work.model(type_name(dtype))
-        with _named(dtype):
-            require_valid(model)
-            require_dynamic(model, {"x": [0], "k": [0]})
-            require_output_types(model, dtype)
-
-
-def judge_positive(work: Work, random: np.random.Generator) -> None:
-    """Shift numbers from 0 upwards, of uint8 as well: a rule replaces the exporter's for every type."""
-    look_at = "Which number is the divisor, or how far are the bits moved?"
-    for dtype in INTEGERS:
-        _require_shifts(work, torch.arange(100, dtype=dtype), look_at, range(width(dtype) - 1))
-
-
-def judge_negative(work: Work, random: np.random.Generator) -> None:
-    """Shift numbers below 0 by a few bits."""
-    look_at = "A shift rounds down: -5 >> 1 is -3. How does your rule round?"
-    for dtype in INTEGERS[1:]:
-        _require_shifts(work, torch.arange(-40, 0, dtype=dtype), look_at, range(5))
-
-
-def judge_extremes(work: Work, random: np.random.Generator) -> None:
-    """Shift the smallest and the largest numbers by every number of bits."""
-    look_at = "How large is 2**k here, and does every type on the way hold it, and x, exactly?"
-    for dtype in INTEGERS:
-        values = torch.arange(-128, 128, dtype=dtype) if dtype is torch.int8 else integers(random, dtype, 60)
-        _require_shifts(work, values, look_at)
-
-
-def judge_by_number(work: Work, random: np.random.Generator) -> None:
-    """Shift by a Python number: it reaches the rule as a constant of type int64."""
-    drawn = _draw_constants(work.questions())
-    for dtype in INTEGERS:
-        for name, by in (("by-number", drawn[dtype]), ("by-most", width(dtype) - 1)):
-            model, inputs = work.model(f"{type_name(dtype)}-{name}"), [integers(random, dtype, 20)]
-            look_at = f"Here k is the Python number {by}: a constant without axes, int64 whatever x is."
-            with beside(partial(_expected, dtype, by)):
-                advice = {"numbers": look_at, "load": look_at}
-                require_numbers(ShiftBy(by), model, inputs, look_at=advice)
-
-
-def judge_shapes(work: Work, random: np.random.Generator) -> None:
-    """Shift tensors of several axes; `k` is broadcast to `x`, or `x` to `k`."""
-    for dtype, shapes in draw_broadcasts(work.questions()).items():
-        cases = [draw_shifts(random, dtype, shapes) for _ in range(3)]
-        with _named(dtype, shapes):
-            model = work.model(f"{type_name(dtype)}-unlike-shapes")
-            require_numbers(Shift(), model, cases, look_at=at_other_sizes(broadcast_advice(shapes)))
-
-
-def _require_shifts(work: Work, values: torch.Tensor, look_at: str, by: range | None = None) -> None:
-    model = work.model(type_name(values.dtype))
-    with beside(partial(_expected, values.dtype)):
-        require_numbers(Shift(), model, [all_shifts(values, by)], look_at=look_at)
-
-
-def _expected(dtype: torch.dtype, by: int | None = None, shapes: Shapes | None = None) -> bytes:
-    """Return a right model for one type.
-
-    Args:
-        dtype: The type.
-        by: The number of bits, where it is a constant and no input.
-        shapes: The shapes of `x` and `k`; by default they have one dynamic axis.
-    """
-    name = type_name(dtype)
-    text = _EXPECTED.replace("TYPE", name)
-    shapes_of_values = (*shapes, np.broadcast_shapes(*shapes)) if shapes else (("n",),) * 3
-    for value, shape in zip("XKY", shapes_of_values, strict=True):
-        text = text.replace(f"OF_{value}", ", ".join(map(str, shape)))
-    text = text.replace("NUMBER", str(onnx.TensorProto.DataType.Value(name.upper())))
-    if by is not None:
-        text = text.replace(f", {name}[n] k)", ")").replace("<int64 zero", f"<int64 k = {{{by}}}, int64 zero")
-    return expected_model(text)
-
-
-JUDGES = Judges((judge_model, judge_positive, judge_negative, judge_extremes, judge_by_number, judge_shapes))

@@ -1,14 +1,10 @@
 """What the exercises of lab 5 share: modules that shift, inputs for them, and a check of output types."""
 
-from collections.abc import Iterable
 from typing import TypeAlias
 
 import numpy as np
-import onnx
 import torch
 
-from onnxlab.labs.kit.judging import evidence
-from onnxlab.labs.kit.outcome import Wrong
 from onnxlab.labs.kit.samples import integers
 
 __all__ = [
@@ -17,11 +13,8 @@ __all__ = [
     "Shapes",
     "Shift",
     "ShiftBy",
-    "all_shifts",
-    "broadcast_advice",
     "draw_broadcasts",
     "draw_shifts",
-    "require_output_types",
     "type_name",
     "width",
 ]
@@ -34,8 +27,6 @@ Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 
 Shapes: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 """The shapes of `x` and `k`."""
-
-_NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
 
 
 class Shift(torch.nn.Module):
@@ -68,19 +59,6 @@ def type_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def all_shifts(values: torch.Tensor, by: Iterable[int] | None = None) -> Pair:
-    """Pair each value with each number of bits in `by`; by default with all that the type has.
-
-    Example:
-        >>> x, k = all_shifts(torch.tensor([-5, 7], dtype=torch.int8), (0, 7))
-        >>> x.tolist(), k.tolist()
-        ([-5, 7, -5, 7], [0, 0, 7, 7])
-    """
-    bits = range(width(values.dtype)) if by is None else by
-    k = torch.tensor(list(bits), dtype=values.dtype)
-    return values.repeat(len(k)), k.repeat_interleave(len(values))
-
-
 def draw_broadcasts(
     random: np.random.Generator, dtypes: tuple[torch.dtype, ...] = INTEGERS
 ) -> dict[torch.dtype, Shapes]:
@@ -97,25 +75,9 @@ def draw_broadcasts(
     return {first: smaller_k[int(random.integers(2))], second: smaller_x[int(random.integers(2))]}
 
 
-def broadcast_advice(shapes: Shapes) -> str:
-    """Return what to look at if a model is wrong for shapes that are broadcast."""
-    x, k = (list(shape) for shape in shapes)
-    return f"Here x has the shape {x} and k {k}: axes are broadcast as in torch."
-
-
 def draw_shifts(random: np.random.Generator, dtype: torch.dtype, shapes: Shapes) -> Pair:
     """Draw numbers `x`, limits of the type among them, and numbers of bits `k`, each where there is room."""
     size_of_x, size_of_k = (int(np.prod(shape)) for shape in shapes)
     x = integers(random, dtype, max(size_of_x, 20))[:size_of_x].reshape(shapes[0])
     k = torch.from_numpy(random.permutation(size_of_k) % width(dtype)).to(dtype).reshape(shapes[1])
     return x, k
-
-
-def require_output_types(model: onnx.ModelProto, *dtypes: torch.dtype) -> None:
-    """Require that each output has the type of the number that was shifted."""
-    types = [_NAMES.get(output.type.tensor_type.elem_type, "another type") for output in model.graph.output]
-    names = [type_name(dtype) for dtype in dtypes]
-    if types != names:
-        msg = f"{' and '.join(types) or 'No output'} came out where {' and '.join(names)} went in."
-        look_at = "Which type does the last operator of your function give?"
-        raise Wrong(msg, look_at, evidence=evidence(model))

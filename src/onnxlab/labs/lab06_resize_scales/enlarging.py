@@ -4,48 +4,21 @@ Pixels are between -2 and 2, factors are quarters and others, up to 20; sides fr
 Only sizes and factors are drawn for which torch and ONNX Runtime agree on the size of the result.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
-import onnx
 import torch
 from torch.nn.functional import interpolate
 
-from onnxlab.labs.kit.judging import at_other_sizes, evidence, number_texts, require_numbers
-from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.samples import pictures
-from onnxlab.model.distance import Array
-from onnxlab.runtime.parity import Counterexample
 
-__all__ = [
-    "AXES",
-    "EXPECTED",
-    "Case",
-    "Reference",
-    "both_axes_alike",
-    "cubic",
-    "describe_case",
-    "each_axis_apart",
-    "require_enlarged",
-]
+__all__ = ["AXES", "Case", "cubic", "draw_cases", "each_axis_apart"]
 
 Case = tuple[torch.Tensor, torch.Tensor]
 """Pictures and the scales of their four axes."""
 
-Reference = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-"""Returns in torch what a model should return for a case."""
-
-_NEAR = 1e-4  # the kernels round sums of 16 pixels and weights; float16 comes out above it
-
 AXES: dict[str, dict[int, str]] = {"x": {0: "n", 2: "h", 3: "w"}, "scales": {}}
 """The inputs of the exported models, with their dynamic axes."""
-
-EXPECTED = """<ir_version: 6, opset_import: ["" : 11]>
-enlarged (float[n, 3, h, w] x, float[4] scales) => (float[n, 3, h2, w2] y) {
-    roi = Constant <value: tensor = float[0] {}> ()
-    y = Resize <mode = "cubic", cubic_coeff_a = -0.75, coordinate_transformation_mode = "half_pixel">
-        (x, roi, scales)
-}"""
 
 
 def cubic(x: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
@@ -53,57 +26,15 @@ def cubic(x: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
     return interpolate(x, scale_factor=scales.tolist()[-2:], mode="bicubic")
 
 
-def both_axes_alike(random: np.random.Generator) -> list[Case]:
-    """Draw pictures with one factor for both axes."""
-    return _cases(random, lambda high, wide: (high, high))
-
-
 def each_axis_apart(random: np.random.Generator) -> list[Case]:
     """Draw pictures with another factor for the height than for the width."""
-    return _cases(random, lambda high, wide: (high, wide if wide != high else wide + 1.0))
+    return draw_cases(random, lambda high, wide: (high, wide if wide != high else wide + 1.0))
 
 
-def describe_case(x: Array | torch.Tensor, scales: Array | torch.Tensor) -> str:
-    """Describe a case in one line, for a counterexample.
-
-    Example:
-        >>> describe_case(torch.zeros(1, 3, 4, 6), torch.tensor([1.0, 1.0, 2.0, 0.5]))
-        'a picture of shape [1, 3, 4, 6], scales [1, 1, 2, 0.5]'
-    """
-    factors = ", ".join(f"{factor:g}" for factor in scales.tolist())
-    return f"a picture of shape {list(x.shape)}, scales [{factors}]"
-
-
-def require_enlarged(
-    model: onnx.ModelProto,
-    cases: list[Case],
-    look_at: str | Mapping[str, str],
-    reference: Reference = cubic,
-) -> None:
-    """Require that a model enlarges as a reference in torch does; a counterexample shows the scales.
-
-    `look_at` is one text for wrong numbers, shapes and a run that stops, or a text for each of these.
-    """
-    advice = at_other_sizes(look_at) if isinstance(look_at, str) else look_at
-    try:
-        require_numbers(reference, model, cases, _NEAR, look_at=advice, describe=_difference)
-    except Wrong as wrong:
-        if wrong.difference:
-            wrong.evidence = evidence(model, None, "Resize")
-        raise
-
-
-def _difference(counterexample: Counterexample) -> Difference:
-    case = describe_case(*counterexample.inputs)
-    if counterexample.torch is None:
-        reason = counterexample.reason.rpartition("Status Message: ")[2]  # the runtime's own words
-        return Difference(case, "what torch gives", reason[:160])
-    place = f"at {list(counterexample.index)}"
-    expected, got = number_texts(counterexample.torch, counterexample.runtime, 4)
-    return Difference(case, f"{expected} {place}", f"{got} {place}")
-
-
-def _cases(random: np.random.Generator, factors: Callable[[float, float], tuple[float, float]]) -> list[Case]:
+def draw_cases(
+    random: np.random.Generator, factors: Callable[[float, float], tuple[float, float]]
+) -> list[Case]:
+    """Draw pictures with factors at which the size of the result is certain."""
     batch = int(random.integers(4, 9))
     large = float(random.integers(53, 80)) / 4  # above 13, and often no whole number
     shapes_and_factors = [

@@ -12,21 +12,20 @@ What the statement asks, and where it is drawn:
 Not drawn: an initializer that is also an input of the model, a Constant with another attribute.
 """
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import onnx
 import torch
-from onnx import numpy_helper, parser
+from onnx import parser
 
 from onnxlab.exporters.export import Exporter, export
-from onnxlab.labs.kit.exercise import Answers, Judges
-from onnxlab.labs.kit.judging import evidence
-from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.exercise import Answers
+from onnxlab.labs.kit.outcome import Wrong
 from onnxlab.labs.kit.rewriting import Question
 from onnxlab.labs.kit.work import Work
 
-__all__ = ["JUDGES", "produce"]
+__all__ = ["draw_questions", "produce"]
 
 _TEXT = """<ir_version: 8, opset_import: [%(first)s"" : %(opset)s]>
 net (float[1, 3, h, w] x%(inputs)s) => (float[1, 3, h2, w2] out)
@@ -55,7 +54,7 @@ class _Enlarged(torch.nn.Module):
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Ask about each model."""
-    questions = _questions(random)
+    questions = draw_questions(random)
     pairs: list[object] = [None] * len(questions)
     for number in [*random.permutation(len(questions)), *random.permutation(len(questions))[:_ASKED_TWICE]]:
         with questions[number].as_case():
@@ -68,39 +67,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     work.write_json("answers", pairs)
 
 
-def judge_number(work: Work, random: np.random.Generator) -> None:
-    """Require the number of the input."""
-    msg = "Another input of Resize says how large the result becomes."
-    look_at = "List the names in node.input of this model: which are empty, or hold an empty tensor?"
-    for question, (number, _) in zip(_questions(work.questions()), _pairs(work), strict=True):
-        expected, _ = _expected_pair(question.model)
-        if type(number) is not int or number != expected:
-            _refute(question, msg, look_at, expected, number)
-
-
-def judge_values(work: Work, random: np.random.Generator) -> None:
-    """Require the numbers that the file stores for this input."""
-    msg = "These are not the numbers that the file stores for this input."
-    look_at = "Who makes the value: an initializer, a Constant node, another node, or whoever runs it?"
-    for question, (_, values) in zip(_questions(work.questions()), _pairs(work), strict=True):
-        _, expected = _expected_pair(question.model)
-        if not _same(values, expected):
-            _refute(question, msg, look_at, expected, values)
-
-
-def _refute(question: Question, msg: str, look_at: str, expected: object, got: object) -> NoReturn:
-    call = f"Resize({', '.join(name or '-' for name in _resize(question.model).input)})"
-    difference = Difference(f"{question.where}: {call}", str(expected)[:80], str(got)[:80])
-    with question.as_case():
-        raise Wrong(msg, look_at, difference=difference, evidence=evidence(question.model, None, "Resize"))
-
-
-def _resize(model: onnx.ModelProto) -> onnx.NodeProto:
-    resizes: list[onnx.NodeProto] = [node for node in model.graph.node if node.op_type == "Resize"]
-    return resizes[0]
-
-
-def _questions(random: np.random.Generator) -> list[Question]:
+def draw_questions(random: np.random.Generator) -> list[Question]:
     """Draw models with one Resize each, whose size or factor is stored, computed or an input."""
     high, wide, a, b = (round(float(factor), 5) for factor in random.uniform(0.6, 5, size=4))
     rows, columns = (int(size) for size in random.integers(5, 3000, size=2))
@@ -212,45 +179,6 @@ def _written(
     return model
 
 
-def _expected_pair(model: onnx.ModelProto) -> tuple[int, list[float] | None]:
-    """Return the number of the input that is scales or sizes, and what the file stores for it."""
-    stored = {tensor.name: numpy_helper.to_array(tensor).tolist() for tensor in model.graph.initializer}
-    for node in model.graph.node:
-        if node.op_type == "Constant":
-            value = onnx.helper.get_attribute_value(node.attribute[0])
-            is_tensor = isinstance(value, onnx.TensorProto)
-            stored[node.output[0]] = numpy_helper.to_array(value).tolist() if is_tensor else value
-    [opset] = [entry.version for entry in model.opset_import if not entry.domain]
-    parameters = onnx.defs.get_schema("Resize", opset).inputs
-    for number, (name, parameter) in enumerate(zip(_resize(model).input, parameters, strict=False)):
-        if parameter.name in ("scales", "sizes") and name:
-            if name not in stored:
-                return number, None
-            if values := stored[name]:
-                return number, list(values)
-    raise AssertionError(model)  # every model of the exercise has one
-
-
-def _pairs(work: Work) -> list[list[Any]]:
-    pairs = work.json("answers")
-    count = len(_questions(work.questions()))
-    is_list = isinstance(pairs, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in pairs)
-    if not is_list or len(pairs) != count:
-        msg = f"answers.json does not hold {count} pairs."
-        raise Wrong(msg)
-    return list(pairs)
-
-
-def _same(values: object, expected: list[float] | None) -> bool:
-    if expected is None or not isinstance(values, list):
-        return values is None and expected is None
-    return (
-        all(type(value) in (int, float) and abs(value) < 1e9 for value in values)
-        and len(values) == len(expected)
-        and all(abs(value - number) <= 1e-6 for value, number in zip(values, expected, strict=True))
-    )
-
-
 def _plain(value: object) -> object:
     """Make a list of an array, a tensor, a tuple or a repeated field of protobuf, of Python's own numbers."""
     if hasattr(value, "tolist"):
@@ -258,6 +186,3 @@ def _plain(value: object) -> object:
     if isinstance(value, str | bytes | dict) or not hasattr(value, "__iter__"):
         return value
     return [number.item() if isinstance(number, np.generic) else number for number in value]
-
-
-JUDGES = Judges((judge_number, judge_values))

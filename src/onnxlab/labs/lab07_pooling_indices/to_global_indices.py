@@ -17,15 +17,15 @@ import torch
 from onnx import parser
 from torch.nn.functional import max_pool2d
 
-from onnxlab.labs.kit.exercise import Answers, Judges
+from onnxlab.labs.kit.exercise import Answers
 from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.outcome import Difference, Wrong, trying
+from onnxlab.labs.kit.outcome import trying
 from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
 from onnxlab.runtime.parity import run
 
-__all__ = ["JUDGES", "produce"]
+__all__ = ["conversion_case", "draw_indices", "produce"]
 
 _POOL = """<ir_version: 10, opset_import: ["" : 20]>
 pool (float[n, c, h, w] x) => (float[n, c, i, j] y, int64[n, c, i, j] index) {
@@ -34,8 +34,6 @@ pool (float[n, c, h, w] x) => (float[n, c, i, j] y, int64[n, c, i, j] index) {
 
 _SHAPES = ((1, 1, 3, 3), (1, 2, 3, 3), (2, 1, 4, 6), (2, 3, 5, 4))
 """Shapes with one channel and several, one picture and several, square and not."""
-
-_LARGE = 20  # pixels of a side; the pictures that are really pooled have fewer
 
 
 @dataclass(frozen=True)
@@ -49,38 +47,26 @@ class _Indices:
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Convert indices in both directions."""
-    drawn = list(enumerate(_draw_indices(random)))
+    drawn = list(enumerate(draw_indices(random)))
     calls = [("to_global_indices", number, indices.torch, indices.shape) for number, indices in drawn]
     calls += [("to_channel_indices", number, indices.runtime, indices.shape) for number, indices in drawn]
     for place in random.permutation(len(calls)):
         name, number, index, shape = calls[place]
-        with _case(name, index, shape):
+        with conversion_case(name, index, shape):
             # A copy: an answer may change what it is given.
             converted = answers[name](torch.from_numpy(index.copy()), shape)
             require_type(converted, torch.Tensor, f"{name}()")
             work.write_array(f"{name}_{number}", converted)
 
 
-def _case(name: str, index: Array, shape: tuple[int, ...]) -> AbstractContextManager[None]:
+def conversion_case(name: str, index: Array, shape: tuple[int, ...]) -> AbstractContextManager[None]:
+    """Attach a conversion to whatever is raised in the block."""
     case = f"{name}() and pictures of shape {list(shape)}"
     return trying(case, index=torch.from_numpy(index.copy()), shape=shape)
 
 
-def judge_global(work: Work, random: np.random.Generator) -> None:
-    """Require ONNX Runtime's indices, made from torch's."""
-    for number, indices in enumerate(_draw_indices(work.questions())):
-        with _case("to_global_indices", indices.torch, indices.shape):
-            _require(work, "to_global_indices", number, indices.shape, indices.torch, indices.runtime)
-
-
-def judge_channel(work: Work, random: np.random.Generator) -> None:
-    """Require torch's indices, made from ONNX Runtime's."""
-    for number, indices in enumerate(_draw_indices(work.questions())):
-        with _case("to_channel_indices", indices.runtime, indices.shape):
-            _require(work, "to_channel_indices", number, indices.shape, indices.runtime, indices.torch)
-
-
-def _draw_indices(random: np.random.Generator) -> Iterator[_Indices]:
+def draw_indices(random: np.random.Generator) -> Iterator[_Indices]:
+    """Draw indices, of small pictures and of large ones."""
     yield from _pooled(random)
     yield from _large(random)
 
@@ -113,34 +99,3 @@ def _large(random: np.random.Generator) -> Iterator[_Indices]:
         )  # the last and the first pixel of each channel
         offsets = np.arange(n * c).reshape(n, c, 1, 1) * h * w
         yield _Indices((n, c, h, w), in_torch, in_torch + offsets)
-
-
-def _require(work: Work, name: str, number: int, shape: tuple[int, ...], answer: Array, right: Array) -> None:
-    """Require the indices that an answer should have made of the given ones."""
-    got = work.array(f"{name}_{number}")
-    where = f"pictures of shape {list(shape)}"
-    if got.shape != right.shape:
-        difference = Difference(where, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
-        msg = f"{name}() changed the shape of the indices."
-        look_at = "The answer has one number for each number given."
-    elif got.dtype != right.dtype:
-        difference = Difference(where, str(right.dtype), str(got.dtype))
-        msg = f"{name}() changed the type of the indices."
-        look_at = "MaxUnpool takes int64 and nothing else."
-    elif len(mismatches := np.argwhere(got != right)):
-        place = tuple(map(int, mismatches[0]))
-        text = f"{answer[place]} at picture {place[0]}, channel {place[1]}, of {where}"
-        difference = Difference(text, str(right[place]), str(got[place]))
-        msg = f"{name}() points to the wrong element."
-        look_at = (
-            "Write down, for two channels of 3 x 3 pixels, which numbers each way of counting gives to them."
-        )
-        if max(shape[2:]) >= _LARGE:
-            largest = f"{int(max(right.max(), answer.max())):,}"
-            look_at = f"Here numbers go up to {largest}. Is that a whole number of the types on the way?"
-    else:
-        return
-    raise Wrong(msg, look_at, difference=difference)
-
-
-JUDGES = Judges((judge_global, judge_channel))

@@ -23,30 +23,19 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import (
-    evidence,
-    require_interface,
-    require_no_new_operators,
-    require_same_numbers,
-    require_well_formed,
-)
-from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.variations import add_domain, nest_names, shuffle_nodes, unname_nodes
-from onnxlab.labs.kit.work import Work
-from onnxlab.model.graph import reads, subgraphs, walk
-from onnxlab.runtime.divergence import intermediates
 
-__all__ = ["JUDGES", "produce"]
+__all__ = ["ASKS", "WIDTH", "Cut", "produce"]
 
-_WIDTH = 4  # columns of the models' inputs and of most of their values
-_ELEMENTS = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
+WIDTH = 4  # columns of the models' inputs and of most of their values
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Cut(Question):
+class Cut(Question):
+    """A part of a model that is to be cut out."""
+
     inputs: list[str]  # the values that the part begins with
     outputs: list[str]  # and ends with
 
@@ -56,13 +45,13 @@ class _Cut(Question):
         return {"model": self.model, "inputs": self.inputs, "outputs": self.outputs}
 
 
-def _cuts(random: np.random.Generator) -> list[_Cut]:
+def _cuts(random: np.random.Generator) -> list[Cut]:
     """Draw four models, and ask for parts of them: for some that can be cut, and some that cannot."""
-    shape, square = ("N", _WIDTH), (_WIDTH, _WIDTH)
+    shape, square = ("N", WIDTH), (WIDTH, WIDTH)
     s = Sketch(random)
     x = s.name()
     stem = s.add(str(random.choice(["Tanh", "Sigmoid"])), s.add("MatMul", x, s.weight(s.normal(*square))))
-    left = s.add("Add", stem, s.weight(s.normal(_WIDTH)))
+    left = s.add("Add", stem, s.weight(s.normal(WIDTH)))
     right = s.add("Sigmoid", s.add("MatMul", stem, s.weight(s.normal(*square))))
     both = s.add("Mul", left, right)
     last = s.add("MatMul", both, s.weight(s.normal(*square)))
@@ -72,7 +61,7 @@ def _cuts(random: np.random.Generator) -> list[_Cut]:
     t = Sketch(random)
     u = t.name()
     before = t.add("Tanh", t.add("MatMul", u, t.weight(t.normal(*square))))
-    outer, weight = t.add("Sin", before), t.weight(t.normal(_WIDTH))  # both branches read them
+    outer, weight = t.add("Sin", before), t.weight(t.normal(WIDTH))  # both branches read them
     axes = t.weight(np.array([0, 1]))
     condition = t.add("Greater", t.add("ReduceSum", before, axes, keepdims=0), t.weight(np.array(0.0)))
     branches = [_branch(t, "Mul", outer, weight), _branch(t, "Sub", weight, outer)]
@@ -81,7 +70,7 @@ def _cuts(random: np.random.Generator) -> list[_Cut]:
     branching = t.model({u: shape}, {end: shape}, *_versions(random))
 
     r = Sketch(random)
-    v, count = r.name(), int(random.integers(2, _WIDTH))
+    v, count = r.name(), int(random.integers(2, WIDTH))
     largest, places = r.split("TopK", v, r.weight(np.array([count])), axis=1, results=2)
     front, back = r.split("Split", v, r.weight(np.array([2, 2])), axis=1, results=2)
     above = r.add("Greater", front, back)
@@ -92,10 +81,10 @@ def _cuts(random: np.random.Generator) -> list[_Cut]:
 
     n = Sketch(random)
     w = n.name()
-    constants = n.add("Constant", value=numpy_helper.from_array(n.normal(_WIDTH).astype(np.float32)))
-    stored = n.add("Mul", n.add("Exp", n.weight(n.normal(_WIDTH))), n.weight(n.normal(_WIDTH)))
+    constants = n.add("Constant", value=numpy_helper.from_array(n.normal(WIDTH).astype(np.float32)))
+    stored = n.add("Mul", n.add("Exp", n.weight(n.normal(WIDTH))), n.weight(n.normal(WIDTH)))
     clipped = n.add("Clip", n.add("Add", w, stored), "", n.weight(np.array(0.5)))
-    deep, shift = n.add("Tanh", clipped), n.weight(n.normal(_WIDTH))  # only the inner branches read them
+    deep, shift = n.add("Tanh", clipped), n.weight(n.normal(WIDTH))  # only the inner branches read them
     is_true = n.weight(np.array(bool(random.integers(2))))
     inner = [
         helper.make_node("If", [is_true], [n.name()], then_branch=one, else_branch=other)
@@ -146,7 +135,7 @@ def _cuts(random: np.random.Generator) -> list[_Cut]:
         ("An input is a value of a body, not of the main graph", branching, [before, inside], [end]),
     ]
     return [
-        _Cut(
+        Cut(
             where,
             model,
             possible=possible,
@@ -169,151 +158,10 @@ def _branch(sketch: Sketch, operator: str, *inputs: str) -> onnx.GraphProto:
 
 
 def _body(sketch: Sketch, node: onnx.NodeProto) -> onnx.GraphProto:
-    value = helper.make_tensor_value_info(node.output[0], onnx.TensorProto.FLOAT, ("N", _WIDTH))
+    value = helper.make_tensor_value_info(node.output[0], onnx.TensorProto.FLOAT, ("N", WIDTH))
     return helper.make_graph([node], sketch.name(), [], [value])
 
 
-def _require_structure(part: onnx.ModelProto, question: _Cut) -> None:
-    """Require a valid model with the requested inputs and outputs, and the original's opset."""
-    require_interface(part, question.inputs, question.outputs, question.where)
-    _require_types(part, question)
-    require_well_formed(part, question.where)
-    require_no_new_operators(part, question.model, question.where)
-    _require_versions(part, question)
+ASKS = Rewriting("cut_between", "part", _cuts)
 
-
-def _require_numbers(part: onnx.ModelProto, question: _Cut, random: np.random.Generator) -> None:
-    """Feed values from inside the original model, and require what it computes from them."""
-    for rows in (1, 5):
-        x = random.normal(size=(rows, _WIDTH)).astype(np.float32)
-        values = {question.name: x, **intermediates(question.model, x)}
-        require_same_numbers(
-            part,
-            {name: values[name] for name in question.inputs},
-            [values[name] for name in question.outputs],
-            question.where,
-            "Compare graph(before, after). Is a size in the shape of the new input fixed?",
-        )
-
-
-def _require_nothing_else(part: onnx.ModelProto, question: _Cut, random: np.random.Generator) -> None:
-    """Require that every node and every weight is read."""
-    bodies = [body for node in walk(part) for _, body in subgraphs(node.proto)]
-    read = {name for node in walk(part) for name in node.inputs}
-    read |= {output.name for graph in (part.graph, *bodies) for output in graph.output}
-    idle = [node.op_type for node in part.graph.node if not read & set(node.output)]
-    unread = [weight.name for weight in part.graph.initializer if weight.name not in read]
-    if idle or unread:
-        what = (
-            f"a {idle[0]} whose result nothing reads" if idle else f"the initializer {unread[0]}, never read"
-        )
-        msg = f"{question.where}: the part still has {what}."
-        look_at = "Walk back from the outputs, and keep what you meet."
-        raise Wrong(msg, look_at, evidence=evidence(part, None, *idle))
-
-
-def _judge_refusals(work: Work, random: np.random.Generator) -> None:
-    """Require a ValueError for each cut that is not possible."""
-    for _, question, got in _REWRITING.not_refused(work):
-        difference = Difference(
-            f"cut_between(model, {question.inputs}, {question.outputs})",
-            "ValueError",
-            f"{got} was raised"[:80],
-        )
-        msg = f"{question.where}: this cannot be cut."
-        look_at = "Where does the walk back from the outputs end, besides at the inputs asked for?"
-        with question.as_case():
-            raise Wrong(msg, look_at, difference=difference, evidence=evidence(question.model))
-
-
-def _require_types(part: onnx.ModelProto, question: _Cut) -> None:
-    """Require the element types and shapes of inputs and outputs; dynamic axes stay dynamic."""
-    expected = _expected_part(question)
-    weights = {weight.name for weight in part.graph.initializer}
-    for kind in ("input", "output"):
-        # Older models list their weights among the inputs as well.
-        values = [
-            value for value in getattr(part.graph, kind) if value.name not in weights or kind == "output"
-        ]
-        for expected_value, got in zip(getattr(expected.graph, kind), values, strict=True):
-            if _type_and_sizes(expected_value) != _type_and_sizes(got):
-                difference = Difference(
-                    f"the {kind} {expected_value.name}", _type_text(expected_value), _type_text(got)
-                )
-                msg = f"{question.where}: the {kind} {expected_value.name} has another type."
-                look_at = (
-                    "infer_shapes() writes element types and shapes into value_info. "
-                    "Is a size in the shape fixed that is open there, as N?"
-                )
-                raise Wrong(msg, look_at, difference=difference, evidence=evidence(part))
-
-
-def _type_and_sizes(value: onnx.ValueInfoProto) -> tuple[int, list[int | None] | None]:
-    """Return the element type and the shape of a value, without the names of dynamic axes."""
-    tensor = value.type.tensor_type
-    sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
-    return tensor.elem_type, sizes if tensor.HasField("shape") else None
-
-
-def _type_text(value: onnx.ValueInfoProto) -> str:
-    if not value.type.HasField("tensor_type"):
-        return "no type"
-    tensor = value.type.tensor_type
-    element = _ELEMENTS.get(tensor.elem_type, "another type")
-    if not tensor.HasField("shape"):
-        return f"{element} without a shape"
-    sizes = [
-        str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim
-    ]
-    return f"{element}[{', '.join(sizes)}]"
-
-
-def _require_versions(part: onnx.ModelProto, question: _Cut) -> None:
-    """Require the opset of ONNX's own domain and the IR version of the original model."""
-    original = question.model
-    opsets = [
-        {entry.domain or "": entry.version for entry in model.opset_import} for model in (original, part)
-    ]
-    for what, expected_names, got in (
-        ("opset", opsets[0][""], opsets[1].get("")),
-        ("IR version", original.ir_version, part.ir_version),
-    ):
-        if expected_names != got:
-            msg = (
-                f"{question.where}: the part says {what} {got}; "
-                f"the model it is cut from says {expected_names}."
-            )
-            look_at = "helper.make_model takes opset_imports and ir_version; left out, they are the newest."
-            raise Wrong(msg, look_at, evidence=evidence(part))
-
-
-def _expected_part(cut: _Cut) -> onnx.ModelProto:
-    """Return a right part: the nodes and weights that its outputs are computed from.
-
-    `onnx.utils.Extractor` does not see what the branches of an If read from the graph around them.
-    """
-    graph = onnx.shape_inference.infer_shapes(cut.model).graph
-    values = {value.name: value for value in (*graph.input, *graph.output, *graph.value_info)}
-    needed, nodes = set(cut.outputs) - set(cut.inputs), []
-    for node in reversed(graph.node):
-        if needed & set(node.output):
-            nodes.append(node)
-            needed = needed.union(reads(node)) - set(node.output) - set(cut.inputs)
-    inputs, outputs = ([values[name] for name in names] for names in (cut.inputs, cut.outputs))
-    weights = [weight for weight in graph.initializer if weight.name in needed]
-    part = helper.make_graph(nodes[::-1], "part", inputs, outputs, weights)
-    imports, version = cut.model.opset_import, cut.model.ir_version
-    return helper.make_model(part, opset_imports=imports, ir_version=version)
-
-
-_REWRITING = Rewriting("cut_between", "part", _cuts, _require_structure, _expected_part)
-
-produce = _REWRITING.produce
-JUDGES = Judges(
-    (
-        _REWRITING.judge(),
-        _REWRITING.judge(_require_numbers),
-        _REWRITING.judge(_require_nothing_else),
-        _judge_refusals,
-    )
-)
+produce = ASKS.produce

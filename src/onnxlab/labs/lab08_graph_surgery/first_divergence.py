@@ -14,33 +14,28 @@ What the statement asks, and where it is drawn:
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnxlab.labs.kit.exercise import Answers, Judges
-from onnxlab.labs.kit.judging import evidence
-from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.exercise import Answers
 from onnxlab.labs.kit.rewriting import Question
 from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.variations import unname_nodes
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
-from onnxlab.runtime.divergence import inner_values, intermediates
 
-__all__ = ["JUDGES", "produce"]
+__all__ = ["KINDS", "draw_pairs", "produce"]
 
 _WIDTH = 6  # columns of the models' inputs
-_TOLERANCE = 1e-3
 _ASKED_TWICE = 3  # pairs
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Ask about each pair of models."""
-    pairs = list(_pairs(work.questions()))
+    pairs = list(draw_pairs(work.questions()))
     replies: list[object] = [None] * len(pairs)
     for number in [*random.permutation(len(pairs)), *random.permutation(len(pairs))[:_ASKED_TWICE]]:
         with pairs[number].as_case():
@@ -48,65 +43,9 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     work.write_json("found", replies)
 
 
-def _judge(work: Work, random: np.random.Generator, *, part: str) -> None:
-    """Require the right answer for each pair of models of a part."""
-    replies = work.json("found")
-    if not isinstance(replies, list) or len(replies) != len(_KINDS):
-        msg = "There is not one answer for each pair of models."
-        raise Wrong(msg)
-    for pair in _pairs(work.questions(), part):
-        where, got = pair.where, replies[pair.number]
-        names = inner_values(pair.model)
-        values_a, values_b = (intermediates(model, pair.x) for model in (pair.model, pair.model_b))
-        divergence = _first_divergence(values_a, values_b)
-        name = divergence[0] if divergence else None
-        if got == name:
-            continue
-        look_at = "Make every value an output of both models, and compare them from the first node on."
-        agree = "By how much do the values differ, in every single element? Where both are nan, they agree."
-        if got is not None and got not in names:
-            msg = f"{where}: the answer is not the name of a value that a node of model_a makes."
-        elif name is None:
-            msg = f"{where}: no value differs by more than {_TOLERANCE}, and one was named."
-            look_at = agree
-        elif got is None:
-            msg = f"{where}: a value differs, and None was returned."
-            look_at = (
-                "Does your comparison see every element, and how far is too far? 0.001, whatever the size."
-            )
-        elif names.index(str(got)) < names.index(name):
-            msg = f"{where}: at the value named the numbers still agree."
-            look_at = agree
-        else:
-            msg = f"{where}: a value before the one named differs already."
-        expected = f"{_node_of(name, names)}: {divergence[1]}" if name and divergence else "None"
-        reply = _node_of(got, names) if isinstance(got, str) else repr(got)
-        both = evidence(pair.model, pair.model_b.SerializeToString(), *filter(None, [name]))
-        with pair.as_case():
-            raise Wrong(msg, look_at, difference=Difference(where, expected, reply[:120]), evidence=both)
-
-
-def _first_divergence(values_a: dict[str, Array], values_b: dict[str, Array]) -> tuple[str, str] | None:
-    """Return the name of the first value that differs, and where and how it does."""
-    for (name, value_a), value_b in zip(values_a.items(), values_b.values(), strict=True):
-        a, b = value_a.astype(np.float64), value_b.astype(np.float64)
-        places = np.argwhere(~np.isclose(a, b, 0, _TOLERANCE, equal_nan=True))
-        if len(places):
-            place = tuple(map(int, places[0]))
-            return (
-                name,
-                f"{a[place]:.8g} and {b[place]:.8g} at {list(place)}, {len(places)} of {a.size} elements",
-            )
-    return None
-
-
-def _node_of(name: str, names: list[str]) -> str:
-    return f"{name}, made by node {names.index(name)}" if name in names else repr(name)
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Pair(Question):
-    number: int  # in `_KINDS`
+    number: int  # in `KINDS`
     model_b: onnx.ModelProto
     x: Array
 
@@ -118,7 +57,7 @@ class _Pair(Question):
 
 # For each pair: the part that judges it; how model_b differs, for messages; the changes to a network, for
 # `_change`, or the change to a table of numbers, for `_table_pair`.
-_KINDS = (
+KINDS = (
     ("weights", "One weight differs", ("first weight",)),
     ("weights", "One weight differs near the end", ("last bias",)),
     ("weights", "Two places differ", ("second weight", "operator")),
@@ -151,10 +90,10 @@ _KINDS = (
 )
 
 
-def _pairs(random: np.random.Generator, part: str = "") -> Iterator[_Pair]:
+def draw_pairs(random: np.random.Generator, part: str = "") -> Iterator[_Pair]:
     """Draw the pairs of one part, or of all, each from a generator of its own."""
-    sign, generators = int(random.choice([-1, 1])), random.spawn(len(_KINDS))
-    for number, (kind, where, changes) in enumerate(_KINDS):
+    sign, generators = int(random.choice([-1, 1])), random.spawn(len(KINDS))
+    for number, (kind, where, changes) in enumerate(KINDS):
         own = generators[number]
         if part not in ("", kind):
             continue
@@ -290,13 +229,3 @@ def _rename(model: onnx.ModelProto, sketch: Sketch) -> None:
             values[:] = [new_names[name] for name in values]
     for value in (*graph.initializer, *graph.input, *graph.output):
         value.name = new_names[value.name]
-
-
-JUDGES = Judges(
-    (
-        partial(_judge, part="weights"),
-        partial(_judge, part="hidden"),
-        partial(_judge, part="harmless"),
-        partial(_judge, part="fine"),
-    )
-)

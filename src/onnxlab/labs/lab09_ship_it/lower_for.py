@@ -16,23 +16,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import inliner, numpy_helper, parser, version_converter
+from onnx import numpy_helper, parser
 
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import evidence, opsets, require_same_interface, require_well_formed
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.rewriting import Question, Rewriting, require_as_before
-from onnxlab.labs.kit.work import Work
+from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.model.distance import Array
 
-__all__ = ["JUDGES", "produce"]
-
-_FIRST_WITH_FUNCTIONS = 8  # the IR version that introduced local functions
+__all__ = ["ASKS", "FUNCTION", "Lowering", "produce"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Lowering(Question):
+class Lowering(Question):
+    """A model for an older runtime, and the runtime's limits."""
+
     newest_ir: int
     newest_opset: int
     x: Array
@@ -52,7 +47,7 @@ Twice (x) => (y) { s = acme.Mish (x) y = Add (s, s) }"""
 _ALREADY_LOWER = (
     "Was the version lower already? Then it stays: a conversion upwards can change numbers as well."
 )
-_FUNCTION = (
+FUNCTION = (
     "What is left of model.functions after the conversion? "
     "`onnx.inliner` writes a body in place of each call."
 )
@@ -123,13 +118,13 @@ _KINDS = (
         "net (float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = acme.Twice (h) }"
         + _TWICE
         + _MISH % 20,
-        _FUNCTION,
+        FUNCTION,
     ),
     _Kind(
         "A function, for a runtime from before there were functions",
         '<ir_version: 10, opset_import: ["" : 14, "acme" : 1]> '
         "net (float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = acme.Mish (h) }" + _MISH % 14,
-        _FUNCTION,
+        FUNCTION,
         opsets=(14,),
         ir_versions=(6, 7),
     ),
@@ -186,7 +181,7 @@ _KINDS = (
 )
 
 
-def _lowerings(random: np.random.Generator) -> Iterator[_Lowering]:
+def _lowerings(random: np.random.Generator) -> Iterator[Lowering]:
     """Draw a model of each kind, its limits, and an input."""
     for kind in _KINDS:
         model = parser.parse_model(kind.text)
@@ -197,72 +192,9 @@ def _lowerings(random: np.random.Generator) -> Iterator[_Lowering]:
         _, *sizes = model.graph.input[0].type.tensor_type.shape.dim
         x = random.normal(size=(2, *(size.dim_value for size in sizes))).astype(np.float32)
         versions = {"newest_ir": newest_ir, "newest_opset": newest_opset}
-        yield _Lowering(kind.where, model, kind.look_at, kind.possible, **versions, x=x)
+        yield Lowering(kind.where, model, kind.look_at, kind.possible, **versions, x=x)
 
 
-def _require_structure(model: onnx.ModelProto, question: _Lowering) -> None:
-    """Require a valid model within the limits, with the same inputs and outputs."""
-    main = onnx.ModelProto(opset_import=model.opset_import)
-    for what, limit, got in (
-        ("IR version", question.newest_ir, model.ir_version),
-        ("opset", question.newest_opset, max(opsets(main), default=None)),
-        ("opset of a function", question.newest_opset, max(opsets(model), default=None)),
-    ):
-        if got is None or got > limit:
-            difference = Difference(f"a runtime that knows {what} {limit}", f"at most {limit}", str(got))
-            msg = f"{question.where}: the {what} of the result is {got}, and {limit} is the newest allowed."
-            advice = {
-                "IR version": "The converter never lowers the IR version: that number is yours to set.",
-                "opset of a function": _FUNCTION,
-            }
-            raise Wrong(
-                msg,
-                advice.get(what, question.look_at),
-                difference=difference,
-                evidence=evidence(model),
-            )
-    if model.functions and model.ir_version < _FIRST_WITH_FUNCTIONS:
-        msg = f"{question.where}: the result says IR version {model.ir_version} and has functions."
-        look_at = f"IR version {_FIRST_WITH_FUNCTIONS} brought functions; `onnx.inliner` does without."
-        raise Wrong(msg, look_at, evidence=evidence(model))
-    require_same_interface(model, question.model, question.where)
-    require_well_formed(model, question.where, question.look_at)
+ASKS = Rewriting("lower_for", "lowered", _lowerings, mendable=True)
 
-
-def _require_numbers(model: onnx.ModelProto, question: _Lowering, random: np.random.Generator) -> None:
-    """Require the original model's numbers, also for other batch sizes than that of x."""
-    shapes = [(rows, *question.x.shape[1:]) for rows in (1, 2, int(random.integers(3, 9)))]
-    require_as_before(model, question, (random.normal(size=shape).astype(np.float32) for shape in shapes))
-
-
-def _judge_refused(work: Work, random: np.random.Generator) -> None:
-    """Require a ValueError or a right model where the converter fails or changes the numbers."""
-    for number, question, got in _REWRITING.not_refused(work):
-        with question.as_case():
-            if got == "nothing":
-                lowered = work.model(f"lowered_{number}")
-                _require_structure(lowered, question)
-                _require_numbers(lowered, question, random)
-                continue
-            difference = Difference(
-                f"opset {max(opsets(question.model))}, for a runtime up to {question.newest_opset}",
-                "ValueError, or a model with the same numbers",
-                got[:80],
-            )
-            msg = f"{question.where}: this has to end with a ValueError."
-            raise Wrong(msg, question.look_at, difference=difference)
-
-
-def _lowered(question: _Lowering) -> onnx.ModelProto:
-    """Return a right answer for a model that the converter can lower."""
-    model = inliner.inline_local_functions(question.model)
-    if max(opsets(model)) > question.newest_opset:
-        model = version_converter.convert_version(model, question.newest_opset)
-    model.ir_version = min(model.ir_version, question.newest_ir)
-    return model
-
-
-_REWRITING = Rewriting("lower_for", "lowered", _lowerings, _require_structure, _lowered, mendable=True)
-
-produce = _REWRITING.produce
-JUDGES = Judges((_REWRITING.judge(), _REWRITING.judge(_require_numbers), _judge_refused))
+produce = ASKS.produce

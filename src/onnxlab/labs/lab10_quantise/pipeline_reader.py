@@ -23,21 +23,18 @@ import onnx
 from onnx import parser
 from onnxruntime.quantization import CalibrationDataReader  # type: ignore[import-untyped]  # ships no types
 
-from onnxlab.labs.kit.exercise import Answers, Judges
+from onnxlab.labs.kit.exercise import Answers
 from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.outcome import Wrong
 from onnxlab.labs.kit.rewriting import Question
 from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.work import Work
-from onnxlab.labs.lab10_quantise.int8 import relative_error, run_in_int8
 from onnxlab.model.distance import Array
-from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
 
-__all__ = ["JUDGES", "produce"]
+__all__ = ["MOST_BATCHES", "PipelineQuestion", "draw_picture", "draw_questions", "produce"]
 
-_MOST_BATCHES = 1000
-_ALLOWED = 0.1  # relative error; 0.02 to 0.06 with a right calibration
+MOST_BATCHES = 1000
 _PREPARE = """<ir_version: 10, opset_import: ["" : 20]>
 prepare (uint8[h, w, 3] %(photo)s) => (float[1, 3, h, w] ready)
 <int64[1] front = {0}, int64[3] backwards = {2, 1, 0}, float[3] %(a)s = {%(mean)s},
@@ -124,7 +121,9 @@ _KINDS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Question(Question):
+class PipelineQuestion(Question):
+    """A pipeline, a network and a day's pictures."""
+
     pipeline: onnx.ModelProto
     pictures: list[Array]
 
@@ -139,7 +138,7 @@ class _Question(Question):
         return np.concatenate([session.run(None, {name: picture})[0] for picture in pictures])
 
 
-def _questions(random: np.random.Generator) -> Iterator[_Question]:
+def draw_questions(random: np.random.Generator) -> Iterator[PipelineQuestion]:
     """Draw a pipeline, a network and a day's pictures of each kind."""
     for number, kind in enumerate(_KINDS):
         sketch = Sketch(random)
@@ -149,13 +148,13 @@ def _questions(random: np.random.Generator) -> Iterator[_Question]:
         count = 24 + 2 * int(random.integers(6)) + number % 2
         if kind.place == 1:  # more than any of the others
             count += 12
-        pictures = [_picture(random) for _ in range(count)]
+        pictures = [draw_picture(random) for _ in range(count)]
         place = round(kind.place * (len(pictures) - 1))
         if kind.odd is not None:
             place += place % 2 != kind.odd
-        pictures[place] = _picture(random, bright=True, rim=kind.red_at_the_rim)
+        pictures[place] = draw_picture(random, bright=True, rim=kind.red_at_the_rim)
         network = _network(random, red=kind.red_at_the_rim)
-        yield _Question(kind.where, network, kind.look_at, pipeline=pipeline, pictures=pictures)
+        yield PipelineQuestion(kind.where, network, kind.look_at, pipeline=pipeline, pictures=pictures)
 
 
 def _network(random: np.random.Generator, *, red: bool) -> onnx.ModelProto:
@@ -173,7 +172,7 @@ def _network(random: np.random.Generator, *, red: bool) -> onnx.ModelProto:
     return sketch.model({x: ("n", 3, "h", "w")}, {value: ("n", 4, "h", "w")})
 
 
-def _picture(random: np.random.Generator, *, bright: bool = False, rim: bool = False) -> Array:
+def draw_picture(random: np.random.Generator, *, bright: bool = False, rim: bool = False) -> Array:
     """Draw a picture, more red than blue: a dull one, or one from black to full light, at its rim alone."""
     if not bright:
         low, high = [35, 20, 5], [110, 85, 30]
@@ -185,23 +184,9 @@ def _picture(random: np.random.Generator, *, bright: bool = False, rim: bool = F
     return (light * random.uniform([230, 190, 60], [255, 220, 80], size=(8, 10, 3))).astype(np.uint8)
 
 
-def _other_pictures(random: np.random.Generator, question: _Question) -> list[Array]:
-    """Draw other pictures of the same day: dull ones, and as many that are like its bright one."""
-    bright = max(question.pictures, key=np.max)
-    at_the_rim = not bright[1:-1, 1:-1].any()  # then it stays there
-
-    def moved() -> Array:
-        if at_the_rim:
-            return np.flip(bright, tuple(np.flatnonzero(random.integers(2, size=2)).tolist()))
-        return np.roll(bright, random.integers(1, 8, size=2), axis=(0, 1))
-
-    like_it = [(random.uniform(0.85, 1) * moved()).astype(np.uint8) for _ in range(6)]
-    return [*like_it, *(_picture(random) for _ in range(6))]
-
-
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Read all batches of the learner's readers, each made before the one in front of it is read."""
-    questions = list(enumerate(_questions(random)))
+    questions = list(enumerate(draw_questions(random)))
     readers: list[Any] = []
     for number, question in [*questions, (len(questions), None)]:
         if question is not None:
@@ -217,7 +202,7 @@ def _write_batches(work: Work, number: int, reader: CalibrationDataReader) -> No
     """Write the names in all batches of a reader, and the batches themselves, those of one shape together."""
     names: set[str] = set()
     by_kind: dict[str, list[Array]] = {}
-    for _ in range(_MOST_BATCHES):
+    for _ in range(MOST_BATCHES):
         batch = reader.get_next()
         if batch is None:
             break
@@ -228,7 +213,7 @@ def _write_batches(work: Work, number: int, reader: CalibrationDataReader) -> No
             # A copy: the reader may fill the same array again.
             by_kind.setdefault(f"{array.dtype}{array.shape[1:]}", []).append(np.array(array, ndmin=1))
     else:
-        msg = f"get_next() still gives batches after {_MOST_BATCHES}; that is more than the check reads."
+        msg = f"get_next() still gives batches after {MOST_BATCHES}; that is more than the check reads."
         raise Wrong(msg, "Does get_next() return None at the end of the pictures?")
     if not by_kind:
         msg = "The first get_next() returned None: there is nothing to calibrate with."
@@ -239,73 +224,3 @@ def _write_batches(work: Work, number: int, reader: CalibrationDataReader) -> No
             raise Wrong(msg, "What does the pipeline give? Compare type and shape.")
         work.write_array(f"batches_{number}_{list(by_kind).index(kind)}", np.concatenate(arrays))
     work.write_json(f"names_{number}", [sorted(names), len(by_kind)])
-
-
-def judge_batches(work: Work, random: np.random.Generator) -> None:
-    """Require batches that the network takes."""
-    for number, question in enumerate(_questions(work.questions())):
-        with question.as_case():
-            _batches(work, number, question)
-
-
-def judge_numbers(work: Work, random: np.random.Generator) -> None:
-    """Require that the network's numbers in 8 bits are near those in float32."""
-    for number, question in enumerate(_questions(work.questions())):
-        with question.as_case():
-            batches = _batches(work, number, question)
-            x = question.prepared(_other_pictures(random, question))
-            (expected,) = open_session(question.model).run(None, {question.name: x})
-            calibration = [{question.name: batch} for batch in batches]
-            try:
-                (got,) = run_in_int8(question.model, calibration, {question.name: x})
-            except Exception as error:  # the runtime and its tool raise many kinds
-                msg = f"{question.where}: quantize_static fails with these batches: {short_reason(error)}"
-                raise Wrong(msg, question.look_at) from None
-            lost = relative_error(expected, got)
-            if not lost <= _ALLOWED:
-                held, dull = (
-                    _range(arrays)
-                    for arrays in (batches, [question.prepared([_picture(random) for _ in range(6)])])
-                )
-                ranges = [f"from {a.min():.3g} to {b.max():.3g}" for a, b in (_range([x]), held)]
-                difference = Difference("what the network gets, and what your batches hold", *ranges)
-                msg = (
-                    f"{question.where}: calibrated with your batches, the int8 network's numbers are off by "
-                    f"{lost:.0%}; at most {_ALLOWED:.0%} is allowed."
-                )
-                look_at = question.look_at
-                if np.allclose(held, dull, atol=0.15 * np.ptp(dull)):
-                    look_at = "One picture of the day has a larger range than all others. Which did you use?"
-                raise Wrong(msg, look_at, difference=difference)
-
-
-def _range(batches: list[Array]) -> tuple[Array, Array]:
-    """Return the smallest and the largest number of each colour."""
-    axes = (0, 2, 3)
-    return np.min([batch.min(axes) for batch in batches], 0), np.max(
-        [batch.max(axes) for batch in batches], 0
-    )
-
-
-def _batches(work: Work, number: int, question: _Question) -> list[Array]:
-    """Return a reader's batches, and require that the network takes them."""
-    written = work.json(f"names_{number}")
-    if not (isinstance(written, list) and len(written) == 2 and isinstance(written[1], int)):
-        msg = f"{question.where}: the batches cannot be read."
-        raise Wrong(msg)
-    names, count = written
-    if names != [question.name]:
-        difference = Difference("names in the batches", question.name, str(names)[:80])
-        msg = f"{question.where}: the batches are not named as the network's input."
-        raise Wrong(msg, "What is `network.graph.input[0].name`?", difference=difference)
-    batches = [work.array(f"batches_{number}_{part}") for part in range(min(count, _MOST_BATCHES))]
-    for batch in batches:
-        if batch.dtype != np.float32 or batch.ndim != 4 or batch.shape[1] != 3 or not batch.size:
-            layout = "float32[n, 3, h, w]"
-            difference = Difference("a batch", layout, f"{batch.dtype}{list(batch.shape)}")
-            msg = f"{question.where}: the network does not take such a batch."
-            raise Wrong(msg, "What does the pipeline give? Compare type and shape.", difference=difference)
-    return batches
-
-
-JUDGES = Judges((judge_batches, judge_numbers))

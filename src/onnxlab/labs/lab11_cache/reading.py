@@ -1,30 +1,15 @@
 """Texts read in pieces, and what a model with a cache must return for each piece."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
-import onnx
-import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 
-from onnxlab.labs.kit.judging import UNLIKE, evidence, first_apart
-from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.lab11_cache.decoder import LONGEST, VOCABULARY
 from onnxlab.model.distance import Array
-from onnxlab.model.graph import dims
-from onnxlab.runtime.refusals import short_reason
-from onnxlab.runtime.session import open_session
 
-__all__ = [
-    "ADVICE",
-    "Reading",
-    "readings",
-    "require_names",
-    "require_piece",
-    "require_read",
-    "require_shape",
-]
+__all__ = ["ADVICE", "Reading", "readings"]
 
 ADVICE = {
     "alone": "One token that nothing precedes sees itself and nothing else. If your mask allows that, "
@@ -87,116 +72,3 @@ def readings(random: np.random.Generator) -> Iterator[Reading]:
         strict=True,
     ):
         yield Reading(where, random.integers(VOCABULARY, size=(batch, sum(sizes))), sizes)
-
-
-def require_names(
-    model: onnx.ModelProto, inputs: Collection[str], outputs: Collection[str], where: str, look_at: str
-) -> None:
-    """Require the names of a model's inputs and outputs, in any order."""
-    weights = {tensor.name for tensor in model.graph.initializer}
-    for kind, expected, got in (
-        ("inputs", inputs, [value.name for value in model.graph.input if value.name not in weights]),
-        ("outputs", outputs, [value.name for value in model.graph.output]),
-    ):
-        if sorted(expected) != sorted(got):
-            difference = Difference(f"{where}: {kind}", ", ".join(expected), ", ".join(got) or "none")
-            msg = f"{where}: the {kind} of the model have other names than they should."
-            raise Wrong(msg, look_at, difference=difference, evidence=evidence(model))
-
-
-def require_shape(model: onnx.ModelProto, name: str, axes: Sequence[int | None]) -> None:
-    """Require that an input's axis is dynamic for each None, and otherwise of this size."""
-    shape = dims(model, name) or ()
-    shown_shape = f"[{', '.join(map(str, shape))}]"
-    shown = evidence(model)
-    if len(shape) != len(axes):
-        msg = f"{name} has the shape {shown_shape}; {len(axes)} axes were expected."
-        raise Wrong(msg, "Compare with the runner's arrays.", evidence=shown)
-    for axis, (size, label) in enumerate(zip(axes, shape, strict=True)):
-        if size is None and isinstance(label, int):
-            msg = f"Axis {axis} of {name} is fixed: its shape is {shown_shape}. The runner gives other sizes."
-            raise Wrong(msg, "Look at the argument that names the dynamic axes.", evidence=shown)
-        if size is not None and label != size:
-            difference = Difference(f"axis {axis} of {name}", str(size), str(label))
-            msg = (
-                f"Axis {axis} of {name} is {label!r}; the runner needs {size} there, to make an empty cache."
-            )
-            look_at = "Only what changes from run to run has to be dynamic."
-            raise Wrong(msg, look_at, difference=difference, evidence=shown)
-
-
-def require_read(
-    model: onnx.ModelProto,
-    reading: Reading,
-    expected: Mapping[str, Array],
-    caches: Mapping[str, str],
-    advice: Mapping[str, str],
-    *,
-    ids: str = "ids",
-    where: str,
-    session: ort.InferenceSession | None = None,
-) -> None:
-    """Require that a model returns for the pieces of a text what one without a cache returns for all of it.
-
-    Args:
-        model: The model.
-        reading: The text and its pieces.
-        expected: The outputs for the whole text, by name: the caches, and one other, the logits.
-        caches: The output that holds a cache, by the name of the input that takes it.
-        advice: Where to look, as `ADVICE`.
-        ids: The name of the input for the tokens.
-        where: The model, for messages.
-        session: A session of the model, for several texts.
-
-    Raises:
-        Wrong: For the first piece whose outputs are wrong.
-    """
-    where = f"{where}, {reading.where.lower()}"
-    session, outputs = session or open_session(model), list(expected)
-    cache = {name: expected[output][:, :, :0] for name, output in caches.items()}
-    for begin, end in reading.pieces():
-        try:
-            arrays = session.run(outputs, {ids: reading.ids[:, begin:end], **cache})
-            got = dict(zip(outputs, map(np.asarray, arrays), strict=True))  # a sequence may be no array
-        except Exception as error:  # the runtime raises many kinds
-            difference = Difference(reading.describe(begin, end), "logits and a cache", "an error")
-            msg = f"{where}: ONNX Runtime stops: {short_reason(error)}"
-            raise Wrong(msg, advice["stop"], difference=difference, evidence=evidence(model)) from None
-        try:
-            require_piece(got, reading, (begin, end), expected, caches, advice, where=where)
-        except Wrong as wrong:
-            wrong.evidence = evidence(model)
-            raise
-        cache = {name: got[output] for name, output in caches.items()}
-
-
-def require_piece(
-    got: Mapping[str, Array],
-    reading: Reading,
-    piece: tuple[int, int],
-    expected: Mapping[str, Array],
-    caches: Mapping[str, str],
-    advice: Mapping[str, str] = ADVICE,
-    *,
-    where: str,
-) -> None:
-    """Require the outputs for one piece: the logits of its tokens, and the caches up to its end."""
-    begin, end = piece
-    for name, text_output in expected.items():
-        is_cache = name in caches.values()
-        expected_piece = text_output[:, :, :end] if is_cache else text_output[:, begin:end]
-        kinds = ("alone", "first") if not begin else ("one", "several")
-        kind = kinds[end - begin > 1]
-        look_at = advice["cache" if is_cache else kind]
-        case, actual = f"{reading.describe(begin, end)}; {name}", got[name]
-        if actual.dtype != expected_piece.dtype or actual.shape != expected_piece.shape:
-            descriptions = [f"{array.dtype}{list(array.shape)}" for array in (expected_piece, actual)]
-            msg = f"{where}: {name} has another shape or type than it should."
-            look_at = look_at if actual.dtype == expected_piece.dtype else UNLIKE["type"][1]
-            raise Wrong(msg, look_at, difference=Difference(case, *descriptions))
-        place = first_apart(expected_piece, actual)
-        if place is not None:
-            numbers = f"{expected_piece[place]:.5g}", f"{actual[place]:.5g}"
-            msg = f"{where}: {name} {'holds' if is_cache else 'has'} other numbers than without a cache."
-            difference = Difference(f"{case} at {list(place)}", *numbers)
-            raise Wrong(msg, look_at, difference=difference)

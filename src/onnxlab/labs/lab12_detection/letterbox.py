@@ -16,90 +16,29 @@ What is asked, and what is drawn for it:
 - each axis goes back by its own ratio, and no box reaches beyond the picture, at any of the four sides.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
-from onnx import compose, parser
 
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import (
-    require_interface,
-    require_same_numbers,
-    require_valid,
-    require_well_formed,
-)
-from onnxlab.labs.kit.outcome import Wrong, trying
+from onnxlab.labs.kit.outcome import trying
 from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.variations import shuffle_nodes, unname_nodes
-from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
-__all__ = ["JUDGES", "produce"]
-
-_GREY = 0.5
-_BY_HAND = (
-    "Go through it by hand for the size shown: new height and width, rows and columns before, "
-    "what Resize and Pad make, which numbers of a box belong to x."
-)
-_ROUNDED = (
-    "Compute new height and width for the size shown by hand. Does Resize get them as sizes, and "
-    "each axis by itself?"
-)
-_AT_LEAST_ONE = "To what does the shorter side round here? At least one row stays."
-
-_BEFORE = """<ir_version: 10, opset_import: ["" : 20]>
-before (float[3, h, w] picture)
-  => (float[1, 3, side, side] canvas, float[2] ratio, float[2] corner, float[2] limit)
-<int64[1] side = {%d}, int64[1] one = {1}, int64[1] two = {2}, int64[1] front = {0}, int64[2] axes = {2, 3},
- float grey = {0.5}>
-{
-    old = Shape <start = 1> (picture)
-    longer = ReduceMax (old)
-    twice = Mul (old, two)
-    wanted = Mul (twice, side)
-    above = Add (wanted, longer)
-    below = Mul (longer, two)
-    rounded = Div (above, below)
-    new = Max (rounded, one)
-    batch = Unsqueeze (picture, front)
-    resized = Resize <axes = [2, 3], mode = "linear"> (batch, , , new)
-    rest = Sub (side, new)
-    first = Div (rest, two)
-    last = Sub (rest, first)
-    pads = Concat <axis = 0> (first, last)
-    canvas = Pad (resized, pads, grey, axes)
-    limit = Cast <to = 1> (old)
-    size = Cast <to = 1> (new)
-    ratio = Div (limit, size)
-    corner = Cast <to = 1> (first)
-}"""
-_AFTER = """<ir_version: 10, opset_import: ["" : 20]>
-after (float[n, 4] found, float[2] by, float[2] start, float[2] most) => (float[n, 4] boxes)
-<int64[4] xyxy = {1, 0, 1, 0}, float zero = {0.0}>
-{
-    starts = Gather (start, xyxy)
-    factors = Gather (by, xyxy)
-    limits = Gather (most, xyxy)
-    moved = Sub (found, starts)
-    scaled = Mul (moved, factors)
-    inside = Max (scaled, zero)
-    boxes = Min (inside, limits)
-}"""
-
-_RESIZE = """<ir_version: 10, opset_import: ["" : 20]>
-resize (float[1, 3, h, w] batch, int64[2] size) => (float[1, 3, a, b] resized)
-{ resized = Resize <axes = [2, 3], mode = "%s"> (batch, , , size) }"""
+__all__ = ["ASKS", "LetterboxQuestion", "produce"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Question(Question):
+class LetterboxQuestion(Question):
+    """A network that gets a square canvas of a side."""
+
     side: int
 
     @property
@@ -115,74 +54,6 @@ class _Question(Question):
     def session(self) -> ort.InferenceSession:
         """A session of the network."""
         return open_session(self.model)
-
-    def boxes(
-        self,
-        picture: Array,
-        *,
-        round_half_up: bool = True,
-        larger_first: bool = False,
-        centred: bool = True,
-        grey: float = _GREY,
-        mode: str = "linear",
-        own_ratio: bool = True,
-        ratios_exchanged: bool = False,
-        half_row: bool = False,
-        height_first: bool = False,
-        clipped: tuple[bool, bool] = (True, True),
-        moved: bool = True,
-        scaled_first: bool = False,
-    ) -> Array:
-        """Return the right boxes for a picture, or with other options those of a wrong answer."""
-        old = np.array(picture.shape[1:])  # height and width
-        longer = int(old.max())
-        new = np.maximum(1, (2 * old * self.side + round_half_up * longer) // (2 * longer))
-        corner = (self.side - new + larger_first) // 2 * centred
-        (boxes,) = self.session.run(None, {self.name: _canvas(picture, self.side, new, corner, grey, mode)})
-        order = [0, 1, 0, 1] if height_first else [1, 0, 1, 0]  # x, y, x, y from height, width
-        ratio = (old / new if own_ratio else np.full(2, longer / new.max()))[order]
-        start = (
-            ((self.side - new) / 2 if half_row else corner)[order] * moved / (ratio if scaled_first else 1)
-        )
-        ratio = ratio[[1, 0, 3, 2]] if ratios_exchanged else ratio
-        mapped = (np.asarray(boxes, np.float64) - start) * ratio
-        mapped = mapped.clip(0 if clipped[0] else None, old[order] if clipped[1] else None)
-        rounded: Array = mapped.astype(np.float32)
-        return rounded
-
-
-def _canvas(picture: Array, side: int, size: Array, corner: Array, grey: float, mode: str) -> Array:
-    """Return a grey square with the picture, scaled to a size, at a corner."""
-    (height, width), (top, left) = size.tolist(), corner.tolist()
-    canvas = np.full((1, 3, side, side), grey, np.float32)
-    (resized,) = _resizing(mode).run(None, {"batch": picture[None], "size": size})
-    canvas[:, :, top : top + height, left : left + width] = resized
-    return canvas
-
-
-@cache
-def _resizing(mode: str) -> ort.InferenceSession:
-    """Return a session that resizes: PyTorch rounds otherwise between the pixels of a large picture."""
-    return open_session(parser.parse_model(_RESIZE % mode))
-
-
-# Options of `_Question.boxes` for a mistake, and where to look for it.
-_MISTAKES: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"own_ratio": False}, "Rounding gives height and width a ratio of their own. Which one takes x back?"),
-    ({"ratios_exchanged": True}, "x goes back by the ratio of the widths, y by that of the heights."),
-    ({"half_row": True}, "The picture begins at a whole row and column: what is subtracted on the way back?"),
-    ({"clipped": (False, False)}, "These boxes reach beyond the picture: none may."),
-    ({"clipped": (True, False)}, "Boxes are clipped at 0 only; none may reach beyond the other end either."),
-    ({"clipped": (False, True)}, "Boxes are clipped at one end only; none may reach below 0 either."),
-    ({"moved": False}, "The picture does not begin at the corner of the canvas."),
-    ({"scaled_first": True}, "The rows before the picture are rows of the canvas: which step comes first?"),
-    ({"height_first": True}, "A box begins with x, and a shape with the height."),
-    ({"round_half_up": False}, "How is the shorter side rounded?"),
-    ({"larger_first": True}, "An odd number of rows or columns is left over. How many of them come first?"),
-    ({"centred": False}, "Where on the canvas does the picture begin?"),
-    ({"grey": 0.0}, "Which number fills the canvas around the picture?"),
-    ({"mode": "nearest"}, "How does Resize make one pixel of several?"),
-)
 
 
 @dataclass(frozen=True)
@@ -219,7 +90,7 @@ _KINDS = (
 )
 
 
-def _questions(random: np.random.Generator) -> Iterator[_Question]:
+def _questions(random: np.random.Generator) -> Iterator[LetterboxQuestion]:
     """Draw a network of each kind."""
     for kind in _KINDS:
         side = int(random.integers(*kind.sides))
@@ -229,7 +100,7 @@ def _questions(random: np.random.Generator) -> Iterator[_Question]:
         if side > 10:
             unname_nodes(random, model)
             shuffle_nodes(random, model)
-        yield _Question(f"A network for {side} x {side} {kind.where}", model, side=side)
+        yield LetterboxQuestion(f"A network for {side} x {side} {kind.where}", model, side=side)
 
 
 def _network(s: Sketch, side: int, count: int) -> onnx.ModelProto:
@@ -268,121 +139,6 @@ def _rename(random: np.random.Generator, model: onnx.ModelProto, names: Sequence
         value.name = mapping.get(value.name, value.name)
 
 
-def _require_structure(model: onnx.ModelProto, question: _Question) -> None:
-    """Require a valid model from a picture to boxes."""
-    require_interface(model, ["picture"], ["boxes"], question.where)
-    require_well_formed(model, question.where)
-    require_valid(model)
+ASKS = Rewriting("letterbox", "boxes", _questions)
 
-
-def _sizes_that_divide(side: int, random: np.random.Generator) -> list[tuple[int, int]]:
-    """Return heights and widths for which nothing is rounded and no half row or column is left."""
-    shorter = side - 2 * int(random.integers(1, side // 4 + 1)) if side > 3 else side
-    return [(side, side), (side, shorter), (shorter, side), (2 * shorter, 2 * side), (3 * side, 3 * shorter)]
-
-
-def _odd_sizes(side: int, random: np.random.Generator) -> list[tuple[int, int]]:
-    """Return odd heights and widths: a wide, a tall and a square picture; then any that are drawn."""
-    low, high = (2 * random.integers((2, side), (side // 2 + 3, 2 * side + 1)) + 1).tolist()
-    square = 2 * int(random.integers(2, side + 2)) + 1
-    odd = 4 * int(random.integers(side // 4 + 1)) + 1  # odd / 2 ends with .5: half a row is left
-    halves = [(odd, 2 * side), (2 * side, odd)]
-    others = random.integers(2, 5 * side + 2, size=(6, 2)).tolist()
-    sizes = [(low, high), (high, low), (square, square), *halves, *others]
-    sizes += [*_sizes_scaled_short(side, random), *_sizes_half_missed(side)]
-    return [(height, width) for height, width in sizes]
-
-
-def _sizes_half_missed(side: int) -> list[tuple[int, int]]:
-    """Return a size for float32 and one for float64 whose half is lost where the scale is computed first."""
-    sizes = []
-    for dtype in (np.float32, np.float64):
-        longer, other = np.ogrid[3:300, 1:300]
-        halves = (other < longer) & (2 * other * side % (2 * longer) == longer)
-        scale = np.array(side, dtype) / longer.astype(dtype)
-        by_scale = np.floor(other.astype(dtype) * scale + np.array(0.5, dtype))
-        right = (2 * other * side + longer) // (2 * longer)
-        missed = np.argwhere(halves & (by_scale != right) & (right > 1))[:1]
-        sizes += [(int(row) + 3, int(column) + 1) for row, column in missed]
-    return sizes
-
-
-def _sizes_scaled_short(side: int, random: np.random.Generator) -> list[tuple[int, int]]:
-    """Return a wide and a tall picture, for which a row or column is missing after a scale in float32."""
-    old = np.arange(side + 1, 12 * side + 60)
-    scale = np.float32(side) / old.astype(np.float32)
-    short = old[np.floor(old.astype(np.float32) * scale) < side]
-    if not len(short):  # as for a side of 1, 2 or 4
-        return []
-    return [(int(random.integers(2, size)), int(size)) for size in random.choice(short, 2)] + [
-        (int(random.choice(short)), 2)
-    ]
-
-
-def _thin_sizes(side: int, random: np.random.Generator) -> list[tuple[int, int]]:
-    """Return heights and widths whose shorter side would round to 0, or becomes 1; and one pixel."""
-    long, very_long = int(random.integers(3 * side, 6 * side)), int(random.integers(400, 700))
-    several = int(random.integers(3, 6))  # rows that become one: half of 1.5 * several * side is left
-    one = several * side * 7 // 6 + 1
-    return [(1, long), (long, 1), (1, 1), (several, one), (one, several), (2, very_long), (very_long, 3)]
-
-
-def _require_sizes(
-    sizes: Callable[[int, np.random.Generator], list[tuple[int, int]]], look_at: str
-) -> Callable[[onnx.ModelProto, _Question, np.random.Generator], None]:
-    """Return the requirement of right boxes for pictures of these sizes, for `Rewriting.judge`."""
-
-    def require(model: onnx.ModelProto, question: _Question, random: np.random.Generator) -> None:
-        compare = partial(require_same_numbers, model, session=open_session(model))
-        for height, width in sizes(question.side, random):
-            picture = (random.random((3, height, width)) * 3 - 1).astype(np.float32)
-            where = f"{question.where}, a picture of height {height} and width {width}"
-            with trying(where.lower(), network=question.model, picture=picture):
-                _require_boxes(compare, question, picture, where, look_at)
-
-    return require
-
-
-def _require_boxes(
-    compare: Callable[..., None], question: _Question, picture: Array, where: str, look_at: str
-) -> None:
-    feeds = {"picture": picture}
-    try:
-        compare(feeds, [question.boxes(picture)], where, look_at)
-    except Wrong as wrong:
-        if "of the model it was made from" in wrong.message:
-            msg = f"{where}: the numbers are not those of the boxes on the picture."
-            wrong.message = msg
-        elif "Reshape" in wrong.message:  # the first node of the network
-            wrong.look_at = (
-                f"Has what the network gets here the shape [1, 3, {question.side}, {question.side}]?"
-            )
-        for mistake, advice in _MISTAKES:
-            with suppress(Wrong):
-                compare(feeds, [question.boxes(picture, **mistake)], where, advice)
-                wrong.look_at = advice
-                break
-        raise
-
-
-def _letterboxed(question: _Question) -> onnx.ModelProto:
-    """Return a right answer."""
-    network = compose.add_prefix(question.model, "network.")  # its names can be any
-    graph = network.graph
-    before, after = parser.parse_model(_BEFORE % question.side), parser.parse_model(_AFTER)
-    front = compose.merge_models(before, network, [("canvas", graph.input[0].name)])
-    connections = [(graph.output[0].name, "found"), ("ratio", "by"), ("corner", "start"), ("limit", "most")]
-    return compose.merge_models(front, after, connections)
-
-
-_REWRITING = Rewriting("letterbox", "boxes", _questions, _require_structure, _letterboxed)
-
-produce = _REWRITING.produce
-JUDGES = Judges(
-    (
-        _REWRITING.judge(),
-        _REWRITING.judge(_require_sizes(_sizes_that_divide, _BY_HAND)),
-        _REWRITING.judge(_require_sizes(_odd_sizes, _ROUNDED)),
-        _REWRITING.judge(_require_sizes(_thin_sizes, _AT_LEAST_ONE)),
-    )
-)
+produce = ASKS.produce

@@ -1,7 +1,4 @@
-"""Whether a Loop or an If does the work in a model: change it in a copy of the model, and run the copy.
-
-An operator can be in a graph without any effect. If the outputs change with it, it has one.
-"""
+"""Whether a Loop or an If does the work in a model: change it in a copy of the model, and run the copy."""
 
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy

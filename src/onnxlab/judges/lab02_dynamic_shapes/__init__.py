@@ -1,0 +1,1 @@
+"""Lab 2: which axes are dynamic, and whether the model keeps that promise."""

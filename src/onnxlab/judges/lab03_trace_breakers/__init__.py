@@ -1,0 +1,1 @@
+"""Lab 3: a model with trace breakers, repaired; and a trace broken on purpose."""

@@ -1,0 +1,1 @@
+"""Lab 7: the indices of max pooling, which PyTorch and ONNX count differently."""

@@ -1,0 +1,1 @@
+"""Lab 8: models changed, cut and compared without an exporter."""

@@ -1,0 +1,167 @@
+"""What is right in cut-between, part by part."""
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from onnxlab.labs.kit.exercise import Judges
+from onnxlab.labs.kit.judging import (
+    evidence,
+    require_interface,
+    require_no_new_operators,
+    require_same_numbers,
+    require_well_formed,
+)
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.rewriting import Rewritten
+from onnxlab.labs.kit.work import Work
+from onnxlab.labs.lab08_graph_surgery.cut_between import ASKS, WIDTH, Cut
+from onnxlab.model.graph import reads, subgraphs, walk
+from onnxlab.runtime.divergence import intermediates
+
+__all__ = ["JUDGES"]
+_ELEMENTS = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
+
+
+def _require_structure(part: onnx.ModelProto, question: Cut) -> None:
+    """Require a valid model with the requested inputs and outputs, and the original's opset."""
+    require_interface(part, question.inputs, question.outputs, question.where)
+    _require_types(part, question)
+    require_well_formed(part, question.where)
+    require_no_new_operators(part, question.model, question.where)
+    _require_versions(part, question)
+
+
+def _require_numbers(part: onnx.ModelProto, question: Cut, random: np.random.Generator) -> None:
+    """Feed values from inside the original model, and require what it computes from them."""
+    for rows in (1, 5):
+        x = random.normal(size=(rows, WIDTH)).astype(np.float32)
+        values = {question.name: x, **intermediates(question.model, x)}
+        require_same_numbers(
+            part,
+            {name: values[name] for name in question.inputs},
+            [values[name] for name in question.outputs],
+            question.where,
+            "Compare graph(before, after). Is a size in the shape of the new input fixed?",
+        )
+
+
+def _require_nothing_else(part: onnx.ModelProto, question: Cut, random: np.random.Generator) -> None:
+    """Require that every node and every weight is read."""
+    bodies = [body for node in walk(part) for _, body in subgraphs(node.proto)]
+    read = {name for node in walk(part) for name in node.inputs}
+    read |= {output.name for graph in (part.graph, *bodies) for output in graph.output}
+    idle = [node.op_type for node in part.graph.node if not read & set(node.output)]
+    unread = [weight.name for weight in part.graph.initializer if weight.name not in read]
+    if idle or unread:
+        what = (
+            f"a {idle[0]} whose result nothing reads" if idle else f"the initializer {unread[0]}, never read"
+        )
+        msg = f"{question.where}: the part still has {what}."
+        look_at = "Walk back from the outputs, and keep what you meet."
+        raise Wrong(msg, look_at, evidence=evidence(part, None, *idle))
+
+
+def _judge_refusals(work: Work, random: np.random.Generator) -> None:
+    """Require a ValueError for each cut that is not possible."""
+    for _, question, got in _REWRITING.not_refused(work):
+        difference = Difference(
+            f"cut_between(model, {question.inputs}, {question.outputs})",
+            "ValueError",
+            f"{got} was raised"[:80],
+        )
+        msg = f"{question.where}: this cannot be cut."
+        look_at = "Where does the walk back from the outputs end, besides at the inputs asked for?"
+        with question.as_case():
+            raise Wrong(msg, look_at, difference=difference, evidence=evidence(question.model))
+
+
+def _require_types(part: onnx.ModelProto, question: Cut) -> None:
+    """Require the element types and shapes of inputs and outputs; dynamic axes stay dynamic."""
+    expected = _expected_part(question)
+    weights = {weight.name for weight in part.graph.initializer}
+    for kind in ("input", "output"):
+        # Older models list their weights among the inputs as well.
+        values = [
+            value for value in getattr(part.graph, kind) if value.name not in weights or kind == "output"
+        ]
+        for expected_value, got in zip(getattr(expected.graph, kind), values, strict=True):
+            if _type_and_sizes(expected_value) != _type_and_sizes(got):
+                difference = Difference(
+                    f"the {kind} {expected_value.name}", _type_text(expected_value), _type_text(got)
+                )
+                msg = f"{question.where}: the {kind} {expected_value.name} has another type."
+                look_at = (
+                    "infer_shapes() writes element types and shapes into value_info. "
+                    "Is a size in the shape fixed that is open there, as N?"
+                )
+                raise Wrong(msg, look_at, difference=difference, evidence=evidence(part))
+
+
+def _type_and_sizes(value: onnx.ValueInfoProto) -> tuple[int, list[int | None] | None]:
+    """Return the element type and the shape of a value, without the names of dynamic axes."""
+    tensor = value.type.tensor_type
+    sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+    return tensor.elem_type, sizes if tensor.HasField("shape") else None
+
+
+def _type_text(value: onnx.ValueInfoProto) -> str:
+    if not value.type.HasField("tensor_type"):
+        return "no type"
+    tensor = value.type.tensor_type
+    element = _ELEMENTS.get(tensor.elem_type, "another type")
+    if not tensor.HasField("shape"):
+        return f"{element} without a shape"
+    sizes = [
+        str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim
+    ]
+    return f"{element}[{', '.join(sizes)}]"
+
+
+def _require_versions(part: onnx.ModelProto, question: Cut) -> None:
+    """Require the opset of ONNX's own domain and the IR version of the original model."""
+    original = question.model
+    opsets = [
+        {entry.domain or "": entry.version for entry in model.opset_import} for model in (original, part)
+    ]
+    for what, expected_names, got in (
+        ("opset", opsets[0][""], opsets[1].get("")),
+        ("IR version", original.ir_version, part.ir_version),
+    ):
+        if expected_names != got:
+            msg = (
+                f"{question.where}: the part says {what} {got}; "
+                f"the model it is cut from says {expected_names}."
+            )
+            look_at = "helper.make_model takes opset_imports and ir_version; left out, they are the newest."
+            raise Wrong(msg, look_at, evidence=evidence(part))
+
+
+def _expected_part(cut: Cut) -> onnx.ModelProto:
+    """Return a right part: the nodes and weights that its outputs are computed from.
+
+    `onnx.utils.Extractor` does not see what the branches of an If read from the graph around them.
+    """
+    graph = onnx.shape_inference.infer_shapes(cut.model).graph
+    values = {value.name: value for value in (*graph.input, *graph.output, *graph.value_info)}
+    needed, nodes = set(cut.outputs) - set(cut.inputs), []
+    for node in reversed(graph.node):
+        if needed & set(node.output):
+            nodes.append(node)
+            needed = needed.union(reads(node)) - set(node.output) - set(cut.inputs)
+    inputs, outputs = ([values[name] for name in names] for names in (cut.inputs, cut.outputs))
+    weights = [weight for weight in graph.initializer if weight.name in needed]
+    part = helper.make_graph(nodes[::-1], "part", inputs, outputs, weights)
+    imports, version = cut.model.opset_import, cut.model.ir_version
+    return helper.make_model(part, opset_imports=imports, ir_version=version)
+
+
+_REWRITING = Rewritten(ASKS, _require_structure, _expected_part)
+JUDGES = Judges(
+    (
+        _REWRITING.judge(),
+        _REWRITING.judge(_require_numbers),
+        _REWRITING.judge(_require_nothing_else),
+        _judge_refusals,
+    )
+)

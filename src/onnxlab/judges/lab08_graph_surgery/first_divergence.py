@@ -1,0 +1,82 @@
+"""What is right in first-divergence, part by part."""
+
+from functools import partial
+
+import numpy as np
+
+from onnxlab.labs.kit.exercise import Judges
+from onnxlab.labs.kit.judging import evidence
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.work import Work
+from onnxlab.labs.lab08_graph_surgery.first_divergence import KINDS, draw_pairs
+from onnxlab.model.distance import Array
+from onnxlab.runtime.divergence import inner_values, intermediates
+
+__all__ = ["JUDGES"]
+_TOLERANCE = 1e-3
+
+
+def _judge(work: Work, random: np.random.Generator, *, part: str) -> None:
+    """Require the right answer for each pair of models of a part."""
+    replies = work.json("found")
+    if not isinstance(replies, list) or len(replies) != len(KINDS):
+        msg = "There is not one answer for each pair of models."
+        raise Wrong(msg)
+    for pair in draw_pairs(work.questions(), part):
+        where, got = pair.where, replies[pair.number]
+        names = inner_values(pair.model)
+        values_a, values_b = (intermediates(model, pair.x) for model in (pair.model, pair.model_b))
+        divergence = _first_divergence(values_a, values_b)
+        name = divergence[0] if divergence else None
+        if got == name:
+            continue
+        look_at = "Make every value an output of both models, and compare them from the first node on."
+        agree = "By how much do the values differ, in every single element? Where both are nan, they agree."
+        if got is not None and got not in names:
+            msg = f"{where}: the answer is not the name of a value that a node of model_a makes."
+        elif name is None:
+            msg = f"{where}: no value differs by more than {_TOLERANCE}, and one was named."
+            look_at = agree
+        elif got is None:
+            msg = f"{where}: a value differs, and None was returned."
+            look_at = (
+                "Does your comparison see every element, and how far is too far? 0.001, whatever the size."
+            )
+        elif names.index(str(got)) < names.index(name):
+            msg = f"{where}: at the value named the numbers still agree."
+            look_at = agree
+        else:
+            msg = f"{where}: a value before the one named differs already."
+        expected = f"{_node_of(name, names)}: {divergence[1]}" if name and divergence else "None"
+        reply = _node_of(got, names) if isinstance(got, str) else repr(got)
+        both = evidence(pair.model, pair.model_b.SerializeToString(), *filter(None, [name]))
+        with pair.as_case():
+            raise Wrong(msg, look_at, difference=Difference(where, expected, reply[:120]), evidence=both)
+
+
+def _first_divergence(values_a: dict[str, Array], values_b: dict[str, Array]) -> tuple[str, str] | None:
+    """Return the name of the first value that differs, and where and how it does."""
+    for (name, value_a), value_b in zip(values_a.items(), values_b.values(), strict=True):
+        a, b = value_a.astype(np.float64), value_b.astype(np.float64)
+        places = np.argwhere(~np.isclose(a, b, 0, _TOLERANCE, equal_nan=True))
+        if len(places):
+            place = tuple(map(int, places[0]))
+            return (
+                name,
+                f"{a[place]:.8g} and {b[place]:.8g} at {list(place)}, {len(places)} of {a.size} elements",
+            )
+    return None
+
+
+def _node_of(name: str, names: list[str]) -> str:
+    return f"{name}, made by node {names.index(name)}" if name in names else repr(name)
+
+
+JUDGES = Judges(
+    (
+        partial(_judge, part="weights"),
+        partial(_judge, part="hidden"),
+        partial(_judge, part="harmless"),
+        partial(_judge, part="fine"),
+    )
+)

@@ -1,0 +1,104 @@
+"""What is right in pipeline-reader, part by part."""
+
+import numpy as np
+
+from onnxlab.judges.lab10_quantise.int8 import relative_error, run_in_int8
+from onnxlab.labs.kit.exercise import Judges
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.work import Work
+from onnxlab.labs.lab10_quantise.pipeline_reader import (
+    MOST_BATCHES,
+    PipelineQuestion,
+    draw_picture,
+    draw_questions,
+)
+from onnxlab.model.distance import Array
+from onnxlab.runtime.refusals import short_reason
+from onnxlab.runtime.session import open_session
+
+__all__ = ["JUDGES"]
+_ALLOWED = 0.1  # relative error; 0.02 to 0.06 with a right calibration
+
+
+def _other_pictures(random: np.random.Generator, question: PipelineQuestion) -> list[Array]:
+    """Draw other pictures of the same day: dull ones, and as many that are like its bright one."""
+    bright = max(question.pictures, key=np.max)
+    at_the_rim = not bright[1:-1, 1:-1].any()  # then it stays there
+
+    def moved() -> Array:
+        if at_the_rim:
+            return np.flip(bright, tuple(np.flatnonzero(random.integers(2, size=2)).tolist()))
+        return np.roll(bright, random.integers(1, 8, size=2), axis=(0, 1))
+
+    like_it = [(random.uniform(0.85, 1) * moved()).astype(np.uint8) for _ in range(6)]
+    return [*like_it, *(draw_picture(random) for _ in range(6))]
+
+
+def judge_batches(work: Work, random: np.random.Generator) -> None:
+    """Require batches that the network takes."""
+    for number, question in enumerate(draw_questions(work.questions())):
+        with question.as_case():
+            _batches(work, number, question)
+
+
+def judge_numbers(work: Work, random: np.random.Generator) -> None:
+    """Require that the network's numbers in 8 bits are near those in float32."""
+    for number, question in enumerate(draw_questions(work.questions())):
+        with question.as_case():
+            batches = _batches(work, number, question)
+            x = question.prepared(_other_pictures(random, question))
+            (expected,) = open_session(question.model).run(None, {question.name: x})
+            calibration = [{question.name: batch} for batch in batches]
+            try:
+                (got,) = run_in_int8(question.model, calibration, {question.name: x})
+            except Exception as error:  # the runtime and its tool raise many kinds
+                msg = f"{question.where}: quantize_static fails with these batches: {short_reason(error)}"
+                raise Wrong(msg, question.look_at) from None
+            lost = relative_error(expected, got)
+            if not lost <= _ALLOWED:
+                held, dull = (
+                    _range(arrays)
+                    for arrays in (batches, [question.prepared([draw_picture(random) for _ in range(6)])])
+                )
+                ranges = [f"from {a.min():.3g} to {b.max():.3g}" for a, b in (_range([x]), held)]
+                difference = Difference("what the network gets, and what your batches hold", *ranges)
+                msg = (
+                    f"{question.where}: calibrated with your batches, the int8 network's numbers are off by "
+                    f"{lost:.0%}; at most {_ALLOWED:.0%} is allowed."
+                )
+                look_at = question.look_at
+                if np.allclose(held, dull, atol=0.15 * np.ptp(dull)):
+                    look_at = "One picture of the day has a larger range than all others. Which did you use?"
+                raise Wrong(msg, look_at, difference=difference)
+
+
+def _range(batches: list[Array]) -> tuple[Array, Array]:
+    """Return the smallest and the largest number of each colour."""
+    axes = (0, 2, 3)
+    return np.min([batch.min(axes) for batch in batches], 0), np.max(
+        [batch.max(axes) for batch in batches], 0
+    )
+
+
+def _batches(work: Work, number: int, question: PipelineQuestion) -> list[Array]:
+    """Return a reader's batches, and require that the network takes them."""
+    written = work.json(f"names_{number}")
+    if not (isinstance(written, list) and len(written) == 2 and isinstance(written[1], int)):
+        msg = f"{question.where}: the batches cannot be read."
+        raise Wrong(msg)
+    names, count = written
+    if names != [question.name]:
+        difference = Difference("names in the batches", question.name, str(names)[:80])
+        msg = f"{question.where}: the batches are not named as the network's input."
+        raise Wrong(msg, "What is `network.graph.input[0].name`?", difference=difference)
+    batches = [work.array(f"batches_{number}_{part}") for part in range(min(count, MOST_BATCHES))]
+    for batch in batches:
+        if batch.dtype != np.float32 or batch.ndim != 4 or batch.shape[1] != 3 or not batch.size:
+            layout = "float32[n, 3, h, w]"
+            difference = Difference("a batch", layout, f"{batch.dtype}{list(batch.shape)}")
+            msg = f"{question.where}: the network does not take such a batch."
+            raise Wrong(msg, "What does the pipeline give? Compare type and shape.", difference=difference)
+    return batches
+
+
+JUDGES = Judges((judge_batches, judge_numbers))
