@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-import course
 import yaml
+
+import course
 
 ROOT = Path(__file__).parents[1]
 WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())

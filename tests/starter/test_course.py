@@ -5,8 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import course
 import pytest
+
+import course
 
 
 @pytest.mark.parametrize("version", [(3, 11), (3, 12), (3, 13)])
