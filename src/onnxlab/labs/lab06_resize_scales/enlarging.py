@@ -112,7 +112,8 @@ def _cases(random: np.random.Generator, factors: Callable[[float, float], tuple[
         ((2, 3, int(random.integers(4, 9)), 12), factors(large, 0.75)),
     ]
     cases = [_case(random, shape, *pair) for shape, pair in shapes_and_factors]
-    while len(cases) < 8:
+    cases.append(_case(random, (2, 3, 5, 4), *factors(1.25, 2.5), size=10))  # pixels far beyond 1
+    while len(cases) < 9:
         shape = (int(random.integers(1, 4)), 3, *map(int, random.integers(4, 13, size=2)))
         # Quarters, or factors far from a whole number of pixels: the others are rounded in different ways.
         if random.integers(2):
@@ -126,8 +127,10 @@ def _cases(random: np.random.Generator, factors: Callable[[float, float], tuple[
     return cases
 
 
-def _case(random: np.random.Generator, shape: tuple[int, ...], high: float, wide: float) -> Case:
-    return 4 * pictures(random, *shape) - 2, torch.tensor([1.0, 1.0, high, wide])
+def _case(
+    random: np.random.Generator, shape: tuple[int, ...], high: float, wide: float, size: float = 1
+) -> Case:
+    return (4 * pictures(random, *shape) - 2) * size, torch.tensor([1.0, 1.0, high, wide])
 
 
 def _unambiguous(size: int, factor: float) -> bool:

@@ -94,13 +94,16 @@ def _require_output_type(model: onnx.ModelProto, shape: tuple[int, int]) -> None
     tensor = next((output.type.tensor_type for output in model.graph.output if output.name == "y"), None)
     if tensor is None:
         return  # the parts that run the model tell which outputs it has
+    batches = [
+        value.type.tensor_type.shape.dim[0].dim_param for value in model.graph.input if value.name == "x"
+    ]
     sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
     names = [dim.dim_param for dim in tensor.shape.dim]
     matches = (
         tensor.elem_type == onnx.TensorProto.FLOAT
         and len(sizes) == 4
-        and sizes[0] is None
-        and sizes[1] in (None, shape[1])
+        and names[0] in batches
+        and sizes[1] == shape[1]
         and sizes[2:] == [None, None]
         and not (names[2] and names[2] == names[3])
     )

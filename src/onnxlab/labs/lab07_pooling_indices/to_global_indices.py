@@ -4,7 +4,7 @@ What the statement asks, and where it is drawn:
 
 * both directions, measured: one and several channels and pictures, square and not, stride and padding;
 * many pictures with many channels, and indices of any height and width;
-* whole numbers that fit int64 and no narrower type, and no float64 either;
+* whole numbers that fit int64 and no narrower type, and no float64 either, at both ends of a channel;
 * int64, the same shape; the conversions are asked for in a drawn order.
 """
 
@@ -18,6 +18,7 @@ from onnx import parser
 from torch.nn.functional import max_pool2d
 
 from onnxlab.labs.kit.exercise import Answers, Judges
+from onnxlab.labs.kit.exporting import require_type
 from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
@@ -55,7 +56,9 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         name, number, index, shape = calls[place]
         with _case(name, index, shape):
             # A copy: an answer may change what it is given.
-            work.write_array(f"{name}_{number}", answers[name](torch.from_numpy(index.copy()), shape))
+            converted = answers[name](torch.from_numpy(index.copy()), shape)
+            require_type(converted, torch.Tensor, f"{name}()")
+            work.write_array(f"{name}_{number}", converted)
 
 
 def _case(name: str, index: Array, shape: tuple[int, ...]) -> AbstractContextManager[None]:
@@ -104,7 +107,10 @@ def _large(random: np.random.Generator) -> Iterator[_Indices]:
         n, c = map(int, random.integers(41, 70, size=2) if many else random.integers(2, 5, size=2))
         h, w = map(int, random.integers(low, high, size=2))
         in_torch = random.integers(0, h * w, size=(n, c, *random.integers(2, 5, size=2)))
-        in_torch[-1, -1, -1, -1] = h * w - 1  # the last pixel of the last channel
+        in_torch[:, :, -1, -1], in_torch[:, :, 0, 0] = (
+            h * w - 1,
+            0,
+        )  # the last and the first pixel of each channel
         offsets = np.arange(n * c).reshape(n, c, 1, 1) * h * w
         yield _Indices((n, c, h, w), in_torch, in_torch + offsets)
 

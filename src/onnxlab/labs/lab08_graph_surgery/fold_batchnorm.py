@@ -7,6 +7,7 @@ What the statement asks, and where it is drawn:
 * a Conv has one, two or three axes, groups, strides, dilations, a bias, none, or one with an empty name;
 * channels need not be four, a scale may be 0 or negative;
 * initializers may be shared: weights, biases, statistics, among Convs, with other nodes, with each other;
+* an initializer may be read in bodies only;
 * folded only for the output of a Conv: not of an Add, a ConvTranspose, the graph's input, nor forwards;
 * folded only for the only reader: not if a node, a second BatchNormalization or a body reads it as well;
 * not if it is an output of the graph; not in training mode;
@@ -62,9 +63,20 @@ def _cases(random: np.random.Generator) -> Iterator[_Case]:
         model = sketch.model({x: ("N", _CHANNELS, *axes)}, outputs, opset=int(random.choice([15, 18, 20])))
         if kind.read_in_a_branch is not None:
             add_reader(random, model, model.graph.node[kind.read_in_a_branch].output[0], "branch")
+            _give_branches_a_weight(model)
         for variation in kind.variations:
             variation(random, model)
         yield _Case(kind.where, model, kind.look_at, axes=kind.axes)
+
+
+def _give_branches_a_weight(model: onnx.ModelProto) -> None:
+    """Let the branches of the last node, an If, read an initializer that nothing else reads."""
+    weight = numpy_helper.from_array(np.array(2, np.float32), "in_branches")
+    model.graph.initializer.append(weight)
+    for attribute in model.graph.node[-1].attribute:
+        (reader,) = attribute.g.node
+        reader.op_type = "Mul"
+        reader.input.append(weight.name)
 
 
 def _conv(

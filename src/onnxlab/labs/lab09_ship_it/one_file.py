@@ -33,7 +33,7 @@ __all__ = ["JUDGES", "produce"]
 _NOTES = ("metadata_props", "doc_string")
 _NOTE_KEY = "pkg.torch.onnx.stack_trace"
 _WHICH_WEIGHTS = "Which weights did you read, from which of the files, and are they still the same?"
-_HEAD = """<ir_version: 10, opset_import: ["" : 20, "acme" : 1]>
+_HEAD = """<ir_version: %d, opset_import: ["" : %d, "acme" : 1]>
 net (float[n, 3] x) => (float[n, 3] y) {
     h = MatMul (x, w)
     k = Tanh (h)
@@ -61,7 +61,7 @@ _KINDS = (
                 q = acme.Twice (k, v)
             }>
     }
-    <domain: "acme", opset_import: ["" : 20]> Twice (u, v) => (r) { d = Add (u, u) r = Mul (d, v) }""",
+    <domain: "acme", opset_import: ["" : %d]> Twice (u, v) => (r) { d = Add (u, u) r = Mul (d, v) }""",
         False,
         0,
     ),
@@ -84,11 +84,13 @@ def _uploads(random: np.random.Generator) -> Iterator[_Upload]:
     stamps = [
         {"version": f"{random.integers(1, 9)}.{random.integers(0, 20)}", _word(random): _word(random)},
         {},
-        {_NOTE_KEY: _word(random), "made by": "", "Größe": "3 \u00d7 3\nand more"},
+        {_NOTE_KEY: _word(random), "made by": "", "Größe": "3 \u00d7 3\nand more "},
         {"author": _word(random)},
     ]
     for (where, rest, separate_files, threshold), notes in zip(_KINDS, stamps, strict=True):
-        model = parser.parse_model(_HEAD + rest)
+        ir_version, opset = int(random.integers(8, 11)), int(random.integers(17, 21))
+        model = parser.parse_model(_HEAD % (ir_version, opset) + rest.replace("%d", str(opset)))
+        _store_as_bytes(model.graph)
         weights = {"w": random.normal(size=(3, 3)), "b": random.normal(size=3), "zero": np.zeros(())}
         for name, values in weights.items():
             if name != "zero" or "zero" in rest:
@@ -102,6 +104,15 @@ def _uploads(random: np.random.Generator) -> Iterator[_Upload]:
         if threshold:  # what lies around in a folder
             files |= {"a.onnx": random.bytes(60), "README.md": b"The network of a colleague."}
         yield _Upload(where, model, _WHICH_WEIGHTS, files=files, notes=notes)
+
+
+def _store_as_bytes(graph: onnx.GraphProto) -> None:
+    """Store the tensors of all Constants as bytes: only these can be saved to another file."""
+    for attribute in (attribute for node in graph.node for attribute in node.attribute):
+        if attribute.HasField("t"):
+            attribute.t.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(attribute.t)))
+        if attribute.HasField("g"):
+            _store_as_bytes(attribute.g)
 
 
 def _word(random: np.random.Generator) -> str:
@@ -168,9 +179,10 @@ def _require_numbers(model: onnx.ModelProto, upload: _Upload, random: np.random.
     """Require the original model's numbers, IR version and opset."""
     inputs = [random.normal(size=(n, 3)).astype(np.float32) for n in (1, 2, int(random.integers(3, 9)))]
     require_as_before(model, upload, [*inputs, *(-x for x in inputs)])  # x and -x take both branches
+    (opset,) = opsets(upload.model)
     for what, expected_value, got in (
         ("IR version", upload.model.ir_version, model.ir_version),
-        ("opset", 20, next(iter(opsets(model) - {20}), 20)),
+        ("opset", opset, next(iter(opsets(model) - {opset}), opset)),
     ):
         if expected_value != got:
             msg = f"{upload.where}: the {what} was {expected_value}, and is {got} now."

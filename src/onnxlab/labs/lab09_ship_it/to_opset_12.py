@@ -76,7 +76,7 @@ _KINDS: tuple[tuple[str, int, str, dict[str, str], str], ...] = (
     (
         "A sum over each column: three axes are left",
         2,
-        'm = Einsum <equation = "nchw->ncw"> (h) y = LogSoftmax <axis = -2> (m)',
+        'm = Einsum <equation = "nchw->ncw"> (h) s = LogSoftmax <axis = -2> (m) y = Selu (s)',
         {"y": "n, c, w"},
         _AXES,
     ),

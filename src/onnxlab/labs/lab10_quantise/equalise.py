@@ -4,7 +4,7 @@ What the statement says, and the drawn models that reach it:
 
 - 8 bits are enough after every pair: each pair has a huge channel, and every output is compared.
 - Any factors above 0 will do: the numbers are judged, not the factors.
-- The numbers stay: weights of one sign, a bias or none, another kernel, a stride.
+- The numbers stay: weights of one sign, a bias or none, another kernel, a stride, two channels or more.
 - A Relu or a LeakyRelu, whatever its slope.
 - A Conv may belong to two pairs; pairs stand next to each other, and next to what is no pair.
 - Groups in the second Conv, up to one for each channel, and in the first.
@@ -102,9 +102,9 @@ def _in_groups(weight: Array, group: int) -> Array:
     return np.stack([row[i // outputs * width :][:width] for i, row in enumerate(weight)])
 
 
-def _pair(s: Sketch, x: str, between: str = "Relu", bias: bool = True) -> list[str]:
+def _pair(s: Sketch, x: str, between: str = "Relu") -> list[str]:
     first, second = _weights(s, 3, 3)
-    return [_conv(s, _between(s, _conv(s, x, first, bias=bias), between), second)]
+    return [_conv(s, _between(s, _conv(s, x, first), between), second)]
 
 
 def _one_sign(s: Sketch, x: str) -> list[str]:
@@ -112,6 +112,14 @@ def _one_sign(s: Sketch, x: str) -> list[str]:
     first, second = _weights(s, 3, 1)
     first[:2], second[:, 1:3] = -np.abs(first[:2]), -np.abs(second[:, 1:3])
     return [_conv(s, _between(s, _conv(s, x, first)), second, stride=2)]
+
+
+def _two_channels(s: Sketch, x: str) -> list[str]:
+    """Draw a pair without a bias, with two channels between its Convs, one of them huge."""
+    first, second = s.normal(2, _CHANNELS, 3, 3) / 4, s.normal(_CHANNELS, 2, 3, 3) / 3
+    first[0] *= 1000
+    second[:, 0] /= 1000
+    return [_conv(s, _between(s, _conv(s, x, first, bias=False)), second)]
 
 
 def _chain(s: Sketch, x: str) -> list[str]:
@@ -248,8 +256,8 @@ _KINDS: tuple[tuple[str, Callable[[Sketch, str], list[str]], bool, str], ...] = 
     ("Two Convs, a Relu between them", _pair, True, _FACTORS),
     ("Channels whose weights are all negative", _one_sign, True, "How large is a weight of -3?"),
     (
-        "The first Conv has no bias",
-        partial(_pair, bias=False),
+        "The first Conv has no bias, and two channels",
+        _two_channels,
         True,
         "How many inputs has a Conv without a bias?",
     ),

@@ -4,7 +4,9 @@ What the statement says, and what is drawn to reach it:
 
 - Batches come from the pipeline that is given: five pipelines with other names, steps and numbers.
 - Every picture counts: in each question one picture alone has the day's largest range; it is the first, the
-  last or one between, at an even or an odd place, and their number is even or odd.
+  last or one between, at an even or an odd place, and their number is even or odd; it is light on half of
+  its pixels, or at its rim alone.
+- The colours keep their order: one network weighs red most, of which the pictures have most.
 - A batch is a dict of the network's input, whose name is drawn, and a float32 array [n, 3, h, w].
 - Batches may be of any size, and as many as 1,000; `get_next()` may fill the same array again.
 - None stands at the end.
@@ -60,6 +62,7 @@ class _Kind:
         spread: The second three.
         place: The place of the one picture, as a share of the day: 0 for the first, 1 for the last.
         odd: Whether the place is made odd; None for the first and the last.
+        red_at_the_rim: Whether the network weighs red most, and the one picture is light at its rim only.
     """
 
     where: str
@@ -69,6 +72,7 @@ class _Kind:
     spread: str
     place: float
     odd: bool | None = None
+    red_at_the_rim: bool = False
 
 
 _KINDS = (
@@ -88,6 +92,7 @@ _KINDS = (
         "1, 1, 1",
         0.4,
         odd=True,
+        red_at_the_rim=True,
     ),
     _Kind(
         "Blue before red",
@@ -148,40 +153,49 @@ def _questions(random: np.random.Generator) -> Iterator[_Question]:
         place = round(kind.place * (len(pictures) - 1))
         if kind.odd is not None:
             place += place % 2 != kind.odd
-        pictures[place] = _picture(random, bright=True)
-        yield _Question(kind.where, _network(random), kind.look_at, pipeline=pipeline, pictures=pictures)
+        pictures[place] = _picture(random, bright=True, rim=kind.red_at_the_rim)
+        network = _network(random, red=kind.red_at_the_rim)
+        yield _Question(kind.where, network, kind.look_at, pipeline=pipeline, pictures=pictures)
 
 
-def _network(random: np.random.Generator) -> onnx.ModelProto:
-    """Draw three Convs whose outputs are about as large as their inputs."""
+def _network(random: np.random.Generator, *, red: bool) -> onnx.ModelProto:
+    """Draw three Convs whose outputs are about as large as their inputs; the first may weigh red most."""
     sketch, channels = Sketch(random), (3, 8, 8, 4)
     x = value = sketch.name()
     for number, (inputs, outputs) in enumerate(pairwise(channels)):
-        weight = sketch.weight(sketch.normal(outputs, inputs, 3, 3) * np.sqrt(2 / (9 * inputs)))
+        values = sketch.normal(outputs, inputs, 3, 3) * np.sqrt(2 / (9 * inputs))
+        if red and not number:
+            values *= np.array([2, 0.2, 0.1]).reshape(3, 1, 1)
+        weight = sketch.weight(values)
         bias = sketch.weight(0.1 * sketch.normal(outputs))
         value = sketch.add("Relu", value) if number else value
         value = sketch.add("Conv", value, weight, bias, kernel_shape=[3, 3], pads=[1] * 4)
     return sketch.model({x: ("n", 3, "h", "w")}, {value: ("n", 4, "h", "w")})
 
 
-def _picture(random: np.random.Generator, *, bright: bool = False) -> Array:
-    """Draw a picture, more red than blue: a dull one, or one from black to full light."""
+def _picture(random: np.random.Generator, *, bright: bool = False, rim: bool = False) -> Array:
+    """Draw a picture, more red than blue: a dull one, or one from black to full light, at its rim alone."""
     if not bright:
         low, high = [35, 20, 5], [110, 85, 30]
         return random.uniform(low, high, size=(8, 10, 3)).astype(np.uint8)
     light = random.permutation(np.arange(80) % 2).reshape(8, 10, 1)  # on half of the pixels
+    if rim:
+        light = np.ones((8, 10, 1))
+        light[1:-1, 1:-1] = 0
     return (light * random.uniform([230, 190, 60], [255, 220, 80], size=(8, 10, 3))).astype(np.uint8)
 
 
 def _other_pictures(random: np.random.Generator, question: _Question) -> list[Array]:
     """Draw other pictures of the same day: dull ones, and as many that are like its bright one."""
     bright = max(question.pictures, key=np.max)
-    like_it = [
-        (random.uniform(0.85, 1) * np.roll(bright, random.integers(1, 8, size=2), axis=(0, 1))).astype(
-            np.uint8
-        )
-        for _ in range(6)
-    ]
+    at_the_rim = not bright[1:-1, 1:-1].any()  # then it stays there
+
+    def moved() -> Array:
+        if at_the_rim:
+            return np.flip(bright, tuple(np.flatnonzero(random.integers(2, size=2)).tolist()))
+        return np.roll(bright, random.integers(1, 8, size=2), axis=(0, 1))
+
+    like_it = [(random.uniform(0.85, 1) * moved()).astype(np.uint8) for _ in range(6)]
     return [*like_it, *(_picture(random) for _ in range(6))]
 
 
