@@ -1,4 +1,4 @@
-"""The README lists every chapter in order, and the first page names the course's four subjects by their own words."""
+"""The README lists every chapter in order, and the first page names the four subjects by their own words."""
 
 import re
 from pathlib import Path
