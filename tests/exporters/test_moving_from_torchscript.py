@@ -192,10 +192,12 @@ def _(folder):
 
 @row("opset_version=11")
 def _(_folder):
-    norm = torch.nn.LayerNorm(4).eval()
-    old, new = both(norm, ROWS, {"opset_version": 11}, {"opset_version": 11})
-    at = [summary(result).opsets["ai.onnx"] for result in (old, new)]
-    return word(at[0] == 11), "ignored" if at[1] == 18 else f"opset {at[1]}"
+    option = {"opset_version": 11}
+    norm = both(torch.nn.LayerNorm(4).eval(), ROWS, option, option)
+    conv = both(torch.nn.Conv2d(3, 3, 3).eval(), torch.rand(2, 3, 8, 8), option, option)
+    opsets = [[summary(result).opsets["ai.onnx"] for result in results] for results in (norm, conv)]
+    old, new = map(list, zip(*opsets, strict=True))
+    return word(old == [11, 11]), {(11, 11): "ok", (18, 18): "ignored"}.get(tuple(new), "depends")
 
 
 @row("training=TRAINING")
@@ -208,6 +210,8 @@ def _(_folder):
         return any(a.name == "training_mode" and a.i == 1 for node in nodes for a in node.attribute)
 
     assert "Dropout" in op_types(new)  # although its BatchNormalization is for inference
+    in_eval = export(drop.eval(), ROWS, training=TRAINING)
+    assert "Dropout" not in op_types(in_eval)  # train() or eval() decides, not the argument
     return word(trains(old)), "ok" if trains(new) else "ignored"
 
 

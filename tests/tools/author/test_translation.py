@@ -286,8 +286,8 @@ CHAPTER = (
         'graph(model, other, names=["static", "dynamic"])'
     ),
     code("graph(model, highlight=['nowhere'])"),
-    code('loads = predict("Does it load?", ["runs", "is refused"])'),
-    code('loads.reveal("is refused")'),
+    code('loads = predict("Does it load?", ["runs", "an error"])'),
+    code('loads.reveal("an error")'),
     code("graph(model, other)"),
     code(
         "names = 'Relu Abs Neg Exp Log Sqrt Sin Cos Tan Floor Ceil Sign Erf Tanh'.split()\n"
