@@ -181,6 +181,14 @@ class Clamped(Stepping):
         return x
 
 
+class RoundedToFloat16(Stepping):
+    def forward(self, x, n: int):
+        x = x.half().float()
+        for _ in range(n):
+            x = self.step(x)
+        return x
+
+
 class Transposed(Stepping):
     def forward(self, x, n: int):
         for _ in range(n):
@@ -491,6 +499,7 @@ CONTRACTS = {
             WrongAnswer("at most five thousand rounds", (scripted(AtMostFiveThousand),), "Up to which n"),
             WrongAnswer("a product of matrices", (scripted(TakenForAffine),), "for n = 0, 1, 2"),
             WrongAnswer("x is clamped", (scripted(Clamped),), "compare, clamp, multiply"),
+            WrongAnswer("x is rounded to float16", (scripted(RoundedToFloat16),), "0, from float32[2, 4]"),
             WrongAnswer("the last step for all", (step_of_the_class,), "Follow the rounds"),
             WrongAnswer("writes to the step", (zeroing_the_step,), "The step that was given has changed"),
             WrongAnswer("rounds in twos", (scripted(OneRoundMoreWhenOdd),), "for n = 0, 1, 2"),

@@ -204,6 +204,11 @@ def not_below_zero(g, x, scales):
 
 
 @exported_by
+def within_five(g, x, scales):
+    return g.op("Clip", resize(g, x, scales), constant(g, -5.0), constant(g, 5.0))
+
+
+@exported_by
 def at_most_five(g, x, scales):
     return resize(g, x, g.op("Min", scales, constant(g, [5.0] * 4)))
 
@@ -295,6 +300,11 @@ def promise_numbers(x, scales):
 def promise_square(x, scales):
     size = torch.library.get_ctx().new_dynamic_size()
     return x.new_empty((*x.shape[:2], size, size))
+
+
+def four_unknown_sizes(x, scales):
+    context = torch.library.get_ctx()
+    return x.new_empty([context.new_dynamic_size() for _ in "nchw"])
 
 
 def computed_fake(x, scales):
@@ -409,6 +419,7 @@ CONTRACTS = {
             WrongAnswer("a function", (bicubic,), "inherits from torch.autograd.Function"),
             WrongAnswer("a module", (ResizeModule,), "inherits from torch.autograd.Function"),
             WrongAnswer("nothing below zero", (not_below_zero,), "attribute of Resize beside its default"),
+            WrongAnswer("nothing beyond 5 and -5", (within_five,), "scales [1, 1, 1.25, 1.25]"),
             WrongAnswer("five times at most", (at_most_five,), "still holds that factor"),
             WrongAnswer(
                 "outside left out",
@@ -444,6 +455,9 @@ CONTRACTS = {
                 "a fake of type float64",
                 (to_resize, lambda *inputs: any_size(*inputs).double()),
                 "bound to different types",
+            ),
+            WrongAnswer(
+                "a fake with four unknown sizes", (to_resize, four_unknown_sizes), "does your fake promise"
             ),
             WrongAnswer("a fake of one size", (to_resize, promise_square), "does your fake promise"),
             WrongAnswer("a fake that computes", (to_resize, computed_fake), "data-dependent", Status.ERROR),

@@ -85,6 +85,11 @@ def remainder_of(dtype):
     return to_channel_indices
 
 
+def quotient_as_float64(index, shape):
+    area = shape[2] * shape[3]
+    return index - (index.double() / area).floor().long() * area
+
+
 def area_as_float(index, shape):
     n, c, h, w = shape
     return index + (torch.arange(n * c).reshape(n, c, 1, 1) * torch.tensor(h * w, dtype=torch.float32)).long()
@@ -273,7 +278,15 @@ CONTRACTS = {
                 WrongAnswer(f"{dtype} back", (add_offsets, remainder_of(dtype)), "channel_indices() points")
                 for dtype in (torch.int32, torch.float32, torch.float64)
             ),
+            WrongAnswer(
+                "the quotient as a float64", (add_offsets, quotient_as_float64), "channel_indices() points"
+            ),
             WrongAnswer("the area as a float32", (area_as_float, remainder), "of the types on the way"),
+            WrongAnswer(
+                "a list",
+                (lambda index, shape: add_offsets(index, shape).tolist(), remainder),
+                "returned list",
+            ),
             WrongAnswer("flattened", (flat, remainder), "changed the shape"),
             WrongAnswer("no way back", (add_offsets, unchanged), "to_channel_indices() points to"),
             WrongAnswer("less the smallest", (add_offsets, minus_smallest), "to_channel_indices() points to"),

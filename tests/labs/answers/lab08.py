@@ -211,6 +211,16 @@ def folded_forwards(model):
     return model
 
 
+def folded_and_pruned(model):
+    """Drops initializers that only bodies read."""
+    graph = folding()(model).graph
+    read = {name for node in graph.node for name in node.input}
+    kept = [tensor for tensor in graph.initializer if tensor.name in read]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+    return model
+
+
 def nothing_folded(model):
     return model
 
@@ -471,6 +481,9 @@ CONTRACTS = {
                 "bodies are not looked into",
                 (folding(bodies=False),),
                 "The branches of an If read the second Conv as well",
+            ),
+            WrongAnswer(
+                "what only bodies read is dropped", (folded_and_pruned,), "input 'in_branches' of node"
             ),
             WrongAnswer("four at most", (folding(most=4),), "Five pairs: one that"),
             WrongAnswer("weights named after the node", (folding(by_node=True),), "refuses the result"),

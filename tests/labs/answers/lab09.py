@@ -31,6 +31,7 @@ def lowering(
     compared=True,
     error=ValueError,
     always=False,
+    same=lambda after, before: np.allclose(after, before, atol=1e-5),
 ):
     """Return a lower_for; with all defaults it is right."""
 
@@ -51,13 +52,19 @@ def lowering(
                 model.ir_version = min(model.ir_version, newest_ir)
             if checked:
                 onnx.checker.check_model(model, full_check=True)
-            if compared and not np.allclose(run(model, x)[0], before, atol=1e-5):
+            if compared and not same(run(model, x)[0], before):
                 raise ValueError("other numbers")
         except Exception as failure:
             raise error(str(failure)) from None
         return model
 
     return lower_for
+
+
+def at_most_eight_opsets(model, newest_ir, newest_opset, x):
+    if default_entries(model)[0].version - newest_opset > 8:
+        raise ValueError("too far apart")
+    return lowering()(model, newest_ir, newest_opset, x)
 
 
 def unless_softmax(model, newest_ir, newest_opset, x):
@@ -147,12 +154,12 @@ def merging(strip=clear, stamp=True, extra=None, stamp_last=True, after=None):
     return one_file
 
 
-def embedding(read):
+def embedding(read, tensors_of=_get_all_tensors):
     """Return a one_file without a folder: `read` finds the bytes of each external tensor in the files."""
 
     def one_file(files, notes):
         model = onnx.ModelProto.FromString(files["net.onnx"])
-        for tensor in _get_all_tensors(model):
+        for tensor in tensors_of(model):
             if tensor.data_location == onnx.TensorProto.EXTERNAL:
                 tensor.raw_data = read(files, tensor)
                 del tensor.external_data[:]
@@ -189,6 +196,15 @@ def older(model):
     model.ir_version = 9
 
 
+def at_opset_20(model):
+    default_entries(model)[0].version = 20
+
+
+def without_spaces(files, notes):
+    """Strips the values of the stamp."""
+    return merging()(files, {key: value.strip() for key, value in notes.items()})
+
+
 SOFTMAXES = ("Softmax", "LogSoftmax")
 
 
@@ -206,12 +222,13 @@ def transposing(
     rolled=False,
     name=None,
     default=None,
+    inner=True,
 ):
     """Return a to_opset_12; with all defaults it is right."""
 
     def to_opset_12(model):
         graph = onnx.shape_inference.infer_shapes(model).graph
-        values = (*graph.value_info, *graph.input, *graph.output)
+        values = (*(graph.value_info if inner else ()), *graph.input, *graph.output)
         ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in values}
         if default is None:
             model = version_converter.convert_version(model, 12)  # writes every axis, counted from 0
@@ -224,7 +241,7 @@ def transposing(
             if node.op_type not in operators or (axis < 0 and not negative) or second:
                 nodes.append(node)
                 continue
-            axes = rank or ranks[node.input[0]]
+            axes = rank or ranks.get(node.input[0]) or ranks.get(node.output[0], 4)
             order = list(range(axes))
             if rolled:
                 order.append(order.pop(axis))
@@ -344,6 +361,19 @@ CONTRACTS = {
                 "the checker is enough", (lowering(compared=False),), "No check of the file finds this"
             ),
             WrongAnswer(
+                "the first number is enough",
+                (lowering(same=lambda after, before: np.isclose(after.flat[0], before.flat[0])),),
+                "whose first number stays",
+            ),
+            WrongAnswer(
+                "the place of the largest is enough",
+                (lowering(same=lambda after, before: np.array_equal(after.argmax(-1), before.argmax(-1))),),
+                "whose first number stays",
+            ),
+            WrongAnswer(
+                "at most eight opsets", (at_most_eight_opsets,), "refused it with ValueError: too far apart"
+            ),
+            WrongAnswer(
                 "nothing is checked", (lowering(checked=False, compared=False),), "Unrecognized attribute"
             ),
             WrongAnswer("another exception", (lowering(error=RuntimeError),), "has to end with a ValueError"),
@@ -360,6 +390,11 @@ CONTRACTS = {
             WrongAnswer(
                 "one file for all weights", (embedding(from_the_first_file),), "from which of the files"
             ),
+            WrongAnswer(
+                "initializers only",
+                (embedding(from_its_file, lambda model: model.graph.initializer),),
+                "keeps weights in another file",
+            ),
             WrongAnswer("weights of zero", (merging(after=zeroed),), _OTHER_NUMBERS),
             WrongAnswer(
                 "the notes stay", (merging(strip=lambda model: None),), "notes of the author are left"
@@ -375,6 +410,8 @@ CONTRACTS = {
             WrongAnswer("no stamp", (merging(stamp=False),), "what it was to be stamped with"),
             WrongAnswer("the stamp is cleared as well", (merging(stamp_last=False),), "What came last"),
             WrongAnswer("a stamp too many", (merging(extra={"tool": "mine"}),), "tool"),
+            WrongAnswer("a stamp without spaces", (without_spaces,), "what it was to be stamped with"),
+            WrongAnswer("always opset 20", (merging(after=at_opset_20),), "and is 20 now"),
             WrongAnswer("another IR version", (merging(after=older),), "the IR version was 10, and is 9"),
             WrongAnswer(
                 "a model",
@@ -394,6 +431,7 @@ CONTRACTS = {
             WrongAnswer("axis 1 where none is written", (transposing(default=1),), "where none is written"),
             WrongAnswer("four axes", (transposing(rank=4),), "Sounds"),
             WrongAnswer("the input's axes", (rank_of_the_input,), "two axes are left"),
+            WrongAnswer("four axes inside", (transposing(inner=False),), "Invalid attribute perm"),
             WrongAnswer("exp overflows", (unsafe,), "x of shape"),
             WrongAnswer("only the first", (transposing(once=True),), "one behind the other"),
             WrongAnswer("rolled, and not back", (transposing(rolled=True),), "another shape or type"),

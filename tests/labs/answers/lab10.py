@@ -147,6 +147,7 @@ def equalising(
     outputs=True,
     first_alone=True,
     backwards=False,
+    fewest=1,
 ):
     """Return an equalise; with all defaults it is right."""
 
@@ -179,6 +180,8 @@ def equalising(
                 numpy_helper.to_array(tensors[node.input[1]]).astype(float) for node in (first, second)
             )
             channels = len(before)
+            if channels < fewest:
+                continue
             width = after.shape[1] if groups else channels
             rows = len(after) * width // channels  # outputs of a group
             group_rows = [slice(c // width * rows, (c // width + 1) * rows) for c in range(channels)]
@@ -451,6 +454,16 @@ CONTRACTS = {
                 "objects", (reader(lambda m, p: run(m, p)[0].astype(object)),), "arrays of object; float32"
             ),
             WrongAnswer("lists", (reader(lambda m, p: run(m, p)[0].tolist()),), "a ndarray was expected"),
+            WrongAnswer(
+                "colours turned round",
+                (reader(lambda m, p: run(m, p)[0][:, ::-1]),),
+                "what your batches hold",
+            ),
+            WrongAnswer(
+                "without the rim",
+                (reader(lambda m, p: run(m, p)[0][..., 1:-1, 1:-1]),),
+                "what your batches hold",
+            ),
             WrongAnswer("zeros", (reader(lambda _, p: 0 * chw(p)),), _TOO_FAR),
             WrongAnswer("the pipeline's name", (reader(name="ready"),), "not named as the network's input"),
             WrongAnswer("float64", (reader(lambda _, p: chw(p, np.float64)),), "float64"),
@@ -491,6 +504,9 @@ CONTRACTS = {
             WrongAnswer("a dead channel", (equalising(dead=False),), "weights are all zero"),
             WrongAnswer(
                 "groups are not looked at", (equalising(groups=False),), "The second Conv has two groups"
+            ),
+            WrongAnswer(
+                "pairs with two channels are left out", (equalising(fewest=3),), "and two channels: in 8 bits"
             ),
             WrongAnswer("the wrong way round", (equalising(power=-0.5),), "in 8 bits"),
             WrongAnswer(
