@@ -324,7 +324,8 @@ def without_tqdm_thread() -> Iterator[None]:
         tqdm.monitor_interval = interval
 
 
-_COLLECTED: dict[int, Any] = {}  # by opset
+_COLLECTED: dict[tuple[int, int], Any] = {}  # by opset and number of operators
+_NAMESPACES = ("aten::", "prims::", "quantized_decomposed::", "torchvision::")  # of torchlib's operators
 
 
 @contextlib.contextmanager
@@ -332,8 +333,10 @@ def remembered_torchlib() -> Iterator[None]:
     """Collect torchlib's translations once, and use them for all exports in this block and in later ones.
 
     The exporter parses the source of some 500 functions to collect them, which is half the time of a small
-    model's export. The additions of one export (`custom_translation_table`) do not affect the next. An
-    exporter that collects them in another way than torch 2.13 is left as it is.
+    model's export. The additions of one export (`custom_translation_table`) do not affect the next. The exporter
+    leaves out translations whose operator is missing, so they are collected again after an import has brought
+    operators that torchlib translates, as torchao does. An exporter that collects them in another way than
+    torch 2.13 is left as it is.
     """
     try:
         from torch.onnx._internal.exporter._constants import TORCHLIB_OPSET
@@ -346,9 +349,11 @@ def remembered_torchlib() -> Iterator[None]:
         return
 
     def from_torchlib(opset_version: int = TORCHLIB_OPSET) -> ONNXRegistry:
-        if opset_version not in _COLLECTED:
-            _COLLECTED[opset_version] = collect(opset_version)
-        fresh: ONNXRegistry = copy.copy(_COLLECTED[opset_version])
+        names = torch._C._dispatch_get_all_op_names()
+        key = opset_version, sum(name.startswith(_NAMESPACES) for name in names)
+        if key not in _COLLECTED:
+            _COLLECTED[key] = collect(opset_version)
+        fresh: ONNXRegistry = copy.copy(_COLLECTED[key])
         fresh.functions = {target: list(translations) for target, translations in fresh.functions.items()}
         return fresh
 
