@@ -333,10 +333,10 @@ def remembered_torchlib() -> Iterator[None]:
     """Collect torchlib's translations once, and use them for all exports in this block and in later ones.
 
     The exporter parses the source of some 500 functions to collect them, which is half the time of a small
-    model's export. The additions of one export (`custom_translation_table`) do not affect the next. The exporter
-    leaves out translations whose operator is missing, so they are collected again after an import has brought
-    operators that torchlib translates, as torchao does. An exporter that collects them in another way than
-    torch 2.13 is left as it is.
+    model's export. The additions of one export (`custom_translation_table`) do not affect the next. The
+    exporter leaves out translations whose operator is missing, so they are collected again after an import
+    has brought operators that torchlib translates, as torchao does. An exporter that collects them in
+    another way than torch 2.13 is left as it is.
     """
     try:
         from torch.onnx._internal.exporter._constants import TORCHLIB_OPSET
