@@ -279,7 +279,7 @@ def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path,
             grade_on(client, intake, ledger, level=strongest(), limits=LIMITS, on_step=disturb)
             assert ledger.failures == {}
             assert rows(ledger) == expected
-            assert any("damaged" in problem for problem in problems)
+            assert any("The fork server did not start" in problem for problem in problems)
             assert "Its worker is gone." in problems
 
 
