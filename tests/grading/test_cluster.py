@@ -258,25 +258,26 @@ def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path,
             broken.setenv("PYTHONPATH", str(tmp_path / "broken"))
             there.worker("--no-nanny")
 
-        def disturb(step: Step) -> None:
-            if step.done == 2:
-                good.send_signal(signal.SIGSTOP)
-                there.worker("--no-nanny")
-                client.wait_for_workers(3, timeout=240)
-                good.kill()  # its submissions must go to the worker that joined
+        def replace_the_good_worker() -> None:
+            good.send_signal(signal.SIGSTOP)
+            there.worker("--no-nanny")
+            client.wait_for_workers(3, timeout=240)
+            good.kill()  # its submissions must go to the worker that joined
 
         with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
             client.wait_for_workers(2, timeout=240)
-            problems = []
+            problems: list[str] = []
             watch = cluster._watch
 
             def watch_and_note(*arguments: Any) -> Iterator[Any]:
                 for future, (worker, answer) in watch(*arguments):
                     problems.extend([answer] if isinstance(answer, str) else [])
                     yield future, (worker, answer)
+                    if isinstance(answer, str) and len(problems) == 1:
+                        replace_the_good_worker()  # which has just been sent what the broken one failed on
 
             monkeypatch.setattr(cluster, "_watch", watch_and_note)
-            grade_on(client, intake, ledger, level=strongest(), limits=LIMITS, on_step=disturb)
+            grade_on(client, intake, ledger, level=strongest(), limits=LIMITS)
             assert ledger.failures == {}
             assert rows(ledger) == expected
             assert any("The fork server did not start" in problem for problem in problems)
