@@ -21,6 +21,7 @@ from onnxlab.networks import gpt as gpt
 from onnxlab.networks import super_resolution as super_resolution
 from onnxlab.notebook.atlas.view import atlas as atlas
 from onnxlab.notebook.completion import completion as completion
+from onnxlab.notebook.doctor import doctor as doctor
 from onnxlab.notebook.expectations import expect_error as expect_error
 from onnxlab.notebook.expectations import expect_warning as expect_warning
 from onnxlab.notebook.expectations import quiet_exporters as quiet_exporters

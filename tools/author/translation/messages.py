@@ -24,6 +24,8 @@ MODULES = (
     "runtime",
     "exporters",
     "operators",
+    "diagnosis",
+    "cli/files.py",
     "machine.py",
     "history.py",
     "cli/learner.py",
@@ -39,6 +41,8 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     "Wrong": (0, 1, "message", "look_at"),
     "Difference": (0, 1, 2, "given", "expected", "got"),
     "Finding": (0, "title", "message", "look_at"),
+    "Symptom": (1, 2, 3, "what", "why", "then"),
+    "progress": (0,),
     "Case": (0,),
     "_Kind": (0,),  # of a drawn model: a learner reads which one the answer is wrong for
     "Link": (1,),  # a link of the operator atlas

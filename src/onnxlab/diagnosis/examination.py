@@ -1,0 +1,89 @@
+"""The examination of a model file: every symptom, the worst first."""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from onnxlab.diagnosis.behaviour import try_out
+from onnxlab.diagnosis.model_file import ModelFile, read_model_file
+from onnxlab.diagnosis.structure import STRUCTURE
+from onnxlab.diagnosis.symptom import Symptom, by_weight
+from onnxlab.model.load import ModelLike, load, path_of
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What was found in a model file.
+
+    Attributes:
+        name: The file's name.
+        nodes: How many nodes its graphs have.
+        size: Its bytes, without external data.
+        symptoms: What was found, the worst first.
+    """
+
+    name: str
+    nodes: int
+    size: int
+    symptoms: tuple[Symptom, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing was found that is wrong or a risk."""
+        return all(symptom.weight == "note" for symptom in self.symptoms)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the examination as plain data."""
+        symptoms = [symptom.as_json() for symptom in self.symptoms]
+        return {"name": self.name, "nodes": self.nodes, "size": self.size, "symptoms": symptoms}
+
+
+def examine(
+    model: ModelLike,
+    *,
+    reference: str = "",
+    seconds: float = 60.0,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Examination:
+    """Look for what is wrong or risky in a model.
+
+    The file is read as data. It is loaded and run in a process of its own, which ends after some time.
+
+    Args:
+        model: A path, bytes, a `ModelProto`, or an export.
+        reference: "package.module:factory", which returns the PyTorch module and its inputs; the file is
+            compared with it. That code runs in this process.
+        seconds: How long loading and running may take.
+        progress: Called with what begins.
+
+    Raises:
+        ModelNotReadable: If it is not an ONNX model.
+        NoReference: If there is no such factory.
+    """
+    if isinstance(model, str | PathLike):
+        path = path_of(model)
+        progress("reads the file")
+        return _examination(read_model_file(path), reference, seconds, progress)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.onnx")
+        path.write_bytes(load(model).SerializeToString())
+        return _examination(read_model_file(path), reference, seconds, progress)
+
+
+def _examination(
+    file: ModelFile, reference: str, seconds: float, progress: Callable[[str], None]
+) -> Examination:
+    symptoms: list[Symptom] = []
+    for find in STRUCTURE:
+        symptoms += find(file)
+    symptoms += try_out(file, seconds, progress)
+    if reference:
+        from onnxlab.diagnosis.reference import against  # loads torch
+
+        progress("compares it with PyTorch")
+        symptoms += against(file.path, reference)
+    nodes = sum(len(graph.node) for graph in file.graphs())
+    return Examination(file.path.name, nodes, file.size, tuple(by_weight(symptoms)))

@@ -1,0 +1,220 @@
+"""A model file as the diagnosis reads it: its structure without its weights, and each weight as an array.
+
+A file of a stranger is read, not run: names, sizes and offsets in it are checked before they are used.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from onnxlab.errors import ModelNotReadable
+from onnxlab.files import open_untrusted
+from onnxlab.model.distance import Array
+from onnxlab.model.graph import subgraphs, tensor_array
+from onnxlab.model.load import require_text
+from onnxlab.plain_text import plain
+
+_LARGE = 4096
+"""Bytes from which on a weight is left out of the structure, and compared with the others."""
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A weight of the file.
+
+    Attributes:
+        name: Its name.
+        dtype: NumPy's name of its element type, or ONNX's where NumPy has none.
+        dims: Its shape.
+        size: Its bytes.
+        array: Its content; None where it cannot be read.
+        problem: Why it cannot be read.
+    """
+
+    name: str
+    dtype: str
+    dims: tuple[int, ...]
+    size: int
+    array: Array | None = field(repr=False, compare=False)
+    problem: str = ""
+
+    @property
+    def label(self) -> str:
+        """Name, type and shape."""
+        return f"{plain(self.name, 60)} {self.dtype}{list(self.dims)}"
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A model file.
+
+    Attributes:
+        path: The file.
+        size: Its bytes, without files of external data.
+        model: Its structure: weights of more than some kilobytes are emptied.
+        tensors: Its weights of at least that size, and all that cannot be read.
+        foreign: Names of external files that lie outside the model's folder.
+    """
+
+    path: Path
+    size: int
+    model: onnx.ModelProto = field(repr=False)
+    tensors: tuple[StoredTensor, ...] = field(repr=False)
+    foreign: tuple[str, ...] = ()
+
+    def graphs(self) -> Iterator[onnx.GraphProto]:
+        """Visit the main graph and every subgraph."""
+        yield from _graphs(self.model.graph)
+
+
+def read_model_file(path: Path) -> ModelFile:
+    """Read a file.
+
+    Raises:
+        ModelNotReadable: If there is no such file, or it is not an ONNX model.
+    """
+    model = onnx.ModelProto()
+    try:
+        with path.open("rb") as file:
+            data = file.read()
+        model.ParseFromString(data)
+    except FileNotFoundError:
+        msg = f"There is no file {plain(path, 200)}."
+        raise ModelNotReadable(msg, then="Check the path.") from None
+    except OSError as error:
+        msg = f"{plain(path, 200)} cannot be read: {plain(error.strerror, 200)}."
+        raise ModelNotReadable(msg, then="Give the path of an .onnx file.") from None
+    except Exception:  # protobuf raises DecodeError, and others for a file of another kind
+        model = onnx.ModelProto()
+    if not (model.ir_version > 0 and model.HasField("graph")):
+        msg = f"{plain(path, 200)} is not an ONNX model."
+        why = "The file is empty, damaged, cut off, or of another kind."
+        raise ModelNotReadable(msg, why, "Export the model again, or fetch the complete file.")
+    size = len(data)
+    del data
+    require_text(model, plain(path.name, 200))
+    folder = path.absolute().parent.resolve()
+    tensors: list[StoredTensor] = []
+    foreign: dict[str, None] = {}
+    for tensor in _tensors(model.graph):
+        stored = _stored(tensor, folder, foreign)
+        if stored.size < _LARGE and not stored.problem:
+            continue
+        tensors.append(stored)
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            _empty(tensor)
+    return ModelFile(path, size, model, tuple(tensors), tuple(foreign))
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    yield graph
+    for node in graph.node:
+        for _, inner in subgraphs(node):
+            yield from _graphs(inner)
+
+
+def _tensors(main: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    for graph in _graphs(main):
+        yield from graph.initializer
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.type == onnx.AttributeProto.TENSOR:
+                    yield attribute.t
+
+
+def _stored(tensor: onnx.TensorProto, folder: Path, foreign: dict[str, None]) -> StoredTensor:
+    dims = tuple(tensor.dims)
+    try:
+        kind = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
+        dtype, size = kind.name, int(np.prod(dims, dtype=object)) * kind.itemsize
+    except Exception:  # a type of a newer format, or one without a kind in NumPy
+        return StoredTensor(tensor.name, f"type {tensor.data_type}", dims, 0, None)
+    try:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            array = _external(tensor, folder, kind, size, foreign)
+        else:
+            array = tensor_array(tensor) if size >= _LARGE else None
+    except (ModelNotReadable, OSError, ValueError) as error:
+        return StoredTensor(tensor.name, dtype, dims, size, None, plain(str(error).splitlines()[0], 200))
+    return StoredTensor(tensor.name, dtype, dims, size, array)
+
+
+def _external(
+    tensor: onnx.TensorProto, folder: Path, kind: "np.dtype[np.generic]", size: int, foreign: dict[str, None]
+) -> Array | None:
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location = entries.get("location", "")
+    shown = plain(location, 80)
+    path = (folder / location).resolve()
+    if not location or not path.is_relative_to(folder) or path == folder:
+        foreign[shown] = None
+        msg = f"its file {shown!r} lies outside the model's folder"
+        raise ModelNotReadable(msg)
+    offset = int(entries.get("offset", "0"))
+    try:
+        with open_untrusted(path) as file:
+            there = file.seek(0, 2)
+            if offset < 0 or offset + size > there:
+                msg = f"its file {shown!r} has {there:,} bytes, and {offset + size:,} are needed"
+                raise ModelNotReadable(msg)
+            # Mapped, not read: a file larger than the memory can be compared piece by piece.
+            return np.memmap(file, kind, "r", offset, tuple(tensor.dims)) if size else None
+    except FileNotFoundError:
+        msg = f"its file {shown!r} is missing"
+        raise ModelNotReadable(msg) from None
+
+
+def _empty(tensor: onnx.TensorProto) -> None:
+    """Point a tensor to a file that nobody reads, so that its type and shape stay."""
+    for name in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
+        tensor.ClearField(name)
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="weights")
+
+
+def twins(tensors: tuple[StoredTensor, ...]) -> list[tuple[StoredTensor, StoredTensor, str]]:
+    """Return the pairs of weights with one content: "equal", or "transposed" for matrices."""
+    groups: dict[tuple[str, int], list[StoredTensor]] = defaultdict(list)
+    for tensor in tensors:
+        if tensor.array is not None:
+            groups[tensor.dtype, tensor.size].append(tensor)
+    pairs = []
+    for group in (group for group in groups.values() if len(group) > 1):
+        first: dict[tuple[bytes, tuple[int, ...]], StoredTensor] = {}
+        for tensor in group:
+            array = tensor.array
+            assert array is not None
+            key = (_digest(array), tensor.dims)
+            turned = (_digest(array.T), tensor.dims[::-1]) if array.ndim == 2 else key
+            if key in first:
+                pairs.append((first[key], tensor, "equal"))
+            elif turned in first:
+                pairs.append((first[turned], tensor, "transposed"))
+            else:
+                first[key] = tensor
+    return pairs
+
+
+def _digest(array: Array) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).digest()
+
+
+def repeated_axes(array: Array) -> tuple[int, ...]:
+    """Return the axes along which an array repeats one slice.
+
+    Example:
+        >>> repeated_axes(np.tile(np.arange(3), (4, 1)))
+        (0,)
+    """
+    return tuple(axis for axis, length in enumerate(array.shape) if length > 1 and _repeats(array, axis))
+
+
+def _repeats(array: Array, axis: int) -> bool:
+    first = array.take([0], axis)
+    last = array.take([-1], axis)  # nearly always enough to say no, without a pass over all of it
+    return bool(np.array_equal(first, last) and (array == first).all())

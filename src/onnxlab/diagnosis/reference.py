@@ -1,0 +1,146 @@
+"""Symptoms of a file beside the PyTorch module that it should compute, at several sizes."""
+
+import importlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from onnxlab.diagnosis.symptom import LESSONS, Symptom, listing
+from onnxlab.errors import OnnxLabError
+from onnxlab.model.graph import Value, declared
+from onnxlab.model.load import load
+from onnxlab.plain_text import plain
+from onnxlab.runtime.divergence import first_divergence, program_values
+from onnxlab.runtime.parity import Counterexample, smallest_counterexample
+from onnxlab.runtime.refusals import named_reason
+
+_ATOL = 1e-4
+
+
+class NoReference(OnnxLabError):
+    """There is no such factory, or it does not return a module and its inputs."""
+
+
+def reference(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+    """Return the module and the example inputs that a factory returns.
+
+    Args:
+        name: "package.module:factory".
+
+    Raises:
+        NoReference: If there is no such factory, or it returns something else.
+    """
+    module, _, attribute = name.partition(":")
+    then = (
+        "Give --against package.module:factory; factory() returns (module, inputs), inputs a tuple of "
+        "tensors."
+    )
+    try:
+        made = getattr(importlib.import_module(module), attribute or "factory")()
+        network, inputs = made
+    except Exception as error:  # the code of the factory is the caller's
+        msg = f"{plain(name, 120)} is no factory of a module and its inputs."
+        raise NoReference(msg, named_reason(error), then) from error
+    inputs = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
+    if not (isinstance(network, torch.nn.Module) and all(isinstance(i, torch.Tensor) for i in inputs)):
+        msg = f"{plain(name, 120)} returned {type(network).__name__} and {len(inputs)} inputs."
+        raise NoReference(msg, "A torch.nn.Module and tensors were expected.", then)
+    return network.eval(), inputs
+
+
+def against(path: Path, name: str) -> Iterator[Symptom]:
+    """Compare a file with the module of a factory, at the example's sizes and around them.
+
+    Args:
+        path: The file.
+        name: "package.module:factory".
+
+    Raises:
+        NoReference: If there is no such factory.
+    """
+    network, example = reference(name)
+    inputs = declared(load(path).graph.input)
+    if len(inputs) != len(example):
+        what = f"The file has {len(inputs)} inputs, and the factory returned {len(example)} tensors."
+        why = "An argument became a constant of the file, or disappeared because nothing reads it."
+        yield Symptom(
+            "wrong", what, why, "Compare the names of the file's inputs with forward.", LESSONS["load"]
+        )
+        return
+    for sizes in _sizes(inputs, example):
+        tensors = tuple(_resized(tensor, value, sizes) for tensor, value in zip(example, inputs, strict=True))
+        shown = (
+            listing([f"{plain(axis, 40)} = {size}" for axis, size in sizes.items()], 6)
+            or "the example's sizes"
+        )
+        try:
+            with torch.no_grad():
+                network(*tensors)
+        except Exception:  # a size that PyTorch refuses says nothing about the file
+            continue
+        fault = smallest_counterexample(network, path, [tensors], _ATOL, 1e-4)
+        if fault is not None:
+            yield _symptom(network, path, tensors, fault, shown)
+            return
+
+
+def _symptom(
+    network: torch.nn.Module, path: Path, tensors: tuple[torch.Tensor, ...], fault: Counterexample, shown: str
+) -> Symptom:
+    if fault.torch is None:
+        what = f"With {shown} PyTorch runs, and the file does not agree: {plain(fault.reason, 200)}."
+        then = "Find the size that was frozen, and export with that axis dynamic."
+        return Symptom(
+            "wrong", what, "A size that the module accepts is lost in the file.", then, LESSONS["sizes"]
+        )
+    first = None
+    try:
+        values = program_values(torch.export.export(network, tensors), *tensors)
+        first = first_divergence(path, values, *tensors, atol=_ATOL)
+    except Exception:  # a module that cannot be captured, or other names: the outputs remain
+        pass
+    where = (
+        f"The first inner value that differs is {plain(first, 120)}."
+        if first
+        else "No inner value has a name in both."
+    )
+    what = f"With {shown} the file is wrong: {plain(fault.reason, 160)}."
+    return Symptom(
+        "wrong",
+        what,
+        where,
+        "Look at that node and at the line of forward that it comes from.",
+        LESSONS["right sizes"],
+    )
+
+
+def _sizes(inputs: tuple[Value, ...], example: tuple[torch.Tensor, ...]) -> Iterator[dict[str, int]]:
+    """Yield the example's sizes, then sizes around them, one axis at a time, and all axes at once."""
+    base: dict[str, int] = {}
+    for value, tensor in zip(inputs, example, strict=True):
+        for axis, size in zip(value.dims or (), tensor.shape, strict=False):
+            if isinstance(axis, str):
+                base.setdefault(axis, size)
+    yield base
+    for axis, size in base.items():
+        for new in (size + 1, 2 * size, 2 * size + 1, max(1, size - 1), 1):
+            yield {**base, axis: new}
+    yield {axis: size + 1 for axis, size in base.items()}
+
+
+def _resized(tensor: torch.Tensor, value: Value, sizes: Mapping[str, int]) -> torch.Tensor:
+    """Return a tensor of other sizes; whole numbers are drawn from the example's own."""
+    dims: tuple[Any, ...] = value.dims or tuple(tensor.shape)
+    shape = [
+        sizes.get(axis, size) if isinstance(axis, str) else size
+        for axis, size in zip(dims, tensor.shape, strict=True)
+    ]
+    random = torch.Generator().manual_seed(0)
+    if tensor.is_floating_point():
+        return torch.randn(shape, generator=random, dtype=torch.float32).to(tensor.dtype)
+    if tensor.numel() == 0:
+        return tensor.new_zeros(shape)
+    chosen = torch.randint(tensor.numel(), shape, generator=random)
+    return tensor.reshape(-1)[chosen]

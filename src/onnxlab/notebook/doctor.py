@@ -1,0 +1,31 @@
+"""`doctor(model)` in a notebook: what is wrong or risky in a model, as a table."""
+
+from onnxlab.diagnosis.examination import examine
+from onnxlab.model.load import ModelLike
+from onnxlab.notebook.language import tr
+from onnxlab.notebook.tables import Table, table
+
+
+def doctor(model: ModelLike, *, reference: str = "", seconds: float = 60.0) -> Table:
+    """Look for what is wrong or risky in a model.
+
+    Args:
+        model: A path, bytes, an onnx.ModelProto, a torch.onnx.ONNXProgram or an Export.
+        reference: "package.module:factory", whose result (module, inputs) the model is compared with.
+        seconds: How long loading and running may take.
+
+    Returns:
+        A table, the worst first: wrong (it fails, or its outputs cannot be trusted), risk, note.
+
+    Raises:
+        ModelNotReadable: If it is not an ONNX model.
+    """
+    found = examine(model, reference=reference, seconds=seconds)
+    columns = ("weight", "what", "why", "what to do", "chapter")
+    rows = [(s.weight, s.what, s.why, s.then, s.lesson) for s in found.symptoms]
+    caption = tr(f"{found.name}: {found.nodes:,} nodes, {found.size:,} bytes")
+    if not rows:
+        caption += ". " + tr("Nothing was found that is wrong or risky.")
+    return table(
+        [dict(zip(columns, row, strict=True)) for row in rows], columns, caption=caption, bad=("wrong",)
+    )

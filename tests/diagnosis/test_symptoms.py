@@ -1,0 +1,340 @@
+"""Every symptom is seen in a file that has it, and not in its twin that has not."""
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from onnx.parser import parse_model
+
+from onnxlab.cli import main
+from onnxlab.diagnosis import structure
+from onnxlab.diagnosis.examination import examine
+from onnxlab.diagnosis.model_file import read_model_file
+from onnxlab.diagnosis.reference import NoReference, against
+from onnxlab.diagnosis.symptom import LESSONS
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
+RELU = "g (float[n] x) => (float[n] y) { y = Relu(x) }"
+
+
+def text(body: str, **weights: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> onnx.ModelProto:
+    """Return a model of ONNX's text form, with weights."""
+    model = parse_model(HEAD + body)
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
+    return model
+
+
+def adding(weight: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> onnx.ModelProto:
+    return text("g (float[n, 200] x) => (float[n, 200] y) { y = Add(x, w) }", w=weight)
+
+
+def multiplying(second: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> onnx.ModelProto:
+    body = "g (float[n, 200] x) => (float[n, 200] y) { h = MatMul(x, a) y = MatMul(h, b) }"
+    return text(body, a=MATRIX, b=second)
+
+
+def with_note(note: str) -> onnx.ModelProto:
+    model = text(RELU)
+    model.graph.node[0].metadata_props.add(key="stack", value=note)
+    return model
+
+
+def with_input(name: str) -> onnx.ModelProto:
+    model = adding(MATRIX[0])
+    if name:
+        model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, [200]))
+    return model
+
+
+def looping(rounds: str) -> onnx.ModelProto:
+    return parse_model(
+        HEAD
+        + f"""g (float[1] x, int64 n) => (float[1] y) <int64 three = {{3}}, bool go = {{1}}> {{
+            y = Loop ({rounds}, go, x) <body = b (int64 i, bool c, float[1] a) => (bool d, float[1] o)
+                {{ d = Identity(c) o = Add(a, a) }}>
+        }}"""
+    )
+
+
+def choosing(condition: str) -> onnx.ModelProto:
+    return parse_model(
+        HEAD
+        + f"""g (float[1] x, bool c) => (float[1] y) <bool yes = {{1}}> {{
+            y = If ({condition}) <then_branch = t () => (float[1] p) {{ p = Neg(x) }},
+                                  else_branch = e () => (float[1] q) {{ q = Abs(x) }}>
+        }}"""
+    )
+
+
+def versioned(ir: int, opset: int) -> onnx.ModelProto:
+    model = text(RELU)
+    model.ir_version, model.opset_import[0].version = ir, opset
+    return model
+
+
+MATRIX = np.random.default_rng(0).standard_normal((200, 200)).astype(np.float32)
+BROKEN = MATRIX.copy()
+BROKEN[3, 4] = np.nan
+DROPOUT = "g (float[n] x) => (float[n] y) <float r = {{0.5}}, bool t = {{{}}}> {{ y = Dropout(x, r, t) }}"
+RESIZE = (
+    "g (float[1, 1, 4, 4] x) => (float[1, 1, a, b] y) <float[4] s = {{1., 1., 2., 2.}}> "
+    '{{ y = Resize <mode = "{}"> (x, , s) }}'
+)
+
+STRUCTURE = [
+    (
+        structure.unread_inputs,
+        text("g (float[n] x, float[n] z) => (float[n] y) { y = Relu(x) }"),
+        text(RELU),
+        "input z",
+    ),
+    (structure.unread_inputs, with_input("spare"), with_input(""), "spare"),
+    (
+        structure.passed_through,
+        text("g (float[n] x) => (float[n] y) { y = Identity(x) }"),
+        text(RELU),
+        "'x' itself",
+    ),
+    (structure.overridable_weights, with_input("w"), with_input(""), "1 weights are inputs, too: w"),
+    (
+        structure.custom_domains,
+        parse_model('<ir_version: 8, opset_import: ["" : 17, "my" : 1]>' + RELU.replace("Relu", "my.Swirl")),
+        text(RELU),
+        "my::Swirl",
+    ),
+    (structure.random_outputs, text(DROPOUT.format(1)), text(DROPOUT.format(0)), "Dropout"),
+    (
+        structure.random_outputs,
+        text("g (float[n] x) => (float[n] y) { r = RandomUniformLike(x) y = Add(x, r) }"),
+        text(RELU),
+        "RandomUniformLike",
+    ),
+    (structure.frozen_subgraphs, choosing("yes"), choosing("c"), "its else_branch never runs"),
+    (structure.frozen_subgraphs, looping("three"), looping("n"), "runs 3 rounds"),
+    (structure.repeated_weights, multiplying(MATRIX.copy()), multiplying(MATRIX + 1), "is equal to a"),
+    (structure.repeated_weights, multiplying(MATRIX.T.copy()), multiplying(MATRIX + 1), "is transposed to a"),
+    (
+        structure.expanded_constants,
+        adding(np.tile(MATRIX[:1], (200, 1))),
+        adding(MATRIX),
+        "800 of 160,000 bytes",
+    ),
+    (structure.broken_weights, adding(BROKEN), adding(MATRIX), "w float32[200, 200]"),
+    (structure.versions, versioned(10, 21), versioned(8, 17), "1.18.1 is the first"),
+    (structure.versions, versioned(99, 17), versioned(8, 17), "No recorded release"),
+    (
+        structure.authors_notes,
+        with_note('File "/home/ada/secret/net.py", line 3'),
+        with_note("a / b"),
+        "/home/ada/secret/net.py",
+    ),
+    (structure.fixed_sizes, text(RELU.replace("n", "3", 1)), text(RELU), "x: float32[3]"),
+    (structure.differing_modes, text(RESIZE.format("cubic")), text(RESIZE.format("nearest")), "mode cubic"),
+]
+
+
+@pytest.mark.parametrize(("find", "ill", "healthy", "says"), STRUCTURE)
+def test_a_symptom_of_the_structure_is_seen_in_the_ill_file_only(
+    find: Callable[..., object], ill: onnx.ModelProto, healthy: onnx.ModelProto, says: str, tmp_path: Path
+) -> None:
+    found = [seen(find, model, tmp_path / "model.onnx") for model in (ill, healthy)]
+    assert len(found[0]) == 1
+    assert says in f"{found[0][0].what} {found[0][0].why}"
+    assert not found[1]
+
+
+def seen(find, model, path):
+    path.write_bytes(model.SerializeToString())
+    return list(find(read_model_file(path)))
+
+
+def test_every_symptom_of_the_structure_has_a_case():
+    assert {find for find, *_ in STRUCTURE} | {structure.external_data} == set(structure.STRUCTURE)
+
+
+@pytest.mark.parametrize(
+    ("location", "content", "says"),
+    [
+        ("weights.bin", MATRIX.tobytes(), None),
+        ("weights.bin", MATRIX.tobytes()[:-1], "has 159,999 bytes, and 160,000 are needed"),
+        ("gone.bin", None, "is missing"),
+        ("../weights.bin", None, "lies outside the model's folder"),
+        ("/etc/passwd", None, "lies outside the model's folder"),
+    ],
+)
+def test_external_data_is_looked_at_and_only_in_the_folder(tmp_path, location, content, says):
+    model = adding(MATRIX)
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=location)
+    if content is not None:
+        (tmp_path / location).write_bytes(content)
+    found = seen(structure.external_data, model, tmp_path / "model.onnx")
+    assert [says in symptom.what for symptom in found] == ([True] if says else [])
+
+
+# What the file does when it is loaded and run
+
+CUMSUM = "g (bool[n] x) => (bool[n] y) <int64 a = {0}> { y = CumSum(x, a) }"
+NORM = (
+    "g (float[n, 2, 3] x) => (float[n, 2, 3] y) "
+    "{{ y = BatchNormalization <training_mode = {}> (x, one, zero, zero, one) }}"
+)
+RESHAPE = "g (float[n, 6] x) => (float[m, 3] y) { y = Reshape(x, s) }"
+CHUNKS = "g (float[n, k] x) => (float[n, m, l] y) { y = Reshape(x, s) }"
+OVERFLOW = "g (float16[n] x) => (float16[n] y) { h = Mul(x, w) y = Sigmoid(h) }"
+ONES = {"one": np.ones(2, np.float32), "zero": np.zeros(2, np.float32)}
+IN_A_BATCH = "g (float[n, 3] x) => (float[n, 3] y) {{ m = ReduceMax <axes = {}> (x) y = Sub(x, m) }}"
+
+BEHAVIOUR = [
+    (text(CUMSUM), text(CUMSUM.replace("bool[n]", "float[n]")), "CumSum"),
+    (text(RELU.replace("Relu(x)", "Log(x)")), text(RELU), "inf or NaN in the output y"),
+    (
+        text(OVERFLOW, w=np.full(1, 60000, np.float16)),
+        text(OVERFLOW, w=np.full(1, 6, np.float16)),
+        "inf or NaN inside, in float16: h",
+    ),
+    (
+        text(RESHAPE, s=np.array([6, 3])),
+        text(RESHAPE, s=np.array([-1, 3])),
+        "The axis 'n' is declared dynamic, and only 3 runs: 4 fails",
+    ),
+    (
+        text(CHUNKS, s=np.array([0, -1, 4])),
+        text(CHUNKS, s=np.array([0, -1, 1])),
+        "The axis 'k' runs at 32, 64 and fails at 33",
+    ),
+    (
+        text("g (float[n] x) => (float[n] y) { r = RandomUniformLike(x) y = Add(x, r) }"),
+        text(RELU),
+        "Two runs with the same input differ in y",
+    ),
+    (
+        text(IN_A_BATCH.format("[0, 1]")),
+        text(IN_A_BATCH.format("[1]")),
+        "the output y changes with its other elements",
+    ),
+    (
+        text("g (float[n] x) => (float[3] y) { y = Concat <axis = 0> (x, x) }"),
+        text("g (float[n] x) => (float[m] y) { y = Concat <axis = 0> (x, x) }"),
+        "declared as [3] and has the shape",
+    ),
+    (text("g (float[n, 3] x) => (float[k] y) { y = Relu(x) }"), text(RELU), "Shape inference fails"),
+    (
+        text("g (float[n] x) => (float[n] y) { y = Relu(x) y = Neg(x) }"),
+        text("g (float[n] x) => (float[n] y) { h = Relu(x) y = Neg(h) }"),
+        "ONNX's checker refuses the file",
+    ),
+]
+
+
+@pytest.mark.parametrize(("ill", "healthy", "says"), BEHAVIOUR)
+def test_a_symptom_of_the_run_is_seen_in_the_ill_file_only(ill, healthy, says):
+    ill_says, healthy_says = (
+        [symptom.what for symptom in examine(model).symptoms] for model in (ill, healthy)
+    )
+    assert any(says in line for line in ill_says), ill_says
+    assert not any(says in line for line in healthy_says), healthy_says
+
+
+def normalising(*, constant: bool) -> onnx.ModelProto:
+    """Return a BatchNormalization after a Conv; its scale can be an input."""
+    scale = "" if constant else ", float[1] one"
+    body = (
+        f"g (float[n, 1, 4, 4] x{scale}) => (float[n, 1, 4, 4] y) "
+        "{ h = Conv(x, w) y = BatchNormalization(h, one, zero, zero, one) }"
+    )
+    weights = {"w": np.ones((1, 1, 1, 1), np.float32), "zero": np.zeros(1, np.float32)}
+    return text(body, **weights, **({"one": np.ones(1, np.float32)} if constant else {}))
+
+
+def test_a_fusion_that_the_optimiser_left_out_is_seen():
+    what = "Not fused: BatchNormalization after Conv (1)"
+    assert any(symptom.what.startswith(what) for symptom in examine(normalising(constant=False)).symptoms)
+    assert not any("Not fused" in symptom.what for symptom in examine(normalising(constant=True)).symptoms)
+
+
+def test_a_file_that_does_not_end_is_stopped():
+    endless = looping("n")
+    endless.graph.node[0].input[0] = ""  # no number of rounds; the condition stays true
+    found = examine(endless, seconds=4)
+    assert found.symptoms[0].what == "Running it did not end in 4 seconds."
+
+
+def test_every_symptom_leads_to_a_chapter():
+    assert all((NOTEBOOKS / f"{chapter}.ipynb").exists() for chapter in LESSONS.values())
+
+
+class Window(torch.nn.Module):
+    """Its size is a Python number: the TorchScript exporter keeps the example's."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x / int(x.shape[0])
+
+
+def window() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+    return Window(), (torch.ones(3, 2),)
+
+
+def test_against_pytorch_the_first_wrong_size_and_value_are_named(tmp_path):
+    path = tmp_path / "window.onnx"
+    network, inputs = window()
+    with warnings.catch_warnings(action="ignore"):  # the exporter warns of the very fault
+        torch.onnx.export(
+            network, inputs, path, dynamo=False, input_names=["x"], dynamic_axes={"x": {0: "rows"}}
+        )
+    [symptom] = against(path, f"{__name__}:window")
+    assert symptom.weight == "wrong"
+    assert symptom.what.startswith("With rows = 4 the file is wrong: output 0 at [")
+    torch.onnx.export(network, inputs, path, dynamo=True, dynamic_shapes=[{0: "rows"}])
+    assert not list(against(path, f"{__name__}:window"))
+
+
+@pytest.mark.parametrize("name", ["no.such:module", f"{__name__}:NOTEBOOKS", "json:dumps"])
+def test_a_reference_that_is_none_says_so(tmp_path, name):
+    path = tmp_path / "relu.onnx"
+    path.write_bytes(text(RELU).SerializeToString())
+    with pytest.raises(NoReference, match="factory"):
+        list(against(path, name))
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "says"),
+    [
+        (text(RELU).SerializeToString(), 0, "Nothing was found"),
+        (text(CUMSUM).SerializeToString(), 1, "Explained in chapter"),
+        (b"no model", 2, "is not an ONNX model"),
+        (None, 2, "There is no file"),
+    ],
+)
+def test_the_exit_code_says_healthy_ill_or_unreadable(tmp_path, capsys, content, code, says):
+    path = tmp_path / "model.onnx"
+    if content is not None:
+        path.write_bytes(content)
+    assert main(["doctor", str(path)]) == code
+    printed = capsys.readouterr()
+    assert says in printed.out + printed.err
+    if code < 2:
+        main(["doctor", "--json", str(path)])
+        symptoms = json.loads(capsys.readouterr().out)["symptoms"]
+        assert bool(symptoms) == bool(code)
+
+
+def test_two_files_are_compared_in_structure_and_outputs(tmp_path, capsys):
+    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
+    paths[0].write_bytes(text(RELU).SerializeToString())
+    paths[1].write_bytes(text(RELU.replace("Relu(x)", "Abs(x)")).SerializeToString())
+    assert main(["compare", str(paths[0]), str(paths[0])]) == 0
+    assert "Their outputs agree" in capsys.readouterr().out
+    assert main(["compare", *map(str, paths)]) == 1
+    shown = capsys.readouterr().out
+    assert "operator Relu -> Abs" in shown
+    assert "Their outputs differ." in shown
