@@ -1,4 +1,4 @@
-"""An engineer's commands, `onnxlab doctor`, `compare`, `open`: arguments and printing only."""
+"""An engineer's commands, `onnxlab doctor`, `why`, `compare`, `open`: arguments and printing only."""
 
 import argparse
 import json
@@ -26,6 +26,11 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     doctor.add_argument("--json", action="store_true", help="for programs")
     doctor.set_defaults(command=_doctor)
+    why = commands.add_parser("why", help="what an error message means, and what helps")
+    why.add_argument(
+        "text", nargs="*", metavar="MESSAGE", help="the message or traceback; else it is read from a pipe"
+    )
+    why.set_defaults(command=_why)
     compare = commands.add_parser(
         "compare", help="two models: their graphs, and their outputs where both run"
     )
@@ -70,6 +75,35 @@ def _doctor(options: argparse.Namespace) -> int:
     if not found.symptoms:
         print(tr("Nothing was found that is wrong or risky."))
     return 0 if found.healthy else 1
+
+
+def _why(options: argparse.Namespace) -> int:
+    from onnxlab.diagnosis.messages import explain
+
+    speak(requested_language())
+    known = explain(" ".join(options.text) if options.text else sys.stdin.read())
+    for number, answer in enumerate(known):
+        print(("\n" if number else "") + tr(answer.cause))
+        print("  " + tr(answer.cure))
+        print(
+            "  "
+            + tr(f"Explained in chapter {answer.chapter}.")
+            + (f" {answer.section}" if answer.section else "")
+        )
+    if not known:
+        print(tr("No such message is known. Find the stage at which it appears:"))
+        print(
+            "  "
+            + tr("capture: run torch.export.export(model, args) alone; translation: read the last exception;")
+        )
+        print(
+            "  "
+            + tr(
+                "loading: run onnxlab doctor on the file; running: compare the feed with "
+                "session.get_inputs()."
+            )
+        )
+    return 0 if known else 1
 
 
 def _compare(options: argparse.Namespace) -> int:

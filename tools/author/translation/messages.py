@@ -117,6 +117,8 @@ def messages(package: Path) -> Iterator[tuple[str, str, str]]:
         for text, kind in _in_lab(tomllib.loads(path.read_text("utf-8"))):
             if letters(text):
                 yield _escaped(text), kind, path.relative_to(package).as_posix()
+    for answer in tomllib.loads((package / "assets" / "messages.toml").read_text("utf-8"))["message"]:
+        yield from ((_escaped(answer[part]), "message", "assets/messages.toml") for part in ("cause", "cure"))
     for module in MODULES:
         path = package / module
         for source in [path] if path.is_file() else sorted(path.rglob("*.py")):
