@@ -1,7 +1,7 @@
 """Seconds of the commands that read only what the labs state: `onnxlab progress` and `onnxlab hint`.
 
-Each is run some times as a learner runs it, as a process of its own. The limit is 0.3 s of CPU time: on a busy
-machine a command waits for the processor, and the clock would measure the other processes.
+Each is run some times as a learner runs it, as a process of its own. The limit is 0.3 s of CPU time: a busy
+machine lets a command wait, and the clock would measure the other processes.
 
     python -m benchmarks.commands [--runs 9] [--write]
 """
