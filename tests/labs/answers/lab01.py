@@ -485,17 +485,11 @@ CONTRACTS = {
             WrongAnswer("traced: the count is baked", (traced,), "The input 'n' does not reach the result"),
             WrongAnswer("written out and masked", (Masked,), "There is no Loop in the graph"),
             WrongAnswer("a loop of fixed length, masked", (scripted(MaskedLoop),), "Up to which n"),
-            WrongAnswer(
-                "4,100 masked rounds", (scripted(MaskedForThousands),), "nothing of n reaches its end"
-            ),
+            WrongAnswer("4,100 masked rounds", (scripted(MaskedForThousands),), "nothing of n reaches its end"),
             WrongAnswer("at most a thousand rounds", (scripted(AtMostAThousand),), "Up to which n"),
             WrongAnswer("a Loop without work", (IdleLoop,), "it does no work"),
-            WrongAnswer(
-                "two Loops, one without work", (scripted(IdleBesideMasked),), "nothing of n reaches its end"
-            ),
-            WrongAnswer(
-                "a part of the step", (scripted(OnlyTheTurn),), "has no attribute 'turn'", Status.ERROR
-            ),
+            WrongAnswer("two Loops, one without work", (scripted(IdleBesideMasked),), "nothing of n reaches its end"),
+            WrongAnswer("a part of the step", (scripted(OnlyTheTurn),), "has no attribute 'turn'", Status.ERROR),
             WrongAnswer("at most five thousand rounds", (scripted(AtMostFiveThousand),), "Up to which n"),
             WrongAnswer("a product of matrices", (scripted(TakenForAffine),), "for n = 0, 1, 2"),
             WrongAnswer("x is clamped", (scripted(Clamped),), "compare, clamp, multiply"),
@@ -527,66 +521,26 @@ CONTRACTS = {
             WrongAnswer("where instead of a branch", (lambda _: Where(),), "It has ReduceMean"),
             WrongAnswer("cond for both", (lambda _: Cond(),), "FX to torch.jit.trace"),
             WrongAnswer("a script for both", (lambda _: script_branch(),), "a ScriptModule is not supported"),
-            WrongAnswer(
-                "a plain if for torch.export",
-                (choosing(script_branch, Branch),),
-                "if bool(x.mean() > 0)",
-            ),
-            WrongAnswer(
-                "zero on the wrong side",
-                (choosing(lambda: torch.jit.script(ZeroOnTheWrongSide()), Cond),),
-                "0, from float32[1]",
-            ),
-            WrongAnswer(
-                "the sides swapped", (choosing(script_branch, CondSwapped),), "Which side belongs to the mean"
-            ),
-            WrongAnswer(
-                "cond as a picker", (choosing(script_branch, CondPicks),), "is computed before the If"
-            ),
-            WrongAnswer(
-                "a script as a picker",
-                (choosing(lambda: torch.jit.script(ScriptPicks()), Cond),),
-                "is computed before the If",
-            ),
-            WrongAnswer(
-                "one side is always computed",
-                (choosing(script_branch, CondPicksHalf),),
-                "is computed before the If",
-            ),
-            WrongAnswer(
-                "where beside an idle If", (choosing(script_branch, IdleCond),), "it is computed after it"
-            ),
-            WrongAnswer(
-                "an If for where's condition",
-                (choosing(script_branch, CondForTheSign),),
-                "it is computed after it",
-            ),
+            WrongAnswer("a plain if for torch.export", (choosing(script_branch, Branch),), "if bool(x.mean() > 0)"),
+            WrongAnswer("zero on the wrong side", (choosing(lambda: torch.jit.script(ZeroOnTheWrongSide()), Cond),), "0, from float32[1]"),
+            WrongAnswer("the sides swapped", (choosing(script_branch, CondSwapped),), "Which side belongs to the mean"),
+            WrongAnswer("cond as a picker", (choosing(script_branch, CondPicks),), "is computed before the If"),
+            WrongAnswer("a script as a picker", (choosing(lambda: torch.jit.script(ScriptPicks()), Cond),), "is computed before the If"),
+            WrongAnswer("one side is always computed", (choosing(script_branch, CondPicksHalf),), "is computed before the If"),
+            WrongAnswer("where beside an idle If", (choosing(script_branch, IdleCond),), "it is computed after it"),
+            WrongAnswer("an If for where's condition", (choosing(script_branch, CondForTheSign),), "it is computed after it"),
             WrongAnswer(
                 "a script's If for where's condition",
                 (choosing(lambda: torch.jit.script(ScriptForTheSign()), Cond),),
                 "it is computed after it",
             ),
-            WrongAnswer(
-                "where in both branches",
-                (choosing(script_branch, WhereInBothBranches),),
-                "does not give the other side",
-            ),
-            WrongAnswer(
-                "a mean above a little", (choosing(script_branch, CondAboveALittle),), "Which side belongs"
-            ),
+            WrongAnswer("where in both branches", (choosing(script_branch, WhereInBothBranches),), "does not give the other side"),
+            WrongAnswer("a mean above a little", (choosing(script_branch, CondAboveALittle),), "Which side belongs"),
             WrongAnswer("a rounded mean", (choosing(script_branch, CondRounded),), "Which side belongs"),
-            WrongAnswer(
-                "nan counts as positive",
-                (choosing(lambda: torch.jit.script(NanCountsAsPositive()), Cond),),
-                "nan",
-            ),
+            WrongAnswer("nan counts as positive", (choosing(lambda: torch.jit.script(NanCountsAsPositive()), Cond),), "nan"),
             WrongAnswer("the first number for the mean", (choosing(script_branch, BySum),), "Which side"),
             *(
-                WrongAnswer(
-                    f"{name} decides",
-                    (choosing(script_branch, deciding_by(by)),),
-                    "Which side belongs to the",
-                )
+                WrongAnswer(f"{name} decides", (choosing(script_branch, deciding_by(by)),), "Which side belongs to the")
                 for name, by in {
                     "the signs": lambda x: x.sign().mean() > 0,
                     "the midrange": lambda x: x.max() + x.min() > 0,
@@ -598,11 +552,7 @@ CONTRACTS = {
             WrongAnswer("another module at a second call", (other_at_the_second_call(),), "There is no If"),
             WrongAnswer("counts its calls", (counting_calls(True, False),), "FX to torch.jit.trace"),
             WrongAnswer("looks at its first call", (first_call_only(),), "FX to torch.jit.trace"),
-            WrongAnswer(
-                "only one exporter",
-                (choosing(script_branch, lambda: None),),
-                'branch_on_data("torch.export") returned None',
-            ),
+            WrongAnswer("only one exporter", (choosing(script_branch, lambda: None),), 'branch_on_data("torch.export") returned None'),
         ),
     ),
 }

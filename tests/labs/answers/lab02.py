@@ -364,11 +364,7 @@ CONTRACTS = {
             (numbered,),
         ),
         wrong=(
-            WrongAnswer(
-                "the first case against the last",
-                (lambda cases: by_sets([cases[0], cases[-1]]),),
-                "cases[1] is refused",
-            ),
+            WrongAnswer("the first case against the last", (lambda cases: by_sets([cases[0], cases[-1]]),), "cases[1] is refused"),
             WrongAnswer("the batch only", (only_batches,), "over all cases"),
             WrongAnswer("every axis", (everything,), "in every case; yet the model also takes"),
             WrongAnswer("one name for all", (one_name,), "'dynamic' names axis"),
@@ -385,9 +381,7 @@ CONTRACTS = {
             WrongAnswer("the first two cases", (lambda cases: by_sets(cases[:2]),), "is refused"),
             WrongAnswer("the first three cases", (lambda cases: by_sets(cases[:3]),), "is refused"),
             WrongAnswer("the first input only", (first_input,), "is refused"),
-            WrongAnswer(
-                "a name for each set of sizes", (shared_by(lambda s: sorted(set(s))),), "of other sizes"
-            ),
+            WrongAnswer("a name for each set of sizes", (shared_by(lambda s: sorted(set(s))),), "of other sizes"),
             WrongAnswer("a name for sizes in any order", (shared_by(sorted),), "of other sizes"),
             WrongAnswer("a name for the first size", (shared_by(lambda s: s[0]),), "of other sizes"),
             WrongAnswer("a name for the last size", (shared_by(lambda s: s[-1]),), "of other sizes"),
@@ -397,15 +391,9 @@ CONTRACTS = {
             WrongAnswer("keeps what it said before", (remembering,), "There is no input"),
             WrongAnswer("seven axes at most", (only_some_axes(*range(7)),), "is refused"),
             WrongAnswer("the first five cases", (lambda cases: by_sets(cases[:5]),), "cases[5] is refused"),
-            WrongAnswer(
-                "a name for the digits", (shared_by(lambda s: "".join(map(str, s))),), "of other sizes"
-            ),
+            WrongAnswer("a name for the digits", (shared_by(lambda s: "".join(map(str, s))),), "of other sizes"),
             WrongAnswer("a name for the product", (shared_by(math.prod),), "of other sizes"),
-            WrongAnswer(
-                "as many names as letters",
-                (functools.partial(numbered, letters=string.ascii_letters),),
-                "of other sizes",
-            ),
+            WrongAnswer("as many names as letters", (functools.partial(numbered, letters=string.ascii_letters),), "of other sizes"),
             WrongAnswer(
                 "names in lower case",
                 (lambda cases: {n: {i: f"{n.lower()}{i}" for i in a} for n, a in by_sets(cases).items()},),
@@ -426,11 +414,7 @@ CONTRACTS = {
             WrongAnswer("empty ones do not count", (without_zeros,), "is refused"),
             WrongAnswer("blank names", (named("  "),), "a text that is not blank"),
             WrongAnswer("no name", (named(""),), "is called ''"),
-            WrongAnswer(
-                "a number for a name",
-                (lambda cases: {n: dict.fromkeys(a, 1) for n, a in by_sets(cases).items()},),
-                "is called 1",
-            ),
+            WrongAnswer("a number for a name", (lambda cases: {n: dict.fromkeys(a, 1) for n, a in by_sets(cases).items()},), "is called 1"),
             WrongAnswer("nothing is dynamic", (lambda cases: {},), "with {}"),
         ),
     ),
@@ -445,9 +429,7 @@ CONTRACTS = {
             WrongAnswer("the first model for all", (kept_model(),), "batch of one"),
             WrongAnswer("writes to the model", (zeroing_the_bias,), "The model that was given has changed"),
             WrongAnswer("the if is left", (KeepsTheIf,), "float32[2, 4]"),
-            WrongAnswer(
-                "always relative", (AlwaysRelative,), "What does the original make of a batch of one"
-            ),
+            WrongAnswer("always relative", (AlwaysRelative,), "What does the original make of a batch of one"),
             WrongAnswer("len is left", (KeepsTheLen,), "float32[2, 4]"),
             WrongAnswer("made static", (OneRowOnly,), "Reshape node"),
             WrongAnswer("a product with 0 for one row", (WithCount,), "0 times inf is nan"),

@@ -349,16 +349,10 @@ CONTRACTS = {
             WrongAnswer("the example's rows", (FourRows,), "torch gives shape (9,), the runtime (4,)"),
             WrongAnswer("no smallest span", (NoSmallestSpan,), "nan"),
             WrongAnswer("means of columns", (MeansOfColumns,), "torch gives shape (4,), the runtime (3,)"),
-            WrongAnswer(
-                "a script",
-                (lambda model: torch.jit.script(WithTensors(model)),),
-                "a ScriptModule is not supported",
-            ),
+            WrongAnswer("a script", (lambda model: torch.jit.script(WithTensors(model)),), "a ScriptModule is not supported"),
             WrongAnswer("twenty rows", (Slices,), "asks for their number"),
             WrongAnswer("a largest span", (CappedSpan,), "e+37 to "),
-            WrongAnswer(
-                "a smallest number of 0", (LowOfZero,), "float32[4, 3] from 3 to 3; [3, 3, 3] in row 0, gain "
-            ),
+            WrongAnswer("a smallest number of 0", (LowOfZero,), "float32[4, 3] from 3 to 3; [3, 3, 3] in row 0, gain "),
             WrongAnswer("the last model for all", (gain_of_the_class,), "The numbers are not"),
             WrongAnswer("the first model for all", (kept(WithTensors),), "The numbers are not"),
             WrongAnswer("writes to the model", (folding_the_gain,), "The model that was given has changed"),
@@ -383,13 +377,9 @@ CONTRACTS = {
             WrongAnswer("cut without sorting", (NotSorted,), "0, 1, 2, ... as a picture"),
             WrongAnswer("patches in another order", (SortedOtherwise,), "numbers are not PyTorch's"),
             WrongAnswer("sixteen pictures", (SlicesOfTheBatch,), "the runtime (16,"),
-            WrongAnswer(
-                "remembers the first sizes", (RemembersItsSizes,), "is invalid for input", Status.ERROR
-            ),
+            WrongAnswer("remembers the first sizes", (RemembersItsSizes,), "is invalid for input", Status.ERROR),
             WrongAnswer("sizes up to twelve", (SmallPictures,), "The output's shape is not"),
-            WrongAnswer(
-                "the height for the width", (SquareOfTheHeight,), "is invalid for input", Status.ERROR
-            ),
+            WrongAnswer("the height for the width", (SquareOfTheHeight,), "is invalid for input", Status.ERROR),
             WrongAnswer("remembers the height", (RemembersItsHeight,), "is invalid for input", Status.ERROR),
             WrongAnswer("pixels are clamped", (ClampedPixels,), "far from 0"),
             WrongAnswer("0 for nan", (NoNan,), "far from 0"),

@@ -474,34 +474,18 @@ CONTRACTS = {
     "fold-batchnorm": Contract(
         right=((folding(),), (folded_with_linked_objects,), (folded_as_new_nodes,)),
         wrong=(
-            WrongAnswer(
-                "an epsilon of 0 is overlooked", (folding(zero=False),), "An epsilon of 0 is written"
-            ),
-            WrongAnswer(
-                "bodies are not looked into",
-                (folding(bodies=False),),
-                "The branches of an If read the second Conv as well",
-            ),
-            WrongAnswer(
-                "what only bodies read is dropped", (folded_and_pruned,), "input 'in_branches' of node"
-            ),
+            WrongAnswer("an epsilon of 0 is overlooked", (folding(zero=False),), "An epsilon of 0 is written"),
+            WrongAnswer("bodies are not looked into", (folding(bodies=False),), "The branches of an If read the second Conv as well"),
+            WrongAnswer("what only bodies read is dropped", (folded_and_pruned,), "input 'in_branches' of node"),
             WrongAnswer("four at most", (folding(most=4),), "Five pairs: one that"),
             WrongAnswer("weights named after the node", (folding(by_node=True),), "refuses the result"),
             WrongAnswer("nothing is folded", (nothing_folded,), "is still there"),
-            WrongAnswer(
-                "only the first is folded",
-                (folding(first_only=True),),
-                "Two Convs that share their weights: one",
-            ),
+            WrongAnswer("only the first is folded", (folding(first_only=True),), "Two Convs that share their weights: one"),
             WrongAnswer("another epsilon", (folding(epsilon=False),), "the attribute epsilon"),
             WrongAnswer("the old bias is forgotten", (folding(old_bias=False),), "normalised as well"),
-            WrongAnswer(
-                "shared weights are damaged", (folding(shared=True),), "How many nodes read the initializer"
-            ),
+            WrongAnswer("shared weights are damaged", (folding(shared=True),), "How many nodes read the initializer"),
             WrongAnswer("other readers are not looked at", (folding(legal=False),), "Who else reads"),
-            WrongAnswer(
-                "outputs are not looked at", (folding(outputs=False),), "makes an output of the graph: onnx"
-            ),
+            WrongAnswer("outputs are not looked at", (folding(outputs=False),), "makes an output of the graph: onnx"),
             WrongAnswer("forwards through the padding", (folded_forwards,), "padding adds zeros"),
             WrongAnswer("the mode is not looked at", (folding(mode=False),), "training_mode=1 use"),
             WrongAnswer("epsilon must be written", (folding(default=0.0),), _NOT_AS_BEFORE),
@@ -510,18 +494,12 @@ CONTRACTS = {
             WrongAnswer("weights of four axes", (folding(shape=[-1, 1, 1, 1]),), "one axis"),
             WrongAnswer("two axes only", (folding(ranks=(4,)),), "is still there"),
             WrongAnswer("one and two axes only", (folding(ranks=(3, 4)),), "three axes: one that"),
-            WrongAnswer(
-                "ConvTranspose as well",
-                (folding(operators=("Conv", "ConvTranspose")),),
-                "ConvTranspose: a node",
-            ),
+            WrongAnswer("ConvTranspose as well", (folding(operators=("Conv", "ConvTranspose")),), "ConvTranspose: a node"),
             WrongAnswer("through float16", (folding(rounded=np.float16),), _NOT_AS_BEFORE),
             WrongAnswer("four digits", (folding(rounded=lambda w: w.round(4)),), _NOT_AS_BEFORE),
             WrongAnswer("an unused bias", (folding(empty_names=False),), "KeyError: ''", Status.ERROR),
             WrongAnswer("one Relu more", (folding(extra=True),), "were not there before: 1 x Relu"),
-            WrongAnswer(
-                "the output has another name", (output_renamed,), "the outputs of the model are others"
-            ),
+            WrongAnswer("the output has another name", (output_renamed,), "the outputs of the model are others"),
             WrongAnswer("an empty model", (lambda model: onnx.ModelProto(),), "returned an empty ModelProto"),
             WrongAnswer("the node is only deleted", (only_deleted,), "full_check=True) refuses"),
         ),
@@ -532,34 +510,19 @@ CONTRACTS = {
             WrongAnswer("an empty name is needed", (cutting(empty=False),), "not made from", Status.ERROR),
             WrongAnswer("the first opset only", (cutting(first_import=True),), "No opset import for domain"),
             WrongAnswer("forty nodes at most", (cutting(most=40, refuse=False),), "A row of sixty nodes"),
-            WrongAnswer(
-                "values of bodies are values", (cutting(inner=True),), "An input is a value of a body"
-            ),
+            WrongAnswer("values of bodies are values", (cutting(inner=True),), "An input is a value of a body"),
             WrongAnswer("the whole model", (whole_model,), "the outputs of the model are others"),
-            WrongAnswer(
-                "bodies are not looked into", (cutting(bodies=False, refuse=False),), "An If that reads"
-            ),
+            WrongAnswer("bodies are not looked into", (cutting(bodies=False, refuse=False),), "An If that reads"),
             WrongAnswer("weights are kept", (cutting(weights=False),), "never read"),
             WrongAnswer("nothing is refused", (cutting(refuse=False),), "this cannot be cut"),
             WrongAnswer("a fixed batch", (cutting(change_type=fix_batch),), "Is a size in the shape"),
-            WrongAnswer(
-                "inputs in another order", (cutting(order=False),), "the inputs of the model are others"
-            ),
-            WrongAnswer(
-                "only the first result of a node",
-                (cutting(first_result=True),),
-                "not made from",
-                Status.ERROR,
-            ),
+            WrongAnswer("inputs in another order", (cutting(order=False),), "the inputs of the model are others"),
+            WrongAnswer("only the first result of a node", (cutting(first_result=True),), "not made from", Status.ERROR),
             WrongAnswer("everything is float", (cutting(change_type=make_float),), "has another type"),
             WrongAnswer("no shapes", (cutting(change_type=drop_shape),), "has another type"),
             WrongAnswer("one shape for all", (cutting(change_type=make_four_columns),), "has another type"),
-            WrongAnswer(
-                "an input that is not there is left out", (cutting(unknown=False),), "An input that does not"
-            ),
-            WrongAnswer(
-                "an input that nothing reads is left out", (cutting(keep_unread=False),), "that nothing reads"
-            ),
+            WrongAnswer("an input that is not there is left out", (cutting(unknown=False),), "An input that does not"),
+            WrongAnswer("an input that nothing reads is left out", (cutting(keep_unread=False),), "that nothing reads"),
             WrongAnswer("another opset", (cutting(opset=19),), "opset"),
             WrongAnswer("another IR version", (cutting(ir_version=9),), "IR version"),
             WrongAnswer("onnx.utils", (cut_with_onnx,), "An If that reads"),
@@ -568,22 +531,10 @@ CONTRACTS = {
     "first-divergence": Contract(
         right=((comparing(apart),), (one_by_one,)),
         wrong=(
-            WrongAnswer(
-                "only outputs are compared",
-                (comparing(apart, only_outputs=True),),
-                "a value before the one named",
-            ),
+            WrongAnswer("only outputs are compared", (comparing(apart, only_outputs=True),), "a value before the one named"),
             WrongAnswer("the last one", (comparing(apart, last=True),), "a value before the one named"),
-            WrongAnswer(
-                "exact comparison",
-                (comparing(lambda a, b: apart(a, b, 0)),),
-                "no value differs by more than 0.001",
-            ),
-            WrongAnswer(
-                "nan differs from nan",
-                (comparing(lambda a, b: not np.allclose(a, b, 0, 1e-3)),),
-                "still agree",
-            ),
+            WrongAnswer("exact comparison", (comparing(lambda a, b: apart(a, b, 0)),), "no value differs by more than 0.001"),
+            WrongAnswer("nan differs from nan", (comparing(lambda a, b: not np.allclose(a, b, 0, 1e-3)),), "still agree"),
             WrongAnswer("a node's name", (comparing(apart, node_name=True),), "is not the name of a value"),
             WrongAnswer("files are compared", (by_structure,), "Rounding differs"),
             *(

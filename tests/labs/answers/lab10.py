@@ -425,9 +425,7 @@ CONTRACTS = {
         right=((reader(),), (OneBatch,), (SideBySide,), (Moved,), (OneBuffer,)),
         wrong=(
             WrongAnswer("raw pixels", (reader(lambda _, p: chw(p)),), _TOO_FAR),
-            WrongAnswer(
-                "from 0 to 1", (reader(lambda _, p: chw(p) / 255),), "smallest and the largest number"
-            ),
+            WrongAnswer("from 0 to 1", (reader(lambda _, p: chw(p) / 255),), "smallest and the largest number"),
             WrongAnswer(
                 "one normalisation for all",
                 (
@@ -440,9 +438,7 @@ CONTRACTS = {
                 ),
                 "Pixels as they are",
             ),
-            WrongAnswer(
-                "red before blue", (reader(standardised),), "Which colour does the network get first"
-            ),
+            WrongAnswer("red before blue", (reader(standardised),), "Which colour does the network get first"),
             WrongAnswer("the first ones", (reader(some=slice(0, 20)),), "Which did you use?"),
             WrongAnswer("every second one", (reader(some=slice(1, None, 2)),), "Blue before red"),
             WrongAnswer("all but the last", (reader(some=slice(0, -1)),), "Pixels less their mean"),
@@ -450,28 +446,14 @@ CONTRACTS = {
             WrongAnswer("the numbers of the file", (reader(with_the_numbers),), "by a factor, to a power"),
             WrongAnswer("a list of the class", (OfTheClass,), "The first get_next() returned None"),
             WrongAnswer("a second name", (WithTwoNames,), "not named as the network's input"),
-            WrongAnswer(
-                "objects", (reader(lambda m, p: run(m, p)[0].astype(object)),), "arrays of object; float32"
-            ),
+            WrongAnswer("objects", (reader(lambda m, p: run(m, p)[0].astype(object)),), "arrays of object; float32"),
             WrongAnswer("lists", (reader(lambda m, p: run(m, p)[0].tolist()),), "a ndarray was expected"),
-            WrongAnswer(
-                "colours turned round",
-                (reader(lambda m, p: run(m, p)[0][:, ::-1]),),
-                "what your batches hold",
-            ),
-            WrongAnswer(
-                "without the rim",
-                (reader(lambda m, p: run(m, p)[0][..., 1:-1, 1:-1]),),
-                "what your batches hold",
-            ),
+            WrongAnswer("colours turned round", (reader(lambda m, p: run(m, p)[0][:, ::-1]),), "what your batches hold"),
+            WrongAnswer("without the rim", (reader(lambda m, p: run(m, p)[0][..., 1:-1, 1:-1]),), "what your batches hold"),
             WrongAnswer("zeros", (reader(lambda _, p: 0 * chw(p)),), _TOO_FAR),
             WrongAnswer("the pipeline's name", (reader(name="ready"),), "not named as the network's input"),
             WrongAnswer("float64", (reader(lambda _, p: chw(p, np.float64)),), "float64"),
-            WrongAnswer(
-                "no axis for the batch",
-                (reader(lambda m, p: run(m, p)[0][0]),),
-                "does not take such a batch",
-            ),
+            WrongAnswer("no axis for the batch", (reader(lambda m, p: run(m, p)[0][0]),), "does not take such a batch"),
             WrongAnswer("never at an end", (Endless,), "still gives batches"),
             WrongAnswer("no picture", (reader(some=slice(0)),), "No data is collected"),
             WrongAnswer("no reader", (WithoutGetNext,), "a CalibrationDataReader was expected"),
@@ -491,44 +473,20 @@ CONTRACTS = {
             WrongAnswer("only the first pair", (equalising(once=True),), "The Conv in the middle"),
             WrongAnswer("the bias is forgotten", (equalising(bias=False),), _OTHER_NUMBERS),
             WrongAnswer("nothing is divided", (equalising(back=False),), _OTHER_NUMBERS),
-            WrongAnswer(
-                "through a Sigmoid", (equalising(through=("Relu", "LeakyRelu", "Sigmoid")),), "k * sigmoid(x)"
-            ),
+            WrongAnswer("through a Sigmoid", (equalising(through=("Relu", "LeakyRelu", "Sigmoid")),), "k * sigmoid(x)"),
             WrongAnswer("Relu only", (equalising(through=("Relu",)),), "A LeakyRelu between them: in 8 bits"),
             WrongAnswer("readers are not looked at", (equalising(alone=False),), "Who else reads the value"),
-            WrongAnswer(
-                "shared weights are changed",
-                (equalising(copies=False),),
-                "How many nodes read the initializer",
-            ),
+            WrongAnswer("shared weights are changed", (equalising(copies=False),), "How many nodes read the initializer"),
             WrongAnswer("a dead channel", (equalising(dead=False),), "weights are all zero"),
-            WrongAnswer(
-                "groups are not looked at", (equalising(groups=False),), "The second Conv has two groups"
-            ),
-            WrongAnswer(
-                "pairs with two channels are left out", (equalising(fewest=3),), "and two channels: in 8 bits"
-            ),
+            WrongAnswer("groups are not looked at", (equalising(groups=False),), "The second Conv has two groups"),
+            WrongAnswer("pairs with two channels are left out", (equalising(fewest=3),), "and two channels: in 8 bits"),
             WrongAnswer("the wrong way round", (equalising(power=-0.5),), "in 8 bits"),
-            WrongAnswer(
-                "the largest without its sign",
-                (equalising(size=np.max),),
-                "How large is a weight of -3",
-            ),
-            WrongAnswer(
-                "through a Clip", (equalising(through=("Relu", "LeakyRelu", "Clip")),), "A Clip between them"
-            ),
-            WrongAnswer(
-                "through a PRelu", (equalising(through=("Relu", "LeakyRelu", "PRelu")),), "A PRelu between"
-            ),
+            WrongAnswer("the largest without its sign", (equalising(size=np.max),), "How large is a weight of -3"),
+            WrongAnswer("through a Clip", (equalising(through=("Relu", "LeakyRelu", "Clip")),), "A Clip between them"),
+            WrongAnswer("through a PRelu", (equalising(through=("Relu", "LeakyRelu", "PRelu")),), "A PRelu between"),
             WrongAnswer("outputs are no readers", (equalising(outputs=False),), "an output of the graph"),
-            WrongAnswer(
-                "only the readers of the Relu",
-                (equalising(first_alone=False),),
-                "reads the first Conv as well",
-            ),
-            WrongAnswer(
-                "all or nothing", (unless_others(equalising()),), "A pair after two Convs that are none"
-            ),
+            WrongAnswer("only the readers of the Relu", (equalising(first_alone=False),), "reads the first Conv as well"),
+            WrongAnswer("all or nothing", (unless_others(equalising()),), "A pair after two Convs that are none"),
             WrongAnswer("nodes by their names", (unless_unnamed(equalising()),), "all negative"),
             WrongAnswer("another node", (added,), "were not there before: 1 x Clip"),
             WrongAnswer("None", (lambda model: None,), "returned None"),
@@ -542,16 +500,10 @@ CONTRACTS = {
             WrongAnswer("only the first node", (halving(first_only=True),), _IN_FLOAT16),
             WrongAnswer("only what overflows", (halving(smallest=0),), "What is 1e-9 in float16"),
             WrongAnswer("outputs only", (halving(check_inputs=False),), _IN_FLOAT16),
-            WrongAnswer(
-                "the input is not looked at", (halving(check_x=False),), "How large is the input itself"
-            ),
+            WrongAnswer("the input is not looked at", (halving(check_x=False),), "How large is the input itself"),
             WrongAnswer("one node more", (halving(extra=1),), "could compute in float16"),
             WrongAnswer("a limit of 100", (halving(largest=100.0),), "could compute in float16"),
-            WrongAnswer(
-                "the output is float16",
-                (lambda model, x: converted(model, float32_output=False),),
-                "not float32 any more",
-            ),
+            WrongAnswer("the output is float16", (lambda model, x: converted(model, float32_output=False),), "not float32 any more"),
             WrongAnswer("no model", (lambda model, x: "half",), "a ModelProto was expected"),
             WrongAnswer("an exception", (lambda model, x: 1 / 0,), "ZeroDivisionError", Status.ERROR),
         ),

@@ -583,9 +583,7 @@ CONTRACTS = {
             (caching(masked(as_numbers)),),
         ),
         wrong=(
-            WrongAnswer(
-                "the last forty only", (caching(masked(near(40))),), "a cache up to the last position"
-            ),
+            WrongAnswer("the last forty only", (caching(masked(near(40))),), "a cache up to the last position"),
             WrongAnswer(
                 "sixty-two positions",
                 (caching(positions=lambda before, new: torch.arange(before, before + new).clamp(max=61)),),
@@ -595,22 +593,14 @@ CONTRACTS = {
             WrongAnswer("the decoder of the last module", (of_the_last_decoder(),), "In PyTorch"),
             WrongAnswer("its own cache", (OwnCache,), "index out of range", Status.ERROR),
             WrongAnswer("views of one buffer", (OneBuffer,), "In PyTorch"),
-            WrongAnswer(
-                "the scale in the weights", (ScaledInPlace,), "The decoder is another one afterwards"
-            ),
+            WrongAnswer("the scale in the weights", (ScaledInPlace,), "The decoder is another one afterwards"),
             WrongAnswer(
                 "a mask in the decoder",
                 (after(lambda decoder: decoder.register_buffer("mask", torch.ones(64, 64).tril())),),
                 "The decoder is another one afterwards: its mask",
             ),
-            WrongAnswer(
-                "no more gradients",
-                (after(lambda decoder: decoder.requires_grad_(False)),),
-                "its token.weight.requires_grad",
-            ),
-            WrongAnswer(
-                "a mask of -20", (caching(masked(lambda p, n: as_numbers(p, n, -20.0))),), "In PyTorch"
-            ),
+            WrongAnswer("no more gradients", (after(lambda decoder: decoder.requires_grad_(False)),), "its token.weight.requires_grad"),
+            WrongAnswer("a mask of -20", (caching(masked(lambda p, n: as_numbers(p, n, -20.0))),), "In PyTorch"),
             WrongAnswer("ids are emptied", (EmptiesIds,), "changes its argument ids"),
             WrongAnswer("is_causal behind a cache", (caching(is_causal),), _ONE_TOKEN),
             WrongAnswer(
@@ -633,17 +623,9 @@ CONTRACTS = {
                 (caching(masked(lambda p, n: causal(p, n) & ~causal(p, n).roll(-4, 1))),),
                 "In PyTorch",
             ),
-            WrongAnswer(
-                "a mask of the example's size",
-                (caching(masked(lambda p, n: causal(int(p), int(n)))),),
-                _FROZEN,
-            ),
+            WrongAnswer("a mask of the example's size", (caching(masked(lambda p, n: causal(int(p), int(n)))),), _FROZEN),
             WrongAnswer("a mask by NumPy", (caching(masked(by_numpy)),), _FROZEN),
-            WrongAnswer(
-                "places of the example",
-                (caching(positions=lambda p, n: torch.arange(int(p), int(p + n))),),
-                _FROZEN,
-            ),
+            WrongAnswer("places of the example", (caching(positions=lambda p, n: torch.arange(int(p), int(p + n))),), _FROZEN),
             WrongAnswer("a branch for the empty cache", (caching(branching),), _FROZEN),
             WrongAnswer("a loop over the tokens", (OneByOne,), _FROZEN),
             WrongAnswer(
@@ -661,34 +643,17 @@ CONTRACTS = {
                 (caching(lambda q, k, v, *_: is_causal(q, k, v, 0, 0), join=lambda past, new: new),),
                 "present_key has another shape",
             ),
-            WrongAnswer(
-                "values are not appended",
-                (caching(join_value=lambda past, new: new),),
-                "RuntimeError",
-                Status.ERROR,
-            ),
-            WrongAnswer(
-                "keys and values exchanged",
-                (caching(give=lambda y, k, v, before: (y, v, k)),),
-                "present_key holds other numbers",
-            ),
-            WrongAnswer(
-                "logits of the last token",
-                (caching(give=lambda y, k, v, before: (y[:, -1:], k, v)),),
-                "logits has another shape",
-            ),
+            WrongAnswer("values are not appended", (caching(join_value=lambda past, new: new),), "RuntimeError", Status.ERROR),
+            WrongAnswer("keys and values exchanged", (caching(give=lambda y, k, v, before: (y, v, k)),), "present_key holds other numbers"),
+            WrongAnswer("logits of the last token", (caching(give=lambda y, k, v, before: (y[:, -1:], k, v)),), "logits has another shape"),
             WrongAnswer(
                 "numbers of zero",
                 (caching(give=lambda y, k, v, before: (y * 0, k, v)),),
                 "logits has other numbers than without a cache",
             ),
             WrongAnswer("logits only", (caching(give=lambda y, *_: y),), "a tuple or list was expected"),
-            WrongAnswer(
-                "the cache as one", (caching(give=lambda y, k, v, p: (y, (k, v))),), "returned 2 values"
-            ),
-            WrongAnswer(
-                "a function", (lambda decoder: lambda ids, key, value: None,), "a Module was expected"
-            ),
+            WrongAnswer("the cache as one", (caching(give=lambda y, k, v, p: (y, (k, v))),), "returned 2 values"),
+            WrongAnswer("a function", (lambda decoder: lambda ids, key, value: None,), "a Module was expected"),
         ),
     ),
     "export-step": Contract(
@@ -710,25 +675,15 @@ CONTRACTS = {
             WrongAnswer("inputs keys first", (exporting(pairs_in=False),), _WHICH),
             WrongAnswer("underscores", (exporting(separator="_"),), "past_0_key"),
             WrongAnswer("layers from 1", (exporting(first=1),), "Which names does the runner put together"),
-            WrongAnswer(
-                "only the logits have a name", (exporting(output_names=False),), "the outputs of the model"
-            ),
+            WrongAnswer("only the logits have a name", (exporting(output_names=False),), "the outputs of the model"),
             WrongAnswer("no dynamic axis", (exporting(axes=False),), "Axis 0 of past.0.key is fixed"),
-            WrongAnswer(
-                "the batch of the example", (exporting(batch=False),), "Axis 0 of past.0.key is fixed"
-            ),
+            WrongAnswer("the batch of the example", (exporting(batch=False),), "Axis 0 of past.0.key is fixed"),
             WrongAnswer("the new tokens of the example", (exporting(new=False),), "Axis 1 of ids is fixed"),
-            WrongAnswer(
-                "the cache of the example", (exporting(length=False),), "Axis 2 of past.0.key is fixed"
-            ),
-            WrongAnswer(
-                "axes of the first layer only", (exporting(dynamic_inputs=2),), "of past.1.key is fixed"
-            ),
+            WrongAnswer("the cache of the example", (exporting(length=False),), "Axis 2 of past.0.key is fixed"),
+            WrongAnswer("axes of the first layer only", (exporting(dynamic_inputs=2),), "of past.1.key is fixed"),
             WrongAnswer("every axis dynamic", (exporting(every_axis=True),), "to make an empty cache"),
             WrongAnswer("int32", (exporting(dtype=torch.int32),), "takes int32"),
-            WrongAnswer(
-                "one tensor for the whole cache", (by_torch_export(separate_tensors=False),), "One tensor"
-            ),
+            WrongAnswer("one tensor for the whole cache", (by_torch_export(separate_tensors=False),), "One tensor"),
             WrongAnswer("no cache", (without_past,), "the inputs of the model"),
             WrongAnswer("no example for the cache", (without_example,), "TypeError", Status.ERROR),
             WrongAnswer("no file", (lambda step, file: None,), "wrote no file"),
@@ -744,51 +699,25 @@ CONTRACTS = {
         wrong=(
             WrongAnswer("no scale", (without_scale,), "An Attention has lost its scale"),
             WrongAnswer("numbers by name", (numbered_by_names,), "joined to the node with its number"),
-            WrongAnswer(
-                "one reader of the Range", (for_one_reader,), "how many tokens does the cache stand for"
-            ),
+            WrongAnswer("one reader of the Range", (for_one_reader,), "how many tokens does the cache stand for"),
             WrongAnswer("labels for the heads", (labels_for_heads,), "to make an empty cache"),
             WrongAnswer("the first result", (kept_from_the_first(),), "have other names than they should"),
             WrongAnswer("names of the model", (appending(prefix=""),), "Give every new value"),
-            WrongAnswer(
-                "the length of another layer",
-                (appending(length_of=("past.1.key", 2)),),
-                "One layer and a Range",
-            ),
-            WrongAnswer(
-                "nothing is done", (lambda model: model,), "the inputs of the model have other names"
-            ),
-            WrongAnswer(
-                "places from 0", (appending(shift=False),), "how many tokens does the cache stand for"
-            ),
+            WrongAnswer("the length of another layer", (appending(length_of=("past.1.key", 2)),), "One layer and a Range"),
+            WrongAnswer("nothing is done", (lambda model: model,), "the inputs of the model have other names"),
+            WrongAnswer("places from 0", (appending(shift=False),), "how many tokens does the cache stand for"),
             WrongAnswer("the key as mask", (appending(no_mask=False),), "get_schema('Attention', 23)"),
             WrongAnswer("no mask", (appending(causal=False),), "must not see the next one"),
             WrongAnswer("values and keys", (appending(order=("value", "key")),), "holds other numbers"),
             WrongAnswer("layers from the last", (appending(reverse=True),), "Two layers"),
             WrongAnswer("one cache for all layers", (appending(cache_of=0),), "Two layers"),
-            WrongAnswer(
-                "places behind all tokens", (appending(length_of=("present.0.key", 2)),), "refuses the result"
-            ),
-            WrongAnswer(
-                "the number of heads",
-                (appending(length_of=("past.0.key", 1)),),
-                "has other numbers than without a cache",
-            ),
+            WrongAnswer("places behind all tokens", (appending(length_of=("present.0.key", 2)),), "refuses the result"),
+            WrongAnswer("the number of heads", (appending(length_of=("past.0.key", 1)),), "has other numbers than without a cache"),
             WrongAnswer("a cache of four", (appending(past_length=4),), "Axis 2 of past.0.key is fixed"),
-            WrongAnswer(
-                "an Attention too many",
-                (appending(duplicate=True),),
-                "computes more than before: 1 x Attention",
-            ),
-            WrongAnswer(
-                "the cache never grows", (appending(present_from="Identity"),), "another shape or type"
-            ),
-            WrongAnswer(
-                "the cache is not read", (appending(read=False),), "has other numbers than without a cache"
-            ),
-            WrongAnswer(
-                "another name", (appending(logits="logits"),), "the outputs of the model have other names"
-            ),
+            WrongAnswer("an Attention too many", (appending(duplicate=True),), "computes more than before: 1 x Attention"),
+            WrongAnswer("the cache never grows", (appending(present_from="Identity"),), "another shape or type"),
+            WrongAnswer("the cache is not read", (appending(read=False),), "has other numbers than without a cache"),
+            WrongAnswer("another name", (appending(logits="logits"),), "the outputs of the model have other names"),
             WrongAnswer("no model", (lambda model: None,), "a ModelProto was expected"),
         ),
     ),
