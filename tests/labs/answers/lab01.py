@@ -2,25 +2,22 @@
 
 import copy
 import functools
+from functools import partial
 
 import torch
 from torch._higher_order_ops.while_loop import while_loop
 
 from onnxlab.labs.kit.outcome import Status
-from tests.support.labs import Contract, WrongAnswer
+from tests.support.labs import Contract, WrongAnswer, solution
+
+loop, branch = partial(solution, "loop-count-as-input"), partial(solution, "branch-on-data")
+Cond, script_branch = (partial(*branch(), exporter) for exporter in ("torch.export", "TorchScript"))
 
 
 class Stepping(torch.nn.Module):
     def __init__(self, step):
         super().__init__()
         self.step = step
-
-
-class Counted(Stepping):
-    def forward(self, x, n: int):
-        for _ in range(n):
-            x = self.step(x)
-        return x
 
 
 class CountedTensor(Stepping):
@@ -44,64 +41,10 @@ class WhileLoop(Stepping):
         return while_loop(lambda i, x: i < n, lambda i, x: (i + 1, self.step(x)), start)[1]
 
 
-class NeverCounts(Stepping):
-    def forward(self, x, n: int):
-        i = 0
-        while i < n:
-            x = self.step(x)
-        return x
-
-
 class WhileLoopInTwos(Stepping):
     def forward(self, x, n):
         start = (torch.zeros((), dtype=torch.int64), x)
         return while_loop(lambda i, x: i != n, lambda i, x: (i + 2, self.step(self.step(x))), start)[1]
-
-
-class Masked(Stepping):
-    def forward(self, x, n):
-        for i in range(9):
-            x = torch.where(i < n, self.step(x), x)
-        return x
-
-
-class MaskedLoop(Stepping):
-    def forward(self, x, n):
-        for i in range(70):
-            x = torch.where(i < n, self.step(x), x)
-        return x
-
-
-class AtLeastOnce(Stepping):
-    def forward(self, x, n: int):
-        x = self.step(x)
-        for _ in range(n - 1):
-            x = self.step(x)
-        return x
-
-
-class ForgetsItsState(Stepping):
-    def forward(self, x, n: int):
-        y = x
-        for _ in range(n):
-            y = self.step(x)
-        return y
-
-
-class MaskedForThousands(Stepping):
-    """The Loop always has 4,100 rounds."""
-
-    def forward(self, x, n: int):
-        for i in range(4100):
-            x = torch.where(torch.tensor(i < n), self.step(x), x)
-        return x
-
-
-class AtMostAThousand(Stepping):
-    def forward(self, x, n: int):
-        for _ in range(min(n, 1000)):
-            x = self.step(x)
-        return x
 
 
 class IdleLoop(Stepping):
@@ -127,34 +70,11 @@ class IdleBesideMasked(Stepping):
         return x
 
 
-class OnlyTheTurn(Stepping):
-    """Uses the first layer of the step alone."""
-
-    def forward(self, x, n: int):
-        for _ in range(n):
-            x = self.step.turn(x)
-        return x
-
-
-class OneRoundMoreWhenOdd(Stepping):
-    def forward(self, x, n: int):
-        for _ in range(n // 2):
-            x = self.step(self.step(x))
-        return x
-
-
 class InTwosAndARest(Stepping):
     def forward(self, x, n: int):
         for _ in range(n // 2):
             x = self.step(self.step(x))
         if n % 2 == 1:
-            x = self.step(x)
-        return x
-
-
-class AtMostFiveThousand(Stepping):
-    def forward(self, x, n: int):
-        for _ in range(min(n, 5000)):
             x = self.step(x)
         return x
 
@@ -173,29 +93,6 @@ class TakenForAffine(torch.nn.Module):
         return x
 
 
-class Clamped(Stepping):
-    def forward(self, x, n: int):
-        x = x.clamp(-50.0, 50.0)
-        for _ in range(n):
-            x = self.step(x)
-        return x
-
-
-class RoundedToFloat16(Stepping):
-    def forward(self, x, n: int):
-        x = x.half().float()
-        for _ in range(n):
-            x = self.step(x)
-        return x
-
-
-class Transposed(Stepping):
-    def forward(self, x, n: int):
-        for _ in range(n):
-            x = self.step(x)
-        return x.t()
-
-
 class StepOfTheClass(torch.nn.Module):
     """The last step that was given counts for all."""
 
@@ -210,7 +107,7 @@ def step_of_the_class(step):
 
 
 def zeroing_the_step(step):
-    module = torch.jit.script(Counted(copy.deepcopy(step)))
+    module = loop()[0](copy.deepcopy(step))
     for weights in step.parameters():
         weights.zero_()
     return module
@@ -234,28 +131,12 @@ class LoopInABranch(Stepping):
         return x
 
 
-def frozen(step):
-    return torch.jit.freeze(torch.jit.script(Counted(step).eval()))
-
-
 def traced(step):
     return torch.jit.trace(CountedTensor(step), (torch.rand(2, 4), torch.tensor(2)))
 
 
 def scripted(kind):
     return lambda step: torch.jit.script(kind(step))
-
-
-class Branch(torch.nn.Module):
-    def forward(self, x):
-        if bool(x.mean() > 0):
-            return x - x.mean()
-        return x.abs() + 1
-
-
-class Cond(torch.nn.Module):
-    def forward(self, x):
-        return torch.cond(x.mean() > 0, lambda x: x - x.mean(), lambda x: x.abs() + 1, (x,))
 
 
 class CondWithMethods(torch.nn.Module):
@@ -280,11 +161,6 @@ class ZeroOnTheWrongSide(torch.nn.Module):
         if bool(x.mean() >= 0):
             return x - x.mean()
         return x.abs() + 1
-
-
-class CondSwapped(torch.nn.Module):
-    def forward(self, x):
-        return torch.cond(x.mean() > 0, lambda x: x.abs() + 1, lambda x: x - x.mean(), (x,))
 
 
 @torch.jit.script
@@ -320,15 +196,6 @@ class TwoIfs(torch.nn.Module):
         return y
 
 
-class CondPicks(torch.nn.Module):
-    """Both sides are computed; the If picks one."""
-
-    def forward(self, x):
-        mean = x.mean()
-        sides = x - mean, x.abs() + 1
-        return torch.cond(mean > 0, lambda a, b: a.clone(), lambda a, b: b.clone(), sides)
-
-
 class ScriptPicks(torch.nn.Module):
     def forward(self, x):
         mean = x.mean()
@@ -340,32 +207,6 @@ class ScriptPicks(torch.nn.Module):
         return y
 
 
-class CondPicksHalf(torch.nn.Module):
-    """One side is computed in its branch, the other one always."""
-
-    def forward(self, x):
-        centred = x - x.mean()
-        return torch.cond(x.mean() > 0, lambda x, c: c.clone(), lambda x, c: x.abs() + 1, (x, centred))
-
-
-class IdleCond(torch.nn.Module):
-    """`where` does the work; the If has no effect."""
-
-    def forward(self, x):
-        positive = x.mean() > 0
-        one = torch.cond(positive, lambda x: torch.ones_like(x), lambda x: torch.ones_like(x) + 0, (x,))
-        return torch.where(positive, x - x.mean(), x.abs() + 1) * one
-
-
-class CondForTheSign(torch.nn.Module):
-    """The If decides; both sides are computed after it."""
-
-    def forward(self, x):
-        mean = x.mean()
-        positive = torch.cond(mean > 0, lambda m: m.abs() + 1, lambda m: m.abs() * 0 - 1, (mean,))
-        return torch.where(positive > 0, x - mean, x.abs() + 1)
-
-
 class ScriptForTheSign(torch.nn.Module):
     def forward(self, x):
         positive = torch.zeros(1)
@@ -374,59 +215,11 @@ class ScriptForTheSign(torch.nn.Module):
         return torch.where(positive > 0, x - x.mean(), x.abs() + 1)
 
 
-class WhereInBothBranches(torch.nn.Module):
-    def forward(self, x):
-        def both(x):
-            return torch.where(x.mean() > 0, x - x.mean(), x.abs() + 1)
-
-        return torch.cond(x.mean() > 0, both, lambda x: both(x) + 0, (x,))
-
-
-class CondAboveALittle(torch.nn.Module):
-    """Treats a mean near zero as zero."""
-
-    def forward(self, x):
-        return torch.cond(x.mean() > 1e-6, lambda x: x - x.mean(), lambda x: x.abs() + 1, (x,))
-
-
-class CondRounded(torch.nn.Module):
-    def forward(self, x):
-        mean = x.mean()
-        return torch.cond((mean * 1e4).round() >= 1e-4, lambda x: x - x.mean(), lambda x: x.abs() + 1, (x,))
-
-
 class NanCountsAsPositive(torch.nn.Module):
     def forward(self, x):
         if bool(x.mean() <= 0):
             return x.abs() + 1
         return x - x.mean()
-
-
-class BySum(torch.nn.Module):
-    """Decides by the first number, not by the mean."""
-
-    def forward(self, x):
-        return torch.cond(x[0] > 0, lambda x: x - x.mean(), lambda x: x.abs() + 1, (x,))
-
-
-def deciding_by(decides):
-    """A branch that another number than the mean decides."""
-
-    class Decided(torch.nn.Module):
-        def forward(self, x):
-            return torch.cond(decides(x), lambda x: x - x.mean(), lambda x: x.abs() + 1, (x,))
-
-    return Decided
-
-
-class PicksInABranch(torch.nn.Module):
-    """One branch computes both sides and picks its own."""
-
-    def forward(self, x):
-        def centred(x):
-            return torch.stack([x - x.mean(), x.abs() + 1])[0]
-
-        return torch.cond(x.mean() > 0, centred, lambda x: x.abs() + 1, (x,))
 
 
 def other_at_the_second_call():
@@ -465,144 +258,98 @@ def choosing(for_torchscript, for_torch_export):
     return lambda exporter: for_torchscript() if exporter == "TorchScript" else for_torch_export()
 
 
-def script_branch():
-    return torch.jit.script(Branch())
-
+# Pieces of the solutions.
+_SCRIPT, _FOR, _STEP, _ROUND = "torch.jit.script(Counted(step))", "for _ in range(n)", "self.step(x)", "x = self.step(x)"
+_LINE = "\n            "  # of a method
+_MEAN, _CENTRED, _FOLDED = "x.mean() > 0", "lambda x: x - x.mean()", "lambda x: x.abs() + 1"
+_COND, _WHERE = f"torch.cond({_MEAN}, {_CENTRED}, {_FOLDED}, (x,))", "torch.where(x.mean() > 0, x - x.mean(), x.abs() + 1)"
+_BRANCH = "torch.jit.script(Branch())"
+_CHOICE = f' if exporter == "torch.export" else {_BRANCH}'
 
 CONTRACTS = {
     "loop-count-as-input": Contract(
         right=(
-            (scripted(Counted),),
+            loop(),
             (scripted(Downwards),),
             (scripted(CountedTensor),),
             (WhileLoop,),
-            (frozen,),
+            loop({_SCRIPT: "torch.jit.freeze(torch.jit.script(Counted(step).eval()))"}),
             (scripted(InTwosAndARest),),
             (scripted(LoopInABranch),),
             (scripted(InHundreds),),
         ),
         wrong=(
             WrongAnswer("traced: the count is baked", (traced,), "The input 'n' does not reach the result"),
-            WrongAnswer("written out and masked", (Masked,), "There is no Loop in the graph"),
-            WrongAnswer("a loop of fixed length, masked", (scripted(MaskedLoop),), "Up to which n"),
-            WrongAnswer(
-                "4,100 masked rounds", (scripted(MaskedForThousands),), "nothing of n reaches its end"
-            ),
-            WrongAnswer("at most a thousand rounds", (scripted(AtMostAThousand),), "Up to which n"),
+            WrongAnswer("written out and masked", loop({_SCRIPT: "Counted(step)", "n: int": "n", _FOR: "for i in range(9)", _ROUND: f"x = torch.where(i < n, {_STEP}, x)"}), "There is no Loop in the graph"),
+            WrongAnswer("a loop of fixed length, masked", loop({"n: int": "n", _FOR: "for i in range(70)", _ROUND: f"x = torch.where(i < n, {_STEP}, x)"}), "Up to which n"),
+            WrongAnswer("4,100 masked rounds", loop({_FOR: "for i in range(4100)", _ROUND: f"x = torch.where(torch.tensor(i < n), {_STEP}, x)"}), "nothing of n reaches its end"),
+            WrongAnswer("at most a thousand rounds", loop({"range(n)": "range(min(n, 1000))"}), "Up to which n"),
             WrongAnswer("a Loop without work", (IdleLoop,), "it does no work"),
-            WrongAnswer(
-                "two Loops, one without work", (scripted(IdleBesideMasked),), "nothing of n reaches its end"
-            ),
-            WrongAnswer(
-                "a part of the step", (scripted(OnlyTheTurn),), "has no attribute 'turn'", Status.ERROR
-            ),
-            WrongAnswer("at most five thousand rounds", (scripted(AtMostFiveThousand),), "Up to which n"),
+            WrongAnswer("two Loops, one without work", (scripted(IdleBesideMasked),), "nothing of n reaches its end"),
+            WrongAnswer("a part of the step", loop({_STEP: "self.step.turn(x)"}), "has no attribute 'turn'", Status.ERROR),
+            WrongAnswer("at most five thousand rounds", loop({"range(n)": "range(min(n, 5000))"}), "Up to which n"),
             WrongAnswer("a product of matrices", (scripted(TakenForAffine),), "for n = 0, 1, 2"),
-            WrongAnswer("x is clamped", (scripted(Clamped),), "compare, clamp, multiply"),
-            WrongAnswer("x is rounded to float16", (scripted(RoundedToFloat16),), "0, from float32[2, 4]"),
+            WrongAnswer("x is clamped", loop({_FOR: f"x = x.clamp(-50.0, 50.0){_LINE}{_FOR}"}), "compare, clamp, multiply"),
+            WrongAnswer("x is rounded to float16", loop({_FOR: f"x = x.half().float(){_LINE}{_FOR}"}), "0, from float32[2, 4]"),
             WrongAnswer("the last step for all", (step_of_the_class,), "Follow the rounds"),
             WrongAnswer("writes to the step", (zeroing_the_step,), "The step that was given has changed"),
-            WrongAnswer("rounds in twos", (scripted(OneRoundMoreWhenOdd),), "for n = 0, 1, 2"),
-            WrongAnswer("runs at least once", (scripted(AtLeastOnce),), "what is left of x when n is 0"),
-            WrongAnswer("transposed at the end", (scripted(Transposed),), "gives shape"),
-            WrongAnswer("forgets its state", (scripted(ForgetsItsState),), "int64[]"),
+            WrongAnswer("rounds in twos", loop({"range(n)": "range(n // 2)", _STEP: f"self.step({_STEP})"}), "for n = 0, 1, 2"),
+            WrongAnswer("runs at least once", loop({_FOR: f"{_ROUND}{_LINE}for _ in range(n - 1)"}), "what is left of x when n is 0"),
+            WrongAnswer("transposed at the end", loop({"return x": "return x.t()"}), "gives shape"),
+            WrongAnswer("forgets its state", loop({_FOR: f"y = x{_LINE}{_FOR}", _ROUND: f"y = {_STEP}", "return x": "return y"}), "int64[]"),
             WrongAnswer("a Python loop for torch.export", (CountedTensor,), "range(int(n))", Status.ERROR),
-            WrongAnswer("never counts", (scripted(NeverCounts),), "Your module has not come to an end"),
+            WrongAnswer("never counts", loop({_FOR: f"i = 0{_LINE}while i < n"}), "Your module has not come to an end"),
             WrongAnswer("jumps over the end", (WhileLoopInTwos,), "With n = 1, ONNX Runtime has not"),
-            WrongAnswer("the class, not a module", (lambda step: Counted,), "a Module was expected"),
+            WrongAnswer("the class, not a module", loop({_SCRIPT: "Counted"}), "a Module was expected"),
             WrongAnswer("unscripted with a number", (lambda step: step,), "stage capture"),
         ),
     ),
     "branch-on-data": Contract(
         right=(
-            (choosing(script_branch, Cond),),
+            branch(),
             (choosing(TracedWithScript, CondWithMethods),),
             (choosing(lambda: torch.jit.script(NanFirst()), Cond),),
             (choosing(lambda: torch.jit.script(TwoIfs()), CondWithMethods),),
-            (choosing(script_branch, deciding_by(lambda x: x.sum() > 0)),),
-            (functools.cache(choosing(script_branch, Cond)),),
+            branch({_MEAN: "x.sum() > 0"}),
+            (functools.cache(*branch()),),
         ),
         wrong=(
-            WrongAnswer("traced: one side is left", (choosing(Branch, Cond),), "There is no If in the graph"),
+            WrongAnswer("traced: one side is left", branch({_BRANCH: "Branch()"}), "There is no If in the graph"),
             WrongAnswer("where instead of a branch", (lambda _: Where(),), "It has ReduceMean"),
-            WrongAnswer("cond for both", (lambda _: Cond(),), "FX to torch.jit.trace"),
-            WrongAnswer("a script for both", (lambda _: script_branch(),), "a ScriptModule is not supported"),
-            WrongAnswer(
-                "a plain if for torch.export",
-                (choosing(script_branch, Branch),),
-                "if bool(x.mean() > 0)",
-            ),
-            WrongAnswer(
-                "zero on the wrong side",
-                (choosing(lambda: torch.jit.script(ZeroOnTheWrongSide()), Cond),),
-                "0, from float32[1]",
-            ),
-            WrongAnswer(
-                "the sides swapped", (choosing(script_branch, CondSwapped),), "Which side belongs to the mean"
-            ),
-            WrongAnswer(
-                "cond as a picker", (choosing(script_branch, CondPicks),), "is computed before the If"
-            ),
-            WrongAnswer(
-                "a script as a picker",
-                (choosing(lambda: torch.jit.script(ScriptPicks()), Cond),),
-                "is computed before the If",
-            ),
-            WrongAnswer(
-                "one side is always computed",
-                (choosing(script_branch, CondPicksHalf),),
-                "is computed before the If",
-            ),
-            WrongAnswer(
-                "where beside an idle If", (choosing(script_branch, IdleCond),), "it is computed after it"
-            ),
-            WrongAnswer(
-                "an If for where's condition",
-                (choosing(script_branch, CondForTheSign),),
-                "it is computed after it",
-            ),
+            WrongAnswer("cond for both", branch({_CHOICE: ""}), "FX to torch.jit.trace"),
+            WrongAnswer("a script for both", branch({"return Cond()" + _CHOICE: f"return {_BRANCH}"}), "a ScriptModule is not supported"),
+            WrongAnswer("a plain if for torch.export", branch({"return Cond()": "return Branch()"}), "if bool(x.mean() > 0)"),
+            WrongAnswer("zero on the wrong side", (choosing(lambda: torch.jit.script(ZeroOnTheWrongSide()), Cond),), "0, from float32[1]"),
+            WrongAnswer("the sides swapped", branch({_MEAN: "x.mean() <= 0"}), "Which side belongs to the mean"),
+            WrongAnswer("cond as a picker", branch({_COND: "torch.cond(x.mean() > 0, lambda a, b: a.clone(), lambda a, b: b.clone(), (x - x.mean(), x.abs() + 1))"}), "is computed before the If"),
+            WrongAnswer("a script as a picker", (choosing(lambda: torch.jit.script(ScriptPicks()), Cond),), "is computed before the If"),
+            WrongAnswer("one side is always computed", branch({_COND: "torch.cond(x.mean() > 0, lambda x, c: c.clone(), lambda x, c: x.abs() + 1, (x, x - x.mean()))"}), "is computed before the If"),
+            WrongAnswer("where beside an idle If", branch({_COND: f"{_WHERE} * torch.cond(x.mean() > 0, lambda x: torch.ones_like(x), lambda x: torch.ones_like(x) + 0, (x,))"}), "it is computed after it"),
+            WrongAnswer("an If for where's condition", branch({_COND: _WHERE.replace(_MEAN, "torch.cond(x.mean() > 0, lambda m: m.abs() + 1, lambda m: m.abs() * 0 - 1, (x.mean(),)) > 0")}), "it is computed after it"),
             WrongAnswer(
                 "a script's If for where's condition",
                 (choosing(lambda: torch.jit.script(ScriptForTheSign()), Cond),),
                 "it is computed after it",
             ),
-            WrongAnswer(
-                "where in both branches",
-                (choosing(script_branch, WhereInBothBranches),),
-                "does not give the other side",
-            ),
-            WrongAnswer(
-                "a mean above a little", (choosing(script_branch, CondAboveALittle),), "Which side belongs"
-            ),
-            WrongAnswer("a rounded mean", (choosing(script_branch, CondRounded),), "Which side belongs"),
-            WrongAnswer(
-                "nan counts as positive",
-                (choosing(lambda: torch.jit.script(NanCountsAsPositive()), Cond),),
-                "nan",
-            ),
-            WrongAnswer("the first number for the mean", (choosing(script_branch, BySum),), "Which side"),
+            WrongAnswer("where in both branches", branch({_CENTRED: f"lambda x: {_WHERE}", _FOLDED: f"lambda x: {_WHERE} + 0"}), "does not give the other side"),
+            WrongAnswer("a mean above a little", branch({_MEAN: "x.mean() > 1e-6"}), "Which side belongs"),
+            WrongAnswer("a rounded mean", branch({_MEAN: "(x.mean() * 1e4).round() >= 1e-4"}), "Which side belongs"),
+            WrongAnswer("nan counts as positive", (choosing(lambda: torch.jit.script(NanCountsAsPositive()), Cond),), "nan"),
+            WrongAnswer("the first number for the mean", branch({_MEAN: "x[0] > 0"}), "Which side"),
             *(
-                WrongAnswer(
-                    f"{name} decides",
-                    (choosing(script_branch, deciding_by(by)),),
-                    "Which side belongs to the",
-                )
+                WrongAnswer(f"{name} decides", branch({_MEAN: by}), "Which side belongs to the")
                 for name, by in {
-                    "the signs": lambda x: x.sign().mean() > 0,
-                    "the midrange": lambda x: x.max() + x.min() > 0,
-                    "the majority": lambda x: (x > 0).sum() * 2 > x.numel(),
-                    "a thousand numbers": lambda x: x[:1000].mean() > 0,
+                    "the signs": "x.sign().mean() > 0",
+                    "the midrange": "x.max() + x.min() > 0",
+                    "the majority": "(x > 0).sum() * 2 > x.numel()",
+                    "a thousand numbers": "x[:1000].mean() > 0",
                 }.items()
             ),
-            WrongAnswer("picks in a branch", (choosing(script_branch, PicksInABranch),), "keeps one"),
+            WrongAnswer("picks in a branch", branch({_CENTRED: "lambda x: torch.stack([x - x.mean(), x.abs() + 1])[0]"}), "keeps one"),
             WrongAnswer("another module at a second call", (other_at_the_second_call(),), "There is no If"),
             WrongAnswer("counts its calls", (counting_calls(True, False),), "FX to torch.jit.trace"),
             WrongAnswer("looks at its first call", (first_call_only(),), "FX to torch.jit.trace"),
-            WrongAnswer(
-                "only one exporter",
-                (choosing(script_branch, lambda: None),),
-                'branch_on_data("torch.export") returned None',
-            ),
+            WrongAnswer("only one exporter", branch({"return Cond()": "return None"}), 'branch_on_data("torch.export") returned None'),
         ),
     ),
 }

@@ -1,11 +1,14 @@
 """Right and wrong answers for lab 3."""
 
 import copy
+from functools import partial
 
 import torch
 
 from onnxlab.labs.kit.outcome import Status
-from tests.support.labs import Contract, WrongAnswer
+from tests.support.labs import Contract, WrongAnswer, solution
+
+untangle, static = partial(solution, "untangle"), partial(solution, "static-on-purpose")
 
 
 class Gained(torch.nn.Module):
@@ -17,12 +20,6 @@ class Gained(torch.nn.Module):
 def stretched(x):
     low = x.min()
     return (x - low) / (x.max() - low).clamp(min=0.001)
-
-
-class WithTensors(Gained):
-    def forward(self, x):
-        x = stretched(x)
-        return x * self.gain, x.mean(1)
 
 
 class WithMaximum(Gained):
@@ -41,124 +38,6 @@ class WithWhere(Gained):
         return x * self.gain, (x @ torch.full((3, 1), 1 / 3)).squeeze(1)
 
 
-class WithFloat(Gained):
-    def forward(self, x):
-        low = float(x.min())
-        x = (x - low) / (x.max() - low).clamp(min=0.001)
-        return x * self.gain, x.mean(1)
-
-
-class WithNumPy(Gained):
-    def forward(self, x):
-        x = x.detach().numpy()
-        x = torch.from_numpy((x - x.min()) / (x.max() - x.min()))
-        return x * self.gain, x.mean(1)
-
-
-class BakedMeans(Gained):
-    def forward(self, x):
-        x = stretched(x)
-        return x * self.gain, torch.tensor(x.tolist()).mean(1)
-
-
-class RowByRow(Gained):
-    def forward(self, x):
-        x = stretched(x)
-        return x * self.gain, torch.stack([row.mean() for row in x])
-
-
-class FourRows(Gained):
-    def forward(self, x):
-        x = stretched(x)
-        return x * self.gain, torch.cat([x[:1], x[1:2], x[2:3], x[3:4]]).mean(1)
-
-
-class NoSmallestSpan(Gained):
-    def forward(self, x):
-        low = x.min()
-        x = (x - low) / (x.max() - low)
-        return x * self.gain, x.mean(1)
-
-
-class MeansOfColumns(Gained):
-    def forward(self, x):
-        x = stretched(x)
-        return x * self.gain, x.mean(0)
-
-
-class MeansAfterGain(Gained):
-    def forward(self, x):
-        x = stretched(x) * self.gain
-        return x, x.mean(1)
-
-
-class Slices(Gained):
-    """The list with slices, empty beyond the last row: right for twenty rows."""
-
-    def forward(self, x):
-        x = stretched(x)
-        return x * self.gain, torch.cat([x[i : i + 1].mean(1) for i in range(20)])
-
-
-class ThroughTheGain(Gained):
-    """Computes the means from the scaled rows, divided by the gain."""
-
-    def forward(self, x):
-        x = stretched(x) * self.gain
-        return x, (x / self.gain).mean(1)
-
-
-class SmallestSpan(Gained):
-    smallest = 0.0009
-
-    def forward(self, x):
-        low = x.min()
-        x = (x - low) / (x.max() - low).clamp(min=self.smallest)
-        return x * self.gain, x.mean(1)
-
-
-class AnotherSmallestSpan(SmallestSpan):
-    smallest = 0.00105
-
-
-class SpanPlusALittle(Gained):
-    def forward(self, x):
-        low = x.min()
-        span = x.max() - low
-        x = (x - low) / (span + (span < 0.0005) * (0.001 - span))
-        return x * self.gain, x.mean(1)
-
-
-class ClampedNumbers(Gained):
-    """Treats numbers beyond a million as a million."""
-
-    def forward(self, x):
-        x = stretched(x.clamp(-1e6, 1e6))
-        return x * self.gain, x.mean(1)
-
-
-class GainOfTheFirstColumn(Gained):
-    def forward(self, x):
-        x = stretched(x)
-        return x * self.gain.abs(), x.mean(1)
-
-
-class CappedSpan(Gained):
-    def forward(self, x):
-        low = x.min()
-        x = (x - low) / (x.max() - low).clamp(0.001, 1e30)
-        return x * self.gain, x.mean(1)
-
-
-class LowOfZero(Gained):
-    """Takes the smallest number to be 0 at most."""
-
-    def forward(self, x):
-        low = x.min().clamp(max=0)
-        x = (x - low) / (x.max() - low).clamp(min=0.001)
-        return x * self.gain, x.mean(1)
-
-
 class GainOfTheClass(torch.nn.Module):
     def forward(self, x):
         x = stretched(x)
@@ -171,7 +50,7 @@ def gain_of_the_class(model):
 
 
 def folding_the_gain(model):
-    module = WithTensors(copy.deepcopy(model))
+    module = untangle()[0](copy.deepcopy(model))
     with torch.no_grad():
         model.gain.abs_()
     return module
@@ -203,15 +82,6 @@ class Embedding(torch.nn.Module):
         super().__init__()
         self.embed = model.embed
 
-    def patches(self, x, b, c, h, w):
-        x = x.reshape(b, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 1, 3, 5)
-        return self.embed(x.reshape(b, (h // 2) * (w // 2), c * 4))
-
-
-class Frozen(Embedding):
-    def forward(self, x):
-        return self.patches(x, -1, *(int(size) for size in x.shape[1:]))
-
 
 class FrozenSlices(Embedding):
     def forward(self, x):
@@ -228,101 +98,6 @@ class FrozenConv(Embedding):
         return y.reshape(-1, 5, int(y.shape[2]) * int(y.shape[3])).transpose(1, 2)
 
 
-class FrozenBatch(Embedding):
-    def forward(self, x):
-        return self.patches(x, *(int(size) for size in x.shape))
-
-
-class OneShapeLeft(Embedding):
-    def forward(self, x):
-        c, h, w = (int(size) for size in x.shape[1:])
-        x = x.reshape(x.shape[0], c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 1, 3, 5)
-        return self.embed(x.reshape(-1, (h // 2) * (w // 2), c * 4))
-
-
-class Unshuffled(Embedding):
-    def forward(self, x):
-        return self.embed(torch.nn.functional.pixel_unshuffle(x, 2).flatten(2).transpose(1, 2))
-
-
-class WrittenDown(Embedding):
-    def forward(self, x):
-        return self.patches(x, -1, 3, 10, 14)
-
-
-class NotSorted(Embedding):
-    def forward(self, x):
-        c, h, w = (int(size) for size in x.shape[1:])
-        return self.embed(x.reshape(-1, (h // 2) * (w // 2), c * 4))
-
-
-class SortedOtherwise(Embedding):
-    def forward(self, x):
-        c, h, w = (int(size) for size in x.shape[1:])
-        x = x.reshape(-1, c, h // 2, 2, w // 2, 2).permute(0, 4, 2, 1, 3, 5)
-        return self.embed(x.reshape(-1, (h // 2) * (w // 2), c * 4))
-
-
-class SlicesOfTheBatch(Frozen):
-    """One picture after the other, by slices that are empty beyond the last: right for sixteen."""
-
-    def forward(self, x):
-        return torch.cat([super(SlicesOfTheBatch, self).forward(x[i : i + 1]) for i in range(16)])
-
-
-class RemembersItsSizes(Embedding):
-    """Uses the sizes of the first pictures that it sees for all others."""
-
-    sizes = None
-
-    def forward(self, x):
-        self.sizes = self.sizes or tuple(int(size) for size in x.shape[1:])
-        return self.patches(x, -1, *self.sizes)
-
-
-class SmallPictures(Embedding):
-    """Knows the sizes up to twelve."""
-
-    def forward(self, x):
-        c, h, w = (min(int(size), 12) for size in x.shape[1:])
-        return self.patches(x[:, :, :h, :w], -1, c, h, w)
-
-
-class SquareOfTheHeight(Embedding):
-    """Uses the height as the width."""
-
-    def forward(self, x):
-        c, h = int(x.shape[1]), int(x.shape[2])
-        return self.patches(x, -1, c, h, h)
-
-
-class RemembersItsHeight(Embedding):
-    height = None
-
-    def forward(self, x):
-        c, h, w = (int(size) for size in x.shape[1:])
-        self.height = self.height or h
-        return self.patches(x, -1, c, self.height, w)
-
-
-class NoNan(Frozen):
-    """Puts 0 in the place of nan."""
-
-    def forward(self, x):
-        return super().forward(torch.nan_to_num(x))
-
-
-class ClampedPixels(Frozen):
-    def forward(self, x):
-        return super().forward(x.clamp(-100, 100))
-
-
-class HundredPixels(Embedding):
-    def forward(self, x):
-        c, h, w = (min(int(size), 128) for size in x.shape[1:])
-        return self.patches(x[:, :, :h, :w], -1, c, h, w)
-
-
 class WholeResult(torch.nn.Module):
     def __init__(self, model):
         super().__init__()
@@ -332,70 +107,64 @@ class WholeResult(torch.nn.Module):
         return torch.from_numpy(self.model(x).detach().numpy())
 
 
+# Pieces of the solutions.
+_LOW, _CLAMPED, _MEANS = "low = x.min()", ".clamp(min=0.001)", "x.mean(1)"
+_RESULT, _CUT = "return x * self.gain, x.mean(1)", "x = x.reshape(-1, channels"
+_SIZES, _SORTED = "(int(size) for size in x.shape[1:])", "x = x.permute(0, 2, 4, 1, 3, 5)"
+_SIXTEEN = """forward(self, x):
+            return torch.cat([self.embedded(x[i : i + 1]) for i in range(16)])
+
+        def embedded(self, x):"""
+
 CONTRACTS = {
     "untangle": Contract(
-        right=(
-            (WithTensors,),
-            (WithMaximum,),
-            (WithWhere,),
-            (lambda model: WithTensors(copy.deepcopy(model)),),
-        ),
+        right=(untangle(), (WithMaximum,), (WithWhere,), (lambda model: untangle()[0](copy.deepcopy(model)),)),
         wrong=(
             WrongAnswer("as it was", (lambda model: model,), "a number of the example"),
-            WrongAnswer("float instead of item", (WithFloat,), "float32[4, 3]"),
-            WrongAnswer("through NumPy", (WithNumPy,), "The input 'x' does not reach the result"),
-            WrongAnswer("the means are baked", (BakedMeans,), "a number of the example"),
-            WrongAnswer("row by row", (RowByRow,), "asks for their number"),
-            WrongAnswer("the example's rows", (FourRows,), "torch gives shape (9,), the runtime (4,)"),
-            WrongAnswer("no smallest span", (NoSmallestSpan,), "nan"),
-            WrongAnswer("means of columns", (MeansOfColumns,), "torch gives shape (4,), the runtime (3,)"),
-            WrongAnswer(
-                "a script",
-                (lambda model: torch.jit.script(WithTensors(model)),),
-                "a ScriptModule is not supported",
-            ),
-            WrongAnswer("twenty rows", (Slices,), "asks for their number"),
-            WrongAnswer("a largest span", (CappedSpan,), "e+37 to "),
-            WrongAnswer(
-                "a smallest number of 0", (LowOfZero,), "float32[4, 3] from 3 to 3; [3, 3, 3] in row 0, gain "
-            ),
+            WrongAnswer("float instead of item", untangle({_LOW: "low = float(x.min())"}), "float32[4, 3]"),
+            WrongAnswer("through NumPy", untangle({_LOW: f"x = torch.from_numpy(x.detach().numpy()); {_LOW}"}), "The input 'x' does not reach the result"),
+            WrongAnswer("the means are baked", untangle({_MEANS: "torch.tensor(x.tolist()).mean(1)"}), "a number of the example"),
+            WrongAnswer("row by row", untangle({_MEANS: "torch.stack([row.mean() for row in x])"}), "asks for their number"),
+            WrongAnswer("the example's rows", untangle({_MEANS: "torch.cat([x[:1], x[1:2], x[2:3], x[3:4]]).mean(1)"}), "torch gives shape (9,), the runtime (4,)"),
+            WrongAnswer("no smallest span", untangle({_CLAMPED: ""}), "nan"),
+            WrongAnswer("means of columns", untangle({_MEANS: "x.mean(0)"}), "torch gives shape (4,), the runtime (3,)"),
+            WrongAnswer("a script", (lambda model: torch.jit.script(untangle()[0](model)),), "a ScriptModule is not supported"),
+            WrongAnswer("twenty rows", untangle({_MEANS: "torch.cat([x[i : i + 1].mean(1) for i in range(20)])"}), "asks for their number"),
+            WrongAnswer("a largest span", untangle({_CLAMPED: ".clamp(0.001, 1e30)"}), "e+37 to "),
+            WrongAnswer("a smallest number of 0", untangle({_LOW: f"{_LOW}.clamp(max=0)"}), "float32[4, 3] from 3 to 3; [3, 3, 3] in row 0, gain "),
             WrongAnswer("the last model for all", (gain_of_the_class,), "The numbers are not"),
-            WrongAnswer("the first model for all", (kept(WithTensors),), "The numbers are not"),
+            WrongAnswer("the first model for all", (kept(*untangle()),), "The numbers are not"),
             WrongAnswer("writes to the model", (folding_the_gain,), "The model that was given has changed"),
-            WrongAnswer("the model itself", (another_forward(WithTensors),), "its mode or its attributes"),
-            WrongAnswer("divides the gain away", (ThroughTheGain,), "nan"),
-            WrongAnswer("a smaller smallest span", (SmallestSpan,), "what the span"),
-            WrongAnswer("a larger smallest span", (AnotherSmallestSpan,), "what the span"),
-            WrongAnswer("a span below half of it", (SpanPlusALittle,), "what the span"),
-            WrongAnswer("numbers up to a million", (ClampedNumbers,), "The numbers are not"),
-            WrongAnswer("the gain without its sign", (GainOfTheFirstColumn,), "The numbers are not"),
-            WrongAnswer("means after the gain", (MeansAfterGain,), "The numbers are not"),
+            WrongAnswer("the model itself", (another_forward(*untangle()),), "its mode or its attributes"),
+            WrongAnswer("divides the gain away", untangle({_RESULT: "x = x * self.gain; return x, (x / self.gain).mean(1)"}), "nan"),
+            WrongAnswer("a smaller smallest span", untangle({"0.001": "0.0009"}), "what the span"),
+            WrongAnswer("a larger smallest span", untangle({"0.001": "0.00105"}), "what the span"),
+            WrongAnswer("a span below half of it", untangle({_CLAMPED: "", "/ span": "/ (span + (span < 0.0005) * (0.001 - span))"}), "what the span"),
+            WrongAnswer("numbers up to a million", untangle({_LOW: f"x = x.clamp(-1e6, 1e6); {_LOW}"}), "The numbers are not"),
+            WrongAnswer("the gain without its sign", untangle({"x * self.gain": "x * self.gain.abs()"}), "The numbers are not"),
+            WrongAnswer("means after the gain", untangle({_RESULT: "x = x * self.gain; return x, x.mean(1)"}), "The numbers are not"),
         ),
     ),
     "static-on-purpose": Contract(
-        right=((Frozen,), (FrozenSlices,), (FrozenConv,)),
+        right=(static(), (FrozenSlices,), (FrozenConv,)),
         wrong=(
             WrongAnswer("as it was", (lambda model: model,), "The graph has Shape"),
-            WrongAnswer("the batch frozen, too", (FrozenBatch,), "the example's batch, 2"),
-            WrongAnswer("one Shape left", (OneShapeLeft,), "Which Shape reads which axis"),
-            WrongAnswer("a Shape inside an operator", (Unshuffled,), "still a tensor"),
-            WrongAnswer("sizes written down", (WrittenDown,), "is invalid for input of size", Status.ERROR),
-            WrongAnswer("cut without sorting", (NotSorted,), "0, 1, 2, ... as a picture"),
-            WrongAnswer("patches in another order", (SortedOtherwise,), "numbers are not PyTorch's"),
-            WrongAnswer("sixteen pictures", (SlicesOfTheBatch,), "the runtime (16,"),
-            WrongAnswer(
-                "remembers the first sizes", (RemembersItsSizes,), "is invalid for input", Status.ERROR
-            ),
-            WrongAnswer("sizes up to twelve", (SmallPictures,), "The output's shape is not"),
-            WrongAnswer(
-                "the height for the width", (SquareOfTheHeight,), "is invalid for input", Status.ERROR
-            ),
-            WrongAnswer("remembers the height", (RemembersItsHeight,), "is invalid for input", Status.ERROR),
-            WrongAnswer("pixels are clamped", (ClampedPixels,), "far from 0"),
-            WrongAnswer("0 for nan", (NoNan,), "far from 0"),
-            WrongAnswer("the model itself", (another_forward(Frozen),), "its mode or its attributes"),
-            WrongAnswer("up to 128 pixels", (HundredPixels,), "pictures, patches, numbers"),
-            WrongAnswer("the first model for all", (kept(Frozen),), "as a picture"),
+            WrongAnswer("the batch frozen, too", static({"(-1, channels": "(int(x.shape[0]), channels", "(-1, (height": "(int(x.shape[0]), (height"}), "the example's batch, 2"),
+            WrongAnswer("one Shape left", static({"(-1, channels": "(x.shape[0], channels"}), "Which Shape reads which axis"),
+            WrongAnswer("a Shape inside an operator", static({_SORTED: "return self.embed(y)", _CUT: f"y = torch.nn.functional.pixel_unshuffle(x, 2).flatten(2).transpose(1, 2); {_CUT}"}), "still a tensor"),
+            WrongAnswer("sizes written down", static({_SIZES: "(3, 10, 14)"}), "is invalid for input of size", Status.ERROR),
+            WrongAnswer("cut without sorting", static({_SORTED: "pass"}), "0, 1, 2, ... as a picture"),
+            WrongAnswer("patches in another order", static({"permute(0, 2, 4,": "permute(0, 4, 2,"}), "numbers are not PyTorch's"),
+            WrongAnswer("sixteen pictures", static({"forward(self, x):": _SIXTEEN}), "the runtime (16,"),
+            WrongAnswer("remembers the first sizes", static({_SIZES: "self.sizes = getattr(self, 'sizes', None) or [int(size) for size in x.shape[1:]]"}), "is invalid for input", Status.ERROR),
+            WrongAnswer("sizes up to twelve", static({"(int(size)": "(min(int(size), 12)", _CUT: "x = x[:, :, :height, :width].reshape(-1, channels"}), "The output's shape is not"),
+            WrongAnswer("the height for the width", static({_CUT: f"width = height; {_CUT}"}), "is invalid for input", Status.ERROR),
+            WrongAnswer("remembers the height", static({_CUT: f"height = self.height = getattr(self, 'height', height); {_CUT}"}), "is invalid for input", Status.ERROR),
+            WrongAnswer("pixels are clamped", static({_CUT: f"x = x.clamp(-100, 100); {_CUT}"}), "far from 0"),
+            WrongAnswer("0 for nan", static({_CUT: f"x = torch.nan_to_num(x); {_CUT}"}), "far from 0"),
+            WrongAnswer("the model itself", (another_forward(*static()),), "its mode or its attributes"),
+            WrongAnswer("up to 128 pixels", static({"(int(size)": "(min(int(size), 128)", _CUT: "x = x[:, :, :height, :width].reshape(-1, channels"}), "pictures, patches, numbers"),
+            WrongAnswer("the first model for all", (kept(*static()),), "as a picture"),
             WrongAnswer("all of it frozen", (WholeResult,), "The model has no input 'x'"),
         ),
     ),

@@ -611,9 +611,7 @@ CONTRACTS = {
             WrongAnswer("an empty group", (minimum_of_nothing,), "group.get_min_supported()", Status.ERROR),
             WrongAnswer("names within a text", (in_a_text,), "there is no rule"),
             WrongAnswer("whatever the namespace", (without_namespaces,), "there is no rule"),
-            WrongAnswer(
-                "no later than opset 19", (lambda names, opset: asked_registry(names, min(opset, 19)),), "20"
-            ),
+            WrongAnswer("no later than opset 19", (lambda names, opset: asked_registry(names, min(opset, 19)),), "20"),
             WrongAnswer("asks again for another number", (kept_while_as_many(),), "asked at every call"),
             WrongAnswer("removes the others", (emptying,), "The list `names` was changed"),
             WrongAnswer("no names", (numbers,), "holds '1'"),
@@ -659,12 +657,8 @@ CONTRACTS = {
             WrongAnswer("an exception skips the end", (not_finally,), "After an exception"),
             WrongAnswer("an exception is swallowed", (swallowing,), "did not come out"),
             WrongAnswer("Ctrl+C skips the end", (only_exceptions,), "After Ctrl+C"),
-            WrongAnswer(
-                "Ctrl+C is swallowed", (functools.partial(ends_by, KeyboardInterrupt),), "Ctrl+C (Keyboard"
-            ),
-            WrongAnswer(
-                "exit() is swallowed", (functools.partial(ends_by, SystemExit),), "exit() (SystemExit"
-            ),
+            WrongAnswer("Ctrl+C is swallowed", (functools.partial(ends_by, KeyboardInterrupt),), "Ctrl+C (Keyboard"),
+            WrongAnswer("exit() is swallowed", (functools.partial(ends_by, SystemExit),), "exit() (SystemExit"),
             WrongAnswer("another exception comes out", (another_exception,), "did not come out"),
             WrongAnswer("an error pops the exporter's rule", (popped_after_an_error,), "After an exception"),
             WrongAnswer("opset 9 whatever is asked", (always_nine,), "was registered for opset"),
@@ -676,18 +670,12 @@ CONTRACTS = {
             WrongAnswer("nothing is registered", (nothing_registered,), "is not supported"),
             WrongAnswer("another opset", (only_later,), "added in version 10"),
             WrongAnswer("registers before the block", (RegisteredWhenMade,), "Before the block begins"),
-            WrongAnswer(
-                "keeps what was before the object", (SnapshotWhenMade,), "In the outer block, after the"
-            ),
+            WrongAnswer("keeps what was before the object", (SnapshotWhenMade,), "In the outer block, after the"),
             WrongAnswer("one of several rules is back", (one_rule_back,), "fails otherwise than before"),
             WrongAnswer("another namespace", (always_aten,), "unrecognized namespace"),
             WrongAnswer("two inputs at most", (two_inputs_at_most,), "positional arguments", Status.ERROR),
             WrongAnswer("no later opset", (at_that_opset,), "ValueError", Status.ERROR),
-            WrongAnswer(
-                "a ValueError is swallowed",
-                (functools.partial(ends_by, ValueError),),
-                "an exception did not come",
-            ),
+            WrongAnswer("a ValueError is swallowed", (functools.partial(ends_by, ValueError),), "an exception did not come"),
             WrongAnswer("a bare generator", (no_context_manager,), "a context manager was expected"),
         ),
     ),

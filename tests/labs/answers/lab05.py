@@ -327,27 +327,19 @@ CONTRACTS = {
         wrong=(
             WrongAnswer("always", (lambda dtype, opset: True,), "int8 at opset 20: the answer is True"),
             WrongAnswer("never", (lambda dtype, opset: False,), "uint8 at opset 20: the answer is False"),
-            WrongAnswer(
-                "at any opset",
-                (lambda dtype, opset: dtype == torch.uint8,),
-                "uint8 at opset 10: the answer is True",
-            ),
+            WrongAnswer("at any opset", (lambda dtype, opset: dtype == torch.uint8,), "uint8 at opset 10: the answer is True"),
             WrongAnswer(
                 "only after 11",
                 (lambda dtype, opset: dtype == torch.uint8 and opset > 11,),
                 "uint8 at opset 11: the answer is False",
             ),
-            WrongAnswer(
-                "for any type", (lambda dtype, opset: opset >= 11,), "int8 at opset 20: the answer is True"
-            ),
+            WrongAnswer("for any type", (lambda dtype, opset: opset >= 11,), "int8 at opset 20: the answer is True"),
             WrongAnswer(
                 "for types with a kernel",
                 (lambda dtype, opset: opset >= 11 and dtype in (torch.uint8, torch.int32, torch.int64),),
                 "int32 at opset 20: the answer is True",
             ),
-            WrongAnswer(
-                "a name", (lambda dtype, opset: "BitShift",), "returned str (BitShift); a bool was expected"
-            ),
+            WrongAnswer("a name", (lambda dtype, opset: "BitShift",), "returned str (BitShift); a bool was expected"),
             *(
                 WrongAnswer(f"not at {opset}", (not_at(opset),), f"uint8 at opset {opset}: ")
                 for opset in (14, 17, 19)
@@ -391,11 +383,7 @@ CONTRACTS = {
             WrongAnswer("the exporter's own", (exporters_own,), "How does your rule round"),
             WrongAnswer("rounded towards zero", (truncated,), "How does your rule round"),
             WrongAnswer("the sign is dropped", (sign_dropped,), "How does your rule round"),
-            WrongAnswer(
-                "BitShift of a signed type",
-                (lambda g, x, k: g.op("BitShift", x, k, direction_s="RIGHT"),),
-                "int8: ",
-            ),
+            WrongAnswer("BitShift of a signed type", (lambda g, x, k: g.op("BitShift", x, k, direction_s="RIGHT"),), "int8: "),
             WrongAnswer("through float64", (through_floats,), "exactly"),
             WrongAnswer("int64 comes out", (type_forgotten,), "uint8: int64 came out where uint8 went in"),
             WrongAnswer("the remainder first", (remainder_first,), "every type on the way"),
@@ -423,9 +411,7 @@ CONTRACTS = {
             WrongAnswer("int32 for narrow types", (narrow_become_int32,), "uint8 and int32 and int32"),
             WrongAnswer("one axis comes out", (one_axis,), "axes are broadcast as in torch"),
             WrongAnswer("k has the shape of x", (one_k_each,), "axes are broadcast as in torch"),
-            WrongAnswer(
-                "axes of size 1 are dropped", (without_axes_of_one,), "axes are broadcast as in torch"
-            ),
+            WrongAnswer("axes of size 1 are dropped", (without_axes_of_one,), "axes are broadcast as in torch"),
             WrongAnswer("by 62 bits at most", (by_62_bits_at_most,), "<< 63, in int64"),
             WrongAnswer("Python's shift", (python_shift,), "return x << k", Status.ERROR),
         ),

@@ -374,11 +374,7 @@ CONTRACTS = {
             WrongAnswer("two of the four numbers", (factor_only,), "not the numbers that the file stores"),
             WrongAnswer("the very last input", (very_last_input,), "an unused input behind it"),
             WrongAnswer("only value of a Constant", (tensors_only,), "value_"),
-            WrongAnswer(
-                "value and value_floats only",
-                (lambda model: last_input(model, ("value", "value_floats")),),
-                "value_ints",
-            ),
+            WrongAnswer("value and value_floats only", (lambda model: last_input(model, ("value", "value_floats")),), "value_ints"),
             WrongAnswer("another domain's opset", (first_domain,), "another domain's opset comes first"),
             WrongAnswer("looked through a node", (through_a_node,), "None"),
             WrongAnswer("always four numbers", (four_numbers,), "two axes"),
@@ -386,14 +382,8 @@ CONTRACTS = {
             WrongAnswer("a roi counts", (first_used,), "a roi that is used"),
             WrongAnswer("an empty Constant counts", (empty_initializers_only,), "an empty Constant"),
             WrongAnswer("the number alone", (lambda model: last_input(model)[0],), "a pair was expected"),
-            WrongAnswer(
-                "the pair turned round", (lambda model: last_input(model)[::-1],), "Another input of Resize"
-            ),
-            WrongAnswer(
-                "absurd numbers",
-                (lambda model: (last_input(model)[0], [10**400, float("nan"), "1", None]),),
-                "not the numbers",
-            ),
+            WrongAnswer("the pair turned round", (lambda model: last_input(model)[::-1],), "Another input of Resize"),
+            WrongAnswer("absurd numbers", (lambda model: (last_input(model)[0], [10**400, float("nan"), "1", None]),), "not the numbers"),
         ),
     ),
     "dynamic-resize": Contract(
@@ -404,9 +394,7 @@ CONTRACTS = {
             WrongAnswer("a constant and a zero", (read_and_baked,), "still holds that factor"),
             WrongAnswer("a size from the export", (size_of_the_export,), "does not reach the result"),
             WrongAnswer("roi instead of scales", (scales_as_roi,), "has input size 2"),
-            WrongAnswer(
-                "linear", (with_attributes(mode_s="linear"),), "attribute of Resize beside its default"
-            ),
+            WrongAnswer("linear", (with_attributes(mode_s="linear"),), "attribute of Resize beside its default"),
             WrongAnswer(
                 "corners aligned",
                 (with_attributes(coordinate_transformation_mode_s="align_corners"),),
@@ -421,11 +409,7 @@ CONTRACTS = {
             WrongAnswer("nothing below zero", (not_below_zero,), "attribute of Resize beside its default"),
             WrongAnswer("nothing beyond 5 and -5", (within_five,), "scales [1, 1, 1.25, 1.25]"),
             WrongAnswer("five times at most", (at_most_five,), "still holds that factor"),
-            WrongAnswer(
-                "outside left out",
-                (with_attributes(exclude_outside_i=1),),
-                "attribute of Resize beside its default",
-            ),
+            WrongAnswer("outside left out", (with_attributes(exclude_outside_i=1),), "attribute of Resize beside its default"),
         ),
     ),
     "resize-translation": Contract(
@@ -438,27 +422,11 @@ CONTRACTS = {
             WrongAnswer("roi instead of scales", (to_roi, any_size), "does not load"),
             WrongAnswer("a fake that promises three", (to_resize, promise_three), "does your fake promise"),
             WrongAnswer("a fake with the numbers", (to_resize, promise_numbers), "does your fake promise"),
-            WrongAnswer(
-                "a fake with 2 and 3", (to_resize, promising(lambda x: (2, 3))), "does your fake promise"
-            ),
-            WrongAnswer(
-                "a fake of 3 channels",
-                (to_resize, promising(lambda x: (x.shape[0], 3))),
-                "does your fake promise",
-            ),
-            WrongAnswer(
-                "a fake of type float16",
-                (to_resize, lambda *inputs: any_size(*inputs).half()),
-                "The output's type is not",
-            ),
-            WrongAnswer(
-                "a fake of type float64",
-                (to_resize, lambda *inputs: any_size(*inputs).double()),
-                "bound to different types",
-            ),
-            WrongAnswer(
-                "a fake with four unknown sizes", (to_resize, four_unknown_sizes), "does your fake promise"
-            ),
+            WrongAnswer("a fake with 2 and 3", (to_resize, promising(lambda x: (2, 3))), "does your fake promise"),
+            WrongAnswer("a fake of 3 channels", (to_resize, promising(lambda x: (x.shape[0], 3))), "does your fake promise"),
+            WrongAnswer("a fake of type float16", (to_resize, lambda *inputs: any_size(*inputs).half()), "The output's type is not"),
+            WrongAnswer("a fake of type float64", (to_resize, lambda *inputs: any_size(*inputs).double()), "bound to different types"),
+            WrongAnswer("a fake with four unknown sizes", (to_resize, four_unknown_sizes), "does your fake promise"),
             WrongAnswer("a fake of one size", (to_resize, promise_square), "does your fake promise"),
             WrongAnswer("a fake that computes", (to_resize, computed_fake), "data-dependent", Status.ERROR),
             WrongAnswer("no fake", (to_resize, lambda x, scales: None), "Does the fake return"),
@@ -477,17 +445,11 @@ CONTRACTS = {
                 "had no pytorch_half_pixel",
             ),
             WrongAnswer("corners aligned", (setting_mode(b"align_corners"),), "does the one new pixel look"),
-            WrongAnswer(
-                "a mode of a later opset", (setting_mode(b"half_pixel_symmetric"),), "half_pixel_symmetric"
-            ),
-            WrongAnswer(
-                "a mode of an earlier opset", (setting_mode(b"tf_half_pixel_for_nn"),), "tf_half_pixel_for_nn"
-            ),
+            WrongAnswer("a mode of a later opset", (setting_mode(b"half_pixel_symmetric"),), "half_pixel_symmetric"),
+            WrongAnswer("a mode of an earlier opset", (setting_mode(b"tf_half_pixel_for_nn"),), "tf_half_pixel_for_nn"),
             WrongAnswer("a crop", (setting_mode(b"tf_crop_and_resize"),), "roi array"),
             WrongAnswer("the first two only", (setting_mode(b"half_pixel", count=2),), "this is 'sized'"),
-            WrongAnswer(
-                "a misspelt mode", (setting_mode(b"halfpixel"),), "no coordinate transformation 'halfpixel'"
-            ),
+            WrongAnswer("a misspelt mode", (setting_mode(b"halfpixel"),), "no coordinate transformation 'halfpixel'"),
             WrongAnswer("nothing is returned", (in_place_only,), "returned None"),
             WrongAnswer("no outputs", (without_outputs,), "The outputs are none"),
             WrongAnswer("linear", (linear_only,), "The numbers are not PyTorch's"),

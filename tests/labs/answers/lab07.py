@@ -257,36 +257,24 @@ CONTRACTS = {
             (add_in_place, unravelled),
         ),
         wrong=(
-            WrongAnswer(
-                "unchanged", (unchanged, remainder), "picture 0, channel 1, of pictures of shape [1, 2"
-            ),
+            WrongAnswer("unchanged", (unchanged, remainder), "picture 0, channel 1, of pictures of shape [1, 2"),
             WrongAnswer("the picture does not count", (channels_only, remainder), "picture 1, channel 0"),
-            WrongAnswer(
-                "the pooled size", (pooled_size, remainder), "to_global_indices() points to the wrong"
-            ),
+            WrongAnswer("the pooled size", (pooled_size, remainder), "to_global_indices() points to the wrong"),
             WrongAnswer("right for squares", (squares_only, remainder), "of shape [2, 1, 4, 6]"),
             WrongAnswer("channels before pictures", (channel_before_picture, remainder), "of shape [2, 3"),
             WrongAnswer("floats", (floats, remainder), "changed the type"),
             WrongAnswer("int32 comes out", (int32_comes_out, remainder), "changed the type"),
             *(
-                WrongAnswer(
-                    f"{dtype} on the way", (in_dtype(dtype), remainder), "points to the wrong element"
-                )
+                WrongAnswer(f"{dtype} on the way", (in_dtype(dtype), remainder), "points to the wrong element")
                 for dtype in (torch.uint8, torch.int16, torch.int32, torch.float32, torch.float64)
             ),
             *(
                 WrongAnswer(f"{dtype} back", (add_offsets, remainder_of(dtype)), "channel_indices() points")
                 for dtype in (torch.int32, torch.float32, torch.float64)
             ),
-            WrongAnswer(
-                "the quotient as a float64", (add_offsets, quotient_as_float64), "channel_indices() points"
-            ),
+            WrongAnswer("the quotient as a float64", (add_offsets, quotient_as_float64), "channel_indices() points"),
             WrongAnswer("the area as a float32", (area_as_float, remainder), "of the types on the way"),
-            WrongAnswer(
-                "a list",
-                (lambda index, shape: add_offsets(index, shape).tolist(), remainder),
-                "returned list",
-            ),
+            WrongAnswer("a list", (lambda index, shape: add_offsets(index, shape).tolist(), remainder), "returned list"),
             WrongAnswer("flattened", (flat, remainder), "changed the shape"),
             WrongAnswer("no way back", (add_offsets, unchanged), "to_channel_indices() points to"),
             WrongAnswer("less the smallest", (add_offsets, minus_smallest), "to_channel_indices() points to"),
@@ -310,12 +298,8 @@ CONTRACTS = {
             WrongAnswer("every value to place 0", (first_place,), "Which index does the first value have"),
             WrongAnswer("inputs exchanged", (index_alone,), "does not load"),
             WrongAnswer("sizes read at export", (as_in_the_chapter,), "NoneType", Status.ERROR),
-            WrongAnswer(
-                "axes as an input", (axes_as_an_input(with_shape=True),), "get_schema('Unsqueeze', 11)"
-            ),
-            WrongAnswer(
-                "axes as an input, no size", (axes_as_an_input(with_shape=False),), "SIGSEGV", Status.ERROR
-            ),
+            WrongAnswer("axes as an input", (axes_as_an_input(with_shape=True),), "get_schema('Unsqueeze', 11)"),
+            WrongAnswer("axes as an input, no size", (axes_as_an_input(with_shape=False),), "SIGSEGV", Status.ERROR),
         ),
     ),
 }

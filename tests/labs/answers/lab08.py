@@ -1,5 +1,7 @@
 """Right and wrong answers for lab 8."""
 
+from functools import partial
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -9,8 +11,10 @@ from onnxlab.labs.kit.outcome import Status
 from onnxlab.model.graph import reads
 from onnxlab.runtime.divergence import intermediates
 from onnxlab.runtime.parity import run
-from tests.support.answer_parts import replace_nodes, weights
-from tests.support.labs import Contract, WrongAnswer
+from tests.support.answer_parts import weights
+from tests.support.labs import Contract, WrongAnswer, solution
+
+fold, cut = partial(solution, "fold-batchnorm"), partial(solution, "cut-between")
 
 
 def attributes_of(node):
@@ -24,109 +28,6 @@ def batch_norms(graph):
 def add_initializer(graph, name, array):
     graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), name))
     return name
-
-
-def folding(
-    *,
-    legal=True,
-    outputs=True,
-    epsilon=True,
-    old_bias=True,
-    shared=False,
-    first_only=False,
-    mode=True,
-    default=1e-5,
-    first_attribute=False,
-    ranks=None,
-    shape=None,
-    operators=("Conv",),
-    empty_names=True,
-    rounded=None,
-    extra=False,
-    bodies=True,
-    zero=True,
-    most=None,
-    by_node=False,
-):
-    """Return a fold_batchnorm; with the default options it is right.
-
-    Args:
-        legal: Leave a Conv that other nodes read.
-        outputs: Leave a Conv that makes an output of the graph.
-        epsilon: Read the attribute epsilon.
-        old_bias: Add the Conv's own bias.
-        shared: Overwrite the Conv's weights, which others may read.
-        first_only: Fold the first BatchNormalization only.
-        mode: Leave a BatchNormalization in training mode.
-        default: Epsilon where it is not written.
-        first_attribute: Take the first attribute for epsilon.
-        ranks: Fold Convs with so many axes of weights; by default all.
-        shape: Of the factor for the weights, as the chapter has it; by default one that fits them.
-        operators: What a BatchNormalization is folded into.
-        empty_names: Know that an input with an empty name is not used.
-        rounded: Applied to the new weights.
-        extra: Add a node.
-        bodies: See what the bodies of a node read.
-        zero: Take an epsilon of 0 for what it says.
-        most: Fold so many at most.
-        by_node: Name the new weights after the Conv.
-    """
-
-    def fold_batchnorm(model):
-        graph = model.graph
-        for norm in batch_norms(graph):
-            tensors = {tensor.name: tensor for tensor in graph.initializer}
-            conv = next((node for node in graph.node if norm.input[0] in node.output), None)
-            if conv is None or conv.op_type not in operators:
-                continue
-            attributes = attributes_of(norm)
-            if (
-                most is not None
-                and sum(name.name.startswith("new") for name in graph.initializer) >= 2 * most
-            ):
-                continue
-            readers = [
-                node for node in graph.node if conv.output[0] in (reads(node) if bodies else node.input)
-            ]
-            is_output = any(output.name == conv.output[0] for output in graph.output)
-            if (legal and len(readers) > 1) or (outputs and is_output):
-                continue
-            if mode and attributes.get("training_mode"):
-                continue
-            scale, bias, mean, variance = (numpy_helper.to_array(tensors[name]) for name in norm.input[1:])
-            added = attributes.get("epsilon", default) if epsilon else 1e-5
-            added = added if zero else added or 1e-5
-            if first_attribute:
-                added = norm.attribute[0].f if norm.attribute else 1e-5
-            factor = scale / np.sqrt(variance + added)
-            is_biased = len(conv.input) > 2 and (not empty_names or conv.input[2])
-            conv_bias = numpy_helper.to_array(tensors[conv.input[2]]) if is_biased and old_bias else 0
-            named = conv.name if by_node else norm.output[0]
-            weight = numpy_helper.to_array(tensors[conv.input[1]])
-            if ranks and weight.ndim not in ranks:
-                continue
-            channels = [1, -1] if conv.op_type == "ConvTranspose" else [-1, 1]
-            weight = weight * factor.reshape(shape or channels + [1] * (weight.ndim - 2))
-            weight = rounded(weight).astype(np.float32) if rounded else weight
-            if shared:
-                tensors[conv.input[1]].CopyFrom(numpy_helper.from_array(weight, conv.input[1]))
-            else:
-                conv.input[1] = add_initializer(graph, f"new_{named}_weight", weight)
-            new_bias = add_initializer(graph, f"new_{named}_bias", (conv_bias - mean) * factor + bias)
-            conv.input[2:] = [new_bias]
-            for reader in readers if not legal else ():
-                for i, name in enumerate(reader.input):
-                    reader.input[i] = norm.output[0] if name == conv.output[0] else name
-            conv.output[0] = norm.output[0]
-            graph.node.remove(norm)
-            if extra:  # a Relu more, of a kind that is there already
-                inner = conv.output[0] + "_inner"
-                graph.node.insert(0, onnx.helper.make_node("Relu", [graph.input[0].name], [inner]))
-            if first_only:
-                break
-        return model
-
-    return fold_batchnorm
 
 
 def folded_as_new_nodes(model):
@@ -192,7 +93,7 @@ def folded_with_linked_objects(model):
 
 def folded_forwards(model):
     """Folds a BatchNormalization into the Conv behind it, as well as into the one before."""
-    graph = folding()(model).graph
+    graph = fold()[0](model).graph
     arrays = weights(graph)
     for norm in batch_norms(graph):
         conv = next(node for node in graph.node if norm.output[0] in node.input)
@@ -209,126 +110,6 @@ def folded_forwards(model):
         ]
         graph.node.remove(norm)
     return model
-
-
-def folded_and_pruned(model):
-    """Drops initializers that only bodies read."""
-    graph = folding()(model).graph
-    read = {name for node in graph.node for name in node.input}
-    kept = [tensor for tensor in graph.initializer if tensor.name in read]
-    del graph.initializer[:]
-    graph.initializer.extend(kept)
-    return model
-
-
-def nothing_folded(model):
-    return model
-
-
-def output_renamed(model):
-    for output in model.graph.output:
-        for node in model.graph.node:
-            node.output[:] = ["out" if name == output.name else name for name in node.output]
-        output.name = "out"
-    return model
-
-
-def only_deleted(model):
-    replace_nodes(model.graph, [node for node in model.graph.node if node.op_type != "BatchNormalization"])
-    return model
-
-
-def cutting(
-    *,
-    bodies=True,
-    weights=True,
-    refuse=True,
-    order=True,
-    first_result=False,
-    unknown=True,
-    keep_unread=True,
-    change_type=None,
-    opset=None,
-    ir_version=None,
-    empty=True,
-    first_import=False,
-    most=None,
-    inner=False,
-):
-    """Return a cut_between; with the default options it is right.
-
-    Args:
-        bodies: Follow what the bodies of a node read.
-        weights: Leave out weights that nothing reads.
-        refuse: Raise a ValueError for a part that cannot be cut.
-        order: Keep the order of the inputs.
-        first_result: Find a node by its first result only.
-        unknown: Refuse inputs that do not exist; else leave them out.
-        keep_unread: Keep inputs that nothing reads.
-        change_type: Changes the type of each input and output.
-        opset: The opset of the part, by default the model's.
-        ir_version: The IR version of the part, by default the model's.
-        empty: Know that an input with an empty name is not used.
-        first_import: Keep the first opset of the list only.
-        most: Keep so many nodes at most.
-        inner: Take the values of bodies for values of the main graph.
-    """
-
-    def cut_between(model, inputs, outputs):
-        graph = onnx.shape_inference.infer_shapes(model).graph
-        needed, nodes, read = set(outputs) - set(inputs), [], set()
-        for node in reversed(graph.node):
-            if most is not None and len(nodes) >= most:
-                break
-            if needed & set(node.output[:1] if first_result else node.output):
-                nodes.insert(0, node)
-                names = set(reads(node) if bodies else node.input) | (set() if empty else set(node.input))
-                needed = (needed - set(node.output)) | (names - set(inputs))
-                read |= names
-        constants = [tensor for tensor in graph.initializer if not weights or tensor.name in read]
-        if refuse and needed - {tensor.name for tensor in graph.initializer}:
-            raise ValueError(f"not made from {inputs}: {needed}")
-        values = {value.name: value for value in (*graph.value_info, *graph.input, *graph.output)}
-        if inner:
-            values |= {
-                value.name: value for node in graph.node for a in node.attribute for value in a.g.output
-            }
-        if not unknown:
-            inputs = [name for name in inputs if name in values]
-        elif refuse and not set(inputs) <= set(values):
-            raise ValueError(f"no value is called {set(inputs) - set(values)}")
-        if not keep_unread:
-            inputs = [name for name in inputs if name in read]
-        part = onnx.helper.make_graph(
-            nodes,
-            "part",
-            [values[name] for name in (inputs if order else sorted(inputs, key=list(values).index))],
-            [values.get(name, onnx.ValueInfoProto(name=name)) for name in outputs],
-            constants,
-        )
-        for value in (*part.input, *part.output) if change_type else ():
-            change_type(value.type.tensor_type)
-        imports = [onnx.helper.make_opsetid("", opset)] if opset else model.opset_import
-        imports = imports[:1] if first_import else imports
-        return onnx.helper.make_model(part, ir_version=ir_version or model.ir_version, opset_imports=imports)
-
-    return cut_between
-
-
-def fix_batch(tensor_type):
-    tensor_type.shape.dim[0].dim_value = 1
-
-
-def make_float(tensor_type):
-    tensor_type.elem_type = onnx.TensorProto.FLOAT
-
-
-def drop_shape(tensor_type):
-    tensor_type.ClearField("shape")
-
-
-def make_four_columns(tensor_type):
-    tensor_type.CopyFrom(onnx.helper.make_tensor_type_proto(tensor_type.elem_type, ("N", 4)).tensor_type)
 
 
 def cut_with_linked_objects(model, inputs, outputs):
@@ -364,10 +145,6 @@ def cut_from_the_ends(model, inputs, outputs):
     part.output.extend(values[name] for name in outputs)
     part.initializer.extend(constants.values())
     model.graph.CopyFrom(part)
-    return model
-
-
-def whole_model(model, inputs, outputs):
     return model
 
 
@@ -468,122 +245,98 @@ def subtracting(model_a, model_b, x):
     return None
 
 
+# Pieces of the solutions, and what stands in their place.
+_LINE = "\n        "  # in the loop over the BatchNormalizations
+_EPSILON, _OUTPUT, _REMOVED = 'settings.get("epsilon", 1e-5)', "conv.output[0] = norm.output[0]", "graph.node.remove(norm)"
+_NEW_INPUTS, _READ_TWICE, _END = "del conv.input[1:]", "read.count(norm.input[0]) > 1", "return model"
+_OVERWRITTEN = f"""shared = next(tensor for tensor in graph.initializer if tensor.name == conv.input[1])
+        shared.CopyFrom(numpy_helper.from_array((weight * by).astype(np.float32), conv.input[1])){_LINE}"""
+_IS_OUTPUT = "any(value.name == norm.input[0] for value in graph.output)"
+_READERS = f"""for reader in graph.node:
+            reader.input[:] = [norm.output[0] if name == conv.output[0] else name for name in reader.input]{_LINE}"""
+_SECOND_AXIS = f"by = by if conv.op_type == 'Conv' else by.swapaxes(0, 1){_LINE}"
+_RELU = "graph.node.insert(0, helper.make_node('Relu', [graph.input[0].name], ['more']))\n    "
+_PRUNED = """kept = [tensor for tensor in graph.initializer if any(tensor.name in node.input for node in graph.node)]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+    return model"""
+_READ, _OPSETS = "(reads(node) - set(inputs))", "opset_imports=model.opset_import"
+_NOT_REFUSED = {"if missing:": "if False:"}
+_OF_BODIES = "(value for node in graph.node for entry in node.attribute for value in entry.g.output)"
 _NOT_AS_BEFORE = "not those of the model it was made from"
+
+
+def retyped(change):
+    """Return a cut_between that changes the type of each input and output."""
+    changed = f"for value in (*part.input, *part.output): value.type.tensor_type.{change}\n    return helper"
+    return cut({"return helper": changed})
+
 
 CONTRACTS = {
     "fold-batchnorm": Contract(
-        right=((folding(),), (folded_with_linked_objects,), (folded_as_new_nodes,)),
+        right=(fold(), (folded_with_linked_objects,), (folded_as_new_nodes,)),
         wrong=(
-            WrongAnswer(
-                "an epsilon of 0 is overlooked", (folding(zero=False),), "An epsilon of 0 is written"
-            ),
-            WrongAnswer(
-                "bodies are not looked into",
-                (folding(bodies=False),),
-                "The branches of an If read the second Conv as well",
-            ),
-            WrongAnswer(
-                "what only bodies read is dropped", (folded_and_pruned,), "input 'in_branches' of node"
-            ),
-            WrongAnswer("four at most", (folding(most=4),), "Five pairs: one that"),
-            WrongAnswer("weights named after the node", (folding(by_node=True),), "refuses the result"),
-            WrongAnswer("nothing is folded", (nothing_folded,), "is still there"),
-            WrongAnswer(
-                "only the first is folded",
-                (folding(first_only=True),),
-                "Two Convs that share their weights: one",
-            ),
-            WrongAnswer("another epsilon", (folding(epsilon=False),), "the attribute epsilon"),
-            WrongAnswer("the old bias is forgotten", (folding(old_bias=False),), "normalised as well"),
-            WrongAnswer(
-                "shared weights are damaged", (folding(shared=True),), "How many nodes read the initializer"
-            ),
-            WrongAnswer("other readers are not looked at", (folding(legal=False),), "Who else reads"),
-            WrongAnswer(
-                "outputs are not looked at", (folding(outputs=False),), "makes an output of the graph: onnx"
-            ),
+            WrongAnswer("an epsilon of 0 is overlooked", fold({_EPSILON: f"({_EPSILON} or 1e-5)"}), "An epsilon of 0 is written"),
+            WrongAnswer("bodies are not looked into", fold({"in reads(node)": "in node.input"}), "The branches of an If read the second Conv as well"),
+            WrongAnswer("what only bodies read is dropped", fold({_END: _PRUNED}), "input 'in_branches' of node"),
+            WrongAnswer("four at most", fold({'== "BatchNormalization"]': '== "BatchNormalization"][:4]'}), "Five pairs: one that"),
+            WrongAnswer("weights named after the node", fold({"{norm.output[0]}_folded_": "{conv.name}_folded_"}), "refuses the result"),
+            WrongAnswer("nothing is folded", fold({"if conv.op_type": "if True or conv.op_type"}), "is still there"),
+            WrongAnswer("only the first is folded", fold({_REMOVED: f"{_REMOVED}; break"}), "Two Convs that share their weights: one"),
+            WrongAnswer("another epsilon", fold({_EPSILON: "1e-5"}), "the attribute epsilon"),
+            WrongAnswer("the old bias is forgotten", fold({"(sum(old) - mean)": "(-mean)"}), "normalised as well"),
+            WrongAnswer("shared weights are damaged", fold({_NEW_INPUTS: _OVERWRITTEN + _NEW_INPUTS}), "How many nodes read the initializer"),
+            WrongAnswer("other readers are not looked at", fold({_READ_TWICE: _IS_OUTPUT, _OUTPUT: _READERS + _OUTPUT}), "Who else reads"),
+            WrongAnswer("outputs are not looked at", fold({"[value.name for value in graph.output] + ": ""}), "makes an output of the graph: onnx"),
             WrongAnswer("forwards through the padding", (folded_forwards,), "padding adds zeros"),
-            WrongAnswer("the mode is not looked at", (folding(mode=False),), "training_mode=1 use"),
-            WrongAnswer("epsilon must be written", (folding(default=0.0),), _NOT_AS_BEFORE),
-            WrongAnswer("epsilon is one in a thousand", (folding(default=1e-3),), _NOT_AS_BEFORE),
-            WrongAnswer("the first attribute is epsilon", (folding(first_attribute=True),), _NOT_AS_BEFORE),
-            WrongAnswer("weights of four axes", (folding(shape=[-1, 1, 1, 1]),), "one axis"),
-            WrongAnswer("two axes only", (folding(ranks=(4,)),), "is still there"),
-            WrongAnswer("one and two axes only", (folding(ranks=(3, 4)),), "three axes: one that"),
-            WrongAnswer(
-                "ConvTranspose as well",
-                (folding(operators=("Conv", "ConvTranspose")),),
-                "ConvTranspose: a node",
-            ),
-            WrongAnswer("through float16", (folding(rounded=np.float16),), _NOT_AS_BEFORE),
-            WrongAnswer("four digits", (folding(rounded=lambda w: w.round(4)),), _NOT_AS_BEFORE),
-            WrongAnswer("an unused bias", (folding(empty_names=False),), "KeyError: ''", Status.ERROR),
-            WrongAnswer("one Relu more", (folding(extra=True),), "were not there before: 1 x Relu"),
-            WrongAnswer(
-                "the output has another name", (output_renamed,), "the outputs of the model are others"
-            ),
-            WrongAnswer("an empty model", (lambda model: onnx.ModelProto(),), "returned an empty ModelProto"),
-            WrongAnswer("the node is only deleted", (only_deleted,), "full_check=True) refuses"),
+            WrongAnswer("the mode is not looked at", fold({' or settings.get("training_mode")': ""}), "training_mode=1 use"),
+            WrongAnswer("epsilon must be written", fold({"1e-5": "0.0"}), _NOT_AS_BEFORE),
+            WrongAnswer("epsilon is one in a thousand", fold({"1e-5": "1e-3"}), _NOT_AS_BEFORE),
+            WrongAnswer("the first attribute is epsilon", fold({_EPSILON: "(norm.attribute[0].f if norm.attribute else 1e-5)"}), _NOT_AS_BEFORE),
+            WrongAnswer("weights of four axes", fold({"*[1] * (weight.ndim - 1)": "1, 1, 1"}), "one axis"),
+            WrongAnswer("two axes only", fold({_NEW_INPUTS: f"if weight.ndim != 4: continue{_LINE}{_NEW_INPUTS}"}), "is still there"),
+            WrongAnswer("one and two axes only", fold({_NEW_INPUTS: f"if weight.ndim == 5: continue{_LINE}{_NEW_INPUTS}"}), "three axes: one that"),
+            WrongAnswer("ConvTranspose as well", fold({'conv.op_type != "Conv"': 'conv.op_type[:4] != "Conv"', _NEW_INPUTS: _SECOND_AXIS + _NEW_INPUTS}), "ConvTranspose: a node"),
+            WrongAnswer("through float16", fold({"array.astype(np.float32)": "array.astype(np.float16).astype(np.float32)"}), _NOT_AS_BEFORE),
+            WrongAnswer("four digits", fold({"array.astype(np.float32)": "array.astype(np.float32).round(4)"}), _NOT_AS_BEFORE),
+            WrongAnswer("an unused bias", fold({"conv.input[1:] if name)": "conv.input[1:])"}), "KeyError: ''", Status.ERROR),
+            WrongAnswer("one Relu more", fold({_END: _RELU + _END}), "were not there before: 1 x Relu"),
+            WrongAnswer("the output has another name", fold({_END: f"graph.output[0].name = 'out'; {_END}"}), "the outputs of the model are others"),
+            WrongAnswer("an empty model", fold({_END: "return onnx.ModelProto()"}), "returned an empty ModelProto"),
+            WrongAnswer("the node is only deleted", fold({_OUTPUT: "pass"}), "full_check=True) refuses"),
         ),
     ),
     "cut-between": Contract(
-        right=((cutting(),), (cut_with_linked_objects,), (cut_from_the_ends,)),
+        right=(cut(), (cut_with_linked_objects,), (cut_from_the_ends,)),
         wrong=(
-            WrongAnswer("an empty name is needed", (cutting(empty=False),), "not made from", Status.ERROR),
-            WrongAnswer("the first opset only", (cutting(first_import=True),), "No opset import for domain"),
-            WrongAnswer("forty nodes at most", (cutting(most=40, refuse=False),), "A row of sixty nodes"),
-            WrongAnswer(
-                "values of bodies are values", (cutting(inner=True),), "An input is a value of a body"
-            ),
-            WrongAnswer("the whole model", (whole_model,), "the outputs of the model are others"),
-            WrongAnswer(
-                "bodies are not looked into", (cutting(bodies=False, refuse=False),), "An If that reads"
-            ),
-            WrongAnswer("weights are kept", (cutting(weights=False),), "never read"),
-            WrongAnswer("nothing is refused", (cutting(refuse=False),), "this cannot be cut"),
-            WrongAnswer("a fixed batch", (cutting(change_type=fix_batch),), "Is a size in the shape"),
-            WrongAnswer(
-                "inputs in another order", (cutting(order=False),), "the inputs of the model are others"
-            ),
-            WrongAnswer(
-                "only the first result of a node",
-                (cutting(first_result=True),),
-                "not made from",
-                Status.ERROR,
-            ),
-            WrongAnswer("everything is float", (cutting(change_type=make_float),), "has another type"),
-            WrongAnswer("no shapes", (cutting(change_type=drop_shape),), "has another type"),
-            WrongAnswer("one shape for all", (cutting(change_type=make_four_columns),), "has another type"),
-            WrongAnswer(
-                "an input that is not there is left out", (cutting(unknown=False),), "An input that does not"
-            ),
-            WrongAnswer(
-                "an input that nothing reads is left out", (cutting(keep_unread=False),), "that nothing reads"
-            ),
-            WrongAnswer("another opset", (cutting(opset=19),), "opset"),
-            WrongAnswer("another IR version", (cutting(ir_version=9),), "IR version"),
+            WrongAnswer("an empty name is needed", cut({_READ: "({*reads(node), *node.input} - set(inputs))"}), "not made from", Status.ERROR),
+            WrongAnswer("the first opset only", cut({_OPSETS: f"{_OPSETS}[:1]"}), "No opset import for domain"),
+            WrongAnswer("forty nodes at most", cut({"if needed & set": "if len(nodes) < 40 and needed & set", **_NOT_REFUSED}), "A row of sixty nodes"),
+            WrongAnswer("values of bodies are values", cut({"in (*graph.input,": f"in (*{_OF_BODIES}, *graph.input,"}), "An input is a value of a body"),
+            WrongAnswer("the whole model", (lambda model, inputs, outputs: model,), "the outputs of the model are others"),
+            WrongAnswer("bodies are not looked into", cut({"read |= reads(node)": "read |= {*node.input}", _READ: "({*node.input} - {*inputs, ''})", **_NOT_REFUSED}), "An If that reads"),
+            WrongAnswer("weights are kept", cut({" if tensor.name in read]": "]"}), "never read"),
+            WrongAnswer("nothing is refused", cut(_NOT_REFUSED), "this cannot be cut"),
+            WrongAnswer("a fixed batch", retyped("shape.dim[0].dim_value = 1"), "Is a size in the shape"),
+            WrongAnswer("inputs in another order", cut({"(inputs, outputs))": "(sorted(inputs, key=list(values).index), outputs))"}), "the inputs of the model are others"),
+            WrongAnswer("only the first result of a node", cut({"& set(node.output)": "& {node.output[0]}"}), "not made from", Status.ERROR),
+            WrongAnswer("everything is float", retyped("elem_type = onnx.TensorProto.FLOAT"), "has another type"),
+            WrongAnswer("no shapes", retyped("ClearField('shape')"), "has another type"),
+            WrongAnswer("one shape for all", retyped("shape.CopyFrom(helper.make_tensor_type_proto(1, ('N', 4)).tensor_type.shape)"), "has another type"),
+            WrongAnswer("an input that is not there is left out", cut({"{*inputs, *outputs}": "{*outputs}", "in names]": "in names if name in values]"}), "An input that does not"),
+            WrongAnswer("an input that nothing reads is left out", cut({"(inputs, outputs))": "([name for name in inputs if name in read], outputs))"}), "that nothing reads"),
+            WrongAnswer("another opset", cut({_OPSETS: "opset_imports=[helper.make_opsetid('', 19)]"}), "opset"),
+            WrongAnswer("another IR version", cut({"ir_version=model.ir_version": "ir_version=9"}), "IR version"),
             WrongAnswer("onnx.utils", (cut_with_onnx,), "An If that reads"),
         ),
     ),
     "first-divergence": Contract(
-        right=((comparing(apart),), (one_by_one,)),
+        right=(solution("first-divergence"), (comparing(apart),), (one_by_one,)),
         wrong=(
-            WrongAnswer(
-                "only outputs are compared",
-                (comparing(apart, only_outputs=True),),
-                "a value before the one named",
-            ),
+            WrongAnswer("only outputs are compared", (comparing(apart, only_outputs=True),), "a value before the one named"),
             WrongAnswer("the last one", (comparing(apart, last=True),), "a value before the one named"),
-            WrongAnswer(
-                "exact comparison",
-                (comparing(lambda a, b: apart(a, b, 0)),),
-                "no value differs by more than 0.001",
-            ),
-            WrongAnswer(
-                "nan differs from nan",
-                (comparing(lambda a, b: not np.allclose(a, b, 0, 1e-3)),),
-                "still agree",
-            ),
+            WrongAnswer("exact comparison", (comparing(lambda a, b: apart(a, b, 0)),), "no value differs by more than 0.001"),
+            WrongAnswer("nan differs from nan", (comparing(lambda a, b: not np.allclose(a, b, 0, 1e-3)),), "still agree"),
             WrongAnswer("a node's name", (comparing(apart, node_name=True),), "is not the name of a value"),
             WrongAnswer("files are compared", (by_structure,), "Rounding differs"),
             *(

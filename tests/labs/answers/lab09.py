@@ -1,6 +1,7 @@
 """Right and wrong answers for lab 9."""
 
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,65 +13,25 @@ from onnx_ir.passes.common import ClearMetadataAndDocStringPass
 
 from onnxlab.runtime.parity import run
 from tests.support.answer_parts import drop_attribute, replace_nodes
-from tests.support.labs import Contract, WrongAnswer
+from tests.support.labs import Contract, WrongAnswer, solution
+
+lower = partial(solution, "lower-for")
 
 
 def default_entries(model):
     return [entry for entry in model.opset_import if entry.domain == ""]
 
 
-def lowering(
-    *,
-    inline=True,
-    ir=True,
-    convert=True,
-    upwards=False,
-    first=False,
-    stamp=False,
-    checked=True,
-    compared=True,
-    error=ValueError,
-    always=False,
-    same=lambda after, before: np.allclose(after, before, atol=1e-5),
-):
-    """Return a lower_for; with all defaults it is right."""
-
-    def lower_for(model, newest_ir, newest_opset, x):
-        if always:
-            raise ValueError("too new")
-        before = run(model, x)[0]
-        try:
-            if inline:
-                model = inliner.inline_local_functions(model)
-            entries = model.opset_import if first else default_entries(model)
-            if convert and (upwards or entries[0].version > newest_opset):
-                if stamp:
-                    entries[0].version = newest_opset
-                else:
-                    model = version_converter.convert_version(model, newest_opset)
-            if ir:
-                model.ir_version = min(model.ir_version, newest_ir)
-            if checked:
-                onnx.checker.check_model(model, full_check=True)
-            if compared and not same(run(model, x)[0], before):
-                raise ValueError("other numbers")
-        except Exception as failure:
-            raise error(str(failure)) from None
-        return model
-
-    return lower_for
-
-
 def at_most_eight_opsets(model, newest_ir, newest_opset, x):
     if default_entries(model)[0].version - newest_opset > 8:
         raise ValueError("too far apart")
-    return lowering()(model, newest_ir, newest_opset, x)
+    return lower()[0](model, newest_ir, newest_opset, x)
 
 
 def unless_softmax(model, newest_ir, newest_opset, x):
     if newest_opset < 13 and any(node.op_type.endswith("Softmax") for node in model.graph.node):
         raise ValueError("Softmax changed")
-    return lowering()(model, newest_ir, newest_opset, x)
+    return lower()[0](model, newest_ir, newest_opset, x)
 
 
 def lowering_by_the_highest(model, newest_ir, newest_opset, x):
@@ -328,58 +289,35 @@ def only_stamped(model):
 
 _OTHER_NUMBERS = "not those of the model it was made from"
 
+# Pieces of the solution of lower-for, and what stands in their place.
+_INLINED, _TOO_NEW = "model = inliner.inline_local_functions(model)", "if opset > newest_opset:"
+_ENTRY = 'next(entry.version for entry in model.opset_import if entry.domain == "")'
+_CONVERTED = "model = version_converter.convert_version(model, newest_opset)"
+_STAMPED = "next(entry for entry in model.opset_import if entry.domain == '').version = newest_opset"
+_CLOSE = "np.allclose(before, after, atol=1e-5)"
+_NOT_COMPARED = {"(after,) = run(model, x)": "pass", f"if not {_CLOSE}:": "if False:"}
+_UNCHECKED = {"onnx.checker.check_model(model, full_check=True)": "pass", **_NOT_COMPARED}
+
 CONTRACTS = {
     "lower-for": Contract(
-        right=((lowering(),), (prepared,)),
+        right=(lower(), (prepared,)),
         wrong=(
-            WrongAnswer("the converter only", (lowering(ir=False),), "the IR version of the result is 10"),
-            WrongAnswer("the IR version only", (lowering(convert=False),), "the opset of the result is 20"),
-            WrongAnswer(
-                "functions are lost",
-                (lowering(inline=False, checked=False, compared=False),),
-                "a body in place of each call",
-            ),
-            WrongAnswer(
-                "functions are lost, and refused",
-                (lowering(inline=False),),
-                "refused it with ValueError",
-            ),
+            WrongAnswer("the converter only", lower({"model.ir_version = min(model.ir_version, newest_ir)": "pass"}), "the IR version of the result is 10"),
+            WrongAnswer("the IR version only", lower({_TOO_NEW: "if False:"}), "the opset of the result is 20"),
+            WrongAnswer("functions are lost", lower({_INLINED: "pass", **_UNCHECKED}), "a body in place of each call"),
+            WrongAnswer("functions are lost, and refused", lower({_INLINED: "pass"}), "refused it with ValueError"),
             WrongAnswer("every Softmax is refused", (unless_softmax,), "Softmax did not change"),
             WrongAnswer("the highest entry", (lowering_by_the_highest,), "of opset 10"),
-            WrongAnswer(
-                "always to the newest allowed",
-                (lowering(upwards=True, checked=False, compared=False),),
-                "Was the version lower already",
-            ),
-            WrongAnswer("the first entry of the list", (lowering(first=True),), "one entry for each domain"),
-            WrongAnswer(
-                "a stamp by hand",
-                (lowering(stamp=True, checked=False, compared=False),),
-                "has input size 2 not in range",
-            ),
-            WrongAnswer(
-                "the checker is enough", (lowering(compared=False),), "No check of the file finds this"
-            ),
-            WrongAnswer(
-                "the first number is enough",
-                (lowering(same=lambda after, before: np.isclose(after.flat[0], before.flat[0])),),
-                "whose first number stays",
-            ),
-            WrongAnswer(
-                "the place of the largest is enough",
-                (lowering(same=lambda after, before: np.array_equal(after.argmax(-1), before.argmax(-1))),),
-                "whose first number stays",
-            ),
-            WrongAnswer(
-                "at most eight opsets", (at_most_eight_opsets,), "refused it with ValueError: too far apart"
-            ),
-            WrongAnswer(
-                "nothing is checked", (lowering(checked=False, compared=False),), "Unrecognized attribute"
-            ),
-            WrongAnswer("another exception", (lowering(error=RuntimeError),), "has to end with a ValueError"),
-            WrongAnswer(
-                "everything is refused", (lowering(always=True),), "refused it with ValueError: too new"
-            ),
+            WrongAnswer("always to the newest allowed", lower({_TOO_NEW: "if True:", **_UNCHECKED}), "Was the version lower already"),
+            WrongAnswer("the first entry of the list", lower({_ENTRY: "model.opset_import[0].version"}), "one entry for each domain"),
+            WrongAnswer("a stamp by hand", lower({_CONVERTED: _STAMPED, **_UNCHECKED}), "has input size 2 not in range"),
+            WrongAnswer("the checker is enough", lower(_NOT_COMPARED), "No check of the file finds this"),
+            WrongAnswer("the first number is enough", lower({_CLOSE: "np.isclose(after.flat[0], before.flat[0])"}), "whose first number stays"),
+            WrongAnswer("the place of the largest is enough", lower({_CLOSE: "np.array_equal(after.argmax(-1), before.argmax(-1))"}), "whose first number stays"),
+            WrongAnswer("at most eight opsets", (at_most_eight_opsets,), "refused it with ValueError: too far apart"),
+            WrongAnswer("nothing is checked", lower(_UNCHECKED), "Unrecognized attribute"),
+            WrongAnswer("another exception", lower({'ValueError(f"': 'RuntimeError(f"', 'ValueError("': 'RuntimeError("'}), "has to end with a ValueError"),
+            WrongAnswer("everything is refused", lower({"(before,) = run(model, x)": "raise ValueError('too new')"}), "refused it with ValueError: too new"),
             WrongAnswer("nothing is done", (lambda model, *_: model,), "is the newest allowed"),
         ),
     ),

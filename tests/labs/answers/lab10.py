@@ -2,6 +2,7 @@
 
 from collections import deque
 from copy import deepcopy
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +15,9 @@ from onnxlab.labs.kit.outcome import Status
 from onnxlab.runtime.divergence import intermediates
 from onnxlab.runtime.parity import run
 from tests.support.answer_parts import replace_nodes, weights
-from tests.support.labs import Contract, WrongAnswer
+from tests.support.labs import Contract, WrongAnswer, solution
+
+equalise = partial(solution, "equalise")
 
 
 def reader(
@@ -131,86 +134,6 @@ def standardised(pipeline, picture):
     return ((picture.astype(np.float32) - mean) / spread).transpose(2, 0, 1)[None]
 
 
-def equalising(
-    *,
-    bias=True,
-    alone=True,
-    copies=True,
-    dead=True,
-    through=("Relu", "LeakyRelu"),
-    groups=True,
-    once=False,
-    back=True,
-    unit=False,
-    power=0.5,
-    size=lambda weights: np.abs(weights).max(),
-    outputs=True,
-    first_alone=True,
-    backwards=False,
-    fewest=1,
-):
-    """Return an equalise; with all defaults it is right."""
-
-    def equalise(model):
-        graph = model.graph
-        tensors = {tensor.name: tensor for tensor in graph.initializer}
-        readers = [value.name for value in graph.output if outputs]
-        readers += [name for node in graph.node for name in node.input]
-        producers = {node.output[0]: node for node in graph.node}
-
-        def change(node, position, values):
-            name = node.input[position]
-            if copies:
-                name = node.input[position] = f"{name}_{node.output[0]}_{position}"
-                tensors[name] = graph.initializer.add()
-            tensors[name].CopyFrom(numpy_helper.from_array(values.astype(np.float32), name))
-
-        for second in [node for node in graph.node if node.op_type == "Conv"][:: -1 if backwards else 1]:
-            activation = producers.get(second.input[0])
-            if activation is None or activation.op_type not in through:
-                continue
-            first = producers.get(activation.input[0])
-            if first is None or first.op_type != "Conv":
-                continue
-            if alone and readers.count(activation.output[0]) > 1:
-                continue
-            if alone and first_alone and readers.count(first.output[0]) > 1:
-                continue
-            before, after = (
-                numpy_helper.to_array(tensors[node.input[1]]).astype(float) for node in (first, second)
-            )
-            channels = len(before)
-            if channels < fewest:
-                continue
-            width = after.shape[1] if groups else channels
-            rows = len(after) * width // channels  # outputs of a group
-            group_rows = [slice(c // width * rows, (c // width + 1) * rows) for c in range(channels)]
-            columns = [
-                (slice(None) if width == channels else own, c % after.shape[1])
-                for c, own in enumerate(group_rows)
-            ]
-            factor = np.ones(channels)
-            for c, column in enumerate(columns):
-                largest = size(before[c]), size(after[column])
-                if all(largest) or not dead:
-                    with np.errstate(all="ignore"):
-                        factor[c] = (largest[1] / largest[0]) ** power
-            if unit:
-                factor[:] = 1
-            change(first, 1, before * factor[:, None, None, None])
-            if bias and len(first.input) > 2:
-                change(first, 2, numpy_helper.to_array(tensors[first.input[2]]) * factor)
-            if back:
-                for c, column in enumerate(columns):
-                    after[column] /= factor[c]
-            change(second, 1, after)
-            if once:
-                break
-        return model
-
-    return equalise
-
-
 def equalised_by_powers_of_two(model):
     """Scales every channel of the first Conv to about 1, pair after pair."""
     graph = model.graph
@@ -249,7 +172,7 @@ def equalised_by_powers_of_two(model):
 
 def renamed(model):
     """Gives every value inside another name, and the nodes none; drops weights that nothing reads any more."""
-    model = equalising()(model)
+    model = equalise()[0](model)
     graph, names = model.graph, {}
     ends = {value.name for value in (*graph.input, *graph.output)}
     for node in graph.node:
@@ -420,14 +343,35 @@ _TOO_FAR = "the int8 network's numbers are off by"
 _OTHER_NUMBERS = "not those of the model it was made from"
 _IN_FLOAT16 = "where float16 is really computed"
 
+# Pieces of the solution of equalise, and what stands in their place.
+_THROUGH, _GROUPS = '"Relu", "LeakyRelu"', "groups = len(before) // after.shape[1]"
+_LAST = "replace(second, 1, after.reshape(-1, *after.shape[2:]))"
+_ALONE = "alone = read.count(second.input[0]) == read.count(act.input[0]) == 1"
+_NEW_NAME = 'node.input[place] = f"{node.input[place]}_{node.output[0]}"'
+_SAME_NAME = """[old] = [tensor for tensor in model.graph.initializer if tensor.name == node.input[place]]
+        model.graph.initializer.remove(old)"""
+_BY_MEAN = {
+    ".max((1, 2, 3))": ".mean((1, 2, 3))",
+    ".max((1, 3, 4))": ".mean((1, 3, 4))",
+    'nodes if node.op_type == "Conv"]': 'nodes if node.op_type == "Conv"][::-1]',
+}
+_SIGNED = {
+    "np.abs(before)": "before",
+    "np.abs(after)": "after",
+    "(largest > 0) & (reading > 0)": "(largest != 0) & (reading != 0)",
+}
+_ONE_GROUP = {
+    _GROUPS: "groups = 1",
+    ".max((1, 3, 4)).ravel()": ".max((1, 3, 4)).ravel()[np.arange(len(before)) % after.shape[2]]",
+    "factor.reshape(groups, 1, -1, 1, 1)": "factor[: after.shape[2]].reshape(1, 1, -1, 1, 1)",
+}
+
 CONTRACTS = {
     "pipeline-reader": Contract(
-        right=((reader(),), (OneBatch,), (SideBySide,), (Moved,), (OneBuffer,)),
+        right=(solution("pipeline-reader"), (reader(),), (OneBatch,), (SideBySide,), (Moved,), (OneBuffer,)),
         wrong=(
             WrongAnswer("raw pixels", (reader(lambda _, p: chw(p)),), _TOO_FAR),
-            WrongAnswer(
-                "from 0 to 1", (reader(lambda _, p: chw(p) / 255),), "smallest and the largest number"
-            ),
+            WrongAnswer("from 0 to 1", (reader(lambda _, p: chw(p) / 255),), "smallest and the largest number"),
             WrongAnswer(
                 "one normalisation for all",
                 (
@@ -440,9 +384,7 @@ CONTRACTS = {
                 ),
                 "Pixels as they are",
             ),
-            WrongAnswer(
-                "red before blue", (reader(standardised),), "Which colour does the network get first"
-            ),
+            WrongAnswer("red before blue", (reader(standardised),), "Which colour does the network get first"),
             WrongAnswer("the first ones", (reader(some=slice(0, 20)),), "Which did you use?"),
             WrongAnswer("every second one", (reader(some=slice(1, None, 2)),), "Blue before red"),
             WrongAnswer("all but the last", (reader(some=slice(0, -1)),), "Pixels less their mean"),
@@ -450,28 +392,14 @@ CONTRACTS = {
             WrongAnswer("the numbers of the file", (reader(with_the_numbers),), "by a factor, to a power"),
             WrongAnswer("a list of the class", (OfTheClass,), "The first get_next() returned None"),
             WrongAnswer("a second name", (WithTwoNames,), "not named as the network's input"),
-            WrongAnswer(
-                "objects", (reader(lambda m, p: run(m, p)[0].astype(object)),), "arrays of object; float32"
-            ),
+            WrongAnswer("objects", (reader(lambda m, p: run(m, p)[0].astype(object)),), "arrays of object; float32"),
             WrongAnswer("lists", (reader(lambda m, p: run(m, p)[0].tolist()),), "a ndarray was expected"),
-            WrongAnswer(
-                "colours turned round",
-                (reader(lambda m, p: run(m, p)[0][:, ::-1]),),
-                "what your batches hold",
-            ),
-            WrongAnswer(
-                "without the rim",
-                (reader(lambda m, p: run(m, p)[0][..., 1:-1, 1:-1]),),
-                "what your batches hold",
-            ),
+            WrongAnswer("colours turned round", (reader(lambda m, p: run(m, p)[0][:, ::-1]),), "what your batches hold"),
+            WrongAnswer("without the rim", (reader(lambda m, p: run(m, p)[0][..., 1:-1, 1:-1]),), "what your batches hold"),
             WrongAnswer("zeros", (reader(lambda _, p: 0 * chw(p)),), _TOO_FAR),
             WrongAnswer("the pipeline's name", (reader(name="ready"),), "not named as the network's input"),
             WrongAnswer("float64", (reader(lambda _, p: chw(p, np.float64)),), "float64"),
-            WrongAnswer(
-                "no axis for the batch",
-                (reader(lambda m, p: run(m, p)[0][0]),),
-                "does not take such a batch",
-            ),
+            WrongAnswer("no axis for the batch", (reader(lambda m, p: run(m, p)[0][0]),), "does not take such a batch"),
             WrongAnswer("never at an end", (Endless,), "still gives batches"),
             WrongAnswer("no picture", (reader(some=slice(0)),), "No data is collected"),
             WrongAnswer("no reader", (WithoutGetNext,), "a CalibrationDataReader was expected"),
@@ -479,79 +407,44 @@ CONTRACTS = {
         ),
     ),
     "equalise": Contract(
-        right=(
-            (equalising(),),
-            (equalised_by_powers_of_two,),
-            (equalising(size=lambda weights: np.abs(weights).mean(), backwards=True),),
-            (renamed,),
-        ),
+        right=(equalise(), (equalised_by_powers_of_two,), equalise(_BY_MEAN), (renamed,)),
         wrong=(
             WrongAnswer("nothing is done", (lambda model: model,), "in 8 bits the numbers are off by"),
-            WrongAnswer("factors of 1", (equalising(unit=True),), "By what is each channel multiplied"),
-            WrongAnswer("only the first pair", (equalising(once=True),), "The Conv in the middle"),
-            WrongAnswer("the bias is forgotten", (equalising(bias=False),), _OTHER_NUMBERS),
-            WrongAnswer("nothing is divided", (equalising(back=False),), _OTHER_NUMBERS),
-            WrongAnswer(
-                "through a Sigmoid", (equalising(through=("Relu", "LeakyRelu", "Sigmoid")),), "k * sigmoid(x)"
-            ),
-            WrongAnswer("Relu only", (equalising(through=("Relu",)),), "A LeakyRelu between them: in 8 bits"),
-            WrongAnswer("readers are not looked at", (equalising(alone=False),), "Who else reads the value"),
-            WrongAnswer(
-                "shared weights are changed",
-                (equalising(copies=False),),
-                "How many nodes read the initializer",
-            ),
-            WrongAnswer("a dead channel", (equalising(dead=False),), "weights are all zero"),
-            WrongAnswer(
-                "groups are not looked at", (equalising(groups=False),), "The second Conv has two groups"
-            ),
-            WrongAnswer(
-                "pairs with two channels are left out", (equalising(fewest=3),), "and two channels: in 8 bits"
-            ),
-            WrongAnswer("the wrong way round", (equalising(power=-0.5),), "in 8 bits"),
-            WrongAnswer(
-                "the largest without its sign",
-                (equalising(size=np.max),),
-                "How large is a weight of -3",
-            ),
-            WrongAnswer(
-                "through a Clip", (equalising(through=("Relu", "LeakyRelu", "Clip")),), "A Clip between them"
-            ),
-            WrongAnswer(
-                "through a PRelu", (equalising(through=("Relu", "LeakyRelu", "PRelu")),), "A PRelu between"
-            ),
-            WrongAnswer("outputs are no readers", (equalising(outputs=False),), "an output of the graph"),
-            WrongAnswer(
-                "only the readers of the Relu",
-                (equalising(first_alone=False),),
-                "reads the first Conv as well",
-            ),
-            WrongAnswer(
-                "all or nothing", (unless_others(equalising()),), "A pair after two Convs that are none"
-            ),
-            WrongAnswer("nodes by their names", (unless_unnamed(equalising()),), "all negative"),
+            WrongAnswer("factors of 1", equalise({"replace(first, 1,": "factor[:] = 1; replace(first, 1,"}), "By what is each channel multiplied"),
+            WrongAnswer("only the first pair", equalise({_LAST: f"{_LAST}; break"}), "The Conv in the middle"),
+            WrongAnswer("the bias is forgotten", equalise({"if len(first.input) > 2:": "if False:"}), _OTHER_NUMBERS),
+            WrongAnswer("nothing is divided", equalise({" / factor.reshape(groups, 1, -1, 1, 1)": ""}), _OTHER_NUMBERS),
+            WrongAnswer("through a Sigmoid", equalise({"(" + _THROUGH: f'("Sigmoid", {_THROUGH}'}), "k * sigmoid(x)"),
+            WrongAnswer("Relu only", equalise({_THROUGH: '"Relu",'}), "A LeakyRelu between them: in 8 bits"),
+            WrongAnswer("readers are not looked at", equalise({_ALONE: "alone = True"}), "Who else reads the value"),
+            WrongAnswer("shared weights are changed", equalise({_NEW_NAME: _SAME_NAME}), "How many nodes read the initializer"),
+            WrongAnswer("a dead channel", equalise({"(largest > 0) & (reading > 0)": "True"}), "weights are all zero"),
+            WrongAnswer("groups are not looked at", equalise(_ONE_GROUP), "The second Conv has two groups"),
+            WrongAnswer("pairs with two channels are left out", equalise({_GROUPS: f"if len(before) < 3: continue\n        {_GROUPS}"}), "and two channels: in 8 bits"),
+            WrongAnswer("the wrong way round", equalise({"factor = np.sqrt": "factor = 1 / np.sqrt"}), "in 8 bits"),
+            WrongAnswer("the largest without its sign", equalise(_SIGNED), "How large is a weight of -3"),
+            WrongAnswer("through a Clip", equalise({"(" + _THROUGH: f'("Clip", {_THROUGH}'}), "A Clip between them"),
+            WrongAnswer("through a PRelu", equalise({"(" + _THROUGH: f'("PRelu", {_THROUGH}'}), "A PRelu between"),
+            WrongAnswer("outputs are no readers", equalise({"[value.name for value in model.graph.output] + ": ""}), "an output of the graph"),
+            WrongAnswer("only the readers of the Relu", equalise({" == read.count(act.input[0])": ""}), "reads the first Conv as well"),
+            WrongAnswer("all or nothing", (unless_others(*equalise()),), "A pair after two Convs that are none"),
+            WrongAnswer("nodes by their names", (unless_unnamed(*equalise()),), "all negative"),
             WrongAnswer("another node", (added,), "were not there before: 1 x Clip"),
             WrongAnswer("None", (lambda model: None,), "returned None"),
         ),
     ),
     "halve": Contract(
-        right=((halving(),), (by_trial,), (by_conversion,)),
+        right=(solution("halve"), (halving(),), (by_trial,), (by_conversion,)),
         wrong=(
             WrongAnswer("all in float16", (lambda model, x: converted(model),), "How large are the squares"),
             WrongAnswer("all in float32", (lambda model, x: model,), "could compute in float16"),
             WrongAnswer("only the first node", (halving(first_only=True),), _IN_FLOAT16),
             WrongAnswer("only what overflows", (halving(smallest=0),), "What is 1e-9 in float16"),
             WrongAnswer("outputs only", (halving(check_inputs=False),), _IN_FLOAT16),
-            WrongAnswer(
-                "the input is not looked at", (halving(check_x=False),), "How large is the input itself"
-            ),
+            WrongAnswer("the input is not looked at", (halving(check_x=False),), "How large is the input itself"),
             WrongAnswer("one node more", (halving(extra=1),), "could compute in float16"),
             WrongAnswer("a limit of 100", (halving(largest=100.0),), "could compute in float16"),
-            WrongAnswer(
-                "the output is float16",
-                (lambda model, x: converted(model, float32_output=False),),
-                "not float32 any more",
-            ),
+            WrongAnswer("the output is float16", (lambda model, x: converted(model, float32_output=False),), "not float32 any more"),
             WrongAnswer("no model", (lambda model, x: "half",), "a ModelProto was expected"),
             WrongAnswer("an exception", (lambda model, x: 1 / 0,), "ZeroDivisionError", Status.ERROR),
         ),

@@ -1,6 +1,7 @@
 """Right and wrong answers for lab 11."""
 
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from onnxlab.labs.kit.outcome import Status
 from tests.support.answer_parts import drop_attribute, replace_nodes
-from tests.support.labs import Contract, WrongAnswer
+from tests.support.labs import Contract, WrongAnswer, solution
+
+export, append = partial(solution, "export-step"), partial(solution, "append-to-cache")
 
 
 def after_the_cache(before, new):
@@ -224,57 +227,10 @@ class OneByOne(torch.nn.Module):
         return torch.cat(logits, 1), past_key, past_value
 
 
-def cache_names(step, kind, *, pairs=True, first=0, separator="."):
+def cache_names(step, kind, *, pairs=True):
     layers, parts = range(len(step.layers)), ("key", "value")
-    order = [(i, part) for i in layers for part in parts]
-    if not pairs:
-        order = [(i, part) for part in parts for i in layers]
-    return [f"{kind}{separator}{i + first}{separator}{part}" for i, part in order]
-
-
-def exporting(
-    *,
-    sizes=(2, 3, 4),
-    pairs_in=True,
-    pairs_out=False,
-    first=0,
-    separator=".",
-    axes=True,
-    dtype=torch.int64,
-    dynamic_inputs=None,
-    batch=True,
-    new=True,
-    length=True,
-    every_axis=False,
-    output_names=True,
-):
-    """Return an export_step that uses the TorchScript exporter; with all defaults it is right."""
-
-    def export_step(step, file):
-        pasts = cache_names(step, "past", pairs=pairs_in, first=first, separator=separator)
-        presents = cache_names(step, "present", pairs=pairs_out, first=first, separator=separator)
-        rows, tokens, cached = sizes
-        dynamic_axes = {"ids": {0: "rows"} if batch else {}}
-        if new:
-            dynamic_axes["ids"][1] = "tokens"
-        for name in pasts[:dynamic_inputs]:
-            dynamic_axes[name] = {0: "rows"} if batch else {}
-            if length:
-                dynamic_axes[name][2] = "cached"
-            if every_axis:
-                dynamic_axes[name] |= {1: "heads", 3: "size"}
-        cache = torch.zeros(rows, step.heads, cached, step.size)
-        torch.onnx.export(
-            step,
-            (torch.zeros(rows, tokens, dtype=dtype), [(cache, cache)] * len(step.layers)),
-            file,
-            input_names=["ids", *pasts],
-            output_names=["logits", *presents] if output_names else ["logits"],
-            dynamic_axes=dynamic_axes if axes else {},
-            dynamo=False,
-        )
-
-    return export_step
+    order = [(i, part) for i in layers for part in parts] if pairs else [(i, part) for part in parts for i in layers]
+    return [f"{kind}.{i}.{part}" for i, part in order]
 
 
 def by_torch_export(separate_tensors=True):
@@ -328,7 +284,7 @@ def by_sorted_names(step, file):
 
 def unless_it_exists(step, file):
     if not Path(file).exists():
-        exporting()(step, file)
+        export()[0](step, file)
 
 
 def a_text(step, file):
@@ -338,22 +294,22 @@ def a_text(step, file):
 def without_bias(step, file):
     with torch.no_grad():
         step.head.bias.zero_()
-    exporting()(step, file)
+    export()[0](step, file)
 
 
 def frozen(step, file):
-    exporting()(step.requires_grad_(False), file)
+    export()[0](step.requires_grad_(False), file)
 
 
 def three_layers(step, file):
     layers, step.layers = step.layers, step.layers[:3]
-    exporting()(step, file)
+    export()[0](step, file)
     step.layers = layers
 
 
 def other_way_round(step, file):
     """Exchanges the order of the inputs, and of the outputs, in the file."""
-    exporting()(step, file)
+    export()[0](step, file)
     model = onnx.load(file)
     for values in (model.graph.input, model.graph.output):
         reversed_values = list(values)[::-1]
@@ -415,71 +371,6 @@ def heads_and_sizes(model):
     return pairs
 
 
-def appending(
-    *,
-    no_mask=True,
-    order=("key", "value"),
-    reverse=False,
-    cache_of=None,
-    causal=True,
-    length_of=("past.0.key", 2),
-    shift=True,
-    past_length="past",
-    duplicate=False,
-    present_from=None,
-    read=True,
-    logits=None,
-    heads=None,
-    prefix="past.new",
-):
-    """Return an append_to_cache that moves the ends of the Range; with all defaults it is right."""
-
-    def append_to_cache(model):
-        graph = model.graph
-        nodes, sizes = list(graph.node), heads_and_sizes(model)
-        layers = [node for node in nodes if node.op_type == "Attention"]
-        if duplicate:
-            for node in layers:
-                idle = deepcopy(node)
-                idle.name, idle.output[0] = node.name + "_idle", node.output[0] + "_idle"
-                nodes.insert(nodes.index(node), idle)
-        for i, node in enumerate(reversed(layers) if reverse else layers):
-            number = i if cache_of is None else cache_of
-            pasts = [f"past.{number}.{part}" for part in order]
-            presents = [f"present.{i}.{part}" for part in order]
-            node.input.extend([*([""] if no_mask else []), *pasts] if read else ["", "", ""])
-            node.output.extend(presents)
-            if not causal:
-                drop_attribute(node, "is_causal")
-            own_heads, size = sizes[i]
-            for part in ("key", "value"):
-                graph.input.append(value_info(f"past.{i}.{part}", "b", heads or own_heads, past_length, size))
-                graph.output.append(value_info(f"present.{i}.{part}", "b", own_heads, "all", size))
-            if present_from:
-                node.output[1:] = [f"{name}_new" for name in presents]
-                pairs = zip(pasts, presents, strict=True)
-                nodes.extend(helper.make_node(present_from, [past], [present]) for past, present in pairs)
-        for node in [node for node in nodes if node.op_type == "Range" and shift]:
-            name, axis = length_of
-            cached, length, *moved = (prefix + suffix for suffix in ("cached", "length", "start", "end"))
-            ends = [helper.make_node("Add", [node.input[k], length], [moved[k]]) for k in range(2)]
-            node.input[:2] = moved
-            position = nodes.index(node)
-            nodes[position:position] = [
-                helper.make_node("Shape", [name], [cached], start=axis, end=axis + 1),
-                helper.make_node("Squeeze", [cached], [length]),
-                *ends,
-            ]
-        replace_nodes(graph, nodes)
-        if logits:
-            name = graph.output[0].name
-            graph.output[0].name = logits
-            graph.node.append(helper.make_node("Identity", [name], [logits]))
-        return model
-
-    return append_to_cache
-
-
 def with_a_mask(model):
     """Adds a mask instead of is_causal, and the length of the cache to the result of the Range."""
     graph, (ids,) = model.graph, [value.name for value in model.graph.input]
@@ -518,7 +409,7 @@ def with_a_mask(model):
 
 def without_scale(model):
     """Forgets an attribute of the given nodes."""
-    model = appending()(model)
+    model = append()[0](model)
     for node in model.graph.node:
         if node.op_type == "Attention":
             drop_attribute(node, "scale")
@@ -527,7 +418,7 @@ def without_scale(model):
 
 def numbered_by_names(model):
     """Counts the layers in the order of the names of their results."""
-    model = appending()(model)
+    model = append()[0](model)
     nodes = [node for node in model.graph.node if node.op_type == "Attention"]
     for i, node in enumerate(sorted(nodes, key=lambda node: node.output[0])):
         node.input[4:] = [f"past.{i}.key", f"past.{i}.value"]
@@ -537,7 +428,7 @@ def numbered_by_names(model):
 
 def for_one_reader(model):
     """Moves the positions of the first reader of the Range only."""
-    model = appending(shift=False)(model)
+    model = append(_NOT_MOVED)[0](model)
     for node in [node for node in model.graph.node if node.op_type == "Range"]:
         (positions,) = node.output
         first = next(i for i, reader in enumerate(model.graph.node) if positions in reader.input)
@@ -551,7 +442,7 @@ def for_one_reader(model):
 
 
 def labels_for_heads(model):
-    model = appending()(model)
+    model = append()[0](model)
     for value in model.graph.input[1:]:
         value.type.tensor_type.shape.dim[1].dim_param = "heads"
     return model
@@ -562,12 +453,31 @@ def kept_from_the_first():
     results = []
 
     def append_to_cache(model):
-        results.append(appending()(model))
+        results.append(append()[0](model))
         return results[0]
 
     return append_to_cache
 
 
+# Pieces of the solutions, and what stands in their place.
+_PAIRS, _KEYS_FIRST = "for i in layers for part in parts]", "for part in parts for i in layers]"
+_LENGTH_OF, _LAYERS = "past.0.key", 'node for node in nodes if node.op_type == "Attention"'
+_NOT_MOVED = {'if node.op_type == "Range"': "if False"}
+_NO_MASK, _NOT_CAUSAL = 'node.input.append("")', "[node.attribute.remove(e) for e in [*node.attribute] if e.name == 'is_causal']"
+_PAST, _PRESENT = 'node.input.append(f"past.{i}.{part}")', 'node.output.append(f"present.{i}.{part}")'
+_ALL_PASTS = {"node.input[4:]": '[f"past.{i}.{part}" for part in ("key", "value")]'}
+_COPIED = {
+    _PRESENT: """node.output.append(f"new.{i}.{part}")
+            nodes.add(op_type="Identity", input=[f"past.{i}.{part}"], output=[f"present.{i}.{part}"])""",
+    "node.output[1:]": '[f"present.{i}.{part}" for part in ("key", "value")]',
+}
+_IDLE = """idle = nodes.add()
+    idle.CopyFrom(next(node for node in nodes if node.op_type == "Attention"))
+    idle.name, idle.output[:] = "idle", ["idle"]
+    return model"""
+_LOGITS = """nodes.add(op_type="Identity", input=[model.graph.output[0].name], output=["logits"])
+    model.graph.output[0].name = "logits"
+    return model"""
 _ONE_TOKEN = "It may see all of the cache, and itself."
 _FROZEN = "The example had 1 token and a cache of 0"
 _WHICH = "Which tensor does each name stand for"
@@ -575,7 +485,7 @@ _WHICH = "Which tensor does each name stand for"
 CONTRACTS = {
     "cached-decoder": Contract(
         right=(
-            (caching(),),
+            solution("cached-decoder"),
             (caching(by_hand),),
             (caching(masked(in_two_parts), by_cumsum),),
             (caching(behind_zeros),),
@@ -583,9 +493,7 @@ CONTRACTS = {
             (caching(masked(as_numbers)),),
         ),
         wrong=(
-            WrongAnswer(
-                "the last forty only", (caching(masked(near(40))),), "a cache up to the last position"
-            ),
+            WrongAnswer("the last forty only", (caching(masked(near(40))),), "a cache up to the last position"),
             WrongAnswer(
                 "sixty-two positions",
                 (caching(positions=lambda before, new: torch.arange(before, before + new).clamp(max=61)),),
@@ -595,22 +503,14 @@ CONTRACTS = {
             WrongAnswer("the decoder of the last module", (of_the_last_decoder(),), "In PyTorch"),
             WrongAnswer("its own cache", (OwnCache,), "index out of range", Status.ERROR),
             WrongAnswer("views of one buffer", (OneBuffer,), "In PyTorch"),
-            WrongAnswer(
-                "the scale in the weights", (ScaledInPlace,), "The decoder is another one afterwards"
-            ),
+            WrongAnswer("the scale in the weights", (ScaledInPlace,), "The decoder is another one afterwards"),
             WrongAnswer(
                 "a mask in the decoder",
                 (after(lambda decoder: decoder.register_buffer("mask", torch.ones(64, 64).tril())),),
                 "The decoder is another one afterwards: its mask",
             ),
-            WrongAnswer(
-                "no more gradients",
-                (after(lambda decoder: decoder.requires_grad_(False)),),
-                "its token.weight.requires_grad",
-            ),
-            WrongAnswer(
-                "a mask of -20", (caching(masked(lambda p, n: as_numbers(p, n, -20.0))),), "In PyTorch"
-            ),
+            WrongAnswer("no more gradients", (after(lambda decoder: decoder.requires_grad_(False)),), "its token.weight.requires_grad"),
+            WrongAnswer("a mask of -20", (caching(masked(lambda p, n: as_numbers(p, n, -20.0))),), "In PyTorch"),
             WrongAnswer("ids are emptied", (EmptiesIds,), "changes its argument ids"),
             WrongAnswer("is_causal behind a cache", (caching(is_causal),), _ONE_TOKEN),
             WrongAnswer(
@@ -633,17 +533,9 @@ CONTRACTS = {
                 (caching(masked(lambda p, n: causal(p, n) & ~causal(p, n).roll(-4, 1))),),
                 "In PyTorch",
             ),
-            WrongAnswer(
-                "a mask of the example's size",
-                (caching(masked(lambda p, n: causal(int(p), int(n)))),),
-                _FROZEN,
-            ),
+            WrongAnswer("a mask of the example's size", (caching(masked(lambda p, n: causal(int(p), int(n)))),), _FROZEN),
             WrongAnswer("a mask by NumPy", (caching(masked(by_numpy)),), _FROZEN),
-            WrongAnswer(
-                "places of the example",
-                (caching(positions=lambda p, n: torch.arange(int(p), int(p + n))),),
-                _FROZEN,
-            ),
+            WrongAnswer("places of the example", (caching(positions=lambda p, n: torch.arange(int(p), int(p + n))),), _FROZEN),
             WrongAnswer("a branch for the empty cache", (caching(branching),), _FROZEN),
             WrongAnswer("a loop over the tokens", (OneByOne,), _FROZEN),
             WrongAnswer(
@@ -661,42 +553,25 @@ CONTRACTS = {
                 (caching(lambda q, k, v, *_: is_causal(q, k, v, 0, 0), join=lambda past, new: new),),
                 "present_key has another shape",
             ),
-            WrongAnswer(
-                "values are not appended",
-                (caching(join_value=lambda past, new: new),),
-                "RuntimeError",
-                Status.ERROR,
-            ),
-            WrongAnswer(
-                "keys and values exchanged",
-                (caching(give=lambda y, k, v, before: (y, v, k)),),
-                "present_key holds other numbers",
-            ),
-            WrongAnswer(
-                "logits of the last token",
-                (caching(give=lambda y, k, v, before: (y[:, -1:], k, v)),),
-                "logits has another shape",
-            ),
+            WrongAnswer("values are not appended", (caching(join_value=lambda past, new: new),), "RuntimeError", Status.ERROR),
+            WrongAnswer("keys and values exchanged", (caching(give=lambda y, k, v, before: (y, v, k)),), "present_key holds other numbers"),
+            WrongAnswer("logits of the last token", (caching(give=lambda y, k, v, before: (y[:, -1:], k, v)),), "logits has another shape"),
             WrongAnswer(
                 "numbers of zero",
                 (caching(give=lambda y, k, v, before: (y * 0, k, v)),),
                 "logits has other numbers than without a cache",
             ),
             WrongAnswer("logits only", (caching(give=lambda y, *_: y),), "a tuple or list was expected"),
-            WrongAnswer(
-                "the cache as one", (caching(give=lambda y, k, v, p: (y, (k, v))),), "returned 2 values"
-            ),
-            WrongAnswer(
-                "a function", (lambda decoder: lambda ids, key, value: None,), "a Module was expected"
-            ),
+            WrongAnswer("the cache as one", (caching(give=lambda y, k, v, p: (y, (k, v))),), "returned 2 values"),
+            WrongAnswer("a function", (lambda decoder: lambda ids, key, value: None,), "a Module was expected"),
         ),
     ),
     "export-step": Contract(
         right=(
-            (exporting(),),
+            export(),
             (by_torch_export(),),
             (flat,),
-            (exporting(sizes=(1, 1, 4)),),
+            export({"zeros(2, 3": "zeros(1, 1", "zeros(2, step": "zeros(1, step"}),
             (other_way_round,),
         ),
         wrong=(
@@ -706,29 +581,19 @@ CONTRACTS = {
             WrongAnswer("a bias of 0", (without_bias,), "The step is another one afterwards"),
             WrongAnswer("no more gradients", (frozen,), "its token.weight.requires_grad"),
             WrongAnswer("three layers at most", (three_layers,), "The file: the inputs"),
-            WrongAnswer("outputs pair after pair", (exporting(pairs_out=True),), _WHICH),
-            WrongAnswer("inputs keys first", (exporting(pairs_in=False),), _WHICH),
-            WrongAnswer("underscores", (exporting(separator="_"),), "past_0_key"),
-            WrongAnswer("layers from 1", (exporting(first=1),), "Which names does the runner put together"),
-            WrongAnswer(
-                "only the logits have a name", (exporting(output_names=False),), "the outputs of the model"
-            ),
-            WrongAnswer("no dynamic axis", (exporting(axes=False),), "Axis 0 of past.0.key is fixed"),
-            WrongAnswer(
-                "the batch of the example", (exporting(batch=False),), "Axis 0 of past.0.key is fixed"
-            ),
-            WrongAnswer("the new tokens of the example", (exporting(new=False),), "Axis 1 of ids is fixed"),
-            WrongAnswer(
-                "the cache of the example", (exporting(length=False),), "Axis 2 of past.0.key is fixed"
-            ),
-            WrongAnswer(
-                "axes of the first layer only", (exporting(dynamic_inputs=2),), "of past.1.key is fixed"
-            ),
-            WrongAnswer("every axis dynamic", (exporting(every_axis=True),), "to make an empty cache"),
-            WrongAnswer("int32", (exporting(dtype=torch.int32),), "takes int32"),
-            WrongAnswer(
-                "one tensor for the whole cache", (by_torch_export(separate_tensors=False),), "One tensor"
-            ),
+            WrongAnswer("outputs pair after pair", export({_KEYS_FIRST: _PAIRS}), _WHICH),
+            WrongAnswer("inputs keys first", export({_PAIRS: _KEYS_FIRST}), _WHICH),
+            WrongAnswer("underscores", export({"past.{i}.{part}": "past_{i}_{part}", "present.{i}.{part}": "present_{i}_{part}"}), "past_0_key"),
+            WrongAnswer("layers from 1", export({"past.{i}": "past.{i + 1}", "present.{i}": "present.{i + 1}"}), "Which names does the runner put together"),
+            WrongAnswer("only the logits have a name", export({'["logits", *presents]': '["logits"]'}), "the outputs of the model"),
+            WrongAnswer("no dynamic axis", export({"dynamic_axes=": "dynamic_axes={} and "}), "Axis 0 of past.0.key is fixed"),
+            WrongAnswer("the batch of the example", export({'0: "batch", 1': "1", '0: "batch", 2': "2"}), "Axis 0 of past.0.key is fixed"),
+            WrongAnswer("the new tokens of the example", export({', 1: "new"': ""}), "Axis 1 of ids is fixed"),
+            WrongAnswer("the cache of the example", export({', 2: "past"': ""}), "Axis 2 of past.0.key is fixed"),
+            WrongAnswer("axes of the first layer only", export({"for name in pasts": "for name in pasts[:2]"}), "of past.1.key is fixed"),
+            WrongAnswer("every axis dynamic", export({'2: "past"': '1: "heads", 2: "past", 3: "size"'}), "to make an empty cache"),
+            WrongAnswer("int32", export({"torch.int64": "torch.int32"}), "takes int32"),
+            WrongAnswer("one tensor for the whole cache", (by_torch_export(separate_tensors=False),), "One tensor"),
             WrongAnswer("no cache", (without_past,), "the inputs of the model"),
             WrongAnswer("no example for the cache", (without_example,), "TypeError", Status.ERROR),
             WrongAnswer("no file", (lambda step, file: None,), "wrote no file"),
@@ -736,59 +601,33 @@ CONTRACTS = {
     ),
     "append-to-cache": Contract(
         right=(
-            (appending(),),
+            append(),
             (with_a_mask,),
-            (appending(length_of=("past.0.value", 2)),),
-            (lambda model: appending()(deepcopy(model)),),
+            append({_LENGTH_OF: "past.0.value"}),
+            (lambda model: append()[0](deepcopy(model)),),
         ),
         wrong=(
             WrongAnswer("no scale", (without_scale,), "An Attention has lost its scale"),
             WrongAnswer("numbers by name", (numbered_by_names,), "joined to the node with its number"),
-            WrongAnswer(
-                "one reader of the Range", (for_one_reader,), "how many tokens does the cache stand for"
-            ),
+            WrongAnswer("one reader of the Range", (for_one_reader,), "how many tokens does the cache stand for"),
             WrongAnswer("labels for the heads", (labels_for_heads,), "to make an empty cache"),
             WrongAnswer("the first result", (kept_from_the_first(),), "have other names than they should"),
-            WrongAnswer("names of the model", (appending(prefix=""),), "Give every new value"),
-            WrongAnswer(
-                "the length of another layer",
-                (appending(length_of=("past.1.key", 2)),),
-                "One layer and a Range",
-            ),
-            WrongAnswer(
-                "nothing is done", (lambda model: model,), "the inputs of the model have other names"
-            ),
-            WrongAnswer(
-                "places from 0", (appending(shift=False),), "how many tokens does the cache stand for"
-            ),
-            WrongAnswer("the key as mask", (appending(no_mask=False),), "get_schema('Attention', 23)"),
-            WrongAnswer("no mask", (appending(causal=False),), "must not see the next one"),
-            WrongAnswer("values and keys", (appending(order=("value", "key")),), "holds other numbers"),
-            WrongAnswer("layers from the last", (appending(reverse=True),), "Two layers"),
-            WrongAnswer("one cache for all layers", (appending(cache_of=0),), "Two layers"),
-            WrongAnswer(
-                "places behind all tokens", (appending(length_of=("present.0.key", 2)),), "refuses the result"
-            ),
-            WrongAnswer(
-                "the number of heads",
-                (appending(length_of=("past.0.key", 1)),),
-                "has other numbers than without a cache",
-            ),
-            WrongAnswer("a cache of four", (appending(past_length=4),), "Axis 2 of past.0.key is fixed"),
-            WrongAnswer(
-                "an Attention too many",
-                (appending(duplicate=True),),
-                "computes more than before: 1 x Attention",
-            ),
-            WrongAnswer(
-                "the cache never grows", (appending(present_from="Identity"),), "another shape or type"
-            ),
-            WrongAnswer(
-                "the cache is not read", (appending(read=False),), "has other numbers than without a cache"
-            ),
-            WrongAnswer(
-                "another name", (appending(logits="logits"),), "the outputs of the model have other names"
-            ),
+            WrongAnswer("names of the model", append({'["past.length"], start': '["length"], start', '"past.length"]': '"length"]'}), "Give every new value"),
+            WrongAnswer("the length of another layer", append({_LENGTH_OF: "past.1.key"}), "One layer and a Range"),
+            WrongAnswer("nothing is done", (lambda model: model,), "the inputs of the model have other names"),
+            WrongAnswer("places from 0", append(_NOT_MOVED), "how many tokens does the cache stand for"),
+            WrongAnswer("the key as mask", append({_NO_MASK: "pass", "node.input[4:]": "node.input[3:]"}), "get_schema('Attention', 23)"),
+            WrongAnswer("no mask", append({_NO_MASK: f"{_NOT_CAUSAL}; {_NO_MASK}"}), "must not see the next one"),
+            WrongAnswer("values and keys", append({'("key", "value")': '("value", "key")', "values.extend": "names = sorted(names); values.extend"}), "holds other numbers"),
+            WrongAnswer("layers from the last", append({f"enumerate({_LAYERS})": f"enumerate([{_LAYERS}][::-1])"}), "Two layers"),
+            WrongAnswer("one cache for all layers", append({_PAST: _PAST.replace("{i}", "0"), **_ALL_PASTS}), "Two layers"),
+            WrongAnswer("places behind all tokens", append({_LENGTH_OF: "present.0.key"}), "refuses the result"),
+            WrongAnswer("the number of heads", append({"start=2, end=3": "start=1, end=2"}), "has other numbers than without a cache"),
+            WrongAnswer("a cache of four", append({'"past"), (': "4), ("}), "Axis 2 of past.0.key is fixed"),
+            WrongAnswer("an Attention too many", append({"return model": _IDLE}), "computes more than before: 1 x Attention"),
+            WrongAnswer("the cache never grows", append(_COPIED), "another shape or type"),
+            WrongAnswer("the cache is not read", append({_PAST: 'node.input.append("")', **_ALL_PASTS}), "has other numbers than without a cache"),
+            WrongAnswer("another name", append({"return model": _LOGITS}), "the outputs of the model have other names"),
             WrongAnswer("no model", (lambda model: None,), "a ModelProto was expected"),
         ),
     ),

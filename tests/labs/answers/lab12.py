@@ -404,11 +404,7 @@ CONTRACTS = {
                     }
                 ),
             ),
-            (
-                letterboxing(
-                    {_BY_ITSELF: _BY_ITSELF.replace("<", '<coordinate_transformation_mode = "half_pixel", ')}
-                ),
-            ),
+            (letterboxing({_BY_ITSELF: _BY_ITSELF.replace("<", '<coordinate_transformation_mode = "half_pixel", ')}),),
         ),
         wrong=(
             WrongAnswer(
@@ -455,11 +451,7 @@ CONTRACTS = {
                 (letterboxing({"inside = Max (scaled, nothing)": "inside = Identity (scaled)"}),),
                 "none may reach below 0",
             ),
-            WrongAnswer(
-                "stretched",
-                (letterboxing({"part = Div (exact, longer)": "part = Div (exact, limit)"}),),
-                "the numbers are not",
-            ),
+            WrongAnswer("stretched", (letterboxing({"part = Div (exact, longer)": "part = Div (exact, limit)"}),), "the numbers are not"),
             WrongAnswer(
                 "one ratio for both axes",
                 (
@@ -494,16 +486,8 @@ CONTRACTS = {
                 ),
                 "begins at a whole row and column",
             ),
-            WrongAnswer(
-                "rounded down",
-                (letterboxing({"Add (part, half)": "Identity (part)"}),),
-                "How is the shorter side rounded",
-            ),
-            WrongAnswer(
-                "rounded up",
-                (letterboxing({"Floor (above)": "Ceil (part)"}),),
-                "Compute new height and width",
-            ),
+            WrongAnswer("rounded down", (letterboxing({"Add (part, half)": "Identity (part)"}),), "How is the shorter side rounded"),
+            WrongAnswer("rounded up", (letterboxing({"Floor (above)": "Ceil (part)"}),), "Compute new height and width"),
             WrongAnswer(
                 "the scale first",
                 (
@@ -516,11 +500,7 @@ CONTRACTS = {
                 ),
                 "How is the shorter side rounded",
             ),
-            WrongAnswer(
-                "halves to even",
-                (letterboxing({"Floor (above)": "Round (part)"}),),
-                "How is the shorter side rounded",
-            ),
+            WrongAnswer("halves to even", (letterboxing({"Floor (above)": "Round (part)"}),), "How is the shorter side rounded"),
             WrongAnswer(
                 "the larger half first",
                 (
@@ -538,24 +518,14 @@ CONTRACTS = {
                 (letterboxing({"first = Div (rest, two)": "first = Sub (rest, rest)"}),),
                 "Where on the canvas does the picture begin",
             ),
-            WrongAnswer(
-                "not moved back",
-                (letterboxing({"Sub (found, starts)": "Identity (found)"}),),
-                "does not begin at the corner",
-            ),
-            WrongAnswer(
-                "not clipped",
-                (letterboxing({"Min (inside, limits)": "Identity (scaled)"}),),
-                "beyond the picture",
-            ),
+            WrongAnswer("not moved back", (letterboxing({"Sub (found, starts)": "Identity (found)"}),), "does not begin at the corner"),
+            WrongAnswer("not clipped", (letterboxing({"Min (inside, limits)": "Identity (scaled)"}),), "beyond the picture"),
             WrongAnswer(
                 "clipped at 0 only",
                 (letterboxing({"Min (inside, limits)": "Identity (inside)"}),),
                 "none may reach beyond the other end",
             ),
-            WrongAnswer(
-                "height for x", (letterboxing({"{1, 0, 1, 0}": "{0, 1, 0, 1}"}),), "A box begins with x"
-            ),
+            WrongAnswer("height for x", (letterboxing({"{1, 0, 1, 0}": "{0, 1, 0, 1}"}),), "A box begins with x"),
             WrongAnswer(
                 "divided before it is moved",
                 (
@@ -568,9 +538,7 @@ CONTRACTS = {
                 ),
                 "which step comes first",
             ),
-            WrongAnswer(
-                "black around it", (letterboxing({"grey = {0.5}": "grey = {0.0}"}),), "Which number fills"
-            ),
+            WrongAnswer("black around it", (letterboxing({"grey = {0.5}": "grey = {0.0}"}),), "Which number fills"),
             WrongAnswer("nearest", (letterboxing({'"linear"': '"nearest"'}),), "one pixel of several"),
             WrongAnswer(
                 "corners aligned",
@@ -595,22 +563,12 @@ CONTRACTS = {
                 ),
                 "Has what the network gets here the shape",
             ),
-            WrongAnswer(
-                "no row is left",
-                (letterboxing({"Max (down, one)": "Identity (down)"}),),
-                "At least one row stays",
-            ),
+            WrongAnswer("no row is left", (letterboxing({"Max (down, one)": "Identity (down)"}),), "At least one row stays"),
             WrongAnswer("a side of 16", (letterboxing(side=16),), "A network"),
-            WrongAnswer(
-                "another name", (letterboxing(output="found_boxes"),), "the outputs of the model are others"
-            ),
-            WrongAnswer(
-                "the network alone", (lambda network: network,), "the inputs of the model are others"
-            ),
+            WrongAnswer("another name", (letterboxing(output="found_boxes"),), "the outputs of the model are others"),
+            WrongAnswer("the network alone", (lambda network: network,), "the inputs of the model are others"),
             WrongAnswer("no model", (lambda network: None,), "a ModelProto was expected"),
-            WrongAnswer(
-                "an exception", (lambda network: network.graph.inputs,), "AttributeError", Status.ERROR
-            ),
+            WrongAnswer("an exception", (lambda network: network.graph.inputs,), "AttributeError", Status.ERROR),
         ),
     ),
     "best-candidates": Contract(
@@ -621,46 +579,28 @@ CONTRACTS = {
             (picking(lambda s, k: s.argsort().flip(0)[:k]),),
         ),
         wrong=(
-            WrongAnswer(
-                "scores up to a million", (picking(lambda s, k: sliced(s.clamp(max=1e6), k)),), "In PyTorch"
-            ),
-            WrongAnswer(
-                "a hundred at most", (picking(lambda s, k: sliced(s, min(k, 100))),), "has another shape"
-            ),
+            WrongAnswer("scores up to a million", (picking(lambda s, k: sliced(s.clamp(max=1e6), k)),), "In PyTorch"),
+            WrongAnswer("a hundred at most", (picking(lambda s, k: sliced(s, min(k, 100))),), "has another shape"),
             WrongAnswer("found by their value", (picking(matched),), "is returned twice"),
             WrongAnswer("room for k more", (picking(padded),), "In PyTorch"),
-            WrongAnswer(
-                "as many as are equal", (picking(at_least_the_last),), "best_boxes has another shape"
-            ),
+            WrongAnswer("as many as are equal", (picking(at_least_the_last),), "best_boxes has another shape"),
             WrongAnswer("one k for all", (SharedK,), "best_boxes has another shape"),
-            WrongAnswer(
-                "scores are emptied", (picking(sliced, sorted_in_place),), "changes its argument scores"
-            ),
-            WrongAnswer(
-                "the first thousand", (picking(lambda s, k: sliced(s[:1000], k)),), "not the highest scores"
-            ),
-            WrongAnswer(
-                "rounded scores", (picking(lambda s, k: sliced((s * 1e4).round(), k)),), "not in order"
-            ),
+            WrongAnswer("scores are emptied", (picking(sliced, sorted_in_place),), "changes its argument scores"),
+            WrongAnswer("the first thousand", (picking(lambda s, k: sliced(s[:1000], k)),), "not the highest scores"),
+            WrongAnswer("rounded scores", (picking(lambda s, k: sliced((s * 1e4).round(), k)),), "not in order"),
             WrongAnswer(
                 "no negative boxes",
                 (picking(sliced, lambda boxes, scores, order: (boxes[order].clamp(min=0), scores[order])),),
                 "a box does not belong to its score",
             ),
-            WrongAnswer(
-                "twenty at most", (picking(lambda s, k: sliced(s, min(k, 20))),), "has another shape"
-            ),
-            WrongAnswer(
-                "topk of k", (picking(lambda s, k: s.topk(k).indices),), "RuntimeError", Status.ERROR
-            ),
+            WrongAnswer("twenty at most", (picking(lambda s, k: sliced(s, min(k, 20))),), "has another shape"),
+            WrongAnswer("topk of k", (picking(lambda s, k: s.topk(k).indices),), "RuntimeError", Status.ERROR),
             WrongAnswer("min in Python", (picking(min_in_python),), _FEWER),
             WrongAnswer("a branch", (picking(branched),), _FEWER),
             WrongAnswer("always k rows", (AlwaysK,), "another shape or type"),
             WrongAnswer("the worst", (picking(lambda s, k: s.argsort()[:k]),), "not the highest scores"),
             WrongAnswer("the best last", (picking(lambda s, k: s.argsort()[-k:]),), "not the highest scores"),
-            WrongAnswer(
-                "all of them", (picking(lambda s, k: s.argsort(descending=True)),), "another shape or type"
-            ),
+            WrongAnswer("all of them", (picking(lambda s, k: s.argsort(descending=True)),), "another shape or type"),
             WrongAnswer(
                 "the first boxes",
                 (picking(sliced, lambda boxes, scores, order: (boxes[: len(order)], scores[order])),),
@@ -676,16 +616,10 @@ CONTRACTS = {
                 (picking(sliced, lambda boxes, scores, order: (boxes[order], scores[order, None])),),
                 "best_scores has another shape",
             ),
-            WrongAnswer(
-                "positive ones", (picking(lambda s, k: sliced(s, k)[s[sliced(s, k)] > 0]),), "another shape"
-            ),
+            WrongAnswer("positive ones", (picking(lambda s, k: sliced(s, k)[s[sliced(s, k)] > 0]),), "another shape"),
             WrongAnswer("by NumPy", (picking(by_numpy),), "Are k rows left, the best first"),
             WrongAnswer("three of them", (picking(lambda s, k: sliced(s, 3)),), "another shape or type"),
-            WrongAnswer(
-                "boxes only",
-                (picking(sliced, lambda boxes, scores, order: boxes[order]),),
-                "a tuple or list was expected",
-            ),
+            WrongAnswer("boxes only", (picking(sliced, lambda boxes, scores, order: boxes[order]),), "a tuple or list was expected"),
             WrongAnswer("a function", (lambda k: lambda boxes, scores: None,), "a Module was expected"),
         ),
     ),
@@ -758,20 +692,10 @@ CONTRACTS = {
                 "Which column of NonMaxSuppression",
             ),
             WrongAnswer("defaults", (suppressing({", most, iou, least)": ")"}),), "Nothing is left at all"),
-            WrongAnswer(
-                "no limit of the overlap",
-                (suppressing({", most, iou, least)": ", most, , least)"}),),
-                "Which overlap is allowed",
-            ),
-            WrongAnswer(
-                "no limit of the score",
-                (suppressing({", most, iou, least)": ", most, iou)"}),),
-                "Only candidates below",
-            ),
+            WrongAnswer("no limit of the overlap", (suppressing({", most, iou, least)": ", most, , least)"}),), "Which overlap is allowed"),
+            WrongAnswer("no limit of the score", (suppressing({", most, iou, least)": ", most, iou)"}),), "Only candidates below"),
             WrongAnswer("thresholds exchanged", (suppressing(swap=True),), "Which threshold is for scores"),
-            WrongAnswer(
-                "a hundred boxes", (suppressing({"most = {": "most = {10"}),), "How many boxes of each class"
-            ),
+            WrongAnswer("a hundred boxes", (suppressing({"most = {": "most = {10"}),), "How many boxes of each class"),
             WrongAnswer(
                 "centres taken for corners",
                 (suppressing({"Unsqueeze (corners, zero)": "Unsqueeze (found, zero)"}),),
@@ -811,21 +735,13 @@ CONTRACTS = {
                 ),
                 "A detector with",
             ),
-            WrongAnswer(
-                "scores of the first class",
-                (suppressing({"Add (rows, classes)": "Identity (rows)"}),),
-                "A detector with",
-            ),
+            WrongAnswer("scores of the first class", (suppressing({"Add (rows, classes)": "Identity (rows)"}),), "A detector with"),
             WrongAnswer(
                 "scores not turned",
                 (suppressing({"by_class = Transpose <perm = [1, 0]> (sure)": "by_class = Identity (sure)"}),),
                 "A detector with",
             ),
-            WrongAnswer(
-                "classes for places",
-                (suppressing({COLUMN: "Gather <axis = 1> (chosen, column_1)"}),),
-                "A detector with",
-            ),
+            WrongAnswer("classes for places", (suppressing({COLUMN: "Gather <axis = 1> (chosen, column_1)"}),), "A detector with"),
             WrongAnswer(
                 "the best of all, by TopK",
                 (
@@ -855,9 +771,7 @@ CONTRACTS = {
                 ),
                 "Which element type",
             ),
-            WrongAnswer(
-                "the detector alone", (lambda detector, *_: detector,), "the outputs of the model are others"
-            ),
+            WrongAnswer("the detector alone", (lambda detector, *_: detector,), "the outputs of the model are others"),
             WrongAnswer("no model", (lambda *_: None,), "a ModelProto was expected"),
         ),
     ),

@@ -32,8 +32,6 @@ from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab01_control_flow.branch_on_data import model_names
 
-__all__ = ["JUDGES", "centred_or_folded"]
-
 _EXPECTED = """<ir_version: 8, opset_import: ["" : 20]>
 branch (float[n] x) => (float[n] y)
 <float zero = {0}, float one = {1}>

@@ -14,19 +14,6 @@ from onnxlab.model.distance import Array
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import feeds, open_session
 
-__all__ = [
-    "branch_values",
-    "computed_for_branches",
-    "exposed",
-    "fixed_loops",
-    "inlined",
-    "loops_that_follow",
-    "outcome",
-    "outputs_of",
-    "stopped",
-    "switched",
-]
-
 
 def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model with its local functions inlined, so that every Loop and If is in a graph.

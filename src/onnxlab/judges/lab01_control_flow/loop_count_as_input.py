@@ -36,7 +36,6 @@ from onnxlab.labs.lab01_control_flow.loop_count_as_input import (
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import feeds, open_session
 
-__all__ = ["JUDGES"]
 _ROUNDS = 5000  # that any right model does in a second
 _MODELS = ("repeated", "other")
 
@@ -117,6 +116,7 @@ def _near(outputs: Sequence[Array], expected: Array, tolerance: float) -> bool:
 
 
 def judge_input(work: Work, random: np.random.Generator) -> None:
+    """Require valid models in which x and n reach the result."""
     for name in _MODELS:
         model = work.model(name)
         with beside(partial(_expected, work, name)):

@@ -11,8 +11,6 @@ from onnxlab.labs.kit.samples import normal
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab02_dynamic_shapes.batch_safe import FEATURES, SCORES, ranker
 
-__all__ = ["JUDGES"]
-
 _EXPECTED = f"""<ir_version: 8, opset_import: ["" : 20]>
 batch_safe (float[batch, {FEATURES}] x) => (float[batch, {SCORES}] y)
 <int64[1] rows = {{0}}, int64[1] one = {{1}}>

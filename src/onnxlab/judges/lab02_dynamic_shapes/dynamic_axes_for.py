@@ -17,8 +17,6 @@ from onnxlab.labs.lab02_dynamic_shapes.dynamic_axes_for import Case, case_of, ca
 from onnxlab.runtime.refusals import Refusal, parse_refusal
 from onnxlab.runtime.session import open_session
 
-__all__ = ["JUDGES"]
-
 Axes: TypeAlias = dict[str, dict[int, str]]
 """The names of the dynamic axes, by input and axis."""
 

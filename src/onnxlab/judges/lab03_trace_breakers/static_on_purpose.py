@@ -20,8 +20,6 @@ from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab03_trace_breakers.static_on_purpose import EXAMPLES, PATCH, WIDTH, questions
 
-__all__ = ["JUDGES"]
-
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
     """Valid, with outputs computed from the pictures, and a dynamic batch."""

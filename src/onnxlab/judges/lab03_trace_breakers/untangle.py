@@ -31,8 +31,6 @@ from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab03_trace_breakers.untangle import COLUMNS, ROWS, tangled
 from onnxlab.runtime.parity import Counterexample
 
-__all__ = ["JUDGES"]
-
 _EXPECTED = """<ir_version: 8, opset_import: ["" : 20]>
 untangled (float[rows, 3] x) => (float[rows, 3] y, float[rows] means)
 <float smallest = {0.001}, int64[1] columns = {1}>

@@ -5,7 +5,6 @@ from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.samples import column_of_sizes, every_size, extremes, floats, normal
 from onnxlab.labs.lab04_asinh.asinh_symbolic import EXPORT
 
-__all__ = ["JUDGES"]
 JUDGES = Judges(
     (
         valid(EXPORT),

@@ -5,8 +5,6 @@ from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.samples import column_of_sizes, every_size, floats, normal
 from onnxlab.labs.lab04_asinh.asinh_translation import EXPORT, TwoTypes, pair
 
-__all__ = ["JUDGES"]
-
 
 def expected(module: TwoTypes) -> str:
     """Return a right model for these calls."""

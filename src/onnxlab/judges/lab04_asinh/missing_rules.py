@@ -21,8 +21,6 @@ from onnxlab.labs.lab04_asinh.missing_rules import (
 )
 from onnxlab.operators.rules import torchscript_rule
 
-__all__ = ["JUDGES"]
-
 
 def judge_names(work: Work, random: np.random.Generator) -> None:
     """Only names that were asked about."""

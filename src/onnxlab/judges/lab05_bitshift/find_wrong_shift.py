@@ -18,8 +18,6 @@ from onnxlab.labs.lab05_bitshift.find_wrong_shift import case
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, Pair, Shift, type_name, width
 from onnxlab.runtime.parity import run, smallest_counterexample
 
-__all__ = ["JUDGES"]
-
 _MOST, _MOST_SHIFTED = 10_000, 1_000_000  # elements of a tensor in an answer, and of x >> k
 _MOST_AXES = 8
 

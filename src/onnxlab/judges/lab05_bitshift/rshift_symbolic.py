@@ -33,8 +33,6 @@ from onnxlab.labs.lab05_bitshift.shifts import (
     width,
 )
 
-__all__ = ["JUDGES"]
-
 _EXPECTED = """<ir_version: 6, opset_import: ["" : 11]>
 shift (TYPE[OF_X] x, TYPE[OF_K] k) => (TYPE[OF_Y] y)
 <int64 zero = {0}, int64 minus_one = {-1}, int64 two = {2}, float base = {2}>

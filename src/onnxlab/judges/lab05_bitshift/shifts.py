@@ -9,8 +9,6 @@ from onnxlab.labs.kit.judging import evidence
 from onnxlab.labs.kit.outcome import Wrong
 from onnxlab.labs.lab05_bitshift.shifts import Pair, Shapes, type_name, width
 
-__all__ = ["all_shifts", "broadcast_advice", "require_output_types"]
-
 _NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
 
 

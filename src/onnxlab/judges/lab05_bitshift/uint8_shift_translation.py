@@ -15,7 +15,6 @@ from onnxlab.labs.lab05_bitshift.uint8_shift_translation import SIGNED
 from onnxlab.runtime.parity import run
 from onnxlab.runtime.refusals import short_reason
 
-__all__ = ["JUDGES"]
 _LOOK_AT = "What happens to the bits that leave the type at its upper end? Shift the numbers shown by hand."
 
 

@@ -13,8 +13,6 @@ from onnxlab.labs.lab05_bitshift.shifts import Shift, type_name
 from onnxlab.labs.lab05_bitshift.uses_bitshift import SINCE, case, draw_questions
 from onnxlab.model.graph import op_types
 
-__all__ = ["JUDGES"]
-
 
 def judge_types(work: Work, random: np.random.Generator) -> None:
     """Require right answers for the opsets that have BitShift."""

@@ -16,9 +16,6 @@ from onnxlab.labs.lab06_resize_scales.dynamic_resize import example
 from onnxlab.labs.lab06_resize_scales.enlarging import cubic, each_axis_apart
 from onnxlab.model.distance import largest_difference
 
-__all__ = ["JUDGES"]
-
-
 _INPUTS = "Which input of Resize is which? onnx.defs.get_schema('Resize', 11).inputs lists them in order."
 
 

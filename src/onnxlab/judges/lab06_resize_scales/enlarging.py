@@ -12,8 +12,6 @@ from onnxlab.labs.lab06_resize_scales.enlarging import Case, cubic, draw_cases
 from onnxlab.model.distance import Array
 from onnxlab.runtime.parity import Counterexample
 
-__all__ = ["EXPECTED", "Reference", "both_axes_alike", "describe_case", "require_enlarged"]
-
 Reference = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """Returns in torch what a model should return for a case."""
 

@@ -17,8 +17,6 @@ from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.lab06_resize_scales.enlarging import cubic
 from onnxlab.labs.lab06_resize_scales.one_pixel_safe import ASKS, ResizeQuestion
 
-__all__ = ["JUDGES"]
-
 _REFERENCES: dict[str, Reference] = {
     "output": cubic,
     "corners": lambda x, scales: interpolate(

@@ -21,8 +21,6 @@ from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.enlarging import Case, cubic, each_axis_apart
 from onnxlab.labs.lab06_resize_scales.resize_translation import batch_and_channels, example
 
-__all__ = ["JUDGES"]
-
 _PICTURE = EXPECTED.replace('"" : 11', '"" : 20').replace("ir_version: 6", "ir_version: 10")
 _PICTURE_AND_MEAN = """<ir_version: 10, opset_import: ["" : 20]>
 enlarged (float[n, 3, h, w] x, float[4] scales) => (float[n, 3, h2, w2] y, float[n, 3] mean)

@@ -13,8 +13,6 @@ from onnxlab.labs.kit.rewriting import Question
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.scales_input import draw_questions
 
-__all__ = ["JUDGES"]
-
 
 def judge_number(work: Work, random: np.random.Generator) -> None:
     """Require the number of the input."""

@@ -20,8 +20,6 @@ from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab07_pooling_indices.max_unpool_symbolic import AXES, Picture, Unpool, pictures, pool
 from onnxlab.runtime.parity import Counterexample
 
-__all__ = ["JUDGES"]
-
 
 def judge_model(work: Work, random: np.random.Generator) -> None:
     """Require valid models at opset 11 with a dynamic batch."""

@@ -8,8 +8,6 @@ from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab07_pooling_indices.to_global_indices import conversion_case, draw_indices
 from onnxlab.model.distance import Array
 
-__all__ = ["JUDGES"]
-
 _LARGE = 20  # pixels of a side; the pictures that are really pooled have fewer
 
 

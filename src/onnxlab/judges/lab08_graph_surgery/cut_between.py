@@ -19,7 +19,6 @@ from onnxlab.labs.lab08_graph_surgery.cut_between import ASKS, WIDTH, Cut
 from onnxlab.model.graph import reads, subgraphs, walk
 from onnxlab.runtime.divergence import intermediates
 
-__all__ = ["JUDGES"]
 _ELEMENTS = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
 
 

@@ -12,7 +12,6 @@ from onnxlab.labs.lab08_graph_surgery.first_divergence import KINDS, draw_pairs
 from onnxlab.model.distance import Array
 from onnxlab.runtime.divergence import inner_values, intermediates
 
-__all__ = ["JUDGES"]
 _TOLERANCE = 1e-3
 
 

@@ -20,8 +20,6 @@ from onnxlab.labs.kit.rewriting import Rewritten, require_as_before
 from onnxlab.labs.lab08_graph_surgery.fold_batchnorm import ASKS, CHANNELS, FOLDABLE, FoldQuestion
 from onnxlab.model.graph import op_types, reads
 
-__all__ = ["JUDGES"]
-
 
 def _require_structure(folded: onnx.ModelProto, case: FoldQuestion) -> None:
     """Require a valid model with the same inputs and outputs, and without new nodes."""

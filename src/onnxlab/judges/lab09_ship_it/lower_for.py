@@ -11,8 +11,6 @@ from onnxlab.labs.kit.rewriting import Rewritten, require_as_before
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab09_ship_it.lower_for import ASKS, FUNCTION, Lowering
 
-__all__ = ["JUDGES"]
-
 _FIRST_WITH_FUNCTIONS = 8  # the IR version that introduced local functions
 
 

@@ -18,8 +18,6 @@ from onnxlab.labs.kit.outcome import Wrong
 from onnxlab.labs.kit.rewriting import Rewritten, require_as_before
 from onnxlab.labs.lab09_ship_it.to_opset_12 import ASKS, CHANNELS, SoftmaxQuestion
 
-__all__ = ["JUDGES"]
-
 
 def _require_structure(lowered: onnx.ModelProto, question: SoftmaxQuestion) -> None:
     """Require a valid model at opset 12, with the same inputs and outputs."""

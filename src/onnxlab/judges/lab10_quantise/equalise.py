@@ -21,7 +21,6 @@ from onnxlab.model.distance import Array
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
 
-__all__ = ["JUDGES"]
 _ALLOWED = 0.2  # relative error; 0.02 to 0.09 if equalised, nearly 1 if not
 
 

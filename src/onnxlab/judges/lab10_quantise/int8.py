@@ -17,8 +17,6 @@ from onnxruntime.quantization import (  # type: ignore[import-untyped]  # ships 
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
-__all__ = ["relative_error", "run_in_int8"]
-
 
 class _Batches(CalibrationDataReader):  # type: ignore[misc]  # ships no types
     def __init__(self, batches: Iterable[dict[str, Array]]) -> None:

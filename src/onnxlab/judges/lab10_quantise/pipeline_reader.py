@@ -16,7 +16,6 @@ from onnxlab.model.distance import Array
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
 
-__all__ = ["JUDGES"]
 _ALLOWED = 0.1  # relative error; 0.02 to 0.06 with a right calibration
 
 

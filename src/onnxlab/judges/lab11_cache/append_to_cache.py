@@ -18,8 +18,6 @@ from onnxlab.model.distance import Array
 from onnxlab.model.graph import walk
 from onnxlab.runtime.session import open_session
 
-__all__ = ["JUDGES"]
-
 _COMPUTING = ("Attention", "MatMul", "Gemm", "Einsum", "Conv", "Softmax", "If", "Loop", "Scan")
 _POSITIONS_FROM_0 = "The new tokens do not begin at position 0: how many tokens does the cache stand for?"
 _ADVICE = {

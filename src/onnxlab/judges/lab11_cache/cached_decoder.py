@@ -29,7 +29,6 @@ from onnxlab.labs.lab11_cache.reading import ADVICE, Reading, readings
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
-__all__ = ["JUDGES"]
 _CACHES = dict(zip(PASTS, PRESENTS, strict=True))
 
 

@@ -9,8 +9,6 @@ from torch import nn
 from onnxlab.labs.kit.judging import expected_model
 from onnxlab.labs.lab11_cache.decoder import VOCABULARY, Decoder, Step
 
-__all__ = ["step_model"]
-
 
 def step_model(module: Decoder | Step, pasts: Sequence[str], presents: Sequence[str]) -> bytes:
     """Return the ONNX model of one step, with one `Attention` of opset 23 for each layer.

@@ -20,8 +20,6 @@ from onnxlab.model.distance import Array
 from onnxlab.model.graph import value
 from onnxlab.runtime.session import open_session
 
-__all__ = ["JUDGES"]
-
 _ORDER_OF_NAMES = (
     "A list of pairs becomes one input for each tensor, pair after pair; the outputs come in the order of "
     "`return`. Which tensor does each name stand for?"

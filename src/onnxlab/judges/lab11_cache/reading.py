@@ -14,8 +14,6 @@ from onnxlab.model.graph import dims
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
 
-__all__ = ["require_names", "require_piece", "require_read", "require_shape"]
-
 
 def require_names(
     model: onnx.ModelProto, inputs: Collection[str], outputs: Collection[str], where: str, look_at: str

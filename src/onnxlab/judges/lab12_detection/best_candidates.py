@@ -36,7 +36,6 @@ from onnxlab.model.distance import Array
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
 
-__all__ = ["JUDGES"]
 _EXPECTED = """<ir_version: 8, opset_import: ["" : 18]>
 best (float[n, 4] boxes, float[n] scores) => (float[m, 4] best_boxes, float[m] best_scores)
 <int64[1] most = {%d}>

@@ -23,8 +23,6 @@ from onnxlab.labs.lab12_detection.letterbox import ASKS, LetterboxQuestion
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
-__all__ = ["JUDGES"]
-
 _GREY = 0.5
 _BY_HAND = (
     "Go through it by hand for the size shown: new height and width, rows and columns before, "

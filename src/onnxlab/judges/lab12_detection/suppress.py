@@ -22,8 +22,6 @@ from onnxlab.labs.lab12_detection.suppress import ASKS, FINE, DetectorQuestion
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
-__all__ = ["JUDGES"]
-
 _SCHEMA = "Which shapes and types does onnx.defs.get_schema('NonMaxSuppression') ask for?"
 _MARGIN = 1e-3  # between a threshold and each overlap or score, so that rounding decides nothing
 

@@ -21,8 +21,6 @@ from onnxlab.labs.kit.outcome import USABLE, Case, Finding, Outcome, Status, Wro
 from onnxlab.labs.kit.producing import Production, produce_in_child
 from onnxlab.labs.kit.work import Work
 
-__all__ = ["check", "judge", "load_judges", "questions_seed", "refused"]
-
 
 def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
     """Check an exercise: call the answers, in a child process where possible, and judge what they leave.

@@ -19,8 +19,6 @@ from onnxlab.labs.kit.judging import (
 )
 from onnxlab.labs.kit.work import Work
 
-__all__ = ["InputSampler", "RequestedExport", "numbers", "right_model", "valid"]
-
 InputSampler = Callable[[np.random.Generator], Any]
 """Draws one set of inputs (a tensor, or a tuple of arguments), or a list of sets."""
 

@@ -23,22 +23,6 @@ if TYPE_CHECKING:
 
     from onnxlab.labs.kit.work import Work
 
-__all__ = [
-    "LABS",
-    "USABLE",
-    "Answers",
-    "Exercise",
-    "Judge",
-    "Judges",
-    "Lab",
-    "Part",
-    "Produce",
-    "Status",
-    "exercise",
-    "lab",
-    "labs",
-]
-
 Answers: TypeAlias = Mapping[str, Any]
 """The learner's functions and classes by name."""
 

@@ -24,23 +24,6 @@ from onnxlab.labs.kit.outcome import RETURN, Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.runtime.refusals import named_reason
 
-__all__ = [
-    "axis_options",
-    "exported",
-    "exported_or_stopped",
-    "exported_with_rule",
-    "exported_with_translation",
-    "first_line",
-    "learners_code",
-    "of_both_exporters",
-    "own_error",
-    "own_line",
-    "raised_by_stub",
-    "require_model",
-    "require_type",
-    "require_unchanged",
-]
-
 # These failures of a written model are left to the judges: they can show a counterexample.
 _JUDGED_LATER = (Stage.CHECK, Stage.LOAD, Stage.RUN)
 

@@ -23,32 +23,6 @@ from onnxlab.runtime.parity import Counterexample, smallest_counterexample
 from onnxlab.runtime.refusals import parse_refusal, short_reason
 from onnxlab.runtime.session import open_session
 
-__all__ = [
-    "LONGEST",
-    "UNLIKE",
-    "at_other_sizes",
-    "beside",
-    "difference",
-    "evidence",
-    "expected_model",
-    "first_apart",
-    "number_texts",
-    "opsets",
-    "require_dynamic",
-    "require_exported",
-    "require_input_read",
-    "require_interface",
-    "require_no_new_operators",
-    "require_numbers",
-    "require_operators",
-    "require_opset",
-    "require_same_interface",
-    "require_same_numbers",
-    "require_valid",
-    "require_well_formed",
-    "shown_whole",
-]
-
 LONGEST = 160
 """The most characters of one text of a counterexample."""
 

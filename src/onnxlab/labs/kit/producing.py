@@ -41,17 +41,6 @@ try:
 except ImportError:  # Windows
     resource = None
 
-__all__ = [
-    "PATIENCE",
-    "Production",
-    "TimeLimitReached",
-    "load_exporter",
-    "load_produce",
-    "produce",
-    "produce_in_child",
-    "time_limit",
-]
-
 PATIENCE = 2.0
 """How many times its limit an exercise may take on the clock, where other programs use the processor too."""
 

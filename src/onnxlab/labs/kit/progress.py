@@ -21,17 +21,6 @@ from onnxlab.labs.kit.exercise import Exercise, Lab, Status, labs
 if TYPE_CHECKING:
     from onnxlab.labs.kit.outcome import Outcome
 
-__all__ = [
-    "Standing",
-    "all_hints",
-    "is_private",
-    "next_hint",
-    "record",
-    "set_private",
-    "standings",
-    "state_file",
-]
-
 _State = dict[str, dict[str, Any]]
 """The entry of each exercise, by its id."""
 

@@ -18,8 +18,6 @@ from onnxlab.model.distance import Array
 from onnxlab.runtime.refusals import named_reason
 from onnxlab.runtime.session import open_session
 
-__all__ = ["Question", "Rewriting", "Rewritten", "require_as_before"]
-
 _ASKED_TWICE = 3  # questions
 
 

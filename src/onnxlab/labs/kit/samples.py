@@ -9,18 +9,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnxlab.model.distance import Array
 
-__all__ = [
-    "Sketch",
-    "column_of_sizes",
-    "every_size",
-    "extremes",
-    "floats",
-    "integers",
-    "normal",
-    "normal_weights",
-    "pictures",
-]
-
 
 def floats(random: np.random.Generator, *shape: int, large: float = 1e30) -> torch.Tensor:
     """Return float32 numbers of many sizes, edges included: zeros, infinities, not-a-number, `large`.

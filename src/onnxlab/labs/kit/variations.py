@@ -13,20 +13,6 @@ from onnx import helper, numpy_helper
 
 from onnxlab.model.graph import reads, subgraphs
 
-__all__ = [
-    "READERS",
-    "Variation",
-    "add_domain",
-    "add_idle_node",
-    "add_reader",
-    "call_function",
-    "list_weights",
-    "nest_names",
-    "shuffle_nodes",
-    "unname_nodes",
-    "vary",
-]
-
 _DOMAIN = "acme"
 
 Variation: TypeAlias = Callable[[np.random.Generator, onnx.ModelProto], object]

@@ -20,8 +20,6 @@ from onnxlab.model.distance import Array
 from onnxlab.model.load import ModelLike, load, strip_origins
 from onnxlab.typed_json import UnexpectedType, decode
 
-__all__ = ["LARGEST", "Work"]
-
 LARGEST = 16 * 2**20
 """The most bytes that one file may have."""
 T = TypeVar("T")

@@ -20,8 +20,6 @@ from onnxlab.labs.kit.outcome import trying
 from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
 
-__all__ = ["model_names", "produce"]
-
 _SCRIPTS, _EXPORTS = 3, 2  # modules that are exported
 
 

@@ -26,19 +26,6 @@ from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
 
-__all__ = [
-    "NEVER_ENDS",
-    "ROWS",
-    "SECONDS",
-    "WIDTH",
-    "OtherStep",
-    "Step",
-    "other_step",
-    "produce",
-    "step",
-    "steps",
-]
-
 ROWS, WIDTH = 2, 4
 SECONDS = 1.0  # of the processor, for a run that takes milliseconds
 _OFFSET = 4.0  # beyond every coordinate of the turning plane, which ReLU must not cut

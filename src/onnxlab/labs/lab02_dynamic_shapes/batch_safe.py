@@ -19,8 +19,6 @@ from onnxlab.labs.kit.outcome import trying
 from onnxlab.labs.kit.samples import normal, normal_weights
 from onnxlab.labs.kit.work import Work
 
-__all__ = ["FEATURES", "SCORES", "Ranker", "produce", "ranker"]
-
 FEATURES, SCORES = 4, 3
 
 

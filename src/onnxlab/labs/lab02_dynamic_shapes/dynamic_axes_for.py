@@ -22,8 +22,6 @@ from onnxlab.labs.kit.exporting import require_type
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.work import Work
 
-__all__ = ["Case", "case_of", "case_sizes", "produce", "questions"]
-
 Case: TypeAlias = Mapping[str, tuple[int, ...]]
 """The shapes of one set of inputs, by the input's name."""
 

@@ -19,8 +19,6 @@ from onnxlab.labs.kit.exporting import axis_options, exported, require_type, req
 from onnxlab.labs.kit.samples import normal_weights, pictures
 from onnxlab.labs.kit.work import Work
 
-__all__ = ["EXAMPLES", "PATCH", "WIDTH", "Patches", "produce", "questions"]
-
 _CHANNELS, WIDTH = 3, 5
 PATCH = _CHANNELS * 4
 EXAMPLES = ("first", "second", "third", "fourth", "fifth")

@@ -26,8 +26,6 @@ from onnxlab.labs.kit.outcome import trying
 from onnxlab.labs.kit.samples import normal
 from onnxlab.labs.kit.work import Work
 
-__all__ = ["COLUMNS", "ROWS", "Tangled", "produce", "tangled"]
-
 ROWS, COLUMNS = 4, 3
 
 

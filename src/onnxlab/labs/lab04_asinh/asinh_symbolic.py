@@ -14,8 +14,6 @@ import torch
 from onnxlab.labs.kit.declared import RequestedExport
 from onnxlab.labs.kit.samples import normal
 
-__all__ = ["EXPORT", "produce"]
-
 
 def several_calls(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """The function that is exported."""

@@ -18,8 +18,6 @@ import torch
 from onnxlab.labs.kit.declared import RequestedExport
 from onnxlab.labs.kit.samples import normal
 
-__all__ = ["EXPORT", "TwoTypes", "pair", "produce"]
-
 
 class TwoTypes(torch.nn.Module):
     """The module that is exported: the same operator for two element types.

@@ -28,8 +28,6 @@ from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.operators.support import known_operators
 
-__all__ = ["EVERYDAY", "Live", "Question", "case_of", "draw_questions", "first_opset", "produce"]
-
 # Everyday operators: some have a rule from 9 on, some from a later opset, some have none.
 EVERYDAY = """
     relu sigmoid silu softmax conv2d add asinh acosh atanh sinh cosh sin erf gelu layer_norm einsum triu tril

@@ -34,22 +34,6 @@ from onnxlab.labs.kit.exporting import own_line
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.work import Work
 
-__all__ = [
-    "BELOW",
-    "ENDS",
-    "LATER_OPSETS",
-    "MARKERS",
-    "NAMESPACED",
-    "SEVERAL_INPUTS",
-    "WITHOUT_RULE",
-    "Call",
-    "Questions",
-    "block_for",
-    "exported",
-    "produce",
-    "refusal",
-]
-
 # Rules of several inputs: the function that gets one, what the rule computes, a right model, how many inputs.
 SEVERAL_INPUTS = {
     "two-inputs": (

@@ -20,8 +20,6 @@ from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, type_name
 
-__all__ = ["case", "produce"]
-
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Ask for a wrong shift of each type."""

@@ -22,8 +22,6 @@ from onnxlab.labs.lab05_bitshift.shifts import (
     width,
 )
 
-__all__ = ["draw_constants", "produce"]
-
 _OPERATOR, _OPSET = "aten::__rshift_", 11
 
 

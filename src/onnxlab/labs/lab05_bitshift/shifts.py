@@ -7,18 +7,6 @@ import torch
 
 from onnxlab.labs.kit.samples import integers
 
-__all__ = [
-    "INTEGERS",
-    "Pair",
-    "Shapes",
-    "Shift",
-    "ShiftBy",
-    "draw_broadcasts",
-    "draw_shifts",
-    "type_name",
-    "width",
-]
-
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 """The element types that torch can shift."""
 

@@ -15,8 +15,6 @@ from onnxlab.labs.kit.exporting import exported_with_translation
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, draw_broadcasts, draw_shifts, type_name
 
-__all__ = ["SIGNED", "produce"]
-
 SIGNED = INTEGERS[1:]
 _NAMES = [f"{type_name(dtype)}_{part}" for dtype in INTEGERS for part in "xk"]
 

@@ -15,8 +15,6 @@ from onnxlab.labs.kit.outcome import trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS
 
-__all__ = ["SINCE", "case", "draw_questions", "produce"]
-
 SINCE = 11  # the first opset that has BitShift
 
 

@@ -19,8 +19,6 @@ from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.enlarging import AXES, Case, each_axis_apart
 
-__all__ = ["example", "produce"]
-
 
 class _Enlarged(torch.nn.Module):
     """The module that is exported: it applies the learner's autograd.Function."""

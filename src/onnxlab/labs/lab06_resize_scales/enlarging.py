@@ -12,8 +12,6 @@ from torch.nn.functional import interpolate
 
 from onnxlab.labs.kit.samples import pictures
 
-__all__ = ["AXES", "Case", "cubic", "draw_cases", "each_axis_apart"]
-
 Case = tuple[torch.Tensor, torch.Tensor]
 """Pictures and the scales of their four axes."""
 

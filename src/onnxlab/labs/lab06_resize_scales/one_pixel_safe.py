@@ -22,8 +22,6 @@ from onnxlab.labs.kit.outcome import trying
 from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.kit.variations import vary
 
-__all__ = ["ASKS", "ResizeQuestion", "produce"]
-
 _SEVERAL = """<ir_version: 7, opset_import: ["" : 13]>
 several (float[2, 3, h, w] x, float[4] scales) => (float[2, 3, a, b] corners, float[2, 3, a, b] blocks,
     float[2, 3, a, b] smooth, float[2, 3, a, b] straight, float[2, 3, c, d] sized, float[2, 3, a, b] plain)

@@ -11,8 +11,6 @@ from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.enlarging import AXES, Case, cubic
 
-__all__ = ["batch_and_channels", "example", "produce"]
-
 
 @torch.library.custom_op("onnxlab_lab06::resize_cubic", mutates_args=())
 def resize_cubic(x: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:

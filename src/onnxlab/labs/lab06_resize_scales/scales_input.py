@@ -25,8 +25,6 @@ from onnxlab.labs.kit.outcome import Wrong
 from onnxlab.labs.kit.rewriting import Question
 from onnxlab.labs.kit.work import Work
 
-__all__ = ["draw_questions", "produce"]
-
 _TEXT = """<ir_version: 8, opset_import: [%(first)s"" : %(opset)s]>
 net (float[1, 3, h, w] x%(inputs)s) => (float[1, 3, h2, w2] out)
 <float[3] shift = {0.5, 1.5, 2.5}%(stored)s> {

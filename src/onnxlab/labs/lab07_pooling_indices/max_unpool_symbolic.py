@@ -19,8 +19,6 @@ from onnxlab.labs.kit.exporting import axis_options, exported_with_rule
 from onnxlab.labs.kit.samples import normal
 from onnxlab.labs.kit.work import Work
 
-__all__ = ["AXES", "Picture", "Unpool", "pictures", "pool", "produce"]
-
 AXES = {"values": {0: "batch"}, "index": {0: "batch"}}
 
 

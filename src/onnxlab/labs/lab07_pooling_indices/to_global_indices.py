@@ -25,8 +25,6 @@ from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
 from onnxlab.runtime.parity import run
 
-__all__ = ["conversion_case", "draw_indices", "produce"]
-
 _POOL = """<ir_version: 10, opset_import: ["" : 20]>
 pool (float[n, c, h, w] x) => (float[n, c, i, j] y, int64[n, c, i, j] index) {
     y, index = MaxPool <kernel_shape = [2, 2], strides = [%d, %d], pads = [%d, %d, %d, %d]> (x)

@@ -27,8 +27,6 @@ from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.variations import add_domain, nest_names, shuffle_nodes, unname_nodes
 
-__all__ = ["ASKS", "WIDTH", "Cut", "produce"]
-
 WIDTH = 4  # columns of the models' inputs and of most of their values
 
 

@@ -27,8 +27,6 @@ from onnxlab.labs.kit.variations import unname_nodes
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
 
-__all__ = ["KINDS", "draw_pairs", "produce"]
-
 _WIDTH = 6  # columns of the models' inputs
 _ASKED_TWICE = 3  # pairs
 

@@ -28,8 +28,6 @@ from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.variations import Variation, add_reader, nest_names, unname_nodes, vary
 
-__all__ = ["ASKS", "CHANNELS", "FOLDABLE", "FoldQuestion", "produce"]
-
 CHANNELS = 4  # of every input and output of the models; in between there may be others
 FOLDABLE = (
     "For each BatchNormalization: is its input made by a Conv, does nothing else read that, and is "

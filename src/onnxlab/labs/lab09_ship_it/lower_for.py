@@ -21,8 +21,6 @@ from onnx import numpy_helper, parser
 from onnxlab.labs.kit.rewriting import Question, Rewriting
 from onnxlab.model.distance import Array
 
-__all__ = ["ASKS", "FUNCTION", "Lowering", "produce"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Lowering(Question):

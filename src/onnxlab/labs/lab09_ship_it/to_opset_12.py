@@ -18,8 +18,6 @@ from onnx import numpy_helper, parser
 
 from onnxlab.labs.kit.rewriting import Question, Rewriting
 
-__all__ = ["ASKS", "CHANNELS", "SoftmaxQuestion", "produce"]
-
 _SUMS = "Along which axis do the results add up to 1, in the given model and in yours?"
 _CLASSES, CHANNELS = 3, 1
 

@@ -27,8 +27,6 @@ from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.variations import unname_nodes
 from onnxlab.model.distance import Array
 
-__all__ = ["ASKS", "CHANNELS", "HOMOGENEOUS", "ConvsQuestion", "produce"]
-
 CHANNELS = 4
 HOMOGENEOUS = ("Relu", "LeakyRelu")  # f(k * x) = k * f(x) for every k above 0
 

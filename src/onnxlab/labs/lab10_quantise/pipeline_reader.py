@@ -32,8 +32,6 @@ from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
-__all__ = ["MOST_BATCHES", "PipelineQuestion", "draw_picture", "draw_questions", "produce"]
-
 MOST_BATCHES = 1000
 _PREPARE = """<ir_version: 10, opset_import: ["" : 20]>
 prepare (uint8[h, w, 3] %(photo)s) => (float[1, 3, h, w] ready)

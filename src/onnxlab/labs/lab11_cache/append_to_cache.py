@@ -29,7 +29,6 @@ from onnxlab.labs.lab11_cache.decoder import LONGEST, VOCABULARY
 from onnxlab.runtime.divergence import expose
 from onnxlab.runtime.session import open_session
 
-__all__ = ["ASKS", "CacheQuestion", "produce"]
 # Names for values that an answer may give to its own, without asking whether the model has them.
 _LIKELY_NAMES = (
     *("cached", "length", "place", "places", "positions", "offset", "total", "zero", "one", "new_places"),

@@ -26,8 +26,6 @@ from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab11_cache.decoder import VOCABULARY, Decoder, changed_part, draw_weights
 from onnxlab.labs.lab11_cache.reading import ADVICE, Reading, readings
 
-__all__ = ["AXES", "EXAMPLES", "INPUTS", "OUTPUTS", "PASTS", "PRESENTS", "draw_decoders", "produce"]
-
 PASTS, PRESENTS = ("past_key", "past_value"), ("present_key", "present_value")
 INPUTS, OUTPUTS = ["ids", *PASTS], ["logits", *PRESENTS]
 _HEADS, _SIZE = 2, 8

@@ -9,8 +9,6 @@ import torch
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
-__all__ = ["LONGEST", "VOCABULARY", "Decoder", "Pairs", "Step", "changed_part", "draw_weights"]
-
 VOCABULARY = 20
 LONGEST = 64
 """Tokens of the longest text: the number of position embeddings."""

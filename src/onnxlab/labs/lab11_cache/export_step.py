@@ -23,8 +23,6 @@ from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab11_cache.decoder import Step, changed_part, draw_weights
 from onnxlab.runtime.refusals import short_reason
 
-__all__ = ["draw_steps", "produce", "step_name"]
-
 
 def draw_steps(random: np.random.Generator) -> list[Step]:
     """Draw a step of one layer and one of eleven, in any order."""

@@ -9,8 +9,6 @@ import numpy as np
 from onnxlab.labs.lab11_cache.decoder import LONGEST, VOCABULARY
 from onnxlab.model.distance import Array
 
-__all__ = ["ADVICE", "Reading", "readings"]
-
 ADVICE = {
     "alone": "One token that nothing precedes sees itself and nothing else. If your mask allows that, "
     "compare weights, heads, scale and the position 0 with the decoder's own forward.",

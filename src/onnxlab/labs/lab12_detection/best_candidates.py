@@ -25,18 +25,6 @@ from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
 
-__all__ = [
-    "EXAMPLE",
-    "OUTPUTS",
-    "candidates",
-    "draw_ks",
-    "draw_questions",
-    "enough",
-    "exported_ks",
-    "fewer",
-    "produce",
-]
-
 EXAMPLE = 20  # candidates at the export
 OUTPUTS = ["best_boxes", "best_scores"]
 

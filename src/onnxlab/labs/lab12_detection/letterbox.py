@@ -32,8 +32,6 @@ from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.variations import shuffle_nodes, unname_nodes
 from onnxlab.runtime.session import open_session
 
-__all__ = ["ASKS", "LetterboxQuestion", "produce"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LetterboxQuestion(Question):

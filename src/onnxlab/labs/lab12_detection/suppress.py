@@ -31,8 +31,6 @@ from onnxlab.labs.kit.variations import shuffle_nodes, unname_nodes
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
-__all__ = ["ASKS", "FINE", "DetectorQuestion", "produce"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class DetectorQuestion(Question):
