@@ -471,12 +471,12 @@ CONTRACTS = {
             WrongAnswer(
                 "colours turned round",
                 (reader(lambda m, p: run(m, p)[0][:, ::-1]),),
-                "what your batches hold",
+                "hold the colours in another order",
             ),
             WrongAnswer(
                 "without the rim",
                 (reader(lambda m, p: run(m, p)[0][..., 1:-1, 1:-1]),),
-                "what your batches hold",
+                "and of your batches",
             ),
             WrongAnswer("zeros", (reader(lambda _, p: 0 * chw(p)),), _TOO_FAR),
             WrongAnswer("the pipeline's name", (reader(name="ready"),), "not named as the network's input"),
@@ -563,7 +563,7 @@ CONTRACTS = {
             WrongAnswer(
                 "infinities of float32 count",
                 (halving(check_infinite=True),),
-                "A mask of -inf, and the logarithm of 0",
+                "A mask of -inf, and the logarithm of zero",
             ),
             WrongAnswer(
                 "without what no output needs",

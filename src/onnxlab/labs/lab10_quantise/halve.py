@@ -172,7 +172,7 @@ def _shared_weight(s: Sketch, x: str) -> list[str]:
 
 
 def _masked(s: Sketch, x: str) -> list[str]:
-    """Draw -inf as a weight, as in a mask of attention, and as a logarithm; and a node that no output needs."""
+    """Draw -inf as a weight, as a mask of attention, and as a logarithm; and a node that no output needs."""
     value = _matmul(s, s.add("Exp", s.add("Log", s.add("Relu", x))))
     s.add("Cos", value)
     mask = s.weight(s.random.permutation([-np.inf, 0.0, 0.0, 0.0]))
@@ -239,7 +239,7 @@ _KINDS: tuple[tuple[str, Callable[[Sketch, str], list[str]], _Draw, str], ...] =
         "How many outputs has a Split, and which values has each?",
     ),
     (
-        "A mask of -inf, and the logarithm of 0",
+        "A mask of -inf, and the logarithm of zero",
         _masked,
         _ordinary,
         "What is `np.float16(-np.inf)`? Only a finite number can become infinite.",
