@@ -195,19 +195,22 @@ def _is_text(head: bytes) -> bool:
 
 
 def _complete(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    missing = next((tensor for tensor in _tensors(model.graph) if uses_external_data(tensor)), None)
-    if missing is not None:
-        msg = f"{name} keeps weights in another file, {_shown(missing.name)!r} for one."
+    if missing := next((pair for pair in _tensors(model.graph) if uses_external_data(pair[0])), None):
+        tensor, node = missing
+        msg = f"{name} keeps weights in another file, {_shown(tensor.name)!r} for one."
+        if node is not None and node.output:  # a tensor in a node has no name
+            operator, output = _shown(node.op_type), _shown(node.output[0])
+            msg = f"{name} keeps weights in another file, that of the {operator} of {output!r} for one."
         why = "In memory there is no folder to look in."
         raise ModelNotReadable(msg, why, "Give the path of the .onnx file instead.")
     return model
 
 
-def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    yield from graph.initializer
-    for attribute in (attribute for node in graph.node for attribute in node.attribute):
-        yield attribute.t
-        yield from attribute.tensors
+def _tensors(graph: onnx.GraphProto) -> Iterator[tuple[onnx.TensorProto, onnx.NodeProto | None]]:
+    """Yield each tensor of a graph and its bodies, with the node whose attribute it is, or None."""
+    yield from ((tensor, None) for tensor in graph.initializer)
+    for node, attribute in ((owner, attribute) for owner in graph.node for attribute in owner.attribute):
+        yield from ((tensor, node) for tensor in (attribute.t, *attribute.tensors))
         for inner in [attribute.g, *attribute.graphs]:
             yield from _tensors(inner)
 

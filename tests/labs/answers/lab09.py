@@ -331,7 +331,7 @@ CONTRACTS = {
             WrongAnswer(
                 "initializers only",
                 (embedding(from_its_file, lambda model: model.graph.initializer),),
-                "keeps weights in another file",
+                "keeps weights in another file, that of the Constant of 'i' for one",
             ),
             WrongAnswer("weights of zero", (merging(after=zeroed),), _OTHER_NUMBERS),
             WrongAnswer(
@@ -347,8 +347,12 @@ CONTRACTS = {
             ),
             WrongAnswer("no stamp", (merging(stamp=False),), "what it was to be stamped with"),
             WrongAnswer("the stamp is cleared as well", (merging(stamp_last=False),), "What came last"),
-            WrongAnswer("a stamp too many", (merging(extra={"tool": "mine"}),), "tool"),
-            WrongAnswer("a stamp without spaces", (without_spaces,), "what it was to be stamped with"),
+            WrongAnswer(
+                "a stamp too many",
+                (merging(extra={"tool": "mine"}),),
+                "Which of these entries was not asked for",
+            ),
+            WrongAnswer("a stamp without spaces", (without_spaces,), "character by character"),
             WrongAnswer("always opset 20", (merging(after=at_opset_20),), "and is 20 now"),
             WrongAnswer("another IR version", (merging(after=older),), "the IR version was 10, and is 9"),
             WrongAnswer(
@@ -367,7 +371,7 @@ CONTRACTS = {
             WrongAnswer("never back", (transposing(back=False),), "another shape or type"),
             WrongAnswer("axes that are not negative", (transposing(negative=False, default=2),), "axis -3"),
             WrongAnswer("axis 1 where none is written", (transposing(default=1),), "where none is written"),
-            WrongAnswer("four axes", (transposing(rank=4),), "Sounds"),
+            WrongAnswer("four axes", (transposing(rank=4),), "needs one entry for each axis"),
             WrongAnswer("the input's axes", (rank_of_the_input,), "two axes are left"),
             WrongAnswer("four axes inside", (transposing(inner=False),), "Invalid attribute perm"),
             WrongAnswer("exp overflows", (unsafe,), "x of shape"),

@@ -255,6 +255,7 @@ def halving(
     check_weights=True,
     check_x=True,
     check_integers=False,
+    check_infinite=False,
     rows=slice(None),
     first_only=False,
     first_output=False,
@@ -277,7 +278,8 @@ def halving(
             array = arrays.get(name, np.ones(1, np.float32))
             sizes = size(array.astype(float))
             within = (sizes <= largest) & (np.abs(sizes) >= smallest)
-            return (array.dtype.kind == "i" and not check_integers) or np.all((sizes == 0) | within)
+            within |= (sizes == 0) | (~np.isfinite(sizes) & (not check_infinite))
+            return (array.dtype.kind == "i" and not check_integers) or np.all(within)
 
         keep = []
         for node in graph.node:
@@ -291,11 +293,23 @@ def halving(
     return halve
 
 
+def without_unread(model):
+    """Drops the nodes that no output needs."""
+    read, nodes = {value.name for value in model.graph.output}, []
+    for node in reversed(model.graph.node):
+        if read.intersection(node.output):
+            nodes.insert(0, node)
+            read.update(node.input)
+    replace_nodes(model.graph, nodes)
+    return model
+
+
 def held(array):
     """Whether float16 turns no number of an array into infinity or 0."""
     with np.errstate(over="ignore"):
         half = array.astype(np.float16)
-    return array.dtype.kind == "i" or bool(np.all(np.isfinite(half) & ((half == 0) == (array == 0))))
+    as_before = (np.isinf(half) == np.isinf(array)) & ((half == 0) == (array == 0))
+    return array.dtype.kind == "i" or bool(np.all(as_before))
 
 
 def by_conversion(model, x):
@@ -336,7 +350,7 @@ def by_trial(model, x):
 def is_lost(half, expected):
     half = half.astype(float)
     underflow = (half == 0) & (expected != 0) & (np.abs(expected) < 1e-3)
-    return bool(np.any(~np.isfinite(half) | underflow))
+    return bool(np.any((~np.isfinite(half) & np.isfinite(expected)) | underflow))
 
 
 _TOO_FAR = "the int8 network's numbers are off by"
@@ -394,8 +408,16 @@ CONTRACTS = {
             WrongAnswer("a second name", (WithTwoNames,), "not named as the network's input"),
             WrongAnswer("objects", (reader(lambda m, p: run(m, p)[0].astype(object)),), "arrays of object; float32"),
             WrongAnswer("lists", (reader(lambda m, p: run(m, p)[0].tolist()),), "a ndarray was expected"),
-            WrongAnswer("colours turned round", (reader(lambda m, p: run(m, p)[0][:, ::-1]),), "what your batches hold"),
-            WrongAnswer("without the rim", (reader(lambda m, p: run(m, p)[0][..., 1:-1, 1:-1]),), "what your batches hold"),
+            WrongAnswer(
+                "colours turned round",
+                (reader(lambda m, p: run(m, p)[0][:, ::-1]),),
+                "hold the colours in another order",
+            ),
+            WrongAnswer(
+                "without the rim",
+                (reader(lambda m, p: run(m, p)[0][..., 1:-1, 1:-1]),),
+                "and of your batches",
+            ),
             WrongAnswer("zeros", (reader(lambda _, p: 0 * chw(p)),), _TOO_FAR),
             WrongAnswer("the pipeline's name", (reader(name="ready"),), "not named as the network's input"),
             WrongAnswer("float64", (reader(lambda _, p: chw(p, np.float64)),), "float64"),
@@ -443,6 +465,16 @@ CONTRACTS = {
             WrongAnswer("outputs only", (halving(check_inputs=False),), _IN_FLOAT16),
             WrongAnswer("the input is not looked at", (halving(check_x=False),), "How large is the input itself"),
             WrongAnswer("one node more", (halving(extra=1),), "could compute in float16"),
+            WrongAnswer(
+                "infinities of float32 count",
+                (halving(check_infinite=True),),
+                "A mask of -inf, and the logarithm of zero",
+            ),
+            WrongAnswer(
+                "without what no output needs",
+                (lambda model, x: without_unread(halving()(model, x)),),
+                "not one node has the name",
+            ),
             WrongAnswer("a limit of 100", (halving(largest=100.0),), "could compute in float16"),
             WrongAnswer("the output is float16", (lambda model, x: converted(model, float32_output=False),), "not float32 any more"),
             WrongAnswer("no model", (lambda model, x: "half",), "a ModelProto was expected"),

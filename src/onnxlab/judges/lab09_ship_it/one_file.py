@@ -56,6 +56,13 @@ def _require_metadata(model: onnx.ModelProto, upload: Upload, random: np.random.
         difference = Difference("model.metadata_props", str(upload.notes), str(got)[:160])
         msg = f"{upload.where}: the file does not say what it was to be stamped with."
         look_at = "What came last: the stamp, or the clearing? `onnx.helper.set_model_props` stamps."
+        values = dict(got)
+        if len(values) < len(got) or set(values) > set(upload.notes):
+            look_at = "Which of these entries was not asked for, or is there twice?"
+        elif changed := [key for key, value in upload.notes.items() if values.get(key, value) != value]:
+            key = changed[0]
+            difference = Difference(f"the entry {key!r}", repr(upload.notes[key]), repr(values[key])[:160])
+            look_at = "Is each value written as it was given, character by character?"
         raise Wrong(msg, look_at, difference=difference, evidence=evidence(model))
 
 

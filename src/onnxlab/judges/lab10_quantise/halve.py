@@ -126,7 +126,7 @@ def _broken(question: HalfQuestion) -> set[str]:
             return True
         with np.errstate(over="ignore"):
             half = array.astype(np.float16)
-        return bool(np.all(np.isfinite(half) & ((half != 0) | (array == 0))))
+        return bool(np.all((np.isinf(half) == np.isinf(array)) & ((half == 0) == (array == 0))))
 
     return {node.name for node in graph.node if not all(map(held, (*node.input, *node.output)))}
 

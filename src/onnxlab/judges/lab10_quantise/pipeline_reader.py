@@ -55,28 +55,32 @@ def judge_numbers(work: Work, random: np.random.Generator) -> None:
                 raise Wrong(msg, question.look_at) from None
             lost = relative_error(expected, got)
             if not lost <= _ALLOWED:
-                held, dull = (
-                    _range(arrays)
-                    for arrays in (batches, [question.prepared([draw_picture(random) for _ in range(6)])])
+                held, right, dull = map(
+                    _colours,
+                    (
+                        batches,
+                        [question.prepared(question.pictures)],
+                        [question.prepared([draw_picture(random) for _ in range(6)])],
+                    ),
                 )
-                ranges = [f"from {a.min():.3g} to {b.max():.3g}" for a, b in (_range([x]), held)]
-                difference = Difference("what the network gets, and what your batches hold", *ranges)
+                ranges = ["; ".join(f"{low:.3g} to {high:.3g}" for low, _, high in c) for c in (right, held)]
+                difference = Difference("each colour of the day's pictures, and of your batches", *ranges)
                 msg = (
                     f"{question.where}: calibrated with your batches, the int8 network's numbers are off by "
                     f"{lost:.0%}; at most {_ALLOWED:.0%} is allowed."
                 )
                 look_at = question.look_at
-                if np.allclose(held, dull, atol=0.15 * np.ptp(dull)):
+                if np.allclose(held[::-1], right, rtol=1e-3) and not np.allclose(held, right, rtol=1e-3):
+                    look_at = "Your batches hold the colours in another order. Where is it changed?"
+                elif np.allclose(held[:, ::2], dull[:, ::2], atol=0.15 * np.ptp(dull)):
                     look_at = "One picture of the day has a larger range than all others. Which did you use?"
                 raise Wrong(msg, look_at, difference=difference)
 
 
-def _range(batches: list[Array]) -> tuple[Array, Array]:
-    """Return the smallest and the largest number of each colour."""
-    axes = (0, 2, 3)
-    return np.min([batch.min(axes) for batch in batches], 0), np.max(
-        [batch.max(axes) for batch in batches], 0
-    )
+def _colours(batches: list[Array]) -> Array:
+    """Return, for each colour, the smallest number, the mean and the largest one."""
+    colours = np.concatenate([np.moveaxis(batch, 1, 0).reshape(3, -1) for batch in batches], 1)
+    return np.stack([colours.min(1), colours.mean(1), colours.max(1)], 1)
 
 
 def _batches(work: Work, number: int, question: PipelineQuestion) -> list[Array]:

@@ -375,6 +375,9 @@ _ADVICE = {
     "Field 'type' of 'value_info'": (
         "An input or an output has no type. Which one did you add, and should it be there?"
     ),
+    "Invalid attribute perm": (
+        "The perm of a Transpose needs one entry for each axis of its input. How many axes has that value?"
+    ),
     "elem type|TypeInference|inconsistent type|data type": (
         "A value has another element type than is declared for it, or than its reader accepts. "
         "Which node changes it?"

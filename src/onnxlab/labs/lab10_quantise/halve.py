@@ -5,10 +5,11 @@ What the statement says, and the drawn models that reach it:
 - A node breaks by a number of an input, of an output, of any output, of x, or of a weight that alone decides.
 - float16 breaks what it turns into infinity or 0: from 65520 on, up to 2.98e-8. Numbers at both limits, on
   both sides, of both signs; numbers between 3e-8 and 6.1e-5, which it holds; zeros; integers, which stay.
+- What is infinite or 0 already does not break: a weight of -inf, and the logarithm of 0.
 - For x, which is typical: also where one row alone breaks; other inputs of the same kind give right numbers.
 - All other nodes compute in float16, each of those that break in float32: node by node, by name.
 - Inputs and outputs stay float32: an output that float16 would break, and several.
-- No node is added but Cast: the nodes keep their names and operators.
+- No node is added but Cast: the nodes keep their names and operators, also where no output needs them.
 - A weight may be read by a node that breaks and by one that does not.
 """
 
@@ -170,6 +171,14 @@ def _shared_weight(s: Sketch, x: str) -> list[str]:
     return [s.add("Mul", small, weight)]
 
 
+def _masked(s: Sketch, x: str) -> list[str]:
+    """Draw -inf as a weight, as a mask of attention, and as a logarithm; and a node that no output needs."""
+    value = _matmul(s, s.add("Exp", s.add("Log", s.add("Relu", x))))
+    s.add("Cos", value)
+    mask = s.weight(s.random.permutation([-np.inf, 0.0, 0.0, 0.0]))
+    return [_matmul(s, s.add("Softmax", s.add("Add", value, mask), axis=-1))]
+
+
 _LIMITS = "What does `np.float32(65519).astype(np.float16)` give, and 65520, 3e-8 and 2.9e-8?"
 # What the model is an example of, what draws it and returns its outputs, what draws its inputs, and where to
 # look.
@@ -228,6 +237,12 @@ _KINDS: tuple[tuple[str, Callable[[Sketch, str], list[str]], _Draw, str], ...] =
         _parts,
         _two_large_columns,
         "How many outputs has a Split, and which values has each?",
+    ),
+    (
+        "A mask of -inf, and the logarithm of zero",
+        _masked,
+        _ordinary,
+        "What is `np.float16(-np.inf)`? Only a finite number can become infinite.",
     ),
     ("An output that float16 does not hold", _large_output, _between(0.6, 2), "How large is the output?"),
     (
