@@ -1,4 +1,4 @@
-"""Every row of chapter 12's table: a way of the TorchScript exporter, and its counterpart, both run."""
+"""Every row of the museum's last table: a way of the TorchScript exporter, and its counterpart, both run."""
 
 import re
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from torch.onnx._internal.exporter._registration import ONNXRegistry
 from onnxlab import Exporter, compare, export, history, op_types, run, silenced, summary, symbolics
 
 pytestmark = pytest.mark.usefixtures("remembered_translations")
-CHAPTER = Path(__file__).parents[2] / "notebooks" / "12_modern_exporter.ipynb"
+MUSEUM = Path(__file__).parents[2] / "notebooks" / "99_museum.ipynb"
 OLD = Exporter.TORCHSCRIPT
 GONE = "error"
 LINEAR, ROWS = torch.nn.Linear(4, 2).eval(), torch.linspace(-1, 1, 8).reshape(2, 4)
@@ -40,8 +40,8 @@ def row(way: str) -> Callable[[Callable[[Path], Verdicts]], Callable[[Path], Ver
 
 def table() -> dict[str, Verdicts]:
     """The table's verdicts by the TorchScript way."""
-    cells = nbformat.read(CHAPTER, as_version=4).cells
-    (text,) = [cell.source for cell in cells if "What becomes of each TorchScript way\n" in cell.source]
+    cells = nbformat.read(MUSEUM, as_version=4).cells
+    (text,) = [cell.source for cell in cells if "What replaces each TorchScript habit?\n" in cell.source]
     verdicts = {}
     for line in re.findall(r"^\| \d\d[a-z]? \|.*$", text, re.MULTILINE):
         _, way, old, _, new = [column.strip() for column in line.strip("| ").split(" | ")]
