@@ -35,6 +35,7 @@ NONE_EXPECTED = {
 } | {
     ("cut-between", "what cannot be cut is refused"),
     ("lower-for", "what cannot be lowered is refused"),
+    ("one-file", "foreign weights and unsafe names are refused"),
     ("safely-registered", "inside the block the rule counts"),  # a rule used below its opset
     ("safely-registered", "no invalid model below the rule's opset"),
 }

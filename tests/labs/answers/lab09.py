@@ -1,5 +1,6 @@
 """Right and wrong answers for lab 9."""
 
+import hashlib
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -67,10 +68,22 @@ def prepared(model, newest_ir, newest_opset, x):
     return model
 
 
-def loaded(files, folder):
+def loaded(files, folder, safe=True, hashed=True):
     for name, data in files.items():
+        if safe and "/" in name:
+            raise ValueError(f"{name} is a path")
         (Path(folder) / name).write_bytes(data)
-    return onnx.load(Path(folder) / "net.onnx")
+    model = onnx.load(Path(folder) / "net.onnx")
+    if hashed:
+        require_hashes(model, files)
+    return model
+
+
+def require_hashes(model, files):
+    hashes = {f"sha256:{name}": hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    for entry in model.metadata_props:
+        if hashes.get(entry.key, entry.value) != entry.value:
+            raise ValueError(f"another {entry.key}")
 
 
 def clear(message, names=("metadata_props", "doc_string")):
@@ -97,12 +110,12 @@ def clear_model_metadata(model):
     del model.metadata_props[:]
 
 
-def merging(strip=clear, stamp=True, extra=None, stamp_last=True, after=None):
+def merging(strip=clear, stamp=True, extra=None, stamp_last=True, after=None, safe=True, hashed=True):
     """Return a one_file; with all defaults it is right."""
 
     def one_file(files, notes):
         with tempfile.TemporaryDirectory() as folder:
-            model = loaded(files, folder)
+            model = loaded(files, folder, safe, hashed)
         if stamp and not stamp_last:
             helper.set_model_props(model, notes)
         model = strip(model) or model
@@ -120,6 +133,9 @@ def embedding(read, tensors_of=_get_all_tensors):
 
     def one_file(files, notes):
         model = onnx.ModelProto.FromString(files["net.onnx"])
+        require_hashes(model, files)
+        if any(Path(name).is_absolute() or ".." in Path(name).parts for name in files):
+            raise ValueError("outside the folder")
         for tensor in tensors_of(model):
             if tensor.data_location == onnx.TensorProto.EXTERNAL:
                 tensor.raw_data = read(files, tensor)
@@ -353,6 +369,8 @@ CONTRACTS = {
                 "Which of these entries was not asked for",
             ),
             WrongAnswer("a stamp without spaces", (without_spaces,), "character by character"),
+            WrongAnswer("any weights", (merging(hashed=False),), "a hash of each other file"),
+            WrongAnswer("any name", (merging(safe=False),), "before you write anything"),
             WrongAnswer("always opset 20", (merging(after=at_opset_20),), "and is 20 now"),
             WrongAnswer("another IR version", (merging(after=older),), "the IR version was 10, and is 9"),
             WrongAnswer(

@@ -11,6 +11,7 @@ from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import evidence, opsets, require_same_interface, require_well_formed
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Rewriting, Rewritten, require_as_before
+from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab09_ship_it.one_file import Upload, draw_uploads
 from onnxlab.model.load import strip_origins
 
@@ -66,6 +67,15 @@ def _require_metadata(model: onnx.ModelProto, upload: Upload, random: np.random.
         raise Wrong(msg, look_at, difference=difference, evidence=evidence(model))
 
 
+def _judge_refused(work: Work, random: np.random.Generator) -> None:
+    """Require a ValueError for an upload that must not become a file."""
+    for _, upload, got in _REWRITING.not_refused(work):
+        with upload.as_case():
+            difference = Difference(", ".join(sorted(upload.files)), "ValueError", got[:80])
+            msg = f"{upload.where}: this has to end with a ValueError."
+            raise Wrong(msg, upload.look_at, difference=difference)
+
+
 def _without_stamp(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model without its own metadata, which another part judges."""
     rest = deepcopy(model)
@@ -104,5 +114,6 @@ JUDGES = Judges(
         _REWRITING.judge(_require_numbers),
         _REWRITING.judge(_require_no_notes),
         _REWRITING.judge(_require_metadata),
+        _judge_refused,
     )
 )

@@ -7,8 +7,10 @@ What the statement says, and the drawn uploads that reach it:
 - The same IR version, and the same opset of each domain.
 - No doc_string and no metadata_props in any message, whatever text it holds.
 - The stamp is exactly `notes`: also none, an empty text, and a key that the author used.
+- ValueError for weights that are not those of the hash in the model, and for a name that leaves the folder.
 """
 
+import hashlib
 import tempfile
 from collections.abc import Iterator
 from copy import deepcopy
@@ -63,7 +65,13 @@ _KINDS = (
         False,
         0,
     ),
+    ("Weights of another training", "y = Add (k, b) }", True, 0),
+    ("A name that leaves the folder", "y = Add (k, b) }", False, 0),
 )
+_REFUSED = {
+    "Weights of another training": "The model has a hash of each other file. Are they the hashes of `files`?",
+    "A name that leaves the folder": "Look at the names in `files` before you write anything.",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +94,8 @@ def draw_uploads(random: np.random.Generator) -> Iterator[Upload]:
         {},
         {_NOTE_KEY: _word(random), "made by": "", "Größe": "3 \u00d7 3\nand more "},
         {"author": _word(random)},
+        {"version": "2.0"},
+        {"version": "2.1"},
     ]
     for (where, rest, separate_files, threshold), notes in zip(_KINDS, stamps, strict=True):
         ir_version, opset = int(random.integers(8, 11)), int(random.integers(17, 21))
@@ -103,7 +113,12 @@ def draw_uploads(random: np.random.Generator) -> Iterator[Upload]:
         files = _saved_files(annotated, separate_files, threshold, _word(random))
         if threshold:  # what lies around in a folder
             files |= {"a.onnx": random.bytes(60), "README.md": b"The network of a colleague."}
-        yield Upload(where, model, _WHICH_WEIGHTS, files=files, notes=notes)
+        if where == "Weights of another training":
+            files["b"] = random.normal(size=3).astype(np.float32).tobytes()
+        if where == "A name that leaves the folder":
+            files[f"../{_word(random)}.bin"] = b"outside"
+        look_at = _REFUSED.get(where, _WHICH_WEIGHTS)
+        yield Upload(where, model, look_at, where not in _REFUSED, files=files, notes=notes)
 
 
 def _store_as_bytes(graph: onnx.GraphProto) -> None:
@@ -149,16 +164,25 @@ def _saved_files(
             size_threshold=threshold,
             convert_attribute=True,
         )
-        return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+        files = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    graph = onnx.ModelProto.FromString(files["net.onnx"])
+    for name, content in files.items():
+        if name != "net.onnx":
+            graph.metadata_props.add(key=f"sha256:{name}", value=hashlib.sha256(content).hexdigest())
+    return files | {"net.onnx": graph.SerializeToString()}
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Let the learner make one file of each upload."""
+    """Let the learner make one file of each upload, and write down what was raised for a bad one."""
     uploads = list(draw_uploads(random))
     order = random.permutation(len(uploads)).tolist()
+    raised: dict[int, str] = {}
     for number in [*order, order[0]]:
         upload = uploads[number]
         with upload.as_case():
+            if not upload.possible:
+                raised[number] = _refusal(answers, upload)
+                continue
             data = answers["one_file"](*upload.copies())
             if not isinstance(data, bytes):
                 msg = f"one_file() returned {type(data).__name__}; bytes were expected."
@@ -167,3 +191,19 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
                 msg = "one_file() returned no bytes: that is an empty file."
                 raise Wrong(msg, "Is the model that you made the one that you return?")
             work.write_file(f"one_{number}", data)
+    work.write_json("raised", raised)
+
+
+def _refusal(answers: Answers, upload: Upload) -> str:
+    """Return the name of the exception that the answer raises; remove what it wrote outside its folder."""
+    try:
+        answers["one_file"](*upload.copies())
+    except NotImplementedError:
+        raise
+    except Exception as error:  # the judge checks which one
+        return "ValueError" if isinstance(error, ValueError) else type(error).__name__
+    finally:
+        for name in upload.files:
+            if name.startswith("../"):
+                Path(tempfile.gettempdir(), Path(name).name).unlink(missing_ok=True)
+    return "nothing"
