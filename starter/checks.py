@@ -11,8 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from starter.environment import ROOT, Environment, child_variables
 
-__all__ = ["WITHOUT_BROWSER", "find_chromium", "pytest_arguments", "run_checks"]
-
 _BROWSERS = (
     *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"),
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",

@@ -9,8 +9,6 @@ from starter import checks, jupyter, packages, website
 from starter.console import Stop, show_line, step
 from starter.environment import ROOT, Environment, course_environment, locale_language
 
-__all__ = ["chosen_language", "prepare", "run"]
-
 COMMANDS = ("start", "test", "class", "site")
 LANGUAGES = ("en", "zh")
 OFFER = "A Chinese edition, \u4e2d\u6587\u7248: python3 course.py --language zh"

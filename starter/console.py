@@ -2,8 +2,6 @@
 
 import sys
 
-__all__ = ["Stop", "show", "show_line", "step"]
-
 
 class Stop(Exception):
     """Ends the command with three lines: what happened, why, what to do next."""

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from starter.console import Stop
 
-__all__ = ["ROOT", "Environment", "child_variables", "course_environment", "locale_language"]
-
 ROOT = Path(__file__).resolve().parents[1]
 """The repository."""
 

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from starter.console import Stop
 from starter.environment import ROOT, Environment, child_variables
 
-__all__ = ["command", "require_free_port", "run"]
-
 # No news, no question about news, no check for updates, no log of what goes well.
 _DEFAULTS = {
     "LabApp.app_settings_dir": str(ROOT / "starter" / "lab_settings"),

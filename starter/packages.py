@@ -15,8 +15,6 @@ from pathlib import Path
 from starter.console import Stop, show
 from starter.environment import ROOT, Environment, child_variables
 
-__all__ = ["SETS", "install", "require_space"]
-
 SETS = {
     "course": ("requirements.txt",),
     "classroom": ("requirements.txt", "requirements-classroom.txt"),

@@ -12,8 +12,6 @@ from pathlib import Path
 from starter.console import Stop, step
 from starter.environment import ROOT, Environment, child_variables
 
-__all__ = ["page_server", "run"]
-
 FOLDER = ROOT / "artifacts" / "site"
 """The folder for the site unless --build names another."""
 

@@ -17,8 +17,6 @@ from typing import Any
 
 import nbformat
 
-__all__ = ["NOTEBOOKS", "Chapter", "Prediction", "Recipe", "read_chapter"]
-
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 GRAPH = "application/vnd.onnxlab.graph+json"
 HEADING = re.compile(r"^##+ +(?:\d+\. +)?(.+)$", re.MULTILINE)

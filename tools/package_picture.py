@@ -14,8 +14,6 @@ from pathlib import Path
 
 import grimp  # what import-linter reads imports with
 
-__all__ = ["DOCUMENT", "MARKED", "draw"]
-
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "how_it_works.md"
 MARKED = re.compile(r"(?<=<!-- drawn by tools/package_picture.py -->\n)```mermaid\n.*?```\n", re.DOTALL)
 LEFT_OUT = {"assets"}  # data

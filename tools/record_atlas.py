@@ -9,8 +9,6 @@ from pathlib import Path
 
 from onnxlab.notebook.atlas.view import packed
 
-__all__ = ["RECORDING", "recorded"]
-
 RECORDING = Path(__file__).parents[1] / "site" / "atlas.json"
 """Where the site's build reads it."""
 

@@ -28,8 +28,6 @@ from onnx import TensorProto, helper
 from onnxlab.exporters.silence import silenced
 from onnxlab.history import RUNTIMES
 
-__all__ = ["RECORDING", "measured", "write_exports", "write_versions"]
-
 RECORDING = Path(__file__).resolve().parents[1] / "src" / "onnxlab" / "assets" / "recorded" / "runtimes.json"
 NUMPY_2_FROM = (1, 19)
 """The first release that can be imported beside NumPy 2. Not all before it say so to pip."""

@@ -29,8 +29,6 @@ import pytest
 from starter.console import Stop
 from starter.environment import ROOT, Environment, child_variables
 
-__all__ = ["Fact", "Part", "first_difference", "main", "measure", "prepare"]
-
 TESTS = ("tests/exporters", "tests/operators", "tests/model", "tests/runtime")
 """The tests that hold facts about versions."""
 CONTRACTS = "tests/labs/test_contract.py"

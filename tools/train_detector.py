@@ -23,8 +23,6 @@ from onnxlab.networks.detection import (
 )
 from tools.training import trained_network
 
-__all__ = ["Batch", "Quality", "batch", "loss", "main", "quality", "train", "training_scenes"]
-
 PICTURES = 4000
 EPOCHS = 10
 BATCH_SIZE = 32

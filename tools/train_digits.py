@@ -16,8 +16,6 @@ from torch import nn
 
 from onnxlab.networks.digits import DigitsNet, Pictures, load_trained, normalised, pictures, split
 
-__all__ = ["accuracy", "main", "shuffled_pictures", "train"]
-
 EPOCHS = 15
 BATCH_SIZE = 64
 LEARNING_RATE = 3e-3

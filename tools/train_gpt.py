@@ -10,8 +10,6 @@ from torch import Tensor, nn
 from onnxlab.networks.gpt import GPT, cache, load_trained, poems
 from tools.training import trained_network
 
-__all__ = ["main", "mistakes", "train"]
-
 STEPS = 500
 LEARNING_RATE = 4e-3
 NO_TARGET = -100  # what cross_entropy leaves out

@@ -30,8 +30,6 @@ from onnxlab.networks.super_resolution import (
 )
 from tools.training import trained_network
 
-__all__ = ["HELD_OUT", "TRAINING", "Score", "batch", "evaluate", "main", "train", "training_pairs", "upscale"]
-
 STEPS = 8_000
 BATCH_SIZE = 16
 LEARNING_RATE = 1e-3

@@ -8,8 +8,6 @@ from typing import TypeVar
 import torch
 from safetensors.torch import save_file
 
-__all__ = ["trained_network"]
-
 _Network = TypeVar("_Network", bound=torch.nn.Module)
 
 

@@ -1,18 +1,5 @@
 """The exceptions of ONNX Lab. A message says what happened, why, and what to do next, in three lines."""
 
-__all__ = [
-    "ClaimBroken",
-    "ExportFailed",
-    "InputMismatch",
-    "ModelNotReadable",
-    "NotPassed",
-    "OnnxLabError",
-    "UnknownExercise",
-    "UnknownRecord",
-    "UnknownValue",
-    "chain",
-]
-
 
 class OnnxLabError(Exception):
     """Base of every error that ONNX Lab raises on purpose.

@@ -17,20 +17,6 @@ from typing import BinaryIO
 
 from onnxlab.errors import OnnxLabError
 
-__all__ = [
-    "FOLDERS_STAY_OPEN",
-    "CannotWrite",
-    "FileTooLarge",
-    "NotRegularFile",
-    "cannot_write",
-    "open_folder",
-    "open_untrusted",
-    "read_untrusted",
-    "remove_unfinished",
-    "remove_untrusted",
-    "write_atomically",
-]
-
 FOLDERS_STAY_OPEN = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 """Whether files can be opened relative to an open folder, even if it is moved meanwhile; not on Windows."""
 

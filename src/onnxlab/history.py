@@ -62,17 +62,6 @@ import onnx
 from onnxlab.errors import UnknownRecord
 from onnxlab.model.load import load
 
-__all__ = [
-    "RUNTIMES",
-    "VERSIONS",
-    "back_ends",
-    "keys",
-    "names",
-    "recorded_fact",
-    "recorded_graph",
-    "recorded_runtime",
-]
-
 VERSIONS = ("1.7.1", "1.8.1", "1.9.1", "1.10.2", "1.11.0", "1.12.1")
 """The recorded torch versions, oldest first."""
 
@@ -189,8 +178,10 @@ def recorded_runtime(release: str) -> dict[str, Any]:
         (9, 20)
     """
     if release not in RUNTIMES:
-        msg = f"Nothing was recorded with ONNX Runtime {release}."
-        raise UnknownRecord(msg, then=f"The recorded releases are {', '.join(RUNTIMES)}.")
+        raise UnknownRecord(
+            f"Nothing was recorded with ONNX Runtime {release}.",
+            then=f"The recorded releases are {', '.join(RUNTIMES)}.",
+        )
     facts: dict[str, Any] = _read("runtimes.json")[release]
     return facts
 
@@ -203,8 +194,10 @@ def _facts(version: str) -> dict[str, Any]:
 
 def _folder(version: str) -> Traversable:
     if version not in VERSIONS:
-        msg = f"Nothing was recorded with torch {version}."
-        raise UnknownRecord(msg, then=f"The recorded versions are {', '.join(VERSIONS)}.")
+        raise UnknownRecord(
+            f"Nothing was recorded with torch {version}.",
+            then=f"The recorded versions are {', '.join(VERSIONS)}.",
+        )
     return _RECORDED / version
 
 

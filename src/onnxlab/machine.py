@@ -9,18 +9,6 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-__all__ = [
-    "COURSE_IN_WHEEL",
-    "CPU_INDEX",
-    "PACKAGES",
-    "Installed",
-    "Toolchain",
-    "advice",
-    "cpp_toolchain",
-    "environment",
-    "pinned_versions",
-]
-
 COURSE_IN_WHEEL = Path(__file__).resolve().parent / "assets" / "course"
 """The folder of a wheel with the course's notebooks and requirements.txt; a clone has them beside src/."""
 

@@ -3,8 +3,6 @@
 import unicodedata
 from collections.abc import Sequence
 
-__all__ = ["aligned", "guarded", "many", "plain"]
-
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _FORMULA = tuple("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
 _JOINERS = "\u200c\u200d"  # parts of names in Persian and in Indian scripts

@@ -5,8 +5,6 @@ import json
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-__all__ = ["UnexpectedType", "decode", "typed"]
-
 T = TypeVar("T")
 _LARGEST_INTEGER = 2**63
 _NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a text", NoneType: "null"}
@@ -37,8 +35,7 @@ def decode(text: bytes | str, kind: type[T]) -> T:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):  # also bytes that are no UTF-8, and integers of 5,000 digits
-        msg = "it is no JSON that can be read"
-        raise UnexpectedType(msg) from None
+        raise UnexpectedType("it is no JSON that can be read") from None
     return typed(value, kind)
 
 
@@ -99,8 +96,7 @@ def _one_of(value: Any, kinds: tuple[Any, ...], place: str) -> Any:  # noqa: ANN
 def _sequence(values: list[Any], origin: type, kinds: tuple[Any, ...], place: str) -> Any:  # noqa: ANN401
     if origin is tuple and kinds[-1] is not Ellipsis:
         if len(values) != len(kinds):
-            msg = f"a list of {len(kinds)} was expected{_at(place)}, not of {len(values)}"
-            raise UnexpectedType(msg)
+            raise UnexpectedType(f"a list of {len(kinds)} was expected{_at(place)}, not of {len(values)}")
         pairs = list(zip(values, kinds, strict=True))
     else:
         pairs = [(value, kinds[0]) for value in values]

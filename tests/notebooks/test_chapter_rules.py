@@ -3,18 +3,15 @@
 RULES_ONLY=04 tests one chapter, also a pending one: use it while you write.
 """
 
-import os
-from collections.abc import Iterator
-from pathlib import Path
-
-import nbformat
-import pytest
-
-from tools.chapter_table import GRAPH, NOTEBOOKS, Chapter, read_chapter
-
 MOST_CELLS = 65  # about 60
 MOST_PREDICTIONS = 5
 FEWEST_GRAPHS = 3
 MINUTES_OFF = 5
 
-_WRITTEN_BEFORE = ("13", "15", "17", "18", "19",)
+_WRITTEN_BEFORE = (
+    "13",
+    "15",
+    "17",
+    "18",
+    "19",
+)

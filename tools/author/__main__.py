@@ -8,8 +8,6 @@ from pathlib import Path
 from onnxlab.cli import Parser, run_command
 from onnxlab.plain_text import aligned, many
 
-__all__ = ["main", "parser"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0 fine, 1 something is wrong, 2 wrong usage."""

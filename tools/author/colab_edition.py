@@ -8,8 +8,6 @@ import re
 from typing import Any
 from urllib.parse import urljoin
 
-__all__ = ["CELL", "colab_edition"]
-
 CELL = """\
 # @title {title}
 import importlib, subprocess, sys

@@ -9,8 +9,6 @@ from pathlib import Path
 from onnxlab.course.cleaning import WIDGET_VIEW
 from onnxlab.course.notebooks import Kind, Notebook, code_cells, is_empty, read
 
-__all__ = ["LONGEST_CELL", "Violation", "check"]
-
 LONGEST_CELL = 20
 """Lines a code cell may have."""
 

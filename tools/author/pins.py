@@ -12,8 +12,6 @@ from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
 
-__all__ = ["FILES", "SITE", "PinsNotCompiled", "compile_pins", "parse_pins"]
-
 FILES = {
     "requirements-test.txt": "-e .[backends,classroom,test]",
     "requirements-classroom.txt": "-e .[classroom]",
@@ -53,8 +51,9 @@ def compile_pins(root: Path, move: Sequence[str] = ()) -> dict[str, tuple[str | 
     """
     uv = shutil.which("uv")
     if uv is None:
-        msg = "uv is not installed."
-        raise PinsNotCompiled(msg, "It finds the versions that fit together.", "Run: pip install uv")
+        raise PinsNotCompiled(
+            "uv is not installed.", "It finds the versions that fit together.", "Run: pip install uv"
+        )
     largest = root / next(iter(FILES))
     before = _pins(largest)
     options = [part for package in move for part in ("--upgrade-package", package)]
@@ -66,8 +65,11 @@ def compile_pins(root: Path, move: Sequence[str] = ()) -> dict[str, tuple[str | 
         command = [uv, "pip", "compile", *source, "--quiet", "--output-file", name, *options]
         done = subprocess.run(command, input=requirements, cwd=root, capture_output=True, text=True)
         if done.returncode:
-            msg = "No set of versions fits the ranges in pyproject.toml."
-            raise PinsNotCompiled(msg, done.stderr.strip()[-600:], "Widen a range, or move fewer packages.")
+            raise PinsNotCompiled(
+                "No set of versions fits the ranges in pyproject.toml.",
+                done.stderr.strip()[-600:],
+                "Widen a range, or move fewer packages.",
+            )
         options = []
     after = _pins(largest)
     names = sorted(name for name in before | after if before.get(name) != after.get(name))

@@ -13,8 +13,6 @@ from onnxlab.course.cleaning import clean
 from onnxlab.course.notebooks import Notebook, is_empty, read, write
 from onnxlab.errors import OnnxLabError
 
-__all__ = ["NotebookFailed", "Progress", "execute", "run"]
-
 Progress = Callable[[int, int, str], None]
 """Called before each code cell: its number, how many there are, its first line."""
 

@@ -20,8 +20,6 @@ import pytest
 
 from onnxlab.course.notebooks import Kind, is_empty
 
-__all__ = ["fault", "pytest_configure", "pytest_runtest_call"]
-
 _WORDINGS = Path(__file__).with_name("wordings.cfg")
 
 _UNKNOWN_MAGIC = re.compile(r"^UsageError: .*", re.MULTILINE)

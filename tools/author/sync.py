@@ -6,8 +6,6 @@ from pathlib import Path
 from onnxlab.course.lab_release import LabNotInSync, release, stamp, worked_in
 from onnxlab.course.notebooks import read, write
 
-__all__ = ["out_of_sync", "sync"]
-
 
 def sync(root: Path) -> list[Path]:
     """Stamp every solution and make its lab, below a repository's root.
@@ -52,6 +50,5 @@ def out_of_sync(root: Path) -> list[str]:
 def _solutions(root: Path) -> Iterator[Path]:
     paths = sorted((root / "solutions").glob("lab*.ipynb"))
     if not paths:
-        msg = f"There are no solutions below {root}."
-        raise LabNotInSync(msg, "", "Run this in the course's folder.")
+        raise LabNotInSync(f"There are no solutions below {root}.", "", "Run this in the course's folder.")
     yield from paths

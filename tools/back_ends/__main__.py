@@ -20,8 +20,6 @@ from typing import Any
 from tools.back_ends.models import write_models
 from tools.back_ends.runners import RUNNERS
 
-__all__ = ["RECORD", "main", "measure"]
-
 RECORD = Path(__file__).parents[2] / "src/onnxlab/assets/recorded/back_ends.json"
 HERE = {
     "ONNX Runtime": "onnxruntime",

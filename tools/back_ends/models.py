@@ -16,8 +16,6 @@ from torch._higher_order_ops.while_loop import while_loop
 
 from onnxlab import quiet_exporters, super_resolution, symbolics
 
-__all__ = ["Files", "by_hand", "pooling", "write_models"]
-
 COARSE = """
 <ir_version: 10, opset_import: ["": 20, "plugin": 1]>
 net (float[4] x) => (float[4] y) {

@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["RUNNERS", "judge", "main"]
-
 Feed = dict[str, Any]
 Runner = Callable[[Feed], list[Any]]
 TOLERANCE = 1e-3
@@ -127,8 +125,7 @@ def ncnn(path: Path, feeds: list[Feed]) -> Runner:
     net.opt.use_fp16_packed = net.opt.use_fp16_storage = net.opt.use_fp16_arithmetic = False
     net.opt.num_threads = 1
     if net.load_param(str(param)) or net.load_model(str(path.with_suffix(".ncnn.bin"))):
-        msg = f"ncnn does not load the layers {', '.join(ncnn_layers(path))}"
-        raise Refused(msg)
+        raise Refused(f"ncnn does not load the layers {', '.join(ncnn_layers(path))}")
 
     def run(feed: Feed) -> list[Any]:
         extractor = net.create_extractor()
@@ -269,8 +266,7 @@ def _pnnx(path: Path, feed: Feed) -> None:
     shapes = [f"[{','.join(map(str, value.shape))}]{types[str(value.dtype)]}" for value in feed.values()]
     package = importlib.util.find_spec("pnnx")
     if package is None or not package.submodule_search_locations:
-        msg = "pnnx is not installed."
-        raise ModuleNotFoundError(msg)
+        raise ModuleNotFoundError("pnnx is not installed.")
     program = Path(package.submodule_search_locations[0], "pnnx")
     log = _output([str(program), str(path), f"inputshape={','.join(shapes)}"])
     if not path.with_suffix(".ncnn.param").exists():

@@ -27,8 +27,6 @@ from onnxlab.labs.kit.work import Work
 from tools.fuzz.folders import Folder, damaged, judged
 from tools.fuzz.table import FAULT, Table
 
-__all__ = ["fuzz_answers"]
-
 _SECONDS = 60  # of CPU time, for one folder
 _MEMORY = 4 << 30
 

@@ -18,8 +18,6 @@ from onnxlab.labs.kit.exercise import Exercise
 from onnxlab.labs.kit.work import Work
 from tools.fuzz.mutation import mutated
 
-__all__ = ["Folder", "damaged", "judged"]
-
 Folder: TypeAlias = dict[str, bytes]
 """The files of an answer by name."""
 

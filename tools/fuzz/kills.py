@@ -29,8 +29,6 @@ from onnxlab.grading.results import Ledger
 from tools.fuzz.notebooks import CLASS_LAB, grade_command, notebook
 from tools.fuzz.table import FAULT, Table
 
-__all__ = ["cut_power", "kill_graders"]
-
 _STORE = "results.sqlite"
 _SUBMISSIONS, _SEED = 6, str(2**100 + 11)
 _ROWS = "SELECT student, lab, number, exercise, status, points FROM result ORDER BY student, lab, number"

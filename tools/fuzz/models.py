@@ -41,8 +41,6 @@ from onnxlab.notebook.graph.view import GraphMessage, GraphView, graph
 from tools.fuzz.mutation import mutated
 from tools.fuzz.table import FAULT, Table
 
-__all__ = ["fuzz_models"]
-
 _SECONDS, _PATIENCE = 10.0, 90.0  # of the processor; in all, on a machine that others use, too
 _MEMORY = 2 << 30
 _SECRET = b"nobody may read this"
@@ -151,8 +149,7 @@ def _stages(
 
 def _private(shown: str | bytes) -> None:
     if _SECRET in (shown.encode("utf-8", "replace") if isinstance(shown, str) else shown):
-        msg = "A file outside the model's folder was read."
-        raise AssertionError(msg)
+        raise AssertionError("A file outside the model's folder was read.")
 
 
 def _show(shown: GraphView | GraphMessage) -> None:

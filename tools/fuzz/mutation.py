@@ -8,8 +8,6 @@ from typing import Any
 import onnx
 from google.protobuf.message import Message  # type: ignore[import-untyped]  # it has no types
 
-__all__ = ["PLACES", "mutated"]
-
 PLACES = (
     "../outside",
     "../../../../etc/passwd",

@@ -21,8 +21,6 @@ from typing import Any
 from onnxlab.grading.submissions import find
 from tools.fuzz.table import FAULT, Table
 
-__all__ = ["CLASS_LAB", "fuzz_notebooks", "grade_command", "notebook"]
-
 CLASS_LAB = "lab07_pooling_indices"
 _SOLUTIONS = Path(__file__).resolve().parents[2] / "solutions"
 _PATIENCE = 3600.0

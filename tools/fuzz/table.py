@@ -6,8 +6,6 @@ from collections import Counter
 
 from onnxlab.plain_text import aligned, plain
 
-__all__ = ["FAULT", "Table"]
-
 FAULT = "FAULT"
 
 

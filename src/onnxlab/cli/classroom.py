@@ -4,8 +4,6 @@ import argparse
 import sys
 from pathlib import Path
 
-__all__ = ["add_commands"]
-
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `onnxlab class` and its commands."""

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from onnxlab.grading.submissions import Intake
     from onnxlab.sandbox.entry import Level
 
-__all__ = ["add_commands"]
 
 _AUTOMATIC, _NONE = "auto", "none"
 _SECONDS = (1, 86_400)  # a day

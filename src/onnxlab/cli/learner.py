@@ -8,8 +8,6 @@ from onnxlab.errors import OnnxLabError
 from onnxlab.notebook.language import LANGUAGES, requested_language, speak, tr
 from onnxlab.plain_text import aligned
 
-__all__ = ["LabsMissing", "add_commands"]
-
 
 class LabsMissing(OnnxLabError):
     """A folder has no labs."""

@@ -10,8 +10,6 @@ from typing import Any
 
 from onnxlab.course.notebooks import Notebook, is_empty
 
-__all__ = ["METADATA", "WIDGET_VIEW", "clean"]
-
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},

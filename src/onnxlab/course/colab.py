@@ -15,8 +15,6 @@ from onnxlab.errors import OnnxLabError
 from onnxlab.machine import CPU_INDEX, PACKAGES, pinned_versions
 from onnxlab.notebook.language import speak, tr
 
-__all__ = ["InstallFailed", "complete_session", "lacking", "outdated"]
-
 # These show the notebook in which this runs: an installed version is never replaced.
 _SHOWN_BY = frozenset({"ipython", "ipykernel", "ipywidgets", "nbformat", "nbclient", "nbconvert"})
 _NOT_HERE = frozenset({"jupyterlab", "nbval"})  # a server, and what the tests run notebooks with

@@ -6,8 +6,6 @@ from onnxlab.errors import OnnxLabError
 from onnxlab.files import write_atomically
 from onnxlab.machine import COURSE_IN_WHEEL
 
-__all__ = ["NotebooksMissing", "copy_course"]
-
 _CLONE = Path(__file__).resolve().parents[3]
 
 

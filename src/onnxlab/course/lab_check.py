@@ -21,8 +21,6 @@ from onnxlab.labs.kit.checking import check
 from onnxlab.labs.kit.exercise import LABS, lab
 from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
 
-__all__ = ["check_notebook", "lab_of", "read_lab", "write_outcomes"]
-
 _CELL_SECONDS = 120
 
 
@@ -38,8 +36,9 @@ def lab_of(path: Path) -> str:
     """
     number = re.search(r"lab\d{1,2}", path.stem)
     if number is None:
-        msg = f"{path.name} is not named after a lab."
-        raise UnknownExercise(msg, "", f"The labs are {', '.join(LABS)}.")
+        raise UnknownExercise(
+            f"{path.name} is not named after a lab.", "", f"The labs are {', '.join(LABS)}."
+        )
     return lab(number[0]).name
 
 
@@ -52,11 +51,9 @@ def read_lab(path: Path) -> tuple[str, Notebook]:
     """
     then = "Name a lab's notebook, as labs/lab04_asinh.ipynb."
     if not os.path.lexists(path):
-        msg = f"There is no file {path}."
-        raise NotebookUnreadable(msg, "", then)
+        raise NotebookUnreadable(f"There is no file {path}.", "", then)
     if path.suffix != ".ipynb":
-        msg = f"{path} is not a notebook (.ipynb)."
-        raise NotebookUnreadable(msg, "", then)
+        raise NotebookUnreadable(f"{path} is not a notebook (.ipynb).", "", then)
     return lab_of(path), read(path)
 
 

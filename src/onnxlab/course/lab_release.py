@@ -18,18 +18,6 @@ from onnxlab.errors import OnnxLabError
 from onnxlab.labs.kit.exercise import Exercise, lab
 from onnxlab.machine import COURSE_IN_WHEEL
 
-__all__ = [
-    "UNTOUCHED",
-    "LabNotInSync",
-    "course_root",
-    "in_language",
-    "release",
-    "reset",
-    "stamp",
-    "untouched_words",
-    "worked_in",
-]
-
 UNTOUCHED = Path(".onnxlab", "untouched")
 """The folder of a class's learner with the untouched labs, because learners have no solutions."""
 
@@ -73,13 +61,15 @@ def stamp(notebook: Notebook, name: str) -> Notebook:
             if exercise is None or not answers:
                 unknown = "an exercise without a record, or one that was checked above"
                 what = unknown if exercise is None else "no solution stands above it"
-                msg = f"solutions/{name}.ipynb checks {match[1]!r}: {what}."
-                raise LabNotInSync(msg)
+                raise LabNotInSync(f"solutions/{name}.ipynb checks {match[1]!r}: {what}.")
             _stamp_exercise(exercise, answers, cell, match)
             answers = []
     if exercises:
-        msg = f"solutions/{name}.ipynb has no cell that checks {', '.join(exercises)}."
-        raise LabNotInSync(msg, "", f'Add a cell with check("{next(iter(exercises))}", ...).')
+        raise LabNotInSync(
+            f"solutions/{name}.ipynb has no cell that checks {', '.join(exercises)}.",
+            "",
+            f'Add a cell with check("{next(iter(exercises))}", ...).',
+        )
     return clean(result)
 
 
@@ -193,8 +183,11 @@ def _untouched(full: str, root: Path) -> Notebook:
     for path in copies:
         if path.exists():
             return read(path)
-    msg = f"{solution.name} is not in {root.name}/solutions, and the lab is made from it."
-    raise LabNotInSync(msg, "", "Run this in the course's folder, or take the file from git again.")
+    raise LabNotInSync(
+        f"{solution.name} is not in {root.name}/solutions, and the lab is made from it.",
+        "",
+        "Run this in the course's folder, or take the file from git again.",
+    )
 
 
 def in_language(lab: Notebook, name: str, language: str) -> Notebook:

@@ -13,17 +13,6 @@ from onnxlab.errors import OnnxLabError
 from onnxlab.files import write_atomically
 from onnxlab.notebook.language import LANGUAGES
 
-__all__ = [
-    "Kind",
-    "Notebook",
-    "NotebookUnreadable",
-    "code_cells",
-    "course_notebooks",
-    "is_empty",
-    "read",
-    "write",
-]
-
 Notebook = dict[str, Any]
 """A notebook as nbformat reads it: JSON with attribute access."""
 
@@ -89,8 +78,9 @@ def read(path: Path) -> Notebook:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        msg = f"{path} cannot be read."
-        raise NotebookUnreadable(msg, f"{error.strerror or error}.", "Check the path.") from None
+        raise NotebookUnreadable(
+            f"{path} cannot be read.", f"{error.strerror or error}.", "Check the path."
+        ) from None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about missing cell ids: cleaning gives every cell one

@@ -84,11 +84,12 @@ def read_model_file(path: Path) -> ModelFile:
             data = file.read()
         model.ParseFromString(data)
     except FileNotFoundError:
-        msg = f"There is no file {plain(path, 200)}."
-        raise ModelNotReadable(msg, then="Check the path.") from None
+        raise ModelNotReadable(f"There is no file {plain(path, 200)}.", then="Check the path.") from None
     except OSError as error:
-        msg = f"{plain(path, 200)} cannot be read: {plain(error.strerror, 200)}."
-        raise ModelNotReadable(msg, then="Give the path of an .onnx file.") from None
+        raise ModelNotReadable(
+            f"{plain(path, 200)} cannot be read: {plain(error.strerror, 200)}.",
+            then="Give the path of an .onnx file.",
+        ) from None
     except Exception:  # protobuf raises DecodeError, and others for a file of another kind
         model = onnx.ModelProto()
     if not (model.ir_version > 0 and model.HasField("graph")):
@@ -153,20 +154,19 @@ def _external(
     path = (folder / location).resolve()
     if not location or not path.is_relative_to(folder) or path == folder:
         foreign[shown] = None
-        msg = f"its file {shown!r} lies outside the model's folder"
-        raise ModelNotReadable(msg)
+        raise ModelNotReadable(f"its file {shown!r} lies outside the model's folder")
     offset = int(entries.get("offset", "0"))
     try:
         with open_untrusted(path) as file:
             there = file.seek(0, 2)
             if offset < 0 or offset + size > there:
-                msg = f"its file {shown!r} has {there:,} bytes, and {offset + size:,} are needed"
-                raise ModelNotReadable(msg)
+                raise ModelNotReadable(
+                    f"its file {shown!r} has {there:,} bytes, and {offset + size:,} are needed"
+                )
             # Mapped, not read: a file larger than the memory can be compared piece by piece.
             return np.memmap(file, kind, "r", offset, tuple(tensor.dims)) if size else None
     except FileNotFoundError:
-        msg = f"its file {shown!r} is missing"
-        raise ModelNotReadable(msg) from None
+        raise ModelNotReadable(f"its file {shown!r} is missing") from None
 
 
 def _empty(tensor: onnx.TensorProto) -> None:

@@ -41,12 +41,16 @@ def reference(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
         made = getattr(importlib.import_module(module), attribute or "factory")()
         network, inputs = made
     except Exception as error:  # the code of the factory is the caller's
-        msg = f"{plain(name, 120)} is no factory of a module and its inputs."
-        raise NoReference(msg, named_reason(error), then) from error
+        raise NoReference(
+            f"{plain(name, 120)} is no factory of a module and its inputs.", named_reason(error), then
+        ) from error
     inputs = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
     if not (isinstance(network, torch.nn.Module) and all(isinstance(i, torch.Tensor) for i in inputs)):
-        msg = f"{plain(name, 120)} returned {type(network).__name__} and {len(inputs)} inputs."
-        raise NoReference(msg, "A torch.nn.Module and tensors were expected.", then)
+        raise NoReference(
+            f"{plain(name, 120)} returned {type(network).__name__} and {len(inputs)} inputs.",
+            "A torch.nn.Module and tensors were expected.",
+            then,
+        )
     return network.eval(), inputs
 
 

@@ -23,17 +23,6 @@ from onnxlab.exporters.silence import Notice, silenced
 from onnxlab.model.load import load, strip_origins
 from onnxlab.runtime.session import feeds, open_session
 
-__all__ = [
-    "Export",
-    "Exporter",
-    "Failure",
-    "Stage",
-    "export",
-    "failure",
-    "remembered_torchlib",
-    "without_tqdm_thread",
-]
-
 _LARGEST_FILE = 2**31 - 1  # bytes in one protobuf message
 
 
@@ -161,8 +150,7 @@ def export(
         ('translate', 'Unsupported onnx_opset_version: 99')
     """
     if refused_options := {"f", "dynamo", "external_data"} & options.keys():
-        msg = f"export() decides {', '.join(sorted(refused_options))} itself"
-        raise TypeError(msg)
+        raise TypeError(f"export() decides {', '.join(sorted(refused_options))} itself")
     if isinstance(model, torch.export.ExportedProgram):
         exporter = Exporter.TORCH_EXPORT  # torch uses no other for it
     args = (args,) if isinstance(args, torch.Tensor) else args
@@ -193,8 +181,9 @@ def _exported_bytes(
     """Export a model into one file, weights included, without the paths of source files; return its bytes."""
     for name, axes in ({} if dynamo else options.get("dynamic_axes") or {}).items():
         if any(axis < 0 for axis in axes):
-            msg = f"A negative axis of {name!r} in dynamic_axes would abort the process inside torch."
-            raise ValueError(msg)
+            raise ValueError(
+                f"A negative axis of {name!r} in dynamic_axes would abort the process inside torch."
+            )
     with tempfile.TemporaryDirectory(prefix="onnxlab-") as name, tempfile.TemporaryDirectory() as artifacts:
         file = Path(name) / "model.onnx"
         options = {"artifacts_dir": artifacts, **options, "dynamo": dynamo, "external_data": False}
@@ -202,8 +191,10 @@ def _exported_bytes(
         # Both exporters put the weights of a very large model beside the file, whatever the options.
         size = sum(entry.stat().st_size for entry in Path(name).iterdir())
         if size > _LARGEST_FILE:
-            msg = f"The model has {size / 1e9:.1f} GB; one ONNX file holds {_LARGEST_FILE / 1e9:.1f} GB."
-            raise ExportFailed(msg, then="Call torch.onnx.export with external_data=True instead.")
+            raise ExportFailed(
+                f"The model has {size / 1e9:.1f} GB; one ONNX file holds {_LARGEST_FILE / 1e9:.1f} GB.",
+                then="Call torch.onnx.export with external_data=True instead.",
+            )
         proto = load(file)
     strip_origins(proto)
     data: bytes = proto.SerializeToString()

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO
 
-__all__ = ["Captured", "Notice", "descriptors_to", "silenced"]
-
 # The top-level loggers of the packages that log during an export.
 _PACKAGES = ("torch", "onnxscript", "onnx_ir", "onnxruntime")
 

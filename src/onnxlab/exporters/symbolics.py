@@ -12,8 +12,6 @@ from typing import Any
 # torch's public functions add and remove a rule; only the registry itself can be read and restored.
 from torch.onnx._internal.torchscript_exporter import registration, utils
 
-__all__ = ["own_rules", "restored_rules", "rule_opsets", "symbolic"]
-
 
 def rule_opsets(operator: str) -> tuple[int, ...] | None:
     """Return the opsets at which the TorchScript exporter has a rule of its own for an operator.

@@ -4,8 +4,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["Array", "difference", "largest_difference", "magnitude"]
-
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 

@@ -12,28 +12,6 @@ from onnxlab.model.distance import Array
 from onnxlab.model.load import ModelLike, load
 from onnxlab.plain_text import plain
 
-__all__ = [
-    "Dims",
-    "GraphNode",
-    "GraphSummary",
-    "Value",
-    "declared",
-    "dims",
-    "edges",
-    "function_name",
-    "initializers",
-    "nodes_of",
-    "op_types",
-    "operator",
-    "outline",
-    "reads",
-    "subgraphs",
-    "summary",
-    "tensor_array",
-    "value",
-    "walk",
-]
-
 
 @dataclass(frozen=True)
 class GraphNode:
@@ -389,8 +367,9 @@ def value(model: ModelLike, name: str) -> Value:
         values.setdefault(output, Value(output, "?", None))
     if name not in values:
         near = difflib.get_close_matches(name, values, n=3, cutoff=0.4)
-        msg = f"The graph has no value named {name!r}."
-        raise UnknownValue(msg, f"It has {', '.join(near or sorted(values)[:5])}.")
+        raise UnknownValue(
+            f"The graph has no value named {name!r}.", f"It has {', '.join(near or sorted(values)[:5])}."
+        )
     return values[name]
 
 

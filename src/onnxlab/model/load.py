@@ -12,9 +12,6 @@ from onnx.external_data_helper import load_external_data_for_model, uses_externa
 
 from onnxlab.errors import ModelNotReadable
 
-__all__ = ["HasModelProto", "HasProto", "ModelLike", "load", "path_of", "require_text", "strip_origins"]
-
-
 _TENSOR_TEXTS = ("name", "doc_string", "external_data", "metadata_props")
 
 
@@ -111,8 +108,9 @@ def _load_file(path: Path) -> onnx.ModelProto:
         why = f"Models in that folder: {near}." if near else ""
         raise ModelNotReadable(msg, why, "Check the path, or run the cell that exports the model.") from None
     except IsADirectoryError:
-        msg = f"{name} is a folder, not a model file."
-        raise ModelNotReadable(msg, then="Give the path of the .onnx file inside it.") from None
+        raise ModelNotReadable(
+            f"{name} is a folder, not a model file.", then="Give the path of the .onnx file inside it."
+        ) from None
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
         msg = f"{name} cannot be read."
         why = (isinstance(error, OSError) and error.strerror) or str(error)
@@ -130,8 +128,10 @@ def _load_file(path: Path) -> onnx.ModelProto:
 
 def _parse(data: bytes, name: str) -> onnx.ModelProto:
     if not data:
-        msg = f"{name} is empty." if not name.startswith("The ") else "No bytes were given."
-        raise ModelNotReadable(msg, then="Export the model again; a failed export may leave an empty file.")
+        raise ModelNotReadable(
+            f"{name} is empty." if not name.startswith("The ") else "No bytes were given.",
+            then="Export the model again; a failed export may leave an empty file.",
+        )
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)

@@ -15,8 +15,6 @@ from torch import Tensor, nn
 from onnxlab.errors import OnnxLabError
 from onnxlab.networks.weights import with_weights
 
-__all__ = ["SHAPES", "SIDE", "STRIDE", "DetectorNet", "Scene", "box_iou", "load_trained", "prepared", "scene"]
-
 SHAPES = ("ellipse", "rectangle", "triangle")
 SIDE = 96
 """Height and width of the network's input, in pixels."""

@@ -12,8 +12,6 @@ from torch import Tensor, nn
 
 from onnxlab.networks.weights import with_weights
 
-__all__ = ["MEAN", "STD", "DigitsNet", "Pictures", "load_trained", "normalised", "pictures", "split"]
-
 MEAN, STD = 0.305, 0.376
 """Mean and standard deviation of the training pictures' pixels, divided by 16."""
 

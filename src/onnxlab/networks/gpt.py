@@ -13,19 +13,6 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from onnxlab.networks.weights import with_weights
 
-__all__ = [
-    "GPT",
-    "HEADS",
-    "HEAD_SIZE",
-    "LAYERS",
-    "Attend",
-    "Cache",
-    "attend",
-    "cache",
-    "load_trained",
-    "poems",
-]
-
 LAYERS, HEADS, HEAD_SIZE = 2, 4, 16
 WIDTH = HEADS * HEAD_SIZE
 VOCABULARY = 256

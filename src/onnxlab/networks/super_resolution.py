@@ -15,17 +15,6 @@ from torch import Tensor, nn
 from onnxlab.errors import OnnxLabError
 from onnxlab.networks.weights import with_weights
 
-__all__ = [
-    "UPSCALE_FACTOR",
-    "Picture",
-    "SuperResolutionNet",
-    "load_trained",
-    "luminance",
-    "photograph",
-    "psnr",
-    "resize_bicubic",
-]
-
 UPSCALE_FACTOR = 3
 Picture = NDArray[np.uint8]
 """Height and width first; a third axis of RGB where there is colour."""

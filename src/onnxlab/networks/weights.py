@@ -10,8 +10,6 @@ from torch import nn
 
 from onnxlab.errors import ModelNotReadable
 
-__all__ = ["with_weights"]
-
 Network = TypeVar("Network", bound=nn.Module)
 
 

@@ -13,8 +13,6 @@ from onnxlab.model.load import ModelLike
 from onnxlab.notebook.outputs import display_saved_and_live, hiding_css
 from onnxlab.runtime.session import open_session
 
-__all__ = ["completion"]
-
 PAUSE = 0.03  # seconds after each token, so that an eye can follow
 
 _STYLE = f"""<style>{hiding_css("onnxlab-completion")}

@@ -19,8 +19,6 @@ from onnxlab.errors import ClaimBroken, chain
 from onnxlab.exporters.silence import descriptors_to
 from onnxlab.notebook.language import tr
 
-__all__ = ["expect_error", "expect_warning", "plain_lines", "quiet_exporters"]
-
 # The messages of both exporters on every call, whatever the model: category, start of the message, module.
 _NOISE: tuple[tuple[type[Warning], str, str], ...] = (
     (
@@ -80,13 +78,17 @@ def expect_error(error: type[BaseException], text: str, *, lines: int = 2) -> It
     except BaseException as caught:
         errors = chain(caught)
         if not any(isinstance(e, error) for e in errors):
-            msg = f"{error.__name__} was expected, but {type(caught).__name__} was raised."
-            raise ClaimBroken(msg, *plain_lines(caught, 1)) from caught
+            raise ClaimBroken(
+                f"{error.__name__} was expected, but {type(caught).__name__} was raised.",
+                *plain_lines(caught, 1),
+            ) from caught
         # An outer error often quotes its cause's text; the cause says it in the fewest words.
         matching_error = next((e for e in reversed(errors) if text in str(e)), None)
         if matching_error is None:
-            msg = f"{error.__name__} was raised, but its message does not contain {text!r}."
-            raise ClaimBroken(msg, *plain_lines(caught, 1)) from caught
+            raise ClaimBroken(
+                f"{error.__name__} was raised, but its message does not contain {text!r}.",
+                *plain_lines(caught, 1),
+            ) from caught
         if matching_error is not caught:
             print("\n".join(_headed(type(caught).__name__, plain_lines(caught, 1))))
             print(
@@ -100,8 +102,11 @@ def expect_error(error: type[BaseException], text: str, *, lines: int = 2) -> It
         else:
             print("\n".join(_headed(type(caught).__name__, plain_lines(caught, lines, text))))
     else:
-        msg = f"{error.__name__} was expected, but the cell ran without an error."
-        raise ClaimBroken(msg, "", "What this chapter says here is no longer true: please report it.")
+        raise ClaimBroken(
+            f"{error.__name__} was expected, but the cell ran without an error.",
+            "",
+            "What this chapter says here is no longer true: please report it.",
+        )
 
 
 @contextmanager
@@ -128,8 +133,10 @@ def expect_warning(category: type[Warning], text: str, *, lines: int = 1) -> Ite
     others = [w for w in caught if w not in matches and not _is_noise(w)]
     if not matches:
         categories = ", ".join(sorted({w.category.__name__ for w in others})) or "none"
-        msg = f"{category.__name__} with {text!r} was expected, but the cell did not give it."
-        raise ClaimBroken(msg, f"Warnings given instead: {categories}.")
+        raise ClaimBroken(
+            f"{category.__name__} with {text!r} was expected, but the cell did not give it.",
+            f"Warnings given instead: {categories}.",
+        )
     name = matches[0].category.__name__
     head = tr(f"{name} ({len(matches)} times)") if len(matches) > 1 else name
     print("\n".join(_headed(head, plain_lines(matches[0].message, lines, text))))

@@ -15,22 +15,6 @@ from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
 
-__all__ = [
-    "AROUND",
-    "GAP",
-    "LANGUAGES",
-    "Speech",
-    "is_pattern",
-    "letters",
-    "regular",
-    "requested_language",
-    "script_words",
-    "speak",
-    "speaking",
-    "speech",
-    "tr",
-]
-
 LANGUAGES = {"en": "English", "zh": "Chinese \u00b7 \u4e2d\u6587"}
 """English, and the languages the course is translated to, in English and with what each calls itself: a
 computer may have no font for the latter."""
@@ -198,8 +182,9 @@ def speech(language: str) -> Speech:
     if language == "en":
         return Speech({}, {})
     if language not in LANGUAGES:
-        msg = f"ONNX Lab does not speak {language!r}."
-        raise OnnxLabError(msg, "", f"Its languages are {', '.join(LANGUAGES)}.")
+        raise OnnxLabError(
+            f"ONNX Lab does not speak {language!r}.", "", f"Its languages are {', '.join(LANGUAGES)}."
+        )
     return Speech(**json.loads((_FOLDER / f"{language}.json").read_text("utf-8")))
 
 

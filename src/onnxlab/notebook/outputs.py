@@ -19,16 +19,6 @@ from IPython.display import display
 
 from onnxlab.notebook.language import tr
 
-__all__ = [
-    "SavedAndLive",
-    "display_html",
-    "display_saved_and_live",
-    "display_widget",
-    "hiding_css",
-    "hiding_script",
-    "live_note",
-]
-
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 

@@ -10,8 +10,6 @@ import ipywidgets
 from onnxlab.notebook.language import tr
 from onnxlab.notebook.outputs import display_saved_and_live, hiding_css
 
-__all__ = ["slider"]
-
 _STYLE = f"""<style>
 .onnxlab-slider {{ display: flex; flex-wrap: wrap; gap: 8px 24px; align-items: flex-start; }}
 .onnxlab-slider p {{ flex-basis: 100%; margin: 4px 0; }}{hiding_css("onnxlab-slider")}

@@ -9,8 +9,6 @@ from typing import Literal
 from onnxlab.notebook.language import tr
 from onnxlab.plain_text import aligned
 
-__all__ = ["BAD", "GOOD", "Table", "markup", "table"]
-
 GOOD = ("ok", "right", "true", "passed", "\u2713")
 BAD = ("error", "wrong", "false", "failed", "\u2717")
 
@@ -109,8 +107,7 @@ def table(
     dynamic  ok
     """
     if not all(word.strip() for word in (*good, *bad)):
-        msg = "A cell is coloured for the word it starts with: give words in `good` and `bad`."
-        raise ValueError(msg)
+        raise ValueError("A cell is coloured for the word it starts with: give words in `good` and `bad`.")
     names = list(columns) if columns is not None else list(dict.fromkeys(key for row in rows for key in row))
     cells = tuple(tuple(_text(row.get(name, "")) for name in names) for row in rows)
     return Table(tuple(map(str, names)), cells, caption, tuple(good), tuple(bad))

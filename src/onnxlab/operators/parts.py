@@ -18,8 +18,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnxlab.exporters.silence import silenced
 
-__all__ = ["Parts", "decompositions", "guesses", "is_composite", "parts_of", "qualified"]
-
 Parts = tuple[str, ...]
 Table = Mapping[Any, Callable[..., Any]]
 

@@ -25,19 +25,6 @@ from torch.onnx._internal.torchscript_exporter import registration, utils
 from onnxlab.exporters.silence import silenced
 from onnxlab.operators.parts import Parts, decompositions, parts_of, qualified
 
-__all__ = [
-    "Library",
-    "TorchScriptRule",
-    "always_refuses",
-    "is_variant",
-    "library",
-    "named_operators",
-    "original",
-    "overload",
-    "torchscript_opsets",
-    "torchscript_rule",
-]
-
 
 @dataclass(frozen=True)
 class TorchScriptRule:

@@ -15,18 +15,6 @@ from onnxruntime.capi.onnxruntime_pybind11_state import (  # type: ignore[import
 
 from onnxlab.runtime.session import open_session
 
-__all__ = [
-    "ELEMENT_TYPES",
-    "Link",
-    "Schema",
-    "State",
-    "kernel_link",
-    "kernel_types",
-    "readable_opsets",
-    "schema",
-    "schema_link",
-]
-
 ELEMENT_TYPES = (
     "float",
     "double",

@@ -13,8 +13,6 @@ from onnxlab.exporters.export import Exporter
 from onnxlab.operators.rules import is_variant, library, overload, torchscript_opsets, torchscript_rule
 from onnxlab.operators.schemas import Link, State, kernel_link, readable_opsets, schema_link
 
-__all__ = ["Link", "State", "Support", "known_operators", "support"]
-
 
 @dataclass(frozen=True)
 class Support:

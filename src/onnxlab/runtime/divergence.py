@@ -14,8 +14,6 @@ from onnxlab.model.graph import GraphNode, edges
 from onnxlab.model.load import ModelLike, load
 from onnxlab.runtime.session import feeds, open_session
 
-__all__ = ["Divergence", "expose", "first_divergence", "inner_values", "intermediates", "program_values"]
-
 
 @dataclass(frozen=True)
 class Divergence:
@@ -130,8 +128,10 @@ def expose(model: ModelLike, names: Iterable[str] | None = None, *, only: bool =
     for name in exposed:
         if name not in values:
             near = difflib.get_close_matches(name, values, n=3, cutoff=0.4)
-            msg = f"No node of the main graph makes a value named {name!r}."
-            raise UnknownValue(msg, f"They make {', '.join(near or values[:5])}.")
+            raise UnknownValue(
+                f"No node of the main graph makes a value named {name!r}.",
+                f"They make {', '.join(near or values[:5])}.",
+            )
     infos = {info.name: info for info in [*proto.graph.value_info, *proto.graph.output]}
     own = [] if only else [info.name for info in proto.graph.output]
     outputs = [infos.get(name, onnx.ValueInfoProto(name=name)) for name in dict.fromkeys([*own, *exposed])]

@@ -13,17 +13,6 @@ from onnxlab.model.load import ModelLike
 from onnxlab.runtime.refusals import named_reason
 from onnxlab.runtime.session import arrays, feeds, open_session
 
-__all__ = [
-    "Counterexample",
-    "PairedRun",
-    "Parity",
-    "ParityRow",
-    "compare",
-    "paired_runs",
-    "run",
-    "smallest_counterexample",
-]
-
 
 @dataclass(frozen=True)
 class PairedRun:

@@ -8,17 +8,6 @@ from typing import Any
 from onnxlab.model.load import ModelLike
 from onnxlab.runtime.session import open_session
 
-__all__ = [
-    "AxisMismatch",
-    "Cell",
-    "FailureTable",
-    "Refusal",
-    "failure_table",
-    "named_reason",
-    "parse_refusal",
-    "short_reason",
-]
-
 
 @dataclass(frozen=True)
 class AxisMismatch:

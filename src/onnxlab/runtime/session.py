@@ -10,8 +10,6 @@ from onnxlab.errors import InputMismatch
 from onnxlab.model.distance import Array
 from onnxlab.model.load import ModelLike, load
 
-__all__ = ["arrays", "feeds", "open_session"]
-
 _SAME_NAME = ["float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
 _NUMPY_TYPES = {
     "tensor(float)": "float32",
@@ -95,9 +93,10 @@ def feeds(
             feed[value.name] = np.asarray(array, _NUMPY_TYPES.get(value.type) if number else None)
     if len(feed) < len(expected) or (len(named_arrays) > len(expected) and not spare):
         names = ", ".join(value.name for value in expected) or "none"
-        msg = f"The model has {len(expected)} inputs ({names}); {len(named_arrays)} arrays were given."
         raise InputMismatch(
-            msg, "An export may turn an argument into a constant.", "Give one array for each input, in order."
+            f"The model has {len(expected)} inputs ({names}); {len(named_arrays)} arrays were given.",
+            "An export may turn an argument into a constant.",
+            "Give one array for each input, in order.",
         )
     return feed
 

@@ -76,8 +76,6 @@ from onnxlab.sandbox.namespaces import isolate
 from onnxlab.sandbox.users import become, can_isolate, no_new_privileges, throw_away_user
 from onnxlab.sandbox.watcher import Ending, Limits
 
-__all__ = ["Level", "NoIsolation", "available", "enter", "probe", "strongest"]
-
 _NOT_CONFINED = 42
 _PROBE = """
 import json

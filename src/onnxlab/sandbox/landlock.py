@@ -21,8 +21,6 @@ from pathlib import Path
 
 from onnxlab.sandbox.libc import LINUX, checked, libc
 
-__all__ = ["Access", "abi", "confine", "lacking", "without"]
-
 # landlock_create_ruleset, landlock_add_rule, landlock_restrict_self: the same numbers on every processor
 _SYS_CREATE, _SYS_ADD, _SYS_RESTRICT = 444, 445, 446
 _ASK_VERSION = 1

@@ -11,7 +11,6 @@ try:  # at once: a confined process may not be allowed to import
 except ImportError:  # Windows
     resource = None
 
-__all__ = ["LINUX", "checked", "die_with_parent", "libc", "prctl", "resource", "set_dumpable"]
 
 LINUX = sys.platform == "linux"
 libc: Any = ctypes.CDLL(None, use_errno=True) if LINUX else None

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from onnxlab.sandbox.libc import checked, libc, set_dumpable
 
-__all__ = ["isolate"]
-
 _NEW_MOUNTS = 0x00020000
 _NEW_IPC = 0x08000000
 _NEW_USERS = 0x10000000

@@ -20,8 +20,6 @@ from dataclasses import dataclass
 
 from onnxlab.sandbox.libc import LINUX, prctl
 
-__all__ = ["PROCESSORS", "Rule", "filter_calls", "install", "processor"]
-
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 PROCESSORS = tuple(_ARCHITECTURES)
 """The processors whose system call numbers are in this module."""

@@ -14,18 +14,6 @@ from pathlib import Path
 
 from onnxlab.sandbox.libc import LINUX, checked, libc, prctl
 
-__all__ = [
-    "ACCOUNTS",
-    "FEW_ACCOUNTS",
-    "FEW_SUBMISSIONS",
-    "SUBMISSIONS",
-    "become",
-    "can_isolate",
-    "no_new_privileges",
-    "submission_user",
-    "throw_away_user",
-]
-
 # Indices of throw-away users. The ranges must not overlap, or a submission could write in a learner's home.
 # Index 0 is for the probe of the sandbox.
 ACCOUNTS = range(10_000, 60_000)

@@ -21,22 +21,6 @@ from typing import NoReturn
 from onnxlab.files import open_untrusted
 from onnxlab.sandbox.libc import LINUX, die_with_parent, prctl, set_dumpable
 
-__all__ = [
-    "PATIENCE",
-    "READY",
-    "TOO_MUCH",
-    "Ending",
-    "Limits",
-    "descendants",
-    "disk",
-    "end_all",
-    "failed",
-    "in_words",
-    "prepare",
-    "watch",
-    "why_it_failed",
-]
-
 READY = b"confined"
 """What the other process writes once it is confined; anything else is the reason why it is not."""
 TOO_MUCH = 2**62
@@ -201,8 +185,7 @@ def _watch(process: int, report: int, folder: Path, limits: Limits) -> Ending:
     clock, machine = _Clock(process), _Machine(folder)
     while not select.select([handle], [], [], _GLANCE)[0]:
         if _asked_to_end():
-            msg = "somebody ended its watcher"
-            raise _Disturbed(msg)
+            raise _Disturbed("somebody ended its watcher")
         if not clock.due() and not machine.lost():
             continue
         running = descendants(os.getpid())
@@ -211,8 +194,7 @@ def _watch(process: int, report: int, folder: Path, limits: Limits) -> Ending:
         if clock.seconds > limits.wall:
             return Ending.TIME
         if clock.passed > PATIENCE * limits.wall:
-            msg = f"of {clock.passed:.0f} seconds the machine let it run in {clock.seconds:.0f}"
-            raise _Disturbed(msg)
+            raise _Disturbed(f"of {clock.passed:.0f} seconds the machine let it run in {clock.seconds:.0f}")
         if disk(folder, limits.disk * _MB) > limits.disk * _MB:
             return Ending.DISK
         if (
@@ -234,8 +216,7 @@ def _watch(process: int, report: int, folder: Path, limits: Limits) -> Ending:
     if -code in (signal.SIGXCPU, signal.SIGKILL) and used.ru_utime + used.ru_stime > nearly_all:
         return Ending.TIME
     if code == -_SIGKILL:  # nothing in the sandbox can send it
-        msg = "it was killed from outside, perhaps as the machine had no memory left"
-        raise _Disturbed(msg)
+        raise _Disturbed("it was killed from outside, perhaps as the machine had no memory left")
     return Ending.CRASHED
 
 

@@ -11,14 +11,6 @@ import polib
 from onnxlab.notebook.language import is_pattern
 from tools.author.translation.units import Kind, units
 
-__all__ = [
-    "GAPS",
-    "Source",
-    "merged",
-    "notebook_sources",
-    "open_catalogue",
-]
-
 GAPS = "python-brace-format"
 """The flag of an entry whose text has gaps."""
 

@@ -26,8 +26,6 @@ from tools.author.translation.messages import messages
 from tools.author.translation.outputs import shown_texts, translate_output
 from tools.author.translation.units import Kind, Unit, units
 
-__all__ = ["Edition", "generated"]
-
 _PACKAGE = Path("src", "onnxlab")
 _LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)]*)?\))")
 

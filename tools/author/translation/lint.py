@@ -10,8 +10,6 @@ import polib
 from onnxlab.notebook.language import GAP
 from tools.author.translation.units import MARKDOWN
 
-__all__ = ["Glossary", "faults"]
-
 _CJK = r"\u3400-\u9fff"
 _HALF_WIDTH = re.compile(rf"[{_CJK}][,;:?!()]|[,;:?!()][{_CJK}]|[{_CJK}]\.(?!\w)")
 _CLOSE = re.compile(rf"[{_CJK}][A-Za-z0-9]|[A-Za-z0-9%][{_CJK}]")

@@ -14,8 +14,6 @@ from typing import Any
 
 from onnxlab.notebook.language import AROUND, GAP, letters
 
-__all__ = ["messages", "template", "templates"]
-
 MODULES = (
     "labs",
     "judges",

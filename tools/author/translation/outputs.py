@@ -14,8 +14,6 @@ from onnxlab.notebook.tables import Table
 from onnxlab.plain_text import aligned
 from tools.author.translation.messages import template, templates
 
-__all__ = ["shown_texts", "translate_output"]
-
 _OURS = re.compile(r'class="onnxlab-(?!message)')
 _TEXT = re.compile(
     r"(<(p|li|th|td|em|caption|figcaption|pre)\b[^>]*>)((?:(?!</?(?!/?code>)\w).)*)(</\2>)", re.DOTALL

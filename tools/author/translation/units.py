@@ -15,8 +15,6 @@ from markdown_it import MarkdownIt
 
 from onnxlab.notebook.language import LANGUAGES
 
-__all__ = ["MARKDOWN", "Kind", "Unit", "has_words", "units"]
-
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 """The Markdown that JupyterLab and GitHub agree on."""
 

@@ -23,18 +23,6 @@ from onnxlab.errors import OnnxLabError
 from onnxlab.files import write_atomically
 from onnxlab.labs.kit.exercise import LABS
 
-__all__ = [
-    "CLASS_FILE",
-    "ClassChanges",
-    "ClassFolder",
-    "ClassRefused",
-    "course_name",
-    "digest",
-    "make_class",
-    "open_class",
-    "solutions_folder",
-]
-
 CLASS_FILE = "class.json"
 _FORMAT = 1
 _PRIVATE = ("source", "release", "submitted", "autograded", "feedback", "hub", "learners")
@@ -117,16 +105,16 @@ def open_class(path: Path) -> ClassFolder:
     try:
         content = json.loads((folder / CLASS_FILE).read_text("utf-8"))
         if content["format"] != _FORMAT:
-            msg = f"{path} was made by a newer version of ONNX Lab."
-            raise ClassRefused(msg, "", "Use that version.")
+            raise ClassRefused(f"{path} was made by a newer version of ONNX Lab.", "", "Use that version.")
         texts = [content[key] for key in ("name", "version", "made")]
         written = content["written"]
         if not (all(isinstance(text, str) for text in [*texts, *written, *written.values()])):
             raise TypeError
         name, version, created = texts
     except (FileNotFoundError, NotADirectoryError):
-        msg = f"{path} is not a class: it has no {CLASS_FILE}."
-        raise ClassRefused(msg, "", f"Make one with: onnxlab class init {path}") from None
+        raise ClassRefused(
+            f"{path} is not a class: it has no {CLASS_FILE}.", "", f"Make one with: onnxlab class init {path}"
+        ) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         msg = f"{path / CLASS_FILE} cannot be read."
         then = f"Delete that file and run: onnxlab class init {path} (the class itself is kept)"
@@ -148,9 +136,10 @@ def course_name(name: str | None, folder: Path) -> str:
         folder_name = folder.absolute().name
         return folder_name if _NAME.fullmatch(folder_name) else "onnxlab"
     if not _NAME.fullmatch(name):
-        msg = f"{name!r} cannot be the name of a course."
         raise ClassRefused(
-            msg, "It becomes a folder's name.", "Use letters, digits and _ . - without spaces."
+            f"{name!r} cannot be the name of a course.",
+            "It becomes a folder's name.",
+            "Use letters, digits and _ . - without spaces.",
         )
     return name
 
@@ -247,9 +236,10 @@ def solutions_folder(start: Path) -> Path:
     for root in filter(None, roots):
         if any((root / "solutions").glob("lab*.ipynb")):
             return root / "solutions"
-    msg = f"The labs' solutions are neither above {start} nor beside the installed package."
     raise ClassRefused(
-        msg, "A class is made from solutions/.", "Run this in the course's folder, as git gives it."
+        f"The labs' solutions are neither above {start} nor beside the installed package.",
+        "A class is made from solutions/.",
+        "Run this in the course's folder, as git gives it.",
     )
 
 
@@ -259,22 +249,30 @@ def _previous(path: Path, name: str | None) -> ClassFolder:
     if (folder / CLASS_FILE).exists():
         existing = open_class(folder)
         if name not in (None, existing.name):
-            msg = f"{path} is the class {existing.name!r}, not {name!r}."
-            raise ClassRefused(msg, "Submissions are filed under its name.", "Leave --name out.")
+            raise ClassRefused(
+                f"{path} is the class {existing.name!r}, not {name!r}.",
+                "Submissions are filed under its name.",
+                "Leave --name out.",
+            )
         return existing
     today = datetime.now(UTC).date().isoformat()
     if folder.exists() and not folder.is_dir():
-        msg = f"{path} is not a folder."
-        raise ClassRefused(msg, "", "Give another place.")
+        raise ClassRefused(f"{path} is not a folder.", "", "Give another place.")
     if (folder / SETTINGS).exists():
         course_id = course_at(folder).name
         if course_id and name not in (None, course_id):
-            msg = f"{path} is the course {course_id!r}, not {name!r}."
-            raise ClassRefused(msg, f"{SETTINGS} says so.", "Leave --name out.")
+            raise ClassRefused(
+                f"{path} is the course {course_id!r}, not {name!r}.",
+                f"{SETTINGS} says so.",
+                "Leave --name out.",
+            )
         return ClassFolder(folder, course_id or course_name(name, folder), "", today)
     if folder.exists() and any(folder.iterdir()):
-        msg = f"{path} is not empty, and is neither a class nor an nbgrader course."
-        raise ClassRefused(msg, "", "Give a folder that is empty or not there yet.")
+        raise ClassRefused(
+            f"{path} is not empty, and is neither a class nor an nbgrader course.",
+            "",
+            "Give a folder that is empty or not there yet.",
+        )
     return ClassFolder(folder, course_name(name, folder), "", today)
 
 
@@ -293,8 +291,7 @@ def _source(solutions: Path, name: str) -> bytes:
     """Return a solution with nbgrader's metadata, and with links from one assignment's folder to the next."""
     file = solutions / f"{name}.ipynb"
     if not file.exists():
-        msg = f"{file.name} is not in {solutions}."
-        raise ClassRefused(msg, "", "Take it from git again.")
+        raise ClassRefused(f"{file.name} is not in {solutions}.", "", "Take it from git again.")
     notebook = stamp(read(file), name)
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from nbgrader.api import Gradebook
 
-__all__ = ["GradebookUpdate", "book", "check_course"]
-
 
 @dataclass(frozen=True)
 class GradebookUpdate:
@@ -55,15 +53,21 @@ def check_course(folder: Path) -> None:
     database = str(course.directory.db_url)
     if database.startswith("sqlite:///") and not Path(database.removeprefix("sqlite:///")).exists():
         if (folder / SETTINGS).exists():
-            msg = f"The course in {folder} has no gradebook."
-            raise CourseUnusable(msg, "", f"Make it, with the labs, with: onnxlab class init {folder}")
+            raise CourseUnusable(
+                f"The course in {folder} has no gradebook.",
+                "",
+                f"Make it, with the labs, with: onnxlab class init {folder}",
+            )
         msg = f"{folder} is not nbgrader's course directory: it has no {SETTINGS} and no gradebook."
         then = "Name that directory; or leave --gradebook out: the marks are in --out either way."
         raise CourseUnusable(msg, "", then)
     with course.gradebook() as open_book:
         if not open_book.assignments:
-            msg = f"The gradebook of {folder} has no assignments."
-            raise CourseUnusable(msg, "", "Run nbgrader generate_assignment for each, then this again.")
+            raise CourseUnusable(
+                f"The gradebook of {folder} has no assignments.",
+                "",
+                "Run nbgrader generate_assignment for each, then this again.",
+            )
 
 
 def book(

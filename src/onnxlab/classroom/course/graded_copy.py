@@ -27,8 +27,6 @@ from onnxlab.grading.submissions import NotebookUnreadable, Submission, Submitte
 from onnxlab.labs.kit.outcome import Evidence, Status
 from onnxlab.plain_text import plain
 
-__all__ = ["ReleasedLab", "check_cell", "comment", "inert", "write_copy"]
-
 # A learner has all labs in one folder, where nbgrader has one for each: the course's links follow that.
 _WITHIN = re.compile(r"\]\((lab\d\d_\w+)\.ipynb\)")
 _ACROSS = re.compile(r"\]\(\.\./(lab\d\d_\w+)/\1\.ipynb\)")

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from nbgrader.api import Gradebook
     from nbgrader.coursedir import CourseDirectory
 
-__all__ = ["SETTINGS", "ClassroomMissing", "Course", "CourseUnusable", "course_at", "require_nbgrader"]
 
 SETTINGS = "nbgrader_config.py"
 """The file with a course's settings."""
@@ -114,8 +113,11 @@ def require_nbgrader() -> None:
             warnings.simplefilter("ignore")
             import nbgrader  # noqa: F401
     except ImportError:
-        msg = "nbgrader is not installed; a class needs it, a learner does not."
-        raise ClassroomMissing(msg, "", 'In the course\'s folder: pip install -e ".[classroom]"') from None
+        raise ClassroomMissing(
+            "nbgrader is not installed; a class needs it, a learner does not.",
+            "",
+            'In the course\'s folder: pip install -e ".[classroom]"',
+        ) from None
 
 
 def course_at(folder: Path) -> Course:
@@ -138,8 +140,9 @@ def course_at(folder: Path) -> Course:
         try:
             settings.merge(PyFileConfigLoader(SETTINGS, path=str(config_folder)).load_config())
         except Exception as error:  # it is a program, and somebody else's
-            msg = f"{config_folder / SETTINGS} raised {type(error).__name__}: {error}"
-            raise CourseUnusable(msg, "", "Correct that file.") from None
+            raise CourseUnusable(
+                f"{config_folder / SETTINGS} raised {type(error).__name__}: {error}", "", "Correct that file."
+            ) from None
     if "root" not in settings.CourseDirectory:
         settings.CourseDirectory.root = str(root)
     with _quiet():

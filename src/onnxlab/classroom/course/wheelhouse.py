@@ -21,8 +21,6 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from onnxlab.errors import OnnxLabError
 from onnxlab.machine import CPU_INDEX
 
-__all__ = ["Target", "WheelhouseRefused", "check_wheelhouse", "make_wheelhouse", "pins_for", "this_target"]
-
 PYTHONS = ("3.11", "3.12", "3.13")
 # What PyTorch has packages for -> os.name, sys.platform, platform.system(), platform.machine()
 SYSTEMS = {
@@ -113,16 +111,20 @@ def make_wheelhouse(
         WheelhouseRefused: The folder holds something else, the disk is too full, or git or the index fails.
     """
     if folder.exists() and not (folder / _NOTE).is_file() and (folder.is_file() or any(folder.iterdir())):
-        msg = f"{folder} is there and is no wheelhouse."
-        raise WheelhouseRefused(msg, "What is in it is left alone.", "Name a new folder.")
+        raise WheelhouseRefused(
+            f"{folder} is there and is no wheelhouse.", "What is in it is left alone.", "Name a new folder."
+        )
     house = folder / "wheelhouse"
     house.mkdir(parents=True, exist_ok=True)
     all_targets = sorted({*targets, *(_targets(folder) if (folder / _NOTE).exists() else [])})
     free, present = shutil.disk_usage(house).free, sum(path.stat().st_size for path in house.glob("*.whl"))
     if free + present < _BYTES * len(all_targets):
         why = f"It takes about {_BYTES * len(all_targets) / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free."
-        msg = f"There is not enough free disk space for {house}."
-        raise WheelhouseRefused(msg, why, "Free some space, or name fewer machines.")
+        raise WheelhouseRefused(
+            f"There is not enough free disk space for {house}.",
+            why,
+            "Free some space, or name fewer machines.",
+        )
     _write_note(folder, all_targets, file)
     progress("the course's files")
     _copy_course(root, folder)
@@ -161,9 +163,10 @@ def check_wheelhouse(folder: Path) -> tuple[dict[Target, list[str]], list[str]]:
         WheelhouseRefused: The folder is not a wheelhouse.
     """
     if not (folder / _NOTE).is_file():
-        msg = f"{folder} is no wheelhouse."
         raise WheelhouseRefused(
-            msg, f"It has no {_NOTE}.", f"Make it with: onnxlab class wheelhouse {folder}"
+            f"{folder} is no wheelhouse.",
+            f"It has no {_NOTE}.",
+            f"Make it with: onnxlab class wheelhouse {folder}",
         )
     file = re.findall(r"-r (requirements\S*)", (folder / _NOTE).read_text("utf-8"))[0]
     text, house = (folder / file).read_text("utf-8"), folder / "wheelhouse"
@@ -193,8 +196,9 @@ def _fill(pins: list[str], target: Target, house: Path, *options: str) -> list[s
         if silent or not set(refused) & set(todo):
             why = silent[0] if silent else output.strip().splitlines()[-1]
             then = "Check the network and the disk; the same command then goes on where it was."
-            msg = f"The wheels for {target} could not be downloaded."
-            raise WheelhouseRefused(msg, f"pip said: {why.strip()[:200]}", then)
+            raise WheelhouseRefused(
+                f"The wheels for {target} could not be downloaded.", f"pip said: {why.strip()[:200]}", then
+            )
         lacking += refused
     return lacking
 

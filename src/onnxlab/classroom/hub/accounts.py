@@ -21,20 +21,6 @@ from onnxlab.files import write_atomically
 from onnxlab.plain_text import many
 from onnxlab.sandbox.users import ACCOUNTS, FEW_ACCOUNTS, throw_away_user
 
-__all__ = [
-    "NAME",
-    "Account",
-    "Accounts",
-    "AccountsUnreadable",
-    "Passwords",
-    "WeakPassword",
-    "chosen_passwords",
-    "is_name",
-    "passwords",
-    "plain_name",
-    "stored_passwords",
-]
-
 NAME = r"[a-z][a-z0-9_-]{0,29}"
 """The pattern of a valid name, in lower case."""
 
@@ -106,9 +92,10 @@ class Accounts:
                     self._write()
                 yield
                 return
-        msg = "Other classes that are being served have all users of this machine."
         raise AccountsUnreadable(
-            msg, "Learners of two classes could disturb each other.", "Stop one of them."
+            "Other classes that are being served have all users of this machine.",
+            "Learners of two classes could disturb each other.",
+            "Stop one of them.",
         )
 
     def __contains__(self, name: str) -> bool:
@@ -123,8 +110,9 @@ class Accounts:
         with self._lock:
             if name not in self._by_name:
                 if len(self._by_name) >= _MOST:
-                    msg = f"This class has {_MOST} accounts already."
-                    raise AccountsUnreadable(msg, "", "Make another class for the others.")
+                    raise AccountsUnreadable(
+                        f"This class has {_MOST} accounts already.", "", "Make another class for the others."
+                    )
                 used = {account.number for account in self._by_name.values()}
                 self._put(Account(name, next(number for number in range(_MOST) if number not in used)))
             return self._by_name[name]
@@ -250,8 +238,11 @@ def passwords(path: Path, chosen: dict[str, str]) -> Passwords:
     random = {whose: _random_password(groups) for whose, groups in _GROUPS.items()}
     combined = Passwords(**random | _stored(path) | chosen)
     if combined.room == combined.instructor:
-        msg = "The room's password is the instructor's, too."
-        raise WeakPassword(msg, "Every learner would be an instructor.", "Give two different ones.")
+        raise WeakPassword(
+            "The room's password is the instructor's, too.",
+            "Every learner would be an instructor.",
+            "Give two different ones.",
+        )
     write_atomically(path, json.dumps(asdict(combined)), mode=0o600)
     return combined
 
@@ -281,8 +272,9 @@ def _chosen(whose: str, file: Path | None) -> str | None:
     elif any(text.lower().replace(word, "").strip("0123456789!.-_ ") == "" for word in _COMMON):
         why = "It is among the first that anybody would try."
     if why:
-        msg = f"The {whose} password is too weak."
-        raise WeakPassword(msg, why, "Give another; or give none, and a good one is drawn.")
+        raise WeakPassword(
+            f"The {whose} password is too weak.", why, "Give another; or give none, and a good one is drawn."
+        )
     return text
 
 

@@ -16,8 +16,6 @@ from tornado.web import HTTPError
 from onnxlab.classroom.hub.accounts import Accounts, AccountsUnreadable, Passwords, is_name, plain_name
 from onnxlab.classroom.hub.settings import INSTRUCTOR
 
-__all__ = ["RoomAuthenticator", "Throttle"]
-
 _WRONG = "The password or the PIN is not right. If the name is somebody else's, take another name."
 _NO_NAME = "A name begins with a letter; then letters a-z, digits, - and _, 30 at most."
 _SHORTEST_PIN = 4

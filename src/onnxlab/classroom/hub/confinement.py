@@ -44,8 +44,6 @@ from onnxlab.sandbox.landlock import Access
 from onnxlab.sandbox.libc import LINUX, die_with_parent, resource
 from onnxlab.sandbox.users import become, no_new_privileges
 
-__all__ = ["Confinement", "confine", "main", "system_paths"]
-
 _MAKE_FOLDERS = 1 << 7  # a right of Landlock's
 _MB = 2**20
 _FILE_MB, _OPEN_FILES, _SHARED_PROCESSES = 1024, 4096, 4000

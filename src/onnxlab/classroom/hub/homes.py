@@ -22,15 +22,6 @@ from onnxlab.files import FOLDERS_STAY_OPEN, FileTooLarge, open_folder, open_unt
 from onnxlab.grading.submissions import LARGEST, safe_name
 from onnxlab.labs.kit.exercise import LABS
 
-__all__ = [
-    "FEEDBACK",
-    "Collection",
-    "HomesNotFound",
-    "give_feedback",
-    "make_home",
-    "take_labs",
-]
-
 FEEDBACK = "feedback"
 """The folder of a home that feedback pages are put into."""
 
@@ -94,8 +85,11 @@ def take_labs(folder: Path, into: Path | None = None) -> Collection:
         CannotWrite: If a copy cannot be written.
     """
     if into is None and not (folder / CLASS_FILE).is_file():
-        msg = f"{folder} is not a class: it has no submitted/ to copy to."
-        raise HomesNotFound(msg, "", "Say where to: onnxlab class take DIR INTO")
+        raise HomesNotFound(
+            f"{folder} is not a class: it has no submitted/ to copy to.",
+            "",
+            "Say where to: onnxlab class take DIR INTO",
+        )
     files: dict[str, int] = {}
     left: list[str] = []
     for home in _homes(folder):
@@ -129,8 +123,11 @@ def give_feedback(folder: Path, results: Path) -> Collection:
         HomesNotFound: If there is no such folder, or it has no pages.
     """
     if not any((results / "feedback").glob("*.html")):
-        msg = f"There are no feedback pages in {results}."
-        raise HomesNotFound(msg, "", f"Grade first: onnxlab grade {folder} --out {results}")
+        raise HomesNotFound(
+            f"There are no feedback pages in {results}.",
+            "",
+            f"Grade first: onnxlab grade {folder} --out {results}",
+        )
     files: dict[str, int] = {}
     left: list[str] = []
     for home in _homes(folder):
@@ -148,12 +145,16 @@ def give_feedback(folder: Path, results: Path) -> Collection:
 
 def _homes(folder: Path) -> list[Path]:
     if not FOLDERS_STAY_OPEN:
-        msg = "Homes cannot be read safely on this system: a learner's link could lead anywhere."
-        raise HomesNotFound(msg, "", "Do this on Linux or macOS.")
+        raise HomesNotFound(
+            "Homes cannot be read safely on this system: a learner's link could lead anywhere.",
+            "",
+            "Do this on Linux or macOS.",
+        )
     homes = folder / "learners" if (folder / "learners").is_dir() else folder
     if not homes.is_dir():
-        msg = f"There is no folder {folder}."
-        raise HomesNotFound(msg, "", "Name the class's folder, or the folder of the homes.")
+        raise HomesNotFound(
+            f"There is no folder {folder}.", "", "Name the class's folder, or the folder of the homes."
+        )
     return sorted(
         home for home in homes.iterdir() if home.name != INSTRUCTOR and _ACCOUNT.fullmatch(home.name)
     )

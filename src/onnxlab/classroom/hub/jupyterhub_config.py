@@ -14,8 +14,6 @@ from onnxlab.classroom.hub.authenticator import RoomAuthenticator
 from onnxlab.classroom.hub.settings import INSTRUCTOR, VARIABLE, HubSettings
 from onnxlab.classroom.hub.spawner import ConfinedSpawner, end_leftovers
 
-__all__ = ["BoundProxy", "configure"]
-
 _BIND = """
 import os, signal, sys
 from onnxlab.sandbox.libc import die_with_parent

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from onnxlab.files import write_atomically
 
-__all__ = ["FolderChanges", "bring_up_to_date", "course_files"]
-
 _STATE = Path(".onnxlab", "handed_out.json")
 _UNTOUCHED = Path(".onnxlab", "untouched")  # for `onnxlab reset`, whose module is too large to import here
 _LINK = re.compile(rb"\]\(\.\./(lab\d\d_\w+)/\1\.ipynb\)")

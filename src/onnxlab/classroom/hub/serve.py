@@ -31,8 +31,6 @@ from onnxlab.sandbox.libc import die_with_parent, prctl
 from onnxlab.sandbox.users import throw_away_user
 from onnxlab.sandbox.watcher import end_all
 
-__all__ = ["CannotServe", "HubFailed", "require_parts", "secure_folders", "serve"]
-
 _PARTS = ("jupyterhub", "jupyterhub_idle_culler", "jupyterhub_traefik_proxy", "nbgrader")
 _PR_SET_CHILD_SUBREAPER = 36
 _SECONDS_TO_START = 120.0
@@ -84,8 +82,11 @@ def serve(
         _make_class(folder)
     course = open_class(folder)
     if not os.access(course.path, os.W_OK):
-        msg = f"{folder} cannot be written."
-        raise CannotServe(msg, "The hub keeps accounts and learners' work there.", "Give another folder.")
+        raise CannotServe(
+            f"{folder} cannot be written.",
+            "The hub keeps accounts and learners' work there.",
+            "Give another folder.",
+        )
     own_users = throw_away_user(0) is not None
     if apart and own_users:
         _require_entrance(course.path)
@@ -129,8 +130,11 @@ def require_parts(*, apart: bool = True) -> None:
         raise CannotServe(msg, why, "Use a Linux machine; on Windows, WSL2.")
     missing = [name for name in _PARTS if find_spec(name) is None]
     if missing:
-        msg = f"{', '.join(missing)}: not installed; a class needs it, a learner does not."
-        raise ClassroomMissing(msg, "", 'In the course\'s folder: pip install -e ".[classroom]"')
+        raise ClassroomMissing(
+            f"{', '.join(missing)}: not installed; a class needs it, a learner does not.",
+            "",
+            'In the course\'s folder: pip install -e ".[classroom]"',
+        )
     if apart and os.geteuid() and not landlock.abi():
         msg = "Nothing on this machine would keep learners out of each other's folders."
         why = "You are not root, and this kernel has no Landlock (Linux 5.13, switched on at boot)."
@@ -155,14 +159,16 @@ def secure_folders(folder: ClassFolder) -> None:
                 if os.geteuid() == 0:  # so that no other user can change them while root trusts them
                     os.fchown(opened, 0, -1)
         except OSError as error:
-            msg = f"{place} is not a folder of the class's own: {error.strerror}."
-            raise CannotServe(msg, "The hub would change what it leads to.", "Move it away.") from None
+            raise CannotServe(
+                f"{place} is not a folder of the class's own: {error.strerror}.",
+                "The hub would change what it leads to.",
+                "Move it away.",
+            ) from None
         if not (place / ".gitignore").exists():
             write_atomically(place / ".gitignore", "*\n", mode=0o600)
     links = [path for path in folder.hub.rglob("*") if path.is_symlink()]
     if links:
-        msg = f"{links[0]} is a link."
-        raise CannotServe(msg, "The hub would write where it leads.", "Remove it.")
+        raise CannotServe(f"{links[0]} is a link.", "The hub would write where it leads.", "Remove it.")
     (folder.hub / "logs").mkdir(mode=0o700, exist_ok=True)
 
 
@@ -271,8 +277,7 @@ def _end(hub: "subprocess.Popen[bytes] | None") -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             hub.wait(_SECONDS_TO_STOP)
     if not end_all(os.getpid()):
-        msg = "Some processes of the class could not be ended."
-        raise HubFailed(msg, "", "Look for them with: ps -ef")
+        raise HubFailed("Some processes of the class could not be ended.", "", "Look for them with: ps -ef")
 
 
 @contextmanager
@@ -308,8 +313,11 @@ def _serving_lock(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            msg = f"The class in {folder} is being served already."
-            raise HubFailed(msg, "", "Stop that one first, with Ctrl+C where it runs.") from None
+            raise HubFailed(
+                f"The class in {folder} is being served already.",
+                "",
+                "Stop that one first, with Ctrl+C where it runs.",
+            ) from None
         yield
 
 

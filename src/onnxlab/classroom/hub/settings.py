@@ -16,8 +16,6 @@ from typing import Any
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import write_atomically
 
-__all__ = ["INSTRUCTOR", "VARIABLE", "Address", "AddressRefused", "HubSettings", "address", "free_port"]
-
 INSTRUCTOR = "instructor"
 """The account that sees the live page, ends servers and deletes accounts."""
 
@@ -153,13 +151,11 @@ def address(
     try:
         parsed = ipaddress.ip_address("127.0.0.1" if ip == "localhost" else ip)
     except ValueError:
-        msg = f"{ip!r} is no address."
         raise AddressRefused(
-            msg, "", "As 127.0.0.1, 192.168.1.20, or 0.0.0.0 for all of this machine."
+            f"{ip!r} is no address.", "", "As 127.0.0.1, 192.168.1.20, or 0.0.0.0 for all of this machine."
         ) from None
     if (tls_key is None) != (tls_cert is None):
-        msg = "--tls-key and --tls-cert go together."
-        raise AddressRefused(msg, "", "Give both, or neither.")
+        raise AddressRefused("--tls-key and --tls-cert go together.", "", "Give both, or neither.")
     if tls_key is not None and tls_cert is not None:
         _check_tls(tls_key, tls_cert)
         tls_key, tls_cert = tls_key.absolute(), tls_cert.absolute()
@@ -170,8 +166,9 @@ def address(
             msg, why, "Give --tls-key and --tls-cert; or --no-tls, if the network is trusted."
         )
     if not 0 <= port <= 65535:
-        msg = f"{port} is not a port."
-        raise AddressRefused(msg, "Ports go from 1 to 65535.", "Give --port 0: a free one is found.")
+        raise AddressRefused(
+            f"{port} is not a port.", "Ports go from 1 to 65535.", "Give --port 0: a free one is found."
+        )
     family = socket.AF_INET6 if parsed.version == 6 else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -204,8 +201,11 @@ def free_port(exclude: Container[int] = ()) -> int:
             except OSError:
                 continue
             return port
-    msg = "There is no free port on this machine between 20000 and 32000."
-    raise AddressRefused(msg, "", "See who listens there with: ss -ltnp")
+    raise AddressRefused(
+        "There is no free port on this machine between 20000 and 32000.",
+        "",
+        "See who listens there with: ss -ltnp",
+    )
 
 
 def _check_tls(key: Path, certificate: Path) -> None:

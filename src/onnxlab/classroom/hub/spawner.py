@@ -15,8 +15,6 @@ from onnxlab.classroom.hub.confinement import Confinement, system_paths
 from onnxlab.classroom.hub.homes import make_home
 from onnxlab.classroom.hub.settings import INSTRUCTOR, HubSettings, free_port
 
-__all__ = ["ConfinedSpawner", "base_variables", "end_leftovers"]
-
 _SERVER_SETTINGS = Path(__file__).parent / "server_settings"
 _PINS = Path(__file__).resolve().parents[4] / "requirements.txt"  # for the table of versions in chapter 00
 _FIRST_PAGE = "/lab/tree/notebooks/00_start_here.ipynb"

@@ -22,8 +22,6 @@ from onnxlab.files import (
     write_atomically,
 )
 
-__all__ = ["LARGEST", "NoRoom", "OptedOut", "ProgressFile", "ProgressFiles"]
-
 LARGEST = 64 * 1024
 """Bytes of a progress file; one with every exercise in it has about 5 kB."""
 
@@ -67,8 +65,9 @@ class ProgressFiles:
         self._top = learners if self._class else folder
         self._stamps: dict[str, _Stamp | None] = {}
         if not folder.is_dir():
-            msg = f"There is no folder {folder}."
-            raise NoRoom(msg, "", "Name the class's folder, or a folder of progress files.")
+            raise NoRoom(
+                f"There is no folder {folder}.", "", "Name the class's folder, or a folder of progress files."
+            )
 
     def changes(self) -> tuple[list[ProgressFile], list[str]]:
         """Read what has changed since the last call.
@@ -82,8 +81,9 @@ class ProgressFiles:
         except FileNotFoundError:  # a class that nobody has come to yet
             top, present = None, {}
         except OSError as error:
-            msg = f"{self._top} cannot be read: {error.strerror}."
-            raise NoRoom(msg, "", "Run this as somebody who may read it.") from None
+            raise NoRoom(
+                f"{self._top} cannot be read: {error.strerror}.", "", "Run this as somebody who may read it."
+            ) from None
         try:
             changed = []
             for account, parts in present.items():

@@ -20,8 +20,6 @@ from onnxlab.classroom.room.view import Names, Room, RoomView, learners_csv, vie
 from onnxlab.errors import OnnxLabError
 from onnxlab.labs.kit.exercise import labs
 
-__all__ = ["STATIC", "LiveRoom", "PortTaken", "RoomHandler", "room_routes", "serve_room", "stop_signal"]
-
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
@@ -143,13 +141,17 @@ def serve_room(folder: Path, title: str, port: int, ready: Callable[[str], None]
     async def run() -> None:
         ProgressFiles(folder)  # raises early, before the labs are loaded
         if not 0 <= port <= 65535:
-            msg = f"{port} is not a port."
-            raise PortTaken(msg, "Ports go from 1 to 65535.", "Leave out --port: a free one is found.")
+            raise PortTaken(
+                f"{port} is not a port.",
+                "Ports go from 1 to 65535.",
+                "Leave out --port: a free one is found.",
+            )
         try:
             sockets = bind_sockets(port, "127.0.0.1")
         except OSError as error:
-            msg = f"Port {port} cannot be used: {error.strerror}."
-            raise PortTaken(msg, "", "Name another one, or leave out --port.") from None
+            raise PortTaken(
+                f"Port {port} cannot be used: {error.strerror}.", "", "Name another one, or leave out --port."
+            ) from None
         live = LiveRoom(folder, title)
         await live.view()  # raises now if the folder cannot be read
         prefix = f"/{secrets.token_urlsafe(24)}/"

@@ -19,8 +19,6 @@ from onnxlab.classroom.course.folder import open_class
 from onnxlab.classroom.room.server import STATIC, LiveRoom, RoomHandler, room_routes, stop_signal
 from onnxlab.errors import OnnxLabError
 
-__all__ = ["main"]
-
 
 class HubRoomHandler(HubOAuthenticated, RoomHandler):  # type: ignore[misc]  # ships no types
     """The page, for users whom the hub lets in."""

@@ -19,17 +19,6 @@ from onnxlab.classroom.room.progress_files import OptedOut, ProgressFile, Progre
 from onnxlab.labs.kit.exercise import USABLE, Exercise, Status
 from onnxlab.plain_text import guarded, plain
 
-__all__ = [
-    "Names",
-    "Room",
-    "RoomNames",
-    "RoomView",
-    "Sharing",
-    "State",
-    "learners_csv",
-    "view_json",
-]
-
 _EARLIEST = 1_577_836_800  # 2020: earlier times are not valid
 _MOST = 9_999  # attempts that are shown
 

@@ -14,8 +14,6 @@ from onnxlab.model.distance import largest_difference
 from onnxlab.model.graph import GraphNode, Value, declared, function_name, subgraphs, tensor_array, walk
 from onnxlab.model.load import ModelLike, load
 
-__all__ = ["Change", "GraphDiff", "NodeChange", "diff"]
-
 _Slots: TypeAlias = list[tuple[Value | None, Value | None]]
 """Inputs, or outputs, of two models side by side; None where one model has no counterpart."""
 

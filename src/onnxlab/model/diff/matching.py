@@ -20,8 +20,6 @@ from typing import NamedTuple
 from onnxlab.model.diff.scope import Scope, Token, constant_token, layered, plain_attributes
 from onnxlab.model.graph import GraphNode, subgraphs
 
-__all__ = ["Matching", "align", "match"]
-
 
 @dataclass(frozen=True)
 class Matching:

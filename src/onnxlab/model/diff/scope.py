@@ -11,8 +11,6 @@ import onnx
 
 from onnxlab.model.graph import GraphNode, nodes_of, tensor_array
 
-__all__ = ["Body", "Scope", "Token", "constant_token", "layered", "plain_attributes", "tensor_token"]
-
 T = TypeVar("T")
 Token: TypeAlias = Hashable
 """Identifies a value: two values with equal tokens are the same value."""

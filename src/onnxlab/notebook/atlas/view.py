@@ -20,10 +20,8 @@ from onnxlab.exporters.export import Exporter
 from onnxlab.notebook.language import script_words, tr
 from onnxlab.notebook.outputs import SavedAndLive, hiding_script
 from onnxlab.notebook.tables import Table, table
-from onnxlab.operators.schemas import ELEMENT_TYPES
-from onnxlab.operators.support import Link, State, Support, known_operators, support
-
-__all__ = ["EXCERPT", "LINKS", "OPSETS", "Atlas", "atlas", "marked", "packed"]
+from onnxlab.operators.schemas import ELEMENT_TYPES, Link, State
+from onnxlab.operators.support import Support, known_operators, support
 
 LINKS = ("PyTorch", "rule", "schema", "kernel", "missing")
 """The columns that follow an operator's name."""
@@ -158,15 +156,16 @@ def atlas(
     ):
         if setting not in allowed:
             choices = ", ".join(repr(value) for value in allowed)
-            msg = f"The atlas does not know {setting!r}."
-            raise OnnxLabError(msg, then=f"Use one of {choices}.")
+            raise OnnxLabError(f"The atlas does not know {setting!r}.", then=f"Use one of {choices}.")
     if excerpt is None:
         exact = search.removeprefix("aten::")
         excerpt = (exact,) if f"aten::{exact}" in known_operators() else EXCERPT
     unknown = [name for name in excerpt if f"aten::{name.partition('.')[0]}" not in known_operators()]
     if unknown:
-        msg = f"PyTorch has no operator {html.escape(unknown[0])!r}."
-        raise OnnxLabError(msg, then="Search for a part of its name in the atlas.")
+        raise OnnxLabError(
+            f"PyTorch has no operator {html.escape(unknown[0])!r}.",
+            then="Search for a part of its name in the atlas.",
+        )
     return Atlas(search, excerpt, opset, exporter, missing, element)
 
 

@@ -15,8 +15,6 @@ from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 from onnxlab.model.graph import GraphNode, reads
 from onnxlab.notebook.graph.lean_model import IDENTIFIER, LeanModel
 
-__all__ = ["GROUP", "Group", "GroupedModel", "group_tree", "grouped_model", "module_path", "preparations"]
-
 _NAME_SCOPES, _CLASSES = "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy"
 # Modules deeper than this count as part of the one around them: each is three messages deep in the model with
 # groups, and protobuf reads a hundred.

@@ -19,8 +19,6 @@ from onnxlab.files import open_untrusted
 from onnxlab.model.graph import GraphNode, function_name, nodes_of, subgraphs, tensor_array
 from onnxlab.model.load import ModelLike, load, path_of, require_text
 
-__all__ = ["IDENTIFIER", "LeanModel", "ModelSource", "Weight", "lean_model", "read_structure"]
-
 # The metadata entry that carries a node's identifier through Netron's reader.
 IDENTIFIER = "onnxlab.id"
 # Tensors up to this many bytes travel with the model, so that constants are shown as numbers.
@@ -62,8 +60,7 @@ def read_structure(model: ModelLike) -> ModelSource:
         require_text(proto, path.name if path else "The model")
     graph = proto.graph
     if not (graph.node or graph.input or graph.output):
-        msg = "There is nothing to draw: the model's graph has no nodes, inputs or outputs."
-        raise ModelNotReadable(msg)
+        raise ModelNotReadable("There is nothing to draw: the model's graph has no nodes, inputs or outputs.")
     if path is None:
         return ModelSource(proto)
     return ModelSource(proto, path.name, path.parent, _missing_files(proto, path.parent))
@@ -127,16 +124,17 @@ class Weight:
                 size = file.seek(0, 2)
                 length = size - offset if length < 0 else length
                 if offset < 0 or offset + length > size:
-                    msg = f"The weights file {path.name} has {size} bytes, fewer than the model says."
-                    raise ModelNotReadable(msg)
+                    raise ModelNotReadable(
+                        f"The weights file {path.name} has {size} bytes, fewer than the model says."
+                    )
                 file.seek(offset)
                 return _within_limit(file.read(min(length, _LARGEST_WEIGHT + 1)))
         except ValueError as error:
-            msg = "The model gives a place of a weight that is not a number."
-            raise ModelNotReadable(msg) from error
+            raise ModelNotReadable("The model gives a place of a weight that is not a number.") from error
         except OSError as error:
-            msg = f"The weights file {path.name} cannot be read: {error.strerror}."
-            raise ModelNotReadable(msg) from error
+            raise ModelNotReadable(
+                f"The weights file {path.name} cannot be read: {error.strerror}."
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -165,8 +163,7 @@ class LeanModel:
         """
         number = placeholder.removeprefix("weight-")
         if not (number.isascii() and number.isdigit() and int(number) < len(self.weights)):
-            msg = f"The model has no weight {placeholder[:80]!r}."
-            raise ModelNotReadable(msg)
+            raise ModelNotReadable(f"The model has no weight {placeholder[:80]!r}.")
         return self.weights[int(number)]
 
 
@@ -249,8 +246,7 @@ def _slim(source: TensorProto, target: TensorProto, weights: list[Weight], folde
 
 def _within_limit(data: bytes) -> bytes:
     if len(data) > _LARGEST_WEIGHT:
-        msg = f"The weight is larger than {_LARGEST_WEIGHT >> 20} MB, too large to show."
-        raise ModelNotReadable(msg)
+        raise ModelNotReadable(f"The weight is larger than {_LARGEST_WEIGHT >> 20} MB, too large to show.")
     return data
 
 
@@ -261,14 +257,17 @@ def _inside_folder(folder: Path | None, location: str) -> Path:
         ModelNotReadable: There is no folder, or the location leads out of it.
     """
     if folder is None:
-        msg = "The model was given without its file, so its external weights cannot be found."
-        raise ModelNotReadable(msg, then="Pass the path of the model.")
+        raise ModelNotReadable(
+            "The model was given without its file, so its external weights cannot be found.",
+            then="Pass the path of the model.",
+        )
     root = folder.resolve()
     try:
         path = (root / location).resolve()
     except (OSError, ValueError):  # ValueError: a null character
         path = root
     if not location or root not in path.parents:
-        msg = f"The model points outside its own folder for weights: {location[:80]!r}. Nothing was read."
-        raise ModelNotReadable(msg)
+        raise ModelNotReadable(
+            f"The model points outside its own folder for weights: {location[:80]!r}. Nothing was read."
+        )
     return path

@@ -18,20 +18,6 @@ from onnxlab.model.graph import GraphNode
 from onnxlab.model.load import ModelLike
 from onnxlab.notebook.language import tr
 
-__all__ = [
-    "Comparison",
-    "Highlight",
-    "Marks",
-    "Values",
-    "compare",
-    "group_marks",
-    "highlight_marks",
-    "merge_marks",
-    "names_of",
-    "unknown_names",
-    "value_marks",
-]
-
 Marks: TypeAlias = dict[str, dict[str, Any]]
 """Marks by the path of their node, or by "input:x" and "output:y"."""
 
@@ -64,8 +50,10 @@ def highlight_marks(nodes: Mapping[str, GraphNode], highlight: Highlight, ends: 
     marks: Marks = {}
     for name, colour in _colours(highlight).items():
         if not _COLOUR.fullmatch(colour):
-            msg = f"{colour!r} is not a CSS colour."
-            raise OnnxLabError(msg, then='Give a name such as "orange" or a number such as "#e8590c".')
+            raise OnnxLabError(
+                f"{colour!r} is not a CSS colour.",
+                then='Give a name such as "orange" or a number such as "#e8590c".',
+            )
         for path, node in nodes.items():
             if name in _names(node):
                 marks[path] = {"stroke": colour}

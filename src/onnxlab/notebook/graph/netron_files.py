@@ -19,18 +19,6 @@ import netron
 
 from onnxlab.errors import OnnxLabError
 
-__all__ = [
-    "PAGE_MODULES",
-    "PICTURE_MODULES",
-    "Bundle",
-    "bundle",
-    "module_script",
-    "operator_table",
-    "own_file",
-    "read_file",
-    "stylesheet",
-]
-
 # The modules with which Netron's page opens an ONNX file; its readers of other formats are left out.
 PAGE_MODULES = (
     *("base", "view", "grapher", "browser", "text", "protobuf", "zip", "flatbuffers"),
@@ -68,9 +56,9 @@ def read_file(name: str) -> str:
     try:
         return path.read_text("utf-8")
     except OSError as error:
-        msg = f"Netron's file {name} cannot be read: {error.strerror}."
         raise OnnxLabError(
-            msg, then="Reinstall the netron package in the version of requirements.txt."
+            f"Netron's file {name} cannot be read: {error.strerror}.",
+            then="Reinstall the netron package in the version of requirements.txt.",
         ) from error
 
 

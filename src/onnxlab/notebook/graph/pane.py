@@ -13,8 +13,6 @@ from onnxlab.notebook.graph.static_picture import Picture, PictureFailed, draw_p
 from onnxlab.notebook.language import tr
 from onnxlab.plain_text import aligned
 
-__all__ = ["Pane", "make_pane"]
-
 # Above so many nodes, a model is first seen as its modules, where it says what they are.
 _GROUPS_FROM = 100
 # Larger graphs have no still picture: it would be neither readable nor small. frame.js has this number, too.

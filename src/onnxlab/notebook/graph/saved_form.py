@@ -20,16 +20,6 @@ from onnxlab.notebook.graph.pane import Pane, make_pane
 from onnxlab.notebook.graph.static_picture import Picture
 from onnxlab.notebook.language import tr
 
-__all__ = [
-    "STRUCTURE",
-    "message_html",
-    "model_image",
-    "note_html",
-    "operators",
-    "pictures_html",
-    "saved_structure",
-]
-
 # While the live graph of the next output is there, the picture is not; where a notebook is opened without a
 # kernel, the next output has nothing but an error to show and is not there, either. JupyterLab and Notebook 7
 # share these class names. On a dark page the picture's light colours are inverted.

@@ -19,8 +19,6 @@ from onnxlab.errors import OnnxLabError
 from onnxlab.notebook.graph import netron_files
 from onnxlab.notebook.graph.lean_model import LeanModel
 
-__all__ = ["Picture", "PictureFailed", "draw_picture"]
-
 # The stack is small enough for any thread of any system: beyond it, QuickJS gives up instead of crashing.
 _STACK, _MEMORY, _SECONDS = 512 << 10, 1 << 30, 20
 
@@ -67,8 +65,7 @@ def draw_picture(
     }
     drawing = json.loads(_run(json.dumps(request)))
     if drawing["width"] is None:
-        msg = "There is nothing to draw."
-        raise PictureFailed(msg)
+        raise PictureFailed("There is nothing to draw.")
     width, height = round(drawing["width"]), round(drawing["height"])
     body = drawing["body"]
     svg = (
@@ -115,8 +112,9 @@ def _run(request: str) -> str:
         _engine.cache_clear()  # an interrupted engine may hold half a graph
         answer, failure = None, str(error).splitlines()[0]
     if answer is None:
-        msg = "The picture of this graph could not be drawn."
-        raise PictureFailed(msg, str(failure or "The drawing never finished."))
+        raise PictureFailed(
+            "The picture of this graph could not be drawn.", str(failure or "The drawing never finished.")
+        )
     return str(answer)
 
 

@@ -33,8 +33,6 @@ from onnxlab.notebook.graph.saved_form import message_html, note_html, pictures_
 from onnxlab.notebook.language import script_words, tr
 from onnxlab.notebook.outputs import display_saved_and_live, hiding_script
 
-__all__ = ["GraphMessage", "GraphView", "graph"]
-
 _LOWEST, _HIGHEST = 160, 480  # pixels
 
 

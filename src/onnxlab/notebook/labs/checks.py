@@ -20,8 +20,6 @@ from onnxlab.notebook.outputs import display_html
 from onnxlab.notebook.tables import markup
 from onnxlab.plain_text import aligned
 
-__all__ = ["case", "check", "hint", "message_box", "report_html", "report_text", "require"]
-
 _cases: dict[str, Mapping[str, object]] = {}
 """The failing case of the last check of each exercise."""
 
@@ -48,8 +46,11 @@ def check(name: str, *answers: Callable[..., Any], show: Literal["", "right mode
     try:
         lab, record = exercise(name)
         if show not in ("", "right model"):
-            msg = f"check() has nothing to show called {show!r}."
-            raise UnknownExercise(msg, "", 'Leave show out, or write show="right model".')
+            raise UnknownExercise(
+                f"check() has nothing to show called {show!r}.",
+                "",
+                'Leave show out, or write show="right model".',
+            )
         outcome = _outcome(record, answers, seed=0)
     except OnnxLabError as error:
         refusal = tr(str(error))
@@ -128,8 +129,11 @@ def _last(call: str) -> str:
         UnknownExercise: If none was checked.
     """
     if not _last_checked:
-        msg = f"{call}() is about the exercise that was checked last, and none was checked yet."
-        raise UnknownExercise(msg, "", f'Name one, as {call}("asinh-symbolic").')
+        raise UnknownExercise(
+            f"{call}() is about the exercise that was checked last, and none was checked yet.",
+            "",
+            f'Name one, as {call}("asinh-symbolic").',
+        )
     return _last_checked
 
 
@@ -139,8 +143,11 @@ def _outcome(record: Exercise, answers: tuple[Callable[..., Any], ...], seed: in
     if len(answers) != len(record.answers):
         call = ", ".join([f'"{record.id}"', *record.answers])
         count = len(record.answers)
-        msg = f"{record.id} takes {count} answer{'s' * (count > 1)}; {len(answers) or 'none'} given."
-        raise UnknownExercise(msg, "", f"Call check({call}).")
+        raise UnknownExercise(
+            f"{record.id} takes {count} answer{'s' * (count > 1)}; {len(answers) or 'none'} given.",
+            "",
+            f"Call check({call}).",
+        )
     outcome = checking.check(record, dict(zip(record.answers, answers, strict=True)), seed)
     _cases.pop(record.id, None)
     if outcome.failing_case is not None:

@@ -12,8 +12,6 @@ from onnxlab.notebook.language import tr
 from onnxlab.notebook.outputs import display_saved_and_live
 from onnxlab.notebook.tables import table
 
-__all__ = ["progress"]
-
 # The saved table names the labs; the live one below it says how the learner stands, and takes its place.
 _STYLE = (
     "<style>.jp-OutputArea-child:has(.onnxlab-progress-saved)"

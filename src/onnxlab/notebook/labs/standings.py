@@ -8,8 +8,6 @@ from onnxlab.labs.kit.progress import Standing, is_private, standings
 from onnxlab.notebook.language import tr
 from onnxlab.notebook.tables import Table, table
 
-__all__ = ["next_hint", "progress_table", "shared"]
-
 
 def next_hint(record: Exercise) -> str:
     """Return the next hint of an exercise, and record that it was given."""

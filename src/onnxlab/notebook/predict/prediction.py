@@ -18,8 +18,6 @@ from onnxlab.notebook.language import script_words, tr
 from onnxlab.notebook.outputs import SavedAndLive, display_html, hiding_script
 from onnxlab.plain_text import aligned
 
-__all__ = ["Prediction", "PredictionGrid", "predict", "predict_grid"]
-
 _HERE = Path(__file__).parent
 # The wait of `settle`, too short to be noticed: the other thread needs a few milliseconds. It is made of many
 # short naps because each ends later on a busy machine, where the other thread needs longer, too.
@@ -107,8 +105,7 @@ class Prediction(SavedAndLive):
         self.question = question
         self.options = tuple(map(str, options))
         if len(self.options) < 2 or len(set(self.options)) < len(self.options):
-            msg = "A prediction needs two or more different options."
-            raise ValueError(msg)
+            raise ValueError("A prediction needs two or more different options.")
         self._labels = {option: tr(option) for option in self.options}
         labels = list(self._labels.values())
         self._widget = _ChoiceWidget((question, *labels), question=tr(question), options=labels)
@@ -130,8 +127,9 @@ class Prediction(SavedAndLive):
         """
         answer = str(actual)
         if answer not in self.options:
-            msg = f"The answer is {answer!r}, which is none of the options: {', '.join(self.options)}."
-            raise ClaimBroken(msg)
+            raise ClaimBroken(
+                f"The answer is {answer!r}, which is none of the options: {', '.join(self.options)}."
+            )
         self._widget.settle()
         self._widget.actual = right = self._labels[answer]
         if self.chosen is None:
@@ -201,8 +199,7 @@ class PredictionGrid(SavedAndLive):
         self.rows, self.columns, self.choices = tuple(rows), tuple(columns), tuple(choices)
         self.question = question
         if not self.rows or not self.columns or len(set(self.choices)) < 2:
-            msg = "A prediction grid needs rows, columns, and two or more different choices."
-            raise ValueError(msg)
+            raise ValueError("A prediction grid needs rows, columns, and two or more different choices.")
         self._labels = {text: tr(text) for text in (*self.rows, *self.columns, *self.choices)}
         self._widget = _GridWidget(
             (question, self.rows, self.columns, *self._labelled(self.choices)),
@@ -234,8 +231,7 @@ class PredictionGrid(SavedAndLive):
             answer = actual.get((row, column))
             if answer not in self.choices:
                 options = ", ".join(self.choices)
-                msg = f"The answer for {row!r}, {column!r} is {answer!r}, not one of: {options}."
-                raise ClaimBroken(msg)
+                raise ClaimBroken(f"The answer for {row!r}, {column!r} is {answer!r}, not one of: {options}.")
         self._widget.settle()
         self._widget.actual = [
             self._labelled([actual[row, column] for column in self.columns]) for row in self.rows
