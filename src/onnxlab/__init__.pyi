@@ -20,6 +20,8 @@ from onnxlab.networks import digits as digits
 from onnxlab.networks import gpt as gpt
 from onnxlab.networks import super_resolution as super_resolution
 from onnxlab.notebook.atlas.view import atlas as atlas
+from onnxlab.notebook.clinic import clinic as clinic
+from onnxlab.notebook.clinic import patient as patient
 from onnxlab.notebook.completion import completion as completion
 from onnxlab.notebook.doctor import doctor as doctor
 from onnxlab.notebook.expectations import expect_error as expect_error

@@ -1,0 +1,88 @@
+"""The clinic in a notebook: a patient's card, and a verdict on a repair."""
+
+import torch
+
+from onnxlab.exporters.export import Export
+from onnxlab.notebook.language import tr
+from onnxlab.notebook.tables import Table, table
+from onnxlab.patients.patient import Inputs, find_patient, outcome, patients
+
+_STAGES = ("capture", "translate", "optimise", "load", "runtime")
+
+
+def clinic() -> Table:
+    """Return the table of all patients: name, exporter, symptom."""
+    return table(
+        [
+            {"patient": f"`{one.name}`", "exporter": one.exporter.value, "symptom": one.symptom}
+            for one in patients().values()
+        ]
+    )
+
+
+def patient(name: str) -> "Card":
+    """Return a patient: its symptom, its module and inputs, hints, and the judge of a repair.
+
+    Raises:
+        NoSuchPatient: If there is none of that name.
+    """
+    return Card(name)
+
+
+class Card:
+    """A patient's card.
+
+    Attributes:
+        module: The ill module.
+        inputs: The example of its export, then other inputs that must be right, too.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._patient = find_patient(name)
+        self._hints = 0
+        self.module: torch.nn.Module = self._patient.ill()
+        self.inputs: list[Inputs] = self._patient.inputs()
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{self._patient.name} ({self._patient.exporter.value})",
+            tr(self._patient.symptom),
+            tr(f"Reported in {self._patient.threads}."),
+        ]
+        return "\n".join(lines)
+
+    def export(self, module: torch.nn.Module | None = None) -> Export:
+        """Export the module, or a repair, as it was exported when it fell ill."""
+        return self._patient.exported(module)
+
+    def hint(self) -> str:
+        """Return the next of three hints."""
+        self._hints = min(self._hints + 1, len(self._patient.hints))
+        return tr(self._patient.hints[self._hints - 1])
+
+    def check(self, stage: str, repair: torch.nn.Module) -> Table:
+        """Judge an answer.
+
+        Args:
+            stage: Where the fault is: capture, translate, optimise, load or runtime.
+            repair: A module that exports, and computes what the ill one should.
+
+        Returns:
+            Two rows: the stage, and what became of the repair.
+
+        Raises:
+            ValueError: If there is no such stage.
+        """
+        if stage not in _STAGES:
+            raise ValueError(f"{stage!r} is no stage: one of {', '.join(_STAGES)} was expected")
+        right_stage = stage == self._patient.stage
+        mended = outcome(self._patient, repair)
+        wrong = tr("wrong: look at what the failure names, or at the first value that differs")
+        rows = [
+            {"answer": tr("stage"), "verdict": tr("right") if right_stage else wrong},
+            {
+                "answer": tr("repair"),
+                "verdict": tr("right") if mended.right else f"{tr('wrong')}: {mended.text}",
+            },
+        ]
+        return table(rows, caption=tr(f"Explained in chapter {self._patient.lesson}."))

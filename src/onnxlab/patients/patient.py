@@ -1,0 +1,132 @@
+"""A patient: a module whose export fails, or is silently wrong; and the judge of a repair."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, is_dataclass
+from functools import cache
+from typing import Any, TypeAlias
+
+import torch
+
+from onnxlab.errors import OnnxLabError
+from onnxlab.exporters.export import Export, Exporter, export
+from onnxlab.exporters.silence import silenced
+from onnxlab.runtime.parity import smallest_counterexample
+from onnxlab.runtime.refusals import named_reason
+from onnxlab.runtime.session import open_session
+
+Inputs: TypeAlias = tuple[torch.Tensor, ...]
+
+
+class NoSuchPatient(OnnxLabError):
+    """The clinic has no patient of that name."""
+
+
+@dataclass(frozen=True)
+class Patient:
+    """A real failure.
+
+    Attributes:
+        name: Its name, as "scatter-mean".
+        symptom: What was reported, in a sentence.
+        stage: Where the fault is: "capture", "translate", "optimise", "file", "load", "runtime", or "none".
+        exporter: Whose export shows it.
+        ill: Makes the module.
+        repaired: Makes a module that exports and computes what the ill one should.
+        inputs: Makes the example of the export, then inputs that must be right, too: other sizes and values.
+        hints: Three, each plainer than the one before.
+        threads: Where it was reported.
+        lesson: The chapter that explains it.
+        dynamic: The names of dynamic axes, for each input; None where the sizes are fixed.
+        options: Further arguments of `torch.onnx.export`.
+        atol: The largest difference that counts as right.
+    """
+
+    name: str
+    symptom: str
+    stage: str
+    exporter: Exporter
+    ill: Callable[[], torch.nn.Module]
+    repaired: Callable[[], torch.nn.Module]
+    inputs: Callable[[], list[Inputs]]
+    hints: tuple[str, str, str]
+    threads: str
+    lesson: str
+    dynamic: tuple[Mapping[int, str] | None, ...] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    atol: float = 1e-4
+
+    def exported(self, module: torch.nn.Module | None = None) -> Export:
+        """Export the module, or another in its place, as it was exported when it fell ill."""
+        example = self.inputs()[0]
+        options = dict(self.options)
+        if self.dynamic is not None and self.exporter is Exporter.TORCH_EXPORT:
+            options["dynamic_shapes"] = self.dynamic
+        elif self.dynamic is not None:
+            names = [f"x{i}" for i in range(len(example))]
+            options |= {"input_names": names, "dynamic_axes": dict(zip(names, self.dynamic, strict=True))}
+        # Whether it runs is asked below, with inputs of every kind.
+        return export(module or self.ill(), example, self.exporter, run=False, **options)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a module.
+
+    Attributes:
+        right: Whether it exports, loads, and is right for every input.
+        text: What failed first: the stage and the message, or the input and the value that differs.
+    """
+
+    right: bool
+    text: str
+
+
+def outcome(patient: Patient, module: torch.nn.Module | None = None) -> Outcome:
+    """Export the module, or another in its place, and compare it with what the patient should compute.
+
+    Args:
+        patient: The patient.
+        module: A repair; by default the ill module itself.
+    """
+    torch.manual_seed(0)
+    with silenced():
+        made = patient.exported(module)
+    if made.failure is not None:
+        causes = made.failure.causes
+        message = causes[-1] if causes else f"{made.failure.error}: {made.failure.message}"
+        return Outcome(False, f"{made.failure.stage}: {message.splitlines()[0]}")
+    try:
+        open_session(made.proto)
+    except Exception as error:  # the runtime raises plain Exception subclasses and RuntimeError
+        return Outcome(False, f"load: {named_reason(error)}")
+    ill = patient.ill()
+
+    def meant(*inputs: torch.Tensor) -> Any:  # noqa: ANN401 - what the module returns
+        result = ill(*inputs)
+        return tuple(vars(result).values()) if is_dataclass(result) else result
+
+    for number, inputs in enumerate(patient.inputs()):
+        fault = smallest_counterexample(meant, made.proto, [inputs], patient.atol, 1e-4)
+        if fault is not None:
+            shapes = ", ".join(str(tuple(tensor.shape)) for tensor in inputs)
+            return Outcome(False, f"input {number + 1}, of shape {shapes}: {fault.reason}")
+    return Outcome(True, "right for every input")
+
+
+@cache
+def patients() -> dict[str, Patient]:
+    """Return all patients by name."""
+    from onnxlab.patients import loud, silent  # they are made of Patient
+
+    return {patient.name: patient for patient in (*silent.PATIENTS, *loud.PATIENTS)}
+
+
+def find_patient(name: str) -> Patient:
+    """Return a patient.
+
+    Raises:
+        NoSuchPatient: If there is none of that name.
+    """
+    if name not in patients():
+        raise NoSuchPatient(f"There is no patient {name!r}.", f"They are {', '.join(patients())}.")
+    return patients()[name]

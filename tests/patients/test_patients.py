@@ -1,0 +1,79 @@
+"""Every patient is ill with the installed versions, as its card says, and its repair is right."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from onnxlab.notebook.clinic import clinic, patient
+from onnxlab.patients.patient import NoSuchPatient, find_patient, outcome, patients
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+
+SEEN = {
+    "scatter-mean": "torch 3, runtime 6",
+    "pool-divisor": "torch",
+    "index-put": "torch 3, runtime 1",
+    "view-in-place": "torch 0, runtime -",
+    "log-add-exp": "torch 95.3133, runtime inf",
+    "log-sigmoid": "torch -20, runtime -inf",
+    "floor-division": "torch -1, runtime 0",
+    "nan-and-max": "torch nan, runtime 2",
+    "adaptive-pool": "torch gives shape (1, 3, 4, 4), the runtime (1, 3, 8, 6)",
+    "kept-table": "Attempting to broadcast an axis",
+    "returns-a-dataclass": "capture: RuntimeError: Found <class",
+    "cdist": "No ONNX function found for",
+    "chunk-of-a-dynamic-axis": "'NoneType' object has no attribute 'ndim'",
+    "borrowed-method": "capture: RuntimeError: Cannot insert a Tensor that requires grad",
+    "grouped-heads": "not implemented if enable_gqa is True",
+    "adaptive-pool-refused": "output size that are not factor of input size",
+    "where-of-masks": "load: NotImplemented: Could not find an implementation for Where(16)",
+    "cumsum-of-a-mask": "load: InvalidGraph: Type Error: Type 'tensor(bool)'",
+    "mask-and-column": "Fail: Reshape node",
+    "autocast-inside": "load: NotImplemented: Could not find an implementation for Gemm(13)",
+    "frozen-attention": "Fail: Reshape node",
+    "narrow-range": "ONNX allows only (0, 127), (0, 255) and (-128, 127)",
+}
+"""What is seen with torch 2.13: a test that fails with a newer one says which patients are well again."""
+
+
+@pytest.mark.parametrize("name", patients())
+def test_a_patient_is_ill_and_its_repair_is_right(name):
+    one = find_patient(name)
+    ill, repaired = outcome(one), outcome(one, one.repaired())
+    assert not ill.right
+    assert SEEN[name] in ill.text
+    assert repaired.right, repaired.text
+
+
+def test_every_patient_has_a_chapter_and_three_hints():
+    for one in patients().values():
+        assert (NOTEBOOKS / f"{one.lesson}.ipynb").exists()
+        assert len(set(one.hints)) == 3
+
+
+def test_an_unknown_patient_is_refused():
+    with pytest.raises(NoSuchPatient, match="scatter-mean"):
+        find_patient("gout")
+
+
+def test_a_card_judges_stage_and_repair():
+    card = patient("floor-division")
+    assert "one too large" in repr(card)
+    assert [card.hint() for _ in range(4)] == [*find_patient("floor-division").hints, card.hint()]
+
+    class Floor(torch.nn.Module):
+        def forward(self, x):
+            return torch.div(x, 4, rounding_mode="floor")
+
+    class Truncated(torch.nn.Module):
+        def forward(self, x):
+            return torch.div(x, 4, rounding_mode="trunc")
+
+    assert [row[1] for row in card.check("translate", Floor()).rows] == ["right", "right"]
+    stage, repair = (row[1] for row in card.check("load", Truncated()).rows)
+    assert stage.startswith("wrong")
+    assert "torch -1, runtime 0" in repair
+    with pytest.raises(ValueError, match="capture, translate"):
+        card.check("kitchen", Floor())
+    assert len(clinic().rows) == len(patients())
