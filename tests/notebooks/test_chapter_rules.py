@@ -8,10 +8,4 @@ MOST_PREDICTIONS = 5
 FEWEST_GRAPHS = 3
 MINUTES_OFF = 5
 
-_WRITTEN_BEFORE = (
-    "13",
-    "15",
-    "17",
-    "18",
-    "19",
-)
+_WRITTEN_BEFORE = ("17", "18", "19",)
