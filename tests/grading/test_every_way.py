@@ -23,8 +23,8 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the fork server needs Linux"),
 ]
 LIMITS = ["--time", "120", "--memory", "700"]
-# `onnxlab check` runs a learner's notebook as the learner, as JupyterLab does. Without a sandbox and its limits
-# these would use up the machine that runs the tests, or end its processes.
+# `onnxlab check` runs a learner's notebook as the learner, as JupyterLab does. Without a sandbox and its
+# limits these would use up the machine that runs the tests, or end its processes.
 NEEDS_A_SANDBOX = {
     "takes all memory",
     "a fork bomb",
