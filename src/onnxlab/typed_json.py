@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from enum import StrEnum
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -47,7 +48,7 @@ def typed(value: object, kind: type[T]) -> T:
     Args:
         value: The value.
         kind: `bool`, `int`, `float`, `str`, `None`, `list[...]`, `tuple[..., ...]`, a tuple of fixed length,
-            `dict[str, ...]`, a dataclass of these, a union of these, or `Any`.
+            `dict[str, ...]`, a `StrEnum`, a dataclass of these, a union of these, or `Any`.
 
     Raises:
         UnexpectedType: If it is of another type.
@@ -69,6 +70,10 @@ def _typed(value: Any, kind: Any, place: str) -> Any:  # noqa: ANN401 - JSON can
         return {key: _typed(entry, arguments[1], f"{place}[{key[:40]!r}]") for key, entry in entries}
     if origin in (list, tuple):
         return _sequence(_instance(value, list, place), origin, arguments, place)
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        if value not in list(kind):
+            raise _unexpected(value, f"one of {', '.join(kind)}", place)
+        return kind(value)
     if dataclasses.is_dataclass(kind):
         return _record(_instance(value, dict, place), kind, place)
     return _instance(value, kind, place)

@@ -11,7 +11,7 @@ from typing import Any
 
 import nbformat
 
-__all__ = ["ADVERSARIES", "HONEST", "MEMORY_SEARCHES", "Adversary", "notebook_of"]
+__all__ = ["ADVERSARIES", "HONEST", "MEMORY_SEARCHES", "SAMPLE", "Adversary", "notebook_of"]
 
 ROOT = Path(__file__).parents[2]
 RIGHT = 'return g.op("Asinh", x)'
@@ -449,3 +449,5 @@ _KEYS = (
 )
 
 ADVERSARIES = (*HONEST, *_ODD_FILES, *_ENDS, *_TAKES, *_CHEATS, *_KEYS)
+SAMPLE = {"right", "one wrong", "bad JSON", "ends the process", "forges the results", "patches the judge"}
+"""Names of those that every way of grading gets in a usual run of the tests; with `--all` it gets everybody."""

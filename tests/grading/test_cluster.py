@@ -26,6 +26,7 @@ from onnxlab.grading.submissions import Intake, find
 from onnxlab.grading.worker.task import FOLDER_PREFIX
 from onnxlab.sandbox.entry import strongest
 from onnxlab.sandbox.watcher import Limits, descendants
+from tests.grading.adversaries import ADVERSARIES, SAMPLE
 from tests.grading.forgers import FORGERS, hand_in_forgers
 from tests.grading.small_class import CLASS, FULL, REST, WRONG, Learner, hand_in, marks
 
@@ -128,6 +129,19 @@ def two(tmp_path_factory) -> Iterator[Machines]:
         with connected(there.address) as client:
             client.wait_for_workers(2, timeout=240)
         yield there
+
+
+def test_hostile_submissions_get_their_own_marks_on_workers(two, tmp_path, request):
+    only_limits_end = {"does not listen", "blocks every signal"}
+    everybody = request.config.getoption("--all")
+    names = {eve.name for eve in ADVERSARIES} - only_limits_end if everybody else SAMPLE
+    students = [eve for eve in ADVERSARIES if eve.name in names]
+    class_of_all = find(hand_in(tmp_path / "class", students))
+    limits = Limits(wall=120.0, cpu=30, memory=700, disk=64, processes=40)
+    with connected(two.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
+        grade_on(client, class_of_all, ledger, level=common_level(client), limits=limits)
+        assert ledger.failures == {}
+        assert marks(ledger) == {eve.name: eve.points for eve in students}
 
 
 def test_a_cluster_gives_the_rows_of_a_local_run_and_keeps_nothing(intake, expected, two, tmp_path):

@@ -146,6 +146,19 @@ def test_no_output_holds_the_seed_or_a_judges_source(graded):
         assert str(out.parent) not in text.replace(str(out), "")
 
 
+def test_no_page_shows_where_the_grader_is_installed(tmp_path, shared):
+    package = Path(adversaries.__file__).parents[2] / "src" / "onnxlab"
+    read = f"return open({str(package)!r} + '/judges/__init__.py')"
+    eve = Learner("eve", REST, body=read, before=f"open({sys.prefix + '/nothing'!r})")
+    folder, out = hand_in(tmp_path / "class", [eve]), tmp_path / "out"
+    assert cli.main(["grade", str(folder), "--out", str(out), *PATIENT]) == 0
+    page = (out / "feedback" / "eve.html").read_text("utf-8")
+    assert "Permission denied" in page
+    assert "No such file" in page
+    for place in (sys.prefix, sys.base_prefix, str(package.parents[1])):
+        assert place not in page
+
+
 def test_the_same_seed_gives_the_same_rows_and_another_the_same_marks(graded, tmp_path, pool):
     folder = hand_in(tmp_path / "class", CLASS)
     for seed in (SEED, SEED + 1):

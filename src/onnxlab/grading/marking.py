@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -68,6 +69,10 @@ CRASH_MESSAGE = "What was made crashes ONNX Runtime or onnx"
 """How the message begins where a submission's model crashes its judge."""
 STUMBLE_MESSAGE = "The judge could not make sense of what was handed in"
 """How the message begins where a judge of the course raised something else than `Wrong`."""
+_PACKAGE = Path(__file__).parents[2]
+_OWN_PLACES = sorted(
+    {sys.prefix, sys.base_prefix, str(_PACKAGE), str(_PACKAGE.parent)}, key=len, reverse=True
+)
 _MOST_FILES = 150  # of one exercise; the right answers make at most 70
 _MOST_BYTES = 128 << 20  # of all exercises of a submission; sparse files are short on the disk only once
 _LARGEST_RECORD = 1 << 20  # bytes of what a submission's process writes about an exercise
@@ -205,7 +210,7 @@ def _note(work: Path, ending: Ending, limits: Limits) -> str:
     values = {"wall": limits.wall, "memory": limits.memory, "disk": limits.disk}
     lines = [_ENDING_NOTES[ending].format(**values)] if ending in _ENDING_NOTES else []
     notes = read_record(_read_file(work / NOTES, _LARGEST_RECORD), list[str]) or []
-    lines += [line[:200] for line in notes[:20]]
+    lines += [_without_own_paths(line)[:200] for line in notes[:20]]
     return "\n".join(lines)[:LONGEST]
 
 
@@ -339,8 +344,11 @@ def _outcome(
         late = ending is Ending.TIME
         message = "The notebook ended before this exercise was reached."
         return replace(blank, status=Status.TIMED_OUT if late else Status.ERROR, message=message)
-    message, look_at = production.message[:LONGEST], production.look_at[:LONGEST]
-    blank = replace(blank, where=production.where[:LONGEST], printed=production.printed)
+    message, look_at, where = (
+        _without_own_paths(text)[:LONGEST]
+        for text in (production.message, production.look_at, production.where)
+    )
+    blank = replace(blank, where=where, printed=production.printed)
     if report is None:
         undone = [status for status in Status if status is not Status.PASSED]
         status = next((status for status in undone if status == production.status), Status.ERROR)
@@ -363,6 +371,13 @@ def _outcome(
         points=exercise.points if passed else 0,
         findings=findings,
     )
+
+
+def _without_own_paths(text: str) -> str:
+    """Leave out of a text where this program is installed: feedback need not show it."""
+    for place in _OWN_PLACES:
+        text = text.replace(place, "...")
+    return text
 
 
 def judge_failure(outcome: Mapping[str, Any]) -> str:
