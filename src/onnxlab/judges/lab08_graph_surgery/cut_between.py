@@ -13,7 +13,7 @@ from onnxlab.labs.kit.judging import (
     require_well_formed,
 )
 from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.rewriting import Rewritten
+from onnxlab.labs.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab08_graph_surgery.cut_between import ASKS, WIDTH, Cut
 from onnxlab.model.graph import reads, subgraphs, walk
@@ -77,7 +77,7 @@ def _judge_refusals(work: Work, random: np.random.Generator) -> None:
 
 def _require_types(part: onnx.ModelProto, question: Cut) -> None:
     """Require the element types and shapes of inputs and outputs; dynamic axes stay dynamic."""
-    expected = _expected_part(question)
+    expected = cut_between(*question.copies())
     weights = {weight.name for weight in part.graph.initializer}
     for kind in ("input", "output"):
         # Older models list their weights among the inputs as well.
@@ -136,26 +136,30 @@ def _require_versions(part: onnx.ModelProto, question: Cut) -> None:
             raise Wrong(msg, look_at, evidence=evidence(part))
 
 
-def _expected_part(cut: Cut) -> onnx.ModelProto:
-    """Return a right part: the nodes and weights that its outputs are computed from.
+def cut_between(model: onnx.ModelProto, inputs: list[str], outputs: list[str]) -> onnx.ModelProto:
+    """Return a right answer; `author sync` writes it into the notebook of solutions.
 
     `onnx.utils.Extractor` does not see what the branches of an If read from the graph around them.
     """
-    graph = onnx.shape_inference.infer_shapes(cut.model).graph
-    values = {value.name: value for value in (*graph.input, *graph.output, *graph.value_info)}
-    needed, nodes = set(cut.outputs) - set(cut.inputs), []
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    needed, read = set(outputs) - set(inputs), set()
+    nodes = []
     for node in reversed(graph.node):
         if needed & set(node.output):
             nodes.append(node)
-            needed = needed.union(reads(node)) - set(node.output) - set(cut.inputs)
-    inputs, outputs = ([values[name] for name in names] for names in (cut.inputs, cut.outputs))
-    weights = [weight for weight in graph.initializer if weight.name in needed]
-    part = helper.make_graph(nodes[::-1], "part", inputs, outputs, weights)
-    imports, version = cut.model.opset_import, cut.model.ir_version
-    return helper.make_model(part, opset_imports=imports, ir_version=version)
+            read.update(reads(node))
+            needed = (needed - set(node.output)).union(reads(node)) - set(inputs)
+    constants = [tensor for tensor in graph.initializer if tensor.name in read]
+    values = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
+    missing = (needed - {tensor.name for tensor in constants}) | ({*inputs, *outputs} - set(values))
+    if missing:
+        raise ValueError(f"not made from {inputs}: {missing}")
+    ends = [[values[name] for name in names] for names in (inputs, outputs)]
+    part = helper.make_graph(nodes[::-1], "part", ends[0], ends[1], constants)
+    return helper.make_model(part, ir_version=model.ir_version, opset_imports=model.opset_import)
 
 
-_REWRITING = Rewritten(ASKS, _require_structure, _expected_part)
+_REWRITING = Rewritten(ASKS, _require_structure, made_by(cut_between))
 JUDGES = Judges(
     (
         _REWRITING.judge(),
