@@ -7,13 +7,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from onnxlab.labs.kit import judging
 from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import (
-    evidence,
-    require_no_new_operators,
-    require_same_interface,
-    require_well_formed,
-)
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Rewritten, made_by, require_as_before
 from onnxlab.labs.lab08_graph_surgery.fold_batchnorm import ASKS, CHANNELS, FOLDABLE, FoldQuestion
@@ -22,9 +17,9 @@ from onnxlab.model.graph import op_types, reads
 
 def _require_structure(folded: onnx.ModelProto, case: FoldQuestion) -> None:
     """Require a valid model with the same inputs and outputs, and without new nodes."""
-    require_same_interface(folded, case.model, case.where)
-    require_well_formed(folded, case.where)
-    require_no_new_operators(folded, case.model, case.where)
+    judging.require_same_interface(folded, case.model, case.where)
+    judging.require_well_formed(folded, case.where)
+    judging.require_no_new_operators(folded, case.model, case.where)
 
 
 def _require_numbers(folded: onnx.ModelProto, case: FoldQuestion, random: np.random.Generator) -> None:
@@ -43,11 +38,11 @@ def _require_folds(folded: onnx.ModelProto, case: FoldQuestion, random: np.rando
     difference = Difference(f"{there.total()} BatchNormalization", expected, f"{left.total()} left")
     if left - right:
         msg = f"{case.where}: one that can be folded is still there."
-        graph = evidence(folded, None, "BatchNormalization")
+        graph = judging.evidence(folded, None, "BatchNormalization")
         raise Wrong(msg, FOLDABLE, difference=difference, evidence=graph)
     if right - left or op_types(folded).count("Conv") != op_types(case.model).count("Conv"):
         msg = f"{case.where}: a node is gone that had to stay."
-        raise Wrong(msg, case.look_at, difference=difference, evidence=evidence(folded))
+        raise Wrong(msg, case.look_at, difference=difference, evidence=judging.evidence(folded))
 
 
 def _norms(model: onnx.ModelProto) -> Iterator[tuple[bytes, ...]]:
