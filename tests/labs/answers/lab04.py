@@ -2,7 +2,7 @@
 
 import contextlib
 import copy
-import functools
+from functools import cache, partial
 
 import onnx
 import torch
@@ -11,13 +11,14 @@ from torch.onnx._internal.torchscript_exporter.registration import registry
 
 from onnxlab.exporters.symbolics import rule_opsets, symbolic
 from onnxlab.labs.kit.outcome import Status
-from tests.support.labs import Contract, WrongAnswer
+from tests.support.labs import Contract, WrongAnswer, solution
+
+missing, asinh, translation, register = (
+    partial(solution, name) for name in ("missing-rules", "asinh-symbolic", "asinh-translation", "safely-registered")
+)
+(asked_registry,), (cast_and_back,), (put_back,) = missing(), translation(), register()
 
 # --- missing-rules ---
-
-
-def asked_registry(names, opset):
-    return [name for name in names if not registry.is_registered_op(name, opset)]
 
 
 def asked_opsets(names, opset):
@@ -29,16 +30,8 @@ def asked_group(names, opset):
     return tuple(name for name, group in groups.items() if group is None or group.get(opset) is None)
 
 
-def any_opset(names, opset):
-    return [name for name in names if name not in registry.all_functions()]
-
-
 def that_very_opset(names, opset):
     return [name for name in names if opset not in (rule_opsets(name) or ())]
-
-
-def other_way_round(names, opset):
-    return [name for name in names if registry.is_registered_op(name, opset)]
 
 
 def copied_list(names, opset, opsets={}):  # noqa: B006 - the answer remembers, on purpose
@@ -47,7 +40,7 @@ def copied_list(names, opset, opsets={}):  # noqa: B006 - the answer remembers, 
     return [name for name in names if opsets.get(name, 99) > opset]
 
 
-@functools.cache
+@cache
 def _cached(names, opset):
     return asked_registry(names, opset)
 
@@ -56,7 +49,7 @@ def remembered(names, opset):
     return list(_cached(tuple(names), opset))
 
 
-@functools.cache
+@cache
 def _cached_name(name, opset):
     return registry.is_registered_op(name, opset)
 
@@ -71,36 +64,9 @@ def remembered_rules(names, opset, has=set()):  # noqa: B006 - the answer rememb
     return [name for name in names if (name, opset) not in has]
 
 
-def aten_only(names, opset):
-    return [name for name in names if not (name[:6] == "aten::" and registry.is_registered_op(name, opset))]
-
-
-def older_opsets(names, opset):
-    """Asks for opset 13 where a later one is asked for."""
-    return asked_registry(names, min(opset, 13))
-
-
-def none_for_none(names, opset):
-    return asked_registry(names, opset) or None
-
-
-def without_namespace(names, opset):
-    return [name.removeprefix("aten::") for name in asked_registry(names, opset)]
-
-
 def minimum_of_nothing(names, opset):
     groups = {name: registry.get_function_group(name) for name in names}
     return [name for name, group in groups.items() if group is None or group.get_min_supported() > opset]
-
-
-def numbers(names, opset):
-    return [1, None, [names]]
-
-
-def in_a_text(names, opset):
-    """Looks for the names in a text, where they can be a part of another one."""
-    rules = str([name for name in registry.all_functions() if registry.is_registered_op(name, opset)])
-    return [name for name in names if name not in rules]
 
 
 def without_namespaces(names, opset):
@@ -141,14 +107,6 @@ def first_result_kept():
         return results[0]
 
     return asinh_symbolic
-
-
-def one_operator(g, x):
-    return g.op("Asinh", x)
-
-
-def between_others(g, x):
-    return g.op("Identity", g.op("Asinh", g.op("Identity", x)))
 
 
 def careful_decomposition(g, x):
@@ -222,31 +180,11 @@ def overflowing(g, x):
     return g.op("Log", g.op("Add", x, g.op("Sqrt", g.op("Add", g.op("Mul", x, x), one))))
 
 
-def other_operator(g, x):
-    return g.op("Atan", x)
-
-
-def misspelt(g, x):
-    return g.op("ASinh", x)
-
-
 def nothing(g, x):
     g.op("Asinh", x)
 
 
-def no_such_method(g, x):
-    return g.opp("Asinh", x)
-
-
-def computed_in_python(g, x):
-    return g.op("Constant", value_t=torch.asinh(torch.ones(2, 3)))
-
-
 # --- asinh-translation ---
-
-
-def cast_and_back(x):
-    return op.CastLike(op.Asinh(op.Cast(x, to=onnx.TensorProto.FLOAT)), x)
 
 
 def cast_where_needed(x):
@@ -296,24 +234,8 @@ def only_operator(x):
     return op.Asinh(x)
 
 
-def stays_float32(x):
-    return op.Asinh(op.Cast(x, to=onnx.TensorProto.FLOAT))
-
-
-def narrow_numbers(x):
-    return op.CastLike(op.Cast(op.Asinh(op.Cast(x, to=1)), to=onnx.TensorProto.BFLOAT16), x)
-
-
 def overflowing_translation(x):
     return op.Log(x + op.Sqrt(x * x + op.CastLike(1.0, x)))
-
-
-def other_translation(x):
-    return op.CastLike(op.Sinh(op.Cast(x, to=onnx.TensorProto.FLOAT)), x)
-
-
-def torch_function(x):
-    return torch.asinh(x)
 
 
 # --- safely-registered ---
@@ -327,19 +249,6 @@ def guarded(function, opset):
         return function(g, *inputs, **attributes)
 
     return rule
-
-
-@contextlib.contextmanager
-def put_back(operator, function, opset):
-    groups = registry._registry
-    before = copy.deepcopy(groups.get(operator))
-    torch.onnx.register_custom_op_symbolic(operator, guarded(function, opset), opset)
-    try:
-        yield
-    finally:
-        groups.pop(operator, None)
-        if before is not None:
-            groups[operator] = before
 
 
 def tool_of_the_course(operator, function, opset):
@@ -391,35 +300,8 @@ class SnapshotWhenMade:
             registry._registry[self.given[0]] = self.before
 
 
-@contextlib.contextmanager
-def one_rule_back(operator, function, opset):
-    """Of several rules of the operator, one comes back."""
-    group = registry._registry.get(operator)
-    rule = group.get(opset) if group else None
-    torch.onnx.register_custom_op_symbolic(operator, guarded(function, opset), opset)
-    try:
-        yield
-    finally:
-        registry._registry.pop(operator)
-        if rule is not None:
-            torch.onnx.register_custom_op_symbolic(operator, rule, opset)
-
-
 def always_aten(operator, function, opset):
     return put_back(f"aten::{operator.partition('::')[2]}", function, opset)
-
-
-def two_inputs_at_most(operator, function, opset):
-    return put_back(operator, lambda g, x, y=None: function(g, x) if y is None else function(g, x, y), opset)
-
-
-def at_that_opset(operator, function, opset):
-    def rule(g, *inputs):
-        if g.opset > opset:
-            raise ValueError(g.opset)
-        return function(g, *inputs)
-
-    return put_back(operator, rule, opset)
 
 
 @contextlib.contextmanager
@@ -439,48 +321,6 @@ def whole_registry(operator, function, opset):
     finally:
         registry._registry.clear()
         registry._registry.update(before)
-
-
-@contextlib.contextmanager
-def unregistered(operator, function, opset):
-    torch.onnx.register_custom_op_symbolic(operator, guarded(function, opset), opset)
-    try:
-        yield
-    finally:
-        torch.onnx.unregister_custom_op_symbolic(operator, opset)
-
-
-@contextlib.contextmanager
-def popped(operator, function, opset):
-    torch.onnx.register_custom_op_symbolic(operator, guarded(function, opset), opset)
-    try:
-        yield
-    finally:
-        registry._registry.pop(operator, None)
-
-
-@contextlib.contextmanager
-def same_object(operator, function, opset):
-    """The group is kept, but not its contents."""
-    before = registry._registry.get(operator)
-    torch.onnx.register_custom_op_symbolic(operator, guarded(function, opset), opset)
-    try:
-        yield
-    finally:
-        torch.onnx.unregister_custom_op_symbolic(operator, opset)
-        registry._registry.pop(operator)
-        if before is not None:
-            registry._registry[operator] = before
-
-
-@contextlib.contextmanager
-def not_finally(operator, function, opset):
-    before = copy.deepcopy(registry._registry.get(operator))
-    torch.onnx.register_custom_op_symbolic(operator, guarded(function, opset), opset)
-    yield
-    registry._registry.pop(operator)
-    if before is not None:
-        registry._registry[operator] = before
 
 
 @contextlib.contextmanager
@@ -531,15 +371,6 @@ def popped_after_an_error(operator, function, opset):
         raise
 
 
-def always_nine(operator, function, opset):
-    return put_back(operator, function, 9)
-
-
-def one_input(operator, function, opset):
-    """Passes one input on, and drops the others."""
-    return put_back(operator, lambda g, x: function(g, x), opset)
-
-
 @contextlib.contextmanager
 def drops_other_rules(operator, function, opset):
     """Removes every rule that is not the exporter's own."""
@@ -571,8 +402,9 @@ class OnePlace:
             registry._registry[self.given[0]] = OnePlace.before
 
 
-def stamped_with_opset_8(operator, function, opset):
-    return symbolic(operator, function, opset)
+def no_context_manager(operator, function, opset):
+    torch.onnx.register_custom_op_symbolic(operator, function, opset)
+    yield
 
 
 def never_ending(operator, function, opset):
@@ -580,45 +412,39 @@ def never_ending(operator, function, opset):
     return contextlib.nullcontext()
 
 
-def nothing_registered(operator, function, opset):
-    return contextlib.nullcontext()
-
-
-def only_later(operator, function, opset):
-    return symbolic(operator, guarded(function, opset), opset + 1)
-
-
-def no_context_manager(operator, function, opset):
-    torch.onnx.register_custom_op_symbolic(operator, function, opset)
-    yield
-
+# Pieces of the solutions, and what stands in their place.
+_RULE, _NODE, _RESULT = "registry.is_registered_op(name, opset)", 'g.op("Asinh", x)', "op.CastLike(op.Asinh(single), x)"
+_BEFORE, _RESTORED = "copy.deepcopy(registry._registry.get(operator))", "registry._registry[operator] = before"
+_NOT_RESTORED = {"if before is not None": "if False"}
+_POPPED, _UNREGISTERED = "registry._registry.pop(operator, None)", "torch.onnx.unregister_custom_op_symbolic(operator, opset)"
+_PASSED = "given, function = function,"
 
 CONTRACTS = {
     "missing-rules": Contract(
         right=((asked_registry,), (asked_opsets,), (asked_group,)),
         wrong=(
-            WrongAnswer("at any opset", (any_opset,), "its first rule is for opset"),
+            WrongAnswer("at any opset", missing({_RULE: "name in registry.all_functions()"}), "its first rule is for opset"),
             WrongAnswer("at that very opset", (that_very_opset,), "counts from there on"),
-            WrongAnswer("those with a rule", (other_way_round,), "there is no rule"),
+            WrongAnswer("those with a rule", missing({"if not ": "if "}), "there is no rule"),
             WrongAnswer("a list made once", (copied_list,), "asked at every call"),
             WrongAnswer("remembers questions", (remembered,), "asked at every call"),
             WrongAnswer("remembers names", (remembered_by_name,), "asked at every call"),
             WrongAnswer("remembers what has a rule", (remembered_rules,), "asked at every call"),
-            WrongAnswer("PyTorch's operators only", (aten_only,), "mine::operator"),
-            WrongAnswer("nothing after opset 13", (older_opsets,), "counts from there on"),
-            WrongAnswer("None where nothing is missing", (none_for_none,), "returned None"),
-            WrongAnswer("names without namespace", (without_namespace,), "was not asked about"),
+            WrongAnswer("PyTorch's operators only", missing({_RULE: f'(name[:6] == "aten::" and {_RULE})'}), "mine::operator"),
+            WrongAnswer("nothing after opset 13", missing({"(name, opset)": "(name, min(opset, 13))"}), "counts from there on"),
+            WrongAnswer("None where nothing is missing", missing({"opset)]": "opset)] or None"}), "returned None"),
+            WrongAnswer("names without namespace", missing({"[name for": "[name.removeprefix('aten::') for"}), "was not asked about"),
             WrongAnswer("an empty group", (minimum_of_nothing,), "group.get_min_supported()", Status.ERROR),
-            WrongAnswer("names within a text", (in_a_text,), "there is no rule"),
+            WrongAnswer("names within a text", missing({_RULE: f"name in str([name for name in registry.all_functions() if {_RULE}])"}), "there is no rule"),
             WrongAnswer("whatever the namespace", (without_namespaces,), "there is no rule"),
-            WrongAnswer("no later than opset 19", (lambda names, opset: asked_registry(names, min(opset, 19)),), "20"),
+            WrongAnswer("no later than opset 19", missing({"(name, opset)": "(name, min(opset, 19))"}), "20"),
             WrongAnswer("asks again for another number", (kept_while_as_many(),), "asked at every call"),
             WrongAnswer("removes the others", (emptying,), "The list `names` was changed"),
-            WrongAnswer("no names", (numbers,), "holds '1'"),
+            WrongAnswer("no names", (lambda names, opset: [1, None, [names]],), "holds '1'"),
         ),
     ),
     "asinh-symbolic": Contract(
-        right=((one_operator,), (between_others,), (careful_decomposition,)),
+        right=(asinh(), asinh({_NODE: "g.op('Identity', g.op('Asinh', g.op('Identity', x)))"}), (careful_decomposition,)),
         wrong=(
             WrongAnswer("a formula that overflows", (overflowing,), "where x is large"),
             WrongAnswer("0 for what is tiny", (signed_logarithm,), "where x is tiny"),
@@ -626,11 +452,11 @@ CONTRACTS = {
             WrongAnswer("no number beyond 1e30", (clipped,), "where x is large"),
             WrongAnswer("0 below 1e-20", (flushed,), "where x is tiny"),
             WrongAnswer("a square on the way", (doubled_on_the_way,), "where x is large"),
-            WrongAnswer("another operator", (other_operator,), "by hand"),
-            WrongAnswer("a misspelt operator", (misspelt,), "No Op registered for ASinh"),
+            WrongAnswer("another operator", asinh({"Asinh": "Atan"}), "by hand"),
+            WrongAnswer("a misspelt operator", asinh({"Asinh": "ASinh"}), "No Op registered for ASinh"),
             WrongAnswer("nothing is returned", (nothing,), "nothing returned None"),
-            WrongAnswer("an error", (no_such_method,), "has no attribute 'opp'", Status.ERROR),
-            WrongAnswer("a constant", (computed_in_python,), "shape"),
+            WrongAnswer("an error", asinh({"g.op(": "g.opp("}), "has no attribute 'opp'", Status.ERROR),
+            WrongAnswer("a constant", asinh({_NODE: "g.op('Constant', value_t=torch.asinh(torch.ones(2, 3)))"}), "shape"),
             WrongAnswer("the first result for all", (first_result_kept(),), "row 0, column 0 of output"),
         ),
     ),
@@ -638,44 +464,44 @@ CONTRACTS = {
         right=((cast_and_back,), (cast_where_needed,), (careful_translation,)),
         wrong=(
             WrongAnswer("no kernel for float64", (only_operator,), "does not load"),
-            WrongAnswer("float32 comes out", (stays_float32,), "torch gives float64, the runtime float32"),
-            WrongAnswer("a narrow type on the way", (narrow_numbers,), "float64[1, 1]"),
+            WrongAnswer("float32 comes out", translation({_RESULT: "op.Asinh(single)"}), "torch gives float64, the runtime float32"),
+            WrongAnswer("a narrow type on the way", translation({"op.Asinh(single)": "op.Cast(op.Asinh(single), to=onnx.TensorProto.BFLOAT16)"}), "float64[1, 1]"),
             WrongAnswer("a formula that overflows", (overflowing_translation,), "intermediate values"),
             WrongAnswer("0 for what is tiny", (logarithm_of_size,), "how small"),
             WrongAnswer("every second call", (every_second_call(),), "does not load"),
             WrongAnswer("all but the first call", (all_but_the_first_call(),), "does not load"),
-            WrongAnswer("another operator", (other_translation,), "on the way"),
-            WrongAnswer("a function of torch", (torch_function,), "return torch.asinh(x)", Status.ERROR),
+            WrongAnswer("another operator", translation({"op.Asinh": "op.Sinh"}), "on the way"),
+            WrongAnswer("a function of torch", translation({_RESULT: "torch.asinh(x)"}), "return torch.asinh(x)", Status.ERROR),
         ),
     ),
     "safely-registered": Contract(
         right=((put_back,), (tool_of_the_course,), (Replaced,), (over_later_rules,), (whole_registry,)),
         wrong=(
-            WrongAnswer("an empty group stays", (unregistered,), "ValueError: min() "),
-            WrongAnswer("the exporter's rule is popped as well", (popped,), "fails otherwise than before"),
-            WrongAnswer("an overwritten rule is lost", (same_object,), "no longer counts"),
-            WrongAnswer("an exception skips the end", (not_finally,), "After an exception"),
+            WrongAnswer("an empty group stays", register({_POPPED: _UNREGISTERED, **_NOT_RESTORED}), "ValueError: min() "),
+            WrongAnswer("the exporter's rule is popped as well", register(_NOT_RESTORED), "fails otherwise than before"),
+            WrongAnswer("an overwritten rule is lost", register({_BEFORE: "registry._registry.get(operator)", _POPPED: f"{_UNREGISTERED}; {_POPPED}"}), "no longer counts"),
+            WrongAnswer("an exception skips the end", register({"try:": "if True:", "finally:": "if True:"}), "After an exception"),
             WrongAnswer("an exception is swallowed", (swallowing,), "did not come out"),
             WrongAnswer("Ctrl+C skips the end", (only_exceptions,), "After Ctrl+C"),
-            WrongAnswer("Ctrl+C is swallowed", (functools.partial(ends_by, KeyboardInterrupt),), "Ctrl+C (Keyboard"),
-            WrongAnswer("exit() is swallowed", (functools.partial(ends_by, SystemExit),), "exit() (SystemExit"),
+            WrongAnswer("Ctrl+C is swallowed", (partial(ends_by, KeyboardInterrupt),), "Ctrl+C (Keyboard"),
+            WrongAnswer("exit() is swallowed", (partial(ends_by, SystemExit),), "exit() (SystemExit"),
             WrongAnswer("another exception comes out", (another_exception,), "did not come out"),
             WrongAnswer("an error pops the exporter's rule", (popped_after_an_error,), "After an exception"),
-            WrongAnswer("opset 9 whatever is asked", (always_nine,), "was registered for opset"),
-            WrongAnswer("a rule of one input", (one_input,), "takes 2 positional", Status.ERROR),
+            WrongAnswer("opset 9 whatever is asked", register({"rule, opset)": "rule, 9)", "g.opset < opset": "g.opset < 9"}), "was registered for opset"),
+            WrongAnswer("a rule of one input", register({"import copy": f"import copy; {_PASSED} lambda g, x: given(g, x)"}), "takes 2 positional", Status.ERROR),
             WrongAnswer("other rules are dropped", (drops_other_rules,), "of another operator"),
             WrongAnswer("one place for all blocks", (OnePlace,), "After two nested blocks"),
-            WrongAnswer("Asinh stamped with opset 8", (stamped_with_opset_8,), "also used at opset 7"),
+            WrongAnswer("Asinh stamped with opset 8", register({"g.opset < opset": "False"}), "also used at opset 7"),
             WrongAnswer("the rule stays", (never_ending,), "uses the rule already"),
-            WrongAnswer("nothing is registered", (nothing_registered,), "is not supported"),
-            WrongAnswer("another opset", (only_later,), "added in version 10"),
+            WrongAnswer("nothing is registered", register({"torch.onnx.register_custom_op_symbolic(operator, rule, opset)": "pass"}), "is not supported"),
+            WrongAnswer("another opset", register({"rule, opset)": "rule, opset + 1)"}), "added in version 10"),
             WrongAnswer("registers before the block", (RegisteredWhenMade,), "Before the block begins"),
             WrongAnswer("keeps what was before the object", (SnapshotWhenMade,), "In the outer block, after the"),
-            WrongAnswer("one of several rules is back", (one_rule_back,), "fails otherwise than before"),
+            WrongAnswer("one of several rules is back", register({_BEFORE: "registry._registry[operator].get(opset) if operator in registry._registry else None", _RESTORED: "torch.onnx.register_custom_op_symbolic(operator, before, opset)"}), "fails otherwise than before"),
             WrongAnswer("another namespace", (always_aten,), "unrecognized namespace"),
-            WrongAnswer("two inputs at most", (two_inputs_at_most,), "positional arguments", Status.ERROR),
-            WrongAnswer("no later opset", (at_that_opset,), "ValueError", Status.ERROR),
-            WrongAnswer("a ValueError is swallowed", (functools.partial(ends_by, ValueError),), "an exception did not come"),
+            WrongAnswer("two inputs at most", register({"import copy": f"import copy; {_PASSED} lambda g, x, y=None: given(g, x) if y is None else given(g, x, y)"}), "positional arguments", Status.ERROR),
+            WrongAnswer("no later opset", register({"g.opset < opset": "g.opset != opset"}), "ValueError", Status.ERROR),
+            WrongAnswer("a ValueError is swallowed", (partial(ends_by, ValueError),), "an exception did not come"),
             WrongAnswer("a bare generator", (no_context_manager,), "a context manager was expected"),
         ),
     ),

@@ -5,30 +5,19 @@ import torch
 from onnxscript import opset20 as op
 from torch.onnx._internal.torchscript_exporter._type_utils import JitScalarType
 
-from onnxlab.exporters.export import Exporter, export
 from onnxlab.labs.kit.outcome import Status
-from onnxlab.model.graph import op_types
-from onnxlab.runtime.parity import run
 from tests.support.answer_parts import constant
-from tests.support.labs import Contract, WrongAnswer
+from tests.support.labs import Contract, WrongAnswer, solution
+
+(by_search,), (in_two_steps,) = solution("find-wrong-shift"), solution("rshift-symbolic")
+(through_uint64,) = solution("uint8-shift-translation")
 
 # Since torch 2.14 the TorchScript exporter shifts signed integers rightly: there is no wrong shift to find.
 SHIFTS_ARE_RIGHT = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14)
 INT64, UINT64 = onnx.TensorProto.INT64, onnx.TensorProto.UINT64
 
 
-class Shift(torch.nn.Module):
-    def forward(self, x, k):
-        return x >> k
-
-
 # --- uses-bitshift ---
-
-
-def by_export(dtype, opset):
-    example = torch.ones(1, dtype=dtype)
-    result = export(Shift(), (example, example), Exporter.TORCHSCRIPT, opset_version=opset, run=False)
-    return "BitShift" in op_types(result)
 
 
 def by_reading(dtype, opset):
@@ -63,15 +52,6 @@ minus_one = pair([-1], [1])
 
 def plain_numbers(dtype):
     return None if dtype == torch.uint8 else [-5, 1]
-
-
-def by_search(dtype):
-    k = torch.arange(torch.iinfo(dtype).bits, dtype=dtype)
-    x = torch.arange(40, dtype=dtype) - (20 if dtype.is_signed else 0)
-    x, k = x.repeat(len(k)), k.repeat_interleave(len(x))
-    model = export(Shift(), (x, k), Exporter.TORCHSCRIPT, opset_version=20)
-    wrong = torch.from_numpy(run(model, x, k)[0] != (x >> k).numpy())
-    return (x[wrong], k[wrong]) if wrong.any() else None
 
 
 def nothing_found(dtype):
@@ -123,17 +103,6 @@ def as_int64(g, *values):
 
 def power_of_two(g, k):
     return g.op("Cast", g.op("Pow", constant(g, 2.0), g.op("Cast", k, to_i=1)), to_i=INT64)
-
-
-def in_two_steps(g, x, k):
-    """Divide -1 - x instead of a negative x: it is not negative. No divisor exceeds 2**32."""
-    wide, bits = as_int64(g, x, k)
-    below = g.op("Less", wide, constant(g, 0))
-    size = g.op("Where", below, g.op("Sub", constant(g, -1), wide), wide)
-    half = g.op("Div", bits, constant(g, 2))
-    for part in (half, g.op("Sub", bits, half)):
-        size = g.op("Div", size, power_of_two(g, part))
-    return as_type_of(g, x, g.op("Where", below, g.op("Sub", constant(g, -1), size), size))
 
 
 def from_a_table(g, x, k):
@@ -244,10 +213,6 @@ def shifted(x, k, direction="LEFT", dtype=UINT64):
     return op.BitShift(op.Cast(x, to=dtype), op.Cast(k, to=dtype), direction=direction)
 
 
-def through_uint64(x, k):
-    return op.CastLike(shifted(x, k), x)
-
-
 def by_type(x, k):
     if x.dtype.value == onnx.TensorProto.UINT8:
         return op.BitShift(x, k, direction="LEFT")
@@ -323,7 +288,7 @@ def by_62_bits_at_most(x, k):
 
 CONTRACTS = {
     "uses-bitshift": Contract(
-        right=((by_export,), (by_reading,)),
+        right=(solution("uses-bitshift"), (by_reading,)),
         wrong=(
             WrongAnswer("always", (lambda dtype, opset: True,), "int8 at opset 20: the answer is True"),
             WrongAnswer("never", (lambda dtype, opset: False,), "uint8 at opset 20: the answer is False"),

@@ -1,6 +1,7 @@
 """Right and wrong answers for lab 6."""
 
 import copy
+from functools import partial
 
 import numpy as np
 import onnx
@@ -11,7 +12,9 @@ from torch.nn.functional import interpolate
 
 from onnxlab.labs.kit.outcome import Status
 from tests.support.answer_parts import constant, drop_attribute
-from tests.support.labs import Contract, WrongAnswer
+from tests.support.labs import Contract, WrongAnswer, solution
+
+repair = partial(solution, "one-pixel-safe")
 
 # --- scales-input
 
@@ -318,26 +321,6 @@ def broken_fake(x, scales):
 # --- one-pixel-safe
 
 
-def setting_mode(new, old=(b"pytorch_half_pixel",), count=None):
-    """Return a one_pixel_safe that gives a new mode to the first Resize nodes that have an old one."""
-
-    def one_pixel_safe(model):
-        modes = [
-            attribute
-            for node in model.graph.node
-            for attribute in node.attribute
-            if attribute.name == "coordinate_transformation_mode" and attribute.s in old
-        ]
-        for mode in modes[:count]:
-            mode.s = new
-        return model
-
-    return one_pixel_safe
-
-
-half_pixel = setting_mode(b"half_pixel")
-
-
 def default_mode(model):
     repaired = copy.deepcopy(model)
     for node in repaired.graph.node:
@@ -347,12 +330,12 @@ def default_mode(model):
 
 
 def in_place_only(model):
-    half_pixel(model)
+    repair()[0](model)
 
 
 def without_outputs(model):
     del model.graph.output[:]
-    return half_pixel(model)
+    return repair()[0](model)
 
 
 def linear_only(model):
@@ -361,12 +344,14 @@ def linear_only(model):
         for attribute in node.attribute:
             if attribute.name == "mode" and attribute.s == b"cubic":
                 attribute.s = b"linear"
-    return half_pixel(model)
+    return repair()[0](model)
 
+
+_OLD, _NEW = 'attribute.s == b"pytorch_half_pixel"', 'attribute.s = b"half_pixel"'  # in one_pixel_safe
 
 CONTRACTS = {
     "scales-input": Contract(
-        right=((last_input,), (by_schema,)),
+        right=(solution("scales-input"), (by_schema,)),
         wrong=(
             WrongAnswer("always input 2", (always_two,), "a size as an initializer"),
             WrongAnswer("only scales count", (always_scales,), "a size as an initializer"),
@@ -387,7 +372,7 @@ CONTRACTS = {
         ),
     ),
     "dynamic-resize": Contract(
-        right=((plain,), (older_exporters,), (last_two_scales,)),
+        right=(solution("dynamic-resize"), (older_exporters,), (last_two_scales,)),
         wrong=(
             WrongAnswer("no symbolic", (Eager,), "The input 'scales' does not reach the result"),
             WrongAnswer("a constant", (baked,), "the inputs are x."),
@@ -413,7 +398,7 @@ CONTRACTS = {
         ),
     ),
     "resize-translation": Contract(
-        right=((to_resize, any_size), (to_resize_axes, any_size), (to_resize, all_sizes_unknown)),
+        right=(solution("resize-translation"), (to_resize_axes, any_size), (to_resize, all_sizes_unknown)),
         wrong=(
             WrongAnswer("a constant", (to_fixed, any_size), "'scales' does not reach"),
             WrongAnswer("nearest", (to_nearest, any_size), "make Resize bicubic"),
@@ -435,21 +420,17 @@ CONTRACTS = {
         ),
     ),
     "one-pixel-safe": Contract(
-        right=((half_pixel,), (default_mode,)),
+        right=(repair(), (default_mode,)),
         wrong=(
             WrongAnswer("nothing is changed", (lambda model: model,), "does the one new pixel look"),
-            WrongAnswer("the first only", (setting_mode(b"half_pixel", count=1),), "this is 'straight'"),
-            WrongAnswer(
-                "every mode",
-                (setting_mode(b"half_pixel", old=(b"pytorch_half_pixel", b"align_corners", b"asymmetric")),),
-                "had no pytorch_half_pixel",
-            ),
-            WrongAnswer("corners aligned", (setting_mode(b"align_corners"),), "does the one new pixel look"),
-            WrongAnswer("a mode of a later opset", (setting_mode(b"half_pixel_symmetric"),), "half_pixel_symmetric"),
-            WrongAnswer("a mode of an earlier opset", (setting_mode(b"tf_half_pixel_for_nn"),), "tf_half_pixel_for_nn"),
-            WrongAnswer("a crop", (setting_mode(b"tf_crop_and_resize"),), "roi array"),
-            WrongAnswer("the first two only", (setting_mode(b"half_pixel", count=2),), "this is 'sized'"),
-            WrongAnswer("a misspelt mode", (setting_mode(b"halfpixel"),), "no coordinate transformation 'halfpixel'"),
+            WrongAnswer("the first only", repair({_NEW: f"{_NEW}; return model"}), "this is 'straight'"),
+            WrongAnswer("every mode", repair({_OLD: "attribute.s in (b'pytorch_half_pixel', b'align_corners', b'asymmetric')"}), "had no pytorch_half_pixel"),
+            WrongAnswer("corners aligned", repair({_NEW: "attribute.s = b'align_corners'"}), "does the one new pixel look"),
+            WrongAnswer("a mode of a later opset", repair({_NEW: "attribute.s = b'half_pixel_symmetric'"}), "half_pixel_symmetric"),
+            WrongAnswer("a mode of an earlier opset", repair({_NEW: "attribute.s = b'tf_half_pixel_for_nn'"}), "tf_half_pixel_for_nn"),
+            WrongAnswer("a crop", repair({_NEW: "attribute.s = b'tf_crop_and_resize'"}), "roi array"),
+            WrongAnswer("the first two only", repair({"node.op_type ==": "(count := count + (attribute.s == b'pytorch_half_pixel')) < 3 and node.op_type ==", "for node in": "count = 0\n    for node in"}), "this is 'sized'"),
+            WrongAnswer("a misspelt mode", repair({_NEW: "attribute.s = b'halfpixel'"}), "no coordinate transformation 'halfpixel'"),
             WrongAnswer("nothing is returned", (in_place_only,), "returned None"),
             WrongAnswer("no outputs", (without_outputs,), "The outputs are none"),
             WrongAnswer("linear", (linear_only,), "The numbers are not PyTorch's"),

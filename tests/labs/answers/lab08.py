@@ -260,7 +260,7 @@ _PRUNED = """kept = [tensor for tensor in graph.initializer if any(tensor.name i
     del graph.initializer[:]
     graph.initializer.extend(kept)
     return model"""
-_READ, _OPSETS = "(reads(node) - set(inputs))", "opset_imports=model.opset_import"
+_READ, _OPSETS = ".union(reads(node)) - set(inputs)", "opset_imports=model.opset_import"
 _NOT_REFUSED = {"if missing:": "if False:"}
 _OF_BODIES = "(value for node in graph.node for entry in node.attribute for value in entry.g.output)"
 _NOT_AS_BEFORE = "not those of the model it was made from"
@@ -309,22 +309,22 @@ CONTRACTS = {
     "cut-between": Contract(
         right=(cut(), (cut_with_linked_objects,), (cut_from_the_ends,)),
         wrong=(
-            WrongAnswer("an empty name is needed", cut({_READ: "({*reads(node), *node.input} - set(inputs))"}), "not made from", Status.ERROR),
+            WrongAnswer("an empty name is needed", cut({_READ: ".union(reads(node), node.input) - set(inputs)"}), "not made from", Status.ERROR),
             WrongAnswer("the first opset only", cut({_OPSETS: f"{_OPSETS}[:1]"}), "No opset import for domain"),
             WrongAnswer("forty nodes at most", cut({"if needed & set": "if len(nodes) < 40 and needed & set", **_NOT_REFUSED}), "A row of sixty nodes"),
             WrongAnswer("values of bodies are values", cut({"in (*graph.input,": f"in (*{_OF_BODIES}, *graph.input,"}), "An input is a value of a body"),
             WrongAnswer("the whole model", (lambda model, inputs, outputs: model,), "the outputs of the model are others"),
-            WrongAnswer("bodies are not looked into", cut({"read |= reads(node)": "read |= {*node.input}", _READ: "({*node.input} - {*inputs, ''})", **_NOT_REFUSED}), "An If that reads"),
+            WrongAnswer("bodies are not looked into", cut({"read.update(reads(node))": "read.update(node.input)", _READ: ".union(node.input) - {*inputs, ''}", **_NOT_REFUSED}), "An If that reads"),
             WrongAnswer("weights are kept", cut({" if tensor.name in read]": "]"}), "never read"),
             WrongAnswer("nothing is refused", cut(_NOT_REFUSED), "this cannot be cut"),
             WrongAnswer("a fixed batch", retyped("shape.dim[0].dim_value = 1"), "Is a size in the shape"),
-            WrongAnswer("inputs in another order", cut({"(inputs, outputs))": "(sorted(inputs, key=list(values).index), outputs))"}), "the inputs of the model are others"),
+            WrongAnswer("inputs in another order", cut({"(inputs, outputs)]": "(sorted(inputs, key=list(values).index), outputs)]"}), "the inputs of the model are others"),
             WrongAnswer("only the first result of a node", cut({"& set(node.output)": "& {node.output[0]}"}), "not made from", Status.ERROR),
             WrongAnswer("everything is float", retyped("elem_type = onnx.TensorProto.FLOAT"), "has another type"),
             WrongAnswer("no shapes", retyped("ClearField('shape')"), "has another type"),
             WrongAnswer("one shape for all", retyped("shape.CopyFrom(helper.make_tensor_type_proto(1, ('N', 4)).tensor_type.shape)"), "has another type"),
             WrongAnswer("an input that is not there is left out", cut({"{*inputs, *outputs}": "{*outputs}", "in names]": "in names if name in values]"}), "An input that does not"),
-            WrongAnswer("an input that nothing reads is left out", cut({"(inputs, outputs))": "([name for name in inputs if name in read], outputs))"}), "that nothing reads"),
+            WrongAnswer("an input that nothing reads is left out", cut({"(inputs, outputs)]": "([name for name in inputs if name in read], outputs)]"}), "that nothing reads"),
             WrongAnswer("another opset", cut({_OPSETS: "opset_imports=[helper.make_opsetid('', 19)]"}), "opset"),
             WrongAnswer("another IR version", cut({"ir_version=model.ir_version": "ir_version=9"}), "IR version"),
             WrongAnswer("onnx.utils", (cut_with_onnx,), "An If that reads"),

@@ -623,7 +623,7 @@ CONTRACTS = {
             WrongAnswer("one cache for all layers", append({_PAST: _PAST.replace("{i}", "0"), **_ALL_PASTS}), "Two layers"),
             WrongAnswer("places behind all tokens", append({_LENGTH_OF: "present.0.key"}), "refuses the result"),
             WrongAnswer("the number of heads", append({"start=2, end=3": "start=1, end=2"}), "has other numbers than without a cache"),
-            WrongAnswer("a cache of four", append({'"past"), (': "4), ("}), "Axis 2 of past.0.key is fixed"),
+            WrongAnswer("a cache of four", append({'input, "past"': "input, 4"}), "Axis 2 of past.0.key is fixed"),
             WrongAnswer("an Attention too many", append({"return model": _IDLE}), "computes more than before: 1 x Attention"),
             WrongAnswer("the cache never grows", append(_COPIED), "another shape or type"),
             WrongAnswer("the cache is not read", append({_PAST: 'node.input.append("")', **_ALL_PASTS}), "has other numbers than without a cache"),

@@ -6,7 +6,7 @@ from onnx import compose, helper, parser
 
 from onnxlab.labs.kit.outcome import Status
 from tests.support.answer_parts import replace_nodes
-from tests.support.labs import Contract, WrongAnswer
+from tests.support.labs import Contract, WrongAnswer, solution
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
 FRONT = (
@@ -394,7 +394,7 @@ _FEWER = "what Python decided then is decided for good"
 CONTRACTS = {
     "letterbox": Contract(
         right=(
-            (letterboxing(),),
+            solution("letterbox"),
             (in_one_graph,),
             (
                 letterboxing(
@@ -573,7 +573,7 @@ CONTRACTS = {
     ),
     "best-candidates": Contract(
         right=(
-            (picking(sliced),),
+            solution("best-candidates"),
             (picking(masked_out),),
             (picking(lambda s, k: (-s).argsort()[:k]),),
             (picking(lambda s, k: s.argsort().flip(0)[:k]),),
@@ -625,7 +625,7 @@ CONTRACTS = {
     ),
     "suppress": Contract(
         right=(
-            (suppressing(),),
+            solution("suppress"),
             (with_nodes,),
             (
                 suppressing(

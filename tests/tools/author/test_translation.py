@@ -14,7 +14,7 @@ import pytest
 from onnxlab.course.notebooks import read, write
 from onnxlab.notebook.language import Speech, speaking, speech
 from tools.author.running import execute
-from tools.author.translation.catalogue import merged, notebook_sources
+from tools.author.translation.catalogue import Source, merged, notebook_sources
 from tools.author.translation.edition import Edition, generated
 from tools.author.translation.edition import _translations as usable
 from tools.author.translation.lint import Glossary, faults
@@ -157,6 +157,16 @@ def test_a_moved_cell_costs_nothing(full):
     new = catalogue(BEFORE[2], BEFORE[0], BEFORE[1], old=full)
     assert state(new) == (0, 0, 0)
     assert new[0].msgid == "Look at the graph."
+
+
+def test_a_renamed_variable_costs_nothing():
+    old = merged(polib.POFile(), [Source("{a} of {b} nodes, {a} edges", "message", "x.py")], "zh")
+    old[0].msgstr = "{b} \u4e2a {a}"
+    renamed = merged(old, [Source("{left} of {total} nodes, {left} edges", "message", "x.py")], "zh")
+    assert state(renamed) == (0, 0, 0)
+    assert renamed[0].msgstr == "{total} \u4e2a {left}"
+    reworded = merged(old, [Source("{left} of {total} nodes, {left} links", "message", "x.py")], "zh")
+    assert state(reworded) == (1, 0, 0)
 
 
 def test_a_fuzzy_translation_is_not_used_and_the_check_says_so(full):

@@ -8,7 +8,7 @@ from typing import Any
 
 import polib
 
-from onnxlab.notebook.language import is_pattern
+from onnxlab.notebook.language import GAP, is_pattern
 from tools.author.translation.units import Kind, units
 
 GAPS = "python-brace-format"
@@ -52,7 +52,8 @@ def open_catalogue(path: Path) -> polib.POFile:
 def merged(old: polib.POFile, sources: Iterable[Source], language: str) -> polib.POFile:
     """Return a catalogue of the sources with the translations of an older one.
 
-    Texts are matched, not places, so a text that moved keeps its translation. A changed text keeps it, too,
+    Texts are matched, not places, so a text that moved keeps its translation; so does one in which only the
+    names of the gaps have changed, with the variables they come from. A text with other words keeps it, too,
     marked as fuzzy; the translation of a text that is gone becomes obsolete.
     """
     new = polib.POFile(wrapwidth=0)
@@ -82,9 +83,15 @@ def merged(old: polib.POFile, sources: Iterable[Source], language: str) -> polib
             if old_entry.fuzzy:
                 entry.flags, entry.previous_msgid = [*entry.flags, "fuzzy"], old_entry.previous_msgid
     gone = {text: entry for text, entry in before.items() if entry.msgstr}
+    words = {GAP.sub("{}", text): text for text in gone}
     for entry in changed:
-        near = difflib.get_close_matches(entry.msgid, gone, 1, _ALIKE)
-        if near:
+        same = words.pop(GAP.sub("{}", entry.msgid), None)
+        if same in gone:
+            names = dict(zip(GAP.findall(same), GAP.findall(entry.msgid), strict=True))
+            parts = GAP.split(gone.pop(same).msgstr)  # every second one is the name of a gap
+            parts[1::2] = [f"{{{names.get(name, name)}}}" for name in parts[1::2]]
+            entry.msgstr = "".join(parts)
+        elif near := difflib.get_close_matches(entry.msgid, gone, 1, _ALIKE):
             old_entry = gone.pop(near[0])
             entry.msgstr, entry.previous_msgid = old_entry.msgstr, old_entry.msgid
             entry.flags = [*entry.flags, "fuzzy"]

@@ -39,15 +39,12 @@ MODULES = (
 _CALLS: dict[str, tuple[int | str, ...]] = {
     "Wrong": (0, 1, "message", "look_at"),
     "Difference": (0, 1, 2, "given", "expected", "got"),
-    "Finding": (0, "title", "message", "look_at"),
     "Patient": ("symptom", "hints"),
     "Symptom": (1, 2, 3, "what", "why", "then"),
     "progress": (0,),
-    "Case": (0,),
     "_Kind": (0,),  # of a drawn model: a learner reads which one the answer is wrong for
     "Link": (1,),  # a link of the operator atlas
     "tr": (0,),
-    "print": (0,),
     "table": ("caption",),
     "_require_marker": (4,),
     "_require_as_before": (4,),
@@ -61,21 +58,16 @@ _MESSAGE = {
     "then",
     "message",
     "text",
-    "look",
     "look_at",
-    "hint",
     "what",
-    "title",
     "caption",
     "fact",
     "there",
     "other",
-    "given",
     "shown_input",
     "shown_inputs",
     "expected",
     "got",
-    "told",
 }
 _SENTENCE = re.compile(r"\S+( \S+){3,}[.?!:]", re.DOTALL)
 _MODEL_KIND = re.compile(r"[A-Z]\S*( [^ {}()]+)+[^.?!:]")  # the kind of a drawn model, first in its row

@@ -17,16 +17,9 @@ from onnxlab.judges.lab01_control_flow.interventions import (
     outputs_of,
     switched,
 )
+from onnxlab.labs.kit import judging
 from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.exporting import of_both_exporters
-from onnxlab.labs.kit.judging import (
-    evidence,
-    expected_model,
-    require_exported,
-    require_numbers,
-    require_operators,
-    require_valid,
-)
 from onnxlab.labs.kit.outcome import Difference, Wrong, trying
 from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
@@ -61,7 +54,7 @@ def every_model(
         for number, name in enumerate(model_names(exporter), 1):
             try:
                 with trying(f"call {number}, for the {exporter} exporter", exporter=exporter.value):
-                    judge(exporter, require_exported(work, name), random)
+                    judge(exporter, judging.require_exported(work, name), random)
             except Wrong as wrong:
                 if number > 1:
                     wrong.message = f"Asked for {exporter} once more, call {number}: {wrong.message}"
@@ -73,9 +66,9 @@ def every_model(
 @every_model
 def judge_graph(exporter: Exporter, model: onnx.ModelProto, random: np.random.Generator) -> None:
     """A valid model with an If."""
-    require_valid(model)
+    judging.require_valid(model)
     look_at = f"How does {exporter} see your module: once, with one example, or with all its branches?"
-    require_operators(model, "If", look_at=look_at)
+    judging.require_operators(model, "If", look_at=look_at)
 
 
 @every_model
@@ -89,7 +82,7 @@ def judge_numbers(exporter: Exporter, model: onnx.ModelProto, random: np.random.
     ordinary += _skewed(random)
     inputs = [*ordinary, *(torch.tensor(values, dtype=torch.float32) for values in edges)]
     look_at = "Which side belongs to the mean of the input shown? Compute both sides by hand."
-    require_numbers(centred_or_folded, model, inputs, look_at=look_at)
+    judging.require_numbers(centred_or_folded, model, inputs, look_at=look_at)
 
 
 def _skewed(random: np.random.Generator) -> list[torch.Tensor]:
@@ -125,8 +118,8 @@ def _near_zero(random: np.random.Generator) -> list[list[float]]:
 def judge_sides(exporter: Exporter, model: onnx.ModelProto, random: np.random.Generator) -> None:
     """The If decides which side is computed, and its output is the result."""
     model = inlined(model)
-    require_valid(model)
-    require_operators(model, "If", look_at="Which operator of ONNX has two branches?")
+    judging.require_valid(model)
+    judging.require_operators(model, "If", look_at="Which operator of ONNX has two branches?")
     x = pictures(random, 5) - 0.5
     inputs = [x - x.mean() + shift for shift in (0.3, -0.3)]
     _require_nothing_before(model, inputs)
@@ -147,7 +140,7 @@ def _require_nothing_before(model: onnx.ModelProto, inputs: Sequence[torch.Tenso
                     "Which lines of yours stand inside a branch? What stands before it is computed for both."
                 )
                 shown = Difference(f"x = {_shown(x)}", "branches that read x and its mean", _shown(value))
-                raise Wrong(msg, look_at, difference=shown, evidence=evidence(model, None, "If"))
+                raise Wrong(msg, look_at, difference=shown, evidence=judging.evidence(model, None, "If"))
 
 
 def _require_nothing_after(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) -> None:
@@ -162,7 +155,7 @@ def _require_nothing_after(model: onnx.ModelProto, inputs: Sequence[torch.Tensor
                 "Let each branch return its side of the result. What uses the If's output in your graph?"
             )
             shown = Difference(f"x = {_shown(x)}", "the result out of the If", text)
-            raise Wrong(msg, look_at, difference=shown, evidence=evidence(model, None, "If"))
+            raise Wrong(msg, look_at, difference=shown, evidence=judging.evidence(model, None, "If"))
 
 
 def _require_decided(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) -> None:
@@ -180,7 +173,7 @@ def _require_decided(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) -> 
             look_at = "What does each branch compute by itself? `where` in a branch computes both sides."
             got = _shown(results[0]) if results else "nothing"
             shown = Difference(f"x = {_shown(x)}, in the other branch", _shown(expected), got)
-            raise Wrong(msg, look_at, difference=shown, evidence=evidence(model, None, "If"))
+            raise Wrong(msg, look_at, difference=shown, evidence=judging.evidence(model, None, "If"))
 
 
 def _require_one_side(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) -> None:
@@ -197,7 +190,7 @@ def _require_one_side(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) ->
                     shown = Difference(
                         f"x = {_shown(x)}", "one side", f"the other side, too: {_shown(value)}"
                     )
-                    raise Wrong(msg, look_at, difference=shown, evidence=evidence(model, None, "If"))
+                    raise Wrong(msg, look_at, difference=shown, evidence=judging.evidence(model, None, "If"))
 
 
 def _shown(values: Any) -> str:  # noqa: ANN401 - a tensor or an array
@@ -206,5 +199,5 @@ def _shown(values: Any) -> str:  # noqa: ANN401 - a tensor or an array
 
 JUDGES = Judges(
     of_both_exporters(judge_graph, judge_numbers, judge_sides),
-    expected=lambda work: expected_model(_EXPECTED),
+    expected=lambda work: judging.expected_model(_EXPECTED),
 )

@@ -11,16 +11,8 @@ import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 import torch
 
 from onnxlab.judges.lab01_control_flow.interventions import fixed_loops, inlined, loops_that_follow, stopped
+from onnxlab.labs.kit import judging
 from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import (
-    beside,
-    evidence,
-    expected_model,
-    require_input_read,
-    require_numbers,
-    require_operators,
-    require_valid,
-)
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.samples import floats, pictures
 from onnxlab.labs.kit.work import Work
@@ -119,16 +111,16 @@ def judge_input(work: Work, random: np.random.Generator) -> None:
     """Require valid models in which x and n reach the result."""
     for name in _MODELS:
         model = work.model(name)
-        with beside(partial(_expected, work, name)):
-            require_valid(model)
-            require_input_read(model, "x")
-            require_input_read(model, "n")
+        with judging.beside(partial(_expected, work, name)):
+            judging.require_valid(model)
+            judging.require_input_read(model, "x")
+            judging.require_input_read(model, "n")
 
 
 def judge_loop(work: Work, random: np.random.Generator) -> None:
     """There is a Loop, n decides its number of rounds, and without its rounds the result is wrong."""
     model = inlined(work.model("repeated"))
-    require_operators(
+    judging.require_operators(
         model,
         "Loop",
         look_at="A loop whose end is known at export is written out, round by round. Is the end known here?",
@@ -139,11 +131,11 @@ def judge_loop(work: Work, random: np.random.Generator) -> None:
         look_at = (
             "Where does your loop end? A loop to a number of your own, masked beyond n, is none that n ends."
         )
-        raise Wrong(msg, look_at, evidence=evidence(model, None, "Loop"))
+        raise Wrong(msg, look_at, evidence=judging.evidence(model, None, "Loop"))
     if _right_without(following, model, work, random):
         msg = "The result is right even if no round of the Loop is run: it does no work."
         look_at = "What repeats the step, if the Loop does not? Look for the step's nodes outside its body."
-        raise Wrong(msg, look_at, evidence=evidence(model, None, "Loop"))
+        raise Wrong(msg, look_at, evidence=judging.evidence(model, None, "Loop"))
 
 
 def _right_without(
@@ -198,9 +190,12 @@ def _require_rounds(work: Work, name: str, inputs: Iterable[tuple[torch.Tensor, 
     for x, count in inputs:
         # Rounding grows with the rounds; the results of two counts are some hundred times further apart.
         tolerance = 0 if not count else 1e-3 if count < 1000 else 1e-2  # no round returns x itself
-        with trying(f"n = {count}", model=model, inputs=(x, count)), beside(partial(_expected, work, name)):
+        with (
+            trying(f"n = {count}", model=model, inputs=(x, count)),
+            judging.beside(partial(_expected, work, name)),
+        ):
             if not _near(_outputs_in_runtime(model, x, count), reference(x, count).numpy(), tolerance):
-                require_numbers(reference, model, [(x, count)], tolerance, tolerance, look_at=look_at)
+                judging.require_numbers(reference, model, [(x, count)], tolerance, tolerance, look_at=look_at)
 
 
 def _repeated(module: Step | OtherStep) -> Callable[[torch.Tensor, int], torch.Tensor]:
@@ -223,7 +218,9 @@ def _repeated(module: Step | OtherStep) -> Callable[[torch.Tensor, int], torch.T
 def _expected(work: Work, name: str) -> bytes:
     texts = {"repeated": _EXPECTED, "other": _EXPECTED_OTHER}
     state = steps(work.questions())[name].state_dict()
-    return expected_model(texts[name], {key.replace(".", "_"): values for key, values in state.items()})
+    return judging.expected_model(
+        texts[name], {key.replace(".", "_"): values for key, values in state.items()}
+    )
 
 
 JUDGES = Judges(

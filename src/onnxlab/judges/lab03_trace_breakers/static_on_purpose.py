@@ -5,17 +5,8 @@ from functools import partial
 import numpy as np
 import torch
 
+from onnxlab.labs.kit import judging
 from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import (
-    at_other_sizes,
-    beside,
-    expected_model,
-    require_dynamic,
-    require_input_read,
-    require_numbers,
-    require_operators,
-    require_valid,
-)
 from onnxlab.labs.kit.samples import pictures
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab03_trace_breakers.static_on_purpose import EXAMPLES, PATCH, WIDTH, questions
@@ -25,18 +16,18 @@ def judge_model(work: Work, random: np.random.Generator) -> None:
     """Valid, with outputs computed from the pictures, and a dynamic batch."""
     for name in EXAMPLES:
         model = work.model(name)
-        with beside(partial(_expected, work, name)):
-            require_valid(model)
-            require_dynamic(model, {"x": [0]})
-            require_input_read(model, "x")
+        with judging.beside(partial(_expected, work, name)):
+            judging.require_valid(model)
+            judging.require_dynamic(model, {"x": [0]})
+            judging.require_input_read(model, "x")
 
 
 def judge_sizes(work: Work, random: np.random.Generator) -> None:
     """No node computes a size."""
     look_at = "Which Shape reads which axis? One that is left over belongs to a size that is still a tensor."
     for name in EXAMPLES:
-        with beside(partial(_expected, work, name)):
-            require_operators(work.model(name), without=("Shape", "Size"), look_at=look_at)
+        with judging.beside(partial(_expected, work, name)):
+            judging.require_operators(work.model(name), without=("Shape", "Size"), look_at=look_at)
 
 
 def judge_example(work: Work, random: np.random.Generator) -> None:
@@ -48,8 +39,8 @@ def judge_example(work: Work, random: np.random.Generator) -> None:
     large = (pictures(random, 2, *sizes["first"]) - 0.5) * 1000
     large[0, 0, 0, 0] = torch.nan
     look_at = "What does your module do with numbers that no pixel has, far from 0?"
-    with beside(partial(_expected, work, "first")):
-        require_numbers(reference, work.model("first"), large, 0.01, look_at=look_at)
+    with judging.beside(partial(_expected, work, "first")):
+        judging.require_numbers(reference, work.model("first"), large, 0.01, look_at=look_at)
 
 
 def judge_batches(work: Work, random: np.random.Generator) -> None:
@@ -61,7 +52,7 @@ def judge_batches(work: Work, random: np.random.Generator) -> None:
         work,
         random,
         (1, 3, 8, int(random.integers(40, 100)), int(random.integers(1030, 1100))),
-        at_other_sizes(look_at),
+        judging.at_other_sizes(look_at),
     )
 
 
@@ -72,8 +63,8 @@ def _require_batches(
     for name, size in sizes.items():
         small = [batch for batch in batches if batch < 1000 or name == "first"]  # a large one is enough
         inputs = [pictures(random, batch, *size) - 0.5 for batch in small]
-        with beside(partial(_expected, work, name)):
-            require_numbers(reference, work.model(name), inputs, 1e-4, look_at=look_at)
+        with judging.beside(partial(_expected, work, name)):
+            judging.require_numbers(reference, work.model(name), inputs, 1e-4, look_at=look_at)
 
 
 def _expected(work: Work, name: str) -> bytes:
@@ -92,7 +83,9 @@ def _expected(work: Work, name: str) -> bytes:
         product = MatMul (rows, weight)
         y = Add (product, bias)
     }}"""
-    return expected_model(text, {"weight": model.embed.weight.T.contiguous(), "bias": model.embed.bias})
+    return judging.expected_model(
+        text, {"weight": model.embed.weight.T.contiguous(), "bias": model.embed.bias}
+    )
 
 
 JUDGES = Judges((judge_model, judge_sizes, judge_example, judge_batches))

@@ -10,20 +10,10 @@ import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter
+from onnxlab.labs.kit import judging
 from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.exporting import (
     of_both_exporters,
-)
-from onnxlab.labs.kit.judging import (
-    at_other_sizes,
-    difference,
-    expected_model,
-    require_dynamic,
-    require_exported,
-    require_input_read,
-    require_numbers,
-    require_valid,
-    shown_whole,
 )
 from onnxlab.labs.kit.outcome import Difference, trying
 from onnxlab.labs.kit.samples import normal
@@ -49,9 +39,9 @@ untangled (float[rows, 3] x) => (float[rows, 3] y, float[rows] means)
 def judge_graph(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
     """Valid, computed from x, for any number of rows."""
     with _model(work, exporter) as model:
-        require_valid(model)
-        require_input_read(model, "x")
-        require_dynamic(model, {"x": [0]})
+        judging.require_valid(model)
+        judging.require_input_read(model, "x")
+        judging.require_dynamic(model, {"x": [0]})
 
 
 def judge_values(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
@@ -88,13 +78,13 @@ def judge_lengths(exporter: Exporter, work: Work, random: np.random.Generator) -
     counts = 1, 2, 3, 9, int(random.integers(50, 1000)), int(random.integers(4200, 4800))
     inputs = [normal(random, count, COLUMNS) for count in counts]
     with _model(work, exporter) as model:
-        _require_numbers(work, model, inputs, at_other_sizes(look_at))
+        _require_numbers(work, model, inputs, judging.at_other_sizes(look_at))
 
 
 @contextmanager
 def _model(work: Work, exporter: Exporter) -> Iterator[onnx.ModelProto]:
     with trying(f"the {exporter} export", model=tangled(work.questions())):
-        yield require_exported(work, exporter.name.lower())
+        yield judging.require_exported(work, exporter.name.lower())
 
 
 def _require_numbers(
@@ -102,16 +92,16 @@ def _require_numbers(
 ) -> None:
     original = tangled(work.questions())
     describe = partial(_difference, original.gain.tolist())
-    require_numbers(original, model, inputs, 1e-4, look_at=look_at, describe=describe)
+    judging.require_numbers(original, model, inputs, 1e-4, look_at=look_at, describe=describe)
 
 
 def _difference(gain: list[float], counterexample: Counterexample) -> Difference:
     """Show what a wrong number can be computed from by hand."""
-    texts = difference(counterexample)
+    texts = judging.difference(counterexample)
     if counterexample.torch is None:
         return texts
     (x,), (row, *column) = counterexample.inputs, counterexample.index
-    numbers = f"{shown_whole(x[row])} in row {row}"
+    numbers = f"{judging.shown_whole(x[row])} in row {row}"
     factor = f", gain {gain[column[0]]:.6g}, column {column[0]}" if column else ""
     result = "y" if column else "mean"
     shape = f"{x.dtype}{list(x.shape)}"
@@ -128,5 +118,5 @@ def _spanning(random: np.random.Generator, span: float) -> torch.Tensor:
 
 JUDGES = Judges(
     of_both_exporters(judge_graph, judge_values, judge_lengths),
-    expected=lambda work: expected_model(_EXPECTED, tangled(work.questions()).state_dict()),
+    expected=lambda work: judging.expected_model(_EXPECTED, tangled(work.questions()).state_dict()),
 )

@@ -9,15 +9,8 @@ import onnx
 import torch
 
 from onnxlab.judges.lab05_bitshift.shifts import all_shifts, broadcast_advice, require_output_types
+from onnxlab.labs.kit import judging
 from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import (
-    at_other_sizes,
-    beside,
-    expected_model,
-    require_dynamic,
-    require_numbers,
-    require_valid,
-)
 from onnxlab.labs.kit.outcome import Wrong
 from onnxlab.labs.kit.samples import integers
 from onnxlab.labs.kit.work import Work
@@ -62,7 +55,7 @@ shift (TYPE[OF_X] x, TYPE[OF_K] k) => (TYPE[OF_Y] y)
 def _named(dtype: torch.dtype, shapes: Shapes | None = None) -> Iterator[None]:
     """Put the type's name before the message of a failure, and a right model beside the learner's."""
     try:
-        with beside(partial(_expected, dtype, shapes=shapes)):
+        with judging.beside(partial(_expected, dtype, shapes=shapes)):
             yield
     except Wrong as wrong:
         wrong.message = f"{type_name(dtype)}: {wrong.message}"
@@ -74,8 +67,8 @@ def judge_model(work: Work, random: np.random.Generator) -> None:
     for dtype in INTEGERS:
         model = work.model(type_name(dtype))
         with _named(dtype):
-            require_valid(model)
-            require_dynamic(model, {"x": [0], "k": [0]})
+            judging.require_valid(model)
+            judging.require_dynamic(model, {"x": [0], "k": [0]})
             require_output_types(model, dtype)
 
 
@@ -108,9 +101,9 @@ def judge_by_number(work: Work, random: np.random.Generator) -> None:
         for name, by in (("by-number", drawn[dtype]), ("by-most", width(dtype) - 1)):
             model, inputs = work.model(f"{type_name(dtype)}-{name}"), [integers(random, dtype, 20)]
             look_at = f"Here k is the Python number {by}: a constant without axes, int64 whatever x is."
-            with beside(partial(_expected, dtype, by)):
+            with judging.beside(partial(_expected, dtype, by)):
                 advice = {"numbers": look_at, "load": look_at}
-                require_numbers(ShiftBy(by), model, inputs, look_at=advice)
+                judging.require_numbers(ShiftBy(by), model, inputs, look_at=advice)
 
 
 def judge_shapes(work: Work, random: np.random.Generator) -> None:
@@ -119,13 +112,15 @@ def judge_shapes(work: Work, random: np.random.Generator) -> None:
         cases = [draw_shifts(random, dtype, shapes) for _ in range(3)]
         with _named(dtype, shapes):
             model = work.model(f"{type_name(dtype)}-unlike-shapes")
-            require_numbers(Shift(), model, cases, look_at=at_other_sizes(broadcast_advice(shapes)))
+            judging.require_numbers(
+                Shift(), model, cases, look_at=judging.at_other_sizes(broadcast_advice(shapes))
+            )
 
 
 def _require_shifts(work: Work, values: torch.Tensor, look_at: str, by: range | None = None) -> None:
     model = work.model(type_name(values.dtype))
-    with beside(partial(_expected, values.dtype)):
-        require_numbers(Shift(), model, [all_shifts(values, by)], look_at=look_at)
+    with judging.beside(partial(_expected, values.dtype)):
+        judging.require_numbers(Shift(), model, [all_shifts(values, by)], look_at=look_at)
 
 
 def _expected(dtype: torch.dtype, by: int | None = None, shapes: Shapes | None = None) -> bytes:
@@ -144,7 +139,7 @@ def _expected(dtype: torch.dtype, by: int | None = None, shapes: Shapes | None =
     text = text.replace("NUMBER", str(onnx.TensorProto.DataType.Value(name.upper())))
     if by is not None:
         text = text.replace(f", {name}[n] k)", ")").replace("<int64 zero", f"<int64 k = {{{by}}}, int64 zero")
-    return expected_model(text)
+    return judging.expected_model(text)
 
 
 JUDGES = Judges((judge_model, judge_positive, judge_negative, judge_extremes, judge_by_number, judge_shapes))

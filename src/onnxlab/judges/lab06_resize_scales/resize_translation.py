@@ -7,15 +7,8 @@ import onnx
 import torch
 
 from onnxlab.judges.lab06_resize_scales.enlarging import EXPECTED, both_axes_alike, require_enlarged
+from onnxlab.labs.kit import judging
 from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import (
-    beside,
-    evidence,
-    expected_model,
-    require_input_read,
-    require_opset,
-    require_valid,
-)
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.enlarging import Case, cubic, each_axis_apart
@@ -40,9 +33,9 @@ enlarged (float[n, 3, h, w] x, float[4] scales) => (float[n, 3, h2, w2] y, float
 def judge_model(work: Work, random: np.random.Generator) -> None:
     """Require a valid model at opset 20, whose output has the type and shape that the fake should return."""
     model = work.model("resize")
-    require_opset(model, 20)
+    judging.require_opset(model, 20)
     _require_output_type(model, batch_and_channels(work))
-    require_valid(model)
+    judging.require_valid(model)
 
 
 def _require_output_type(model: onnx.ModelProto, shape: tuple[int, int]) -> None:
@@ -75,12 +68,12 @@ def _require_output_type(model: onnx.ModelProto, shape: tuple[int, int]) -> None
         look_at = (
             "Which type, batch, channels, height, width does your fake promise? Take what is known from x."
         )
-        raise Wrong(msg, look_at, difference=difference, evidence=evidence(model))
+        raise Wrong(msg, look_at, difference=difference, evidence=judging.evidence(model))
 
 
 def judge_input(work: Work, random: np.random.Generator) -> None:
     """Require that the picture is computed from the scales."""
-    require_input_read(_picture_model(work), "scales")
+    judging.require_input_read(_picture_model(work), "scales")
 
 
 def judge_exported(work: Work, random: np.random.Generator) -> None:
@@ -121,13 +114,13 @@ def _mean(x: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
 
 
 def _require_picture(work: Work, cases: list[Case], look_at: str) -> None:
-    with beside(partial(_expected, _PICTURE, work)):
+    with judging.beside(partial(_expected, _PICTURE, work)):
         require_enlarged(_picture_model(work), cases, look_at)
 
 
 def _expected(text: str, work: Work) -> bytes:
     """Return a right model from its text, with the number of channels of the export."""
-    return expected_model(text.replace("[n, 3", f"[n, {batch_and_channels(work)[1]}"))
+    return judging.expected_model(text.replace("[n, 3", f"[n, {batch_and_channels(work)[1]}"))
 
 
 def _picture_model(work: Work) -> onnx.ModelProto:

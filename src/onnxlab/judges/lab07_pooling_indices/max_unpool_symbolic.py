@@ -4,17 +4,8 @@ from functools import partial
 
 import numpy as np
 
+from onnxlab.labs.kit import judging
 from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import (
-    at_other_sizes,
-    beside,
-    expected_model,
-    number_texts,
-    require_dynamic,
-    require_numbers,
-    require_opset,
-    require_valid,
-)
 from onnxlab.labs.kit.outcome import Difference
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab07_pooling_indices.max_unpool_symbolic import AXES, Picture, Unpool, pictures, pool
@@ -25,10 +16,10 @@ def judge_model(work: Work, random: np.random.Generator) -> None:
     """Require valid models at opset 11 with a dynamic batch."""
     for name, picture in pictures(work.questions()).items():
         model = work.model(name)
-        with beside(partial(_expected, picture)):
-            require_opset(model, 11)
-            require_valid(model)
-            require_dynamic(model, AXES)
+        with judging.beside(partial(_expected, picture)):
+            judging.require_opset(model, 11)
+            judging.require_valid(model)
+            judging.require_dynamic(model, AXES)
 
 
 def judge_one_channel(work: Work, random: np.random.Generator) -> None:
@@ -68,14 +59,14 @@ def _require_numbers(
 ) -> None:
     picture = pictures(work.questions())[name]
     cases = [pool(random, batch, picture) for batch in batches]
-    with beside(partial(_expected, picture)):
-        require_numbers(
+    with judging.beside(partial(_expected, picture)):
+        judging.require_numbers(
             Unpool(picture),
             work.model(name),
             cases,
             0.0,
             0.0,
-            look_at=at_other_sizes(look_at),
+            look_at=judging.at_other_sizes(look_at),
             describe=partial(_difference, picture),
         )
 
@@ -84,7 +75,7 @@ def _expected(picture: Picture) -> bytes:
     """Return a right model for pictures of one size."""
     channels, height, width = picture
     pooled, unpooled = f"{channels}, {height // 2}, {width // 2}", f"{channels}, {height}, {width}"
-    return expected_model(f"""<ir_version: 6, opset_import: ["" : 11]>
+    return judging.expected_model(f"""<ir_version: 6, opset_import: ["" : 11]>
     unpool (float[batch, {pooled}] values, int64[batch, {pooled}] index) => (float[batch, {unpooled}] y)
     <int64 zero = {{0}}, int64 one = {{1}}, int64 pixels = {{{height * width}}}, int64[1] from = {{0}},
      int64[1] to = {{2}}, int64[2] single = {{1, 1}}, int64[2] size = {{{height}, {width}}}>
@@ -109,7 +100,7 @@ def _difference(picture: Picture, counterexample: Counterexample) -> Difference:
         return Difference(what, "what torch gives", reason[:160])
     number, channel, row, column = counterexample.index
     place = f"in picture {number}, channel {channel}, at row {row}, column {column}"
-    expected, got = number_texts(counterexample.torch, counterexample.runtime, 4)
+    expected, got = judging.number_texts(counterexample.torch, counterexample.runtime, 4)
     return Difference(what, f"{expected} {place}", got)
 
 

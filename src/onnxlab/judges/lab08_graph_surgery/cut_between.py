@@ -4,16 +4,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from onnxlab.labs.kit import judging
 from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import (
-    evidence,
-    require_interface,
-    require_no_new_operators,
-    require_same_numbers,
-    require_well_formed,
-)
 from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.rewriting import Rewritten
+from onnxlab.labs.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab08_graph_surgery.cut_between import ASKS, WIDTH, Cut
 from onnxlab.model.graph import reads, subgraphs, walk
@@ -24,10 +18,10 @@ _ELEMENTS = {number: name.lower() for name, number in onnx.TensorProto.DataType.
 
 def _require_structure(part: onnx.ModelProto, question: Cut) -> None:
     """Require a valid model with the requested inputs and outputs, and the original's opset."""
-    require_interface(part, question.inputs, question.outputs, question.where)
+    judging.require_interface(part, question.inputs, question.outputs, question.where)
     _require_types(part, question)
-    require_well_formed(part, question.where)
-    require_no_new_operators(part, question.model, question.where)
+    judging.require_well_formed(part, question.where)
+    judging.require_no_new_operators(part, question.model, question.where)
     _require_versions(part, question)
 
 
@@ -36,7 +30,7 @@ def _require_numbers(part: onnx.ModelProto, question: Cut, random: np.random.Gen
     for rows in (1, 5):
         x = random.normal(size=(rows, WIDTH)).astype(np.float32)
         values = {question.name: x, **intermediates(question.model, x)}
-        require_same_numbers(
+        judging.require_same_numbers(
             part,
             {name: values[name] for name in question.inputs},
             [values[name] for name in question.outputs],
@@ -58,7 +52,7 @@ def _require_nothing_else(part: onnx.ModelProto, question: Cut, random: np.rando
         )
         msg = f"{question.where}: the part still has {what}."
         look_at = "Walk back from the outputs, and keep what you meet."
-        raise Wrong(msg, look_at, evidence=evidence(part, None, *idle))
+        raise Wrong(msg, look_at, evidence=judging.evidence(part, None, *idle))
 
 
 def _judge_refusals(work: Work, random: np.random.Generator) -> None:
@@ -72,12 +66,12 @@ def _judge_refusals(work: Work, random: np.random.Generator) -> None:
         msg = f"{question.where}: this cannot be cut."
         look_at = "Where does the walk back from the outputs end, besides at the inputs asked for?"
         with question.as_case():
-            raise Wrong(msg, look_at, difference=difference, evidence=evidence(question.model))
+            raise Wrong(msg, look_at, difference=difference, evidence=judging.evidence(question.model))
 
 
 def _require_types(part: onnx.ModelProto, question: Cut) -> None:
     """Require the element types and shapes of inputs and outputs; dynamic axes stay dynamic."""
-    expected = _expected_part(question)
+    expected = cut_between(*question.copies())
     weights = {weight.name for weight in part.graph.initializer}
     for kind in ("input", "output"):
         # Older models list their weights among the inputs as well.
@@ -94,7 +88,7 @@ def _require_types(part: onnx.ModelProto, question: Cut) -> None:
                     "infer_shapes() writes element types and shapes into value_info. "
                     "Is a size in the shape fixed that is open there, as N?"
                 )
-                raise Wrong(msg, look_at, difference=difference, evidence=evidence(part))
+                raise Wrong(msg, look_at, difference=difference, evidence=judging.evidence(part))
 
 
 def _type_and_sizes(value: onnx.ValueInfoProto) -> tuple[int, list[int | None] | None]:
@@ -133,29 +127,33 @@ def _require_versions(part: onnx.ModelProto, question: Cut) -> None:
                 f"the model it is cut from says {expected_names}."
             )
             look_at = "helper.make_model takes opset_imports and ir_version; left out, they are the newest."
-            raise Wrong(msg, look_at, evidence=evidence(part))
+            raise Wrong(msg, look_at, evidence=judging.evidence(part))
 
 
-def _expected_part(cut: Cut) -> onnx.ModelProto:
-    """Return a right part: the nodes and weights that its outputs are computed from.
+def cut_between(model: onnx.ModelProto, inputs: list[str], outputs: list[str]) -> onnx.ModelProto:
+    """Return a right answer; `author sync` writes it into the notebook of solutions.
 
     `onnx.utils.Extractor` does not see what the branches of an If read from the graph around them.
     """
-    graph = onnx.shape_inference.infer_shapes(cut.model).graph
-    values = {value.name: value for value in (*graph.input, *graph.output, *graph.value_info)}
-    needed, nodes = set(cut.outputs) - set(cut.inputs), []
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    needed, read = set(outputs) - set(inputs), set()
+    nodes = []
     for node in reversed(graph.node):
         if needed & set(node.output):
             nodes.append(node)
-            needed = needed.union(reads(node)) - set(node.output) - set(cut.inputs)
-    inputs, outputs = ([values[name] for name in names] for names in (cut.inputs, cut.outputs))
-    weights = [weight for weight in graph.initializer if weight.name in needed]
-    part = helper.make_graph(nodes[::-1], "part", inputs, outputs, weights)
-    imports, version = cut.model.opset_import, cut.model.ir_version
-    return helper.make_model(part, opset_imports=imports, ir_version=version)
+            read.update(reads(node))
+            needed = (needed - set(node.output)).union(reads(node)) - set(inputs)
+    constants = [tensor for tensor in graph.initializer if tensor.name in read]
+    values = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
+    missing = (needed - {tensor.name for tensor in constants}) | ({*inputs, *outputs} - set(values))
+    if missing:
+        raise ValueError(f"not made from {inputs}: {missing}")
+    ends = [[values[name] for name in names] for names in (inputs, outputs)]
+    part = helper.make_graph(nodes[::-1], "part", ends[0], ends[1], constants)
+    return helper.make_model(part, ir_version=model.ir_version, opset_imports=model.opset_import)
 
 
-_REWRITING = Rewritten(ASKS, _require_structure, _expected_part)
+_REWRITING = Rewritten(ASKS, _require_structure, made_by(cut_between))
 JUDGES = Judges(
     (
         _REWRITING.judge(),

@@ -2,30 +2,24 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from copy import deepcopy
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
+from onnxlab.labs.kit import judging
 from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import (
-    evidence,
-    require_no_new_operators,
-    require_same_interface,
-    require_well_formed,
-)
 from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.rewriting import Rewritten, require_as_before
+from onnxlab.labs.kit.rewriting import Rewritten, made_by, require_as_before
 from onnxlab.labs.lab08_graph_surgery.fold_batchnorm import ASKS, CHANNELS, FOLDABLE, FoldQuestion
 from onnxlab.model.graph import op_types, reads
 
 
 def _require_structure(folded: onnx.ModelProto, case: FoldQuestion) -> None:
     """Require a valid model with the same inputs and outputs, and without new nodes."""
-    require_same_interface(folded, case.model, case.where)
-    require_well_formed(folded, case.where)
-    require_no_new_operators(folded, case.model, case.where)
+    judging.require_same_interface(folded, case.model, case.where)
+    judging.require_well_formed(folded, case.where)
+    judging.require_no_new_operators(folded, case.model, case.where)
 
 
 def _require_numbers(folded: onnx.ModelProto, case: FoldQuestion, random: np.random.Generator) -> None:
@@ -37,16 +31,18 @@ def _require_numbers(folded: onnx.ModelProto, case: FoldQuestion, random: np.ran
 
 def _require_folds(folded: onnx.ModelProto, case: FoldQuestion, random: np.random.Generator) -> None:
     """Require that each BatchNormalization that can be folded is gone, and that the others are left."""
-    there, left, right = (Counter(_norms(model)) for model in (case.model, folded, _folded(case)))
+    there, left, right = (
+        Counter(_norms(model)) for model in (case.model, folded, fold_batchnorm(*case.copies()))
+    )
     expected = f"{right.total()} left"
     difference = Difference(f"{there.total()} BatchNormalization", expected, f"{left.total()} left")
     if left - right:
         msg = f"{case.where}: one that can be folded is still there."
-        graph = evidence(folded, None, "BatchNormalization")
+        graph = judging.evidence(folded, None, "BatchNormalization")
         raise Wrong(msg, FOLDABLE, difference=difference, evidence=graph)
     if right - left or op_types(folded).count("Conv") != op_types(case.model).count("Conv"):
         msg = f"{case.where}: a node is gone that had to stay."
-        raise Wrong(msg, case.look_at, difference=difference, evidence=evidence(folded))
+        raise Wrong(msg, case.look_at, difference=difference, evidence=judging.evidence(folded))
 
 
 def _norms(model: onnx.ModelProto) -> Iterator[tuple[bytes, ...]]:
@@ -57,32 +53,32 @@ def _norms(model: onnx.ModelProto) -> Iterator[tuple[bytes, ...]]:
             yield tuple(arrays.get(name, b"") for name in node.input[3:])
 
 
-def _folded(case: FoldQuestion) -> onnx.ModelProto:
-    """Return a right answer.
+def fold_batchnorm(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a right answer; `author sync` writes it into the notebook of solutions.
 
     ONNX Runtime's own optimization differs: it folds a ConvTranspose, and no Conv with an empty input name.
     """
-    folded = deepcopy(case.model)
-    graph = folded.graph
-    weights = {tensor.name: numpy_helper.to_array(tensor).astype(np.float64) for tensor in graph.initializer}
-    read = [output.name for output in graph.output] + [name for node in graph.node for name in reads(node)]
+    graph = model.graph
+    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    makers = {node.output[0]: node for node in graph.node}
+    read = [value.name for value in graph.output] + [name for node in graph.node for name in reads(node)]
     for norm in [node for node in graph.node if node.op_type == "BatchNormalization"]:
-        conv = next((node for node in graph.node if norm.input[0] in node.output), norm)
-        attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in norm.attribute}
-        if conv.op_type != "Conv" or read.count(norm.input[0]) > 1 or attributes.get("training_mode"):
+        settings = {attribute.name: helper.get_attribute_value(attribute) for attribute in norm.attribute}
+        conv = makers.get(norm.input[0], norm)
+        if conv.op_type != "Conv" or read.count(norm.input[0]) > 1 or settings.get("training_mode"):
             continue
-        scale, bias, mean, variance = (weights[name] for name in norm.input[1:])
-        factor = scale / np.sqrt(variance + attributes.get("epsilon", 1e-5))
-        weight, *old_bias = (weights[name] for name in conv.input[1:] if name)
-        del conv.input[1:]
-        new_bias = (sum(old_bias) - mean) * factor + bias
-        for array in (weight * factor.reshape(-1, *[1] * (weight.ndim - 1)), new_bias):
-            conv.input.append(f"{norm.output[0]}_{len(conv.input)}")
+        scale, bias, mean, var = (weights[name] for name in norm.input[1:])
+        factor = scale / np.sqrt(var + settings.get("epsilon", 1e-5))
+        weight, *old = (weights[name] for name in conv.input[1:] if name)
+        by = factor.reshape(-1, *[1] * (weight.ndim - 1))  # the first axis: the channels that come out
+        del conv.input[1:]  # new initializers: others may read the old ones
+        for array in (weight * by, (sum(old) - mean) * factor + bias):
+            conv.input.append(f"{norm.output[0]}_folded_{len(conv.input)}")
             graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), conv.input[-1]))
         conv.output[0] = norm.output[0]
         graph.node.remove(norm)
-    return folded
+    return model
 
 
-_REWRITING = Rewritten(ASKS, _require_structure, _folded)
+_REWRITING = Rewritten(ASKS, _require_structure, made_by(fold_batchnorm))
 JUDGES = Judges((_REWRITING.judge(), _REWRITING.judge(_require_numbers), _REWRITING.judge(_require_folds)))

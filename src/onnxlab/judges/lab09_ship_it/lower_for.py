@@ -7,9 +7,11 @@ from onnx import inliner, version_converter
 from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import evidence, opsets, require_same_interface, require_well_formed
 from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.rewriting import Rewritten, require_as_before
+from onnxlab.labs.kit.rewriting import Rewritten, made_by, require_as_before
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab09_ship_it.lower_for import ASKS, FUNCTION, Lowering
+from onnxlab.model.distance import Array
+from onnxlab.runtime.parity import run
 
 _FIRST_WITH_FUNCTIONS = 8  # the IR version that introduced local functions
 
@@ -67,14 +69,23 @@ def _judge_refused(work: Work, random: np.random.Generator) -> None:
             raise Wrong(msg, question.look_at, difference=difference)
 
 
-def _lowered(question: Lowering) -> onnx.ModelProto:
-    """Return a right answer for a model that the converter can lower."""
-    model = inliner.inline_local_functions(question.model)
-    if max(opsets(model)) > question.newest_opset:
-        model = version_converter.convert_version(model, question.newest_opset)
-    model.ir_version = min(model.ir_version, question.newest_ir)
+def lower_for(model: onnx.ModelProto, newest_ir: int, newest_opset: int, x: Array) -> onnx.ModelProto:
+    """Return a right answer; `author sync` writes it into the notebook of solutions."""
+    (before,) = run(model, x)
+    try:
+        model = inliner.inline_local_functions(model)
+        opset = next(entry.version for entry in model.opset_import if entry.domain == "")
+        if opset > newest_opset:
+            model = version_converter.convert_version(model, newest_opset)
+        model.ir_version = min(model.ir_version, newest_ir)
+        onnx.checker.check_model(model, full_check=True)
+        (after,) = run(model, x)
+    except Exception as error:
+        raise ValueError(f"cannot be lowered: {error}") from error
+    if not np.allclose(before, after, atol=1e-5):
+        raise ValueError("the converter changes the numbers")
     return model
 
 
-_REWRITING = Rewritten(ASKS, _require_structure, _lowered)
+_REWRITING = Rewritten(ASKS, _require_structure, made_by(lower_for))
 JUDGES = Judges((_REWRITING.judge(), _REWRITING.judge(_require_numbers), _judge_refused))

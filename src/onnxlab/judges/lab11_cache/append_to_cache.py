@@ -1,7 +1,6 @@
 """What is right in append-to-cache, part by part."""
 
 from collections import Counter
-from copy import deepcopy
 
 import numpy as np
 import onnx
@@ -11,7 +10,7 @@ from onnxlab.judges.lab11_cache.reading import require_names, require_read, requ
 from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import evidence, require_valid, require_well_formed
 from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.rewriting import Rewritten
+from onnxlab.labs.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab11_cache.append_to_cache import ASKS, CacheQuestion
 from onnxlab.labs.lab11_cache.reading import ADVICE, Reading, readings
 from onnxlab.model.distance import Array
@@ -108,30 +107,37 @@ def _expected_outputs(question: CacheQuestion, reading: Reading) -> dict[str, Ar
     return {question.logits: logits, **dict(zip(question.caches.values(), arrays, strict=True))}
 
 
-def _with_cache(question: CacheQuestion) -> onnx.ModelProto:
-    """Return a right answer."""
-    model = deepcopy(question.model)
-    graph = model.graph
-    nodes = list(graph.node)
-    attentions = [node for node in nodes if node.op_type == "Attention"]
-    for i, node in enumerate(attentions):
-        node.input.extend(["", f"past.{i}.key", f"past.{i}.value"])
-        node.output.extend([f"present.{i}.key", f"present.{i}.value"])
-        caches = (node.input[4:], graph.input, "past"), (node.output[1:], graph.output, "all")
-        for names, values, length in caches:
-            shape: list[str | int | None] = ["batch", question.kind.heads[1], length, question.size]
+def append_to_cache(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a right answer; `author sync` writes it into the notebook of solutions."""
+    known = onnx.shape_inference.infer_shapes(model).graph.value_info
+    shapes = {value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in known}
+    nodes = model.graph.node
+    for i, node in enumerate(node for node in nodes if node.op_type == "Attention"):
+        keys, given = (
+            shapes[node.input[1]],
+            [entry.i for entry in node.attribute if entry.name == "kv_num_heads"],
+        )
+        heads, size = (given[0], keys[2] // given[0]) if given else (keys[1], keys[3])
+        node.input.append("")  # no mask: is_causal knows of the cache
+        for part in ("key", "value"):
+            node.input.append(f"past.{i}.{part}")
+            node.output.append(f"present.{i}.{part}")
+        for names, values, length in (
+            (node.input[4:], model.graph.input, "past"),
+            (node.output[1:], model.graph.output, "all"),
+        ):
+            shape = ["batch", heads, length, size]
             values.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in names)
-    del graph.node[:]
-    for node in nodes:
+    for number, node in enumerate(nodes):
         if node.op_type == "Range":
-            (positions,) = node.output
-            node.output[0], cached = "past.without", "past.length"  # no name of the model begins with past
-            length = helper.make_node("Shape", ["past.0.key"], [cached], start=2, end=3)
-            graph.node.extend([node, length, helper.make_node("Add", [node.output[0], cached], [positions])])
-        else:
-            graph.node.append(node)
+            places, node.output[0] = node.output[0], "past.without"  # no name of the model begins with past
+            nodes.insert(
+                number + 1, helper.make_node("Shape", ["past.0.key"], ["past.length"], start=2, end=3)
+            )
+            nodes.insert(number + 2, helper.make_node("Add", ["past.without", "past.length"], [places]))
+            break
     return model
 
 
-_REWRITING = Rewritten(ASKS, _require_structure, _with_cache)
+_REWRITING = Rewritten(ASKS, _require_structure, made_by(append_to_cache))
 JUDGES = Judges((_REWRITING.judge(), _REWRITING.judge(_require_first), _REWRITING.judge(_require_all)))

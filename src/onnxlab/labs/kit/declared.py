@@ -8,15 +8,9 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter
+from onnxlab.labs.kit import judging
 from onnxlab.labs.kit.exercise import Answers, Judge
 from onnxlab.labs.kit.exporting import axis_options, exported_with_rule, exported_with_translation
-from onnxlab.labs.kit.judging import (
-    expected_model,
-    require_dynamic,
-    require_numbers,
-    require_opset,
-    require_valid,
-)
 from onnxlab.labs.kit.work import Work
 
 InputSampler = Callable[[np.random.Generator], Any]
@@ -92,9 +86,9 @@ def valid(export: RequestedExport) -> Judge:
     def judge(work: Work, random: np.random.Generator) -> None:
         model = work.model(export.name)
         if export.opset is not None:
-            require_opset(model, export.opset)
-        require_valid(model)
-        require_dynamic(model, export.inputs)
+            judging.require_opset(model, export.opset)
+        judging.require_valid(model)
+        judging.require_dynamic(model, export.inputs)
 
     return judge
 
@@ -122,7 +116,7 @@ def numbers(
             samples = sampler(random)
             inputs += samples if isinstance(samples, list) else [samples]
         reference = export.reference(work.questions())
-        require_numbers(reference, work.model(export.name), inputs, atol, rtol, look_at=look_at)
+        judging.require_numbers(reference, work.model(export.name), inputs, atol, rtol, look_at=look_at)
 
     return judge
 
@@ -131,6 +125,8 @@ def right_model(export: RequestedExport, text: str | Callable[[Any], str]) -> Ca
     """Return what makes a right model: of its text in ONNX's form, or of a function of the drawn module."""
 
     def make(work: Work) -> bytes:
-        return expected_model(text if isinstance(text, str) else text(export.reference(work.questions())))
+        return judging.expected_model(
+            text if isinstance(text, str) else text(export.reference(work.questions()))
+        )
 
     return make

@@ -157,6 +157,11 @@ class Rewritten(Generic[QuestionType]):
                 yield number, question, str(got)
 
 
+def made_by(solution: Callable[..., onnx.ModelProto]) -> Callable[[Question], onnx.ModelProto]:
+    """Return what makes the right model for a question: an answer that is right."""
+    return lambda question: solution(*question.copies())
+
+
 def require_as_before(model: onnx.ModelProto, question: Question, inputs: Iterable[Array]) -> None:
     """Require the same outputs as those of the model that it was made from.
 

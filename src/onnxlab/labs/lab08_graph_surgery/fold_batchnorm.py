@@ -259,108 +259,55 @@ class _Kind(NamedTuple):
 
 _READERS = "How many nodes read the initializer that you change?"
 
+# A table: a row says what is drawn, and where to look.
 _KINDS = (
-    _Kind(
-        "Conv, BatchNormalization",
-        _pair,
-        "Compute one channel by hand: scale, bias, mean, variance and the attribute epsilon.",
-    ),
-    _Kind(
-        "A Conv with groups and a bias; the BatchNormalization makes the output",
-        _groups_and_bias,
-        "The bias is normalised as well: what does BatchNormalization make of conv + bias?",
-    ),
+    _Kind("Conv, BatchNormalization", _pair,
+        "Compute one channel by hand: scale, bias, mean, variance and the attribute epsilon."),
+    _Kind("A Conv with groups and a bias; the BatchNormalization makes the output", _groups_and_bias,
+        "The bias is normalised as well: what does BatchNormalization make of conv + bias?"),
     _Kind("Two Convs that share their weights", _shared_weights, _READERS),
     _Kind("A Conv without BatchNormalization reads the same weights", _weights_read_by_another, _READERS),
-    _Kind(
-        "Two BatchNormalizations that share their statistics",
-        _shared_statistics,
-        "Which initializers are still read after the first fold?",
-    ),
-    _Kind(
-        "The second Conv is read by an Add as well",
-        _read_twice,
-        "Who else reads the Conv's output, and what would that node get?",
-    ),
-    _Kind(
-        "The second Conv makes an output of the graph",
-        _also_an_output,
-        "What would a caller get who asks for the Conv's output?",
-    ),
-    _Kind(
-        "The second BatchNormalization is in training mode",
-        _in_training_mode,
-        "Which mean and variance does a BatchNormalization with training_mode=1 use?",
-    ),
-    _Kind(
-        "A BatchNormalization in front of a Conv with padding",
-        _before_the_conv,
-        "The padding adds zeros after the BatchNormalization. What would be there after folding?",
-    ),
-    _Kind(
-        "A BatchNormalization without the attribute epsilon",
-        _no_epsilon,
-        "What is epsilon where it is not written? onnx.defs.get_schema('BatchNormalization') tells.",
-    ),
-    _Kind(
-        "Convs from some channels to more, and back",
-        _other_channels,
-        "Which axis of the weights are the channels that come out?",
-    ),
+    _Kind("Two BatchNormalizations that share their statistics", _shared_statistics,
+        "Which initializers are still read after the first fold?"),
+    _Kind("The second Conv is read by an Add as well", _read_twice,
+        "Who else reads the Conv's output, and what would that node get?"),
+    _Kind("The second Conv makes an output of the graph", _also_an_output,
+        "What would a caller get who asks for the Conv's output?"),
+    _Kind("The second BatchNormalization is in training mode", _in_training_mode,
+        "Which mean and variance does a BatchNormalization with training_mode=1 use?"),
+    _Kind("A BatchNormalization in front of a Conv with padding", _before_the_conv,
+        "The padding adds zeros after the BatchNormalization. What would be there after folding?"),
+    _Kind("A BatchNormalization without the attribute epsilon", _no_epsilon,
+        "What is epsilon where it is not written? onnx.defs.get_schema('BatchNormalization') tells."),
+    _Kind("Convs from some channels to more, and back", _other_channels,
+        "Which axis of the weights are the channels that come out?"),
     _Kind("A Conv over one axis", _over_one_axis, "How many axes have the weights of this Conv?", axes=1),
     _Kind("A Conv over three axes", _over_three_axes, "How many axes have the weights of this Conv?", axes=3),
-    _Kind(
-        "A BatchNormalization behind a ConvTranspose",
-        _transposed,
-        "A ConvTranspose is no Conv: the axes of its weights stand in another order.",
-    ),
-    _Kind(
-        "A Conv whose unused bias has an empty name",
-        _empty_name,
-        "An optional input that is not used can have an empty name.",
-    ),
-    _Kind(
-        "A BatchNormalization whose epsilon is 0",
-        _zero_epsilon,
-        "An epsilon of 0 is written here. What does your code do with a 0?",
-    ),
-    _Kind(
-        "Two BatchNormalizations read the second Conv",
-        _read_by_two_norms,
-        "Who else reads the Conv's output, and what would that node get?",
-    ),
-    _Kind(
-        "The branches of an If read the second Conv as well",
-        _pair_twice,
+    _Kind("A BatchNormalization behind a ConvTranspose", _transposed,
+        "A ConvTranspose is no Conv: the axes of its weights stand in another order."),
+    _Kind("A Conv whose unused bias has an empty name", _empty_name,
+        "An optional input that is not used can have an empty name."),
+    _Kind("A BatchNormalization whose epsilon is 0", _zero_epsilon,
+        "An epsilon of 0 is written here. What does your code do with a 0?"),
+    _Kind("Two BatchNormalizations read the second Conv", _read_by_two_norms,
+        "Who else reads the Conv's output, and what would that node get?"),
+    _Kind("The branches of an If read the second Conv as well", _pair_twice,
         "Does your search for readers see what the bodies of an If read? `reads(node)` tells.",
-        read_in_a_branch=3,
-    ),
-    _Kind(
-        "The branches of an If read the second BatchNormalization",
-        _pair_twice,
+        read_in_a_branch=3),
+    _Kind("The branches of an If read the second BatchNormalization", _pair_twice,
         "Who reads the value that the BatchNormalization makes, and what do they read now?",
-        read_in_a_branch=4,
-    ),
+        read_in_a_branch=4),
     _Kind("Two Convs and a BatchNormalization share a bias", _shared_bias, _READERS),
     _Kind("A node that is no Conv reads the weights", _weights_read_by_a_node, _READERS),
-    _Kind(
-        "Convs with dilations, strides and a group for each channel",
-        _other_settings,
-        "What becomes of the Conv's attributes?",
-    ),
-    _Kind(
-        "A BatchNormalization of the graph's input, one of a sum, and one of a Conv",
-        _after_others,
-        FOLDABLE,
-    ),
+    _Kind("Convs with dilations, strides and a group for each channel", _other_settings,
+        "What becomes of the Conv's attributes?"),
+    _Kind("A BatchNormalization of the graph's input, one of a sum, and one of a Conv", _after_others,
+        FOLDABLE),
     _Kind("Five pairs", _five, "Are the names of your new initializers different each time?"),
-    _Kind(
-        "Two branches whose nodes stand in turn",
-        _in_turn,
+    _Kind("Two branches whose nodes stand in turn", _in_turn,
         "Which node makes the value that the BatchNormalization reads? It need not stand just before it.",
-        variations=(nest_names, unname_nodes),
-    ),
-)
+        variations=(nest_names, unname_nodes)),
+)  # fmt: skip
 
 
 ASKS = Rewriting("fold_batchnorm", "folded", _cases)
