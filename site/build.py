@@ -37,6 +37,7 @@ from pages import (
 
 from onnxlab.notebook.graph import netron_files
 from onnxlab.notebook.language import speech
+from onnxlab.operators import recording
 from tools.author.colab_edition import colab_edition
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -248,7 +249,7 @@ def write_static(site: Site, folder: Path) -> None:
         "operators": base64.b64encode(table).decode(),
     }
     write_data(folder / "netron.js", kit)
-    atlas = json.loads((HERE / "atlas.json").read_text("utf-8"))
+    atlas = dict(recording())
     atlas |= {name: [site.translate(text) for text in atlas[name]] for name in ("columns", "texts")}
     write_data(folder / "atlas.js", atlas)
 

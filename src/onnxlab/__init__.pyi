@@ -5,7 +5,6 @@ Type checkers and editors read this stub, and so does __init__.py, which imports
 
 from onnxlab import history as history
 from onnxlab import machine as machine
-from onnxlab import operators as operators
 from onnxlab import runtime as runtime
 from onnxlab.exporters import symbolics as symbolics
 from onnxlab.exporters.export import Exporter as Exporter

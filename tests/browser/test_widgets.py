@@ -12,7 +12,6 @@ from onnxlab.course.cleaning import METADATA
 from tests.support.jupyterlab import JupyterServer
 from tests.support.notebook_page import Notebook, WatchedPage
 from tests.support.small_decoder import decoder
-from tools.record_atlas import RECORDING
 
 QUESTION = (
     'from onnxlab import predict, predict_grid\nguess = predict("How often?", ["never", "once", "twice"])'
@@ -26,13 +25,7 @@ answers = dict.fromkeys([(row, column) for row in grid.rows for column in grid.c
 grid.reveal(answers | {("static", "batch of 2"): "fails"})
 """
 PREDICTIONS = [QUESTION, GRID.strip(), 'guess.reveal("twice")', ANSWERS.strip()]
-# Reading the registries takes half a minute; tests/notebook/test_atlas.py compares this recording with them.
-ATLAS = f"""
-from pathlib import Path
-from onnxlab.notebook.atlas import view
-view.packed = lambda: Path({str(RECORDING)!r}).read_text("utf-8")
-view.atlas(opset=20)
-""".strip()
+ATLAS = "from onnxlab import atlas\natlas(opset=20)"
 COMPLETION = 'from onnxlab import completion\ncompletion({"one": "decoder.onnx"}, "ab", 6)'
 
 

@@ -21,10 +21,10 @@ MODULES = (
     "model",
     "runtime",
     "exporters",
-    "operators",
     "patients",
     "diagnosis",
     "cli/files.py",
+    "../../tools/atlas",  # computes the texts that the atlas ships
     "machine.py",
     "history.py",
     "cli/learner.py",
@@ -114,9 +114,11 @@ def messages(package: Path) -> Iterator[tuple[str, str, str]]:
     for module in MODULES:
         path = package / module
         for source in [path] if path.is_file() else sorted(path.rglob("*.py")):
-            where = source.relative_to(package).as_posix()
+            where = source.relative_to(package).as_posix().removeprefix("../../")
             for text, kind in _in_module(
-                ast.parse(source.read_text("utf-8")), words=module in _WORDS, returned=module == "operators"
+                ast.parse(source.read_text("utf-8")),
+                words=module in _WORDS,
+                returned=module.endswith("atlas"),
             ):
                 if letters(text) and not re.search(
                     r"</?[a-z]+[ >]|\\\w", text

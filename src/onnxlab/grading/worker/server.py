@@ -100,7 +100,7 @@ def load_exporter() -> None:
     import torch
 
     from onnxlab.exporters.export import Exporter, export, remembered_torchlib, without_tqdm_thread
-    from onnxlab.operators.support import known_operators
+    from onnxlab.operators import known_operators
 
     class Branch(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

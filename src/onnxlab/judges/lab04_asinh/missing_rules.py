@@ -19,7 +19,16 @@ from onnxlab.labs.lab04_asinh.missing_rules import (
     draw_questions,
     first_opset,
 )
-from onnxlab.operators.rules import torchscript_rule
+
+REFUSING = {
+    "aten::_sample_dirichlet": 20,
+    "aten::_standard_gamma": 20,
+    "aten::_unique": 20,
+    "aten::_unique2": 10,
+    "aten::cumsum": 10,
+    "aten::scan": 20,
+}
+"""Operators whose rule only raises, up to this opset: it counts as a rule or as none."""
 
 
 def judge_names(work: Work, random: np.random.Generator) -> None:
@@ -89,8 +98,7 @@ def _compare(names: Sequence[str], opset: int, answer: list[object], look_at: st
     everyday_first = sorted(names, key=lambda name: (name.removeprefix("aten::") not in EVERYDAY, name))
     for name in everyday_first:  # they are the clearer examples
         missing = not registration.registry.is_registered_op(name, opset)
-        rule = torchscript_rule(name, opset)
-        either_way = rule is not None and rule.refuses
+        either_way = opset <= REFUSING.get(name.removesuffix("_"), 0)
         if (name in answer) != missing and not either_way:
             since = first_opset(name)
             fact = "there is no rule" if since is None else f"its first rule is for opset {since}"

@@ -26,7 +26,7 @@ from onnxlab.labs.kit.exercise import Answers
 from onnxlab.labs.kit.exporting import require_type
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.work import Work
-from onnxlab.operators.support import known_operators
+from onnxlab.operators import known_operators
 
 # Everyday operators: some have a rule from 9 on, some from a later opset, some have none.
 EVERYDAY = """

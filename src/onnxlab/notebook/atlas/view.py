@@ -7,12 +7,10 @@ stays in the saved notebook is a table of an excerpt.
 import functools
 import html
 import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import anywidget
-import onnx
 import traitlets
 
 from onnxlab.errors import OnnxLabError
@@ -20,15 +18,10 @@ from onnxlab.exporters.export import Exporter
 from onnxlab.notebook.language import script_words, tr
 from onnxlab.notebook.outputs import SavedAndLive, hiding_script
 from onnxlab.notebook.tables import Table, table
-from onnxlab.operators.schemas import ELEMENT_TYPES, Link, State
-from onnxlab.operators.support import Support, known_operators, support
+from onnxlab.operators import Link, known_operators, links, recording
 
 LINKS = ("PyTorch", "rule", "schema", "kernel", "missing")
 """The columns that follow an operator's name."""
-
-_MARKS = {State.YES: "\u2713", State.PART: "~", State.NO: "\u2717", State.UNKNOWN: "?"}
-OPSETS = tuple(range(7, onnx.defs.onnx_opset_version() + 1))
-"""The opsets of the slider: from the oldest that an exporter writes to the newest that onnx knows."""
 
 EXCERPT = (
     "relu",
@@ -81,7 +74,7 @@ class Atlas(SavedAndLive):
         self.exporters = tuple(Exporter) if exporter is None else (Exporter(exporter),)
         self._widget = _AtlasWidget(
             words=script_words(),
-            atlas=packed(),
+            atlas=_translated(),
             search=search,
             opset=opset,
             exporter=_BOTH if exporter is None else exporter,
@@ -94,8 +87,8 @@ class Atlas(SavedAndLive):
         rows = []
         for name in self.excerpt:
             for exporter in self.exporters:
-                links = marked(support(f"aten::{name}", exporter, self.opset), self.element)
-                rows.append({"operator": name, "exporter": exporter.value, **links})
+                chain = links(f"aten::{name}", exporter.value, self.opset)
+                rows.append({"operator": name, "exporter": exporter.value, **marked(chain, self.element)})
         return rows
 
     def saved(self) -> str:
@@ -127,7 +120,7 @@ def atlas(
 ) -> Atlas:
     """Show which link each ATen operator misses on its way to ONNX Runtime.
 
-    The first call reads the installed registries, which takes seconds; the next ones are immediate.
+    It shows what was recorded with the versions that the course is tested with.
 
     Args:
         search: What to search for at the beginning: part of an ATen or ONNX operator's name.
@@ -151,8 +144,8 @@ def atlas(
     for setting, allowed in (
         (exporter, (None, *(kind.value for kind in Exporter))),
         (missing, ("", "none", "operator", "rule", "schema", "kernel", "unknown")),
-        (element, ("", *ELEMENT_TYPES)),
-        (opset, OPSETS),
+        (element, ("", *recording()["elements"])),
+        (opset, range(recording()["opsets"][0], recording()["opsets"][1] + 1)),
     ):
         if setting not in allowed:
             choices = ", ".join(repr(value) for value in allowed)
@@ -160,7 +153,7 @@ def atlas(
     if excerpt is None:
         exact = search.removeprefix("aten::")
         excerpt = (exact,) if f"aten::{exact}" in known_operators() else EXCERPT
-    unknown = [name for name in excerpt if f"aten::{name.partition('.')[0]}" not in known_operators()]
+    unknown = [name for name in excerpt if f"aten::{name}" not in known_operators()]
     if unknown:
         raise OnnxLabError(
             f"PyTorch has no operator {html.escape(unknown[0])!r}.",
@@ -169,88 +162,32 @@ def atlas(
     return Atlas(search, excerpt, opset, exporter, missing, element)
 
 
-def marked(supported: Support, element: str = "") -> dict[str, str]:
+def marked(chain: Sequence[Link], element: str = "") -> dict[str, str]:
     """Return the cells of an operator's row, each with a mark.
 
     Args:
-        supported: The links.
+        chain: The four links.
         element: The element type that the kernels are asked for; "" for any.
 
-    >>> marked(support("aten::asinh", Exporter.TORCH_EXPORT, 20), "double")["kernel"]
+    >>> marked(links("aten::asinh", "torch.export", 20), "double")["kernel"]
     '\u2717 no kernel for double: Asinh'
     """
-    kernel = supported.kernel
-    lacking = kernel.lacks.get(element)
-    if lacking:
-        kernel = Link(State.NO, f"no kernel for {element}: {', '.join(lacking)}")
-    links = dict(zip(LINKS[:4], (supported.operator, supported.rule, supported.schema, kernel), strict=True))
-    missing = supported.missing or ("kernel" if kernel.state is State.NO else "")
-    unknown = any(link.state is State.UNKNOWN for link in links.values())
-    nothing = "? unknown" if unknown else "\u2713 none"
-    cells = {name: f"{_MARKS[link.state]} {link.text}" for name, link in links.items()}
+    *before, kernel = chain
+    if without := kernel.lacks.get(element):
+        kernel = Link("\u2717", f"no kernel for {element}: {without}", {})
+    named = dict(zip(("operator", *LINKS[1:4]), (*before, kernel), strict=True))
+    missing = next((name for name, link in named.items() if link.mark == "\u2717"), "")
+    nothing = "? unknown" if any(link.mark == "?" for link in named.values()) else "\u2713 none"
+    cells = {
+        column: f"{link.mark} {link.text}" for column, link in zip(LINKS[:4], named.values(), strict=True)
+    }
     return {**cells, "missing": f"\u2717 {missing}" if missing else nothing}
 
 
-def packed() -> str:
-    """Return the whole atlas as JSON, in the language of the notebook; seconds at the first call.
-
-    Every operator has for each exporter a list of [from which opset, links], and an entry only where the
-    links change.
-    """
-    texts, links, operators = _numbered()
-    return json.dumps(
-        {
-            "opsets": [OPSETS[0], OPSETS[-1]],
-            "exporters": [exporter.value for exporter in Exporter],
-            "columns": [tr(name) for name in LINKS],
-            "elements": ELEMENT_TYPES,
-            "texts": [tr(text) for text in texts.values],
-            "links": [[_MARKS[state], text, dict(lacks)] for state, text, lacks in links.values],
-            "operators": operators,
-        },
-        separators=(",", ":"),
-    )
-
-
-@functools.cache
-def _numbered() -> tuple["_Numbered", "_Numbered", list[list[Any]]]:
-    texts, links = _Numbered(), _Numbered()
-    operators: list[list[Any]] = []
-    for name in known_operators():
-        by_exporter = []
-        for exporter in Exporter:
-            spans: list[list[int]] = []
-            for opset in OPSETS:
-                supported = support(name, exporter, opset)
-                numbers = [
-                    links(_row(link, texts))
-                    for link in (supported.operator, supported.rule, supported.schema, supported.kernel)
-                ]
-                numbers.append(texts(", ".join(supported.writes)))
-                if not spans or spans[-1][1:] != numbers:
-                    spans.append([opset, *numbers])
-            by_exporter.append(spans)
-        operators.append([name.removeprefix("aten::"), *by_exporter])
-    return texts, links, operators
-
-
-def _row(link: Link, texts: "_Numbered") -> Hashable:
-    lacks = tuple((element, texts(", ".join(without))) for element, without in link.lacks.items())
-    return (link.state, texts(link.text), lacks)
-
-
-class _Numbered:
-    """Numbers values in the order in which they first come: equal values have the same number."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[Hashable, int] = {}
-
-    def __call__(self, value: Hashable) -> int:
-        return self._numbers.setdefault(value, len(self._numbers))
-
-    @property
-    def values(self) -> list[Any]:
-        return list(self._numbers)
+def _translated() -> str:
+    """Return the whole atlas as JSON, in the language of the notebook."""
+    texts = {name: [tr(text) for text in recording()[name]] for name in ("columns", "texts")}
+    return json.dumps(recording() | texts, separators=(",", ":"))
 
 
 @functools.cache

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.operators.rules import is_variant, library, overload, torchscript_opsets, torchscript_rule
-from onnxlab.operators.schemas import Link, State, kernel_link, readable_opsets, schema_link
+from tools.atlas.rules import is_variant, library, overload, torchscript_opsets, torchscript_rule
+from tools.atlas.schemas import Link, State, kernel_link, readable_opsets, schema_link
 
 
 @dataclass(frozen=True)

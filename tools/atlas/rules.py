@@ -23,7 +23,7 @@ from torch.onnx._internal.exporter import _constants as _torchlib
 from torch.onnx._internal.torchscript_exporter import registration, utils
 
 from onnxlab.exporters.silence import silenced
-from onnxlab.operators.parts import Parts, decompositions, parts_of, qualified
+from tools.atlas.parts import Parts, decompositions, parts_of, qualified
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from torch.nn import functional as F  # noqa: N812 (its usual name)
 
 from onnxlab.exporters.export import Exporter, Stage, export
 from onnxlab.model.graph import op_types
-from onnxlab.operators.support import State, support
+from tools.atlas.support import State, support
 
 pytestmark = pytest.mark.usefixtures("remembered_translations")
 OPSET = 20

@@ -9,11 +9,11 @@ from torch.onnx._internal.torchscript_exporter import symbolic_opset9, symbolic_
 from onnxlab.exporters.export import Exporter, export
 from onnxlab.exporters.silence import silenced
 from onnxlab.exporters.symbolics import symbolic
-from onnxlab.operators.parts import decompositions, guesses, is_composite, parts_of
-from onnxlab.operators.rules import always_refuses, library, named_operators, torchscript_rule
-from onnxlab.operators.schemas import readable_opsets, schema
-from onnxlab.operators.support import State, known_operators, support
 from onnxlab.runtime.session import open_session
+from tools.atlas.parts import decompositions, guesses, is_composite, parts_of
+from tools.atlas.rules import always_refuses, library, named_operators, torchscript_rule
+from tools.atlas.schemas import readable_opsets, schema
+from tools.atlas.support import State, known_operators, support
 
 SCRIPT, MODERN = Exporter
 

@@ -1,0 +1,1 @@
+"""The operator atlas, computed from the installed packages; the course ships the recording."""
