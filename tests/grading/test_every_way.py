@@ -104,8 +104,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def test_a_check_ends_with_a_report_whatever_the_notebook_does(eve, tmp_path, monkeypatch):
     monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "progress.json"))
     printed = checked(tmp_path, eve)
-    if eve.raw is not None and not eve.points:
-        assert "notebook" in printed
+    if eve.raw is not None and not eve.points and "is not a Jupyter notebook" in printed:
         return
     (have,) = re.findall(rf"(\d+) of {FULL} points", printed)
     if eve in HONEST:  # others may fool themselves: the notebook's own process checks

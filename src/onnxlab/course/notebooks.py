@@ -76,7 +76,7 @@ def read(path: Path) -> Notebook:
         NotebookUnreadable: The file is missing or is not a notebook.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        data = path.read_bytes()
     except OSError as error:
         raise NotebookUnreadable(
             f"{path} cannot be read.", f"{error.strerror or error}.", "Check the path."
@@ -84,7 +84,7 @@ def read(path: Path) -> Notebook:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about missing cell ids: cleaning gives every cell one
-            notebook: Notebook = nbformat.reads(text, as_version=4)
+            notebook: Notebook = nbformat.reads(data.decode("utf-8-sig"), as_version=4)
     except Exception as error:  # nbformat raises many kinds, and its own text is the reason
         msg = f"{path} is not a Jupyter notebook."
         reason = str(error).strip().splitlines()[0][:100] if str(error).strip() else type(error).__name__
