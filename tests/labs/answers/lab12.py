@@ -721,7 +721,7 @@ CONTRACTS = {
                         }
                     ),
                 ),
-                "Which axes does a Squeeze drop",
+                "Does a node drop every axis of size 1",
             ),
             WrongAnswer(
                 "all classes as one",

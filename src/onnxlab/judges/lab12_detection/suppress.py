@@ -311,7 +311,9 @@ def _require_suppressed(
         elif "does not run" in wrong.message and "NonMaxSuppression" in wrong.message:
             matches = [_SCHEMA]
         elif "another shape" in wrong.message and wrong.look_at == look_at and len(raw) == 1:
-            matches = matches or ["One box is left. Which axes does a Squeeze drop then?"]
+            matches = matches or [
+                "One box is left. Does a node drop every axis of size 1, that of the boxes too?"
+            ]
         wrong.look_at = " Or: ".join(dict.fromkeys(matches)) or wrong.look_at
         raise
 
