@@ -42,7 +42,7 @@ _MESSAGE = re.compile(
 
 
 def test_messages_of_the_saved_notebooks_have_an_answer():
-    """Nine of ten: assertions of a recipe and errors of plain Python have their own words."""
+    """Four of five: what a recipe asserts, and what Python or NumPy say, have words of their own."""
     unknown, known = [], 0
     for path in sorted(NOTEBOOKS.glob("*.ipynb")):
         for cell in nbformat.read(path, 4).cells:
@@ -62,7 +62,7 @@ def test_messages_of_the_saved_notebooks_have_an_answer():
                     else:
                         unknown.append((path.name, match[0][:120]))
     assert known > 40
-    assert len(unknown) <= known / 10, unknown
+    assert len(unknown) <= known / 5, unknown
 
 
 def test_every_answer_leads_to_a_section():

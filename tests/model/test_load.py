@@ -151,5 +151,5 @@ def test_weights_of_a_subgraph_count_too():
     tensor = TensorProto(name="t", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
     body = helper.make_graph([helper.make_node("Constant", [], ["c"], value=tensor)], "body", [], [])
     node = helper.make_node("If", ["x"], ["y"], then_branch=body, else_branch=body)
-    with pytest.raises(ModelNotReadable, match="'t' for one"):
+    with pytest.raises(ModelNotReadable, match="the Constant of 'c' for one"):
         load(helper.make_model(helper.make_graph([node], "g", [], [])))

@@ -282,6 +282,25 @@ def by_sorted_names(step, file):
     )
 
 
+def by_torchscript(axes_of):
+    """Return an export_step for mistakes that torch.export refuses: axes_of says which axis of a cache is free."""
+
+    def export_step(step, file):
+        pasts = cache_names(step, "past")
+        past = [tuple(torch.zeros(2, step.heads, 4, step.size) for _ in "kv") for _ in step.layers]
+        torch.onnx.export(
+            step,
+            (torch.zeros(2, 3, dtype=torch.int64), past),
+            file,
+            input_names=["ids", *pasts],
+            output_names=["logits", *cache_names(step, "present", pairs=False)],
+            dynamic_axes={"ids": {0: "batch", 1: "new"}} | {name: axes_of(i) for i, name in enumerate(pasts)},
+            dynamo=False,
+        )
+
+    return export_step
+
+
 def unless_it_exists(step, file):
     if not Path(file).exists():
         export()[0](step, file)
@@ -570,8 +589,9 @@ CONTRACTS = {
         right=(
             export(),
             (by_torch_export(),),
+            (by_torchscript(lambda _: {0: "batch", 2: "past"}),),
             (flat,),
-            export({"zeros(2, 3": "zeros(1, 1", "zeros(2, step": "zeros(1, step"}),
+            export({"zeros(2, 3": "zeros(3, 5", "zeros(2, step": "zeros(3, step"}),
             (other_way_round,),
         ),
         wrong=(
@@ -586,12 +606,12 @@ CONTRACTS = {
             WrongAnswer("underscores", export({"past.{i}.{part}": "past_{i}_{part}", "present.{i}.{part}": "present_{i}_{part}"}), "past_0_key"),
             WrongAnswer("layers from 1", export({"past.{i}": "past.{i + 1}", "present.{i}": "present.{i + 1}"}), "Which names does the runner put together"),
             WrongAnswer("only the logits have a name", export({'["logits", *presents]': '["logits"]'}), "the outputs of the model"),
-            WrongAnswer("no dynamic axis", export({"dynamic_axes=": "dynamic_axes={} and "}), "Axis 0 of past.0.key is fixed"),
+            WrongAnswer("no dynamic axis", export({"dynamic_shapes=": "dynamic_shapes=None and "}), "Axis 0 of past.0.key is fixed"),
             WrongAnswer("the batch of the example", export({'0: "batch", 1': "1", '0: "batch", 2': "2"}), "Axis 0 of past.0.key is fixed"),
             WrongAnswer("the new tokens of the example", export({', 1: "new"': ""}), "Axis 1 of ids is fixed"),
             WrongAnswer("the cache of the example", export({', 2: "past"': ""}), "Axis 2 of past.0.key is fixed"),
-            WrongAnswer("axes of the first layer only", export({"for name in pasts": "for name in pasts[:2]"}), "of past.1.key is fixed"),
-            WrongAnswer("every axis dynamic", export({'2: "past"': '1: "heads", 2: "past", 3: "size"'}), "to make an empty cache"),
+            WrongAnswer("axes of the first layer only", (by_torchscript(lambda i: {0: "batch", 2: "past"} if i < 2 else {}),), "of past.1.key is fixed"),
+            WrongAnswer("every axis dynamic", (by_torchscript(lambda _: {0: "batch", 1: "heads", 2: "past", 3: "size"}),), "to make an empty cache"),
             WrongAnswer("int32", export({"torch.int64": "torch.int32"}), "takes int32"),
             WrongAnswer("one tensor for the whole cache", (by_torch_export(separate_tensors=False),), "One tensor"),
             WrongAnswer("no cache", (without_past,), "the inputs of the model"),

@@ -89,6 +89,7 @@ _COMPOSED = (
     "removed (red)",
     "added (green)",
     "changed (orange)",
+    "the answer can be used",
     "passed",
     "tried",
     "open",
