@@ -87,9 +87,17 @@ class Killed(Disturbed):
     def kill(self) -> None:
         assert self.pool.process_id
         time.sleep(self.after)
-        for watcher in descendants(self.pool.process_id):
-            for notebook in descendants(watcher.id):
+        for _ in range(500):  # on a busy machine the process is not there yet
+            notebooks = [
+                notebook
+                for watcher in descendants(self.pool.process_id)
+                for notebook in descendants(watcher.id)
+            ]
+            for notebook in notebooks:
                 os.kill(notebook.id, signal.SIGKILL)
+            if notebooks:
+                return
+            time.sleep(0.02)
 
 
 class KilledJudge(Killed):
