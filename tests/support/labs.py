@@ -18,7 +18,7 @@ from onnxlab.labs.kit.exercise import LABS, exercise
 from onnxlab.labs.kit.exercise import lab as exercise_lab
 from onnxlab.labs.kit.outcome import Status
 
-__all__ = ["Contract", "WrongAnswer", "contracts", "solution", "solved"]
+__all__ = ["Contract", "WrongAnswer", "contracts", "solution", "solutions", "solved"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,7 +66,7 @@ def solution(name: str, edits: Mapping[str, str] | None = None) -> tuple[Callabl
         edits: New pieces of its text by the old ones, each of which the text has exactly once.
     """
     lab, record = exercise(name)
-    definitions, cells = _solutions(lab.name)
+    definitions, cells = solutions(lab.name)
     text = cells[name]
     for old, new in (edits or {}).items():
         assert text.count(old) == 1, f"{name}: {old!r} is there {text.count(old)} times"
@@ -86,7 +86,7 @@ def solution(name: str, edits: Mapping[str, str] | None = None) -> tuple[Callabl
 
 
 @cache
-def _solutions(lab: str) -> tuple[str, dict[str, str]]:
+def solutions(lab: str) -> tuple[str, dict[str, str]]:
     """Return the definitions of a notebook of solutions, and the cell of each exercise's answers."""
     book = nbformat.read(ROOT / "solutions" / f"{lab}.ipynb", as_version=4)
     definitions, cells = [], dict[str, str]()

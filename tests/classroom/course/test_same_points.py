@@ -15,6 +15,7 @@ from onnxlab.classroom.course.nbgrader import course_at
 from onnxlab.labs.kit.exercise import LABS
 from onnxlab.labs.kit.exercise import lab as lab_record
 from tests.support import answer_parts
+from tests.support.labs import solutions
 from tests.support.nbgrader_course import LAB, hand_in, named, nbgrader, notebook, points
 
 pytestmark = [
@@ -26,7 +27,24 @@ pytestmark = [
 PRELUDE = """from types import SimpleNamespace
 def Contract(**parts): return SimpleNamespace(**parts)
 def WrongAnswer(name, functions, *rest): return functions
+import linecache, sys, zlib
+from types import ModuleType
 """
+
+SOLUTION = """
+def solution(name, edits=None):
+    text = CELLS[name]
+    for old, new in (edits or {}).items():
+        text = text.replace(old, new)
+    module = ModuleType(f"solution_{zlib.crc32(text.encode())}")
+    sys.modules[module.__name__] = module
+    for part, source in (("definitions", DEFINITIONS), ("answers", text)):
+        file = f"<{part} of {module.__name__}>"
+        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+        exec(compile(source, file, "exec"), vars(module))
+    return tuple(getattr(module, answer) for answer in ANSWERS[name])
+"""
+"""What `tests.support.labs.solution` does, for a notebook that cannot import the tests."""
 
 
 def partly_solved(lab: str, turn: int) -> tuple[nbformat.NotebookNode, dict[str, float]]:
@@ -37,6 +55,9 @@ def partly_solved(lab: str, turn: int) -> tuple[nbformat.NotebookNode, dict[str,
     answers = importlib.import_module(f"tests.labs.answers.{lab.partition('_')[0]}")
     source = inspect.getsource(answer_parts) + inspect.getsource(answers)
     text = [line for line in source.splitlines() if "tests.support" not in line]
+    definitions, cells = solutions(lab)
+    known = {exercise.id: exercise.answers for exercise in lab_record(lab).exercises}
+    prelude = f"{PRELUDE}DEFINITIONS, CELLS, ANSWERS = {definitions!r}, {cells!r}, {known!r}\n{SOLUTION}"
     book, expected = notebook("labs", lab), {}
     for place, exercise in enumerate(lab_record(lab).exercises):
         kind = ("wrong[0]", "right[-1]", None)[(place + turn) % 3]
@@ -44,7 +65,7 @@ def partly_solved(lab: str, turn: int) -> tuple[nbformat.NotebookNode, dict[str,
         if kind is not None:
             names = ", ".join(exercise.answers)
             chosen = f"{names}{', ' * (len(exercise.answers) == 1)} = CONTRACTS[{exercise.id!r}].{kind}"
-            named(book, exercise.id).source = "\n".join([PRELUDE, *text, chosen])
+            named(book, exercise.id).source = "\n".join([prelude, *text, chosen])
     return book, expected
 
 
