@@ -28,9 +28,8 @@ def _headings(random: np.random.Generator) -> list[tuple[torch.Tensor, ...]]:
     drawn = [(normal(random, size), normal(random, size)) for size in (1, 4, 7, 300)]
     places = torch.tensor([[0.0, -1], [0, 1], [1, 0], [-1, 0], [0, 0]])
     scaled = [places[random.permutation(5)] * float(random.uniform(0.1, 9)) for _ in range(2)]
-    # 0.0 - 0.0 would be -0.0 for a negative factor; these are positive.
-    axes = [(rows[:, 0] + 0.0, rows[:, 1] + 0.0) for rows in [*scaled, *places.split(1)]]
-    return [*drawn, *axes]
+    rows = [*scaled, *(places[i : i + 1] for i in range(len(places)))]
+    return [*drawn, *((row[:, 0], row[:, 1]) for row in rows)]
 
 
 JUDGES = Verdict(
