@@ -74,6 +74,9 @@ EXPECTED_CAN_REPLACE = (
     "letterbox",
     "best-candidates",
     "suppress",
+    "clip-fault",
+    "heading-fault",
+    "activation-fault",
 )
 BROKEN = parser.parse_graph("broken (float[n] x) => (float[n] y) { y = Nothing (x) }")
 

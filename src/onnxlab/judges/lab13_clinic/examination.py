@@ -1,0 +1,114 @@
+"""What is right in each exercise of lab 13, part by part."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+import torch
+
+from onnxlab.exporters.export import Exporter, export
+from onnxlab.labs.kit.exercise import Judge, Judges
+from onnxlab.labs.kit.exporting import axis_options
+from onnxlab.labs.kit.judging import (
+    expected_model,
+    require_dynamic,
+    require_exported,
+    require_numbers,
+    require_valid,
+)
+from onnxlab.labs.kit.outcome import Wrong, trying
+from onnxlab.labs.kit.work import Work
+from onnxlab.labs.lab13_clinic.examination import Examination
+from onnxlab.runtime.parity import smallest_counterexample
+from onnxlab.runtime.refusals import short_reason
+from onnxlab.runtime.session import open_session
+
+STAGES = ("capture", "translate", "optimise", "load", "run")
+_TOLERANCE = 1e-4  # of the ill file: rounding is no fault
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is right for a patient.
+
+    Attributes:
+        examination: The patient.
+        stage: Where its fault is.
+        clue: Where to look if another stage was named.
+        right_model: A right file of the repaired module, in ONNX's text form.
+        inputs: Draws inputs of several sizes, for which the repaired module's file must be right.
+        look_at: Where to look if the repaired file is wrong.
+        show: Where to look if a learner's inputs show no fault.
+        atol: How far apart equal values may be.
+    """
+
+    examination: Examination
+    stage: str
+    clue: str
+    right_model: str
+    inputs: Callable[[np.random.Generator], list[tuple[torch.Tensor, ...]]]
+    look_at: str
+    show: str = ""
+    atol: float = 1e-5
+
+    @property
+    def judges(self) -> Judges:
+        """A judge for each part of the exercise."""
+        parts = (self._judge_stage, self._judge_inputs, self._judge_graph, self._judge_numbers)
+        return Judges(tuple(map(self._of_ill_module, parts)), lambda work: expected_model(self.right_model))
+
+    def _of_ill_module(self, part: Judge) -> Judge:
+        """Return a judge whose failures belong to the ill module, which a learner can run again."""
+
+        def judge(work: Work, random: np.random.Generator) -> None:
+            inputs = self.examination.example(work.questions())
+            with trying("the ill module", module=self.examination.ill(), inputs=inputs):
+                part(work, random)
+
+        return judge
+
+    def _judge_stage(self, work: Work, random: np.random.Generator) -> None:
+        stage = work.json("stage", str)
+        if stage not in STAGES:
+            raise Wrong(f"{stage[:40]!r} is not a stage.", f"The stages are {', '.join(STAGES)}.")
+        if stage != self.stage:
+            raise Wrong(f"The fault does not arise at stage {stage!r}.", self.clue)
+
+    def _judge_inputs(self, work: Work, random: np.random.Generator) -> None:
+        example = self.examination.example(random)
+        inputs = []
+        for name, given in zip(self.examination.axes, example, strict=True):
+            tensor = torch.from_numpy(work.array(name))
+            if (tensor.dtype, tensor.ndim) != (given.dtype, given.ndim):
+                got, wanted = (f"{part.dtype} with {part.ndim} axes" for part in (tensor, given))
+                msg = f"Input {name} is {got}; the file declares {wanted}."
+                raise Wrong(msg.replace("torch.", ""), "How was the module exported?")
+            inputs.append(tensor)
+        ill = self.examination.ill()
+        try:
+            ill(*inputs)
+        except Exception as error:  # torch raises many kinds
+            msg = f"PyTorch does not accept these inputs: {short_reason(error)}"
+            raise Wrong(msg, "The fault is one of the file only: the module runs in PyTorch.") from None
+        model = self._ill_file(example)
+        try:
+            open_session(model)
+        except Exception:  # the runtime raises many kinds; a file that does not load is the fault itself
+            return
+        if smallest_counterexample(ill, model, [tuple(inputs)], _TOLERANCE, _TOLERANCE) is None:
+            msg = "PyTorch and the ill module's file agree for these inputs."
+            raise Wrong(msg, self.show)
+
+    def _ill_file(self, example: tuple[torch.Tensor, ...]) -> onnx.ModelProto:
+        options = axis_options(Exporter.TORCHSCRIPT, self.examination.axes)
+        return export(self.examination.ill(), example, Exporter.TORCHSCRIPT, run=False, **options).proto
+
+    def _judge_graph(self, work: Work, random: np.random.Generator) -> None:
+        model = require_exported(work, "repair")
+        require_valid(model)
+        require_dynamic(model, self.examination.axes)
+
+    def _judge_numbers(self, work: Work, random: np.random.Generator) -> None:
+        model, ill = require_exported(work, "repair"), self.examination.ill()
+        require_numbers(ill, model, self.inputs(random), self.atol, self.atol, look_at=self.look_at)

@@ -1,0 +1,65 @@
+"""What the exercises of lab 13 share: a patient, and how a diagnosis and a repair are called.
+
+What is asked of each patient, and where it is drawn:
+
+- the stage of the fault, one of five names
+- inputs for which PyTorch and the ill module's file differ, or which a file gets that does not load
+- a repaired module: the same outputs as the ill one's in PyTorch, from a file with the same dynamic axes, for
+  inputs of several sizes that the judging module draws
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from onnxlab.exporters.export import Exporter
+from onnxlab.labs.kit.exercise import Answers
+from onnxlab.labs.kit.exporting import axis_options, exported_or_stopped, require_type
+from onnxlab.labs.kit.outcome import Wrong, trying
+from onnxlab.labs.kit.work import Work
+
+
+@dataclass(frozen=True)
+class Examination:
+    """A patient of lab 13.
+
+    Attributes:
+        diagnosis: The name of the answer that returns a stage and inputs.
+        repair: The name of the answer that is the repaired module's class.
+        ill: The ill module's class; what it computes in PyTorch is right.
+        axes: Its inputs, and their dynamic axes.
+        example: Draws the inputs of the export.
+    """
+
+    diagnosis: str
+    repair: str
+    ill: type[torch.nn.Module]
+    axes: Mapping[str, Mapping[int, str]]
+    example: Callable[[np.random.Generator], tuple[torch.Tensor, ...]]
+
+    def produce(self, answers: Answers, work: Work, random: np.random.Generator) -> None:
+        """Write the stage, the inputs, and the file of the repaired module."""
+        call = f"{self.diagnosis}()"
+        example = self.example(random)
+        with trying("the ill module", module=self.ill(), inputs=example):
+            result = answers[self.diagnosis]()
+            require_type(result, tuple, call)
+            if len(result) != 2:
+                msg = f"{call} returned {len(result)} values; a stage and a tuple of inputs were expected."
+                raise Wrong(msg, "Are the inputs in a tuple of their own?")
+            stage, inputs = result
+            require_type(stage, str, f"{call}, first value,")
+            require_type(inputs, tuple, f"{call}, second value,")
+            if len(inputs) != len(self.axes):
+                msg = f"{call} returned {len(inputs)} inputs; the module has {len(self.axes)}."
+                raise Wrong(msg, "A tuple of one tensor is written (x,), with a comma.")
+            for name, tensor in zip(self.axes, inputs, strict=True):
+                require_type(tensor, torch.Tensor, f"{call}, input {name},")
+                work.write_array(name, tensor)
+            work.write_json("stage", stage)
+            module = answers[self.repair]()
+            require_type(module, torch.nn.Module, f"{self.repair}()")
+        options = axis_options(Exporter.TORCHSCRIPT, self.axes)
+        exported_or_stopped(work, "repair", module, example, Exporter.TORCHSCRIPT, **options)

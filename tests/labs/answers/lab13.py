@@ -1,0 +1,70 @@
+"""Right and wrong answers for lab 13."""
+
+from functools import partial
+
+from tests.support.labs import Contract, WrongAnswer, solution
+
+clip = partial(solution, "clip-fault")
+heading = partial(solution, "heading-fault")
+activation = partial(solution, "activation-fault")
+CLIP = "signal = (x * 1.5).clamp(-6, 6)"
+WITNESS = 'return "capture", (torch.tensor([[9.0]]),)'
+NORTH = 'return "translate", (torch.tensor([0.0]), torch.tensor([-1.0]))'
+HEADING = "torch.where(north == 0, on_axis, torch.atan2(north, east))"
+FLOAT64 = 'return "load", (torch.ones(1, 1, dtype=torch.float64),)'
+ELU = "torch.where(x > 0, x, x.clamp(max=0).exp() - 1)"
+
+CONTRACTS = {
+    "clip-fault": Contract(
+        right=(
+            clip(),
+            clip({CLIP: "signal = torch.minimum(torch.maximum(x * 1.5, torch.tensor(-6.0)), torch.tensor(6.0))"}),
+            clip({CLIP: "signal = torch.nn.functional.hardtanh(x, -4, 4) * 1.5", "[[9.0]]": "[[1.0, -5.0]]"}),
+        ),
+        wrong=(
+            WrongAnswer("another stage", clip({'"capture"': '"translate"'}), "does not arise at stage 'translate'"),
+            WrongAnswer("no stage", clip({'"capture"': '"tracing"'}), "'tracing' is not a stage"),
+            WrongAnswer("small values", clip({"[[9.0]]": "[[3.0]]"}), "agree for these inputs"),
+            WrongAnswer("a vector", clip({"[[9.0]]": "[9.0]"}), "float32 with 1 axes"),
+            WrongAnswer("inputs without a tuple", clip({WITNESS: 'return "capture", torch.tensor([[9.0]])'}), "a tuple was expected"),
+            WrongAnswer("the stage alone", clip({WITNESS: 'return "capture"'}), "a tuple was expected"),
+            WrongAnswer("the ill module", clip({CLIP: "signal = x * 1.5\n        signal.data.clamp_(-6, 6)"}), "The numbers are not PyTorch's"),
+            WrongAnswer("one side", clip({CLIP: "signal = (x * 1.5).clamp(max=6)"}), "and of large negative ones"),
+            WrongAnswer("frozen", clip({CLIP: "signal = (x * 1.5).clamp(-6, 6) + torch.zeros(2, 3)"}), "The output's shape is not PyTorch's"),
+        ),
+    ),
+    "heading-fault": Contract(
+        right=(
+            heading(),
+            heading({HEADING: "torch.where(north == 0, on_axis, torch.atan(north / east) + torch.where(east < 0, torch.sign(north) * torch.pi, 0.0))"}),
+            heading({"[0.0]": "[0.0, 1.0]", "[-1.0]": "[0.0, 1.0]"}),
+        ),
+        wrong=(
+            WrongAnswer("another stage", heading({'"translate"': '"run"'}), "does not arise at stage 'run'"),
+            WrongAnswer("a vector off the axes", heading({"[0.0]": "[0.5]"}), "agree for these inputs"),
+            WrongAnswer("one input", heading({NORTH: 'return "translate", (torch.tensor([0.0]),)'}), "1 inputs; the module has 2"),
+            WrongAnswer("unequal lengths", heading({"[-1.0]": "[-1.0, 1.0, 2.0]", "[0.0]": "[0.0, 1.0]"}), "PyTorch does not accept"),
+            WrongAnswer("whole numbers", heading({"[0.0]": "[0]"}), "int64 with 1 axes"),
+            WrongAnswer("the ill module", heading({HEADING: "torch.atan2(north, east)"}), "Go round the circle"),
+            WrongAnswer("zero on the axis", heading({HEADING: "torch.where(north == 0, north, torch.atan2(north, east))"}), "3.14159"),
+            WrongAnswer("no half-planes", heading({HEADING: "torch.where(north == 0, on_axis, torch.atan(north / east))"}), "The numbers are not PyTorch's"),
+        ),
+    ),
+    "activation-fault": Contract(
+        right=(
+            activation(),
+            activation({ELU: "x.clamp(min=0) + x.clamp(max=0).exp() - 1"}),
+            activation({ELU: "torch.relu(x) - torch.relu(1 - x.exp())"}),
+        ),
+        wrong=(
+            WrongAnswer("another stage", activation({'"load"': '"translate"'}), "does not arise at stage 'translate'"),
+            WrongAnswer("float32", activation({"dtype=torch.float64": "dtype=torch.float32"}), "float32 with 2 axes"),
+            WrongAnswer("a vector", activation({"torch.ones(1, 1, ": "torch.ones(1, "}), "float64 with 1 axes"),
+            WrongAnswer("a list", activation({FLOAT64: 'return "load", ([[1.0]],)'}), "a Tensor was expected"),
+            WrongAnswer("the ill module", activation({ELU: "torch.nn.functional.elu(x)"}), "Could not find an implementation"),
+            WrongAnswer("float32 inside", activation({ELU: "torch.nn.functional.elu(x.float()).double()"}), "to its last digits"),
+            WrongAnswer("a float32 output", activation({ELU: "torch.nn.functional.elu(x.float())"}), "The output's type is not PyTorch's"),
+            WrongAnswer("a ReLU", activation({ELU: "torch.relu(x)"}), "The numbers are not PyTorch's"),
+        ),
+    ),
+}
