@@ -101,10 +101,10 @@ class Killed(Disturbed):
 
 
 class KilledJudge(Killed):
-    """The same for a judge, of a lab whose judges take a second."""
+    """The same for a judge, as soon as it is there: it may be done after a third of a second."""
 
     kind = "judge"
-    after = 0.3
+    after = 0.0
 
 
 class Stumbling(Disturbed):
