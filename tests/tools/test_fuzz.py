@@ -47,7 +47,7 @@ def test_a_fault_that_is_there_is_found(monkeypatch):
 def test_a_judge_that_stumbles_is_found(monkeypatch):
     monkeypatch.setattr(work, "_parse_array", lambda data: np.load(io.BytesIO(data)).shape)
     table = fuzz_answers(40, 1, every=9)
-    assert any("AttributeError" in reason for _, reason in table.faults), str(table)
+    assert any("tuple" in reason for _, reason in table.faults), str(table)
 
 
 def test_damaged_notebooks_have_a_mark_or_a_reason():
