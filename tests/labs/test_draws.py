@@ -1,4 +1,4 @@
-"""The questions of one-file and suppress reach every case at every seed, and no rounding decides a scene."""
+"""The questions of three exercises reach every case at every seed, and no rounding decides a scene."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +11,7 @@ from onnxlab.labs.kit.checking import check
 from onnxlab.labs.kit.exercise import exercise
 from onnxlab.labs.kit.judging import opsets
 from onnxlab.labs.lab09_ship_it.one_file import draw_uploads
+from onnxlab.labs.lab11_cache.reading import readings
 from onnxlab.labs.lab12_detection.suppress import ASKS, DetectorQuestion
 from onnxlab.model.distance import Array
 from tests.labs.test_contract import report
@@ -31,6 +32,14 @@ def scenes(seed: int) -> Iterator[tuple[DetectorQuestion, _Scene, Array]]:
     for question in ASKS.draw(random):
         for scene in _MANY:
             yield question, scene, scene.raw(question, random)
+
+
+@SEEDS
+def test_two_texts_of_one_batch_are_read_in_turn_by_each_decoder(seed):
+    texts = list(readings(np.random.default_rng(seed)))
+    for number in (0, 1):  # a decoder reads every second text
+        batches = [len(text.ids) for text in texts[number::2] if len(text.sizes) > 1]
+        assert len(set(batches)) < len(batches)
 
 
 @SEEDS
@@ -66,6 +75,8 @@ def refused(name: str, answer: str, seed: int) -> str:
         ("one-file", "another IR version"),
         ("one-file", "always opset 20"),
         ("suppress", "two digits"),
+        ("cached-decoder", "its own cache"),
+        ("cached-decoder", "views of one buffer"),
     ],
 )
 def test_a_message_does_not_depend_on_the_seed(name, answer, seed):
