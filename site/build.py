@@ -186,6 +186,7 @@ def first_page(site: Site, pages: list[Page]) -> str:
         raise SiteNotBuilt(msg)
     groups.append((site.words["labs"], labs))
     gaps = {"graph": first_graph(site), "repository": site.words["repository"], "clone": "", "colab": ""}
+    gaps |= {"chapters": str(len(chapters)), "labs": str(len(labs))}
     if site.repository:
         address = f"https://github.com/{site.repository}"
         gaps["repository"] = f"[{gaps['repository']}]({address})"
