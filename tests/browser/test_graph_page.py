@@ -66,6 +66,18 @@ def select(frame: Frame, words: str) -> None:
     frame.locator("#onnxlab-search li").first.click()
 
 
+def test_the_search_field_does_not_cover_the_first_input(notebook: Notebook):
+    """Two graphs side by side are narrow, and Netron draws the first input at the top, in the middle."""
+    notebook.fill([IMPORT, "graph('chain.onnx', 'other.onnx')"])
+    notebook.run(0)
+    for frame in notebook.run_graph(1):
+        field = frame.locator("#onnxlab-search input").bounding_box()
+        first = frame.locator(".graph-input").first.bounding_box()
+        assert field
+        assert first
+        assert field["x"] + field["width"] <= first["x"]
+
+
 def test_the_frame_is_shut_off(notebook: Notebook):
     notebook.fill([IMPORT, "graph('chain.onnx')"])
     notebook.run(0)

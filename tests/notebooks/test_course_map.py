@@ -17,6 +17,13 @@ SUBJECTS = {
     "`torch.onnx.is_in_onnx_export()`": "05_",
     "`.item()`": "06_",
 }
+# What the map in the README, and so the first page of the web site, says of a chapter in any language.
+WORDS = {
+    "02_": ("trace", "script", "`Loop`"),
+    "04_": ("`dynamic_axes`",),
+    "05_": ("`is_in_onnx_export()`",),
+    "06_": ("`.item()`",),
+}
 
 
 @pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
@@ -30,3 +37,12 @@ def test_a_subject_leads_from_the_first_page_to_its_chapter(subject):
     cells = nbformat.read(NOTEBOOKS / "00_start_here.ipynb", as_version=4).cells
     rows = [line for cell in cells for line in cell.source.splitlines() if line.startswith("|")]
     assert any(subject in row and f"({SUBJECTS[subject]}" in row for row in rows)
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
+@pytest.mark.parametrize("chapter", WORDS)
+def test_the_map_names_the_subject_of_a_chapter(name, chapter):
+    lines = (ROOT / name).read_text("utf-8").splitlines()
+    [row] = [line for line in lines if f"/{chapter}" in line and ROW.match(line)]
+    for word in WORDS[chapter]:
+        assert word.lower() in row.lower()

@@ -130,7 +130,8 @@ def ncnn(path: Path, feeds: list[Feed]) -> Runner:
     def run(feed: Feed) -> list[Any]:
         extractor = net.create_extractor()
         for name, value in zip(net.input_names(), feed.values(), strict=True):
-            picture = value[0] if value.ndim > 2 and len(value) == 1 else value  # ncnn has no batch
+            picture = value[0] if value.ndim > 2 and len(value) == 1 else value
+            # An array gives a Mat no batch: its first axis would be channels.
             # A Mat shares the array's memory without keeping it alive: hold both until the copy is made.
             array = np.ascontiguousarray(picture.astype(np.float32))
             extractor.input(name, ncnn.Mat(array).clone())
