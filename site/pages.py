@@ -9,7 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-__all__ = ["ATLAS", "GUIDES", "LANGUAGES", "STRUCTURE", "Page", "Site", "hints", "live_form", "saved_outputs"]
+__all__ = [
+    "ATLAS",
+    "GUIDES",
+    "LANGUAGES",
+    "STRUCTURE",
+    "Page",
+    "Site",
+    "demos",
+    "hints",
+    "live_form",
+    "saved_outputs",
+]
 
 LANGUAGES = ("en", "zh")
 STRUCTURE = "application/vnd.onnxlab.graph+json"
@@ -55,6 +66,7 @@ class Site:
         repository: "owner/name" on GitHub, or "" where the course is not there.
         translate: Gives the translation of one of the package's texts.
         hints: The hints of each exercise.
+        demos: The models that run in a page: the page, the name in run_here.js, and the cell before it.
     """
 
     root: Path
@@ -63,6 +75,7 @@ class Site:
     repository: str
     translate: Callable[[str], str]
     hints: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    demos: tuple[dict[str, str], ...] = ()
 
     def path(self, name: str) -> Path:
         """Return the file of a notebook in this language."""
@@ -108,6 +121,7 @@ class Site:
                     del data[STRUCTURE]
             cells.append(cell)
             cells += self._hint_cells(cell)
+            cells += self._demo_cells(name, cell)
         if name.startswith("labs/"):
             lab = self.path(name).relative_to(self.root).as_posix()
             text = self.words["run_lab"].format(lab=lab)
@@ -155,6 +169,17 @@ class Site:
         """Return a guide of docs/ as the source of its page."""
         return self.linked((self.root / "docs" / f"{name}.md").read_text("utf-8"), f"docs/{name}")
 
+    def _demo_cells(self, name: str, cell: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return [
+            _markdown(
+                f'<div class="onnxlab-run" data-demo="{row["demo"]}">'
+                f"<p><strong>{self.words['run_here']}</strong> {self.words['demos'][row['demo']]}</p></div>",
+                f"run-{row['demo']}",
+            )
+            for row in self.demos
+            if (row["page"], row["after"]) == (name, cell["id"])
+        ]
+
     def _hint_cells(self, cell: Mapping[str, Any]) -> list[dict[str, Any]]:
         if cell["cell_type"] != "code":
             return []
@@ -187,6 +212,11 @@ def hints(package: Path) -> dict[str, tuple[str, ...]]:
     """Return the hints of every exercise, from the labs' TOML files."""
     tables = [tomllib.loads(path.read_text("utf-8")) for path in sorted((package / "labs").glob("lab*.toml"))]
     return {row["id"]: tuple(row["hints"]) for table in tables for row in table["exercise"]}
+
+
+def demos(table: Path) -> tuple[dict[str, str], ...]:
+    """Return the rows of site/models.toml."""
+    return tuple(tomllib.loads(table.read_text("utf-8"))["model"])
 
 
 def _markdown(text: str, name: str) -> dict[str, Any]:

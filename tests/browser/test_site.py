@@ -7,13 +7,17 @@ import re
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnxruntime as ort
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from PIL import Image
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from starter.website import page_server
 
@@ -37,6 +41,8 @@ WORDS = {
     "zh": ("算子", "跟踪", "循环", "动态", "量化", "解码器", "检测", "符号函数", "后端", "缓存"),
 }
 STRUCTURE = "application/vnd.onnxlab.graph+json"
+DEMOS = tomllib.loads((ROOT / "site" / "models.toml").read_text("utf-8"))["model"]
+MODELS = sorted(path.name for path in (ROOT / "site" / "models").glob("*.onnx"))
 
 
 @dataclass(frozen=True)
@@ -373,3 +379,106 @@ def test_colab_opens_a_copy_that_installs_the_course(server: Server):
 def test_nothing_of_this_machine_is_in_the_pages(server: Server):
     for path in server.out.rglob("*.html"):
         assert str(ROOT) not in path.read_text("utf-8"), path
+
+
+def start_demo(reader: Page, server: Server, language: str, name: str) -> Locator:
+    """Start the model of a page; the page has loaded nothing of it before."""
+    row = next(row for row in DEMOS if row["demo"] == name and "ran" in row)
+    reader.goto(f"{server.url}{language}/{row['page']}.html")
+    assert reader.evaluate("typeof ort") == "undefined", "it is loaded on the click only"
+    box = reader.locator(f".onnxlab-run[data-demo={name}]")
+    box.get_by_role("button", name={"en": "Run it in this page", "zh": "在本页运行"}[language]).click()
+    expect(box.locator("button.start")).to_have_count(0)
+    return box
+
+
+def feeds_of(session: ort.InferenceSession) -> dict[str, np.ndarray]:
+    """Random inputs of a model; each axis with a name gets a size of its own."""
+    random, sizes = np.random.default_rng(0), {}
+    feeds = {}
+    for value in session.get_inputs():
+        shape = [
+            size if isinstance(size, int) else sizes.setdefault(size, 3 + len(sizes)) for size in value.shape
+        ]
+        kind = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(uint8)": np.uint8}[value.type]
+        drawn = random.random(shape) if kind is np.float32 else random.integers(0, 200, shape)
+        feeds[value.name] = np.asarray(drawn).astype(kind)
+    return feeds
+
+
+def test_a_page_computes_what_the_desktop_computes(reader: Page, server: Server):
+    """Every file that is offered, in both runtimes, on the same inputs."""
+    start_demo(reader, server, "en", "branch")
+    assert len(MODELS) > 20
+    for name in MODELS:
+        session = ort.InferenceSession(ROOT / "site" / "models" / name, providers=["CPUExecutionProvider"])
+        feeds = feeds_of(session)
+        plain = {
+            key: {"type": str(value.dtype), "dims": value.shape, "data": value.ravel().tolist()}
+            for key, value in feeds.items()
+        }
+        answers = reader.evaluate("([name, feeds]) => onnxlabRun(name, feeds)", [name, plain])
+        wanted = dict(
+            zip([value.name for value in session.get_outputs()], session.run(None, feeds), strict=True)
+        )
+        assert {answer["name"]: answer["dims"] for answer in answers} == {
+            key: list(value.shape) for key, value in wanted.items()
+        }, name
+        for answer in answers:
+            expected = wanted[answer["name"]].ravel().astype(float)
+            # Integer kernels round in another order: a step of the last tensor's scale.
+            tolerance = 0.3 if "int8" in name else 1e-3
+            assert np.allclose(np.array(answer["data"]), expected, atol=tolerance), name
+
+
+def test_a_page_shows_accepted_refused_and_wrong(reader: Page, server: Server):
+    box = start_demo(reader, server, "en", "sizes")
+    table = box.locator("table")
+    expect(table).to_contain_text("accepted, wrong")
+    box.get_by_label("function").select_option("with_shape")
+    expect(table).to_contain_text("accepted, right")
+    box.get_by_label("export").select_option(label="torch.export, example of 2 rows, nothing marked")
+    expect(table).to_contain_text("Got invalid dimensions for input")  # the runtime's own words
+    box.get_by_label("rows").fill("2")
+    expect(table).to_contain_text("accepted, right")
+    box = start_demo(reader, server, "zh", "branch")
+    expect(box.locator("tr").nth(1)).to_contain_text("错误")
+    box.get_by_label("三个数").fill("1, 2, 3")
+    expect(box.locator("tr").nth(1)).to_contain_text("正确")
+    box.get_by_label("三个数").fill("1, zwei")
+    expect(box.get_by_role("status")).to_have_text("请输入用逗号隔开的数字。")
+
+
+def test_a_page_enlarges_draws_writes_and_finds(reader: Page, server: Server, tmp_path):
+    box = start_demo(reader, server, "en", "enlarge")
+    expect(box.get_by_role("status")).to_contain_text("150 x 100 became 450 x 300")
+    own = tmp_path / "own.png"
+    Image.fromarray(np.full((40, 60, 3), 200, np.uint8)).save(own)
+    box.locator("input[type=file]").set_input_files(own)
+    expect(box.get_by_role("status")).to_contain_text("60 x 40 became 180 x 120")
+    box = start_demo(reader, server, "en", "factor")
+    box.locator("input").fill("2.5")
+    expect(box.get_by_role("status")).to_contain_text("Factor 2.5: 45 x 40 became 112 x 100")
+    box = start_demo(reader, server, "en", "digit")
+    expect(box.get_by_role("status")).to_contain_text("float32 says 7, int8 says 7")
+    box.get_by_role("button", name="Clear").click()
+    expect(box.locator("table")).to_have_count(0)
+    box = start_demo(reader, server, "en", "poem")
+    expect(box.get_by_role("status")).to_contain_text("71 tokens were read for 60 new ones")
+    cached = box.locator("pre").text_content()
+    assert cached and cached.startswith("Who has seen the wind?\nNeither I nor you")
+    box.get_by_role("button", name="Without").click()
+    expect(box.get_by_role("status")).to_contain_text(f"{sum(range(12, 72))} tokens were read")
+    assert box.locator("pre").text_content() == cached
+    box = start_demo(reader, server, "en", "boxes")
+    expect(box.get_by_role("status")).to_contain_text("2 boxes")
+    box.locator("canvas").click(position={"x": 60, "y": 195})
+    expect(box.get_by_role("status")).to_contain_text("3 boxes")
+
+
+def test_a_page_on_a_disk_says_that_it_needs_a_server(reader: Page, server: Server):
+    reader.goto((server.out / "en/notebooks/02_trace_and_script.html").as_uri())
+    box = reader.locator(".onnxlab-run")
+    box.locator("button.start").click()
+    expect(box.get_by_role("status")).to_contain_text("It needs a web server")
+    expect(box.locator("button.start")).to_be_enabled()
