@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from error_page import ERRORS, error_page
 from pages import (
     ATLAS,
     GUIDES,
@@ -150,7 +151,8 @@ def write_runtime(out: Path) -> None:
     digest = base64.b64encode(hashlib.sha512(packed.read_bytes()).digest()).decode()
     if digest != RUNTIME_SHA512:
         packed.unlink()
-        msg = f"{packed.name} has the SHA-512 {digest},\nwhich is not the one in site/build.py.\nIt was deleted; build again."
+        what = f"{packed.name} has the SHA-512 {digest}."
+        msg = f"{what}\nsite/build.py names another.\nIt was deleted; build again."
         raise SiteNotBuilt(msg)
     (out / "runtime").mkdir()
     with tarfile.open(packed) as package:
@@ -184,6 +186,7 @@ def write_sources(site: Site, folder: Path) -> None:
     start = pages[0].name
     about: dict[str, dict[str, str]] = {
         ATLAS: {"other": f"{ATLAS}.html"},
+        ERRORS: {"other": f"{ERRORS}.html", "description": site.words["errors"]["text"]},
         "index": {"colab": site.colab(start)},
     }
     for page in pages:
@@ -207,6 +210,7 @@ def write_sources(site: Site, folder: Path) -> None:
         f'<div class="onnxlab-whole-atlas"><p>{site.words["atlas_script"]}</p></div>\n',
     )
     (folder / f"{ATLAS}.md").write_text("".join(atlas), "utf-8")
+    (folder / f"{ERRORS}.md").write_text(error_page(site), "utf-8")
     (folder / "index.md").write_text(first_page(site, pages), "utf-8")
     (folder / "pages.json").write_text(json.dumps(about), "utf-8")
     write_static(site, folder / "_static")
@@ -239,7 +243,7 @@ def first_page(site: Site, pages: list[Page]) -> str:
         cards = "".join(card(site, page) for page in members)
         parts.append(f'## {name}\n\n<ul class="onnxlab-cards">{cards}</ul>\n')
     guides = [f"docs/{name}" for name in GUIDES] if site.language == "en" else []
-    more = [ATLAS, *guides]
+    more = [ERRORS, ATLAS, *guides]
     for name, names in [*((n, [p.name for p in m]) for n, m in groups), (site.words["more"], more)]:
         parts.append("\n".join(["```{toctree}", ":hidden:", f":caption: {name}", *names, "```", ""]))
     return "\n".join(parts)
@@ -275,10 +279,9 @@ def write_static(site: Site, folder: Path) -> None:
     live = (HERE / "page" / "live.js").read_text("utf-8")
     script = "\n".join(["(() => {", hiding, "const widgets = {", *bodies, "};", live, "})();\n"])
     (folder / "live.js").write_text(script, "utf-8")
-    search = (HERE / "page" / "search.js").read_text("utf-8")
-    (folder / "search.js").write_text("(() => {\n" + search + "})();\n", "utf-8")
-    in_page = (HERE / "page" / "run_here.js").read_text("utf-8")
-    (folder / "run_here.js").write_text("(() => {\n" + in_page + "})();\n", "utf-8")
+    for name in ("search.js", "run_here.js", "why.js"):
+        body = (HERE / "page" / name).read_text("utf-8")
+        (folder / name).write_text("(() => {\n" + body + "})();\n", "utf-8")
     translated = json.loads((ROOT / "src/onnxlab/assets/languages/zh.json").read_text("utf-8"))["scripts"]
     words = {**(translated if site.language == "zh" else {}), **site.words.get("page", {})}
     (folder / "words.js").write_text(

@@ -40,9 +40,7 @@ html_static_path = [str(SOURCE / "_static")]
 html_css_files = ["site.css"]
 html_js_files = [
     "words.js",
-    ("live.js", {"defer": "defer"}),
-    ("search.js", {"defer": "defer"}),
-    ("run_here.js", {"defer": "defer"}),
+    *((name, {"defer": "defer"}) for name in ("live.js", "search.js", "run_here.js", "why.js")),
 ]
 html_copy_source = True
 html_show_sourcelink = html_show_sphinx = html_use_index = html_domain_indices = False

@@ -193,7 +193,7 @@ const demos = {
   async digit(place, say) {
     const side = 192, canvas = make('canvas', { width: side, height: side, className: 'paper', tabIndex: 0 });
     const context = canvas.getContext('2d', { willReadFrequently: true }), answers = make('div');
-    Object.assign(context, { lineWidth: 22, lineCap: 'round', lineJoin: 'round', strokeStyle: '#000' });
+    Object.assign(context, { lineWidth: 16, lineCap: 'round', lineJoin: 'round', strokeStyle: '#000' });
     const clear = () => { context.fillStyle = '#fff'; context.fillRect(0, 0, side, side); };
     const show = shown(say, async () => {
       const ink = context.getImageData(0, 0, side, side).data, [xs, ys] = [[], []];

@@ -19,6 +19,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from onnxlab.diagnosis.messages import explain
 from starter.website import page_server
 
 ROOT = Path(__file__).parents[2]
@@ -439,7 +440,7 @@ def test_a_page_shows_accepted_refused_and_wrong(reader: Page, server: Server):
     expect(table).to_contain_text("accepted, right")
     box.get_by_label("export").select_option(label="torch.export, example of 2 rows, nothing marked")
     expect(table).to_contain_text("Got invalid dimensions for input")  # the runtime's own words
-    box.get_by_label("rows").fill("2")
+    box.get_by_role("spinbutton", name="rows").fill("2")
     expect(table).to_contain_text("accepted, right")
     box = start_demo(reader, server, "zh", "branch")
     expect(box.locator("tr").nth(1)).to_contain_text("错误")
@@ -466,7 +467,8 @@ def test_a_page_enlarges_draws_writes_and_finds(reader: Page, server: Server, tm
     box = start_demo(reader, server, "en", "poem")
     expect(box.get_by_role("status")).to_contain_text("71 tokens were read for 60 new ones")
     cached = box.locator("pre").text_content()
-    assert cached and cached.startswith("Who has seen the wind?\nNeither I nor you")
+    assert cached
+    assert cached.startswith("Who has seen the wind?\nNeither I nor you")
     box.get_by_role("button", name="Without").click()
     expect(box.get_by_role("status")).to_contain_text(f"{sum(range(12, 72))} tokens were read")
     assert box.locator("pre").text_content() == cached
@@ -482,3 +484,23 @@ def test_a_page_on_a_disk_says_that_it_needs_a_server(reader: Page, server: Serv
     box.locator("button.start").click()
     expect(box.get_by_role("status")).to_contain_text("It needs a web server")
     expect(box.locator("button.start")).to_be_enabled()
+
+
+def test_a_pasted_message_finds_its_section(reader: Page, server: Server):
+    """The page answers as `onnxlab why` does, for the first lines of public threads."""
+    threads = (ROOT / "tests/diagnosis/threads.tsv").read_text("utf-8").splitlines()
+    for language in LANGUAGES:
+        reader.goto(f"{server.url}{language}/errors.html")
+        field, found = reader.locator(".onnxlab-why textarea"), reader.locator(".onnxlab-why li")
+        for thread in threads:
+            message = thread.split("\t")[2]
+            field.fill(message)
+            known = explain(message)
+            expect(found).to_have_count(len(known))
+            link = found.first.locator("a").get_attribute("href") or ""
+            assert link.startswith(f"notebooks/{known[0].chapter}.html"), thread
+        field.fill("the cat sat on the mat")
+        expect(found).to_have_count(0)
+        expect(reader.locator(".onnxlab-why [role=status]")).not_to_be_empty()
+        rows = tomllib.loads((ROOT / "site" / "silent.toml").read_text("utf-8"))["symptom"]
+        assert reader.locator("table a[href*='.html#']").count() == len(rows) > 15
