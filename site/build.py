@@ -26,6 +26,7 @@ from typing import Any
 
 import nbformat
 from error_page import ERRORS, error_page
+from extra_pages import GLOSSARY, SHEET, glossary_page, reading_paths, sheet_page, terms
 from pages import (
     ATLAS,
     GUIDES,
@@ -187,6 +188,8 @@ def write_sources(site: Site, folder: Path) -> None:
     about: dict[str, dict[str, str]] = {
         ATLAS: {"other": f"{ATLAS}.html"},
         ERRORS: {"other": f"{ERRORS}.html", "description": site.words["errors"]["text"]},
+        GLOSSARY: {"other": f"{GLOSSARY}.html", "description": site.words["glossary_text"]},
+        SHEET: {"other": f"{SHEET}.html", "description": site.words["sheet_text"]},
         "index": {"colab": site.colab(start)},
     }
     for page in pages:
@@ -210,7 +213,8 @@ def write_sources(site: Site, folder: Path) -> None:
         f'<div class="onnxlab-whole-atlas"><p>{site.words["atlas_script"]}</p></div>\n',
     )
     (folder / f"{ATLAS}.md").write_text("".join(atlas), "utf-8")
-    (folder / f"{ERRORS}.md").write_text(error_page(site), "utf-8")
+    for name, source in ((ERRORS, error_page), (GLOSSARY, glossary_page), (SHEET, sheet_page)):
+        (folder / f"{name}.md").write_text(source(site), "utf-8")
     (folder / "index.md").write_text(first_page(site, pages), "utf-8")
     (folder / "pages.json").write_text(json.dumps(about), "utf-8")
     write_static(site, folder / "_static")
@@ -230,7 +234,14 @@ def first_page(site: Site, pages: list[Page]) -> str:
         msg = f"{left} chapters belong to no track.\nA track is a range of them.\nSee site/build.py."
         raise SiteNotBuilt(msg)
     groups.append((site.words["labs"], labs))
-    gaps = {"graph": first_graph(site), "repository": site.words["repository"], "clone": "", "colab": ""}
+    minutes = {page.name: page.minutes for page in chapters}
+    gaps = {
+        "paths": reading_paths(site, minutes),
+        "graph": first_graph(site),
+        "repository": site.words["repository"],
+        "clone": "",
+        "colab": "",
+    }
     if site.repository:
         address = f"https://github.com/{site.repository}"
         gaps["repository"] = f"[{gaps['repository']}]({address})"
@@ -243,7 +254,7 @@ def first_page(site: Site, pages: list[Page]) -> str:
         cards = "".join(card(site, page) for page in members)
         parts.append(f'## {name}\n\n<ul class="onnxlab-cards">{cards}</ul>\n')
     guides = [f"docs/{name}" for name in GUIDES] if site.language == "en" else []
-    more = [ERRORS, ATLAS, *guides]
+    more = [ERRORS, ATLAS, GLOSSARY, SHEET, *guides]
     for name, names in [*((n, [p.name for p in m]) for n, m in groups), (site.words["more"], more)]:
         parts.append("\n".join(["```{toctree}", ":hidden:", f":caption: {name}", *names, "```", ""]))
     return "\n".join(parts)
@@ -285,7 +296,9 @@ def write_static(site: Site, folder: Path) -> None:
     translated = json.loads((ROOT / "src/onnxlab/assets/languages/zh.json").read_text("utf-8"))["scripts"]
     words = {**(translated if site.language == "zh" else {}), **site.words.get("page", {})}
     (folder / "words.js").write_text(
-        f"globalThis.onnxlabWords = {json.dumps(words, ensure_ascii=False)};\n", "utf-8"
+        f"globalThis.onnxlabWords = {json.dumps(words, ensure_ascii=False)};\n"
+        f"globalThis.onnxlabTerms = {json.dumps(terms(site), ensure_ascii=False)};\n",
+        "utf-8",
     )
     sheets = [(source / "predict/predict.css"), (source / "atlas/atlas.css"), HERE / "page" / "site.css"]
     (folder / "site.css").write_text("\n".join(sheet.read_text("utf-8") for sheet in sheets), "utf-8")
@@ -351,8 +364,8 @@ def run_sphinx(site: Site, source: Path, out: Path, repository: str, address: st
 def slim(folder: Path) -> None:
     """Take out what no page needs: Sphinx's own search, and 1.5 MB of icons as a script beside their font.
 
-    And two faults: without JavaScript the theme "auto" has no colours, and for a screen reader every folded
-    cell has the same name.
+    And two faults are repaired: without JavaScript the theme "auto" has no colours, and for a screen reader
+    every folded cell has the same name.
     """
     for path in [path for pattern in UNUSED for path in folder.rglob(pattern)]:
         path.unlink()
@@ -360,7 +373,21 @@ def slim(folder: Path) -> None:
         text = page.read_text("utf-8")
         text = re.sub(r"<script[^>]*/fontawesome\.js[^>]*></script>", "", text)
         text = re.sub(r'(<html\b[^>]*) data-theme="auto"', r'\1 data-theme="light"', text)
-        page.write_text(text.replace('<summary aria-label="Toggle hidden content">', "<summary>"), "utf-8")
+        text = text.replace('<summary aria-label="Toggle hidden content">', "<summary>")
+        page.write_text(searchable(text), "utf-8")
+
+
+def searchable(text: str) -> str:
+    """Mark a page for Pagefind: results lead to headings with an id, and are found in prose before code.
+
+    >>> searchable('<span id="1-one"></span><h2>One<a class="headerlink" href="#one">#</a></h2>')
+    '<h2 id="1-one">One<a data-pagefind-ignore class="headerlink" href="#one">#</a></h2>'
+    """
+    text = re.sub(r'<span id="([^"]+)"></span><h([1-6])>', r'<h\2 id="\1">', text)
+    text = text.replace('<a class="headerlink"', '<a data-pagefind-ignore class="headerlink"')
+    text = text.replace('<div class="cell_output', '<div data-pagefind-ignore class="cell_output')
+    text = text.replace('<div class="cell tag_proof', '<div data-pagefind-ignore class="cell tag_proof')
+    return text.replace('<div class="cell_input', '<div data-pagefind-weight="0.2" class="cell_input')
 
 
 def run(

@@ -3,11 +3,13 @@
 import json
 import posixpath
 import re
+import subprocess
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
 __all__ = [
     "ATLAS",
@@ -128,7 +130,33 @@ class Site:
             if self.repository:
                 text += self.words["run_colab"].format(colab=self.colab(name))
             cells.insert(1, _markdown(f"```{{note}}\n{text}\n```", "run-lab"))
+        cells.append(_markdown(self._trust(name), "trust"))
         return {**notebook, "cells": cells}
+
+    def _trust(self, name: str) -> str:
+        """Return the line with what a page was checked with, how to run it, and where to report a fault."""
+        pins = (self.root / "requirements.txt").read_text("utf-8")
+        versions = [
+            f"{package} {found[1]}"
+            for package in ("torch", "onnx", "onnxruntime")
+            if (found := re.search(rf"^{package}==([^\s;]+)", pins, re.MULTILINE))
+        ]
+        file = self.path(name).relative_to(self.root).as_posix()
+        log = ["git", "log", "-1", "--format=%cs", "--", file]
+        try:
+            date = subprocess.run(
+                log, cwd=self.root, capture_output=True, text=True, check=False
+            ).stdout.strip()
+        except OSError:  # no git
+            date = ""
+        text = self.words["trust"].format(versions=", ".join(versions), date=date or "?", file=file)
+        if self.repository:
+            home = f"https://github.com/{self.repository}"
+            title = quote(f"{file}: ")
+            text += self.words["trust_links"].format(
+                source=f"{home}/blob/main/{file}", report=f"{home}/issues/new?title={title}"
+            )
+        return f'<div class="onnxlab-trust">\n\n{text}\n\n</div>'
 
     def linked(self, text: str, name: str) -> str:
         """Return Markdown with its links led to the site's pages, to the repository, or taken away."""

@@ -504,3 +504,73 @@ def test_a_pasted_message_finds_its_section(reader: Page, server: Server):
         expect(reader.locator(".onnxlab-why [role=status]")).not_to_be_empty()
         rows = tomllib.loads((ROOT / "site" / "silent.toml").read_text("utf-8"))["symptom"]
         assert reader.locator("table a[href*='.html#']").count() == len(rows) > 15
+
+
+def test_search_leads_to_sections_by_the_words_people_type(reader: Page, server: Server):
+    found = {
+        "en": {
+            "KV cache": "17_decoder",
+            "quantization": "15_quantise",
+            "dynamic shape": "04_dynamic",
+            "fp16": "16_half",
+        },
+        "zh": {
+            "动态维度": "04_dynamic",
+            "KV Cache": "17_decoder",
+            "算子不支持": "08_custom",
+            "半精度": "16_half",
+        },
+    }
+    for language, chapters in found.items():
+        reader.goto(f"{server.url}{language}/index.html")
+        reader.keyboard.press("Control+k")
+        field, links = reader.locator("#pst-search-dialog input"), reader.locator("#pst-search-dialog li a")
+        for word, chapter in chapters.items():
+            field.fill(word)
+            wanted = reader.locator(f"#pst-search-dialog li a[href*='{chapter}'][href*='#']")
+            expect(wanted.first).to_be_visible()
+        field.press("ArrowDown")
+        expect(links.first).to_be_focused()
+        reader.keyboard.press("ArrowDown")
+        expect(links.nth(1)).to_be_focused()
+        reader.keyboard.press("ArrowUp")
+        reader.keyboard.press("ArrowUp")
+        expect(field).to_be_focused()
+        assert "#" not in " ".join(links.locator("strong").all_text_contents()), (
+            "the sign of a heading's link"
+        )
+
+
+def test_a_word_of_the_glossary_is_explained_where_it_is_first_used(reader: Page, server: Server):
+    for language, word in (("en", "guard"), ("zh", "guard")):
+        reader.goto(f"{server.url}{language}/notebooks/04b_right_at_every_size.html")
+        term = reader.locator(".onnxlab-term", has_text=word)
+        expect(term).to_have_count(1)
+        reader.keyboard.press("Tab")
+        term.focus()
+        shown = "term => getComputedStyle(term, '::after').content"
+        assert len(term.evaluate(shown)) > 30
+        reader.goto(f"{server.url}{language}/glossary.html")
+        expect(reader.locator("article")).to_contain_text("ExportedProgram")
+
+
+def test_a_page_says_how_it_was_checked_and_the_first_page_where_to_begin(server: Server):
+    for language in LANGUAGES:
+        for name in server.pages(language):
+            if "/notebooks/" in name or "/labs/" in name:
+                [line] = re.findall(
+                    r'<div class="onnxlab-trust">(.*?)</div>',
+                    (server.out / name).read_text("utf-8"),
+                    re.DOTALL,
+                )
+                assert re.search(r"torch [\d.]+.*onnxruntime [\d.]+", line)
+                assert "github.com/owner/onnx-lab/issues/new" in line
+        home = (server.out / language / "index.html").read_text("utf-8")
+        hours = [float(number) for number in re.findall(r"<p>([\d.]+) (?:hours|小时)</p>", home)]
+        assert len(hours) >= 4
+        assert all(2 <= number <= 3.6 for number in hours), hours
+        sheet = (server.out / language / "sheet.html").read_text("utf-8")
+        chapters = len(list((ROOT / "notebooks").glob("*.ipynb")))
+        assert sheet.count("<h2>") + sheet.count("<h2 ") == chapters
+        assert sheet.count("<li>") > 3 * (chapters - 1)
+        assert "assert_parity" in sheet
