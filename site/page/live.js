@@ -169,7 +169,15 @@ const bringAtlasToLife = async () => {
   const search = new URLSearchParams(location.search).get('q') ?? '';
   const atlas = JSON.stringify(await loaded('atlas.js'));
   place.replaceChildren();
-  widgets.atlas.render({ model: kernelless({ atlas, words, search, opset: 20, exporter: 'both', missing: '', element: '' }), el: place });
+  const model = kernelless({ atlas, words, search, opset: 20, exporter: 'both', missing: '', element: '' });
+  widgets.atlas.render({ model, el: place });
+  model.on('change:search', () => {   // so that the address of what is shown can be passed on
+    const address = new URL(location.href);
+    address.searchParams.set('q', model.get('search'));
+    if (!model.get('search')) address.searchParams.delete('q');
+    history.replaceState(null, '', address);
+  });
+  place.querySelector('input[type=search]').focus();
 };
 
 // The first use of each word of the glossary on a page shows its text under the pointer and under the keyboard.
