@@ -235,13 +235,8 @@ def first_page(site: Site, pages: list[Page]) -> str:
         raise SiteNotBuilt(msg)
     groups.append((site.words["labs"], labs))
     minutes = {page.name: page.minutes for page in chapters}
-    gaps = {
-        "paths": reading_paths(site, minutes),
-        "graph": first_graph(site),
-        "repository": site.words["repository"],
-        "clone": "",
-        "colab": "",
-    }
+    gaps = {"chapters": str(len(chapters)), "labs": str(len(labs)), "paths": reading_paths(site, minutes)}
+    gaps |= {"graph": first_graph(site), "repository": site.words["repository"], "clone": "", "colab": ""}
     if site.repository:
         address = f"https://github.com/{site.repository}"
         gaps["repository"] = f"[{gaps['repository']}]({address})"

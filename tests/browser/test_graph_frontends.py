@@ -97,3 +97,21 @@ def test_nodes_bodies_clicks_colours_theme_restart_and_reopening(server: Jupyter
     page.wait_for_timeout(2_000)
     assert picture.is_visible()
     assert "Error displaying widget" not in reopened.cells.nth(0).inner_text()
+
+
+@pytest.mark.parametrize("names", [("before", "after"), ("before", "")], ids=["two names", "one name"])
+def test_each_graph_of_a_pair_has_room(server: JupyterServer, page: Page, names):
+    cells = ["from onnxlab import graph", f"graph('loop.onnx', 'loop.onnx', names={names!r})"]
+    notebook = server.new(page, cells, name="pair.ipynb")
+    notebook.run(0)
+    notebook.run_graph(1)
+    row = notebook.cells.nth(1).locator(".onnxlab-graph")
+    for width in (1440, 1024):
+        page.set_viewport_size({"width": width, "height": 2600})
+        left, right = [frame.bounding_box() for frame in row.all()]
+        assert left
+        assert right
+        assert min(left["width"], right["width"]) >= 480, f"{width}: {left['width']}, {right['width']}"
+        assert min(left["height"], right["height"]) >= 320
+        assert left["width"] == pytest.approx(right["width"], abs=1)
+        assert left["y"] == right["y"] or left["y"] + left["height"] <= right["y"]

@@ -329,6 +329,27 @@ def test_a_click_takes_the_keyboard_into_the_graph_and_shift_enter_goes_on(noteb
     assert "solid 2px" in frame.evaluate(ring), frame.evaluate(ring)
 
 
+def test_ctrl_and_the_wheel_zoom_and_the_wheel_alone_does_not(notebook: Notebook):
+    notebook.fill([IMPORT, "graph('chain.onnx')"])
+    notebook.run(0)
+    (frame,) = notebook.run_graph(1)
+    drawing = frame.locator("#canvas")
+    place = notebook.page.locator("iframe.onnxlab-graph").bounding_box()
+    before = drawing.bounding_box()
+    assert place
+    assert before
+    notebook.page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
+    notebook.page.mouse.wheel(0, -200)
+    notebook.page.wait_for_timeout(500)
+    after = drawing.bounding_box()
+    assert after
+    assert after["width"] == before["width"]
+    notebook.page.keyboard.down("Control")
+    notebook.page.mouse.wheel(0, -200)
+    notebook.page.keyboard.up("Control")
+    wait_until(notebook.page, lambda: drawing.bounding_box()["width"] > before["width"])
+
+
 def test_a_small_graph_lives_beside_its_words_in_brackets_of_every_font(notebook: Notebook):
     notebook.fill([IMPORT, "graph('chain.onnx')"])
     notebook.run(0)

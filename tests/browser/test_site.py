@@ -178,6 +178,11 @@ def require_drawn(reader: Page, name: str, graphs: list[dict[str, Any]]) -> None
 def test_a_click_shows_a_nodes_properties_and_the_graph_moves(reader: Page, server: Server):
     reader.goto(f"{server.url}en/index.html")
     frame = reader.frame_locator(".onnxlab-live iframe").first
+    for width in (1440, 1280, 1024):
+        reader.set_viewport_size({"width": width, "height": 900})
+        box = reader.locator(".onnxlab-live iframe").first.bounding_box()
+        assert box
+        assert min(box["width"] / 480, box["height"] / 320) >= 1, f"{width}: {box}"
     frame.locator("g.node-item").get_by_text("Loop", exact=True).first.click()
     sidebar = frame.locator("#sidebar")
     expect(sidebar).to_contain_text("Node Properties")
@@ -349,6 +354,9 @@ def test_the_first_page_and_labs_lead_to_the_course(server: Server):
         assert f"/colab/{language}/notebooks/00_start_here.ipynb" in home
         assert colours in home
         assert "System Settings" not in home
+        chapters, labs = (len(list((ROOT / folder).glob("*.ipynb"))) for folder in ("notebooks", "labs"))
+        counts = {"en": f"{chapters} chapters, {labs} labs", "zh": f"{chapters} 章.{labs} 个"}
+        assert re.search(counts[language], home)
         lab = (server.out / language / "labs/lab05_bitshift.html").read_text("utf-8")
         [door] = re.findall(r'<div class="admonition note">.*?</div>', lab, re.DOTALL)
         assert "python3 course.py" in re.sub("<[^>]+>", "", door)

@@ -1,5 +1,6 @@
 """The labs: generated from the solutions, accepted by nbgrader; a learner's work is never lost."""
 
+import ast
 import json
 import re
 import shutil
@@ -49,6 +50,19 @@ def test_lab_carries_no_solution(name):
     assert "BEGIN SOLUTION" not in text
     assert "HIDDEN TESTS" not in text
     assert "require(" not in text
+
+
+@pytest.mark.parametrize(
+    ("folder", "sentence"),
+    [(".", "After a restart of the kernel, run the first"), ("zh", "第一个代码单元格")],
+)
+@pytest.mark.parametrize("name", LABS)
+def test_a_lab_says_which_cell_to_run_after_a_restart(name, folder, sentence):
+    cells = read(ROOT / "labs" / folder / f"{name}.ipynb")["cells"]
+    assert sentence in "\n".join(cell["source"] for cell in cells if cell["cell_type"] == "markdown")
+    first = next(cell["source"] for cell in cells if cell["cell_type"] == "code")
+    imports = [node for node in ast.walk(ast.parse(first)) if isinstance(node, ast.ImportFrom)]
+    assert {"check", "hint"} <= {name.name for node in imports for name in node.names}
 
 
 @pytest.mark.parametrize("name", LABS)

@@ -198,7 +198,7 @@ CONTRACTS = {
             WrongAnswer("a name for both ends", named('f"size_{sizes[0]}_{sizes[-1]}"'), "of other sizes"),
             WrongAnswer("a name for the largest size", named('f"size_{max(sizes)}"'), "of other sizes"),
             WrongAnswer("a name for the sum of sizes", named('f"size_{sum(sizes)}"'), "of other sizes"),
-            WrongAnswer("keeps what it said before", (remembering,), "There is no input"),
+            WrongAnswer("keeps what it said before", (remembering,), "inputs and axes of these cases"),
             WrongAnswer("seven axes at most", keeping("axis < 7"), "is refused"),
             WrongAnswer("the first five cases", (lambda cases: by_sets(cases[:5]),), "cases[5] is refused"),
             WrongAnswer("a name for the digits", named('"".join(map(str, sizes))'), "of other sizes"),

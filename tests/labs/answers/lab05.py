@@ -368,9 +368,9 @@ CONTRACTS = {
         wrong=(
             WrongAnswer("like the library", (like_the_library,), "int8 and int8 and int16 and int32"),
             WrongAnswer("to the right", (to_the_right,), "Which way"),
-            WrongAnswer("no cast for int32", (only_uint8,), "int32"),
+            WrongAnswer("no cast for int32", (only_uint8,), "Type 'tensor(int8)' of input parameter"),
             WrongAnswer("clipped at 255", (clipped,), "255"),
-            WrongAnswer("int32 through uint8", (int32_through_uint8,), "-1 << 0, in int16"),
+            WrongAnswer("int32 through uint8", (int32_through_uint8,), "-1 << 0, in int"),
             WrongAnswer("through uint32", (through_uint32,), "int64: the numbers"),
             WrongAnswer("a product of floats", (by_float_power,), "the numbers are not PyTorch's"),
             WrongAnswer("int32 for narrow types", (narrow_become_int32,), "uint8 and int32 and int32"),

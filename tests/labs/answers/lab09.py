@@ -372,7 +372,7 @@ CONTRACTS = {
             WrongAnswer("any weights", (merging(hashed=False),), "a hash of each other file"),
             WrongAnswer("any name", (merging(safe=False),), "before you write anything"),
             WrongAnswer("always opset 20", (merging(after=at_opset_20),), "and is 20 now"),
-            WrongAnswer("another IR version", (merging(after=older),), "the IR version was 10, and is 9"),
+            WrongAnswer("another IR version", (merging(after=older),), ", and is 9 now."),
             WrongAnswer(
                 "a model",
                 (lambda files, notes: onnx.ModelProto(),),

@@ -155,14 +155,14 @@ class OneBuffer(torch.nn.Module):
 
     def __init__(self, decoder):
         super().__init__()
-        self.step, self.buffers = caching()(decoder), {}
+        self.step, self.kept = caching()(decoder), {}
 
     def forward(self, ids, past_key, past_value):
         logits, *cache = self.step(ids, past_key, past_value)
         if exporting_now():
             return (logits, *cache)
         end = cache[0].shape[2]
-        buffers = self.buffers.setdefault(len(ids), torch.zeros(2, len(ids), 2, 64, 8))
+        buffers = self.kept.setdefault(len(ids), torch.zeros(2, len(ids), 2, 64, 8))
         for buffer, tensor in zip(buffers, cache, strict=True):
             buffer[:, :, :end] = tensor
         return (logits, *(buffer[:, :, :end] for buffer in buffers))
@@ -520,7 +520,7 @@ CONTRACTS = {
             ),
             WrongAnswer("a mask for 63", (caching(rows_of_a_table(63)),), "RuntimeError", Status.ERROR),
             WrongAnswer("the decoder of the last module", (of_the_last_decoder(),), "In PyTorch"),
-            WrongAnswer("its own cache", (OwnCache,), "index out of range", Status.ERROR),
+            WrongAnswer("its own cache", (OwnCache,), "present_key has another shape"),
             WrongAnswer("views of one buffer", (OneBuffer,), "In PyTorch"),
             WrongAnswer("the scale in the weights", (ScaledInPlace,), "The decoder is another one afterwards"),
             WrongAnswer(

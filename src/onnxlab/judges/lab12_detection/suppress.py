@@ -23,7 +23,11 @@ from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
 _SCHEMA = "Which shapes and types does onnx.defs.get_schema('NonMaxSuppression') ask for?"
-_MARGIN = 1e-3  # between a threshold and each overlap or score, so that rounding decides nothing
+# Between a threshold and each overlap or score: neither rounding nor a threshold with two digits decides a
+# scene that is not made for it. And by how much `iou` has to be higher to be seen where candidates overlap.
+_MARGIN, _HIGHER = 6e-3, 0.1
+_APART = 1e-5  # scores of two candidates
+_SEVERAL = 3  # candidates for an object
 
 _AFTER = """<ir_version: 10, opset_import: ["" : 20]>
 after (float[n, 4] found, float[n, c] sure) => (float[k, 4] boxes, float[k] scores, int64[k] classes)
@@ -60,7 +64,7 @@ class _Scene:
     any_shape: bool = False  # whether boxes are wide, tall, large, small
 
     def raw(self, question: DetectorQuestion, random: np.random.Generator) -> Array:
-        """Draw the rows that the detector gets, again and again until nothing is close to a threshold."""
+        """Draw the rows that the detector gets, again and again until no rounding decides and `iou` does."""
         while True:
             count = self.objects * self.candidates
             # Objects stand apart, on a line; the candidates for one are moved and scaled a little.
@@ -72,7 +76,8 @@ class _Scene:
                 boxes[:, 2:] = random.uniform(0.2, 3, size=(count, 2))
                 boxes[:1, 2] = 0
                 boxes[:, 1] -= 3
-            boxes[:, :2] += random.uniform(-0.4, 0.4, size=(count, 2)) * (self.candidates > 1)
+            moved = min(0.75, 0.8 * (1 - question.iou)) * (self.candidates > 1)
+            boxes[:, :2] += random.uniform(-moved, moved, size=(count, 2))
             logits = random.uniform(-4, -2, size=(count, question.classes))
             if not self.low_scores:
                 # With several candidates for an object, some of them are below the threshold.
@@ -82,8 +87,17 @@ class _Scene:
                     logits[row, classes] = random.uniform(low, high, size=logits[row, classes].shape)
             raw = np.concatenate([boxes, logits], 1).astype(np.float32)
             raw = raw[random.permutation(count)]
-            if count > _FEW or not _close_to_threshold(question, *question.detect(raw)):
+            if count > _FEW or (
+                not _close_to_threshold(question, *question.detect(raw)) and self._reaches(question, raw)
+            ):
                 return raw
+
+    def _reaches(self, question: DetectorQuestion, raw: Array) -> bool:
+        """Whether more is left with a higher `iou`, where candidates overlap and `most` allows it."""
+        if self.candidates < _SEVERAL or question.most <= self.objects:
+            return True
+        higher = replace(question, iou=question.iou + _HIGHER)
+        return len(_suppressed(higher, raw)[0]) > len(_suppressed(question, raw)[0])
 
 
 def _at_threshold(question: DetectorQuestion, random: np.random.Generator) -> Array:
@@ -139,7 +153,7 @@ def _close_to_threshold(question: DetectorQuestion, boxes: Array, scores: Array)
     return bool(
         (np.abs(overlaps - question.iou) < _MARGIN).any()
         or (np.abs(scores - question.least) < _MARGIN).any()
-        or (np.diff(ordered, axis=0) < _MARGIN / 100).any()
+        or (np.diff(ordered, axis=0) < _APART).any()
     )
 
 
@@ -297,10 +311,12 @@ def _require_suppressed(
         if "of the model it was made from" in wrong.message:
             msg = f"{where}: the numbers are not those of the boxes that are left."
             wrong.message = msg
-        matches = []  # for all mistakes with these outputs: a small scene does not tell them apart
+        matches = []  # for all mistakes with these outputs, in every scene: one does not tell them apart
+        scenes = [scene.raw(question, np.random.default_rng(0)) for scene in _MANY]
         for mistake, advice in () if look_at in [advice for *_, advice in _EXACT] else _MISTAKES:
             with suppress(Wrong):
-                compare(feeds, mistake(question, raw), where, advice)
+                for rows in (raw, *scenes):
+                    compare({question.name: rows}, mistake(question, rows), where, advice)
                 matches.append(advice)
         given = wrong.difference.given if wrong.difference else ""
         of_output = next((text for name, text in _OF_OUTPUTS.items() if f"output {name} at" in given), "")

@@ -53,10 +53,13 @@ def readings(random: np.random.Generator) -> Iterator[Reading]:
     def few() -> int:
         return int(random.integers(2, 6))
 
-    same, batches = few(), random.permutation([1, 2, 3, 4, 2, 3, 7])
+    # Every second text is read by the same module. Two of these have one batch: what a module keeps for a
+    # batch is another text's.
+    same, (one, two, *others) = few(), random.permutation([1, 2, 3, 4, 7]).tolist()
+    batches = [one, others[0], one, two, others[1], two, others[2]]
     nearly_all = few()
     for batch, (where, sizes) in zip(
-        batches.tolist(),
+        batches,
         (
             # First what no mask and no cache decides: what fails later then says why.
             ("One token at a time from the start", (1,) * (few() + few())),

@@ -87,11 +87,11 @@ def _questions(random: np.random.Generator) -> Iterator[DetectorQuestion]:
     """Draw detectors and their thresholds."""
     some, many = int(random.integers(2, 5)), 20
     for classes, exact, most, least, overlaps in (
-        (1, False, int(random.integers(2, 5)), random.uniform(0.15, 0.3), (0.45, 0.6)),
-        (some, False, int(random.integers(2, 5)), random.uniform(0.15, 0.3), (0.45, 0.6)),
+        (1, False, int(random.integers(2, 5)), random.uniform(0.15, 0.3), (0.25, 0.4)),
+        (some, False, int(random.integers(2, 5)), random.uniform(0.15, 0.3), (0.6, 0.75)),
         (1, True, 2000, _digits(random, 0.15, 0.3), (0.05, 0.4)),
         (many, True, 1, _digits(random, -1.5, -0.5), (0.4, 0.6)),
-        (2, True, 3, _digits(random, 0.1, 0.9), (0.6, 0.95)),
+        (2, True, 3, _digits(random, 0.1, 0.9), (0.6, 0.8)),
     ):
         detector = _detector(Sketch(random), classes, exact=exact)
         if classes == some:

@@ -64,8 +64,9 @@ const frameDocument = (kit) => {
 <body class="welcome spinner">${kit.body}<script nonce="${nonce}">${script}</script></body></html>`;
 };
 
-// Netron's buttons and properties leave nothing to see of a smaller graph. Two graphs make do with less, side by side.
-const LEAST = { width: 480, height: 320, half: 360 };
+// Netron's buttons and properties leave nothing to see of a smaller graph. Two graphs without that room for each are
+// below each other.
+const LEAST = { width: 480, height: 320 };
 
 // The sandboxed frame of one graph.
 const makeFrame = (height, title, tr) => {
@@ -116,8 +117,9 @@ const showPane = (model, pane, row, kit, { select, grouped }) => {
   const tr = speech(model, '_translations');
   const frame = makeFrame(model.get('_height'), title, tr);
   const column = document.createElement('figure');
-  Object.assign(column.style, { flex: `1 1 ${title ? LEAST.half : LEAST.width}px`, minWidth: 0, margin: 0 });
-  if (title) column.append(Object.assign(document.createElement('figcaption'), { textContent: title }));
+  Object.assign(column.style, { flex: `1 1 ${LEAST.width}px`, minWidth: 0, margin: 0 });
+  // A model without a name has an empty line above it, so that both graphs begin at the same height.
+  if (title !== undefined) column.append(Object.assign(document.createElement('figcaption'), { textContent: title || '\u00a0' }));
   column.append(frame);
   row.append(column);
   let showSaved = () => {};
