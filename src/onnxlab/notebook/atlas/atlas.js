@@ -15,14 +15,17 @@ function part(tag, className, text) {
   return node;
 }
 
-// A cell of a row. A schema is the name of an ONNX operator and a version: it links to ONNX's own page.
+// A cell of a row. A schema is a list of ONNX operators with versions: each links to ONNX's own page.
 function marked(tone, mark, text) {
   const cell = part("td", tone, `${mark} `);
-  const [, name, rest] = /^([A-Z]\w+)( \d+.*)$/.exec(text) ?? [];
-  if (!name) { cell.append(text); return cell; }
-  const link = part("a", "", name);
-  Object.assign(link, { href: `https://onnx.ai/onnx/operators/onnx__${name}.html`, target: "_blank", rel: "noopener" });
-  cell.append(link, rest);
+  text.split(", ").forEach((piece, index) => {
+    const [, name, rest] = /^([A-Z]\w+)( \d+.*)$/.exec(piece) ?? [];
+    if (index) cell.append(", ");
+    if (!name) { cell.append(piece); return; }
+    const link = part("a", "", name);
+    Object.assign(link, { href: `https://onnx.ai/onnx/operators/onnx__${name}.html`, target: "_blank", rel: "noopener" });
+    cell.append(link, rest);
+  });
   return cell;
 }
 
