@@ -25,7 +25,8 @@ def terms(site: Site) -> list[dict[str, Any]]:
 def glossary_page(site: Site) -> str:
     """Return the glossary's source."""
     rows = sorted(terms(site), key=lambda row: row["term"].lower())
-    title = f"# {site.words['glossary']}\n\n| | |\n|---|---|\n"
+    columns = f"| {site.words['term']} | {site.words['meaning']} |\n|---|---|\n"
+    title = f"# {site.words['glossary']}\n\n{columns}"
     return title + "".join(f"| **{row['term']}** | {row['text']} |\n" for row in rows)
 
 
@@ -45,7 +46,8 @@ def reading_paths(site: Site, minutes: dict[str, str]) -> str:
         lines.append(
             f"| **{row[site.language]}** | {links} | {site.words['hours'].format(hours=f'{hours:.1f}')} |"
         )
-    heading = f"| {site.words['path']} | {site.words['path_chapters']} | |\n|---|---|---|\n"
+    columns = " | ".join(site.words[name] for name in ("path", "path_chapters", "path_time"))
+    heading = f"| {columns} |\n|---|---|---|\n"
     return heading + "\n".join(lines) + "\n"
 
 

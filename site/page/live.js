@@ -95,7 +95,9 @@ const bringGraphsToLife = () => {
     }
   }, { rootMargin: '400px' });
   for (const script of document.querySelectorAll('script.onnxlab-structure')) {
-    sight.observe(script.parentElement.querySelector(':scope > .onnxlab-still'));
+    const still = script.parentElement.querySelector(':scope > .onnxlab-still');
+    still.tabIndex = 0;   // so that a wide picture scrolls with the keyboard
+    sight.observe(still);
   }
 };
 
