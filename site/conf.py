@@ -38,7 +38,10 @@ html_theme = "sphinx_book_theme"
 html_baseurl = f"{ADDRESS}{FOLDER}/" if ADDRESS else ""
 html_static_path = [str(SOURCE / "_static")]
 html_css_files = ["site.css"]
-html_js_files = ["words.js", ("live.js", {"defer": "defer"}), ("search.js", {"defer": "defer"})]
+html_js_files = [
+    "words.js",
+    *((name, {"defer": "defer"}) for name in ("live.js", "search.js", "run_here.js", "why.js")),
+]
 html_copy_source = True
 html_show_sourcelink = html_show_sphinx = html_use_index = html_domain_indices = False
 html_context = {"default_mode": "auto"}

@@ -3,13 +3,26 @@
 import json
 import posixpath
 import re
+import subprocess
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
-__all__ = ["ATLAS", "GUIDES", "LANGUAGES", "STRUCTURE", "Page", "Site", "hints", "live_form", "saved_outputs"]
+__all__ = [
+    "ATLAS",
+    "GUIDES",
+    "LANGUAGES",
+    "STRUCTURE",
+    "Page",
+    "Site",
+    "demos",
+    "hints",
+    "live_form",
+    "saved_outputs",
+]
 
 LANGUAGES = ("en", "zh")
 STRUCTURE = "application/vnd.onnxlab.graph+json"
@@ -55,6 +68,7 @@ class Site:
         repository: "owner/name" on GitHub, or "" where the course is not there.
         translate: Gives the translation of one of the package's texts.
         hints: The hints of each exercise.
+        demos: The models that run in a page: the page, the name in run_here.js, and the cell before it.
     """
 
     root: Path
@@ -63,6 +77,7 @@ class Site:
     repository: str
     translate: Callable[[str], str]
     hints: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    demos: tuple[dict[str, str], ...] = ()
 
     def path(self, name: str) -> Path:
         """Return the file of a notebook in this language."""
@@ -108,13 +123,40 @@ class Site:
                     del data[STRUCTURE]
             cells.append(cell)
             cells += self._hint_cells(cell)
+            cells += self._demo_cells(name, cell)
         if name.startswith("labs/"):
             lab = self.path(name).relative_to(self.root).as_posix()
             text = self.words["run_lab"].format(lab=lab)
             if self.repository:
                 text += self.words["run_colab"].format(colab=self.colab(name))
             cells.insert(1, _markdown(f"```{{note}}\n{text}\n```", "run-lab"))
+        cells.append(_markdown(self._trust(name), "trust"))
         return {**notebook, "cells": cells}
+
+    def _trust(self, name: str) -> str:
+        """Return the line with what a page was checked with, how to run it, and where to report a fault."""
+        pins = (self.root / "requirements.txt").read_text("utf-8")
+        versions = [
+            f"{package} {found[1]}"
+            for package in ("torch", "onnx", "onnxruntime")
+            if (found := re.search(rf"^{package}==([^\s;]+)", pins, re.MULTILINE))
+        ]
+        file = self.path(name).relative_to(self.root).as_posix()
+        log = ["git", "log", "-1", "--format=%cs", "--", file]
+        try:
+            date = subprocess.run(
+                log, cwd=self.root, capture_output=True, text=True, check=False
+            ).stdout.strip()
+        except OSError:  # no git
+            date = ""
+        text = self.words["trust"].format(versions=", ".join(versions), date=date or "?", file=file)
+        if self.repository:
+            home = f"https://github.com/{self.repository}"
+            title = quote(f"{file}: ")
+            text += self.words["trust_links"].format(
+                source=f"{home}/blob/main/{file}", report=f"{home}/issues/new?title={title}"
+            )
+        return f'<div class="onnxlab-trust">\n\n{text}\n\n</div>'
 
     def linked(self, text: str, name: str) -> str:
         """Return Markdown with its links led to the site's pages, to the repository, or taken away."""
@@ -155,6 +197,17 @@ class Site:
         """Return a guide of docs/ as the source of its page."""
         return self.linked((self.root / "docs" / f"{name}.md").read_text("utf-8"), f"docs/{name}")
 
+    def _demo_cells(self, name: str, cell: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return [
+            _markdown(
+                f'<div class="onnxlab-run" data-demo="{row["demo"]}">'
+                f"<p><strong>{self.words['run_here']}</strong> {self.words['demos'][row['demo']]}</p></div>",
+                f"run-{row['demo']}",
+            )
+            for row in self.demos
+            if (row["page"], row["after"]) == (name, cell["id"])
+        ]
+
     def _hint_cells(self, cell: Mapping[str, Any]) -> list[dict[str, Any]]:
         if cell["cell_type"] != "code":
             return []
@@ -187,6 +240,11 @@ def hints(package: Path) -> dict[str, tuple[str, ...]]:
     """Return the hints of every exercise, from the labs' TOML files."""
     tables = [tomllib.loads(path.read_text("utf-8")) for path in sorted((package / "labs").glob("lab*.toml"))]
     return {row["id"]: tuple(row["hints"]) for table in tables for row in table["exercise"]}
+
+
+def demos(table: Path) -> tuple[dict[str, str], ...]:
+    """Return the rows of site/models.toml."""
+    return tuple(tomllib.loads(table.read_text("utf-8"))["model"])
 
 
 def _markdown(text: str, name: str) -> dict[str, Any]:

@@ -95,7 +95,9 @@ const bringGraphsToLife = () => {
     }
   }, { rootMargin: '400px' });
   for (const script of document.querySelectorAll('script.onnxlab-structure')) {
-    sight.observe(script.parentElement.querySelector(':scope > .onnxlab-still'));
+    const still = script.parentElement.querySelector(':scope > .onnxlab-still');
+    still.tabIndex = 0;   // so that a wide picture scrolls with the keyboard
+    sight.observe(still);
   }
 };
 
@@ -169,7 +171,40 @@ const bringAtlasToLife = async () => {
   const search = new URLSearchParams(location.search).get('q') ?? '';
   const atlas = JSON.stringify(await loaded('atlas.js'));
   place.replaceChildren();
-  widgets.atlas.render({ model: kernelless({ atlas, words, search, opset: 20, exporter: 'both', missing: '', element: '' }), el: place });
+  const model = kernelless({ atlas, words, search, opset: 20, exporter: 'both', missing: '', element: '' });
+  widgets.atlas.render({ model, el: place });
+  model.on('change:search', () => {   // so that the address of what is shown can be passed on
+    const address = new URL(location.href);
+    address.searchParams.set('q', model.get('search'));
+    if (!model.get('search')) address.searchParams.delete('q');
+    history.replaceState(null, '', address);
+  });
+  place.querySelector('input[type=search]').focus();
+};
+
+// The first use of each word of the glossary on a page shows its text under the pointer and under the keyboard.
+const explainTerms = () => {
+  const article = document.querySelector('article.bd-article');
+  if (!article || document.querySelector('.onnxlab-hero') || location.pathname.endsWith('/glossary.html')) return;
+  const texts = document.createTreeWalker(article, NodeFilter.SHOW_TEXT, (node) =>
+    node.parentElement.closest('pre, code, a, h1, h2, h3, dl, script, .output, .onnxlab-run, .onnxlab-trust') ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT);
+  const nodes = [];
+  while (texts.nextNode()) nodes.push(texts.currentNode);
+  for (const { words: names, text } of globalThis.onnxlabTerms ?? []) {
+    const pattern = new RegExp(names.map((name) => (/^\w/.test(name) ? `\\b${name}\\b` : name)).join('|'), 'i');
+    const at = nodes.findIndex((node) => pattern.test(node.data));
+    if (at < 0) continue;
+    const found = pattern.exec(nodes[at].data);
+    const word = nodes[at].splitText(found.index);
+    const rest = word.splitText(found[0].length);
+    const term = document.createElement('dfn');
+    Object.assign(term, { tabIndex: 0, className: 'onnxlab-term' });
+    term.dataset.text = text;
+    term.setAttribute('aria-label', `${found[0]}: ${text}`);
+    word.replaceWith(term);
+    term.append(word);
+    nodes.splice(at + 1, 0, rest);
+  }
 };
 
 // The widgets read and watch JupyterLab's mark of a dark page.
@@ -200,4 +235,5 @@ document.addEventListener('DOMContentLoaded', () => {
   bringGraphsToLife();
   bringPredictionsToLife();
   bringAtlasToLife();
+  explainTerms();
 });

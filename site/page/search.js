@@ -12,16 +12,30 @@ const index = () => (globalThis.onnxlabPagefind ??= import(new URL('pagefind/pag
 const has = (page, query) => query.toLowerCase().split(/\s+/).every((word) =>
   page.content.toLowerCase().includes(word.slice(0, 4)) || page.meta.title.toLowerCase().includes(word.slice(0, 4)));
 
+// What people type, and what the course says.
+const alike = (query) => {
+  const synonyms = globalThis.onnxlabWords.synonyms ?? {};
+  const typed = query.toLowerCase();
+  return [query, ...Object.keys(synonyms).filter((word) => typed.includes(word)).map((word) => typed.replace(word, synonyms[word]))];
+};
+
 const pagesWith = async (query) => {
   const pagefind = await index();
   const byId = new Map();
-  for (const words of /[\u3400-\u9fff]/.test(query) ? [query, query[0]] : [query]) {
+  const queries = alike(query);
+  for (const words of queries.flatMap((same) => /[\u3400-\u9fff]/.test(same) ? [same, same[0]] : [same])) {
     const { results } = await pagefind.search(words);
     for (const result of results.slice(0, 3 * MOST)) if (!byId.has(result.id)) byId.set(result.id, result);
   }
   const pages = await Promise.all([...byId.values()].map((result) => result.data()));
-  const titled = (page) => page.meta.title.toLowerCase().includes(query.toLowerCase());
-  return pages.filter((page) => has(page, query)).sort((a, b) => titled(b) - titled(a)).slice(0, MOST);
+  const titled = (page) => queries.some((same) => page.meta.title.toLowerCase().includes(same.toLowerCase()));
+  return pages.filter((page) => queries.some((same) => has(page, same))).sort((a, b) => titled(b) - titled(a)).slice(0, MOST);
+};
+
+// The sections of a page in which it was found; the whole page counts only if no section has the words.
+const parts = (page) => {
+  const sections = page.sub_results.filter((part) => part.url.includes('#'));
+  return (sections.length ? sections : [page]).slice(0, 2);
 };
 
 const entry = ({ url, meta, excerpt }) => {
@@ -50,7 +64,7 @@ document.addEventListener('DOMContentLoaded', () => {
     try {
       const pages = await pagesWith(query);
       if (mine !== searches) return;   // somebody typed on meanwhile
-      list.replaceChildren(...pages.flatMap((page) => (page.sub_results.length ? page.sub_results.slice(0, 2) : [page]).map((part) =>
+      list.replaceChildren(...pages.flatMap((page) => parts(page).map((part) =>
         entry({ url: part.url, excerpt: part.excerpt, meta: { title: part.title && part.title !== page.meta.title ? `${page.meta.title}: ${part.title}` : page.meta.title } }))));
       status.textContent = pages.length ? '' : tr('Nothing found.');
     } catch {
@@ -61,6 +75,14 @@ document.addEventListener('DOMContentLoaded', () => {
   };
   field.addEventListener('input', search);
   dialog.querySelector('form').addEventListener('submit', (event) => { event.preventDefault(); list.querySelector('a')?.click(); });
+  dialog.addEventListener('keydown', (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const stops = [field, ...list.querySelectorAll('a')];
+    const at = stops.indexOf(document.activeElement) + step;
+    stops[Math.min(Math.max(at, 0), stops.length - 1)].focus();
+  });
   if (location.pathname.endsWith('/search.html')) {
     dialog.showModal();
     field.value = new URLSearchParams(location.search).get('q') ?? '';

@@ -7,14 +7,19 @@ import re
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnxruntime as ort
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from PIL import Image
+from playwright.sync_api import Browser, Locator, Page, expect
 
+from onnxlab.diagnosis.messages import explain
 from starter.website import page_server
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +42,8 @@ WORDS = {
     "zh": ("算子", "跟踪", "循环", "动态", "量化", "解码器", "检测", "符号函数", "后端", "缓存"),
 }
 STRUCTURE = "application/vnd.onnxlab.graph+json"
+DEMOS = tomllib.loads((ROOT / "site" / "models.toml").read_text("utf-8"))["model"]
+MODELS = sorted(path.name for path in (ROOT / "site" / "models").glob("*.onnx"))
 
 
 @dataclass(frozen=True)
@@ -294,11 +301,22 @@ def test_the_whole_atlas_is_searched(reader: Page, server: Server):
     for language in LANGUAGES:
         reader.goto(f"{server.url}{language}/atlas.html?q=asinh")
         expect(reader.locator(".onnxlab-atlas tbody tr").first).to_contain_text("asinh")
+        expect(reader.locator(".onnxlab-atlas input[type=search]")).to_be_focused()
+        link = reader.locator(".onnxlab-atlas tbody a").first
+        expect(link).to_have_attribute("href", "https://onnx.ai/onnx/operators/onnx__Asinh.html")
         reader.locator(".onnxlab-atlas input[type=search]").fill("BitShift")
+        reader.wait_for_url(re.compile(r"\?q=BitShift$"))
         expect(reader.locator(".onnxlab-atlas tbody")).to_contain_text("bitwise_right_shift")
         for width in (1024, PHONE["width"]):
             reader.set_viewport_size({"width": width, "height": 800})
             assert reader.evaluate(BROKEN) == []
+        assert reader.locator(".onnxlab-atlas tbody tr").first.bounding_box()["width"] < PHONE["width"]
+        reader.locator(".onnxlab-atlas input[type=search]").fill("conv")
+        names = reader.locator(".onnxlab-atlas tbody td:first-child")
+        assert not [name for name in names.all_text_contents() if re.search("^_|_backward", name)]
+        reader.locator(".onnxlab-atlas input[type=checkbox]").check()
+        assert [name for name in names.all_text_contents() if re.search("^_|_backward", name)]
+        reader.locator(".onnxlab-atlas input[type=checkbox]").uncheck()
         reader.locator(".onnxlab-atlas input[type=search]").fill("")
         expect(reader.locator(".onnxlab-atlas tbody tr").first).to_contain_text("abs")
 
@@ -383,3 +401,197 @@ def test_colab_opens_a_copy_that_installs_the_course(server: Server):
 def test_nothing_of_this_machine_is_in_the_pages(server: Server):
     for path in server.out.rglob("*.html"):
         assert str(ROOT) not in path.read_text("utf-8"), path
+
+
+def start_demo(reader: Page, server: Server, language: str, name: str) -> Locator:
+    """Start the model of a page; the page has loaded nothing of it before."""
+    row = next(row for row in DEMOS if row["demo"] == name and "ran" in row)
+    reader.goto(f"{server.url}{language}/{row['page']}.html")
+    assert reader.evaluate("typeof ort") == "undefined", "it is loaded on the click only"
+    box = reader.locator(f".onnxlab-run[data-demo={name}]")
+    box.get_by_role("button", name={"en": "Run it in this page", "zh": "在本页运行"}[language]).click()
+    expect(box.locator("button.start")).to_have_count(0)
+    return box
+
+
+def feeds_of(session: ort.InferenceSession) -> dict[str, np.ndarray]:
+    """Random inputs of a model; each axis with a name gets a size of its own."""
+    random, sizes = np.random.default_rng(0), {}
+    feeds = {}
+    for value in session.get_inputs():
+        shape = [
+            size if isinstance(size, int) else sizes.setdefault(size, 3 + len(sizes)) for size in value.shape
+        ]
+        kind = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(uint8)": np.uint8}[value.type]
+        drawn = random.random(shape) if kind is np.float32 else random.integers(0, 200, shape)
+        feeds[value.name] = np.asarray(drawn).astype(kind)
+    return feeds
+
+
+def test_a_page_computes_what_the_desktop_computes(reader: Page, server: Server):
+    """Every file that is offered, in both runtimes, on the same inputs."""
+    start_demo(reader, server, "en", "branch")
+    assert len(MODELS) > 20
+    for name in MODELS:
+        session = ort.InferenceSession(ROOT / "site" / "models" / name, providers=["CPUExecutionProvider"])
+        feeds = feeds_of(session)
+        plain = {
+            key: {"type": str(value.dtype), "dims": value.shape, "data": value.ravel().tolist()}
+            for key, value in feeds.items()
+        }
+        answers = reader.evaluate("([name, feeds]) => onnxlabRun(name, feeds)", [name, plain])
+        wanted = dict(
+            zip([value.name for value in session.get_outputs()], session.run(None, feeds), strict=True)
+        )
+        assert {answer["name"]: answer["dims"] for answer in answers} == {
+            key: list(value.shape) for key, value in wanted.items()
+        }, name
+        for answer in answers:
+            expected = wanted[answer["name"]].ravel().astype(float)
+            # Integer kernels round in another order: a step of the last tensor's scale.
+            tolerance = 0.3 if "int8" in name else 1e-3
+            assert np.allclose(np.array(answer["data"]), expected, atol=tolerance), name
+
+
+def test_a_page_shows_accepted_refused_and_wrong(reader: Page, server: Server):
+    box = start_demo(reader, server, "en", "sizes")
+    table = box.locator("table")
+    expect(table).to_contain_text("accepted, wrong")
+    box.get_by_label("function").select_option("with_shape")
+    expect(table).to_contain_text("accepted, right")
+    box.get_by_label("export").select_option(label="torch.export, example of 2 rows, nothing marked")
+    expect(table).to_contain_text("Got invalid dimensions for input")  # the runtime's own words
+    box.get_by_role("spinbutton", name="rows").fill("2")
+    expect(table).to_contain_text("accepted, right")
+    box = start_demo(reader, server, "zh", "branch")
+    expect(box.locator("tr").nth(1)).to_contain_text("错误")
+    box.get_by_label("三个数").fill("1, 2, 3")
+    expect(box.locator("tr").nth(1)).to_contain_text("正确")
+    box.get_by_label("三个数").fill("1, zwei")
+    expect(box.get_by_role("status")).to_have_text("请输入用逗号隔开的数字。")
+
+
+def test_a_page_enlarges_draws_writes_and_finds(reader: Page, server: Server, tmp_path):
+    box = start_demo(reader, server, "en", "enlarge")
+    expect(box.get_by_role("status")).to_contain_text("150 x 100 became 450 x 300")
+    own = tmp_path / "own.png"
+    Image.fromarray(np.full((40, 60, 3), 200, np.uint8)).save(own)
+    box.locator("input[type=file]").set_input_files(own)
+    expect(box.get_by_role("status")).to_contain_text("60 x 40 became 180 x 120")
+    box = start_demo(reader, server, "en", "factor")
+    box.locator("input").fill("2.5")
+    expect(box.get_by_role("status")).to_contain_text("Factor 2.5: 45 x 40 became 112 x 100")
+    box = start_demo(reader, server, "en", "digit")
+    expect(box.get_by_role("status")).to_contain_text("float32 says 7, int8 says 7")
+    box.get_by_role("button", name="Clear").click()
+    expect(box.locator("table")).to_have_count(0)
+    box = start_demo(reader, server, "en", "poem")
+    expect(box.get_by_role("status")).to_contain_text("71 tokens were read for 60 new ones")
+    cached = box.locator("pre").text_content()
+    assert cached
+    assert cached.startswith("Who has seen the wind?\nNeither I nor you")
+    box.get_by_role("button", name="Without").click()
+    expect(box.get_by_role("status")).to_contain_text(f"{sum(range(12, 72))} tokens were read")
+    assert box.locator("pre").text_content() == cached
+    box = start_demo(reader, server, "en", "boxes")
+    expect(box.get_by_role("status")).to_contain_text("2 boxes")
+    box.locator("canvas").click(position={"x": 60, "y": 195})
+    expect(box.get_by_role("status")).to_contain_text("3 boxes")
+
+
+def test_a_page_on_a_disk_says_that_it_needs_a_server(reader: Page, server: Server):
+    reader.goto((server.out / "en/notebooks/02_trace_and_script.html").as_uri())
+    box = reader.locator(".onnxlab-run")
+    box.locator("button.start").click()
+    expect(box.get_by_role("status")).to_contain_text("It needs a web server")
+    expect(box.locator("button.start")).to_be_enabled()
+
+
+def test_a_pasted_message_finds_its_section(reader: Page, server: Server):
+    """The page answers as `onnxlab why` does, for the first lines of public threads."""
+    threads = (ROOT / "tests/diagnosis/threads.tsv").read_text("utf-8").splitlines()
+    for language in LANGUAGES:
+        reader.goto(f"{server.url}{language}/errors.html")
+        field, found = reader.locator(".onnxlab-why textarea"), reader.locator(".onnxlab-why li")
+        for thread in threads:
+            message = thread.split("\t")[2]
+            field.fill(message)
+            known = explain(message)
+            expect(found).to_have_count(len(known))
+            link = found.first.locator("a").get_attribute("href") or ""
+            assert link.startswith(f"notebooks/{known[0].chapter}.html"), thread
+        field.fill("the cat sat on the mat")
+        expect(found).to_have_count(0)
+        expect(reader.locator(".onnxlab-why [role=status]")).not_to_be_empty()
+        rows = tomllib.loads((ROOT / "site" / "silent.toml").read_text("utf-8"))["symptom"]
+        assert reader.locator("table a[href*='.html#']").count() == len(rows) > 15
+
+
+def test_search_leads_to_sections_by_the_words_people_type(reader: Page, server: Server):
+    found = {
+        "en": {
+            "KV cache": "17_decoder",
+            "quantization": "15_quantise",
+            "dynamic shape": "04_dynamic",
+            "fp16": "16_half",
+        },
+        "zh": {
+            "动态维度": "04_dynamic",
+            "KV Cache": "17_decoder",
+            "算子不支持": "08_custom",
+            "半精度": "16_half",
+        },
+    }
+    for language, chapters in found.items():
+        reader.goto(f"{server.url}{language}/index.html")
+        reader.keyboard.press("Control+k")
+        field, links = reader.locator("#pst-search-dialog input"), reader.locator("#pst-search-dialog li a")
+        for word, chapter in chapters.items():
+            field.fill(word)
+            wanted = reader.locator(f"#pst-search-dialog li a[href*='{chapter}'][href*='#']")
+            expect(wanted.first).to_be_visible()
+        field.press("ArrowDown")
+        expect(links.first).to_be_focused()
+        reader.keyboard.press("ArrowDown")
+        expect(links.nth(1)).to_be_focused()
+        reader.keyboard.press("ArrowUp")
+        reader.keyboard.press("ArrowUp")
+        expect(field).to_be_focused()
+        assert "#" not in " ".join(links.locator("strong").all_text_contents()), (
+            "the sign of a heading's link"
+        )
+
+
+def test_a_word_of_the_glossary_is_explained_where_it_is_first_used(reader: Page, server: Server):
+    for language, word in (("en", "guard"), ("zh", "guard")):
+        reader.goto(f"{server.url}{language}/notebooks/04b_right_at_every_size.html")
+        term = reader.locator(".onnxlab-term", has_text=word)
+        expect(term).to_have_count(1)
+        reader.keyboard.press("Tab")
+        term.focus()
+        shown = "term => getComputedStyle(term, '::after').content"
+        assert len(term.evaluate(shown)) > 30
+        reader.goto(f"{server.url}{language}/glossary.html")
+        expect(reader.locator("article")).to_contain_text("ExportedProgram")
+
+
+def test_a_page_says_how_it_was_checked_and_the_first_page_where_to_begin(server: Server):
+    for language in LANGUAGES:
+        for name in server.pages(language):
+            if "/notebooks/" in name or "/labs/" in name:
+                [line] = re.findall(
+                    r'<div class="onnxlab-trust">(.*?)</div>',
+                    (server.out / name).read_text("utf-8"),
+                    re.DOTALL,
+                )
+                assert re.search(r"torch [\d.]+.*onnxruntime [\d.]+", line)
+                assert "github.com/owner/onnx-lab/issues/new" in line
+        home = (server.out / language / "index.html").read_text("utf-8")
+        hours = [float(number) for number in re.findall(r"<p>([\d.]+) (?:hours|小时)</p>", home)]
+        assert len(hours) >= 4
+        assert all(2 <= number <= 3.6 for number in hours), hours
+        sheet = (server.out / language / "sheet.html").read_text("utf-8")
+        chapters = len(list((ROOT / "notebooks").glob("*.ipynb")))
+        assert sheet.count("<h2 ") == chapters
+        assert sheet.count("<li>") > 3 * (chapters - 1)
+        assert "assert_parity" in sheet

@@ -61,7 +61,7 @@ def explain(text: str, most: int = 3) -> list[Answer]:
         (max(_score(text, words) for text in answer.texts for words in windows), answer)
         for answer in answers()
     ]
-    ranked = sorted((pair for pair in scores if pair[0] >= _ENOUGH), key=lambda pair: -pair[0])
+    ranked = sorted((pair for pair in scores if pair[0]), key=lambda pair: -pair[0])
     return [answer for _, answer in ranked[:most]]
 
 
@@ -78,5 +78,7 @@ def _rarity() -> dict[str, float]:
 
 
 def _score(text: str, words: frozenset[str]) -> float:
+    """Return the weight of the words in common, 0 if they are too small a part of the known message's."""
     own, rarity = _words(text), _rarity()
-    return sum(rarity[word] for word in own & words) / sum(rarity[word] for word in own)
+    common = sum(rarity[word] for word in own & words)
+    return common if common >= _ENOUGH * sum(rarity[word] for word in own) else 0.0

@@ -1,6 +1,7 @@
 // The operator atlas: all operators come at once; searching and filtering happen here, without the kernel.
 
 const SHOWN = 80; // rows drawn at a time; more are a matter of a better search
+const INTERNAL = /^[_A-Z]|_backward/; // shown if asked for, or searched for by their whole name
 const TONES = { "\u2713": "good", "\u2717": "bad", "~": "some", "?": "" };
 const absent = (tr) => ({
   "": tr("anything or nothing"), none: tr("nothing"), operator: tr("the operator"), rule: tr("the rule"),
@@ -12,6 +13,20 @@ function part(tag, className, text) {
   if (className) node.className = className;
   if (text) node.textContent = text;
   return node;
+}
+
+// A cell of a row. A schema is a list of ONNX operators with versions: each links to ONNX's own page.
+function marked(tone, mark, text) {
+  const cell = part("td", tone, `${mark} `);
+  text.split(", ").forEach((piece, index) => {
+    const [, name, rest] = /^([A-Z]\w+)( \d+.*)$/.exec(piece) ?? [];
+    if (index) cell.append(", ");
+    if (!name) { cell.append(piece); return; }
+    const link = part("a", "", name);
+    Object.assign(link, { href: `https://onnx.ai/onnx/operators/onnx__${name}.html`, target: "_blank", rel: "noopener" });
+    cell.append(link, rest);
+  });
+  return cell;
 }
 
 function labelled(text, control) {
@@ -80,6 +95,9 @@ function render({ model, el }) {
   const controls = part("div", "controls");
   controls.append(labelled(tr("Search"), search), opsetLabel, labelled(tr("Exporter"), exporter));
   controls.append(labelled(tr("Missing"), missing), labelled(tr("Element type"), element));
+  const internal = part("input");
+  internal.type = "checkbox";
+  controls.append(labelled(tr("Internal and backward operators"), internal));
   const count = part("p", "count");
   count.setAttribute("aria-live", "polite");
   const list = part("div", "list");
@@ -100,6 +118,7 @@ function render({ model, el }) {
         const written = query && row.writes.toLowerCase().split(", ").includes(query);
         if (rated === 3 && !written) return;
         if (missing.value && missing.value !== row.missing) return;
+        if (!internal.checked && rated && INTERNAL.test(name)) return;
         rows.push({ name, exporter: atlas.exporters[index], rated, ...row });
       });
     }
@@ -117,14 +136,16 @@ function render({ model, el }) {
       : tr("{rows} rows of {operators} operators", numbers);
     const table = part("table");
     const head = part("tr");
-    for (const name of [tr("operator"), tr("exporter"), ...atlas.columns]) head.append(part("th", "", name));
+    const titles = [tr("operator"), tr("exporter"), ...atlas.columns];
+    for (const name of titles) head.append(part("th", "", name));
     const top = part("thead");
     top.append(head);
     const body = part("tbody");
     for (const row of rows.slice(0, SHOWN)) {
       const line = part("tr");
       line.append(part("td", "", row.name), part("td", "", row.exporter));
-      for (const [mark, text] of row.cells) line.append(part("td", TONES[mark], `${mark} ${text}`));
+      for (const [mark, text] of row.cells) line.append(marked(TONES[mark], mark, text));
+      [...line.children].forEach((cell, column) => { cell.dataset.label = titles[column]; });
       if (row.writes) line.title = tr("The rule's source names: {names}", { names: row.writes });
       body.append(line);
     }
@@ -141,6 +162,8 @@ function render({ model, el }) {
       draw();
     });
   }
+  internal.addEventListener("keydown", (event) => event.stopPropagation());
+  internal.addEventListener("input", draw);
   draw();
   return hideSaved(el, ".onnxlab-atlas.saved");
 }

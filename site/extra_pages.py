@@ -1,0 +1,74 @@
+"""Pages made from others: the glossary, and a sheet to print with all summaries and recipes."""
+
+import json
+import re
+import tomllib
+from typing import Any
+
+from pages import Site
+
+__all__ = ["GLOSSARY", "SHEET", "glossary_page", "reading_paths", "sheet_page", "terms"]
+
+GLOSSARY, SHEET = "glossary", "sheet"
+"""The pages' names."""
+
+_SECTION = re.compile(r"^## ", re.MULTILINE)
+
+
+def terms(site: Site) -> list[dict[str, Any]]:
+    """Return the glossary in a site's language: the term, the words that stand for it, and its text."""
+    rows = tomllib.loads((site.root / "site" / "glossary.toml").read_text("utf-8"))["term"]
+    language = site.language
+    return [{"term": row[language], "words": row["words"], "text": row[f"{language}_text"]} for row in rows]
+
+
+def glossary_page(site: Site) -> str:
+    """Return the glossary's source."""
+    rows = sorted(terms(site), key=lambda row: row["term"].lower())
+    columns = f"| {site.words['term']} | {site.words['meaning']} |\n|---|---|\n"
+    title = f"# {site.words['glossary']}\n\n{columns}"
+    return title + "".join(f"| **{row['term']}** | {row['text']} |\n" for row in rows)
+
+
+def reading_paths(site: Site, minutes: dict[str, str]) -> str:
+    """Return the ways through the course as Markdown, each with its minutes.
+
+    Args:
+        site: The site.
+        minutes: Of each chapter, by its page's name.
+    """
+    rows = tomllib.loads((site.root / "site" / "paths.toml").read_text("utf-8"))["path"]
+    lines = []
+    for row in rows:
+        names = [f"notebooks/{chapter}" for chapter in row["chapters"]]
+        hours = sum(int(minutes[name]) for name in names) / 60
+        links = " → ".join(f"[{name[10:].partition('_')[0]}]({name}.ipynb)" for name in names)
+        lines.append(
+            f"| **{row[site.language]}** | {links} | {site.words['hours'].format(hours=f'{hours:.1f}')} |"
+        )
+    columns = " | ".join(site.words[name] for name in ("path", "path_chapters", "path_time"))
+    heading = f"| {columns} |\n|---|---|---|\n"
+    return heading + "\n".join(lines) + "\n"
+
+
+def sheet_page(site: Site) -> str:
+    """Return the sheet's source: of each chapter its summary, and the cells of its recipe."""
+    parts = [f"# {site.words['sheet']}\n\n{site.words['sheet_text']}\n"]
+    for page in site.pages():
+        if not page.name.startswith("notebooks/"):
+            continue
+        cells = json.loads(site.path(page.name).read_text("utf-8"))["cells"]
+        english = json.loads((site.root / f"{page.name}.ipynb").read_text("utf-8"))["cells"]
+        parts.append(f"\n## [{page.title}]({page.name}.ipynb)\n\n")
+        inside, recipe = False, []
+        for cell, original in zip(cells, english, strict=True):
+            text, plain = "".join(cell["source"]), "".join(original["source"])
+            if cell["cell_type"] == "markdown" and _SECTION.search(plain):
+                inside = bool(re.search(r"^## .*recipe", plain, re.MULTILINE | re.IGNORECASE))
+                if "## Summary" in plain:
+                    summary = re.split(r"^## .*$", text, flags=re.MULTILINE)[-1]
+                    bullets = re.split(r"\n\*\*", summary)[0].strip()  # before the links to labs
+                    parts += [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", bullets) + "\n", *recipe]
+            elif inside and "proof" not in cell["metadata"].get("tags", ()) and text.startswith("def "):
+                recipe.append(f"\n```python\n{text}\n```\n")
+    return "".join(parts)
