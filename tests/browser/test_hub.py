@@ -14,11 +14,11 @@ pytest.importorskip("jupyterhub")
 from playwright.sync_api import Browser, Page, expect
 from playwright.sync_api import TimeoutError as WaitTimedOut
 
-from onnxlab.classroom.hub.homes import give_feedback
-from onnxlab.grading.reports import write_feedback
-from onnxlab.grading.results import Graded
 from onnxlab.labs.kit.exercise import lab as lab_record
 from onnxlab.labs.kit.outcome import Outcome, Status
+from onnxlab_class.classroom.hub.homes import give_feedback
+from onnxlab_class.grading.reports import write_feedback
+from onnxlab_class.grading.results import Graded
 from tests.support.hub import INSTRUCTOR_PASSWORD, PIN, ROOM_PASSWORD, Hub, hub
 from tests.support.learners import people
 from tests.support.notebook_page import PATIENCE
