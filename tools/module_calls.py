@@ -16,10 +16,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Every Python started with this folder on PYTHONPATH imports it first. A worker of the grader inherits listed
+# Every Python started with this folder on PYTHONPATH imports it first. A grader's workers inherit listed
 # variables only, so the path of the file stands in the code. The file is opened before a sandbox closes the
-# file system; a fork keeps it, and its number is above those that a child of the grader closes. O_APPEND keeps
-# the lines of several processes apart.
+# file system; a fork keeps it, and its number is above those that a child of the grader closes. O_APPEND
+# keeps the lines of several processes apart.
 PROFILER = """
 import fcntl, os, resource, sys, threading
 _MOST = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -69,8 +69,8 @@ USES = {
 }
 
 
-def count(arguments: list[str]) -> tuple[int, int]:
-    """Run a use; return how many modules it enters, and how many calls go from one to another."""
+def calls_of(arguments: list[str]) -> set[tuple[str, str]]:
+    """Run a use; return the module that calls and the one that is called, "-" for outside of the course."""
     with tempfile.TemporaryDirectory() as folder:
         calls = Path(folder, "calls")
         profiler = PROFILER.replace("{calls!r}", repr(str(calls)))
@@ -86,9 +86,13 @@ def count(arguments: list[str]) -> tuple[int, int]:
         )
         if done.returncode:
             sys.exit(f"{arguments[:3]} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-        pairs = {tuple(line.split()) for line in calls.read_text(encoding="utf-8").splitlines()}
-    modules = {name for pair in pairs for name in pair if name.startswith("onnxlab")}
-    return len(modules), sum(caller not in ("-", callee) for caller, callee in pairs)
+        pairs = (line.split() for line in calls.read_text(encoding="utf-8").splitlines())
+        return {(caller, callee) for caller, callee in pairs}
+
+
+def modules_in(calls: set[tuple[str, str]]) -> set[str]:
+    """Return the modules of the course that calls lead through."""
+    return {name for pair in calls for name in pair if name.startswith("onnxlab")}
 
 
 def main() -> None:
@@ -99,8 +103,9 @@ def main() -> None:
     parser.parse_args()
     print(f"{'use':<18} {'modules':>8} {'calls between modules':>22}")
     for name, arguments in USES.items():
-        modules, calls = count(arguments)
-        print(f"{name:<18} {modules:>8} {calls:>22}")
+        calls = calls_of(arguments)
+        between = sum(caller not in ("-", callee) for caller, callee in calls)
+        print(f"{name:<18} {len(modules_in(calls)):>8} {between:>22}")
 
 
 if __name__ == "__main__":
