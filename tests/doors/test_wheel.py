@@ -77,6 +77,8 @@ def test_the_wheel_of_a_class_has_its_files_and_requires_onnxlab_in_its_own_vers
     version = metadata(wheel)["Version"]
     assert metadata(class_wheel)["Version"] == version
     assert f"onnxlab=={version}" in metadata(class_wheel).get_all("Requires-Dist")
+    licence = f"onnxlab_class-{version}.dist-info/licenses/LICENSE"
+    assert ZipFile(class_wheel).read(licence) == (ROOT / "LICENSE").read_bytes()
 
 
 def make_sdist(folder: Path, out: Path) -> Path:
