@@ -104,8 +104,9 @@ def _parser(command: str = "") -> argparse.ArgumentParser:
         importlib.import_module(f"onnxlab.cli.{module}").add_commands(commands)
     for add_commands in others.values():
         add_commands(commands)
-    for name in _CLASS_COMMANDS.keys() - others:
-        commands.add_parser(name, help=f"{_CLASS_COMMANDS[name]} (needs onnxlab-class)")
+    for name, purpose in _CLASS_COMMANDS.items():
+        if name not in others:
+            commands.add_parser(name, help=f"{purpose} (needs onnxlab-class)")
     return parser
 
 
