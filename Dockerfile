@@ -26,6 +26,7 @@ RUN if [ -n "$TORCH_INDEX" ]; then \
 
 COPY LICENSE LICENSE-TEXT README.md pyproject.toml course.py ./
 COPY src src
+COPY packages packages
 # For a hub: the version of JupyterHub that it runs (docs/kubernetes.md). Empty: none.
 ARG JUPYTERHUB=
 RUN pip install -r requirements.txt ${JUPYTERHUB:+"jupyterhub==$JUPYTERHUB"}
@@ -41,7 +42,7 @@ RUN mkdir -p /usr/local/share/jupyter/lab/settings /usr/local/etc/jupyter \
       ' "extension_manager": "readonly"}}' > /usr/local/etc/jupyter/jupyter_lab_config.json
 
 # What does not work is found here and not in the room.
-RUN python -m compileall -q src && pip check && onnxlab --help > /dev/null
+RUN python -m compileall -q src packages && pip check && onnxlab --help > /dev/null
 
 USER 1000
 ENV HOME=/home/learner ONNXLAB_ENVIRONMENT=current

@@ -26,10 +26,10 @@ Way: TypeAlias = Callable[[Path, str, list[Path]], float]
 _BARE = """
 import json, sys, tempfile, time
 from pathlib import Path
-from onnxlab.grading.worker.task import uses_exporter
-from onnxlab.grading.submissions import cells_of
-from onnxlab.grading.worker import server, student
-from onnxlab.grading.worker.task import Task
+from onnxlab_class.grading.worker.task import uses_exporter
+from onnxlab_class.grading.submissions import cells_of
+from onnxlab_class.grading.worker import server, student
+from onnxlab_class.grading.worker.task import Task
 from onnxlab.labs.kit.checking import judge, questions_seed
 from onnxlab.labs.kit.exercise import lab
 from onnxlab.labs.kit.work import Work

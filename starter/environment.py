@@ -70,10 +70,11 @@ class Environment:
     def digest(self, requirements: str) -> str:
         """Return the digest that the stamp has if a requirements file is installed.
 
-        It changes with the file, with the package's own metadata, with the Python, and with the repository's
-        path, because an editable install refers to it.
+        It changes with the file, with the metadata of the course's two packages, with the Python, and with
+        the repository's path, because editable installs refer to it.
         """
-        files = (self.folder / "pyvenv.cfg", ROOT / requirements, ROOT / "pyproject.toml")
+        files = [self.folder / "pyvenv.cfg", ROOT / requirements, ROOT / "pyproject.toml"]
+        files += sorted(path for path in ROOT.glob("packages/*/[!.]*") if path.is_file())
         project = [path.read_bytes().partition(b"\n[tool.")[0] for path in files]
         return hashlib.sha256(b"\0".join([str(ROOT).encode(), *project])).hexdigest()
 

@@ -1,9 +1,10 @@
 """The command line: messages, exit codes and wrong usage."""
 
 import os
+import re
 import subprocess
 import sys
-from importlib.metadata import version
+from importlib.metadata import EntryPoint, EntryPoints, version
 
 import pytest
 
@@ -55,6 +56,28 @@ def test_without_a_command_the_help_is_shown(capsys):
     assert main([]) == 2
     shown = capsys.readouterr().err
     assert all(command in shown for command in ("labs", "check", "progress", "grade", "class"))
+    assert "needs onnxlab-class" not in shown
+
+
+@pytest.mark.parametrize("left", [[], ["grade = onnxlab_gone:add", "class = onnxlab_gone:add"]])
+@pytest.mark.parametrize("arguments", [["grade", "taken", "--out", "r"], ["class", "--help"], ["grade"]])
+def test_without_onnxlab_class_its_commands_say_what_to_install(monkeypatch, capsys, arguments, left):
+    entries = [EntryPoint(*line.split(" = "), "onnxlab.commands") for line in left]  # its files are gone
+    monkeypatch.setattr("onnxlab.cli.entry_points", lambda group: EntryPoints(entries).select(group=group))
+    assert main(arguments) == 1
+    said = capsys.readouterr().err
+    assert f"`onnxlab {arguments[0]}` belongs to onnxlab-class, which is not installed.\n" in said
+    assert "pip install -e packages/onnxlab-class" in said
+    assert len(said.splitlines()) <= 3
+    assert main([]) == 2
+    assert re.search(r"grade +grade a class's labs \(needs onnxlab-class\)", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("arguments", [["hint", "asinh-symbolic"], ["progress"]])
+def test_a_learners_commands_look_for_no_other_distribution(monkeypatch, capsys, arguments, tmp_path):
+    monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "progress.json"))
+    monkeypatch.setattr("onnxlab.cli.entry_points", None)
+    assert main(arguments) == 0
 
 
 def test_the_version_is_said(capsys):

@@ -1,6 +1,7 @@
 """The pins fit the ranges and each other, and hold nothing of the machine that compiled them."""
 
 import tomllib
+from importlib.metadata import requires, version
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ COURSE, CLASSROOM, TEST = (
     (ROOT / f"requirements{name}.txt").read_text() for name in ("", "-classroom", "-test")
 )
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS = PROJECT["optional-dependencies"]
+CLASS = tomllib.loads((ROOT / "packages" / "onnxlab-class" / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"] | CLASS["optional-dependencies"]
 every_file = pytest.mark.parametrize("text", [COURSE, CLASSROOM, TEST], ids=["course", "classroom", "test"])
 
 
@@ -38,11 +40,29 @@ def test_every_range_of_the_tests_holds_its_pin(requirement):
     assert fits(requirement, TEST)
 
 
+def test_the_two_packages_have_one_version_and_one_requires_the_other_in_it():
+    assert version("onnxlab") == version("onnxlab-class") == PROJECT["version"]
+    assert f"onnxlab=={PROJECT['version']}" in requires("onnxlab-class")
+    assert "onnxlab-class" not in {Requirement(line).name for line in requires("onnxlab")}
+
+
+@pytest.mark.parametrize("requirement", [line for line in requires("onnxlab-class") if "extra" not in line])
+def test_every_range_of_the_grader_holds_its_pin(requirement):
+    if Requirement(requirement).name != "onnxlab":
+        assert fits(requirement, COURSE)
+
+
+def test_what_a_learner_installs_has_no_package_of_a_class_or_a_cluster():
+    learners = {Requirement(line).name for line in PROJECT["dependencies"]}
+    servers = {Requirement(line).name for kind in CLASS["optional-dependencies"].values() for line in kind}
+    assert learners & servers == {"ipykernel"}  # which a class needs newer
+
+
 @every_file
-def test_no_package_is_pinned_twice_and_the_course_itself_is_installed(text):
+def test_no_package_is_pinned_twice_and_both_packages_are_installed(text):
     lines = [line.partition("==")[0] for line in text.splitlines() if "==" in line and line[0] != "#"]
     assert len(lines) == len(set(lines))
-    assert "-e ." in text.splitlines()
+    assert {"-e .", "-e packages/onnxlab-class"} <= set(text.splitlines())
 
 
 def test_each_file_holds_the_one_before_with_the_same_versions():

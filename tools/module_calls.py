@@ -16,14 +16,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Every Python started with this folder on PYTHONPATH imports it first. The file is opened before a sandbox
-# closes the file system; a fork keeps it, and its number is above those that a child of the grader closes.
-# O_APPEND keeps the lines of several processes apart.
+# Every Python started with this folder on PYTHONPATH imports it first. A grader's workers inherit listed
+# variables only, so the path of the file stands in the code. The file is opened before a sandbox closes the
+# file system; a fork keeps it, and its number is above those that a child of the grader closes. O_APPEND
+# keeps the lines of several processes apart.
 PROFILER = """
 import fcntl, os, resource, sys, threading
 _MOST = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (_MOST, _MOST))
-_OUT = fcntl.fcntl(os.open(os.environ["MODULE_CALLS"], os.O_WRONLY | os.O_APPEND), fcntl.F_DUPFD, 5000)
+_OUT = fcntl.fcntl(os.open({calls!r}, os.O_WRONLY | os.O_APPEND), fcntl.F_DUPFD, 5000)
 _SEEN = set()
 def _profile(frame, event, argument):
     if event != "call":
@@ -68,25 +69,30 @@ USES = {
 }
 
 
-def count(arguments: list[str]) -> tuple[int, int]:
-    """Run a use; return how many modules it enters, and how many calls go from one to another."""
+def calls_of(arguments: list[str]) -> set[tuple[str, str]]:
+    """Run a use; return the module that calls and the one that is called, "-" for outside of the course."""
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "sitecustomize.py").write_text(PROFILER, encoding="utf-8")
         calls = Path(folder, "calls")
+        profiler = PROFILER.replace("{calls!r}", repr(str(calls)))
+        Path(folder, "sitecustomize.py").write_text(profiler, encoding="utf-8")
         calls.touch()
         calls.chmod(0o666)  # a grader's processes run as other users
         Path(folder).chmod(0o755)
         if "grade" in arguments:
             arguments = [*arguments, "--out", str(Path(folder, "graded"))]
-        environment = {**os.environ, "PYTHONPATH": folder, "MODULE_CALLS": str(calls)}
+        environment = {**os.environ, "PYTHONPATH": folder}
         done = subprocess.run(
             [sys.executable, *arguments], env=environment, cwd=ROOT, capture_output=True, text=True
         )
         if done.returncode:
             sys.exit(f"{arguments[:3]} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-        pairs = {tuple(line.split()) for line in calls.read_text(encoding="utf-8").splitlines()}
-    modules = {name for pair in pairs for name in pair if name.startswith("onnxlab")}
-    return len(modules), sum(caller not in ("-", callee) for caller, callee in pairs)
+        pairs = (line.split() for line in calls.read_text(encoding="utf-8").splitlines())
+        return {(caller, callee) for caller, callee in pairs}
+
+
+def modules_in(calls: set[tuple[str, str]]) -> set[str]:
+    """Return the modules of the course that calls lead through."""
+    return {name for pair in calls for name in pair if name.startswith("onnxlab")}
 
 
 def main() -> None:
@@ -97,8 +103,9 @@ def main() -> None:
     parser.parse_args()
     print(f"{'use':<18} {'modules':>8} {'calls between modules':>22}")
     for name, arguments in USES.items():
-        modules, calls = count(arguments)
-        print(f"{name:<18} {modules:>8} {calls:>22}")
+        calls = calls_of(arguments)
+        between = sum(caller not in ("-", callee) for caller, callee in calls)
+        print(f"{name:<18} {len(modules_in(calls)):>8} {between:>22}")
 
 
 if __name__ == "__main__":

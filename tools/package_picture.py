@@ -1,10 +1,10 @@
-"""Draw the package's rooms and the imports between them, as a Mermaid picture for docs/how_it_works.md.
+"""Draw both packages' rooms and the imports between them, as a Mermaid picture for docs/how_it_works.md.
 
     python tools/package_picture.py            print the picture
     python tools/package_picture.py --write    put it into docs/how_it_works.md
 
-A room is a module or a package directly below `onnxlab`. An arrow goes from the room that imports to the room
-that is imported; one that follows from two others is left out.
+A room is a module or a package directly below `onnxlab` or `onnxlab_class`. An arrow goes from the room that
+imports to the room that is imported; one that follows from two others is left out.
 """
 
 import argparse
@@ -16,13 +16,16 @@ import grimp  # what import-linter reads imports with
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "how_it_works.md"
 MARKED = re.compile(r"(?<=<!-- drawn by tools/package_picture.py -->\n)```mermaid\n.*?```\n", re.DOTALL)
-LEFT_OUT = {"assets"}  # data
+PACKAGES = ("onnxlab_class", "onnxlab")
+LEFT_OUT = {"onnxlab.assets"}  # data
 
 
 def imports() -> dict[str, set[str]]:
     """Return for each room the rooms it imports."""
-    graph = grimp.build_graph("onnxlab")
-    rooms = sorted(name for name in graph.find_children("onnxlab") if name.split(".")[1] not in LEFT_OUT)
+    graph = grimp.build_graph(*PACKAGES)
+    rooms = sorted(
+        name for package in PACKAGES for name in graph.find_children(package) if name not in LEFT_OUT
+    )
     for room in rooms:
         graph.squash_module(room)
     return {room: graph.find_modules_directly_imported_by(room) & set(rooms) - {room} for room in rooms}
@@ -43,9 +46,11 @@ def draw() -> str:
     """Return the picture."""
     arrows = imports()
     lines = ["```mermaid", "flowchart TD"]
+    for package in PACKAGES:
+        rooms = (room.split(".")[1] for room in arrows if room.startswith(f"{package}."))
+        lines += [f"    subgraph {package}", *(f"        {room}" for room in rooms), "    end"]
     for room, imported in arrows.items():
         short = room.split(".")[1]
-        lines.append(f"    {short}")
         behind = {name for other in imported for name in reachable(other, arrows)}
         lines += [f"    {short} --> {other.split('.')[1]}" for other in sorted(imported - behind)]
     return "\n".join([*lines, "```", ""])

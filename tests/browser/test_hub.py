@@ -1,6 +1,7 @@
-"""A class on a hub, in browsers: a learner sees a graph, checks a lab, reads feedback; a room seen live."""
+"""A class on a hub, in browsers: from the sign-in over a lab to the feedback; a room that is seen live."""
 
 import contextlib
+import json
 import shutil
 import sys
 import tempfile
@@ -14,16 +15,28 @@ pytest.importorskip("jupyterhub")
 from playwright.sync_api import Browser, Page, expect
 from playwright.sync_api import TimeoutError as WaitTimedOut
 
-from onnxlab.classroom.hub.homes import give_feedback
-from onnxlab.grading.reports import write_feedback
-from onnxlab.grading.results import Graded
-from onnxlab.labs.kit.exercise import lab as lab_record
-from onnxlab.labs.kit.outcome import Outcome, Status
+from onnxlab import cli
 from tests.support.hub import INSTRUCTOR_PASSWORD, PIN, ROOM_PASSWORD, Hub, hub
 from tests.support.learners import people
-from tests.support.notebook_page import PATIENCE
+from tests.support.notebook_page import PATIENCE, wait_until
 
-LAB = "lab03_trace_breakers"
+LAB = "lab05_bitshift"
+# For each learner the answer, what `check` says of it, and what their feedback says.
+CLASS = {
+    "ada": (
+        "def uses_bitshift(dtype, opset):\n"
+        "    ones = torch.ones(2, dtype=dtype), torch.ones(2, dtype=dtype)\n"
+        "    model = export(Shift(), ones, Exporter.TORCHSCRIPT, opset_version=opset)\n"
+        "    return 'BitShift' in op_types(model)",
+        "uses-bitshift: passed, 2 of 2 points",
+        "2 of 2 points passed",
+    ),
+    "bob": (
+        "def uses_bitshift(dtype, opset):\n    return not dtype.is_signed",
+        "uses-bitshift: incorrect, 0 of 2 points",
+        "0 of 2 points incorrect",
+    ),
+}
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="a class is served on Linux"),
@@ -92,44 +105,48 @@ def see_the_first_graph(page: Page) -> None:
     assert content.locator("g.node").count() >= 2
 
 
-def check_a_lab(page: Page, room: Hub, name: str) -> None:
-    """Open a lab, run it, and see what the checks say of answers that are still missing."""
+def solve(page: Page, room: Hub, name: str, answer: str, report: str) -> None:
+    """Open the lab, type an answer over the first exercise, run all, see the report, save."""
     page.goto(f"{room.url}user/{name}/lab/tree/labs/{LAB}.ipynb")
     # Not the chapter, which JupyterLab opens again beside it.
     expect(page.locator("#jp-main-dock-panel .lm-mod-current", has_text=f"{LAB}.ipynb")).to_be_visible()
     lab = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
-    expect(lab.locator("h1", has_text="Trace breakers")).to_be_visible()
+    expect(lab.locator("h1", has_text="Bit shifts")).to_be_visible()
+    lab.locator(".jp-CodeCell .cm-content", has_text="def uses_bitshift(").click()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.insert_text(answer)
     run_all_cells(page)
-    expect(lab.locator(".jp-OutputArea", has_text="not attempted").first).to_be_visible()
+    shown = lab.locator(".jp-OutputArea", has_text=report).first
+    expect(shown).to_be_visible()
+    shown.scroll_into_view_if_needed()
     page.keyboard.press("Control+s")
+    saved = room.folder / "learners" / name / "labs" / f"{LAB}.ipynb"
+    wait_until(page, lambda: json.dumps(answer.splitlines()[-1])[1:-1] in saved.read_text())
 
 
-def write_page(results: Path, name: str) -> None:
-    """Write a learner's feedback page, of a lab that was handed in as it was handed out."""
-    rows = []
-    for exercise in lab_record(LAB).exercises:
-        outcome = Outcome(exercise.id, Status.NOT_ATTEMPTED, 0, exercise.points)
-        columns = (name, LAB, exercise.id, str(outcome.status), 0, exercise.points)
-        rows.append(Graded(*columns, "digest", outcome.as_json()))
-    write_feedback(results, rows, lambda model, highlight: "")
+def test_a_class_of_two_from_the_sign_in_to_the_feedback(room, pages, tmp_path):
+    for page, (name, (answer, report, _)) in zip(pages, CLASS.items(), strict=True):
+        sign_in(page, room.url, name)
+        page.wait_for_url(f"**/user/{name}/lab/**")
+        expect(page.locator(".jp-Notebook")).to_be_visible()
+        if page is pages[0]:
+            see_the_first_graph(page)
+        solve(page, room, name, answer, report)
+        page.screenshot(path=tmp_path / f"{name}_lab.png")
 
+    results = tmp_path / "results"
+    assert cli.main(["class", "take", str(room.folder)]) == 0
+    assert cli.main(["grade", str(room.folder), "--out", str(results)]) == 0
+    assert cli.main(["class", "feedback", str(room.folder), str(results)]) == 0
 
-def test_a_learner_sees_a_graph_checks_a_lab_and_reads_feedback(room, pages, tmp_path):
-    page, other = pages
-    sign_in(page, room.url, "ada")
-    page.wait_for_url("**/user/ada/lab/**")
-    expect(page.locator(".jp-Notebook")).to_be_visible()
-    see_the_first_graph(page)
-    check_a_lab(page, room, "ada")
-    write_page(tmp_path / "results", "ada")
-    assert give_feedback(room.folder, tmp_path / "results").files == {"ada": 1}
-    page.goto(f"{room.url}user/ada/lab/tree/feedback/results.html")
-    frame = page.frame_locator(".jp-HTMLViewer iframe")
-    expect(frame.locator("body")).to_contain_text("not attempted")
-    page.screenshot(path=tmp_path / "feedback.png")
-    sign_in(other, f"{room.url}hub/token", "bob")
-    other.goto(f"{room.url}user/ada/lab")
-    expect(other.locator("body")).to_contain_text("403")
+    for page, (name, (*_, marks)) in zip(pages, CLASS.items(), strict=True):
+        page.goto(f"{room.url}user/{name}/lab/tree/feedback/results.html")
+        exercises = page.frame_locator(".jp-HTMLViewer iframe").locator("section")
+        expect(exercises.filter(has_text="uses-bitshift")).to_contain_text(marks)
+        exercises.filter(has_text="uses-bitshift").scroll_into_view_if_needed()
+        page.screenshot(path=tmp_path / f"{name}_feedback.png")
+    pages[1].goto(f"{room.url}user/ada/lab")
+    expect(pages[1].locator("body")).to_contain_text("403")
 
 
 def test_the_instructor_sees_the_room_live_and_learners_do_not(room, pages):

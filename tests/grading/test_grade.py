@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 
 from onnxlab import cli
-from onnxlab.grading.marking import remove_leftovers
-from onnxlab.grading.results import Ledger, facts
-from onnxlab.grading.run import Step, grade
-from onnxlab.grading.submissions import cells_of, find, read
-from onnxlab.grading.worker import client
-from onnxlab.grading.worker.client import ForkServerPool
-from onnxlab.grading.worker.task import FOLDER_PREFIX
-from onnxlab.sandbox.entry import Level, available
-from onnxlab.sandbox.watcher import Limits, descendants
+from onnxlab_class.grading.marking import remove_leftovers
+from onnxlab_class.grading.results import Ledger, facts
+from onnxlab_class.grading.run import Step, grade
+from onnxlab_class.grading.submissions import cells_of, find, read
+from onnxlab_class.grading.worker import client
+from onnxlab_class.grading.worker.client import ForkServerPool
+from onnxlab_class.grading.worker.task import FOLDER_PREFIX
+from onnxlab_class.sandbox.entry import Level, available
+from onnxlab_class.sandbox.watcher import Limits, descendants
 from tests.grading import adversaries
 from tests.grading.adversaries import ADVERSARIES, HONEST, MEMORY_SEARCHES
 from tests.grading.small_class import CLASS, FULL, REST, Learner, hand_in, marks

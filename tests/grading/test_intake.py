@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from onnxlab.grading.submissions import (
+from onnxlab_class.grading.submissions import (
     LARGEST,
     CannotRead,
     Intake,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from onnxlab.sandbox.watcher import descendants
+from onnxlab_class.sandbox.watcher import descendants
 from tests.grading.small_class import Learner, hand_in
 
 pytestmark = [
@@ -44,11 +44,11 @@ def start(folder: Path, out: Path) -> "subprocess.Popen[str]":
 SPAWNED = """
 import sys
 from pathlib import Path
-from onnxlab.sandbox.watcher import Limits
-from onnxlab.grading.results import Ledger, facts
-from onnxlab.grading.run import grade
-from onnxlab.grading.submissions import find
-from onnxlab.grading.worker.client import WorkerPool
+from onnxlab_class.sandbox.watcher import Limits
+from onnxlab_class.grading.results import Ledger, facts
+from onnxlab_class.grading.run import grade
+from onnxlab_class.grading.submissions import find
+from onnxlab_class.grading.worker.client import WorkerPool
 
 class Announcing(WorkerPool):
     def run(self, task):

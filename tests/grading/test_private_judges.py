@@ -11,12 +11,12 @@ import pytest
 
 from onnxlab import cli
 from onnxlab.errors import OnnxLabError
-from onnxlab.grading.private_judges import NONE, read_judges, with_titles
-from onnxlab.grading.results import Ledger, facts
-from onnxlab.grading.run import grade
-from onnxlab.grading.submissions import find
 from onnxlab.labs.kit.exercise import exercise
-from onnxlab.sandbox.watcher import Limits
+from onnxlab_class.grading.private_judges import NONE, read_judges, with_titles
+from onnxlab_class.grading.results import Ledger, facts
+from onnxlab_class.grading.run import grade
+from onnxlab_class.grading.submissions import find
+from onnxlab_class.sandbox.watcher import Limits
 from tests.grading.small_class import FULL, REST, RIGHT, Learner, hand_in
 
 MINE = """
@@ -150,7 +150,7 @@ def test_a_submission_that_searches_its_memory_does_not_find_the_judges(tmp_path
 @pytest.mark.slow
 @pytest.mark.usefixtures("shared")
 def test_a_fault_in_a_judge_is_reported_with_its_line_and_gives_no_mark(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 1)  # each further attempt starts a fork server
+    monkeypatch.setattr("onnxlab_class.grading.run.ATTEMPTS", 1)  # each further attempt starts a fork server
     folder, out = hand_in(tmp_path / "class", [DIRECT]), tmp_path / "out"
     judges = written(tmp_path, BROKEN)
     command = ["grade", str(folder), "--out", str(out), "--judges", str(judges), "--time", "120"]

@@ -5,7 +5,8 @@ import io
 
 import pytest
 
-from onnxlab.grading.grades import (
+from onnxlab.labs.kit.exercise import lab
+from onnxlab_class.grading.grades import (
     NOT_GRADED,
     NOT_SUBMITTED,
     Counts,
@@ -14,9 +15,8 @@ from onnxlab.grading.grades import (
     summary_text,
     write_grades,
 )
-from onnxlab.grading.reports import summary_html
-from onnxlab.grading.results import Graded, Ledger
-from onnxlab.labs.kit.exercise import lab
+from onnxlab_class.grading.reports import summary_html
+from onnxlab_class.grading.results import Graded, Ledger
 from tests.support.graded_class import EXERCISES, HOSTILE, LAB, SCRIPT, outcomes, submission
 
 POSSIBLE = sum(exercise.points for exercise in EXERCISES)

@@ -15,8 +15,8 @@ from dataclasses import asdict
 import pytest
 
 from onnxlab.files import CannotWrite
-from onnxlab.grading.results import Ledger, LedgerRefused, facts, read_evidence
 from onnxlab.labs.kit.outcome import Finding, Outcome, Status
+from onnxlab_class.grading.results import Ledger, LedgerRefused, facts, read_evidence
 from tests.support.graded_class import EXERCISES, HOSTILE, evidence, outcomes, submission
 
 FILE = "results.sqlite"

@@ -7,7 +7,7 @@ import random
 import nbformat
 import pytest
 
-from onnxlab.grading.submissions import NotebookUnreadable, cells_of
+from onnxlab_class.grading.submissions import NotebookUnreadable, cells_of
 
 
 def notebook(*sources, **more) -> dict:

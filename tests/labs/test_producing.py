@@ -20,7 +20,7 @@ from onnxlab.labs.kit.exercise import exercise
 from onnxlab.labs.kit.outcome import Status, Wrong
 from onnxlab.labs.kit.producing import TimeLimitReached, produce, time_limit
 from onnxlab.labs.kit.work import Work
-from onnxlab.sandbox.watcher import descendants
+from onnxlab_class.sandbox.watcher import descendants
 from tests.support.labs import contracts
 
 CONTRACTS = contracts()

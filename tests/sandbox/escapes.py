@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from onnxlab.files import remove_untrusted
-from onnxlab.sandbox import landlock
-from onnxlab.sandbox.entry import Level, enter, probe
-from onnxlab.sandbox.libc import libc, prctl, set_dumpable
-from onnxlab.sandbox.watcher import Ending, Limits, descendants, disk, end_all, why_it_failed
+from onnxlab_class.sandbox import landlock
+from onnxlab_class.sandbox.entry import Level, enter, probe
+from onnxlab_class.sandbox.libc import libc, prctl, set_dumpable
+from onnxlab_class.sandbox.watcher import Ending, Limits, descendants, disk, end_all, why_it_failed
 
 READABLE = [Path(place) for place in ("/usr", "/lib", "/lib64", "/bin")]
 MB = 2**20

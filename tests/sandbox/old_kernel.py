@@ -4,8 +4,8 @@ import errno
 import os
 import sys
 
-from onnxlab.sandbox.seccomp import Rule, install
-from onnxlab.sandbox.users import no_new_privileges
+from onnxlab_class.sandbox.seccomp import Rule, install
+from onnxlab_class.sandbox.users import no_new_privileges
 
 if __name__ == "__main__":
     no_new_privileges()

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from onnxlab.files import remove_untrusted
-from onnxlab.sandbox import entry, landlock, users
-from onnxlab.sandbox.entry import Level, NoIsolation, available, strongest
-from onnxlab.sandbox.watcher import TOO_MUCH, Ending, disk
+from onnxlab_class.sandbox import entry, landlock, users
+from onnxlab_class.sandbox.entry import Level, NoIsolation, available, strongest
+from onnxlab_class.sandbox.watcher import TOO_MUCH, Ending, disk
 
 pytestmark = [
     pytest.mark.slow,
@@ -428,7 +428,8 @@ def test_modules_can_be_imported_without_a_unix(module: str) -> None:
     code = (
         "import sys, ctypes; sys.platform = 'win32'; sys.modules['resource'] = sys.modules['fcntl'] = None;"
         "ctypes.CDLL = None;"
-        f"import onnxlab.sandbox.{module}; from onnxlab.sandbox import entry; print(entry.available())"
+        f"import onnxlab_class.sandbox.{module};"
+        "from onnxlab_class.sandbox import entry; print(entry.available())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "WSL2" in done.stdout, done.stderr

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from onnxlab.classroom.hub.accounts import Account, Accounts
-from onnxlab.sandbox import users
+from onnxlab_class.classroom.hub.accounts import Account, Accounts
+from onnxlab_class.sandbox import users
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="users are Linux's")
 

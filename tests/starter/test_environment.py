@@ -68,17 +68,20 @@ def test_the_digest_changes_with_the_requirements_and_the_python(tmp_path, monke
     files = {
         "requirements.txt": "a==1",
         "pyproject.toml": "[project]\n[tool.x]\n",
+        "packages/onnxlab-class/setup.py": "setup()",
         ".venv/pyvenv.cfg": "version = 3.11",
     }
     digests = []
     for name, text in [*files.items(), *((name, text + "2") for name, text in files.items())]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
         if all((tmp_path / needed).exists() for needed in files):
             digests.append(environment.digest("requirements.txt"))
-    first, requirements, settings, python = digests
+    first, requirements, settings, second_package, python = digests
     assert first != requirements
     assert settings == requirements, "settings of tools after the package's own part do not count"
-    assert python != settings
+    assert second_package != settings
+    assert python != second_package
 
 
 def test_children_report_nothing_home_and_find_the_environments_programs(tmp_path, monkeypatch):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from onnx import parser
 
-from onnxlab.grading.submissions import Submission
 from onnxlab.labs.kit.exercise import lab as lab_record
 from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
+from onnxlab_class.grading.submissions import Submission
 
 LAB = "lab04_asinh"
 EXERCISES = lab_record(LAB).exercises

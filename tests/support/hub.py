@@ -18,8 +18,8 @@ from typing import Any
 
 import aiohttp
 
-from onnxlab.sandbox.users import become
-from onnxlab.sandbox.watcher import descendants
+from onnxlab_class.sandbox.users import become
+from onnxlab_class.sandbox.watcher import descendants
 
 ROOT = Path(__file__).parents[2]
 ROOM_PASSWORD, INSTRUCTOR_PASSWORD = "seven-green-kites", "the-instructor-only-knows"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import nbformat
 
-from onnxlab.classroom.course.nbgrader import Course, course_at
+from onnxlab_class.classroom.course.nbgrader import Course, course_at
 
 ROOT = Path(__file__).parents[2]
 LAB = "lab04_asinh"

@@ -25,7 +25,7 @@ from random import Random
 from typing import Any
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.grading.results import Ledger
+from onnxlab_class.grading.results import Ledger
 from tools.fuzz.notebooks import CLASS_LAB, grade_command, notebook
 from tools.fuzz.table import FAULT, Table
 
@@ -125,7 +125,7 @@ def _last(command: list[str], out: Path, expected: list[_Row], table: Table) -> 
 _WRITER = """
 import sys
 from pathlib import Path
-from onnxlab.grading.results import Ledger
+from onnxlab_class.grading.results import Ledger
 from tests.support.graded_class import outcomes, submission
 for part in range(2):
     with Ledger(Path(sys.argv[1]), {"level": "none"}, 7) as ledger:

@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from onnxlab.grading.submissions import find
+from onnxlab_class.grading.submissions import find
 from tools.fuzz.table import FAULT, Table
 
 CLASS_LAB = "lab07_pooling_indices"

@@ -1,11 +1,12 @@
 """The `onnxlab` command: arguments and printing, nothing else."""
 
 import argparse
+import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Sequence
-from importlib.metadata import version
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points, version
 from typing import Any, NoReturn
 
 from onnxlab.errors import OnnxLabError
@@ -16,9 +17,19 @@ __all__ = ["Parser", "main", "run_command"]
 _COMMANDS = {
     "learner": ("labs", "check", "hint", "progress", "reset"),
     "files": ("doctor", "why", "compare", "open"),
-    "grading": ("grade",),
-    "classroom": ("class",),
 }
+_GROUP = "onnxlab.commands"
+"""The group of entry points with which other distributions add commands; each is an `add_commands`."""
+
+_CLASS_COMMANDS = {
+    "grade": "grade a class's labs",
+    "class": "a class: hand out the labs, serve the course, watch, collect",
+}
+"""What onnxlab-class adds, for those who do not have it."""
+
+
+class CommandMissing(OnnxLabError):
+    """A command belongs to onnxlab-class, which is not installed."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,7 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not arguments:
         _parser().print_help(sys.stderr)
         return 2
-    return run_command(_parser(*arguments[:1]).parse_args(arguments))
+    try:
+        parser = _parser(arguments[0])
+    except CommandMissing as error:
+        print(error, file=sys.stderr)
+        return 1
+    return run_command(parser.parse_args(arguments))
 
 
 def run_command(options: argparse.Namespace) -> int:
@@ -63,10 +79,42 @@ class Parser(argparse.ArgumentParser):
 
 
 def _parser(command: str = "") -> argparse.ArgumentParser:
-    """Return a parser with the options of one command; of all commands if that is the name of none."""
+    """Return a parser with the options of one command; of all commands if that is the name of none.
+
+    Raises:
+        CommandMissing: The command is one of onnxlab-class, which is not installed.
+    """
     parser: argparse.ArgumentParser = Parser(prog="onnxlab", description="Tools of the ONNX Lab course.")
     parser.add_argument("--version", action="version", version=f"onnxlab {version('onnxlab')}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in [name for name, names in _COMMANDS.items() if command in names] or _COMMANDS:
+    if own := [module for module, names in _COMMANDS.items() if command in names]:
+        importlib.import_module(f"onnxlab.cli.{own[0]}").add_commands(commands)
+        return parser
+    others = _other_commands(command)
+    if command in others:
+        others[command](commands)
+        return parser
+    if command in _CLASS_COMMANDS:
+        raise CommandMissing(
+            f"`onnxlab {command}` belongs to onnxlab-class, which is not installed.",
+            "It is for instructors; the labs and the chapters work without it.",
+            "In a clone of the course, run: pip install -e packages/onnxlab-class",
+        )
+    for module in _COMMANDS:
         importlib.import_module(f"onnxlab.cli.{module}").add_commands(commands)
+    for add_commands in others.values():
+        add_commands(commands)
+    for name, purpose in _CLASS_COMMANDS.items():
+        if name not in others:
+            commands.add_parser(name, help=f"{purpose} (needs onnxlab-class)")
     return parser
+
+
+def _other_commands(command: str) -> dict[str, Callable[..., None]]:
+    """Return the `add_commands` of other distributions by command: the one of a command, else all."""
+    entries = entry_points(group=_GROUP)
+    others: dict[str, Callable[..., None]] = {}
+    for entry in entries.select(name=command) or entries:
+        with contextlib.suppress(ModuleNotFoundError):  # the metadata of a distribution whose files are gone
+            others[entry.name] = entry.load()
+    return others

@@ -10,7 +10,8 @@ import nbformat
 import pytest
 
 from onnxlab import cli
-from onnxlab.classroom.course.folder import (
+from onnxlab.labs.kit.exercise import LABS, labs
+from onnxlab_class.classroom.course.folder import (
     ClassRefused,
     course_name,
     digest,
@@ -18,8 +19,7 @@ from onnxlab.classroom.course.folder import (
     open_class,
     solutions_folder,
 )
-from onnxlab.classroom.course.nbgrader import CourseUnusable, course_at
-from onnxlab.labs.kit.exercise import LABS, labs
+from onnxlab_class.classroom.course.nbgrader import CourseUnusable, course_at
 from tests.support.nbgrader_course import LAB, ROOT, SETTINGS
 
 
@@ -159,7 +159,7 @@ def test_without_nbgrader_the_command_says_what_to_install(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
-    assert 'pip install -e ".[classroom]"' in done.stderr
+    assert 'pip install -e "packages/onnxlab-class[classroom]"' in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "class").exists()
 

@@ -15,13 +15,13 @@ import nbformat
 import pytest
 import sqlalchemy
 
-from onnxlab.classroom.course.gradebook import GradebookUpdate, book, check_course
-from onnxlab.classroom.course.graded_copy import inert
-from onnxlab.classroom.course.nbgrader import Course, CourseUnusable, course_at
-from onnxlab.grading.results import Graded
-from onnxlab.grading.submissions import find
 from onnxlab.labs.kit.exercise import lab as lab_record
 from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
+from onnxlab_class.classroom.course.gradebook import GradebookUpdate, book, check_course
+from onnxlab_class.classroom.course.graded_copy import inert
+from onnxlab_class.classroom.course.nbgrader import Course, CourseUnusable, course_at
+from onnxlab_class.grading.results import Graded
+from onnxlab_class.grading.submissions import find
 from tests.support.nbgrader_course import (
     LAB,
     SETTINGS,

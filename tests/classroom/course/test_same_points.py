@@ -11,9 +11,9 @@ from typing import NamedTuple
 import nbformat
 import pytest
 
-from onnxlab.classroom.course.nbgrader import course_at
 from onnxlab.labs.kit.exercise import LABS
 from onnxlab.labs.kit.exercise import lab as lab_record
+from onnxlab_class.classroom.course.nbgrader import course_at
 from tests.support import answer_parts
 from tests.support.labs import solutions
 from tests.support.nbgrader_course import LAB, hand_in, named, nbgrader, notebook, points

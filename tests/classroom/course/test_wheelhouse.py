@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from onnxlab.classroom.course.wheelhouse import (
+from onnxlab.cli import main
+from onnxlab_class.classroom.course.wheelhouse import (
     SYSTEMS,
     Target,
     WheelhouseRefused,
@@ -19,7 +20,6 @@ from onnxlab.classroom.course.wheelhouse import (
     pins_for,
     this_target,
 )
-from onnxlab.cli import main
 
 ROOT = Path(__file__).parents[3]
 PINS = "markupsafe==3.0.4\nsix==1.17.0\nsetuptools==84.2.1\ncolorama==0.4.6 ; sys_platform == 'win32'\n-e .\n"

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from onnxlab import cli
-from onnxlab.classroom.hub.homes import HomesNotFound, give_feedback, make_home, take_labs
-from onnxlab.grading.submissions import LARGEST
+from onnxlab_class.classroom.hub.homes import HomesNotFound, give_feedback, make_home, take_labs
+from onnxlab_class.grading.submissions import LARGEST
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="homes are not read there")
 LAB = "lab04_asinh.ipynb"
@@ -281,8 +281,8 @@ def test_root_writes_no_page_elsewhere_while_links_come_and_go(homes, results, f
 @pytest.mark.parametrize("name", ["hub", "learners"])
 def test_the_hubs_own_folders_are_no_links(tmp_path, foreign, name):
     pytest.importorskip("jupyterhub")
-    from onnxlab.classroom.course.folder import ClassFolder
-    from onnxlab.classroom.hub.serve import CannotServe, secure_folders
+    from onnxlab_class.classroom.course.folder import ClassFolder
+    from onnxlab_class.classroom.hub.serve import CannotServe, secure_folders
 
     (tmp_path / "class").mkdir()
     (tmp_path / "class" / name).symlink_to(foreign)
@@ -298,8 +298,8 @@ def test_root_takes_over_the_hubs_folder_from_whoever_made_the_class_and_follows
     tmp_path, foreign, name
 ):
     pytest.importorskip("jupyterhub")
-    from onnxlab.classroom.course.folder import ClassFolder
-    from onnxlab.classroom.hub.serve import CannotServe, secure_folders
+    from onnxlab_class.classroom.course.folder import ClassFolder
+    from onnxlab_class.classroom.hub.serve import CannotServe, secure_folders
 
     folder = ClassFolder(tmp_path / "class", "class", "1", "2026-11-21")
     for place in (folder.path, folder.hub, folder.learners):

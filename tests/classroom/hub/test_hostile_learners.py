@@ -16,8 +16,8 @@ import pytest
 
 pytest.importorskip("jupyterhub")
 
-from onnxlab.classroom.course.folder import open_class
-from onnxlab.classroom.hub.accounts import Accounts
+from onnxlab_class.classroom.course.folder import open_class
+from onnxlab_class.classroom.hub.accounts import Accounts
 from tests.support.hub import INSTRUCTOR_PASSWORD, Hub, Seat, below, finish, hub
 
 pytestmark = [

@@ -19,9 +19,9 @@ import pytest
 
 pytest.importorskip("jupyterhub")
 
-from onnxlab.classroom.course.folder import open_class
-from onnxlab.classroom.hub.accounts import Accounts
 from onnxlab.labs.kit.exercise import lab as lab_record
+from onnxlab_class.classroom.course.folder import open_class
+from onnxlab_class.classroom.hub.accounts import Accounts
 from tests.support.hub import INSTRUCTOR_PASSWORD, PIN, ROOT, Hub, Seat, below, finish, hub, logs
 from tests.support.labs import solved
 

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from onnxlab.classroom.hub.accounts import (
+from onnxlab.cli import main
+from onnxlab_class.classroom.hub.accounts import (
     Accounts,
     AccountsUnreadable,
     WeakPassword,
@@ -20,11 +21,10 @@ from onnxlab.classroom.hub.accounts import (
     passwords,
     plain_name,
 )
-from onnxlab.classroom.hub.confinement import Confinement
-from onnxlab.classroom.hub.learner_folder import bring_up_to_date, course_files
-from onnxlab.classroom.hub.settings import Address, AddressRefused, HubSettings, address
-from onnxlab.cli import main
-from onnxlab.sandbox.users import SUBMISSIONS, throw_away_user
+from onnxlab_class.classroom.hub.confinement import Confinement
+from onnxlab_class.classroom.hub.learner_folder import bring_up_to_date, course_files
+from onnxlab_class.classroom.hub.settings import Address, AddressRefused, HubSettings, address
+from onnxlab_class.sandbox.users import SUBMISSIONS, throw_away_user
 from tests.support.hub import finish
 
 ROOT = Path(__file__).parents[3]
@@ -195,7 +195,7 @@ def test_a_lab_is_reset_to_what_was_handed_out(tmp_path, monkeypatch, capsys):
 def spawner(tmp_path):
     """The spawner of a hub that an ordinary user runs."""
     pytest.importorskip("jupyterhub")
-    from onnxlab.classroom.hub.spawner import ConfinedSpawner
+    from onnxlab_class.classroom.hub.spawner import ConfinedSpawner
 
     settings = HubSettings(
         folder=tmp_path,
@@ -267,7 +267,7 @@ def test_two_classes_that_are_served_have_no_user_in_common(tmp_path):
 
 
 def test_a_server_that_ends_frees_no_port_of_the_next_one(spawner):
-    from onnxlab.classroom.hub.spawner import end_leftovers
+    from onnxlab_class.classroom.hub.spawner import end_leftovers
 
     spawner.port = spawner.ports["ada"] = 20_100
     spawner.accounts._first = None  # all run as the hub's user, of whom nothing is ended

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onnxlab.classroom.course.folder import ClassFolder
+from onnxlab_class.classroom.course.folder import ClassFolder
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -30,7 +30,7 @@ def test_what_the_documents_make_is_ignored():
 @pytest.mark.skipif(sys.platform == "win32", reason="a class is served on Linux")
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_a_class_of_any_name_keeps_passwords_and_work_to_itself(tmp_path):
-    from onnxlab.classroom.hub.serve import secure_folders
+    from onnxlab_class.classroom.hub.serve import secure_folders
 
     subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
     path = tmp_path / "spring"

@@ -12,8 +12,8 @@ pytest.importorskip("jupyterhub")
 
 from tornado.web import HTTPError
 
-from onnxlab.classroom.hub.accounts import Accounts, AccountsUnreadable, Passwords
-from onnxlab.classroom.hub.authenticator import RoomAuthenticator, Throttle
+from onnxlab_class.classroom.hub.accounts import Accounts, AccountsUnreadable, Passwords
+from onnxlab_class.classroom.hub.authenticator import RoomAuthenticator, Throttle
 from tests.support.hub import finish
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a class is served on Linux")

@@ -15,8 +15,11 @@ from urllib.error import HTTPError
 
 import pytest
 
-from onnxlab.classroom.room.progress_files import LARGEST, NoRoom, ProgressFiles
-from onnxlab.classroom.room.view import (
+from onnxlab.labs.kit import progress
+from onnxlab.labs.kit.exercise import labs
+from onnxlab.labs.kit.outcome import Finding, Outcome, Status
+from onnxlab_class.classroom.room.progress_files import LARGEST, NoRoom, ProgressFiles
+from onnxlab_class.classroom.room.view import (
     Names,
     Room,
     RoomNames,
@@ -25,9 +28,6 @@ from onnxlab.classroom.room.view import (
     learners_csv,
     view_json,
 )
-from onnxlab.labs.kit import progress
-from onnxlab.labs.kit.exercise import labs
-from onnxlab.labs.kit.outcome import Finding, Outcome, Status
 from tests.support.learners import EXERCISES, failed, passed, people, progress_file, write
 
 NOW = 1_800_000_000

@@ -10,7 +10,7 @@ import site
 import sys
 from pathlib import Path
 
-from onnxlab.sandbox.libc import checked, libc
+from onnxlab_class.sandbox.libc import checked, libc
 
 NEW_MOUNTS, BIND, EVERYWHERE, PRIVATE = 0x20000, 0x1000, 0x4000, 0x40000
 NEEDED = [Path(place) for place in dict.fromkeys([sys.prefix, sys.base_prefix, *site.getsitepackages()])]
@@ -39,7 +39,8 @@ def open_up(needed: list[Path]) -> None:
 
 def main() -> None:
     user, home = int(sys.argv[1]), sys.argv[2]
-    open_up([*NEEDED, Path(__file__).parents[3] / "src"])
+    repository = Path(__file__).parents[3]
+    open_up([*NEEDED, repository / "src", repository / "packages"])
     os.setgroups([])
     os.setgid(user)
     os.setuid(user)

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from onnxlab.files import remove_untrusted
-from onnxlab.grading.results import Ledger, facts
-from onnxlab.grading.submissions import find
-from onnxlab.grading.worker.client import ForkServerPool, WorkerPool
-from onnxlab.grading.worker.task import CELLS, Task
-from onnxlab.sandbox.entry import Level, available
-from onnxlab.sandbox.users import submission_user
-from onnxlab.sandbox.watcher import Ending, Limits
+from onnxlab_class.grading.results import Ledger, facts
+from onnxlab_class.grading.submissions import find
+from onnxlab_class.grading.worker.client import ForkServerPool, WorkerPool
+from onnxlab_class.grading.worker.task import CELLS, Task
+from onnxlab_class.sandbox.entry import Level, available
+from onnxlab_class.sandbox.users import submission_user
+from onnxlab_class.sandbox.watcher import Ending, Limits
 from tests.grading.small_class import FULL, LAB, RIGHT, Learner, hand_in, marks
 
 pytestmark = [
@@ -131,7 +131,7 @@ def test_no_variable_of_the_instructors_is_in_a_submissions_memory(shared_folder
 
 def test_nor_is_one_of_a_dask_workers(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
-    from onnxlab.grading.cluster import common_level, connected, grade_on
+    from onnxlab_class.grading.cluster import common_level, connected, grade_on
     from tests.grading.test_cluster import machines
 
     canary = f"canary-{secrets.token_hex(24)}"

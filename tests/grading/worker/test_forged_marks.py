@@ -6,13 +6,13 @@ import sys
 import pytest
 
 from onnxlab import cli
-from onnxlab.grading import marking
-from onnxlab.grading.results import Ledger, facts
-from onnxlab.grading.run import grade
-from onnxlab.grading.submissions import find
 from onnxlab.labs.kit.exercise import labs
-from onnxlab.sandbox.entry import strongest
-from onnxlab.sandbox.watcher import Limits
+from onnxlab_class.grading import marking
+from onnxlab_class.grading.results import Ledger, facts
+from onnxlab_class.grading.run import grade
+from onnxlab_class.grading.submissions import find
+from onnxlab_class.sandbox.entry import strongest
+from onnxlab_class.sandbox.watcher import Limits
 from tests.grading.forgers import files_of, hand_in_forgers, hand_in_records
 from tests.grading.small_class import FULL, Learner, hand_in
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from onnxlab.grading.results import Ledger, facts
-from onnxlab.grading.run import grade
-from onnxlab.grading.submissions import find
-from onnxlab.sandbox.entry import Level, available
-from onnxlab.sandbox.watcher import Limits
+from onnxlab_class.grading.results import Ledger, facts
+from onnxlab_class.grading.run import grade
+from onnxlab_class.grading.submissions import find
+from onnxlab_class.sandbox.entry import Level, available
+from onnxlab_class.sandbox.watcher import Limits
 from tests.grading.small_class import FULL, Learner, hand_in, marks
 
 pytestmark = [

@@ -12,19 +12,19 @@ from pathlib import Path
 import pytest
 
 from onnxlab import cli
-from onnxlab.grading import marking
-from onnxlab.grading.private_judges import NONE, PrivateJudges
-from onnxlab.grading.results import Ledger, facts
-from onnxlab.grading.run import ATTEMPTS, grade
-from onnxlab.grading.submissions import find
-from onnxlab.grading.worker import judge as worker_judge
-from onnxlab.grading.worker.client import ForkServerPool, WorkerPool
-from onnxlab.grading.worker.report import Report
-from onnxlab.grading.worker.task import Task, report_file
 from onnxlab.labs.kit.exercise import Judges, exercise, lab
 from onnxlab.labs.kit.work import Work
-from onnxlab.sandbox.entry import Level, strongest
-from onnxlab.sandbox.watcher import Limits, descendants
+from onnxlab_class.grading import marking
+from onnxlab_class.grading.private_judges import NONE, PrivateJudges
+from onnxlab_class.grading.results import Ledger, facts
+from onnxlab_class.grading.run import ATTEMPTS, grade
+from onnxlab_class.grading.submissions import find
+from onnxlab_class.grading.worker import judge as worker_judge
+from onnxlab_class.grading.worker.client import ForkServerPool, WorkerPool
+from onnxlab_class.grading.worker.report import Report
+from onnxlab_class.grading.worker.task import Task, report_file
+from onnxlab_class.sandbox.entry import Level, strongest
+from onnxlab_class.sandbox.watcher import Limits, descendants
 from tests.grading.adversaries import HONEST, Adversary
 from tests.grading.forgers import CRASH, ENDLESS
 from tests.grading.small_class import FULL, LAB, Learner, hand_in, marks
@@ -203,7 +203,7 @@ PARTS = {{"to-global-indices": [Part("a fault of its own", judge)]}}
     ],
 )
 def test_a_private_judge_that_ends_its_process_is_no_mark(tmp_path, pool, monkeypatch, fault, says):
-    monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 1)  # each further attempt starts a fork server
+    monkeypatch.setattr("onnxlab_class.grading.run.ATTEMPTS", 1)  # each further attempt starts a fork server
     judges = PrivateJudges(JUDGE.format(fault=fault), {"to-global-indices": ("a fault of its own",)})
     points, failures = graded(tmp_path, RIGHT, level=strongest(), judges=judges, pool=pool)
     assert points == {}
@@ -213,7 +213,7 @@ def test_a_private_judge_that_ends_its_process_is_no_mark(tmp_path, pool, monkey
 
 
 def test_a_private_judge_that_never_ends_is_no_mark(tmp_path, pool, monkeypatch):
-    monkeypatch.setattr("onnxlab.grading.run.ATTEMPTS", 1)
+    monkeypatch.setattr("onnxlab_class.grading.run.ATTEMPTS", 1)
     monkeypatch.setattr(marking, "JUDGE_SECONDS", 4)
     monkeypatch.setattr(sys.modules[__name__], "LIMITS", Limits(wall=120.0, cpu=4))
     judges = PrivateJudges(

@@ -3,13 +3,13 @@
 import pytest
 
 from onnxlab import cli
-from onnxlab.grading.results import Ledger, facts
-from onnxlab.grading.run import grade
-from onnxlab.grading.submissions import find
-from onnxlab.grading.worker import client
-from onnxlab.grading.worker.client import ForkServerPool, WorkerPool, worker_pool
-from onnxlab.sandbox import entry
-from onnxlab.sandbox.watcher import Limits
+from onnxlab_class.grading.results import Ledger, facts
+from onnxlab_class.grading.run import grade
+from onnxlab_class.grading.submissions import find
+from onnxlab_class.grading.worker import client
+from onnxlab_class.grading.worker.client import ForkServerPool, WorkerPool, worker_pool
+from onnxlab_class.sandbox import entry
+from onnxlab_class.sandbox.watcher import Limits
 from tests.grading.small_class import REST, WRONG, Learner, hand_in, marks
 
 pytestmark = pytest.mark.slow

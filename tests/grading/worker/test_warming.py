@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from onnxlab.grading.worker.task import uses_exporter
 from onnxlab.labs.kit.exercise import LABS, labs
+from onnxlab_class.grading.worker.task import uses_exporter
 
 pytestmark = [
     pytest.mark.slow,
@@ -17,9 +17,9 @@ pytestmark = [
 _LOADED = """
 import json, os, sys
 from pathlib import Path
-from onnxlab.grading.worker import judge, server, student
-from onnxlab.grading.submissions import cells_of
-from onnxlab.grading.worker.task import CELLS, SECRET, JUDGES, Task
+from onnxlab_class.grading.worker import judge, server, student
+from onnxlab_class.grading.submissions import cells_of
+from onnxlab_class.grading.worker.task import CELLS, SECRET, JUDGES, Task
 from onnxlab.labs.kit.exercise import labs
 server.load()
 server.load_exporter()
@@ -44,7 +44,7 @@ for lab in labs():
 _EXPORTS = """
 import functools, sys, torch
 from onnxlab.exporters.export import Exporter, export
-from onnxlab.grading.worker import server
+from onnxlab_class.grading.worker import server
 from onnxscript import opset18 as op
 
 class Asinh(torch.nn.Module):
@@ -75,7 +75,7 @@ assert written(custom_translation_table=table) == other
 """
 _THREADS = """
 import os
-from onnxlab.grading.worker import server
+from onnxlab_class.grading.worker import server
 server.load()
 server.load_exporter()
 assert len(os.listdir("/proc/self/task")) == 1  # tqdm, if installed, would start a second one in an export

@@ -1,0 +1,209 @@
+"""Confines the processes of an account, irrevocably, by a user of its own, resource limits and Landlock.
+
+What a learner's code can do, as a test tries it:
+
+    attempt                                     own user    Landlock   only own    nothing
+                                                + Landlock  alone      user
+    read another learner's folder               no          no         no          yes
+    read the hub's secrets                      no          no         no          yes
+    read the solutions                          no          no         if readable yes
+    write outside of the own folder             no          no         /tmp        yes
+    signal or trace another learner's process   no          no         no          yes
+    hear what another's kernel runs and returns no          no         no          yes
+    reach another server's port                 no          no         yes         yes
+    fetch from the network by TCP               no          no         yes         yes
+    send by UDP                                 yes         yes        yes         yes
+    see that another process runs               yes         yes        yes         yes
+    use more memory in one process than allowed no          no         no          no
+    use more in many processes                  yes         yes        yes         yes
+    start processes without end                 no          yes        no          yes
+    fill the disk                               yes         yes        yes         yes
+
+Root gives each account a user of its own; where an ordinary user serves, there is Landlock alone. Whoever
+reaches a server's port still has to sign in as its learner or as the instructor. Landlock controls ports
+since Linux 6.7 and signals since Linux 6.12; see `sandbox/landlock.py`.
+
+`python -m onnxlab_class.classroom.hub.confinement CONFINEMENT HANDED_OUT [options of jupyterhub-singleuser]`
+starts a learner's server. The hub's spawner runs it as the hub's user; it confines itself, updates the home,
+and executes the single-user server, so that nothing of the hub's memory is left in the process.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import onnxlab
+import onnxlab_class
+from onnxlab.errors import OnnxLabError
+from onnxlab_class.classroom.hub.learner_folder import bring_up_to_date, course_files
+from onnxlab_class.sandbox import landlock
+from onnxlab_class.sandbox.landlock import Access
+from onnxlab_class.sandbox.libc import LINUX, die_with_parent, resource
+from onnxlab_class.sandbox.users import become, no_new_privileges
+
+_MAKE_FOLDERS = 1 << 7  # a right of Landlock's
+_MB = 2**20
+_FILE_MB, _OPEN_FILES, _SHARED_PROCESSES = 1024, 4096, 4000
+_OOM_SCORE = 500  # of 1000: if the memory is used up, the kernel ends learners' processes before the hub's
+# Settings that programs read; not all of /etc, parts of which only root may read.
+_ETC = (
+    "alternatives bash.bashrc profile inputrc terminfo passwd group hosts hostname host.conf nsswitch.conf "
+    "resolv.conf ld.so.cache ld.so.conf ld.so.conf.d localtime timezone mime.types fonts os-release "
+    # Certificates, and not the keys beside them.
+    "ssl/certs ssl/cert.pem ssl/openssl.cnf pki/ca-trust pki/tls/certs pki/tls/cert.pem pki/tls/openssl.cnf"
+)
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """What the processes of an account may do.
+
+    Attributes:
+        user: The id of the account's own user; None for the user that runs the hub.
+        home: Its home, which they may read and write.
+        writable: Other paths that they may write, as the folder of the sockets.
+        readable: Paths that they may read.
+        bind: TCP ports that they may listen on.
+        connect: TCP ports that they may connect to.
+        memory: Megabytes of data that one process may have.
+        processes: How many processes and threads there may be, if the user is the account's own.
+        landlock: Whether Landlock restricts them to these paths and ports.
+    """
+
+    user: int | None
+    home: str
+    writable: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+    bind: tuple[int, ...] = ()
+    connect: tuple[int, ...] = ()
+    memory: int = 2000
+    processes: int = 256
+    landlock: bool = True
+
+    def as_json(self) -> str:
+        """Return it as JSON, for another process."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Confinement":
+        """Return the confinement that `as_json` wrote."""
+        values = json.loads(text)
+        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        return cls(**values | lists)
+
+
+def system_paths() -> tuple[str, ...]:
+    """Return the paths that every account may read: programs, Python, its packages and the course's."""
+    system = [
+        "/usr",
+        "/lib",
+        "/lib64",
+        "/bin",
+        "/sbin",
+        "/opt",
+        "/proc",
+        "/sys/devices/system",
+        "/sys/bus/pci/devices",  # onnxruntime looks for a GPU, and prints a warning if it may not
+        "/sys/class/drm",
+        "/run/resolvconf",
+    ]
+    own = [str(Path(file).parents[1]) for file in (onnxlab.__file__, onnxlab_class.__file__)]
+    python_paths = [sys.prefix, sys.base_prefix, *own]
+    return tuple(dict.fromkeys([*system, *(f"/etc/{name}" for name in _ETC.split()), *python_paths]))
+
+
+def confine(confinement: Confinement) -> None:
+    """Confine this process and all that it starts, irrevocably.
+
+    The process must have one thread.
+
+    Raises:
+        OSError: If the system does not allow it; the process must then end.
+    """
+    _limit(confinement)
+    if confinement.user is not None:
+        _become(confinement)
+    os.umask(0o077)
+    if LINUX:
+        no_new_privileges()
+        if confinement.landlock:
+            _restrict(confinement)
+    os.chdir(confinement.home)
+
+
+def _become(confinement: Confinement) -> None:
+    """Become the account's user. If Python lies in a folder that only root can enter, keep the right to read.
+
+    Landlock alone then restricts reading, so Landlock is required. Programs that are started inherit the
+    right, because none could be read otherwise.
+    """
+    needed = [Path(path) for path in (sys.executable, sys.base_prefix, confinement.home)]
+    become(confinement.user, needed, handed_down=True)
+    if not confinement.landlock and _has_capabilities():
+        msg = f"user {confinement.user} cannot reach {sys.base_prefix} or {confinement.home}"
+        raise PermissionError(0, msg)
+
+
+def _has_capabilities() -> bool:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return any(line.startswith("CapEff:") and int(line.split()[1], 16) for line in lines)
+
+
+def _restrict(confinement: Confinement) -> None:
+    rules = [(Path(path), Access.READ) for path in confinement.readable]
+    rules += [(Path(path), Access.WRITE) for path in (confinement.home, *confinement.writable)]
+    rules += [(Path(path), Access.DEVICE) for path in ("/dev/pts", "/dev/ptmx", "/dev/tty")]
+    rules += [(Path(path), Access.DEVICE) for path in ("/dev/random", "/dev/full")]
+    if confinement.user is not None:
+        rules.append((Path("/dev/shm"), Access.WRITE & ~_MAKE_FOLDERS))  # their owners keep the files apart
+    # Users cannot signal each other; where all learners are one user, Landlock forbids it.
+    apart = confinement.user is None
+    landlock.confine(rules, bind=confinement.bind, connect=confinement.connect, apart=apart)
+
+
+def _limit(confinement: Confinement) -> None:
+    """Set the kernel's limits for each process and, for an account with a user of its own, for the user."""
+
+    def at_most(kind: int, limit: int) -> None:
+        _, hard = resource.getrlimit(kind)
+        limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(kind, (limit, limit))
+
+    if sys.platform == "linux":
+        at_most(resource.RLIMIT_DATA, confinement.memory * _MB)  # beyond it, Python raises MemoryError
+        # Where all learners are one user, their processes count together.
+        processes = _SHARED_PROCESSES if confinement.user is None else confinement.processes
+        at_most(resource.RLIMIT_NPROC, processes)
+        at_most(resource.RLIMIT_MEMLOCK, 0)
+        at_most(resource.RLIMIT_MSGQUEUE, 0)
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
+    at_most(resource.RLIMIT_FSIZE, _FILE_MB * _MB)
+    at_most(resource.RLIMIT_NOFILE, _OPEN_FILES)
+    at_most(resource.RLIMIT_CORE, 0)
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """Confine this process and replace it with a learner's server."""
+    path, course, *options = arguments
+    confine(Confinement.from_json(Path(path).read_text("utf-8")))
+    if LINUX:
+        die_with_parent(signal.SIGTERM)  # after the change of user, which would undo it
+    try:
+        for line in bring_up_to_date(Path.cwd(), course_files(Path(course))).lines():
+            print(line, flush=True)
+    except (OSError, OnnxLabError) as error:
+        # A full disk, or a file where a folder belongs: the server starts all the same.
+        print(f"The course was not brought up to date: {error}", flush=True)
+    os.environ["HOME"] = str(Path.cwd())  # not before: what starts as the hub's user must not know it
+    # -P: no module is imported from the home.
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "jupyterhub.singleuser", *options])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

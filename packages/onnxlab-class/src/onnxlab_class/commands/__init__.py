@@ -1,0 +1,1 @@
+"""The commands that onnxlab-class adds to `onnxlab`: arguments and printing, nothing else."""

@@ -1,0 +1,272 @@
+"""The commands `onnxlab class ...`: arguments and printing, nothing else."""
+
+import argparse
+import sys
+from pathlib import Path
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `onnxlab class` and its commands."""
+    group = commands.add_parser("class", help="a class: hand out the labs, serve the course, watch, collect")
+    actions = group.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for add in (_add_init, _add_serve, _add_room, _add_wheelhouse, _add_take, _add_feedback):
+        add(actions)
+
+
+def _add_init(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    init = actions.add_parser(
+        "init",
+        help="make a course directory for nbgrader and the hub",
+        description="Make a course directory with the labs in it. On one that is there: add what is new, "
+        "and leave what you changed, what was handed in and the gradebook's marks as they are.",
+    )
+    init.add_argument(
+        "folder", type=Path, metavar="DIR", help="where; a new folder, a class, or your nbgrader course"
+    )
+    init.add_argument(
+        "--name", metavar="COURSE", help="the course's name for nbgrader (default: the folder's)"
+    )
+    init.set_defaults(command=_init)
+
+
+def _init(options: argparse.Namespace) -> int:
+    from onnxlab.labs.kit.exercise import labs
+    from onnxlab.plain_text import many
+    from onnxlab_class.classroom.course.folder import make_class
+
+    print("Making the assignments ...", flush=True)
+    report = make_class(options.folder, options.name)
+    for line in report.updated:
+        print(f"brought up to date: {line}")
+    for line in report.modified:
+        print(f"kept, since it is yours: {line}")
+    for problem in report.problems:
+        print(problem, file=sys.stderr)
+    exercises = sum(len(lab.exercises) for lab in labs())
+    print(
+        f"{'Made' if report.new else 'Looked through'} the class {report.folder.name!r} in {options.folder}: "
+        f"{len(labs())} labs, {exercises} exercises, {sum(lab.points for lab in labs())} points; "
+        f"{many(len(report.added), 'file')} added."
+    )
+    return 1 if report.problems else 0
+
+
+def _add_serve(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    serve = actions.add_parser(
+        "serve",
+        help="a JupyterHub for the room: sign-in, a JupyterLab for each learner",
+        description="Serve the course to a class with a JupyterHub on this machine, until Ctrl+C. Everybody "
+        "gets a folder of their own, which is kept. The class is made where there is none. Passwords are "
+        "drawn and shown, unless a file or ONNXLAB_ROOM_PASSWORD and ONNXLAB_INSTRUCTOR_PASSWORD give them.",
+    )
+    serve.add_argument("folder", type=Path, metavar="DIR", help="the class; a new folder makes a new class")
+    serve.add_argument(
+        "--port", type=int, default=8000, metavar="N", help="default: 8000; 0 finds a free one"
+    )
+    serve.add_argument("--ip", default="127.0.0.1", help="where to listen (default: this machine only)")
+    serve.add_argument("--tls-key", type=Path, metavar="FILE", help="a key, for addresses others can reach")
+    serve.add_argument("--tls-cert", type=Path, metavar="FILE", help="its certificate")
+    serve.add_argument(
+        "--no-tls", action="store_true", help="whoever is in the network can read passwords and work"
+    )
+    serve.add_argument("--password-file", type=Path, metavar="FILE", help="the room's password")
+    serve.add_argument("--instructor-password-file", type=Path, metavar="FILE", help="the instructor's")
+    serve.add_argument(
+        "--memory", type=int, default=2000, metavar="MB", help="for one process of a learner (2000)"
+    )
+    serve.add_argument("--processes", type=int, default=256, metavar="N", help="with threads; for one (256)")
+    serve.add_argument(
+        "--idle", type=int, default=60, metavar="MINUTES", help="then a server ends; 0: never (60)"
+    )
+    serve.add_argument(
+        "--isolation",
+        choices=["auto", "none"],
+        default="auto",
+        help="none: learners can read each other's work",
+    )
+    serve.set_defaults(command=_serve)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from onnxlab_class.classroom.hub.accounts import Passwords
+    from onnxlab_class.classroom.hub.serve import require_parts, serve
+    from onnxlab_class.classroom.hub.settings import address
+
+    if options.memory < 500 or options.processes < 64 or options.idle < 0:
+        print("--memory takes 500 or more, --processes 64 or more, --idle 0 or more.", file=sys.stderr)
+        return 2
+    apart = options.isolation != "none"
+    require_parts(apart=apart)
+    place = address(options.ip, options.port, options.tls_key, options.tls_cert, without_tls=options.no_tls)
+
+    def show(passwords: Passwords, notes: list[str]) -> None:
+        for note in notes:
+            print(note)
+        if place.open_to_others and not place.tls_key:
+            print("No TLS: whoever is in this network can read passwords and work, and sign in as others.")
+        print(f"\n  learners:    {place.url}\n               room password  {passwords.room}")
+        print(f"  instructor:  name  instructor\n               password  {passwords.instructor}")
+        print("\nCtrl+C here ends it; the same command goes on with the same class.", flush=True)
+
+    print("Starting the hub ...", flush=True)
+    serve(
+        options.folder,
+        place,
+        {"room": options.password_file, "instructor": options.instructor_password_file},
+        show,
+        idle=options.idle,
+        memory=options.memory,
+        processes=options.processes,
+        apart=apart,
+    )
+    print("The hub has ended. Everybody's work is kept.")
+    return 0
+
+
+def _add_room(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    room = actions.add_parser(
+        "room",
+        help="a live page: who has passed what, and where people are stuck",
+        description="Show, in a browser on this machine, who has passed which exercise and where people are "
+        "stuck, without names unless you ask for them. With a hub the same page is at /services/room/.",
+    )
+    room.add_argument("folder", type=Path, metavar="DIR", help="a class, or a folder of progress files")
+    room.add_argument("--port", type=int, default=0, metavar="N", help="where to listen (default: any)")
+    room.add_argument("--no-browser", action="store_true", help="say the address only")
+    room.set_defaults(command=_room)
+
+
+def _room(options: argparse.Namespace) -> int:
+    import webbrowser
+
+    from onnxlab_class.classroom.course.folder import CLASS_FILE, open_class
+    from onnxlab_class.classroom.room.server import serve_room
+
+    def ready(address: str) -> None:
+        print(f"The room is at {address}\nCtrl+C here ends it.", flush=True)
+        if not options.no_browser:
+            webbrowser.open(address)
+
+    named = (options.folder / CLASS_FILE).exists()
+    serve_room(options.folder, open_class(options.folder).name if named else "", options.port, ready)
+    return 0
+
+
+def _add_wheelhouse(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    house = actions.add_parser(
+        "wheelhouse",
+        help="a copy of the course that laptops install without the network",
+        description="Put the course's files and every package it needs into a folder. Copied to a laptop, "
+        "`python3 course.py` in it installs without the network. Run again, it completes and mends the "
+        "folder, and adds the machines that are named.",
+    )
+    house.add_argument("folder", type=Path, metavar="DIR", help="where; about 0.4 GB for each machine")
+    house.add_argument(
+        "--for",
+        action="append",
+        dest="systems",
+        metavar="SYSTEM",
+        help="linux, linux-arm64, macos-arm64 or windows; may be given again (default: this machine's)",
+    )
+    house.add_argument(
+        "--python", action="append", metavar="X.Y", help="may be given again (default: this Python's)"
+    )
+    house.add_argument("--classroom", action="store_true", help="also what a class's server needs")
+    house.add_argument("--check", action="store_true", help="look through a folder, change nothing")
+    house.set_defaults(command=_wheelhouse)
+
+
+def _wheelhouse(options: argparse.Namespace) -> int:
+    from onnxlab.course.lab_release import course_root
+    from onnxlab_class.classroom.course.wheelhouse import (
+        Target,
+        check_wheelhouse,
+        make_wheelhouse,
+        this_target,
+    )
+
+    damaged: list[str] = []
+    if options.check:
+        lacking, damaged = check_wheelhouse(options.folder)
+    else:
+        here = this_target() if not (options.systems and options.python) else None
+        systems = options.systems or [here.system if here else ""]
+        pythons = options.python or [here.python if here else ""]
+        targets = [Target(system, python) for system in systems for python in pythons]
+        file = "requirements-classroom.txt" if options.classroom else "requirements.txt"
+        lacking = make_wheelhouse(course_root(Path.cwd()) or Path.cwd(), options.folder, targets, file)
+    for name in damaged:
+        print(f"damaged: {name}")
+    for target, pins in lacking.items():
+        print(f"{target}: {'lacking ' + ', '.join(pins) if pins else 'complete'}")
+    wheels = list((options.folder / "wheelhouse").glob("*.whl"))
+    size = sum(path.stat().st_size for path in wheels) / 1e6
+    print(f"{options.folder}: {len(wheels)} wheels, {size:.0f} MB")
+    if damaged or any(lacking.values()):
+        hint = (
+            "What is lacking cannot be installed there without the network; the command again mends damage."
+        )
+        print(hint, file=sys.stderr)
+        return 1
+    print("Copy the folder to the laptops. INSTALL-OFFLINE.txt in it says what to do there.")
+    return 0
+
+
+def _add_take(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    take = actions.add_parser(
+        "take",
+        help="collect every learner's labs as they are now",
+        description="Copy the labs out of every learner's home as they are now: into the class's submitted/, "
+        "where `onnxlab grade DIR --out RESULTS` and nbgrader look, or into another folder.",
+    )
+    take.add_argument("folder", type=Path, metavar="DIR", help="a class, or a folder of homes")
+    take.add_argument(
+        "into", type=Path, nargs="?", metavar="INTO", help="where to; older copies there are replaced"
+    )
+    take.set_defaults(command=_take)
+
+
+def _take(options: argparse.Namespace) -> int:
+    from onnxlab.plain_text import many, plain
+    from onnxlab_class.classroom.hub.homes import HomesNotFound, take_labs
+
+    collected = take_labs(options.folder, options.into)
+    if not collected.files:
+        first, *others = map(plain, collected.left or [""])
+        more = f"; and {many(len(others), 'other')}" if others else ""
+        msg = f"There are no learners' labs in {options.folder}."
+        then = "Name a class, or a folder of homes: <learner>/labs/lab04_asinh.ipynb"
+        raise HomesNotFound(msg, f"left: {first}{more}" if first else "", then)
+    for line in collected.left:
+        print(f"left: {plain(line)}", file=sys.stderr)
+    labs = sum(collected.files.values())
+    place = options.into or options.folder / "submitted"
+    learners = many(len(collected.files), "learner")
+    print(f"{many(labs, 'lab')} of {learners} {'is' if labs == 1 else 'are'} in {place}.")
+    return 0
+
+
+def _add_feedback(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    feedback = actions.add_parser(
+        "feedback",
+        help="put each learner's feedback page into their home",
+        description="Put each learner's page of a grading run into their home, as feedback/RESULTS.html.",
+    )
+    feedback.add_argument("folder", type=Path, metavar="DIR", help="a class, or a folder of homes")
+    feedback.add_argument(
+        "results", type=Path, metavar="RESULTS", help="what `onnxlab grade --out RESULTS` wrote"
+    )
+    feedback.set_defaults(command=_feedback)
+
+
+def _feedback(options: argparse.Namespace) -> int:
+    from onnxlab.plain_text import many, plain
+    from onnxlab_class.classroom.hub.homes import give_feedback
+
+    delivered = give_feedback(options.folder, options.results)
+    for line in delivered.left:
+        print(f"left: {plain(line)}", file=sys.stderr)
+    print(
+        f"{many(len(delivered.files), 'learner')} will find feedback/{options.results.absolute().name}.html."
+    )
+    return 1 if delivered.left or not delivered.files else 0

@@ -1,0 +1,217 @@
+"""The command `onnxlab grade`: arguments and printing, nothing else."""
+
+import argparse
+import math
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onnxlab_class.grading.results import Ledger
+    from onnxlab_class.grading.run import Step
+    from onnxlab_class.grading.submissions import Intake
+    from onnxlab_class.sandbox.entry import Level
+
+
+_AUTOMATIC, _NONE = "auto", "none"
+_SECONDS = (1, 86_400)  # a day
+_MEGABYTES = (100, 1_000_000)  # less than 100 MB ends every notebook that exports
+_UNCONFINED = "Nothing confines the notebooks: they can read, change and send whatever you can."
+_SLOW = (
+    "Each starts a Python of its own, which takes seconds. Linux has a sandbox and fast starts: a machine, a "
+    "virtual machine or a container; on Windows, WSL2."
+)
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to a parser."""
+    grade = commands.add_parser(
+        "grade",
+        help="grade a class's labs",
+        description="Grade notebooks of labs: each in a sandbox, its models judged elsewhere. "
+        "A run that was cut off goes on where it was; what was handed in again is graded again.",
+    )
+    grade.add_argument("submissions", type=Path, metavar="SUBMISSIONS", help="a notebook or a folder of them")
+    grade.add_argument("--out", type=Path, required=True, metavar="DIR", help="where results go")
+    grade.add_argument("--jobs", type=int, default=2, metavar="N", help="side by side (default: 2)")
+    grade.add_argument("--seed", type=int, metavar="N", help="repeat a run: the seed in its run.json")
+    grade.add_argument(
+        "--isolation",
+        choices=[_AUTOMATIC, "full", "landlock", _NONE],
+        default=_AUTOMATIC,
+        help="how submissions are confined; refuses to run with less (default: the most there is)",
+    )
+    grade.add_argument("--time", default="30", metavar="SECONDS", help="for one notebook (30)")
+    grade.add_argument("--memory", default="1500", metavar="MB", help="for one notebook (1500)")
+    grade.add_argument("--judges", type=Path, metavar="FILE", help="your own tests; see docs/instructor.md")
+    cluster = grade.add_argument_group("on a Dask cluster", "needs dask[distributed]; see docs/grading.md")
+    cluster.add_argument("--dask", metavar="ADDRESS", help="grade there and not here: tls://host:8786")
+    grade.add_argument(
+        "--gradebook",
+        action="store_true",
+        help="also write into nbgrader's gradebook; SUBMISSIONS is its course directory",
+    )
+    grade.set_defaults(command=_grade)
+
+
+def _grade(options: argparse.Namespace) -> int:
+    from onnxlab.plain_text import plain
+    from onnxlab_class.grading.private_judges import NONE, read_judges
+    from onnxlab_class.grading.run import grade
+    from onnxlab_class.grading.submissions import find
+    from onnxlab_class.grading.worker.client import worker_pool
+    from onnxlab_class.sandbox.watcher import Limits
+
+    if options.jobs < 1:
+        print("--jobs takes 1 or more.", file=sys.stderr)
+        return 2
+    wall = _number("--time", options.time, *_SECONDS, "seconds")
+    memory = _number("--memory", options.memory, *_MEGABYTES, "MB") if wall is not None else None
+    if wall is None or memory is None:
+        return 2
+    intake = find(options.submissions)
+    if options.gradebook:
+        from onnxlab_class.classroom.course.gradebook import check_course
+
+        check_course(options.submissions)
+    for path, reason in intake.ignored:
+        print(f"not taken: {plain(str(path))}: {reason}")
+    if not intake.submissions:
+        print(f"There are no labs in {options.submissions}.", file=sys.stderr)
+        return 2
+    judges = read_judges(options.judges) if options.judges else NONE
+    limits = Limits(wall=wall, cpu=round(wall), memory=round(memory))
+    if not options.dask:
+        with worker_pool() as pool:  # it starts while this process goes on
+            level = _available_level(options.isolation)
+            run = partial(grade, level=level, limits=limits, jobs=options.jobs, judges=judges, pool=pool)
+            return _into_folder(options, intake, level, judges.digest, run)
+    from onnxlab_class.grading.cluster import common_level, connected, grade_on
+
+    with connected(options.dask) as client:
+        level = None if options.isolation == _NONE else common_level(client, _level(options.isolation))
+        run = partial(grade_on, client, level=level, limits=limits, judges=judges)
+        return _into_folder(options, intake, level, judges.digest, run)
+
+
+def _into_folder(
+    options: argparse.Namespace,
+    intake: "Intake",
+    level: "Level | None",
+    judges: str,
+    grade: Callable[..., int],
+) -> int:
+    """Grade, write the reports into the output folder, and print the summary."""
+    from onnxlab.notebook.graph.saved_form import model_image
+    from onnxlab.plain_text import many, plain
+    from onnxlab_class.grading.grades import count, summary_text
+    from onnxlab_class.grading.marking import STUMBLE_MESSAGE, judge_failure
+    from onnxlab_class.grading.reports import write_reports
+    from onnxlab_class.grading.results import Ledger, facts
+    from onnxlab_class.grading.worker.client import can_fork
+
+    bar = _ProgressBar()
+    run = facts(level or _NONE) | {"judges": judges}
+    with Ledger(options.out, run, options.seed) as ledger:
+        for note in ledger.notes:
+            print(note)
+        if level is None:
+            print(_UNCONFINED if can_fork() else f"{_UNCONFINED} {_SLOW}")
+        todo = sum(not ledger.done(submission) for submission in intake.submissions)
+        print(f"{many(len(intake.submissions), 'submission')}, {todo} to grade. Isolation: {level or _NONE}.")
+        grade(intake, ledger, on_step=bar.show)
+        bar.end()
+        failures = ledger.failures
+        standings = write_reports(ledger, model_image, ignored=intake.ignored)
+        print(summary_text(standings))
+        print(f"\nGrades: {options.out / 'grades.csv'}; feedback: {options.out / 'feedback'}")
+        print(count(ledger.rows(), failures).line())
+        stumbled = False
+        for row in ledger.rows():
+            if message := judge_failure(row.outcome):
+                stumbled = stumbled or message.startswith(STUMBLE_MESSAGE)
+                print(f"{plain(row.student)}, {row.lab}, {row.exercise}: {plain(message)}")
+        if stumbled:
+            print("A judge of the course has a fault: mark what it stumbled over yourself.", file=sys.stderr)
+        for (student, name), reason in failures.items():
+            print(f"not graded: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
+        complete = not options.gradebook or _into_gradebook(options, intake, ledger)
+    return 1 if failures or stumbled or not complete else 0
+
+
+def _into_gradebook(options: argparse.Namespace, intake: "Intake", ledger: "Ledger") -> bool:
+    """Write the results into nbgrader's gradebook; return whether all of them are in it."""
+    from onnxlab.notebook.graph.saved_form import model_image
+    from onnxlab.plain_text import many, plain
+    from onnxlab_class.classroom.course.gradebook import book
+    from onnxlab_class.grading.results import read_evidence
+
+    print("Writing into the gradebook ...", flush=True)
+    booked = book(
+        options.submissions,
+        intake.submissions,
+        ledger.rows(),
+        picture=model_image,
+        evidence=partial(read_evidence, options.out),
+    )
+    for student, name, reason in booked.skipped:
+        print(f"not in the gradebook: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
+    print(f"In the gradebook: {booked.submissions} of {many(len(intake.submissions), 'submission')}.")
+    return not booked.skipped
+
+
+def _number(option: str, text: str, least: int, most: int, unit: str) -> float | None:
+    """Return an option's number; print a message and return None if it is outside of its range."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if least <= number <= most:  # false for nan
+        return number
+    print(f"{option} takes {least:,} to {most:,} {unit}; it was given {text[:40]!r}.", file=sys.stderr)
+    return None
+
+
+def _available_level(isolation: str) -> "Level | None":
+    from onnxlab_class.sandbox.entry import NoIsolation, available, strongest
+
+    if isolation == _NONE:
+        return None
+    best = strongest()
+    if (level := _level(isolation)) is None:
+        return best
+    if reason := available()[level]:
+        msg = f"This machine has no isolation {isolation!r}: {reason}."
+        then = f"Leave out --isolation for the most there is ({best}), or grade elsewhere."
+        raise NoIsolation(msg, "", then)
+    return level
+
+
+def _level(isolation: str) -> "Level | None":
+    """Return the level that `--isolation` names; None for "auto"."""
+    from onnxlab_class.sandbox.entry import Level
+
+    return None if isolation == _AUTOMATIC else Level(isolation)
+
+
+class _ProgressBar:
+    """A progress bar on a terminal; elsewhere a line for every tenth of the run."""
+
+    def __init__(self) -> None:
+        self._live = sys.stdout.isatty()
+        self._tenth = -1
+
+    def show(self, step: "Step") -> None:
+        if self._live:
+            bar = "#" * (30 * step.done // step.total)
+            text = f"[{bar:<30}] {step.done}/{step.total}, {step.left:.0f} s left"
+            print(f"\r{text}\x1b[K", end="", flush=True)
+        elif (tenth := 10 * step.done // step.total) > self._tenth:
+            self._tenth = tenth
+            print(f"{step.done} of {step.total}, {step.left:.0f} s left", flush=True)
+
+    def end(self) -> None:
+        if self._live:
+            print()
