@@ -16,9 +16,9 @@ from onnxlab.labs.kit.outcome import Status
 from onnxlab.runtime.divergence import intermediates
 from tests.support.labs import Contract, WrongAnswer, solution
 
-int8 = partial(solution, "int8-file")
-float16 = partial(solution, "float16-file")
-four_bits = partial(solution, "four-bit-file")
+int8 = partial(solution, "quantise-to-8-bits")
+float16 = partial(solution, "convert-to-float16")
+four_bits = partial(solution, "store-in-4-bits")
 
 
 class Together:
@@ -197,7 +197,7 @@ _FLOAT = "in float32"
 _OFF = "the outputs are off by"
 
 CONTRACTS = {
-    "int8-file": Contract(
+    "quantise-to-8-bits": Contract(
         right=(int8(), (in_one_batch,), (with_unsigned_activations,)),
         wrong=(
             WrongAnswer(
@@ -264,7 +264,7 @@ CONTRACTS = {
             ),
         ),
     ),
-    "float16-file": Contract(
+    "convert-to-float16": Contract(
         right=(float16(), (by_trial,), (by_growing_list,)),
         wrong=(
             WrongAnswer("no list", float16({"node_block_list=broken, ": ""}), "a value inside is infinite"),
@@ -308,7 +308,7 @@ CONTRACTS = {
             WrongAnswer("an exception", (lambda model, x: 1 / 0,), "ZeroDivisionError", Status.ERROR),
         ),
     ),
-    "four-bit-file": Contract(
+    "store-in-4-bits": Contract(
         right=(four_bits(), (by_leaving_out,), (by_one_tool_for_each,)),
         wrong=(
             WrongAnswer("every weight", (everything,), _OFF),

@@ -1,4 +1,4 @@
-"""Exercise int8-file: quantise the Conv of a model by `quantize_static`, per channel, with all batches.
+"""Exercise quantise-to-8-bits: quantise each Conv by `quantize_static`, per channel, with all batches.
 
 What the statement says, and the drawn models that reach it:
 

@@ -1,4 +1,4 @@
-"""What is right in int8-file, part by part."""
+"""What is right in quantise-to-8-bits, part by part."""
 
 import tempfile
 from pathlib import Path
@@ -17,7 +17,7 @@ from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import evidence
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Rewritten, made_by
-from onnxlab.labs.lab16_bits.int8_file import ASKS, Int8Question
+from onnxlab.labs.lab16_bits.quantise_to_8_bits import ASKS, Int8Question
 from onnxlab.model.distance import Array
 
 __all__ = ["JUDGES"]

@@ -1,4 +1,4 @@
-"""Exercise four-bit-file: store weights in 4 bits by `MatMulNBitsQuantizer`, except the expensive ones.
+"""Exercise store-in-4-bits: store weights in 4 bits by `MatMulNBitsQuantizer`, except the expensive ones.
 
 What the statement says, and the drawn models that reach it:
 
@@ -45,7 +45,13 @@ class FourBitQuestion(Question):
 
     def draw_input(self, random: np.random.Generator) -> Array:
         """Draw another input of the same kind."""
-        return random.normal(size=self.x.shape).astype(np.float32)
+        return draw_rows(random, self.x.shape[1])
+
+
+def draw_rows(random: np.random.Generator, inputs: int) -> Array:
+    """Draw rows of normally distributed numbers."""
+    x: Array = random.normal(size=(_ROWS, inputs)).astype(np.float32)
+    return x
 
 
 def _linear(s: Sketch, x: str, inputs: int = _WIDTH, *, expensive: bool = False) -> str:
@@ -109,8 +115,7 @@ def _questions(random: np.random.Generator) -> Iterator[FourBitQuestion]:
         name = sketch.name()
         output = draw(sketch, name)
         model = sketch.model({name: ("n", inputs)}, {output: ("n", _WIDTH)})
-        x = random.normal(size=(_ROWS, inputs)).astype(np.float32)
-        yield FourBitQuestion(where, model, look_at, x=x)
+        yield FourBitQuestion(where, model, look_at, x=draw_rows(random, inputs))
 
 
 ASKS = Rewriting("store_in_4_bits", "four_bits", _questions)

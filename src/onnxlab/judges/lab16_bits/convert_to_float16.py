@@ -1,4 +1,4 @@
-"""What is right in float16-file, part by part."""
+"""What is right in convert-to-float16, part by part."""
 
 import warnings
 
@@ -14,7 +14,7 @@ from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import evidence
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Rewritten, made_by
-from onnxlab.labs.lab16_bits.float16_file import ASKS, Float16Question
+from onnxlab.labs.lab16_bits.convert_to_float16 import ASKS, Float16Question
 from onnxlab.model.distance import Array
 from onnxlab.runtime.divergence import intermediates
 

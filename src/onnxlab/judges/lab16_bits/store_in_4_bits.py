@@ -1,4 +1,4 @@
-"""What is right in four-bit-file, part by part."""
+"""What is right in store-in-4-bits, part by part."""
 
 import logging
 from copy import deepcopy
@@ -20,7 +20,7 @@ from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import evidence
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Rewritten, made_by
-from onnxlab.labs.lab16_bits.four_bit_file import ASKS, FourBitQuestion
+from onnxlab.labs.lab16_bits.store_in_4_bits import ASKS, FourBitQuestion
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 

@@ -1,4 +1,4 @@
-"""Exercise float16-file: convert a model by `convert_float_to_float16`, with a block list made for the model.
+"""Exercise convert-to-float16: convert by `convert_float_to_float16`, with a block list made for the model.
 
 What the statement says, and the drawn models that reach it:
 
@@ -48,9 +48,10 @@ class Float16Question(Question):
 
 def draw_rows(random: np.random.Generator, scale: float) -> Array:
     """Draw eight rows of both signs: magnitudes from 0.8 to 1, and times the scale in one row."""
-    x = random.uniform(0.8, 1, size=(8, _WIDTH)) * random.choice([-1, 1], size=(8, _WIDTH))
+    x: Array = random.uniform(0.8, 1, size=(8, _WIDTH)) * random.choice([-1, 1], size=(8, _WIDTH))
     x *= np.where(np.arange(8) == random.integers(1, 7), scale, 1)[:, None]
-    return x.astype(np.float32)
+    rows: Array = x.astype(np.float32)
+    return rows
 
 
 def _linear(s: Sketch, x: str, scale: float = 1.0) -> str:
