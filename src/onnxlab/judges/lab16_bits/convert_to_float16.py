@@ -9,7 +9,7 @@ from onnxconverter_common.float16 import (  # type: ignore[import-untyped]  # sh
     convert_float_to_float16,
 )
 
-from onnxlab.judges.lab16_bits.files import require_file, require_near
+from onnxlab.judges.lab16_bits.files import outputs_of, require_file, require_near
 from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import evidence
 from onnxlab.labs.kit.outcome import Difference, Wrong
@@ -42,6 +42,7 @@ def _large(model: onnx.ModelProto, x: Array) -> set[str]:
 def _require_numbers(model: onnx.ModelProto, question: Float16Question, random: np.random.Generator) -> None:
     """Require finite values inside, and outputs near those in float32."""
     for x in (question.x, question.draw_input(random)):
+        outputs_of(model, question, x)  # it runs
         for name, value in intermediates(model, x).items():
             if value.dtype.kind == "f" and not np.isfinite(value).all():
                 maker = next(node.op_type for node in model.graph.node if name in node.output)
