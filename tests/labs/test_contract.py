@@ -77,6 +77,9 @@ EXPECTED_CAN_REPLACE = (
     "clip-fault",
     "heading-fault",
     "activation-fault",
+    "quantise-to-8-bits",
+    "convert-to-float16",
+    "store-in-4-bits",
 )
 BROKEN = parser.parse_graph("broken (float[n] x) => (float[n] y) { y = Nothing (x) }")
 
