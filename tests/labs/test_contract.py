@@ -77,6 +77,8 @@ EXPECTED_CAN_REPLACE = (
     "clip-fault",
     "heading-fault",
     "activation-fault",
+    "scale-fault",
+    "louder-fault",
 )
 BROKEN = parser.parse_graph("broken (float[n] x) => (float[n] y) { y = Nothing (x) }")
 

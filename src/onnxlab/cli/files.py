@@ -71,7 +71,7 @@ def _doctor(options: argparse.Namespace) -> int:
         if sys.stdout.isatty():
             weight = f"\x1b[{_COLOURS[symptom.weight]}m{weight}\x1b[0m"
         print(f"\n{weight}: {tr(symptom.what)}\n  {tr(symptom.why)}\n  {tr(symptom.then)}")
-        print("  " + tr(f"Explained in chapter {symptom.lesson}."))
+        print("  " + tr(symptom.explained))
     if not found.symptoms:
         print(tr("Nothing was found that is wrong or risky."))
     return 0 if found.healthy else 1
@@ -79,17 +79,14 @@ def _doctor(options: argparse.Namespace) -> int:
 
 def _why(options: argparse.Namespace) -> int:
     from onnxlab.diagnosis.messages import explain
+    from onnxlab.diagnosis.symptom import explained
 
     speak(requested_language())
     known = explain(" ".join(options.text) if options.text else sys.stdin.read())
     for number, answer in enumerate(known):
         print(("\n" if number else "") + tr(answer.cause))
         print("  " + tr(answer.cure))
-        print(
-            "  "
-            + tr(f"Explained in chapter {answer.chapter}.")
-            + (f" {answer.section}" if answer.section else "")
-        )
+        print("  " + tr(explained(answer.chapter, answer.section)))
     if not known:
         print(tr("No such message is known. Find the stage at which it appears:"))
         print(
