@@ -87,6 +87,8 @@ def _why(options: argparse.Namespace) -> int:
         print(("\n" if number else "") + tr(answer.cause))
         print("  " + tr(answer.cure))
         print("  " + tr(explained(answer.chapter, answer.section)))
+        if answer.patient:
+            print("  " + tr(f'To treat it, open patient("{answer.patient}") in a notebook.'))
     if not known:
         print(tr("No such message is known. Find the stage at which it appears:"))
         print(

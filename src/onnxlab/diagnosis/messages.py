@@ -26,13 +26,15 @@ class Answer:
         cure: What helps.
         chapter: The chapter that explains it.
         section: The heading there.
+        patient: The patient of the clinic who has it, if any.
     """
 
     texts: tuple[str, ...]
     cause: str
     cure: str
     chapter: str
-    section: str = ""
+    section: str
+    patient: str = ""
 
 
 @cache
