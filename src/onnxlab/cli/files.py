@@ -107,9 +107,14 @@ def _why(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> int:
     from onnxlab.diagnosis.pair import compare_files
+    from onnxlab.errors import OnnxLabError
 
     speak(requested_language())
-    pair = compare_files(*options.models)
+    try:
+        pair = compare_files(*options.models)
+    except OnnxLabError as error:
+        print(error, file=sys.stderr)
+        return 2
     print(pair.structure)
     if pair.outputs:
         heading = (tr("output"), tr("shapes"), tr("largest difference"))

@@ -19,12 +19,12 @@ Reports: TypeAlias = Mapping[str, list[dict[str, Any]]]
 """What the trial reported, by step."""
 
 _STEPS = {
-    "checker": ("ONNX's checker did not end", "ONNX's checker ended the process"),
-    "inference": ("Shape inference did not end", "Shape inference ended the process"),
-    "load": ("Loading it in ONNX Runtime did not end", "Loading it in ONNX Runtime ended the process"),
-    "run": ("Running it did not end", "Running it ended the process"),
+    "checker": ("ONNX's checker did not end in time.", "ONNX's checker ended the process."),
+    "inference": ("Shape inference did not end in time.", "Shape inference ended the process."),
+    "load": ("Loading it did not end in time.", "Loading it ended the process."),
+    "run": ("Running it did not end in time.", "Running it ended the process."),
 }
-_OTHER_SIZES = "Running it at other sizes did not end"
+_OTHER_SIZES = "Running it at other sizes did not end in time."
 _MOST_REWRITTEN = 200 << 20
 """Bytes of a file up to which the model that the runtime makes of it is written and read."""
 
@@ -79,23 +79,23 @@ def _follow(command: list[str], seconds: float) -> tuple[dict[str, list[dict[str
 def _unfinished(reports: Reports, ended: int | None, seconds: float) -> Iterator[Symptom]:
     step = next((name for name in _STEPS if name not in reports), None)
     if ended is None:
-        doing = _STEPS[step][0] if step else _OTHER_SIZES
         yield Symptom(
             "risk" if step is None else "wrong",
-            f"{doing} in {seconds:g} seconds.",
-            "A program that opens the file waits as long.",
+            _STEPS[step][0] if step else _OTHER_SIZES,
+            f"It had {seconds:g} seconds; a program that opens the file waits as long.",
             "Look for a Loop that does not end, or give more time with --seconds.",
             "loop",
         )
     elif ended < 0:
-        tried = reports["trying"][-1]["sizes"] if step == "run" and "trying" in reports else {}
-        sizes = listing([f"{plain(axis, 60)} = {size}" for axis, size in tried.items()])
-        doing = _STEPS[step or "run"][1]
-        what = f"{doing}, by signal {-ended}" + (f", with {sizes}." if sizes else ".")
+        why = f"It was signal {-ended}: a program that does the same ends without an exception to catch."
+        if step == "run" and "trying" in reports:
+            tried = reports["trying"][-1]["sizes"]
+            sizes = listing([f"{plain(axis, 60)} = {size}" for axis, size in tried.items()])
+            why = f"It was signal {-ended}, with {sizes}; there is no exception to catch."
         yield Symptom(
             "wrong",
-            what,
-            "A program that does the same ends the same way, without an exception to catch.",
+            _STEPS[step or "run"][1],
+            why,
             "Check the sizes of the inputs before each run, and run it in a process of its own.",
             "foreign",
         )

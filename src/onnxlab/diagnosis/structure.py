@@ -34,7 +34,8 @@ def external_data(file: ModelFile) -> Iterator[Symptom]:
     if broken:
         yield Symptom(
             "wrong",
-            f"{len(broken)} weights cannot be read; of {plain(broken[0].name, 60)!r}, {broken[0].problem}.",
+            f"Weights that cannot be read: {len(broken)}. Of {plain(broken[0].name, 60)!r}, "
+            f"{broken[0].problem}.",
             "Without them the file does not run; one that reaches out of its folder could read what "
             "is not its own.",
             "Keep the .onnx file and its data file in one folder under their original names, or "
@@ -117,7 +118,7 @@ def overridable_weights(file: ModelFile) -> Iterator[Symptom]:
     if names:
         yield Symptom(
             "risk",
-            f"{len(names)} weights are inputs, too: {listing(names)}.",
+            f"Weights that are inputs, too: {listing(names)}.",
             "A caller may replace them, so the runtime takes none for a constant: it folds and fuses less.",
             "Export without keep_initializers_as_inputs, or remove their names from graph.input.",
             "small nodes",
@@ -323,7 +324,7 @@ def functions(file: ModelFile) -> Iterator[Symptom]:
     if names:
         yield Symptom(
             "note",
-            f"{len(names)} functions have a body in the file: {listing(names)}.",
+            f"Functions with a body in the file: {listing(names)}.",
             "Of eight programs, two ran such a file.",
             "Unfold them with onnx.inliner.inline_local_functions before shipping.",
             "bodies",
