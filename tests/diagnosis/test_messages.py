@@ -33,6 +33,10 @@ def test_a_whole_traceback_leads_to_the_same_answer():
     assert explain(text)[0] == explain(THREADS[1][2])[0]
 
 
+def test_two_words_of_three_are_not_enough():
+    assert explain("Deserialize failed: the size of the tensor is not known") == []
+
+
 def test_each_text_finds_its_own_answer_first():
     assert [t for a in answers() for t in a.texts if explain(t)[0] != a] == []
 

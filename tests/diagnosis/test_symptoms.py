@@ -336,7 +336,7 @@ def test_a_reference_that_is_none_says_so(tmp_path, name):
     ("content", "code", "says"),
     [
         (text(RELU).SerializeToString(), 0, "Nothing was found"),
-        (text(CUMSUM).SerializeToString(), 1, "Explained in chapter 01_first_deployment, section 3."),
+        (text(CUMSUM).SerializeToString(), 1, "Explained in chapter 20_clinic, section 5."),
         (b"no model", 2, "is not an ONNX model"),
         (None, 2, "There is no file"),
     ],

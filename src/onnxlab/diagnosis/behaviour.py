@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import onnx
 
+from onnxlab.diagnosis.messages import explain
 from onnxlab.diagnosis.model_file import ModelFile
 from onnxlab.diagnosis.symptom import Symptom, listing
 from onnxlab.model.graph import operator
@@ -134,37 +135,15 @@ def inference(reports: Reports) -> Iterator[Symptom]:
 def load(reports: Reports) -> Iterator[Symptom]:
     """The installed runtime refuses the file."""
     for report in reports.get("load", []):
-        error = plain(report["error"], 200)
-        if not error:
+        if not report["error"]:
             continue
-        if "Could not find an implementation" in error:
-            why = (
-                "ONNX has the operator; this runtime has no kernel for it on the CPU, or not for this "
-                "element type."
-            )
-            then, lesson = (
-                "Cast its input to a type that has a kernel, or write the operator otherwise.",
-                "kernels",
-            )
-        elif "is not a registered function/op" in error or "not registered" in error:
-            why, then, lesson = (
-                "The operator is of a domain that this runtime does not know.",
-                "Register the library that has its kernel.",
-                "custom",
-            )
-        elif "IR version" in error or "opset" in error.lower():
-            why, then, lesson = (
-                "The file is newer than the installed runtime.",
-                "Update onnxruntime, or export with an opset that it knows.",
-                "runtimes",
-            )
-        else:
-            why, then, lesson = (
-                "The file does not load, so it cannot run.",
-                "Find the named node in the graph and the line of the model that made it.",
-                "load",
-            )
-        yield Symptom("wrong", f"ONNX Runtime refuses to load it: {error}", why, then, lesson)
+        what = f"ONNX Runtime refuses to load it: {plain(report['error'], 200)}"
+        known = explain(report["error"], 1)
+        if known:
+            yield Symptom("wrong", what, known[0].cause, known[0].cure, (known[0].chapter, known[0].section))
+            continue
+        then = "Find the named node in the graph and the line of the model that made it."
+        yield Symptom("wrong", what, "The file does not load, so it cannot run.", then, "load")
 
 
 def first_run(reports: Reports) -> Iterator[Symptom]:

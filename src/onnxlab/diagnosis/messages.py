@@ -13,6 +13,9 @@ from onnxlab.runtime.refusals import short_reason
 _ENOUGH = 0.55
 """The part of a known message's words, by weight, that a text must have to be taken for it."""
 
+_FEW = 3
+"""Words of a known message that must all be there if it has no more: "failed" and "size" say nothing."""
+
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_]{2,}")
 
 
@@ -81,4 +84,6 @@ def _rarity() -> dict[str, float]:
 
 def _score(text: str, words: frozenset[str]) -> float:
     own, rarity = _words(text), _rarity()
+    if len(own) <= _FEW and not own <= words:
+        return 0.0
     return sum(rarity[word] for word in own & words) / sum(rarity[word] for word in own)

@@ -22,7 +22,6 @@ LESSONS = {
     "fusion": ("14_is_it_fast", "8. Which fusion is missed?"),
     "half": ("16_half_precision", "2. Who notices that this file overflows?"),
     "inference": ("11_graph_surgery", "9. Does shape inference correct recorded shapes?"),
-    "kernels": ("07_operator_support", "6. Does the runtime have a kernel?"),
     "load": ("01_first_deployment", "3. The checker reads the file; it does not run it"),
     "mistakes": ("11_graph_surgery", "3. Which mistakes does a check find?"),
     "loop": ("02_trace_and_script", "7. Where does a loop with a fixed count go?"),
@@ -60,23 +59,30 @@ class Symptom:
         what: What was seen, with names and values.
         why: Why it matters.
         then: What to do.
-        lesson: What explains it, a key of `LESSONS`.
+        lesson: What explains it: a key of `LESSONS`, or a chapter and a section.
     """
 
     weight: Weight
     what: str
     why: str
     then: str
-    lesson: str
+    lesson: str | tuple[str, str]
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The chapter and section that explain it."""
+        return LESSONS[self.lesson] if isinstance(self.lesson, str) else self.lesson
 
     @property
     def explained(self) -> str:
-        """The chapter and section that explain it."""
-        return explained(*LESSONS[self.lesson])
+        """The chapter and section in a sentence."""
+        return explained(*self.place)
 
     def as_json(self) -> dict[str, Any]:
         """Return the symptom as plain data."""
-        return asdict(self) | dict(zip(("chapter", "section"), LESSONS[self.lesson], strict=True))
+        chapter, section = self.place
+        fields = {name: value for name, value in asdict(self).items() if name != "lesson"}
+        return fields | {"chapter": chapter, "section": section}
 
 
 def by_weight(symptoms: list[Symptom]) -> list[Symptom]:
