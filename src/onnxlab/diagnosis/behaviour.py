@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -44,12 +45,14 @@ def try_out(file: ModelFile, seconds: float, progress: Callable[[str], None]) ->
         optimised = [str(rewritten)] if file.size <= _MOST_REWRITTEN else []
         command = [sys.executable, "-m", "onnxlab.diagnosis.trial", str(file.path), str(structure)]
         progress("checks, loads and runs it")
+        deadline = time.monotonic() + seconds
         reports, ended = _follow([*command, "0", *optimised], seconds)
         symptoms = [*_unfinished(reports, ended, seconds)]
         skip = 0
         while ended is not None and ended < 0 and "run" not in reports and reports.get("trying"):
             skip += len(reports["trying"])  # each of these sizes but the last was refused, the last was fatal
-            reports, ended = _follow([*command, str(skip), *optimised], seconds)
+            left = max(0.0, deadline - time.monotonic())
+            reports, ended = _follow([*command, str(skip), *optimised], left)
         fused = onnx.load(rewritten, load_external_data=False) if rewritten.exists() else None
     for symptom in BEHAVIOUR:
         symptoms += symptom(reports)
