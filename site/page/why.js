@@ -3,6 +3,7 @@
 const words = globalThis.onnxlabWords;
 const tr = (text) => words[text] ?? text;
 const ENOUGH = 0.55;
+const FEW = 3;   // words of a message that must all be there
 const wordsOf = (text) => new Set((text.match(/[A-Za-z_][A-Za-z_]{2,}/g) ?? []).map((word) => word.toLowerCase()));
 
 const known = () => [...document.querySelectorAll('li:has(> p > code), li:has(> code)')].map((item) => ({
@@ -16,7 +17,9 @@ const ranked = (text, messages) => {
   const lines = text.split('\n').map((line) => line.trim()).filter(Boolean);
   const windows = lines.map((_, i) => wordsOf(lines.slice(i, i + 4).join(' ')));
   const score = (own) => {
-    const common = Math.max(0, ...windows.map((window) => rarity([...own].filter((word) => window.has(word)))));
+    const commons = windows.map((window) => [...own].filter((word) => window.has(word)))
+      .filter((common) => own.size > FEW || common.length === own.size);
+    const common = Math.max(0, ...commons.map(rarity));
     return common >= ENOUGH * rarity(own) ? common : 0;
   };
   return messages.map((message) => ({ ...message, score: Math.max(...message.texts.map(score)) }))

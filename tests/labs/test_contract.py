@@ -77,6 +77,8 @@ EXPECTED_CAN_REPLACE = (
     "clip-fault",
     "heading-fault",
     "activation-fault",
+    "scale-fault",
+    "louder-fault",
     "quantise-to-8-bits",
     "convert-to-float16",
     "store-in-4-bits",

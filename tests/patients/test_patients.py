@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from onnxlab.notebook.clinic import clinic, patient
-from onnxlab.patients.patient import NoSuchPatient, find_patient, outcome, patients
+from onnxlab.patients.large import RepeatedGain, TiedWeights
+from onnxlab.patients.patient import STAGES, NoSuchPatient, find_patient, outcome, patients
+from onnxlab.patients.silent import UnreadMask
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
@@ -32,6 +34,12 @@ SEEN = {
     "mask-and-column": "Fail: Reshape node",
     "autocast-inside": "load: NotImplemented: Could not find an implementation for Gemm(13)",
     "frozen-attention": "Fail: Reshape node",
+    "running-mean": "input 2, of shape (3,): output 0 at",
+    "unread-mask": "output 0 at [",
+    "scripted-dict": "translate: UnsupportedOperatorError: Exporting the operator 'prim::DictConstruct'",
+    "passed-input": "'samples' has been used as output names multiple times",
+    "tied-weights": "file: 512,",
+    "large-constant": "file: 80",
     "narrow-range": "ONNX allows only (0, 127), (0, 255) and (-128, 127)",
 }
 """What is seen with torch 2.13: a test that fails with a newer one says which patients are well again."""
@@ -49,6 +57,7 @@ def test_a_patient_is_ill_and_its_repair_is_right(name):
 def test_every_patient_has_a_chapter_and_three_hints():
     for one in patients().values():
         assert (NOTEBOOKS / f"{one.lesson}.ipynb").exists()
+        assert one.stage in STAGES
         assert len(set(one.hints)) == 3
 
 
@@ -77,3 +86,46 @@ def test_a_card_judges_stage_and_repair():
     with pytest.raises(ValueError, match="capture, translate"):
         card.check("kitchen", Floor())
     assert len(clinic().rows) == len(patients())
+
+
+class Forgetful(torch.nn.Module):
+    """Returns the state that came in."""
+
+    def forward(self, x, mean):
+        return 0.5 * mean + x, mean.clone()
+
+
+class Transposed(TiedWeights):
+    """The transpose is written into the module; the exporter folds it all the same."""
+
+    def forward(self, ids):
+        return self.weight[ids] @ self.weight.t()
+
+
+class Expanded(RepeatedGain):
+    """Expanded, not repeated; the optimiser computes it all the same."""
+
+    def forward(self, x):
+        return x * self.gain.expand(1, 64, 56, 56).contiguous()
+
+
+class Counted(UnreadMask):
+    """The mask is read, and counts."""
+
+    def forward(self, ids, mask, kind):
+        return super().forward(ids, mask, kind) + mask[..., None]
+
+
+@pytest.mark.parametrize(
+    ("name", "attempt", "says"),
+    [
+        ("running-mean", Forgetful(), "output 1 at"),
+        ("tied-weights", Transposed(), "270,000 are enough"),
+        ("large-constant", Expanded(), "10,000 are enough"),
+        ("unread-mask", Counted(), "output 0 at"),
+    ],
+)
+def test_a_wrong_repair_is_found(name, attempt, says):
+    judged = outcome(find_patient(name), attempt)
+    assert not judged.right
+    assert says in judged.text

@@ -71,7 +71,7 @@ def _doctor(options: argparse.Namespace) -> int:
         if sys.stdout.isatty():
             weight = f"\x1b[{_COLOURS[symptom.weight]}m{weight}\x1b[0m"
         print(f"\n{weight}: {tr(symptom.what)}\n  {tr(symptom.why)}\n  {tr(symptom.then)}")
-        print("  " + tr(f"Explained in chapter {symptom.lesson}."))
+        print("  " + tr(symptom.explained))
     if not found.symptoms:
         print(tr("Nothing was found that is wrong or risky."))
     return 0 if found.healthy else 1
@@ -79,17 +79,16 @@ def _doctor(options: argparse.Namespace) -> int:
 
 def _why(options: argparse.Namespace) -> int:
     from onnxlab.diagnosis.messages import explain
+    from onnxlab.diagnosis.symptom import explained
 
     speak(requested_language())
     known = explain(" ".join(options.text) if options.text else sys.stdin.read())
     for number, answer in enumerate(known):
         print(("\n" if number else "") + tr(answer.cause))
         print("  " + tr(answer.cure))
-        print(
-            "  "
-            + tr(f"Explained in chapter {answer.chapter}.")
-            + (f" {answer.section}" if answer.section else "")
-        )
+        print("  " + tr(explained(answer.chapter, answer.section)))
+        if answer.patient:
+            print("  " + tr(f'To treat it, open patient("{answer.patient}") in a notebook.'))
     if not known:
         print(tr("No such message is known. Find the stage at which it appears:"))
         print(
@@ -108,9 +107,14 @@ def _why(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> int:
     from onnxlab.diagnosis.pair import compare_files
+    from onnxlab.errors import OnnxLabError
 
     speak(requested_language())
-    pair = compare_files(*options.models)
+    try:
+        pair = compare_files(*options.models)
+    except OnnxLabError as error:
+        print(error, file=sys.stderr)
+        return 2
     print(pair.structure)
     if pair.outputs:
         heading = (tr("output"), tr("shapes"), tr("largest difference"))

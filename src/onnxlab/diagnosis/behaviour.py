@@ -4,14 +4,16 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import onnx
 
+from onnxlab.diagnosis.messages import explain
 from onnxlab.diagnosis.model_file import ModelFile
-from onnxlab.diagnosis.symptom import LESSONS, Symptom, listing
+from onnxlab.diagnosis.symptom import Symptom, listing
 from onnxlab.model.graph import operator
 from onnxlab.plain_text import plain
 
@@ -19,11 +21,12 @@ Reports: TypeAlias = Mapping[str, list[dict[str, Any]]]
 """What the trial reported, by step."""
 
 _STEPS = {
-    "checker": "ONNX's checker",
-    "inference": "shape inference",
-    "load": "loading it in ONNX Runtime",
-    "run": "running it",
+    "checker": ("ONNX's checker did not end in time.", "ONNX's checker ended the process."),
+    "inference": ("Shape inference did not end in time.", "Shape inference ended the process."),
+    "load": ("Loading it did not end in time.", "Loading it ended the process."),
+    "run": ("Running it did not end in time.", "Running it ended the process."),
 }
+_OTHER_SIZES = "Running it at other sizes did not end in time."
 _MOST_REWRITTEN = 200 << 20
 """Bytes of a file up to which the model that the runtime makes of it is written and read."""
 
@@ -42,12 +45,14 @@ def try_out(file: ModelFile, seconds: float, progress: Callable[[str], None]) ->
         optimised = [str(rewritten)] if file.size <= _MOST_REWRITTEN else []
         command = [sys.executable, "-m", "onnxlab.diagnosis.trial", str(file.path), str(structure)]
         progress("checks, loads and runs it")
+        deadline = time.monotonic() + seconds
         reports, ended = _follow([*command, "0", *optimised], seconds)
         symptoms = [*_unfinished(reports, ended, seconds)]
         skip = 0
         while ended is not None and ended < 0 and "run" not in reports and reports.get("trying"):
             skip += len(reports["trying"])  # each of these sizes but the last was refused, the last was fatal
-            reports, ended = _follow([*command, str(skip), *optimised], seconds)
+            left = max(0.0, deadline - time.monotonic())
+            reports, ended = _follow([*command, str(skip), *optimised], left)
         fused = onnx.load(rewritten, load_external_data=False) if rewritten.exists() else None
     for symptom in BEHAVIOUR:
         symptoms += symptom(reports)
@@ -76,37 +81,27 @@ def _follow(command: list[str], seconds: float) -> tuple[dict[str, list[dict[str
 
 
 def _unfinished(reports: Reports, ended: int | None, seconds: float) -> Iterator[Symptom]:
-    if ended == 0:
-        return
     step = next((name for name in _STEPS if name not in reports), None)
     if ended is None:
-        doing = _STEPS[step] if step else "running it at other sizes"
-        what, why = (
-            f"{doing.capitalize()} did not end in {seconds:g} seconds.",
-            "A program that opens the file waits as long.",
-        )
         yield Symptom(
             "risk" if step is None else "wrong",
-            what,
-            why,
+            _STEPS[step][0] if step else _OTHER_SIZES,
+            f"It had {seconds:g} seconds; a program that opens the file waits as long.",
             "Look for a Loop that does not end, or give more time with --seconds.",
-            LESSONS["branch"],
+            "loop",
         )
     elif ended < 0:
-        tried = reports["trying"][-1]["sizes"] if step == "run" and "trying" in reports else {}
-        sizes = (
-            " with " + listing([f"{plain(axis, 60)} = {size}" for axis, size in tried.items()])
-            if tried
-            else ""
-        )
-        what = f"{_STEPS[step or 'run'].capitalize()}{sizes} ended the process with signal {-ended}."
-        why = "A program that does the same ends the same way, without an exception to catch."
+        why = f"It was signal {-ended}: a program that does the same ends without an exception to catch."
+        if step == "run" and "trying" in reports:
+            tried = reports["trying"][-1]["sizes"]
+            sizes = listing([f"{plain(axis, 60)} = {size}" for axis, size in tried.items()])
+            why = f"It was signal {-ended}, with {sizes}; there is no exception to catch."
         yield Symptom(
             "wrong",
-            what,
+            _STEPS[step or "run"][1],
             why,
             "Check the sizes of the inputs before each run, and run it in a process of its own.",
-            LESSONS["load"],
+            "foreign",
         )
 
 
@@ -120,7 +115,7 @@ def checker(reports: Reports) -> Iterator[Symptom]:
                 f"ONNX's checker refuses the file: {plain(report['error'], 200)}",
                 why,
                 "Export again, or repair the named node and run onnx.checker.check_model.",
-                LESSONS["names"],
+                "mistakes",
             )
 
 
@@ -136,44 +131,22 @@ def inference(reports: Reports) -> Iterator[Symptom]:
                 f"Shape inference fails: {plain(report['error'], 200)}",
                 why,
                 "Correct the declared type, or remove value_info, and infer the shapes again.",
-                LESSONS["names"],
+                "inference",
             )
 
 
 def load(reports: Reports) -> Iterator[Symptom]:
     """The installed runtime refuses the file."""
     for report in reports.get("load", []):
-        error = plain(report["error"], 200)
-        if not error:
+        if not report["error"]:
             continue
-        if "Could not find an implementation" in error:
-            why = (
-                "ONNX has the operator; this runtime has no kernel for it on the CPU, or not for this "
-                "element type."
-            )
-            then, lesson = (
-                "Cast its input to a type that has a kernel, or write the operator otherwise.",
-                LESSONS["kernels"],
-            )
-        elif "is not a registered function/op" in error or "not registered" in error:
-            why, then, lesson = (
-                "The operator is of a domain that this runtime does not know.",
-                "Register the library that has its kernel.",
-                LESSONS["custom"],
-            )
-        elif "IR version" in error or "opset" in error.lower():
-            why, then, lesson = (
-                "The file is newer than the installed runtime.",
-                "Update onnxruntime, or export with an opset that it knows.",
-                LESSONS["ship"],
-            )
-        else:
-            why, then, lesson = (
-                "The file does not load, so it cannot run.",
-                "Find the named node in the graph and the line of the model that made it.",
-                LESSONS["load"],
-            )
-        yield Symptom("wrong", f"ONNX Runtime refuses to load it: {error}", why, then, lesson)
+        what = f"ONNX Runtime refuses to load it: {plain(report['error'], 200)}"
+        known = explain(report["error"], 1)
+        if known:
+            yield Symptom("wrong", what, known[0].cause, known[0].cure, (known[0].chapter, known[0].section))
+            continue
+        then = "Find the named node in the graph and the line of the model that made it."
+        yield Symptom("wrong", what, "The file does not load, so it cannot run.", then, "load")
 
 
 def first_run(reports: Reports) -> Iterator[Symptom]:
@@ -190,7 +163,7 @@ def first_run(reports: Reports) -> Iterator[Symptom]:
                 f"It loads, and did not run: {plain(report['error'], 200)}",
                 why,
                 then,
-                LESSONS["sizes"],
+                "sizes",
             )
 
 
@@ -209,9 +182,7 @@ def axes(reports: Reports) -> Iterator[Symptom]:
                 "Look in forward for a Python number made of a size (int(x.shape[0]), .item(), view): "
                 "it was frozen."
             )
-            yield Symptom(
-                "wrong", what, "The label promises what the graph does not do.", then, LESSONS["sizes"]
-            )
+            yield Symptom("wrong", what, "The label promises what the graph does not do.", then, "sizes")
         elif any(size in refused for size in larger) or (report["batch"] and 1 in refused):
             runs = listing([str(size) for size in sorted({base, *larger} - set(refused))])
             bad = next(size for size in refused if size > base or report["batch"])
@@ -225,7 +196,7 @@ def axes(reports: Reports) -> Iterator[Symptom]:
                 what,
                 "A condition between sizes is in the graph, and not in the file's declaration.",
                 then,
-                LESSONS["right sizes"],
+                "conditions",
             )
 
 
@@ -247,7 +218,7 @@ def shapes(reports: Reports) -> Iterator[Symptom]:
                     what,
                     "Who reads the declaration reserves the wrong memory.",
                     then,
-                    LESSONS["right sizes"],
+                    "right sizes",
                 )
 
 
@@ -262,7 +233,7 @@ def again(reports: Reports) -> Iterator[Symptom]:
                 f"Two runs with the same input differ in {names}.",
                 why,
                 "Export in eval mode; pass a seed or noise as an input.",
-                LESSONS["training"],
+                "training",
             )
 
 
@@ -278,7 +249,7 @@ def rows(reports: Reports) -> Iterator[Symptom]:
                 f"For the first element of a batch, the output {names} changes with its other elements.",
                 why,
                 then,
-                LESSONS["right sizes"],
+                "right sizes",
             )
 
 
@@ -293,7 +264,7 @@ def finite(reports: Reports) -> Iterator[Symptom]:
                 f"inf or NaN in the output {names}.",
                 why,
                 "Find the first inner value that is not finite; look for Exp, Log, Div, Pow.",
-                LESSONS["half"],
+                "half",
             )
     for report in reports.get("half", []):
         if report["broken"]:
@@ -304,7 +275,7 @@ def finite(reports: Reports) -> Iterator[Symptom]:
                 f"inf or NaN inside, in float16: {names}.",
                 why,
                 "Keep the nodes around it in float32: node_block_list, or an export of the half model.",
-                LESSONS["half"],
+                "half",
             )
 
 
@@ -330,7 +301,7 @@ def missed_fusions(model: onnx.ModelProto) -> Iterator[Symptom]:
             "The optimiser fuses this pattern where its weights are constants and nothing else "
             "reads what is inside.",
             "Look at what else reads the value, and whether the weights are initializers.",
-            LESSONS["fusion"],
+            "quantised" if "quantised" in pattern else "fusion",
         )
 
 

@@ -13,6 +13,9 @@ from onnxlab.runtime.refusals import short_reason
 _ENOUGH = 0.55
 """The part of a known message's words, by weight, that a text must have to be taken for it."""
 
+_FEW = 3
+"""Words of a known message that must all be there if it has no more: "failed" and "size" say nothing."""
+
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_]{2,}")
 
 
@@ -26,13 +29,15 @@ class Answer:
         cure: What helps.
         chapter: The chapter that explains it.
         section: The heading there.
+        patient: The patient of the clinic who has it, if any.
     """
 
     texts: tuple[str, ...]
     cause: str
     cure: str
     chapter: str
-    section: str = ""
+    section: str
+    patient: str = ""
 
 
 @cache
@@ -80,5 +85,7 @@ def _rarity() -> dict[str, float]:
 def _score(text: str, words: frozenset[str]) -> float:
     """Return the weight of the words in common, 0 if they are too small a part of the known message's."""
     own, rarity = _words(text), _rarity()
+    if len(own) <= _FEW and not own <= words:
+        return 0.0
     common = sum(rarity[word] for word in own & words)
     return common if common >= _ENOUGH * sum(rarity[word] for word in own) else 0.0

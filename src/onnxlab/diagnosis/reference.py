@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from onnxlab.diagnosis.symptom import LESSONS, Symptom, listing
+from onnxlab.diagnosis.symptom import Symptom, listing
 from onnxlab.errors import OnnxLabError
 from onnxlab.model.graph import Value, declared
 from onnxlab.model.load import load
@@ -69,9 +69,7 @@ def against(path: Path, name: str) -> Iterator[Symptom]:
     if len(inputs) != len(example):
         what = f"The file has {len(inputs)} inputs, and the factory returned {len(example)} tensors."
         why = "An argument became a constant of the file, or disappeared because nothing reads it."
-        yield Symptom(
-            "wrong", what, why, "Compare the names of the file's inputs with forward.", LESSONS["load"]
-        )
+        yield Symptom("wrong", what, why, "Compare the names of the file's inputs with forward.", "arguments")
         return
     for sizes in _sizes(inputs, example):
         tensors = tuple(_resized(tensor, value, sizes) for tensor, value in zip(example, inputs, strict=True))
@@ -96,9 +94,7 @@ def _symptom(
     if fault.torch is None:
         what = f"With {shown} PyTorch runs, and the file does not agree: {plain(fault.reason, 200)}."
         then = "Find the size that was frozen, and export with that axis dynamic."
-        return Symptom(
-            "wrong", what, "A size that the module accepts is lost in the file.", then, LESSONS["sizes"]
-        )
+        return Symptom("wrong", what, "A size that the module accepts is lost in the file.", then, "sizes")
     first = None
     try:
         values = program_values(torch.export.export(network, tensors), *tensors)
@@ -116,7 +112,7 @@ def _symptom(
         what,
         where,
         "Look at that node and at the line of forward that it comes from.",
-        LESSONS["right sizes"],
+        "right sizes",
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from onnxlab.diagnosis.model_file import ModelFile, repeated_axes, twins
-from onnxlab.diagnosis.symptom import LESSONS, Symptom, listing
+from onnxlab.diagnosis.symptom import Symptom, listing
 from onnxlab.history import RUNTIMES, recorded_runtime
 from onnxlab.model.graph import declared, operator, reads
 from onnxlab.plain_text import plain
@@ -34,12 +34,13 @@ def external_data(file: ModelFile) -> Iterator[Symptom]:
     if broken:
         yield Symptom(
             "wrong",
-            f"{len(broken)} weights cannot be read; of {plain(broken[0].name, 60)!r}, {broken[0].problem}.",
+            f"Weights that cannot be read: {len(broken)}. Of {plain(broken[0].name, 60)!r}, "
+            f"{broken[0].problem}.",
             "Without them the file does not run; one that reaches out of its folder could read what "
             "is not its own.",
             "Keep the .onnx file and its data file in one folder under their original names, or "
             "save the model again.",
-            LESSONS["ship"],
+            "data file",
         )
 
 
@@ -61,11 +62,11 @@ def versions(file: ModelFile) -> Iterator[Symptom]:
             "If the target is older, export with a smaller opset, and lower ir_version after reading "
             "what it costs."
         )
-        yield Symptom("note", needs, first, then, LESSONS["ship"])
+        yield Symptom("note", needs, first, then, "runtimes")
         return
     why = f"No recorded release of ONNX Runtime, up to {RUNTIMES[-1]}, loads both."
     then = "Ask for the versions that the target knows, and export for them with opset_version."
-    yield Symptom("risk", needs, why, then, LESSONS["ship"])
+    yield Symptom("risk", needs, why, then, "runtimes")
 
 
 def unread_inputs(file: ModelFile) -> Iterator[Symptom]:
@@ -82,7 +83,7 @@ def unread_inputs(file: ModelFile) -> Iterator[Symptom]:
             "turned into a constant.",
             "Change the argument in PyTorch: if the outputs change, export it as a tensor that the "
             "graph reads.",
-            LESSONS["load"],
+            "arguments",
         )
 
 
@@ -105,7 +106,7 @@ def passed_through(file: ModelFile) -> Iterator[Symptom]:
                 f"The output {shown!r} is the {kind} {plain(name, 60)!r} itself.",
                 why,
                 then,
-                LESSONS["branch"],
+                "passed",
             )
 
 
@@ -117,10 +118,10 @@ def overridable_weights(file: ModelFile) -> Iterator[Symptom]:
     if names:
         yield Symptom(
             "risk",
-            f"{len(names)} weights are inputs, too: {listing(names)}.",
+            f"Weights that are inputs, too: {listing(names)}.",
             "A caller may replace them, so the runtime takes none for a constant: it folds and fuses less.",
             "Export without keep_initializers_as_inputs, or remove their names from graph.input.",
-            LESSONS["fusion"],
+            "small nodes",
         )
 
 
@@ -139,7 +140,7 @@ def custom_domains(file: ModelFile) -> Iterator[Symptom]:
             f"Custom operators: {listing(list(foreign))}.",
             "They run only where a library with their kernels is registered in the session.",
             "Ship that library with the file, or give the operator a body of standard operators.",
-            LESSONS["custom"],
+            "custom",
         )
 
 
@@ -163,9 +164,7 @@ def random_outputs(file: ModelFile) -> Iterator[Symptom]:
             names = listing([f"{node.op_type} {plain(node.name, 60)}".strip() for node in random])
             why = "The file computes as in training: by chance, or by the other elements of the batch."
             then = "Call model.eval() before the export, and give F.dropout its training=self.training."
-            yield Symptom(
-                "wrong", f"Nodes of training or of chance: {names}.", why, then, LESSONS["training"]
-            )
+            yield Symptom("wrong", f"Nodes of training or of chance: {names}.", why, then, "training")
 
 
 def frozen_subgraphs(file: ModelFile) -> Iterator[Symptom]:
@@ -179,7 +178,7 @@ def frozen_subgraphs(file: ModelFile) -> Iterator[Symptom]:
                 what = f"The condition of the If {label!r} is constant: its {branch} never runs."
                 why = "The example's condition was kept at the export; other inputs go the same way."
                 then = "Make the condition a tensor that depends on the input: torch.cond, or torch.where."
-                yield Symptom("wrong", what, why, then, LESSONS["branch"])
+                yield Symptom("wrong", what, why, then, "branch")
             if (
                 node.op_type == "Loop"
                 and node.input[0]
@@ -191,7 +190,7 @@ def frozen_subgraphs(file: ModelFile) -> Iterator[Symptom]:
                 what = f"The Loop {label!r} runs {count} rounds, whatever the input is."
                 why = "If the number comes from the example's size, other sizes get a wrong number of rounds."
                 then = "Compare with PyTorch at a size that needs more rounds."
-                yield Symptom("wrong" if count == 0 else "risk", what, why, then, LESSONS["branch"])
+                yield Symptom("wrong" if count == 0 else "risk", what, why, then, "loop")
 
 
 def repeated_weights(file: ModelFile) -> Iterator[Symptom]:
@@ -209,7 +208,7 @@ def repeated_weights(file: ModelFile) -> Iterator[Symptom]:
             "The file and the memory are larger than they need be; a change of one copy leaves the "
             "other as it was."
         )
-        yield Symptom("risk", what, why, then, LESSONS["ship"])
+        yield Symptom("risk", what, why, then, "constants")
 
 
 def expanded_constants(file: ModelFile) -> Iterator[Symptom]:
@@ -225,7 +224,7 @@ def expanded_constants(file: ModelFile) -> Iterator[Symptom]:
             f"of {tensor.size:,} bytes say all.",
             "The exporter folded a repeat or an expand into a constant.",
             "Let broadcasting repeat it in the module, or export with optimize=False.",
-            LESSONS["ship"],
+            "constants",
         )
 
 
@@ -243,7 +242,7 @@ def broken_weights(file: ModelFile) -> Iterator[Symptom]:
             f"Weights with NaN: {listing(broken)}.",
             why,
             "Look for the step that made it: training, a conversion to float16, a damaged file.",
-            LESSONS["half"],
+            "half",
         )
 
 
@@ -266,29 +265,28 @@ def authors_notes(file: ModelFile) -> Iterator[Symptom]:
             f"The file's notes name {len(paths)} paths of the machine that wrote it, as {shown}.",
             "Whoever gets the file reads user names, folders and lines of source.",
             "Remove metadata_props and doc_string before shipping.",
-            LESSONS["ship"],
+            "author",
         )
 
 
 def fixed_sizes(file: ModelFile) -> Iterator[Symptom]:
-    """Inputs without a dynamic axis."""
+    """Inputs without a dynamic axis, or with a fixed batch beside dynamic axes."""
     weights = {tensor.name for tensor in file.model.graph.initializer}
-    inputs = [value for value in declared(file.model.graph.input) if value.name not in weights]
-    shaped = [value for value in inputs if value.dims]
-    if shaped and all(isinstance(axis, int) for value in shaped for axis in value.dims or ()):
-        shown = listing([plain(value, 80) for value in shaped])
-        then = "For other sizes, export with dynamic_shapes (or dynamic_axes)."
-        yield Symptom(
-            "note",
-            f"Every input has a fixed size: {shown}.",
-            "Another batch or size is refused.",
-            then,
-            LESSONS["sizes"],
-        )
+    shaped = [v for v in declared(file.model.graph.input) if v.name not in weights and v.dims]
+    axes = [axis for value in shaped for axis in value.dims or ()]
+    shown = listing([plain(value, 80) for value in shaped])
+    if shaped and all(isinstance(axis, int) for axis in axes):
+        what, why = f"Every input has a fixed size: {shown}.", "Another batch or size is refused."
+    elif shaped and all((value.dims or ())[0] == 1 for value in shaped):
+        what, why = f"The first axis of every input is fixed at 1: {shown}.", "A batch of two is refused."
+    else:
+        return
+    then = "For other sizes, export with dynamic_shapes (or dynamic_axes)."
+    yield Symptom("note", what, why, then, "sizes")
 
 
 def differing_modes(file: ModelFile) -> Iterator[Symptom]:
-    """Resize and Pad in modes that back ends compute differently."""
+    """Operators and modes that back ends compute differently."""
     modes: dict[str, list[str]] = defaultdict(list)
     for graph in file.graphs():
         for node in graph.node:
@@ -298,23 +296,53 @@ def differing_modes(file: ModelFile) -> Iterator[Symptom]:
                 if a.type == onnx.AttributeProto.STRING
             }
             label = plain(node.name or node.output[0], 60)
-            if node.op_type == "Resize" and texts.get("mode") == "cubic":
+            mode, coordinates = texts.get("mode"), texts.get("coordinate_transformation_mode")
+            if node.op_type == "Resize" and mode == "cubic":
                 modes["Resize in mode cubic"].append(label)
-            elif node.op_type == "Resize" and texts.get("coordinate_transformation_mode") in (
-                "tf_crop_and_resize",
-                "half_pixel_symmetric",
-            ):
-                modes[f"Resize by {texts['coordinate_transformation_mode']}"].append(label)
-            elif node.op_type == "Pad" and texts.get("mode") == "wrap":
+            elif node.op_type == "Resize" and coordinates in ("tf_crop_and_resize", "half_pixel_symmetric"):
+                modes[f"Resize by {coordinates}"].append(label)
+            elif node.op_type == "Pad" and mode == "wrap":
                 modes["Pad in mode wrap"].append(label)
+            elif node.op_type == "MaxPool" and len(node.output) > 1 and node.output[1]:
+                modes["MaxPool with indices"].append(label)
+            elif node.op_type in ("Asinh", "BitShift", "DepthToSpace", "If", "Loop"):
+                modes[node.op_type].append(label)
     for mode, labels in modes.items():
-        why = "Not every back end has this mode, and some compute another one without an error."
+        why = "Not every back end has this, and some compute something else without an error."
         yield Symptom(
             "note",
             f"{mode}: {listing(labels)}.",
             why,
             "Compare the outputs on the target itself before shipping.",
-            LESSONS["back ends"],
+            "back ends",
+        )
+
+
+def functions(file: ModelFile) -> Iterator[Symptom]:
+    """Functions with a body in the file."""
+    names = [plain(function.name, 60) for function in file.model.functions]
+    if names:
+        yield Symptom(
+            "note",
+            f"Functions with a body in the file: {listing(names)}.",
+            "Of eight programs, two ran such a file.",
+            "Unfold them with onnx.inliner.inline_local_functions before shipping.",
+            "bodies",
+        )
+
+
+def wide_types(file: ModelFile) -> Iterator[Symptom]:
+    """Inputs and outputs of 64 bits."""
+    weights = {tensor.name for tensor in file.model.graph.initializer}
+    values = declared([*file.model.graph.input, *file.model.graph.output])
+    wide = [plain(v, 80) for v in values if v.dtype in ("int64", "float64") and v.name not in weights]
+    if wide:
+        yield Symptom(
+            "note",
+            f"64 bits: {listing(wide)}.",
+            "Some targets compute in 32 bits without an error: OpenVINO's CPU made 10 of 2 * (2**40 + 5).",
+            "Small whole numbers stay right; compare the largest values on the target itself.",
+            "back ends",
         )
 
 
@@ -356,6 +384,8 @@ STRUCTURE = (
     versions,
     fixed_sizes,
     differing_modes,
+    functions,
+    wide_types,
     authors_notes,
 )
 """What is looked for, in this order."""

@@ -9,21 +9,45 @@ Weight: TypeAlias = Literal["wrong", "risk", "note"]
 WEIGHTS: tuple[Weight, ...] = ("wrong", "risk", "note")
 
 LESSONS = {
-    "load": "03_export_arguments",
-    "sizes": "04_dynamic_shapes",
-    "right sizes": "04b_right_at_every_size",
-    "training": "05_export_only_code",
-    "branch": "02_trace_and_script",
-    "kernels": "07_operator_support",
-    "custom": "08_custom_operators",
-    "back ends": "10_backends_differ",
-    "fusion": "10b_what_runs",
-    "names": "11_graph_surgery",
-    "ship": "13_ship_it",
-    "quantise": "15_quantise",
-    "half": "16_half_precision",
+    "arguments": ("06_trace_breakers", "6. What becomes of a Python number that is an input?"),
+    "author": ("13_ship_it", "2. What does a torch.export file tell about its author?"),
+    "back ends": ("10_backends_differ", "7. What did eight programs make of 34 files?"),
+    "branch": ("02_trace_and_script", "5. A traced branch keeps one side, a scripted one becomes an If"),
+    "bodies": ("08_custom_operators", "9. Does another runtime accept the body?"),
+    "conditions": ("04b_right_at_every_size", "4. Does anybody know the condition?"),
+    "constants": ("12_modern_exporter", "5. What does the optimiser change?"),
+    "custom": ("08_custom_operators", "7. What happens to a node that ONNX does not define?"),
+    "data file": ("13_ship_it", "5. Do two files know that they belong together?"),
+    "foreign": ("13_ship_it", "6. A file from somebody else"),
+    "fusion": ("14_is_it_fast", "8. Which fusion is missed?"),
+    "half": ("16_half_precision", "2. Who notices that this file overflows?"),
+    "inference": ("11_graph_surgery", "9. Does shape inference correct recorded shapes?"),
+    "load": ("01_first_deployment", "3. The checker reads the file; it does not run it"),
+    "mistakes": ("11_graph_surgery", "3. Which mistakes does a check find?"),
+    "loop": ("02_trace_and_script", "7. Where does a loop with a fixed count go?"),
+    "passed": ("06_trace_breakers", "4. A model may lose its only input"),
+    "quantised": ("15_quantise", "4. What does the runtime make of Q and DQ?"),
+    "right sizes": ("04b_right_at_every_size", "1. Does a name make every size right?"),
+    "runtimes": ("13_ship_it", "1. Which runtime loads this file?"),
+    "sizes": ("04_dynamic_shapes", "2. Which sizes does each file accept?"),
+    "small nodes": ("10b_what_runs", "3. What does ONNX Runtime make of small nodes?"),
+    "training": ("10b_what_runs", "6. What does a file made in train() compute?"),
 }
-"""The chapter that explains a kind of symptom."""
+"""The chapter and the section that explain a kind of symptom."""
+
+
+def explained(chapter: str, section: str) -> str:
+    """Return where something is explained, in a sentence.
+
+    Example:
+        >>> explained("04_dynamic_shapes", "2. Which sizes does each file accept?")
+        'Explained in chapter 04_dynamic_shapes, section 2.'
+    """
+    number, point, _ = section.partition(". ")
+    # The number, as the heading is Chinese in the Chinese edition.
+    return (
+        f"Explained in chapter {chapter}, section {number}." if point else f"Explained in chapter {chapter}."
+    )
 
 
 @dataclass(frozen=True)
@@ -35,18 +59,30 @@ class Symptom:
         what: What was seen, with names and values.
         why: Why it matters.
         then: What to do.
-        lesson: The chapter that explains it, as its file is called without ".ipynb".
+        lesson: What explains it: a key of `LESSONS`, or a chapter and a section.
     """
 
     weight: Weight
     what: str
     why: str
     then: str
-    lesson: str
+    lesson: str | tuple[str, str]
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The chapter and section that explain it."""
+        return LESSONS[self.lesson] if isinstance(self.lesson, str) else self.lesson
+
+    @property
+    def explained(self) -> str:
+        """The chapter and section in a sentence."""
+        return explained(*self.place)
 
     def as_json(self) -> dict[str, Any]:
         """Return the symptom as plain data."""
-        return asdict(self)
+        chapter, section = self.place
+        fields = {name: value for name, value in asdict(self).items() if name != "lesson"}
+        return fields | {"chapter": chapter, "section": section}
 
 
 def by_weight(symptoms: list[Symptom]) -> list[Symptom]:

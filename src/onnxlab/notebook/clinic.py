@@ -5,9 +5,7 @@ import torch
 from onnxlab.exporters.export import Export
 from onnxlab.notebook.language import tr
 from onnxlab.notebook.tables import Table, table
-from onnxlab.patients.patient import Inputs, find_patient, outcome, patients
-
-_STAGES = ("capture", "translate", "optimise", "load", "runtime")
+from onnxlab.patients.patient import STAGES, Inputs, find_patient, outcome, patients
 
 
 def clinic() -> Table:
@@ -64,7 +62,7 @@ class Card:
         """Judge an answer.
 
         Args:
-            stage: Where the fault is: capture, translate, optimise, load or runtime.
+            stage: Where the fault is: capture, translate, optimise, load or run.
             repair: A module that exports, and computes what the ill one should.
 
         Returns:
@@ -73,8 +71,8 @@ class Card:
         Raises:
             ValueError: If there is no such stage.
         """
-        if stage not in _STAGES:
-            raise ValueError(f"{stage!r} is no stage: one of {', '.join(_STAGES)} was expected")
+        if stage not in STAGES:
+            raise ValueError(f"{stage!r} is no stage: one of {', '.join(STAGES)} was expected")
         right_stage = stage == self._patient.stage
         mended = outcome(self._patient, repair)
         wrong = tr("wrong: look at what the failure names, or at the first value that differs")

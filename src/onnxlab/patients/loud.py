@@ -1,6 +1,7 @@
 """Patients whose export, loading or run ends with an error."""
 
 import dataclasses
+import warnings
 
 import torch
 import torch.nn.functional as F  # noqa: N812 (PyTorch's own convention)
@@ -230,6 +231,51 @@ class ClampedWeights(NarrowWeights):
         return F.linear(x, torch.fake_quantize_per_tensor_affine(weight, self.scale, 0, -128, 127))
 
 
+class ReturnsDict(nn.Module):
+    """Returns logits and probabilities by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        logits = self.linear(x)
+        return {"logits": logits, "probabilities": logits.softmax(-1)}
+
+
+class Unpacked(nn.Module):
+    """Takes the tensors out of the dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scripted = scripted(ReturnsDict())
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        named = self.scripted(x)
+        return named["logits"], named["probabilities"]
+
+
+def scripted(module: nn.Module) -> torch.jit.ScriptModule:
+    """Return the module as somebody received it: compiled, without its Python source."""
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # torch.jit is deprecated
+        return torch.jit.script(module.eval())
+
+
+class Passed(nn.Module):
+    """Returns its input, and something computed from it."""
+
+    def forward(self, samples: Tensor) -> tuple[Tensor, Tensor]:
+        return samples, samples.abs()
+
+
+class Fresh(nn.Module):
+    """A tensor of its own."""
+
+    def forward(self, samples: Tensor) -> tuple[Tensor, Tensor]:
+        return samples + 0, samples.abs()
+
+
 PATIENTS = (
     Patient(
         name="returns-a-dataclass",
@@ -428,5 +474,40 @@ PATIENTS = (
         ),
         threads="nncf#1816, sparseml#1670",
         lesson="15_quantise",
+    ),
+    Patient(
+        name="scripted-dict",
+        symptom="A .pt file from somebody else: 'Exporting the operator prim::DictConstruct' not supported.",
+        stage="translate",
+        exporter=Exporter.TORCHSCRIPT,
+        ill=lambda: scripted(ReturnsDict()),
+        repaired=lambda: scripted(Unpacked()),
+        inputs=lambda: [(torch.randn(n, 4),) for n in (2, 1, 9)],
+        dynamic=({0: "batch"},),
+        hints=(
+            "ONNX has lists of outputs, and no dicts. Where can the dict be taken apart?",
+            "A wrapper in Python is traced, and a scripted module inside it is refused.",
+            "Script the wrapper, too: it returns named['logits'], named['probabilities'].",
+        ),
+        threads="pytorch#155091",
+        lesson="02_trace_and_script",
+    ),
+    Patient(
+        name="passed-input",
+        symptom="'This is an invalid model. Error: Duplicate definition of name (samples).'",
+        stage="optimise",
+        exporter=Exporter.TORCH_EXPORT,
+        ill=Passed,
+        repaired=Fresh,
+        inputs=lambda: [(torch.randn(n),) for n in (3, 2, 8)],
+        dynamic=({0: "n"},),
+        options={"input_names": ["samples"]},
+        hints=(
+            "Which values of the file have this name?",
+            "A value has one name, and here one value is input and output.",
+            "Return a tensor of its own: samples + 0; or give input_names and output_names.",
+        ),
+        threads="pytorch#173076",
+        lesson="03_export_arguments",
     ),
 )

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from functools import cache
+from inspect import signature
 from typing import Any, TypeAlias
 
 import torch
@@ -16,6 +17,9 @@ from onnxlab.runtime.session import open_session
 
 Inputs: TypeAlias = tuple[torch.Tensor, ...]
 
+STAGES = ("capture", "translate", "optimise", "load", "run")
+"""Where a fault can be; the optimiser's stage includes folding and naming."""
+
 
 class NoSuchPatient(OnnxLabError):
     """The clinic has no patient of that name."""
@@ -28,7 +32,7 @@ class Patient:
     Attributes:
         name: Its name, as "scatter-mean".
         symptom: What was reported, in a sentence.
-        stage: Where the fault is: "capture", "translate", "optimise", "file", "load", "runtime", or "none".
+        stage: Where the fault is, one of `STAGES`.
         exporter: Whose export shows it.
         ill: Makes the module.
         repaired: Makes a module that exports and computes what the ill one should.
@@ -39,6 +43,9 @@ class Patient:
         dynamic: The names of dynamic axes, for each input; None where the sizes are fixed.
         options: Further arguments of `torch.onnx.export`.
         atol: The largest difference that counts as right.
+        most_bytes: The size of a file that counts as right; None if any does.
+        carries_buffers: Whether a repair may accept the module's buffers after its inputs, and return their
+            new values after its outputs.
     """
 
     name: str
@@ -54,10 +61,19 @@ class Patient:
     dynamic: tuple[Mapping[int, str] | None, ...] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     atol: float = 1e-4
+    most_bytes: int | None = None
+    carries_buffers: bool = False
+
+    def carried(self, module: torch.nn.Module) -> bool:
+        """Whether a repair accepts the ill module's buffers after its inputs."""
+        return self.carries_buffers and len(signature(module.forward).parameters) > len(self.inputs()[0])
 
     def exported(self, module: torch.nn.Module | None = None) -> Export:
         """Export the module, or another in its place, as it was exported when it fell ill."""
+        module = module or self.ill()
         example = self.inputs()[0]
+        if self.carried(module):
+            example += tuple(self.ill().buffers())
         options = dict(self.options)
         if self.dynamic is not None and self.exporter is Exporter.TORCH_EXPORT:
             options["dynamic_shapes"] = self.dynamic
@@ -65,7 +81,7 @@ class Patient:
             names = [f"x{i}" for i in range(len(example))]
             options |= {"input_names": names, "dynamic_axes": dict(zip(names, self.dynamic, strict=True))}
         # Whether it runs is asked below, with inputs of every kind.
-        return export(module or self.ill(), example, self.exporter, run=False, **options)
+        return export(module, example, self.exporter, run=False, **options)
 
 
 @dataclass(frozen=True)
@@ -99,14 +115,20 @@ def outcome(patient: Patient, module: torch.nn.Module | None = None) -> Outcome:
         open_session(made.proto)
     except Exception as error:  # the runtime raises plain Exception subclasses and RuntimeError
         return Outcome(False, f"load: {named_reason(error)}")
+    size = made.proto.ByteSize()
+    if patient.most_bytes is not None and size > patient.most_bytes:
+        return Outcome(False, f"file: {size:,} bytes, and {patient.most_bytes:,} are enough")
     ill = patient.ill()
+    carried = module is not None and patient.carried(module)
 
     def meant(*inputs: torch.Tensor) -> Any:  # noqa: ANN401 - what the module returns
-        result = ill(*inputs)
-        return tuple(vars(result).values()) if is_dataclass(result) else result
+        result = ill(*inputs[: len(inputs) - len(list(ill.buffers()))] if carried else inputs)
+        result = tuple(vars(result).values()) if is_dataclass(result) else result
+        return (result, *ill.buffers()) if carried else result
 
     for number, inputs in enumerate(patient.inputs()):
-        fault = smallest_counterexample(meant, made.proto, [inputs], patient.atol, 1e-4)
+        given = (*inputs, *ill.buffers()) if carried else inputs
+        fault = smallest_counterexample(meant, made.proto, [given], patient.atol, 1e-4)
         if fault is not None:
             shapes = ", ".join(str(tuple(tensor.shape)) for tensor in inputs)
             return Outcome(False, f"input {number + 1}, of shape {shapes}: {fault.reason}")
@@ -116,9 +138,9 @@ def outcome(patient: Patient, module: torch.nn.Module | None = None) -> Outcome:
 @cache
 def patients() -> dict[str, Patient]:
     """Return all patients by name."""
-    from onnxlab.patients import loud, silent  # they are made of Patient
+    from onnxlab.patients import large, loud, silent  # they are made of Patient
 
-    return {patient.name: patient for patient in (*silent.PATIENTS, *loud.PATIENTS)}
+    return {patient.name: patient for patient in (*silent.PATIENTS, *loud.PATIENTS, *large.PATIENTS)}
 
 
 def find_patient(name: str) -> Patient:

@@ -188,6 +188,51 @@ def positions(length: int) -> Tensor:
     return torch.sin(torch.arange(length)[:, None] / torch.tensor([1.0, 2.0, 4.0, 8.0]))
 
 
+class RunningMean(nn.Module):
+    """A running mean, kept from call to call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(3))
+        self.mean: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.mean = 0.5 * self.mean + x
+        return self.mean
+
+
+class CarriedMean(nn.Module):
+    """The state comes in and goes out."""
+
+    def forward(self, x: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
+        mean = 0.5 * mean + x
+        return mean, mean.clone()
+
+
+class UnreadMask(nn.Module):
+    """An embedding; the mask is there for callers that have one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed = nn.Embedding(9, 4)
+
+    def forward(self, ids: Tensor, mask: Tensor, kind: Tensor) -> Tensor:
+        return self.embed(ids) + kind[..., None]
+
+
+class KeptMask(UnreadMask):
+    """The mask is read, and changes nothing."""
+
+    def forward(self, ids: Tensor, mask: Tensor, kind: Tensor) -> Tensor:
+        return super().forward(ids, mask, kind) + 0 * mask[..., None]
+
+
+def _masked() -> list[Inputs]:
+    shapes = ((2, 3), (2, 1), (3, 7))
+    return [(torch.randint(9, shape), torch.ones(shape), torch.zeros(shape)) for shape in shapes]
+
+
 def _row_lengths() -> list[Inputs]:
     return [(torch.randn(2, length, 4),) for length in (6, 3, 9)]
 
@@ -315,7 +360,7 @@ PATIENTS = (
     Patient(
         name="nan-and-max",
         symptom="A monitor looks for NaN in the outputs, and stays silent although a weight is NaN.",
-        stage="runtime",
+        stage="run",
         exporter=Exporter.TORCH_EXPORT,
         ill=LargestOfRow,
         repaired=LargestOrNan,
@@ -364,5 +409,41 @@ PATIENTS = (
         ),
         threads="sparseml#1826, fairseq#2468",
         lesson="04b_right_at_every_size",
+    ),
+    Patient(
+        name="running-mean",
+        symptom="A filter is right for the first sample and forgets it: each call begins anew.",
+        stage="capture",
+        exporter=Exporter.TORCH_EXPORT,
+        ill=RunningMean,
+        repaired=CarriedMean,
+        inputs=lambda: [(torch.randn(3),) for _ in range(5)],
+        carries_buffers=True,
+        hints=(
+            "Call the module and the session twice with the same input. Which one answers the same twice?",
+            "A file has no variables: the buffer became a constant, with its value at the export.",
+            "forward(x, mean) returns the output and the new mean; the caller feeds it into the next call.",
+        ),
+        threads="pytorch#60828, pytorch#114406",
+        lesson="17_decoder_with_cache",
+    ),
+    Patient(
+        name="unread-mask",
+        symptom="By position, the outputs change with a mask that forward does not read; by name, the "
+        "runtime says 'Invalid input name: mask'.",
+        stage="optimise",
+        exporter=Exporter.TORCHSCRIPT,
+        ill=UnreadMask,
+        repaired=KeptMask,
+        inputs=_masked,
+        dynamic=({0: "batch", 1: "length"},) * 3,
+        hints=(
+            "Which inputs does session.get_inputs() list?",
+            "This exporter keeps only what a node reads: the third array goes into no input, the mask "
+            "into the place of kind.",
+            "Let the graph read it: + 0 * mask[..., None]; or export with dynamo=True, which keeps it.",
+        ),
+        threads="onnx#6093, pytorch#104949",
+        lesson="03_export_arguments",
     ),
 )

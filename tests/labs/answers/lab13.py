@@ -7,12 +7,18 @@ from tests.support.labs import Contract, WrongAnswer, solution
 clip = partial(solution, "clip-fault")
 heading = partial(solution, "heading-fault")
 activation = partial(solution, "activation-fault")
+scale = partial(solution, "scale-fault")
+louder = partial(solution, "louder-fault")
 CLIP = "signal = (x * 1.5).clamp(-6, 6)"
 WITNESS = 'return "capture", (torch.tensor([[9.0]]),)'
 NORTH = 'return "translate", (torch.tensor([0.0]), torch.tensor([-1.0]))'
 HEADING = "torch.where(north == 0, on_axis, torch.atan2(north, east))"
 FLOAT64 = 'return "load", (torch.ones(1, 1, dtype=torch.float64),)'
 ELU = "torch.where(x > 0, x, x.clamp(max=0).exp() - 1)"
+SCALE = "torch.where(x > 2, x, torch.nn.functional.softplus(x))"
+ABOVE = 'return "translate", (torch.tensor([[3.0]]),)'
+LOUDER = "torch.maximum(left.int(), right.int()).short()"
+CHANNELS = 'return "load", (torch.tensor([1], dtype=torch.int16), torch.tensor([2], dtype=torch.int16))'
 
 CONTRACTS = {
     "clip-fault": Contract(
@@ -28,9 +34,9 @@ CONTRACTS = {
             WrongAnswer("a vector", clip({"[[9.0]]": "[9.0]"}), "float32 with 1 axes"),
             WrongAnswer("inputs without a tuple", clip({WITNESS: 'return "capture", torch.tensor([[9.0]])'}), "a tuple was expected"),
             WrongAnswer("the stage alone", clip({WITNESS: 'return "capture"'}), "a tuple was expected"),
-            WrongAnswer("the ill module", clip({CLIP: "signal = x * 1.5\n        signal.data.clamp_(-6, 6)"}), "The numbers are not PyTorch's"),
+            WrongAnswer("the ill module", clip({CLIP: "signal = x * 1.5\n        signal.data.clamp_(-6, 6)"}), "The torch.export exporter failed at stage decompose"),
             WrongAnswer("one side", clip({CLIP: "signal = (x * 1.5).clamp(max=6)"}), "and of large negative ones"),
-            WrongAnswer("frozen", clip({CLIP: "signal = (x * 1.5).clamp(-6, 6) + torch.zeros(2, 3)"}), "The output's shape is not PyTorch's"),
+            WrongAnswer("frozen", clip({CLIP: "signal = (x * 1.5).clamp(-6, 6) + torch.zeros(2, 3)"}), "exporter failed at stage"),
         ),
     ),
     "heading-fault": Contract(
@@ -65,6 +71,44 @@ CONTRACTS = {
             WrongAnswer("float32 inside", activation({ELU: "torch.nn.functional.elu(x.float()).double()"}), "to its last digits"),
             WrongAnswer("a float32 output", activation({ELU: "torch.nn.functional.elu(x.float())"}), "The output's type is not PyTorch's"),
             WrongAnswer("a ReLU", activation({ELU: "torch.relu(x)"}), "The numbers are not PyTorch's"),
+        ),
+    ),
+    "scale-fault": Contract(
+        right=(
+            scale(),
+            scale({SCALE: "torch.where(x > 2, x, -torch.log(torch.sigmoid(-x)))"}),
+            scale({SCALE: "torch.where(x > 2, x, torch.log(1 + x.clamp(max=2).exp()))", "[[3.0]]": "[[0.0, 2.5]]"}),
+        ),
+        wrong=(
+            WrongAnswer("another stage", scale({'"translate"': '"capture"'}), "does not arise at stage 'capture'"),
+            WrongAnswer("no stage", scale({'"translate"': '"rule"'}), "'rule' is not a stage"),
+            WrongAnswer("below the threshold", scale({"[[3.0]]": "[[1.5]]"}), "agree for these inputs"),
+            WrongAnswer("the threshold itself", scale({"[[3.0]]": "[[2.0]]"}), "agree for these inputs"),
+            WrongAnswer("a vector", scale({"[[3.0]]": "[3.0]"}), "float32 with 1 axes"),
+            WrongAnswer("the stage alone", scale({ABOVE: 'return "translate"'}), "a tuple was expected"),
+            WrongAnswer("the ill module", scale({SCALE: "torch.nn.functional.softplus(x, threshold=2)"}), "The numbers are not PyTorch's"),
+            WrongAnswer("no threshold", scale({SCALE: "torch.nn.functional.softplus(x)"}), "just above it"),
+            WrongAnswer("the threshold belongs to the wrong side", scale({"x > 2": "x >= 2"}), "The numbers are not PyTorch's"),
+            WrongAnswer("frozen", scale({SCALE: SCALE + " + torch.zeros(2, 3)"}), "exporter failed at stage"),
+        ),
+    ),
+    "louder-fault": Contract(
+        right=(
+            louder(),
+            louder({LOUDER: "torch.maximum(left.float(), right.float()).short()"}),
+            louder({LOUDER: "(left.int() + (right.int() - left.int()).clamp(min=0)).short()"}),
+        ),
+        wrong=(
+            WrongAnswer("another stage", louder({'"load"': '"run"'}), "does not arise at stage 'run'"),
+            WrongAnswer("int32", louder({"torch.tensor([1], dtype=torch.int16)": "torch.tensor([1], dtype=torch.int32)"}), "int32 with 1 axes"),
+            WrongAnswer("a matrix", louder({"[2]": "[[2]]"}), "int16 with 2 axes"),
+            WrongAnswer("one input", louder({CHANNELS: 'return "load", (torch.tensor([1], dtype=torch.int16),)'}), "1 inputs; the module has 2"),
+            WrongAnswer("unequal lengths", louder({"[1]": "[1, 2]", "[2]": "[1, 2, 3]"}), "PyTorch does not accept"),
+            WrongAnswer("the ill module", louder({LOUDER: "torch.maximum(left, right)"}), "Could not find an implementation for Max"),
+            WrongAnswer("a choice", louder({LOUDER: "torch.where(left > right, left, right)"}), "Could not find an implementation for Where"),
+            WrongAnswer("an int32 output", louder({LOUDER: "torch.maximum(left.int(), right.int())"}), "The output's type is not PyTorch's"),
+            WrongAnswer("float16 inside", louder({LOUDER: "torch.maximum(left.half(), right.half()).short()"}), "largest and the smallest sample"),
+            WrongAnswer("the difference overflows", louder({LOUDER: "(left.int() + (right - left).int().clamp(min=0)).short()"}), "The numbers are not PyTorch's"),
         ),
     ),
 }

@@ -93,6 +93,7 @@ _COMPOSED = (
     "passed",
     "tried",
     "open",
+    "risk",  # the weight of a symptom, as "wrong" and "note" are
 )
 _WORDS = ("labs", "judges", "exporters")  # their enumerations are shown, as the stages of an export
 _EXPORTER = re.compile(r"^(TorchScript|torch\.export): ")

@@ -1,13 +1,13 @@
 """What is right in each exercise of lab 13, part by part."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import onnx
 import torch
 
-from onnxlab.exporters.export import Exporter, export
+from onnxlab.exporters.export import export
 from onnxlab.labs.kit.exercise import Judge, Judges
 from onnxlab.labs.kit.exporting import axis_options
 from onnxlab.labs.kit.judging import (
@@ -19,7 +19,7 @@ from onnxlab.labs.kit.judging import (
 )
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.work import Work
-from onnxlab.labs.lab13_clinic.examination import Examination
+from onnxlab.labs.lab13_clinic.examination import EXPORTERS, Examination
 from onnxlab.runtime.parity import smallest_counterexample
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
@@ -101,14 +101,21 @@ class Verdict:
             raise Wrong(msg, self.show)
 
     def _ill_file(self, example: tuple[torch.Tensor, ...]) -> onnx.ModelProto:
-        options = axis_options(Exporter.TORCHSCRIPT, self.examination.axes)
-        return export(self.examination.ill(), example, Exporter.TORCHSCRIPT, run=False, **options).proto
+        exporter = self.examination.exporter
+        options = axis_options(exporter, self.examination.axes)
+        return export(self.examination.ill(), example, exporter, run=False, **options).proto
 
     def _judge_graph(self, work: Work, random: np.random.Generator) -> None:
-        model = require_exported(work, "repair")
-        require_valid(model)
-        require_dynamic(model, self.examination.axes)
+        for model in self._repairs(work):
+            require_valid(model)
+            require_dynamic(model, self.examination.axes)
 
     def _judge_numbers(self, work: Work, random: np.random.Generator) -> None:
-        model, ill = require_exported(work, "repair"), self.examination.ill()
-        require_numbers(ill, model, self.inputs(random), self.atol, self.atol, look_at=self.look_at)
+        inputs, ill = self.inputs(random), self.examination.ill()
+        for model in self._repairs(work):
+            require_numbers(ill, model, inputs, self.atol, self.atol, look_at=self.look_at)
+
+    def _repairs(self, work: Work) -> Iterator[onnx.ModelProto]:
+        """Yield the repaired module's file of each exporter."""
+        for exporter in EXPORTERS:
+            yield require_exported(work, exporter.name.lower())

@@ -4,8 +4,8 @@ What is asked of each patient, and where it is drawn:
 
 - the stage of the fault, one of five names
 - inputs for which PyTorch and the ill module's file differ, or which a file gets that does not load
-- a repaired module: the same outputs as the ill one's in PyTorch, from a file with the same dynamic axes, for
-  inputs of several sizes that the judging module draws
+- a repaired module: the same outputs as the ill one's in PyTorch, from both exporters' files with the same
+  dynamic axes, for inputs of several sizes that the judging module draws
 """
 
 from collections.abc import Callable, Mapping
@@ -20,6 +20,9 @@ from onnxlab.labs.kit.exporting import axis_options, exported_or_stopped, requir
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.work import Work
 
+EXPORTERS = (Exporter.TORCH_EXPORT, Exporter.TORCHSCRIPT)
+"""Those that a repair is exported with, the default one first."""
+
 
 @dataclass(frozen=True)
 class Examination:
@@ -31,6 +34,7 @@ class Examination:
         ill: The ill module's class; what it computes in PyTorch is right.
         axes: Its inputs, and their dynamic axes.
         example: Draws the inputs of the export.
+        exporter: Whose file of the ill module shows the fault.
     """
 
     diagnosis: str
@@ -38,9 +42,10 @@ class Examination:
     ill: type[torch.nn.Module]
     axes: Mapping[str, Mapping[int, str]]
     example: Callable[[np.random.Generator], tuple[torch.Tensor, ...]]
+    exporter: Exporter = Exporter.TORCHSCRIPT
 
     def produce(self, answers: Answers, work: Work, random: np.random.Generator) -> None:
-        """Write the stage, the inputs, and the file of the repaired module."""
+        """Write the stage, the inputs, and both exporters' files of the repaired module."""
         call = f"{self.diagnosis}()"
         example = self.example(random)
         with trying("the ill module", module=self.ill(), inputs=example):
@@ -61,5 +66,6 @@ class Examination:
             work.write_json("stage", stage)
             module = answers[self.repair]()
             require_type(module, torch.nn.Module, f"{self.repair}()")
-        options = axis_options(Exporter.TORCHSCRIPT, self.axes)
-        exported_or_stopped(work, "repair", module, example, Exporter.TORCHSCRIPT, **options)
+        for exporter in EXPORTERS:
+            options = axis_options(exporter, self.axes)
+            exported_or_stopped(work, exporter.name.lower(), module, example, exporter, **options)
