@@ -32,8 +32,7 @@ class PlusOne(torch.nn.Module):
 def _packed_answers(work: Work) -> Iterator[tuple[list[Case], object]]:
     lists, answers = questions(work.questions()), work.json("axes")
     if not isinstance(answers, list) or len(answers) != len(lists):
-        msg = "There is not one answer for each list of cases."
-        raise Wrong(msg)
+        raise Wrong("There is not one answer for each list of cases.")
     yield from zip(lists, answers, strict=True)
 
 
@@ -181,8 +180,7 @@ def _require_valid_axes(pairs: object, cases: Sequence[Case]) -> None:
 
 def _pairs(pairs: object) -> list[tuple[Any, Any]]:
     if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-        msg = f"Names and axes were expected, not {str(pairs)[:60]}."
-        raise Wrong(msg)
+        raise Wrong(f"Names and axes were expected, not {str(pairs)[:60]}.")
     return [(pair[0], pair[1]) for pair in pairs]
 
 

@@ -77,8 +77,7 @@ def _read(work: Work, file: str, count: int) -> list[list[object]]:
         or len(answers) != count
         or not all(isinstance(answer, list) for answer in answers)
     ):
-        msg = f"{file}.json does not hold {count} lists of names."
-        raise Wrong(msg)
+        raise Wrong(f"{file}.json does not hold {count} lists of names.")
     return answers
 
 

@@ -174,8 +174,7 @@ def _require_marker(
     work: Work, file: str, marker: str, random: np.random.Generator, where: str, look_at: str
 ) -> None:
     if not work.has(file):
-        msg = f"{where}: no model. {_written_refusal(work, file)}"
-        raise Wrong(msg, look_at)
+        raise Wrong(f"{where}: no model. {_written_refusal(work, file)}", look_at)
     model = work.model(file)
     try:
         with beside(partial(expected_model, _MARKED.format(marker))):

@@ -70,8 +70,7 @@ def _pairs(work: Work) -> list[list[Any]]:
     count = len(draw_questions(work.questions()))
     is_list = isinstance(pairs, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in pairs)
     if not is_list or len(pairs) != count:
-        msg = f"answers.json does not hold {count} pairs."
-        raise Wrong(msg)
+        raise Wrong(f"answers.json does not hold {count} pairs.")
     return list(pairs)
 
 

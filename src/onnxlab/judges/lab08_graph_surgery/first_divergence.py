@@ -19,8 +19,7 @@ def _judge(work: Work, random: np.random.Generator, *, part: str) -> None:
     """Require the right answer for each pair of models of a part."""
     replies = work.json("found")
     if not isinstance(replies, list) or len(replies) != len(KINDS):
-        msg = "There is not one answer for each pair of models."
-        raise Wrong(msg)
+        raise Wrong("There is not one answer for each pair of models.")
     for pair in draw_pairs(work.questions(), part):
         where, got = pair.where, replies[pair.number]
         names = inner_values(pair.model)

@@ -15,8 +15,6 @@ from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab09_ship_it.one_file import Upload, draw_uploads
 from onnxlab.model.load import strip_origins
 
-__all__ = ["JUDGES"]
-
 
 def _require_structure(model: onnx.ModelProto, upload: Upload) -> None:
     """Require a valid model in one file, with the same inputs and outputs."""

@@ -25,7 +25,6 @@ from onnxlab.runtime.divergence import intermediates
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
 
-__all__ = ["JUDGES"]
 _FLOAT, _FLOAT16 = int(TensorProto.FLOAT), int(TensorProto.FLOAT16)
 _TOLERANCE = 0.03  # of the largest number; rounding to float16 costs less than 0.005 here
 

@@ -87,8 +87,7 @@ def _batches(work: Work, number: int, question: PipelineQuestion) -> list[Array]
     """Return a reader's batches, and require that the network takes them."""
     written = work.json(f"names_{number}")
     if not (isinstance(written, list) and len(written) == 2 and isinstance(written[1], int)):
-        msg = f"{question.where}: the batches cannot be read."
-        raise Wrong(msg)
+        raise Wrong(f"{question.where}: the batches cannot be read.")
     names, count = written
     if names != [question.name]:
         difference = Difference("names in the batches", question.name, str(names)[:80])

@@ -161,8 +161,7 @@ def _require_cases(
                         raise Wrong(msg, look_at, difference=difference, evidence=evidence(model)) from None
                     try:
                         if len(outputs) != len(OUTPUTS):
-                            msg = f"The model has {len(outputs)} outputs; two were expected."
-                            raise Wrong(msg, look_at)
+                            raise Wrong(f"The model has {len(outputs)} outputs; two were expected.", look_at)
                         _require_best(k, boxes, scores, outputs, "", look_at)
                     except Wrong as wrong:
                         wrong.evidence = evidence(model)

@@ -168,8 +168,7 @@ def lab(name: str) -> Lab:
     full = re.sub(r"^lab(?=\d(?!\d))", "lab0", name)
     found = next((lab for lab in LABS if full in (lab, lab.partition("_")[0])), None)
     if found is None:
-        msg = f"There is no lab {name!r}."
-        raise UnknownExercise(msg, "", f"The labs are {', '.join(LABS)}.")
+        raise UnknownExercise(f"There is no lab {name!r}.", "", f"The labs are {', '.join(LABS)}.")
     return _read(found)
 
 

@@ -194,8 +194,7 @@ def require_type(value: object, kind: type | tuple[type, ...], what: str) -> Non
     names = " or ".join(cls.__name__ for cls in kinds)
     article = "an" if names[:1].lower() in "aeiou" else "a"
     got = "None" if value is None else f"{type(value).__name__} ({' '.join(str(value).split())[:60]})"
-    msg = f"{what} returned {got}; {article} {names} was expected."
-    raise Wrong(msg, RETURN if value is None else "")
+    raise Wrong(f"{what} returned {got}; {article} {names} was expected.", RETURN if value is None else "")
 
 
 def require_model(value: object, what: str) -> onnx.ModelProto:

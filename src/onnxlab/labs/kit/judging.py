@@ -78,8 +78,7 @@ def require_valid(model: onnx.ModelProto) -> None:
             look_at = f"What does `onnx.defs.get_schema({operator!r}, {domain.get('', 1)})` say?"
         raise Wrong(msg, look_at, evidence=evidence(model, None, *filter(None, [operator]))) from None
     if not model.graph.output:  # which both accept
-        msg = "The model has no output."
-        raise Wrong(msg, "What does your code return?", evidence=evidence(model))
+        raise Wrong("The model has no output.", "What does your code return?", evidence=evidence(model))
     try:
         open_session(model)
     except Exception as error:  # the runtime raises many kinds

@@ -143,5 +143,4 @@ def _require_end_in_torch(
     if thread.is_alive():
         for weights in original.parameters():  # the thread cannot be ended, but without weights the run fails
             weights.resize_(0)
-        msg = f"Your module has not come to an end after {SECONDS:g} s of CPU time."
-        raise Wrong(msg, NEVER_ENDS)
+        raise Wrong(f"Your module has not come to an end after {SECONDS:g} s of CPU time.", NEVER_ENDS)

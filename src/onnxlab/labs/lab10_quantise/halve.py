@@ -24,8 +24,6 @@ from onnxlab.labs.kit.samples import Sketch
 from onnxlab.labs.kit.variations import shuffle_nodes
 from onnxlab.model.distance import Array
 
-__all__ = ["ASKS", "HalfQuestion", "produce"]
-
 _WIDTH = 4
 
 _Draw = Callable[[np.random.Generator, int], Array]  # draws an input with so many rows
