@@ -176,7 +176,7 @@ CONTRACTS = {
         wrong=(
             WrongAnswer("the first case against the last", (lambda cases: by_sets([cases[0], cases[-1]]),), "cases[1] is refused"),
             WrongAnswer("the batch only", (only_batches,), "over all cases"),
-            WrongAnswer("every axis", axes_for({"> 1": "> 0"}), "in every case; yet the model also takes"),
+            WrongAnswer("every axis", axes_for({"> 1": "> 0"}), "in every case; yet the model also accepts"),
             WrongAnswer("one name for all", named('"dynamic"'), "'dynamic' names axis"),
             WrongAnswer("axes counted from the end", axes_for({"[axis] =": "[axis - len(shape)] ="}), "is none of them"),
             WrongAnswer("lists of axes", (lists,), "a dict from axis to name was expected"),
@@ -225,7 +225,7 @@ CONTRACTS = {
             WrongAnswer("the mean of a thousand rows", safe({_MEAN: "scores[:1000].mean(0)"}), "the mean of all rows"),
             WrongAnswer("the last model for all", (score_of_the_class,), "batch of one"),
             WrongAnswer("the first model for all", (kept_model(),), "batch of one"),
-            WrongAnswer("writes to the model", (zeroing_the_bias,), "The model that was given has changed"),
+            WrongAnswer("writes to the model", (zeroing_the_bias,), "The model that was passed in has changed"),
             WrongAnswer("the if is left", safe({_SEVERAL: "x.shape[0] > 1", _SAFE: f"scores - {_MEAN} if several else scores"}), "float32[2, 4]"),
             WrongAnswer("always relative", safe({_SAFE: f"scores - {_MEAN}"}), "What does the original make of a batch of one"),
             WrongAnswer("len is left", safe({_MEAN: "scores.sum(0) / len(x)"}), "float32[2, 4]"),

@@ -285,15 +285,15 @@ CONTRACTS = {
         wrong=(
             WrongAnswer("word for word", (word_for_word,), "Which channel's places"),
             WrongAnswer("the batch of the export", (batch_of_the_export,), "Where does the next begin"),
-            WrongAnswer("the first picture only", (first_picture,), "The numbers are not PyTorch's"),
+            WrongAnswer("the first picture only", (first_picture,), "The outputs differ from PyTorch's"),
             WrongAnswer("twice the pooled size", (twice_the_pooled,), "the size before the pooling"),
             WrongAnswer("height times height", (square_area,), "Which of them do you multiply by"),
             *(
                 WrongAnswer(f"{pictures} pictures", (at_most(pictures),), "Where does the next begin")
                 for pictures in (16, 64)
             ),
-            WrongAnswer("three channels at most", (three_channels_at_most,), "The numbers are not PyTorch's"),
-            WrongAnswer("what is negative is dropped", (negative_dropped,), "The numbers are not PyTorch's"),
+            WrongAnswer("three channels at most", (three_channels_at_most,), "The outputs differ from PyTorch's"),
+            WrongAnswer("what is negative is dropped", (negative_dropped,), "The outputs differ from PyTorch's"),
             WrongAnswer("a picture enlarged", (enlarged,), "The model has no input 'index'"),
             WrongAnswer("every value to place 0", (first_place,), "Which index does the first value have"),
             WrongAnswer("inputs exchanged", (index_alone,), "does not load"),

@@ -16,7 +16,7 @@ from onnxlab.runtime.parity import run
 from tests.support.answer_parts import drop_attribute, replace_nodes
 from tests.support.labs import Contract, WrongAnswer, solution
 
-lower = partial(solution, "lower-for")
+lower, transpose = partial(solution, "lower-for"), partial(solution, "to-opset-12")
 
 
 def default_entries(model):
@@ -189,57 +189,6 @@ def axis_of(node, default=-1):
     return next((attribute.i for attribute in node.attribute if attribute.name == "axis"), default)
 
 
-def transposing(
-    *,
-    operators=SOFTMAXES,
-    back=True,
-    negative=True,
-    rank=None,
-    once=False,
-    rolled=False,
-    name=None,
-    default=None,
-    inner=True,
-):
-    """Return a to_opset_12; with all defaults it is right."""
-
-    def to_opset_12(model):
-        graph = onnx.shape_inference.infer_shapes(model).graph
-        values = (*(graph.value_info if inner else ()), *graph.input, *graph.output)
-        ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in values}
-        if default is None:
-            model = version_converter.convert_version(model, 12)  # writes every axis, counted from 0
-        else:
-            model.opset_import[0].version = 12
-        nodes = []
-        for node in model.graph.node:
-            axis = axis_of(node, default)
-            second = once and any(earlier.op_type in SOFTMAXES for earlier in nodes)
-            if node.op_type not in operators or (axis < 0 and not negative) or second:
-                nodes.append(node)
-                continue
-            axes = rank or ranks.get(node.input[0]) or ranks.get(node.output[0], 4)
-            order = list(range(axes))
-            if rolled:
-                order.append(order.pop(axis))
-            else:
-                order[axis], order[-1] = order[-1], order[axis]
-            x, y = node.input[0], node.output[0]
-            nodes.append(helper.make_node("Transpose", [x], [y + "_in"], perm=order))
-            softmax_output = y + "_out" if back else y
-            nodes.append(helper.make_node(node.op_type, [y + "_in"], [softmax_output], axis=axes - 1))
-            if back:
-                nodes.append(helper.make_node("Transpose", [y + "_out"], [y], perm=order))
-        replace_nodes(model.graph, nodes)
-        if name:
-            model.graph.output[0].name = name
-            for node in model.graph.node:
-                node.output[:] = [name if output == "y" else output for output in node.output]
-        return model
-
-    return to_opset_12
-
-
 def decomposed(model):
     """Replaces Softmax by operators that have the same axes in opsets 12 and 13."""
     nodes = []
@@ -287,23 +236,12 @@ def unsafe(model, epsilon=None):
     return model
 
 
-def rank_of_the_input(model):
-    return transposing(rank=len(model.graph.input[0].type.tensor_type.shape.dim))(model)
-
-
-def in_the_other_name(model):
-    """A right answer that writes ONNX's domain with its other name."""
-    model = transposing()(model)
-    model.opset_import[0].domain = "ai.onnx"
-    return model
-
-
 def only_stamped(model):
     model.opset_import[0].version = 12
     return model
 
 
-_OTHER_NUMBERS = "not those of the model it was made from"
+_OTHER_NUMBERS = "differ from those of the model it was made from"
 
 # Pieces of the solution of lower-for, and what stands in their place.
 _INLINED, _TOO_NEW = "model = inliner.inline_local_functions(model)", "if opset > newest_opset:"
@@ -313,6 +251,26 @@ _STAMPED = "next(entry for entry in model.opset_import if entry.domain == '').ve
 _CLOSE = "np.allclose(before, after, atol=1e-5)"
 _NOT_COMPARED = {"(after,) = run(model, x)": "pass", f"if not {_CLOSE}:": "if False:"}
 _UNCHECKED = {"onnx.checker.check_model(model, full_check=True)": "pass", **_NOT_COMPARED}
+
+# Pieces of the solution of to-opset-12, and what stands in their place.
+_RANK, _SOFTMAXES = "ranks[x]", '("Softmax", "LogSoftmax")'
+_BACK = 'model.graph.node.append(helper.make_node("Transpose", [soft], [y], perm=order))'
+_ORDER = "order = list(range(ranks[x]))"
+_SKIPPED = "        if axis < 0:\n            model.graph.node.append(node)\n            continue"
+_TWICE = 'any(made.op_type.endswith("Softmax") for made in model.graph.node)'
+_AXIS = 'helper.get_node_attr_value(node, "axis")'
+_RENAMED = """model.graph.output[0].name = "out"
+    for node in model.graph.node:
+        node.output[:] = ["out" if name == "y" else name for name in node.output]
+    return model"""
+
+
+def by_hand(axis):
+    """Return the edits of a solution that stamps the opset itself, with this axis where none is written."""
+    given = f'next((entry.i for entry in node.attribute if entry.name == "axis"), {axis})'
+    stamp = "model.opset_import[0].version = 12"
+    return {"model = version_converter.convert_version(model, 12)": stamp, _AXIS: given}
+
 
 CONTRACTS = {
     "lower-for": Contract(
@@ -341,62 +299,47 @@ CONTRACTS = {
         right=((merging(),), (embedding(from_its_file),)),
         wrong=(
             WrongAnswer("only the first file", (only_the_first,), "keeps weights in another file"),
-            WrongAnswer(
-                "one file for all weights", (embedding(from_the_first_file),), "from which of the files"
-            ),
-            WrongAnswer(
-                "initializers only",
-                (embedding(from_its_file, lambda model: model.graph.initializer),),
-                "keeps weights in another file, that of the Constant of 'i' for one",
-            ),
+            WrongAnswer("one file for all weights", (embedding(from_the_first_file),), "from which of the files"),
+            WrongAnswer("initializers only", (embedding(from_its_file, lambda model: model.graph.initializer),), "keeps weights in another file, that of the Constant of 'i' for one"),
             WrongAnswer("weights of zero", (merging(after=zeroed),), _OTHER_NUMBERS),
-            WrongAnswer(
-                "the notes stay", (merging(strip=lambda model: None),), "notes of the author are left"
-            ),
+            WrongAnswer("the notes stay", (merging(strip=lambda model: None),), "notes of the author are left"),
             WrongAnswer("the pass alone", (merging(strip=clear_by_pass),), "doc_string"),
             WrongAnswer("the model's own notes only", (merging(strip=clear_model_metadata),), "21 notes"),
-            WrongAnswer(
-                "nodes of the main graph", (merging(strip=clear_main_graph),), "model.graph.initializer[0]"
-            ),
-            WrongAnswer(
-                "metadata only", (merging(strip=lambda m: clear(m, ("metadata_props",))),), "11 notes"
-            ),
+            WrongAnswer("nodes of the main graph", (merging(strip=clear_main_graph),), "model.graph.initializer[0]"),
+            WrongAnswer("metadata only", (merging(strip=lambda m: clear(m, ("metadata_props",))),), "11 notes"),
             WrongAnswer("no stamp", (merging(stamp=False),), "what it was to be stamped with"),
             WrongAnswer("the stamp is cleared as well", (merging(stamp_last=False),), "What came last"),
-            WrongAnswer(
-                "a stamp too many",
-                (merging(extra={"tool": "mine"}),),
-                "Which of these entries was not asked for",
-            ),
+            WrongAnswer("a stamp too many", (merging(extra={"tool": "mine"}),), "Which of these entries was not asked for"),
             WrongAnswer("a stamp without spaces", (without_spaces,), "character by character"),
             WrongAnswer("any weights", (merging(hashed=False),), "a hash of each other file"),
             WrongAnswer("any name", (merging(safe=False),), "before you write anything"),
             WrongAnswer("always opset 20", (merging(after=at_opset_20),), "and is 20 now"),
             WrongAnswer("another IR version", (merging(after=older),), "the IR version was 10, and is 9"),
-            WrongAnswer(
-                "a model",
-                (lambda files, notes: onnx.ModelProto(),),
-                "returned ModelProto; bytes were expected",
-            ),
+            WrongAnswer("a model", (lambda files, notes: onnx.ModelProto(),), "returned ModelProto; bytes were expected"),
         ),
     ),
     "to-opset-12": Contract(
-        right=((transposing(),), (transposing(default=-1),), (decomposed,), (in_the_other_name,)),
+        right=(
+            transpose(),
+            transpose(by_hand(-1)),
+            (decomposed,),
+            transpose({"return model": "model.opset_import[0].domain = 'ai.onnx'\n    return model"}),
+        ),
         wrong=(
-            WrongAnswer("the converter alone", (transposing(operators=()),), "add up to 1"),
+            WrongAnswer("the converter alone", transpose({_SOFTMAXES: "()"}), "add up to 1"),
             WrongAnswer("the stamp alone", (only_stamped,), _OTHER_NUMBERS),
-            WrongAnswer("Softmax only", (transposing(operators=("Softmax",)),), "Which operators changed"),
-            WrongAnswer("never back", (transposing(back=False),), "another shape or type"),
-            WrongAnswer("axes that are not negative", (transposing(negative=False, default=2),), "axis -3"),
-            WrongAnswer("axis 1 where none is written", (transposing(default=1),), "where none is written"),
-            WrongAnswer("four axes", (transposing(rank=4),), "needs one entry for each axis"),
-            WrongAnswer("the input's axes", (rank_of_the_input,), "two axes are left"),
-            WrongAnswer("four axes inside", (transposing(inner=False),), "Invalid attribute perm"),
+            WrongAnswer("Softmax only", transpose({_SOFTMAXES: '("Softmax",)'}), "Which operators changed"),
+            WrongAnswer("never back", transpose({'f"{y}_soft"': "y", _BACK: "pass"}), "another shape or type"),
+            WrongAnswer("axes that are not negative", transpose({**by_hand(2), _ORDER: f"{_ORDER}\n{_SKIPPED}"}), "axis -3"),
+            WrongAnswer("axis 1 where none is written", transpose(by_hand(1)), "where none is written"),
+            WrongAnswer("four axes", transpose({_RANK: "4"}), "needs one entry for each axis"),
+            WrongAnswer("the input's axes", transpose({_RANK: "ranks[model.graph.input[0].name]"}), "two axes are left"),
+            WrongAnswer("four axes inside", transpose({", *inferred.value_info": "", _RANK: "(ranks.get(x) or ranks.get(y, 4))"}), "Invalid attribute perm"),
             WrongAnswer("exp overflows", (unsafe,), "x of shape"),
-            WrongAnswer("only the first", (transposing(once=True),), "one behind the other"),
-            WrongAnswer("rolled, and not back", (transposing(rolled=True),), "another shape or type"),
+            WrongAnswer("only the first", transpose({f"{_SOFTMAXES}:": f"{_SOFTMAXES} or {_TWICE}:"}), "one after the other"),
+            WrongAnswer("rolled, and not back", transpose({"order[axis], order[-1] = order[-1], order[axis]": "order.append(order.pop(axis))"}), "another shape or type"),
             WrongAnswer("opset 13", (lambda model: model,), "opset 13; 12 was asked for"),
-            WrongAnswer("another name", (transposing(name="out"),), "the outputs of the model are others"),
+            WrongAnswer("another name", transpose({"return model": _RENAMED}), "the model's outputs are not the ones asked for"),
         ),
     ),
 }

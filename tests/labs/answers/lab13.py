@@ -28,7 +28,7 @@ CONTRACTS = {
             WrongAnswer("a vector", clip({"[[9.0]]": "[9.0]"}), "float32 with 1 axes"),
             WrongAnswer("inputs without a tuple", clip({WITNESS: 'return "capture", torch.tensor([[9.0]])'}), "a tuple was expected"),
             WrongAnswer("the stage alone", clip({WITNESS: 'return "capture"'}), "a tuple was expected"),
-            WrongAnswer("the ill module", clip({CLIP: "signal = x * 1.5\n        signal.data.clamp_(-6, 6)"}), "The numbers are not PyTorch's"),
+            WrongAnswer("the ill module", clip({CLIP: "signal = x * 1.5\n        signal.data.clamp_(-6, 6)"}), "The outputs differ from PyTorch's"),
             WrongAnswer("one side", clip({CLIP: "signal = (x * 1.5).clamp(max=6)"}), "and of large negative ones"),
             WrongAnswer("frozen", clip({CLIP: "signal = (x * 1.5).clamp(-6, 6) + torch.zeros(2, 3)"}), "The output's shape is not PyTorch's"),
         ),
@@ -47,7 +47,7 @@ CONTRACTS = {
             WrongAnswer("whole numbers", heading({"[0.0]": "[0]"}), "int64 with 1 axes"),
             WrongAnswer("the ill module", heading({HEADING: "torch.atan2(north, east)"}), "Go round the circle"),
             WrongAnswer("zero on the axis", heading({HEADING: "torch.where(north == 0, north, torch.atan2(north, east))"}), "3.14159"),
-            WrongAnswer("no half-planes", heading({HEADING: "torch.where(north == 0, on_axis, torch.atan(north / east))"}), "The numbers are not PyTorch's"),
+            WrongAnswer("no half-planes", heading({HEADING: "torch.where(north == 0, on_axis, torch.atan(north / east))"}), "The outputs differ from PyTorch's"),
         ),
     ),
     "activation-fault": Contract(
@@ -64,7 +64,7 @@ CONTRACTS = {
             WrongAnswer("the ill module", activation({ELU: "torch.nn.functional.elu(x)"}), "Could not find an implementation"),
             WrongAnswer("float32 inside", activation({ELU: "torch.nn.functional.elu(x.float()).double()"}), "to its last digits"),
             WrongAnswer("a float32 output", activation({ELU: "torch.nn.functional.elu(x.float())"}), "The output's type is not PyTorch's"),
-            WrongAnswer("a ReLU", activation({ELU: "torch.relu(x)"}), "The numbers are not PyTorch's"),
+            WrongAnswer("a ReLU", activation({ELU: "torch.relu(x)"}), "The outputs differ from PyTorch's"),
         ),
     ),
 }

@@ -30,10 +30,8 @@ class PlusOne(torch.nn.Module):
 
 
 def _packed_answers(work: Work) -> Iterator[tuple[list[Case], object]]:
-    lists, answers = questions(work.questions()), work.json("axes")
-    if not isinstance(answers, list) or len(answers) != len(lists):
-        raise Wrong("There is not one answer for each list of cases.")
-    yield from zip(lists, answers, strict=True)
+    lists = questions(work.questions())
+    yield from zip(lists, work.answers("axes", len(lists)), strict=True)
 
 
 def _answers(work: Work) -> Iterator[tuple[list[Case], Axes]]:
@@ -75,7 +73,7 @@ def judge_refused(work: Work, random: np.random.Generator) -> None:
             size, *others = _sizes(cases, name, axis)
             larger = tuple(length + (place == axis) for place, length in enumerate(cases[0][name]))
             if {size} >= set(others) and not _refusal(session, {**cases[0], name: larger}):
-                msg = f"Axis {axis} of {name} is {size} in every case; yet the model also takes {size + 1}."
+                msg = f"Axis {axis} of {name} is {size} in every case; yet the model also accepts {size + 1}."
                 look_at = "A dynamic axis gives up a check. Which axes have to?"
                 shown = Difference(
                     case_sizes(cases), f"{case_sizes([{name: larger}])} is refused", f"it runs, with {axes}"
@@ -93,7 +91,7 @@ def judge_names(work: Work, random: np.random.Generator) -> None:
             ours, theirs = _sizes(cases, name, axis), _sizes(cases, other, its_axis)
             if label == other_label and ours != theirs:
                 msg = f"{label!r} names axis {axis} of {name} and axis {its_axis} of {other}, of other sizes."
-                look_at = "Readers take equal names for equal sizes, and torch.export may insist on it."
+                look_at = "Readers read equal names as equal sizes, and torch.export may insist on it."
                 shown = Difference(case_sizes(cases), f"two names, for {ours} and {theirs}", str(axes))
                 with case_of(cases):
                     raise Wrong(msg, look_at, difference=shown)

@@ -33,7 +33,7 @@ def _require_numbers(model: onnx.ModelProto, upload: Upload, random: np.random.G
     ):
         if expected_value != got:
             msg = f"{upload.where}: the {what} was {expected_value}, and is {got} now."
-            raise Wrong(msg, "Nobody asked for another version.", evidence=evidence(model))
+            raise Wrong(msg, "No other version was asked for.", evidence=evidence(model))
 
 
 def _require_no_notes(model: onnx.ModelProto, upload: Upload, random: np.random.Generator) -> None:

@@ -11,9 +11,9 @@ from onnxlab.exporters.export import Exporter
 from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.exporting import of_both_exporters
 from onnxlab.labs.kit.judging import (
-    beside,
     evidence,
     expected_model,
+    expecting,
     number_texts,
     require_dynamic,
     require_exported,
@@ -124,7 +124,7 @@ def judge_enough(exporter: Exporter, work: Work, random: np.random.Generator) ->
 def judge_fewer(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
     """Require the right outputs for fewer than k candidates."""
     look_at = (
-        f"Which number does the graph take for k? The example had {EXAMPLE} candidates: "
+        f"Which number does the graph use for k? The example had {EXAMPLE} candidates: "
         "what Python decided then is decided for good."
     )
     _require_cases(exporter, work, random, fewer, look_at)
@@ -181,7 +181,7 @@ def _models(
 @contextmanager
 def _case(exporter: Exporter, k: int) -> Iterator[None]:
     """Attach k to what is raised, and show a right model for it beside the learner's."""
-    with trying(f"the {exporter} export with k = {k}", k=k), beside(lambda: expected_model(_EXPECTED % k)):
+    with trying(f"the {exporter} export with k = {k}", k=k), expecting(lambda: expected_model(_EXPECTED % k)):
         yield
 
 

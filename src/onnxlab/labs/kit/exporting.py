@@ -229,12 +229,12 @@ def require_unchanged(given: torch.nn.Module, fresh: torch.nn.Module, inputs: It
     look_at = "It belongs to the caller. Which line of yours writes to it or its weights?"
     with trying("the model", model=fresh), torch.no_grad():
         if (type(given), given.training, *vars(given)) != (type(fresh), fresh.training, *vars(fresh)):
-            msg = "The model that was given has changed: its class, its mode or its attributes are others."
+            msg = "The model that was passed in has changed: its class, mode or attributes differ."
             raise Wrong(msg, look_at)
         for x in inputs:
             outputs = [value if isinstance(value, tuple) else (value,) for value in (given(x), fresh(x))]
             if not all(map(torch.equal, *outputs)):
-                msg = "The model that was given has changed: it computes other numbers than before."
+                msg = "The model that was passed in has changed: its outputs differ from before."
                 raise Wrong(msg, look_at)
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -47,7 +47,7 @@ def expected_model(text: str, weights: Mapping[str, torch.Tensor] | None = None)
 
 
 @contextmanager
-def beside(expected: Callable[[], bytes]) -> Iterator[None]:
+def expecting(expected: Callable[[], bytes]) -> Iterator[None]:
     """Show a right model beside the learner's if the block raises `Wrong`, unless there is one already."""
     try:
         yield
@@ -100,7 +100,7 @@ def _operator_named(model: onnx.ModelProto, text: str) -> str | None:
 def _load_advice(reason: str) -> str:
     """Return where to look, by the reason why a model does not load."""
     if re.search(r"implementation|[Tt]ype", reason):
-        return "Which types does the runtime's kernel take? `atlas()` tells it for each operator."
+        return "Which types does the runtime's kernel accept? `atlas()` lists them for each operator."
     if re.search(_SHAPE_ERROR, reason):
         return "Which shape has each value on the way? `graph(model)` shows them."
     if re.search(r"opset|IR version", reason):
@@ -158,7 +158,7 @@ def require_numbers(
 
 
 UNLIKE = {
-    "numbers": ("The numbers are not PyTorch's.", ""),
+    "numbers": ("The outputs differ from PyTorch's.", ""),
     "type": (
         "The output's type is not PyTorch's.",
         "Which element type has each value on the way to the output, and which node changes it?",
@@ -407,17 +407,24 @@ def require_well_formed(model: onnx.ModelProto, where: str, look_at: str = _MAKE
         raise Wrong(msg, advice, evidence=evidence(model)) from None
 
 
-def require_interface(model: onnx.ModelProto, inputs: list[str], outputs: list[str], where: str) -> None:
-    """Require the names of a model's inputs and outputs, in order."""
+def require_interface(
+    model: onnx.ModelProto,
+    inputs: Collection[str],
+    outputs: Collection[str],
+    where: str,
+    look_at: str = "Names of inputs and outputs are what a caller of the model relies on.",
+    *,
+    ordered: bool = True,
+) -> None:
+    """Require the names of a model's inputs and outputs; in this order, or in any."""
     weights = {weight.name for weight in model.graph.initializer}
     for kind, expected, names in (
         ("inputs", inputs, [value.name for value in model.graph.input if value.name not in weights]),
         ("outputs", outputs, [value.name for value in model.graph.output]),
     ):
-        if expected != names:
+        if (list(expected) if ordered else sorted(expected)) != (names if ordered else sorted(names)):
             difference = Difference(where, ", ".join(expected), ", ".join(names) or "none")
-            msg = f"{where}: the {kind} of the model are others than they should be."
-            look_at = "Names of inputs and outputs are what a caller of the model relies on."
+            msg = f"{where}: the model's {kind} are not the ones asked for."
             raise Wrong(msg, look_at, difference=difference, evidence=evidence(model))
 
 
@@ -436,7 +443,7 @@ def require_no_new_operators(model: onnx.ModelProto, original: onnx.ModelProto, 
         raise Wrong(msg, "Compare graph(before, after).", evidence=evidence(model, None, *more))
 
 
-def first_apart(expected: Array, actual: Array, tolerance: float = _TOLERANCE) -> tuple[int, ...] | None:
+def first_mismatch(expected: Array, actual: Array, tolerance: float = _TOLERANCE) -> tuple[int, ...] | None:
     """Return the index of the first number that is not near the expected one.
 
     A nan is near a nan, and an infinity near itself. Whole numbers and truth values have to be equal.
@@ -447,9 +454,9 @@ def first_apart(expected: Array, actual: Array, tolerance: float = _TOLERANCE) -
         tolerance: How far apart near numbers may be, as a share of the largest finite one: sums cancel.
 
     Example:
-        >>> first_apart(np.array([1.0, 2.0]), np.array([1.0, 2.1]))
+        >>> first_mismatch(np.array([1.0, 2.0]), np.array([1.0, 2.1]))
         (1,)
-        >>> first_apart(np.array([np.inf, np.nan, 2.0]), np.array([np.inf, np.nan, 3.0]))
+        >>> first_mismatch(np.array([np.inf, np.nan, 2.0]), np.array([np.inf, np.nan, 3.0]))
         (2,)
     """
     if expected.dtype.kind in "iub":
@@ -499,11 +506,11 @@ def require_same_numbers(
             msg = f"{where}: the output {output.name} has another shape or type."
             hint = look_at if actual.dtype == expected.dtype else UNLIKE["type"][1]
             raise Wrong(msg, hint, difference=difference, evidence=shown)
-        place = first_apart(expected, actual)
+        place = first_mismatch(expected, actual)
         if place is not None:
             difference = Difference(
                 f"{shown_inputs}; output {output.name} at {list(place)}",
                 *number_texts(expected[place], actual[place], 5),
             )
-            msg = f"{where}: the numbers are not those of the model it was made from."
+            msg = f"{where}: the outputs differ from those of the model it was made from."
             raise Wrong(msg, look_at, difference=difference, evidence=shown)

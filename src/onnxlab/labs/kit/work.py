@@ -125,6 +125,17 @@ class Work:
         except UnexpectedType as error:
             raise Wrong(f"The file {name}.json cannot be read: {error}.") from None
 
+    def answers(self, name: str, count: int) -> list[Any]:
+        """Read a list with one answer for each of so many questions.
+
+        Raises:
+            Wrong: If it is missing, cannot be read, or has another length.
+        """
+        answers = self.json(name)
+        if not isinstance(answers, list) or len(answers) != count:
+            raise Wrong(f"{name}.json does not hold {count} answers.")
+        return answers
+
     def array(self, name: str) -> Array:
         """Read an array of numbers.
 

@@ -119,7 +119,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         exported(work, name, module, (x, torch.tensor(2)), exporter, input_names=["x", "n"])
         with trying("the step", step=steps(work.questions())[name]), torch.no_grad():
             if not torch.equal(originals[name](x), steps(work.questions())[name](x)):
-                msg = "The step that was given has changed: it gives other rows than before."
+                msg = "The step that was passed in has changed: its outputs differ from before."
                 raise Wrong(msg, "It belongs to the caller. Which line of yours writes to its weights?")
 
 

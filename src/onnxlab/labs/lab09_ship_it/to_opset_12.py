@@ -68,7 +68,7 @@ _KINDS: tuple[tuple[str, int, str, dict[str, str], str], ...] = (
         _AXES,
     ),
     (
-        "Two of them, one behind the other; the first is read twice",
+        "Two of them, one after the other; the first is read twice",
         2,
         "s = Softmax <axis = 1> (h) t = Selu (s) y = LogSoftmax <axis = 2> (t) z = Softplus (s)",
         {},

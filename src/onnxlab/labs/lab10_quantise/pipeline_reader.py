@@ -211,14 +211,14 @@ def _write_batches(work: Work, number: int, reader: CalibrationDataReader) -> No
             # A copy: the reader may fill the same array again.
             by_kind.setdefault(f"{array.dtype}{array.shape[1:]}", []).append(np.array(array, ndmin=1))
     else:
-        msg = f"get_next() still gives batches after {MOST_BATCHES}; that is more than the check reads."
+        msg = f"get_next() still returns batches after {MOST_BATCHES}; that is more than the check reads."
         raise Wrong(msg, "Does get_next() return None at the end of the pictures?")
     if not by_kind:
         msg = "The first get_next() returned None: there is nothing to calibrate with."
         raise Wrong(msg, "quantize_static would say `No data is collected`.")
     for kind, arrays in by_kind.items():
         if arrays[0].dtype.kind not in "biufc":
-            msg = f"get_next() gives arrays of {arrays[0].dtype}; float32 was expected."
+            msg = f"get_next() returns arrays of {arrays[0].dtype}; float32 was expected."
             raise Wrong(msg, "What does the pipeline give? Compare type and shape.")
         work.write_array(f"batches_{number}_{list(by_kind).index(kind)}", np.concatenate(arrays))
     work.write_json(f"names_{number}", [sorted(names), len(by_kind)])
