@@ -25,7 +25,9 @@ def require_shape(model: onnx.ModelProto, name: str, axes: Sequence[int | None])
         raise Wrong(msg, "Compare with the runner's arrays.", evidence=shown)
     for axis, (size, label) in enumerate(zip(axes, shape, strict=True)):
         if size is None and isinstance(label, int):
-            msg = f"Axis {axis} of {name} is fixed: its shape is {shown_shape}. The runner passes other sizes."
+            msg = (
+                f"Axis {axis} of {name} is fixed: its shape is {shown_shape}. The runner passes other sizes."
+            )
             raise Wrong(msg, "Look at the argument that names the dynamic axes.", evidence=shown)
         if size is not None and label != size:
             difference = Difference(f"axis {axis} of {name}", str(size), str(label))
