@@ -180,26 +180,18 @@ def _sorted_corners(boxes: Array) -> Array:
 _FORMAT = "Which box format does your NonMaxSuppression expect, and which does it get?"
 # What an answer with a mistake returns, and where to look for it.
 _MISTAKES: tuple[tuple[Callable[[DetectorQuestion, Array], list[Array]], str], ...] = (
-    (
-        lambda question, raw: _suppressed(replace(question, most=0), raw),
-        "Nothing is left at all. What is the third input if it is left out?",
-    ),
-    (
-        lambda question, raw: _suppressed(replace(question, most=10**6), raw),
-        "How many boxes of each class may be returned?",
-    ),
-    (
-        lambda question, raw: _suppressed(replace(question, iou=0.0), raw),
-        "Which overlap is allowed? What is the fourth input if it is left out?",
-    ),
-    (
-        lambda question, raw: _suppressed(replace(question, least=-1.0), raw),
-        "Which scores count? What is the fifth input if it is left out?",
-    ),
+    (lambda question, raw: _suppressed(replace(question, most=0), raw),
+        "Nothing is left at all. What is the third input if it is left out?"),
+    (lambda question, raw: _suppressed(replace(question, most=10**6), raw),
+        "How many boxes of each class may be returned?"),
+    (lambda question, raw: _suppressed(replace(question, iou=0.0), raw),
+        "Which overlap is allowed? What is the fourth input if it is left out?"),
+    (lambda question, raw: _suppressed(replace(question, least=-1.0), raw),
+        "Which scores count? What is the fifth input if it is left out?"),
     (_thresholds_swapped, "Which threshold is for scores, and which for overlaps?"),
     (lambda question, raw: _suppressed(question, raw, _sorted_corners), _FORMAT),
     (lambda question, raw: _suppressed(question, raw, lambda boxes: _corners(_corners(boxes))), _FORMAT),
-)
+)  # fmt: skip
 _FEW = (
     100  # candidates: among more, some are always near a threshold, which only sessions that round differ in
 )
