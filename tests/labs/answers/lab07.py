@@ -283,7 +283,7 @@ CONTRACTS = {
     "max-unpool-symbolic": Contract(
         right=((whole_tensor,), (scattered,), (fixed_channels,)),
         wrong=(
-            WrongAnswer("word for word", (word_for_word,), "Which channel's places"),
+            WrongAnswer("word for word", (word_for_word,), "Which channel did this value go to"),
             WrongAnswer("the batch of the export", (batch_of_the_export,), "Where does the next begin"),
             WrongAnswer("the first picture only", (first_picture,), "The outputs differ from PyTorch's"),
             WrongAnswer("twice the pooled size", (twice_the_pooled,), "the size before the pooling"),
