@@ -17,7 +17,8 @@ from onnxlab.runtime.parity import run
 from tests.support.answer_parts import replace_nodes, weights
 from tests.support.labs import Contract, WrongAnswer, solution
 
-equalise = partial(solution, "equalise")
+equalise, halve = partial(solution, "equalise"), partial(solution, "halve")
+(HALVE,) = halve()
 
 
 def reader(
@@ -246,53 +247,6 @@ def converted(model, keep=(), float32_output=True):
     return model
 
 
-def halving(
-    *,
-    largest=65519.9,
-    smallest=2.981e-8,
-    size=np.abs,
-    check_inputs=True,
-    check_weights=True,
-    check_x=True,
-    check_integers=False,
-    check_infinite=False,
-    rows=slice(None),
-    first_only=False,
-    first_output=False,
-    extra=0,
-    kept=None,
-):
-    """Return a halve; with all defaults it is right."""
-
-    def halve(model, x):
-        graph = model.graph
-        arrays = intermediates(model, x[rows])
-        if first_output:
-            arrays = {node.output[0]: arrays[node.output[0]] for node in graph.node}
-        if check_weights:
-            arrays |= weights(graph)
-        if check_x:
-            arrays[graph.input[0].name] = x[rows]
-
-        def representable(name):
-            array = arrays.get(name, np.ones(1, np.float32))
-            sizes = size(array.astype(float))
-            within = (sizes <= largest) & (np.abs(sizes) >= smallest)
-            within |= (sizes == 0) | (~np.isfinite(sizes) & (not check_infinite))
-            return (array.dtype.kind == "i" and not check_integers) or np.all(within)
-
-        keep = []
-        for node in graph.node:
-            names = [*node.input, *node.output] if check_inputs else list(node.output)
-            if not all(representable(name) for name in names):
-                keep.append(node.name)
-        keep = keep[:1] if first_only else keep
-        keep += [node.name for node in graph.node if node.name not in keep][:extra]
-        return converted(model, kept(model, keep) if kept else keep)
-
-    return halve
-
-
 def without_unread(model):
     """Drops the nodes that no output needs."""
     read, nodes = {value.name for value in model.graph.output}, []
@@ -356,6 +310,10 @@ def is_lost(half, expected):
 _TOO_FAR = "the int8 network's outputs are off by"
 _OTHER_NUMBERS = "differ from those of the model it was made from"
 _IN_FLOAT16 = "computed in float16, the outputs are wrong"
+
+# Pieces of the solution of halve, and what stands in their place.
+_KEPT = "keep=[node.name for node in broken]"
+_INFINITE = "np.isinf(half) == np.isinf(values[name])"
 
 # Pieces of the solution of equalise, and what stands in their place.
 _THROUGH, _GROUPS = '"Relu", "LeakyRelu"', "groups = len(before) // after.shape[1]"
@@ -449,18 +407,18 @@ CONTRACTS = {
         ),
     ),
     "halve": Contract(
-        right=(solution("halve"), (halving(),), (by_trial,), (by_conversion,)),
+        right=(halve(), (by_trial,), (by_conversion,)),
         wrong=(
-            WrongAnswer("all in float16", (lambda model, x: converted(model),), "How large are the squares"),
+            WrongAnswer("all in float16", halve({_KEPT: "keep=[]"}), "How large are the squares"),
             WrongAnswer("all in float32", (lambda model, x: model,), "could compute in float16"),
-            WrongAnswer("only the first node", (halving(first_only=True),), _IN_FLOAT16),
-            WrongAnswer("only what overflows", (halving(smallest=0),), "What is 1e-9 in float16"),
-            WrongAnswer("outputs only", (halving(check_inputs=False),), _IN_FLOAT16),
-            WrongAnswer("the input is not looked at", (halving(check_x=False),), "How large is the input itself"),
-            WrongAnswer("one node more", (halving(extra=1),), "could compute in float16"),
-            WrongAnswer("infinities of float32 count", (halving(check_infinite=True),), "A mask of -inf, and the logarithm of zero"),
-            WrongAnswer("without what no output needs", (lambda model, x: without_unread(halving()(model, x)),), "not one node has the name"),
-            WrongAnswer("a limit of 100", (halving(largest=100.0),), "could compute in float16"),
+            WrongAnswer("only the first node", halve({_KEPT: "keep=[node.name for node in broken[:1]]"}), _IN_FLOAT16),
+            WrongAnswer("only what overflows", halve({" & ((half == 0) == (values[name] == 0))": ""}), "What is 1e-9 in float16"),
+            WrongAnswer("outputs only", halve({"[*node.input, *node.output]": "node.output"}), _IN_FLOAT16),
+            WrongAnswer("the input is not looked at", halve({"if values[name].dtype": "if name == model.graph.input[0].name or values[name].dtype"}), "How large is the input itself"),
+            WrongAnswer("one node more", halve({_KEPT: f"{_KEPT} + [node.name for node in model.graph.node if node not in broken][:1]"}), "could compute in float16"),
+            WrongAnswer("infinities of float32 count", halve({_INFINITE: "~np.isinf(half)"}), "A mask of -inf, and the logarithm of zero"),
+            WrongAnswer("without what no output needs", (lambda model, x: without_unread(HALVE(model, x)),), "not one node has the name"),
+            WrongAnswer("a limit of 100", halve({_INFINITE: f"(np.abs(values[name]) <= 100) & ({_INFINITE})"}), "could compute in float16"),
             WrongAnswer("the output is float16", (lambda model, x: converted(model, float32_output=False),), "not float32 any more"),
             WrongAnswer("no model", (lambda model, x: "half",), "a ModelProto was expected"),
             WrongAnswer("an exception", (lambda model, x: 1 / 0,), "ZeroDivisionError", Status.ERROR),
