@@ -40,92 +40,67 @@ def of_the_last_decoder():
     return Shared
 
 
-class OwnCache(torch.nn.Module):
+class OwnCache(CachedDecoder):
     """Keeps the cache of the last text of each batch, and does not read the one that it is given."""
-
-    def __init__(self, decoder):
-        super().__init__()
-        self.step, self.caches = CachedDecoder(decoder), {}
 
     def forward(self, ids, past_key, past_value):
         if exporting_now():
-            return self.step(ids, past_key, past_value)
-        own = (
-            self.caches.get(len(ids), (past_key, past_value)) if past_key.shape[2] else (past_key, past_value)
-        )
-        logits, *self.caches[len(ids)] = self.step(ids, *own)
-        return (logits, *self.caches[len(ids)])
+            return super().forward(ids, past_key, past_value)
+        caches, given = vars(self).setdefault("caches", {}), (past_key, past_value)
+        own = caches.get(len(ids), given) if past_key.shape[2] else given
+        logits, *caches[len(ids)] = super().forward(ids, *own)
+        return (logits, *caches[len(ids)])
 
 
-class OneBuffer(torch.nn.Module):
+class OneBuffer(CachedDecoder):
     """Returns views of one buffer for each batch."""
 
-    def __init__(self, decoder):
-        super().__init__()
-        self.step, self.buffers = CachedDecoder(decoder), {}
-
     def forward(self, ids, past_key, past_value):
-        logits, *cache = self.step(ids, past_key, past_value)
+        logits, *cache = super().forward(ids, past_key, past_value)
         if exporting_now():
             return (logits, *cache)
         end = cache[0].shape[2]
-        buffers = self.buffers.setdefault(len(ids), torch.zeros(2, len(ids), 2, 64, 8))
+        buffers = vars(self).setdefault("buffers", {}).setdefault(len(ids), torch.zeros(2, len(ids), 2, 64, 8))
         for buffer, tensor in zip(buffers, cache, strict=True):
             buffer[:, :, :end] = tensor
         return (logits, *(buffer[:, :, :end] for buffer in buffers))
 
 
-class ScaledInPlace(torch.nn.Module):
+class ScaledInPlace(Unscaled):
     """Puts the scale of the attention into the decoder's own weights."""
 
     def __init__(self, decoder):
-        super().__init__()
+        super().__init__(decoder)
         decoder.query.weight.data /= 8**0.5
         decoder.query.bias.data /= 8**0.5
-        self.step = Unscaled(decoder)
-
-    def forward(self, *tensors):
-        return self.step(*tensors)
 
 
 def after(change):
     """Return a CachedDecoder that first changes the decoder that it gets."""
 
-    class Changing(torch.nn.Module):
+    class Changing(CachedDecoder):
         def __init__(self, decoder):
-            super().__init__()
+            super().__init__(decoder)
             change(decoder)
-            self.step = CachedDecoder(decoder)
-
-        def forward(self, *tensors):
-            return self.step(*tensors)
 
     return Changing
 
 
-class EmptiesIds(torch.nn.Module):
-    def __init__(self, decoder):
-        super().__init__()
-        self.step = CachedDecoder(decoder)
-
+class EmptiesIds(CachedDecoder):
     def forward(self, ids, past_key, past_value):
-        outputs = self.step(ids, past_key, past_value)
+        outputs = super().forward(ids, past_key, past_value)
         if not exporting_now():
             ids.zero_()
         return outputs
 
 
-class OneByOne(torch.nn.Module):
+class OneByOne(CachedDecoder):
     """Reads the tokens one by one, so that an export has as many steps as the example has tokens."""
-
-    def __init__(self, decoder):
-        super().__init__()
-        self.step = CachedDecoder(decoder)
 
     def forward(self, ids, past_key, past_value):
         logits = []
         for i in range(ids.shape[1]):
-            token_logits, past_key, past_value = self.step(ids[:, i : i + 1], past_key, past_value)
+            token_logits, past_key, past_value = super().forward(ids[:, i : i + 1], past_key, past_value)
             logits.append(token_logits)
         return torch.cat(logits, 1), past_key, past_value
 
