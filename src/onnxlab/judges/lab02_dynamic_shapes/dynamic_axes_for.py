@@ -22,7 +22,7 @@ Axes: TypeAlias = dict[str, dict[int, str]]
 
 
 class PlusOne(torch.nn.Module):
-    """The module that is exported; it takes inputs of any shape."""
+    """The module that is exported; it accepts inputs of any shape."""
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Any number of inputs."""
@@ -46,8 +46,8 @@ def judge_axes(work: Work, random: np.random.Generator) -> None:
             _require_valid_axes(pairs, cases)
 
 
-def judge_taken(work: Work, random: np.random.Generator) -> None:
-    """A model exported with the answer takes every case."""
+def judge_accepted(work: Work, random: np.random.Generator) -> None:
+    """A model exported with the answer accepts every case."""
     for cases, axes in _answers(work):
         model = _exported(cases, axes)
         session = open_session(model)
@@ -65,7 +65,7 @@ def judge_taken(work: Work, random: np.random.Generator) -> None:
 
 
 def judge_refused(work: Work, random: np.random.Generator) -> None:
-    """An axis with one size in all cases takes no other size."""
+    """An axis with one size in all cases accepts no other size."""
     for cases, axes in _answers(work):
         model = _exported(cases, axes)
         session = open_session(model)
@@ -194,4 +194,4 @@ def _sizes(cases: Sequence[Case], name: str, axis: int) -> list[int]:
     return [case[name][axis] for case in cases]
 
 
-JUDGES = Judges((judge_axes, judge_taken, judge_refused, judge_names))
+JUDGES = Judges((judge_axes, judge_accepted, judge_refused, judge_names))

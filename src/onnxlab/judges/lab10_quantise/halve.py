@@ -51,7 +51,7 @@ def _require_structure(half: onnx.ModelProto, question: HalfQuestion) -> None:
 
 
 def _require_numbers(half: onnx.ModelProto, question: HalfQuestion, random: np.random.Generator) -> None:
-    """Require right numbers in onnx.reference, as ONNX Runtime on a CPU computes in float32."""
+    """Require the right outputs in onnx.reference, as ONNX Runtime on a CPU computes in float32."""
     for rows in (2, 20):  # the first is small enough to be shown whole
         _require_near(half, question, question.draw_input(random, rows))
 

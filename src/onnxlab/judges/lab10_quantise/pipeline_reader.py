@@ -34,7 +34,7 @@ def _other_pictures(random: np.random.Generator, question: PipelineQuestion) -> 
 
 
 def judge_batches(work: Work, random: np.random.Generator) -> None:
-    """Require batches that the network takes."""
+    """Require batches that the network accepts."""
     for number, question in enumerate(draw_questions(work.questions())):
         with question.as_case():
             _batches(work, number, question)
@@ -84,7 +84,7 @@ def _colours(batches: list[Array]) -> Array:
 
 
 def _batches(work: Work, number: int, question: PipelineQuestion) -> list[Array]:
-    """Return a reader's batches, and require that the network takes them."""
+    """Return a reader's batches, and require that the network accepts them."""
     written = work.json(f"names_{number}")
     if not (isinstance(written, list) and len(written) == 2 and isinstance(written[1], int)):
         raise Wrong(f"{question.where}: the batches cannot be read.")

@@ -40,8 +40,8 @@ _EXPECTED = """<ir_version: 8, opset_import: ["" : 18]>
 best (float[n, 4] boxes, float[n] scores) => (float[m, 4] best_boxes, float[m] best_scores)
 <int64[1] most = {%d}>
 {
-    there = Shape (scores)
-    k = Min (there, most)
+    count = Shape (scores)
+    k = Min (count, most)
     best_scores, places = TopK (scores, k)
     best_boxes = Gather (boxes, places)
 }"""

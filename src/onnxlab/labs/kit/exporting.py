@@ -225,7 +225,7 @@ def require_model(value: object, what: str) -> onnx.ModelProto:
 
 
 def require_unchanged(given: torch.nn.Module, fresh: torch.nn.Module, inputs: Iterable[torch.Tensor]) -> None:
-    """Refuse an answer that changed the module it was given, or the numbers that it computes."""
+    """Refuse an answer that changed the module it was given, or its outputs."""
     look_at = "It belongs to the caller. Which line of yours writes to it or its weights?"
     with trying("the model", model=fresh), torch.no_grad():
         if (type(given), given.training, *vars(given)) != (type(fresh), fresh.training, *vars(fresh)):

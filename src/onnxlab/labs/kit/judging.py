@@ -118,7 +118,7 @@ def require_numbers(
     look_at: str | Mapping[str, str] = "",
     describe: Callable[[Counterexample], Difference] | None = None,
 ) -> None:
-    """Require that a model gives PyTorch's numbers.
+    """Require that a model returns PyTorch's outputs.
 
     The kernels of PyTorch and of ONNX Runtime round differently, so that equal formulas differ in the last
     digits of large values: a tolerance without `rtol` makes marks depend on the inputs that were drawn.
@@ -140,7 +140,7 @@ def require_numbers(
     advice = {"numbers": look_at} if isinstance(look_at, str) else look_at
     try:
         counterexample = smallest_counterexample(reference, model, inputs, atol, rtol)
-    except Exception as error:  # a model that does not load, or whose inputs are others
+    except Exception as error:  # a model that does not load, or that has other inputs
         reason = short_reason(error)
         msg = f"The model cannot be run with these inputs: {reason}"
         own = advice.get("stop" if re.search(_SHAPE_ERROR, reason) else "load")
@@ -221,7 +221,7 @@ def difference(counterexample: Counterexample, names: Sequence[str] = ()) -> Dif
 
 
 def shown_whole(array: Array) -> str:
-    """Return all numbers of an array, or an empty text if they are too many to be read."""
+    """Return an array's elements as text; an empty text if there are too many to read."""
     if not 0 < array.size <= _SHORT:
         return ""
     return _list(array.item() if array.size == 1 else array.tolist())
@@ -309,9 +309,9 @@ def require_operators(
         operators = [node.op for node in walk(model)]
     except OnnxLabError as error:
         raise Wrong(short_reason(error)) from None
-    there = ", ".join(dict.fromkeys(operators)) or "no node at all"
+    got = ", ".join(dict.fromkeys(operators)) or "no node at all"
     if missing := [name for name in needed if name not in operators]:
-        msg = f"There is no {' and no '.join(missing)} in the graph. It has {there}."
+        msg = f"There is no {' and no '.join(missing)} in the graph. It has {got}."
         raise Wrong(msg, look_at, evidence=evidence(model))
     if unwanted := [name for name in without if name in operators]:
         msg = f"The graph has {' and '.join(unwanted)}, which it should do without."
@@ -347,10 +347,10 @@ def require_input_read(model: onnx.ModelProto, name: str) -> None:
             queue += reads[makers[value].path]
     names = [value.name for value in model.graph.input]
     if name not in names or name not in visited:
-        there = (
+        reason = (
             f"the inputs are {', '.join(names) or 'none'}" if name not in names else "no output depends on it"
         )
-        msg = f"The input {name!r} does not reach the result: {there}."
+        msg = f"The input {name!r} does not reach the result: {reason}."
         raise Wrong(msg, "What was computed from it in Python became a constant.", evidence=evidence(model))
 
 

@@ -99,7 +99,7 @@ class Work:
             msg = f"The model {name}.onnx cannot be read: {' '.join(str(error).split())[:200]}"
             raise Wrong(msg) from None
         for what, version in (("IR version", model.ir_version), *_opsets(model)):
-            if not 0 < version < _LARGEST_VERSION:  # onnx's own functions take no larger integer
+            if not 0 < version < _LARGEST_VERSION:  # onnx's own functions accept no larger integer
                 msg = f"The model {name}.onnx says {what} {version}, which does not exist."
                 raise Wrong(msg, "Look at `ir_version` and `opset_import` of the model.")
         return model

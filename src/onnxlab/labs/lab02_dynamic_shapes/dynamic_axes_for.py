@@ -1,4 +1,4 @@
-"""Exercise: the dynamic axes for the inputs that a model must take, and no others.
+"""Exercise: the dynamic axes for the inputs that a model must accept, and no others.
 
 The statement as properties, each with what is drawn for it:
 

@@ -43,7 +43,7 @@ class Reading:
     def describe(self, begin: int, end: int) -> str:
         """Return a piece in words."""
         tokens = f"{end - begin} new token{'s' if end - begin > 1 else ''}"
-        cache = f"behind a cache of {begin}" if begin else "and an empty cache"
+        cache = f"after a cache of {begin}" if begin else "and an empty cache"
         return f"{tokens} {cache}, batch of {len(self.ids)}"
 
 
