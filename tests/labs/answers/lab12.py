@@ -3,14 +3,13 @@
 from functools import partial
 
 import numpy as np
-import torch
 from onnx import compose, helper, parser
 
 from onnxlab.labs.kit.outcome import Status
 from tests.support.answer_parts import replace_nodes
 from tests.support.labs import Contract, WrongAnswer, solution
 
-letterbox, suppress = partial(solution, "letterbox"), partial(solution, "suppress")
+letterbox, best, suppress = (partial(solution, name) for name in ("letterbox", "best-candidates", "suppress"))
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
 def in_one_graph(network):
     """Pads by a Concat with rows and columns of grey; one graph around the network's nodes."""
@@ -188,97 +187,12 @@ def with_nodes(detector, iou, least, most):
     return detector
 
 
-def picking(pick, give=lambda boxes, scores, order: (boxes[order], scores[order])):
-    """Return a BestCandidates; `pick` returns the indices of the best, for the scores and k."""
-
-    class BestCandidates(torch.nn.Module):
-        def __init__(self, k):
-            super().__init__()
-            self.k = k
-
-        def forward(self, boxes, scores):
-            return give(boxes, scores, pick(scores, self.k))
-
-    return BestCandidates
-
-
-def sliced(scores, k):
-    return scores.sort(descending=True).indices[:k]
-
-
-def masked_out(scores, k):
-    """Compares the ranks of all candidates with k."""
-    order = scores.argsort(descending=True)
-    return order[torch.arange(scores.shape[0]) < k]
-
-
-def min_in_python(scores, k):
-    return scores.topk(min(k, scores.shape[0])).indices
-
-
-def branched(scores, k):
-    if scores.shape[0] < k:
-        return scores.argsort(descending=True)
-    return scores.topk(k).indices
-
-
-def matched(scores, k):
-    """Finds each of the best scores again by its value."""
-    best = scores.sort(descending=True).values[:k]
-    return (best[:, None] == torch.cat([scores, torch.zeros(1)])[None]).int().argmax(1)
-
-
-def padded(scores, k):
-    """Appends k scores of -inf, so that there are always enough: an index can be one of theirs."""
-    order = torch.cat([scores, torch.full((k,), -torch.inf)]).topk(k).indices
-    return order[: scores.shape[0]].clamp(max=scores.shape[0] - 1)
-
-
-def at_least_the_last(scores, k):
-    """Keeps all scores that are not below the k-th one: more than k, where some are equal."""
-    best, order = scores.sort(descending=True)
-    return order[(best[:, None] >= best[:k][-1:]).all(1)]
-
-
-class SharedK(torch.nn.Module):
-    """Keeps k for all modules."""
-
-    def __init__(self, k):
-        super().__init__()
-        SharedK.k = k
-
-    def forward(self, boxes, scores):
-        order = sliced(scores, SharedK.k)
-        return boxes[order], scores[order]
-
-
-def sorted_in_place(boxes, scores, order):
-    boxes, best = boxes[order], scores[order]
-    if not torch.onnx.is_in_onnx_export() and not torch.compiler.is_compiling():
-        scores.fill_(0)
-    return boxes, best
-
-
-class AlwaysK(torch.nn.Module):
-    """Pads with zeros."""
-
-    def __init__(self, k):
-        super().__init__()
-        self.k = k
-
-    def forward(self, boxes, scores):
-        order = scores.argsort(descending=True)
-        boxes, scores = (
-            torch.cat([boxes[order], torch.zeros(self.k, 4)]),
-            torch.cat([scores[order], torch.zeros(self.k)]),
-        )
-        return boxes[: self.k], scores[: self.k]
-
-
-def by_numpy(scores, k):
-    return torch.from_numpy((-scores.detach().numpy()).argsort()[:k].copy())
-
-
+_ORDER, _GIVEN = "scores.argsort(descending=True)[: self.k]", "return boxes[order], scores[order]"
+_EMPTIED = """best = boxes[order], scores[order]
+        if not torch.onnx.is_in_onnx_export() and not torch.compiler.is_compiling():
+            scores.fill_(0)
+        return best"""
+_PADDED = "torch.cat([boxes[order], torch.zeros(self.k, 4)])[: self.k], torch.cat([scores[order], torch.zeros(self.k)])[: self.k]"
 _BY_HAND = "Go through it by hand"
 _FEWER = "what Python decided then is decided for good"
 
@@ -331,37 +245,37 @@ CONTRACTS = {
     ),
     "best-candidates": Contract(
         right=(
-            solution("best-candidates"),
-            (picking(masked_out),),
-            (picking(lambda s, k: (-s).argsort()[:k]),),
-            (picking(lambda s, k: s.argsort().flip(0)[:k]),),
+            best(),
+            best({"[: self.k]": "[torch.arange(scores.shape[0]) < self.k]"}),
+            best({_ORDER: "(-scores).argsort()[: self.k]"}),
+            best({_ORDER: "scores.argsort().flip(0)[: self.k]"}),
         ),
         wrong=(
-            WrongAnswer("scores up to a million", (picking(lambda s, k: sliced(s.clamp(max=1e6), k)),), "In PyTorch"),
-            WrongAnswer("a hundred at most", (picking(lambda s, k: sliced(s, min(k, 100))),), "has another shape"),
-            WrongAnswer("found by their value", (picking(matched),), "is returned twice"),
-            WrongAnswer("room for k more", (picking(padded),), "In PyTorch"),
-            WrongAnswer("as many as are equal", (picking(at_least_the_last),), "best_boxes has another shape"),
-            WrongAnswer("one k for all", (SharedK,), "best_boxes has another shape"),
-            WrongAnswer("scores are emptied", (picking(sliced, sorted_in_place),), "changes its argument scores"),
-            WrongAnswer("the first thousand", (picking(lambda s, k: sliced(s[:1000], k)),), "not the highest scores"),
-            WrongAnswer("rounded scores", (picking(lambda s, k: sliced((s * 1e4).round(), k)),), "not in order"),
-            WrongAnswer("no negative boxes", (picking(sliced, lambda boxes, scores, order: (boxes[order].clamp(min=0), scores[order])),), "a box does not belong to its score"),
-            WrongAnswer("twenty at most", (picking(lambda s, k: sliced(s, min(k, 20))),), "has another shape"),
-            WrongAnswer("topk of k", (picking(lambda s, k: s.topk(k).indices),), "RuntimeError", Status.ERROR),
-            WrongAnswer("min in Python", (picking(min_in_python),), _FEWER),
-            WrongAnswer("a branch", (picking(branched),), _FEWER),
-            WrongAnswer("always k rows", (AlwaysK,), "another shape or type"),
-            WrongAnswer("the worst", (picking(lambda s, k: s.argsort()[:k]),), "not the highest scores"),
-            WrongAnswer("the best last", (picking(lambda s, k: s.argsort()[-k:]),), "not the highest scores"),
-            WrongAnswer("all of them", (picking(lambda s, k: s.argsort(descending=True)),), "another shape or type"),
-            WrongAnswer("the first boxes", (picking(sliced, lambda boxes, scores, order: (boxes[: len(order)], scores[order])),), "a box does not belong to its score"),
-            WrongAnswer("scores first", (picking(sliced, lambda boxes, scores, order: (scores[order], boxes[order])),), "best_boxes has another shape"),
-            WrongAnswer("scores as a column", (picking(sliced, lambda boxes, scores, order: (boxes[order], scores[order, None])),), "best_scores has another shape"),
-            WrongAnswer("positive ones", (picking(lambda s, k: sliced(s, k)[s[sliced(s, k)] > 0]),), "another shape"),
-            WrongAnswer("by NumPy", (picking(by_numpy),), "Are k rows left, the best first"),
-            WrongAnswer("three of them", (picking(lambda s, k: sliced(s, 3)),), "another shape or type"),
-            WrongAnswer("boxes only", (picking(sliced, lambda boxes, scores, order: boxes[order]),), "a tuple or list was expected"),
+            WrongAnswer("scores up to a million", best({"= scores.argsort": "= scores.clamp(max=1e6).argsort"}), "In PyTorch"),
+            WrongAnswer("a hundred at most", best({"[: self.k]": "[: min(self.k, 100)]"}), "has another shape"),
+            WrongAnswer("found by their value", best({_ORDER: "(scores.sort(descending=True).values[: self.k][:, None] == torch.cat([scores, torch.zeros(1)])[None]).int().argmax(1)"}), "is returned twice"),
+            WrongAnswer("room for k more", best({_ORDER: "torch.cat([scores, torch.full((self.k,), -torch.inf)]).topk(self.k).indices[: scores.shape[0]].clamp(max=scores.shape[0] - 1)"}), "In PyTorch"),
+            WrongAnswer("as many as are equal", best({f"order = {_ORDER}": "first, order = scores.sort(descending=True); order = order[(first[:, None] >= first[: self.k][-1:]).all(1)]"}), "best_boxes has another shape"),
+            WrongAnswer("one k for all", best({"self.k = k": "BestCandidates.k = k"}), "best_boxes has another shape"),
+            WrongAnswer("scores are emptied", best({_GIVEN: _EMPTIED}), "changes its argument scores"),
+            WrongAnswer("the first thousand", best({"= scores.argsort": "= scores[:1000].argsort"}), "not the highest scores"),
+            WrongAnswer("rounded scores", best({"= scores.argsort": "= (scores * 1e4).round().argsort"}), "not in order"),
+            WrongAnswer("no negative boxes", best({"boxes[order],": "boxes[order].clamp(min=0),"}), "a box does not belong to its score"),
+            WrongAnswer("twenty at most", best({"[: self.k]": "[: min(self.k, 20)]"}), "has another shape"),
+            WrongAnswer("topk of k", best({_ORDER: "scores.topk(self.k).indices"}), "RuntimeError", Status.ERROR),
+            WrongAnswer("min in Python", best({_ORDER: "scores.topk(min(self.k, scores.shape[0])).indices"}), _FEWER),
+            WrongAnswer("a branch", best({_ORDER: "scores.argsort(descending=True) if scores.shape[0] < self.k else scores.topk(self.k).indices"}), _FEWER),
+            WrongAnswer("always k rows", best({_GIVEN: f"return {_PADDED}"}), "another shape or type"),
+            WrongAnswer("the worst", best({"descending=True": "descending=False"}), "not the highest scores"),
+            WrongAnswer("the best last", best({_ORDER: "scores.argsort()[-self.k :]"}), "not the highest scores"),
+            WrongAnswer("all of them", best({"[: self.k]": ""}), "another shape or type"),
+            WrongAnswer("the first boxes", best({"boxes[order],": "boxes[: len(order)],"}), "a box does not belong to its score"),
+            WrongAnswer("scores first", best({_GIVEN: "return scores[order], boxes[order]"}), "best_boxes has another shape"),
+            WrongAnswer("scores as a column", best({", scores[order]": ", scores[order, None]"}), "best_scores has another shape"),
+            WrongAnswer("positive ones", best({_ORDER: f"{_ORDER}; order = order[scores[order] > 0]"}), "another shape"),
+            WrongAnswer("by NumPy", best({_ORDER: "torch.from_numpy((-scores.detach().numpy()).argsort()[: self.k].copy())"}), "Are k rows left, the best first"),
+            WrongAnswer("three of them", best({"[: self.k]": "[:3]"}), "another shape or type"),
+            WrongAnswer("boxes only", best({", scores[order]": ""}), "a tuple or list was expected"),
             WrongAnswer("a function", (lambda k: lambda boxes, scores: None,), "a Module was expected"),
         ),
     ),
