@@ -389,7 +389,7 @@ CONTRACTS = {
             cached({_ATTENTION: _BY_HAND}),
             cached({_AT: "torch.ones(new, dtype=torch.int64).cumsum(0) - 1 + before", _MASK: "torch.cat([torch.ones(new, before), torch.ones(new, new).tril()], 1) == 1"}),
             # As many queries of zeros in front as there are cached keys, so that is_causal fits.
-            cached({_ATTENTION: "scaled_dot_product_attention(torch.cat([torch.zeros(len(ids), 2, before, 8), d.heads(d.query(x))], 2), key, value, is_causal=True)[:, :, before:]"}),
+            cached({_ATTENTION: "scaled_dot_product_attention(torch.cat([torch.zeros(ids.shape[0], 2, before, 8), d.heads(d.query(x))], 2), key, value, is_causal=True)[:, :, before:]"}),
             cached({_MASK: _TABLE}),
             cached({"=mask": "=torch.zeros(new, before + new).masked_fill(~mask, -torch.inf)"}),
         ),
