@@ -12,7 +12,7 @@ from onnxlab.labs.kit.checking import check, load_judges
 from onnxlab.labs.kit.exercise import Judges, exercise
 from onnxlab.labs.kit.exporting import require_model
 from onnxlab.labs.kit.judging import (
-    first_apart,
+    first_mismatch,
     require_numbers,
     require_same_numbers,
     require_valid,
@@ -156,7 +156,7 @@ def test_a_counterexample_names_the_row_and_the_output():
         ("y = Cast <to = 11> (x)", "float[n] x) => (double[n] y", "The output's type is", "element type"),
         ("y = Shape (x)", "float[n] x) => (int64[m] y", "The output's type is", "element type"),
         ("y = ReduceSum <keepdims = 0> (x)", "float[n] x) => (float y", "The output's shape is", "shape"),
-        ("y = Neg (x)", "float[n] x) => (float[n] y", "The numbers are not", "Add up"),
+        ("y = Neg (x)", "float[n] x) => (float[n] y", "The outputs differ", "Add up"),
         (
             "y = Neg (x)\n z = Neg (x)",
             "float[n] x) => (float[n] y, float[n] z",
@@ -301,7 +301,7 @@ def test_two_numbers_that_differ_are_shown_with_the_digits_that_differ():
     ],
 )
 def test_the_first_number_apart(expected, actual, index):
-    assert first_apart(np.array(expected), np.array(actual)) == index
+    assert first_mismatch(np.array(expected), np.array(actual)) == index
 
 
 def test_an_empty_model_is_said_to_be_empty():

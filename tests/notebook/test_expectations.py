@@ -29,22 +29,24 @@ def test_a_second_line_is_indented(capsys):
     assert capsys.readouterr().out == "ValueError: first\n  second\n"
 
 
-def test_a_cause_counts_and_both_are_shown(capsys):
+@pytest.mark.parametrize(
+    ("outer", "shown"),
+    [
+        ("Failed to export.\nNext steps: ...", "Failed to export."),
+        ("Failed to export.\n'weight'", "Failed to export."),  # the outer error quotes its cause
+        (
+            "This is step 1/3. Next steps:\n- Try again",
+            "This is step 1/3.",
+        ),  # announces steps that are not shown
+    ],
+)
+def test_a_cause_counts_and_both_are_shown(capsys, outer, shown):
     with expect_error(KeyError, "weight", lines=1):
         try:
             {}["weight"]
         except KeyError as cause:
-            raise RuntimeError("Failed to export.\nNext steps: ...") from cause
-    assert capsys.readouterr().out == "RuntimeError: Failed to export.\n  caused by KeyError: 'weight'\n"
-
-
-def test_the_error_that_was_asked_for_is_told_although_the_outer_one_quotes_it(capsys):
-    with expect_error(KeyError, "weight", lines=1):
-        try:
-            {}["weight"]
-        except KeyError as cause:
-            raise RuntimeError("Failed to export.\n'weight'") from cause
-    assert capsys.readouterr().out == "RuntimeError: Failed to export.\n  caused by KeyError: 'weight'\n"
+            raise RuntimeError(outer) from cause
+    assert capsys.readouterr().out == f"RuntimeError: {shown}\n  caused by KeyError: 'weight'\n"
 
 
 @pytest.mark.parametrize(
@@ -176,13 +178,7 @@ def test_long_lines_are_shortened_and_blank_ones_skipped():
     assert plain_lines("\n" + "x" * 500 + "\n\nsecond\nthird", 2) == ["x" * 157 + "...", "second"]
 
 
-def test_no_line_announces_steps_that_are_not_shown(capsys):
-    with expect_error(KeyError, "weight", lines=1):
-        try:
-            {}["weight"]
-        except KeyError as cause:
-            raise RuntimeError("This is step 1/3. Next steps:\n- Try again") from cause
-    assert capsys.readouterr().out == "RuntimeError: This is step 1/3.\n  caused by KeyError: 'weight'\n"
+def test_no_line_announces_steps_that_are_not_shown():
     assert plain_lines("No.\nNext steps:\n- Try again", 2) == ["No."]
     assert plain_lines("No. Next steps:\n- Try again", 2) == ["No. Next steps:", "- Try again"]
 
@@ -202,12 +198,14 @@ warnings.warn("mine", UserWarning)
 QUIET = "from onnxlab.notebook.expectations import quiet_exporters; quiet_exporters()"
 
 
+def errors_of(quiet):
+    program = [sys.executable, "-c", NOISY.format(quiet=quiet)]
+    return subprocess.run(program, capture_output=True, text=True, check=True).stderr
+
+
 @pytest.mark.slow
 def test_in_a_fresh_process_only_the_noise_is_hidden():
-    program = NOISY.format(quiet=QUIET)
-    stderr = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stderr
+    stderr = errors_of(QUIET)
     assert "TracerWarning: Converting a tensor to a Python integer" in stderr
     assert "UserWarning: mine" in stderr
     for noise in ("torchvision", "LeafSpec", "DeprecationWarning", "legacy TorchScript", "torch.jit.trace"):
@@ -217,10 +215,7 @@ def test_in_a_fresh_process_only_the_noise_is_hidden():
 
 @pytest.mark.slow
 def test_without_it_the_noise_is_really_there():
-    program = NOISY.format(quiet="")
-    stderr = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stderr
+    stderr = errors_of("")
     for noise in ("torchvision is not installed", "LeafSpec", "legacy TorchScript-based ONNX export"):
         assert noise in stderr
 

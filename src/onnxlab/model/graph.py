@@ -291,7 +291,7 @@ class GraphSummary:
         initializers: The weights of the main graph, without their values.
         nodes: The nodes of the main graph.
         functions: Names of the model-local functions.
-        producer: The program that wrote the file, with its version.
+        producer: The tool that wrote the file, with its version.
     """
 
     ir_version: int

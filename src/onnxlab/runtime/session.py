@@ -31,8 +31,8 @@ def open_session(model: ModelLike, *, optimize: bool = True) -> ort.InferenceSes
         ['in']
     """
     options = ort.SessionOptions()
-    # The course's models are small: more threads gain nothing. Where two programs run, each waits for its own
-    # threads by spinning, on the cores that the other needs: both take twice as long.
+    # The course's models are small: more threads gain nothing. Where two processes run, each waits for its
+    # own threads by spinning, on the cores that the other needs: both take twice as long.
     options.intra_op_num_threads = 1
     options.log_severity_level = 4  # errors are raised; the log would only repeat them
     if not optimize:

@@ -1,5 +1,7 @@
 """Right and wrong answers for lab 5."""
 
+from functools import partial
+
 import onnx
 import torch
 from onnxscript import opset20 as op
@@ -9,8 +11,8 @@ from onnxlab.labs.kit.outcome import Status
 from tests.support.answer_parts import constant
 from tests.support.labs import Contract, WrongAnswer, solution
 
-(by_search,), (in_two_steps,) = solution("find-wrong-shift"), solution("rshift-symbolic")
-(through_uint64,) = solution("uint8-shift-translation")
+(by_search,) = solution("find-wrong-shift")
+right, left = partial(solution, "rshift-symbolic"), partial(solution, "uint8-shift-translation")
 
 # Since torch 2.14 the TorchScript exporter shifts signed integers rightly: there is no wrong shift to find.
 SHIFTS_ARE_RIGHT = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14)
@@ -131,21 +133,6 @@ def one_digit_after_the_other(g, x, k):
     return as_type_of(g, x, wide)
 
 
-def exporters_own(g, x, k):
-    kind = JitScalarType.from_value(x).onnx_type()
-    power = g.op("Pow", constant(g, 2.0), g.op("Cast", k, to_i=1))
-    return g.op("Div", x, g.op("Cast", power, to_i=kind))
-
-
-def truncated(g, x, k):
-    return as_type_of(g, x, g.op("Div", g.op("Cast", x, to_i=INT64), power_of_two(g, k)))
-
-
-def sign_dropped(g, x, k):
-    size = g.op("Abs", g.op("Cast", x, to_i=INT64))
-    return as_type_of(g, x, g.op("Div", size, power_of_two(g, k)))
-
-
 def through_floats(g, x, k):
     power = g.op("Pow", constant(g, 2.0, torch.float64), g.op("Cast", k, to_i=11))
     return as_type_of(g, x, g.op("Floor", g.op("Div", g.op("Cast", x, to_i=11), power)))
@@ -156,54 +143,8 @@ def remainder_first(g, x, k):
     return as_type_of(g, x, g.op("Div", g.op("Sub", wide, g.op("Mod", wide, power)), power))
 
 
-def type_forgotten(g, x, k):
-    return g.op("Cast", in_two_steps(g, x, k), to_i=INT64)
-
-
-def flattened(g, x, k):
-    """Right for inputs of one axis."""
-    y = in_two_steps(g, *(g.op("Reshape", value, constant(g, [-1])) for value in (x, k)))
-    return g.op("Reshape", y, constant(g, [-1]))
-
-
-def k_like_x(g, x, k):
-    """Right where k is a Python number or has the shape of x."""
-    if JitScalarType.from_value(k) == JitScalarType.from_value(x):
-        k = g.op("Reshape", k, g.op("Shape", x))
-    return in_two_steps(g, x, k)
-
-
-def shape_of_x(g, x, k):
-    return g.op("Reshape", in_two_steps(g, x, k), g.op("Shape", x))
-
-
-def first_k_only(g, x, k):
-    """Right for one axis; with more, every row is shifted as the first is."""
-    if (k.type().dim() or 0) > 1:
-        first = g.op("Gather", k, constant(g, 0), axis_i=0)
-        return in_two_steps(g, x, first)
-    return in_two_steps(g, x, k)
-
-
 def to_the_left_by_product(g, x, k):
     return as_type_of(g, x, g.op("Mul", g.op("Cast", x, to_i=INT64), power_of_two(g, k)))
-
-
-def always_one(g, x, k):
-    return in_two_steps(g, x, constant(g, 1))
-
-
-def tensors_only(g, x, k):
-    same = JitScalarType.from_value(k) == JitScalarType.from_value(x)
-    return in_two_steps(g, x, k if same else constant(g, 1))
-
-
-def no_attribute(g, x, k):
-    return x >> k
-
-
-def squeezed(g, x, k):
-    return g.op("Squeeze", in_two_steps(g, x, k))
 
 
 # --- uint8-shift-translation ---
@@ -211,12 +152,6 @@ def squeezed(g, x, k):
 
 def shifted(x, k, direction="LEFT", dtype=UINT64):
     return op.BitShift(op.Cast(x, to=dtype), op.Cast(k, to=dtype), direction=direction)
-
-
-def by_type(x, k):
-    if x.dtype.value == onnx.TensorProto.UINT8:
-        return op.BitShift(x, k, direction="LEFT")
-    return op.Cast(shifted(x, k), to=x.dtype.value)
 
 
 def by_product(x, k):
@@ -231,60 +166,21 @@ def like_the_library(x, k):
     return op.Cast(shifted(x, k, dtype=unsigned), to=signed)
 
 
-def through_uint32(x, k):
-    """Right for every type but int64."""
-    return op.CastLike(shifted(x, k, dtype=onnx.TensorProto.UINT32), x)
-
-
 def by_float_power(x, k):
     """Exact up to 2**53."""
     power = op.Pow(op.Constant(value=onnx.helper.make_tensor("two", 11, [], [2.0])), op.Cast(k, to=11))
     return op.CastLike(op.Cast(op.Mul(op.Cast(x, to=11), power), to=INT64), x)
 
 
-def narrow_become_int32(x, k):
-    """Repairs uint8; the narrow signed types come out as int32, as from torch's own translation."""
-    y = through_uint64(x, k)
-    narrow = x.dtype.value in (onnx.TensorProto.INT8, onnx.TensorProto.INT16)
-    return op.Cast(y, to=onnx.TensorProto.INT32) if narrow else y
-
-
-def one_axis(x, k):
-    return op.Reshape(through_uint64(x, k), op.Constant(value_ints=[-1]))
-
-
-def one_k_each(x, k):
-    return through_uint64(x, op.Reshape(k, op.Shape(x)))
-
-
-def to_the_right(x, k):
-    return op.CastLike(shifted(x, k, "RIGHT"), x)
-
-
-def only_uint8(x, k):
-    return op.BitShift(x, k, direction="LEFT")
-
-
-def clipped(x, k):
-    return op.CastLike(op.Min(op.Cast(shifted(x, k), to=INT64), op.Constant(value_ints=[255])), x)
-
-
-def int32_through_uint8(x, k):
-    return op.CastLike(shifted(x, k, dtype=onnx.TensorProto.UINT8), x)
-
-
-def python_shift(x, k):
-    return x << k
-
-
-def without_axes_of_one(x, k):
-    return op.Squeeze(through_uint64(x, k))
-
-
-def by_62_bits_at_most(x, k):
-    most = op.Constant(value=onnx.helper.make_tensor("most", INT64, (), [62]))
-    return through_uint64(x, op.CastLike(op.Min(op.Cast(k, to=INT64), most), k))
-
+# Pieces of the solutions, and what stands in their place.
+_RESULT = 'g.op("Cast", result, to_i=JitScalarType.from_value(x).onnx_type())'
+_SIZE = 'g.op("Where", below, g.op("Sub", number(-1), wide), wide)'
+_FLOOR = _SIZE.replace("wide", "size")
+_SAME_TYPE = "JitScalarType.from_value(k) == JitScalarType.from_value(x)"
+_POWER = 'g.op("Cast", g.op("Pow", number(2.0), g.op("Cast", k, to_i=1)), to_i=JitScalarType.from_value(x).onnx_type())'
+_SHIFT = 'op.BitShift(*unsigned, direction="LEFT")'
+_WHOLE, _UINT8 = f"op.CastLike({_SHIFT}, x)", 'op.BitShift(x, k, direction="LEFT")'
+_MOST = 'op.Constant(value=onnx.helper.make_tensor("most", onnx.TensorProto.INT64, (), [62]))'
 
 CONTRACTS = {
     "uses-bitshift": Contract(
@@ -293,17 +189,9 @@ CONTRACTS = {
             WrongAnswer("always", (lambda dtype, opset: True,), "int8 at opset 20: the answer is True"),
             WrongAnswer("never", (lambda dtype, opset: False,), "uint8 at opset 20: the answer is False"),
             WrongAnswer("at any opset", (lambda dtype, opset: dtype == torch.uint8,), "uint8 at opset 10: the answer is True"),
-            WrongAnswer(
-                "only after 11",
-                (lambda dtype, opset: dtype == torch.uint8 and opset > 11,),
-                "uint8 at opset 11: the answer is False",
-            ),
+            WrongAnswer("only after 11", (lambda dtype, opset: dtype == torch.uint8 and opset > 11,), "uint8 at opset 11: the answer is False"),
             WrongAnswer("for any type", (lambda dtype, opset: opset >= 11,), "int8 at opset 20: the answer is True"),
-            WrongAnswer(
-                "for types with a kernel",
-                (lambda dtype, opset: opset >= 11 and dtype in (torch.uint8, torch.int32, torch.int64),),
-                "int32 at opset 20: the answer is True",
-            ),
+            WrongAnswer("for types with a kernel", (lambda dtype, opset: opset >= 11 and dtype in (torch.uint8, torch.int32, torch.int64),), "int32 at opset 20: the answer is True"),
             WrongAnswer("a name", (lambda dtype, opset: "BitShift",), "returned str (BitShift); a bool was expected"),
             *(
                 WrongAnswer(f"not at {opset}", (not_at(opset),), f"uint8 at opset {opset}: ")
@@ -327,11 +215,7 @@ CONTRACTS = {
             WrongAnswer("minus one", (minus_one,), "-1 >> 1: torch [-1], the model [-1]")
             if SHIFTS_ARE_RIGHT
             else WrongAnswer("nothing is found", (nothing_found,), "None says that all is right"),
-            WrongAnswer(
-                "a positive number",
-                (lambda dtype: (torch.tensor([5], dtype=dtype), torch.tensor([1], dtype=dtype)),),
-                "5 >> 1: torch [2], the model [2]",
-            ),
+            WrongAnswer("a positive number", (lambda dtype: (torch.tensor([5], dtype=dtype), torch.tensor([1], dtype=dtype)),), "5 >> 1: torch [2], the model [2]"),
             WrongAnswer("divisible", (pair([-8], [2]),), "-8 >> 2: torch [-2], the model [-2]"),
             WrongAnswer("uint8 as well", (also_uint8,), "255 >> 1"),
             WrongAnswer("all bits and more", (too_far,), "k = 8; 0 to 7 count"),
@@ -343,42 +227,42 @@ CONTRACTS = {
         ),
     ),
     "rshift-symbolic": Contract(
-        right=((in_two_steps,), (from_a_table,), (one_digit_after_the_other,)),
+        right=(right(), (from_a_table,), (one_digit_after_the_other,)),
         wrong=(
-            WrongAnswer("the exporter's own", (exporters_own,), "How does your rule round"),
-            WrongAnswer("rounded towards zero", (truncated,), "How does your rule round"),
-            WrongAnswer("the sign is dropped", (sign_dropped,), "How does your rule round"),
+            WrongAnswer("the exporter's own", right({_RESULT: f'g.op("Div", x, {_POWER})'}), "How does your rule round"),
+            WrongAnswer("rounded towards zero", right({_SIZE: "wide", _FLOOR: "size"}), "How does your rule round"),
+            WrongAnswer("the sign is dropped", right({_SIZE: 'g.op("Abs", wide)', _FLOOR: "size"}), "How does your rule round"),
             WrongAnswer("BitShift of a signed type", (lambda g, x, k: g.op("BitShift", x, k, direction_s="RIGHT"),), "int8: "),
             WrongAnswer("through float64", (through_floats,), "exactly"),
-            WrongAnswer("int64 comes out", (type_forgotten,), "uint8: int64 came out where uint8 went in"),
+            WrongAnswer("int64 comes out", right({"JitScalarType.from_value(x).onnx_type()": "onnx.TensorProto.INT64"}), "uint8: int64 came out where uint8 went in"),
             WrongAnswer("the remainder first", (remainder_first,), "every type on the way"),
             WrongAnswer("to the left", (to_the_left_by_product,), "how far are the bits moved"),
-            WrongAnswer("always by one", (always_one,), "uint8: The model has no input 'k'"),
-            WrongAnswer("a number is not seen", (tensors_only,), "whatever x is"),
-            WrongAnswer("one axis comes out", (flattened,), "axes are broadcast as in torch"),
-            WrongAnswer("k has the shape of x", (k_like_x,), "axes are broadcast as in torch"),
-            WrongAnswer("the result has the shape of x", (shape_of_x,), "axes are broadcast as in torch"),
-            WrongAnswer("axes of size 1 are dropped", (squeezed,), "axes are broadcast as in torch"),
-            WrongAnswer("the first row of k for all", (first_k_only,), "axes are broadcast as in torch"),
-            WrongAnswer("Python's shift", (no_attribute,), "return x >> k", Status.ERROR),
+            WrongAnswer("always by one", right({"(x, k))": "(x, number(1)))"}), "uint8: The model has no input 'k'"),
+            WrongAnswer("a number is not seen", right({"(x, k))": f"(x, k if {_SAME_TYPE} else number(1)))"}), "whatever x is"),
+            WrongAnswer("one axis comes out", right({_RESULT: f'g.op("Reshape", {_RESULT}, number([-1]))'}), "axes are broadcast as in torch"),
+            WrongAnswer("k has the shape of x", right({"(x, k))": f'(x, g.op("Reshape", k, g.op("Shape", x)) if {_SAME_TYPE} else k))'}), "axes are broadcast as in torch"),
+            WrongAnswer("the result has the shape of x", right({_RESULT: f'g.op("Reshape", {_RESULT}, g.op("Shape", x))'}), "axes are broadcast as in torch"),
+            WrongAnswer("axes of size 1 are dropped", right({_RESULT: f'g.op("Squeeze", {_RESULT})'}), "axes are broadcast as in torch"),
+            WrongAnswer("the first row of k for all", right({"(x, k))": '(x, g.op("Gather", k, number(0), axis_i=0) if (k.type().dim() or 0) > 1 else k))'}), "axes are broadcast as in torch"),
+            WrongAnswer("Python's shift", right({_RESULT: "x >> k"}), "return x >> k", Status.ERROR),
         ),
     ),
     "uint8-shift-translation": Contract(
-        right=((through_uint64,), (by_type,), (by_product,)),
+        right=(left(), left({f"return {_WHOLE}": f"return {_UINT8} if x.dtype.value == onnx.TensorProto.UINT8 else {_WHOLE}"}), (by_product,)),
         wrong=(
             WrongAnswer("like the library", (like_the_library,), "int8 and int8 and int16 and int32"),
-            WrongAnswer("to the right", (to_the_right,), "Which way"),
-            WrongAnswer("no cast for int32", (only_uint8,), "Type 'tensor(int8)' of input parameter"),
-            WrongAnswer("clipped at 255", (clipped,), "255"),
-            WrongAnswer("int32 through uint8", (int32_through_uint8,), "-1 << 0, in int"),
-            WrongAnswer("through uint32", (through_uint32,), "int64: the numbers"),
-            WrongAnswer("a product of floats", (by_float_power,), "the numbers are not PyTorch's"),
-            WrongAnswer("int32 for narrow types", (narrow_become_int32,), "uint8 and int32 and int32"),
-            WrongAnswer("one axis comes out", (one_axis,), "axes are broadcast as in torch"),
-            WrongAnswer("k has the shape of x", (one_k_each,), "axes are broadcast as in torch"),
-            WrongAnswer("axes of size 1 are dropped", (without_axes_of_one,), "axes are broadcast as in torch"),
-            WrongAnswer("by 62 bits at most", (by_62_bits_at_most,), "<< 63, in int64"),
-            WrongAnswer("Python's shift", (python_shift,), "return x << k", Status.ERROR),
+            WrongAnswer("to the right", left({'"LEFT"': '"RIGHT"'}), "Which way"),
+            WrongAnswer("no cast for int32", left({_WHOLE: _UINT8}), "Type 'tensor(int8)' of input parameter"),
+            WrongAnswer("clipped at 255", left({_SHIFT: f"op.Min(op.Cast({_SHIFT}, to=onnx.TensorProto.INT64), op.Constant(value_ints=[255]))"}), "255"),
+            WrongAnswer("int32 through uint8", left({"UINT64": "UINT8"}), "-1 << 0, in int"),
+            WrongAnswer("through uint32", left({"UINT64": "UINT32"}), "int64: the outputs"),
+            WrongAnswer("a product of floats", (by_float_power,), "the outputs differ from PyTorch's"),
+            WrongAnswer("int32 for narrow types", left({_WHOLE: f"op.Cast({_WHOLE}, to=6) if x.dtype.value in (onnx.TensorProto.INT8, onnx.TensorProto.INT16) else {_WHOLE}"}), "uint8 and int32 and int32"),
+            WrongAnswer("one axis comes out", left({_WHOLE: f"op.Reshape({_WHOLE}, op.Constant(value_ints=[-1]))"}), "axes are broadcast as in torch"),
+            WrongAnswer("k has the shape of x", left({"(x, k)]": "(x, op.Reshape(k, op.Shape(x)))]"}), "axes are broadcast as in torch"),
+            WrongAnswer("axes of size 1 are dropped", left({_WHOLE: f"op.Squeeze({_WHOLE})"}), "axes are broadcast as in torch"),
+            WrongAnswer("by 62 bits at most", left({"(x, k)]": f"(x, op.CastLike(op.Min(op.Cast(k, to=onnx.TensorProto.INT64), {_MOST}), k))]"}), "<< 63, in int64"),
+            WrongAnswer("Python's shift", left({_WHOLE: "x << k"}), "return x << k", Status.ERROR),
         ),
     ),
 }

@@ -263,7 +263,7 @@ _PRUNED = """kept = [tensor for tensor in graph.initializer if any(tensor.name i
 _READ, _OPSETS = ".union(reads(node)) - set(inputs)", "opset_imports=model.opset_import"
 _NOT_REFUSED = {"if missing:": "if False:"}
 _OF_BODIES = "(value for node in graph.node for entry in node.attribute for value in entry.g.output)"
-_NOT_AS_BEFORE = "not those of the model it was made from"
+_NOT_AS_BEFORE = "differ from those of the model it was made from"
 
 
 def retyped(change):
@@ -301,7 +301,7 @@ CONTRACTS = {
             WrongAnswer("four digits", fold({"array.astype(np.float32)": "array.astype(np.float32).round(4)"}), _NOT_AS_BEFORE),
             WrongAnswer("an unused bias", fold({"conv.input[1:] if name)": "conv.input[1:])"}), "KeyError: ''", Status.ERROR),
             WrongAnswer("one Relu more", fold({_END: _RELU + _END}), "were not there before: 1 x Relu"),
-            WrongAnswer("the output has another name", fold({_END: f"graph.output[0].name = 'out'; {_END}"}), "the outputs of the model are others"),
+            WrongAnswer("the output has another name", fold({_END: f"graph.output[0].name = 'out'; {_END}"}), "the model's outputs are not the ones asked for"),
             WrongAnswer("an empty model", fold({_END: "return onnx.ModelProto()"}), "returned an empty ModelProto"),
             WrongAnswer("the node is only deleted", fold({_OUTPUT: "pass"}), "full_check=True) refuses"),
         ),
@@ -313,12 +313,12 @@ CONTRACTS = {
             WrongAnswer("the first opset only", cut({_OPSETS: f"{_OPSETS}[:1]"}), "No opset import for domain"),
             WrongAnswer("forty nodes at most", cut({"if needed & set": "if len(nodes) < 40 and needed & set", **_NOT_REFUSED}), "A row of sixty nodes"),
             WrongAnswer("values of bodies are values", cut({"in (*graph.input,": f"in (*{_OF_BODIES}, *graph.input,"}), "An input is a value of a body"),
-            WrongAnswer("the whole model", (lambda model, inputs, outputs: model,), "the outputs of the model are others"),
+            WrongAnswer("the whole model", (lambda model, inputs, outputs: model,), "the model's outputs are not the ones asked for"),
             WrongAnswer("bodies are not looked into", cut({"read.update(reads(node))": "read.update(node.input)", _READ: ".union(node.input) - {*inputs, ''}", **_NOT_REFUSED}), "An If that reads"),
             WrongAnswer("weights are kept", cut({" if tensor.name in read]": "]"}), "never read"),
             WrongAnswer("nothing is refused", cut(_NOT_REFUSED), "this cannot be cut"),
             WrongAnswer("a fixed batch", retyped("shape.dim[0].dim_value = 1"), "Is a size in the shape"),
-            WrongAnswer("inputs in another order", cut({"(inputs, outputs)]": "(sorted(inputs, key=list(values).index), outputs)]"}), "the inputs of the model are others"),
+            WrongAnswer("inputs in another order", cut({"(inputs, outputs)]": "(sorted(inputs, key=list(values).index), outputs)]"}), "the model's inputs are not the ones asked for"),
             WrongAnswer("only the first result of a node", cut({"& set(node.output)": "& {node.output[0]}"}), "not made from", Status.ERROR),
             WrongAnswer("everything is float", retyped("elem_type = onnx.TensorProto.FLOAT"), "has another type"),
             WrongAnswer("no shapes", retyped("ClearField('shape')"), "has another type"),

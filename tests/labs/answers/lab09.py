@@ -1,22 +1,19 @@
 """Right and wrong answers for lab 9."""
 
 import hashlib
-import tempfile
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import onnx
-import onnx_ir
 from onnx import helper, inliner, version_converter
 from onnx.external_data_helper import _get_all_tensors
-from onnx_ir.passes.common import ClearMetadataAndDocStringPass
 
 from onnxlab.runtime.parity import run
 from tests.support.answer_parts import drop_attribute, replace_nodes
 from tests.support.labs import Contract, WrongAnswer, solution
 
-lower = partial(solution, "lower-for")
+lower, merge, transpose = (partial(solution, name) for name in ("lower-for", "one-file", "to-opset-12"))
 
 
 def default_entries(model):
@@ -68,17 +65,6 @@ def prepared(model, newest_ir, newest_opset, x):
     return model
 
 
-def loaded(files, folder, safe=True, hashed=True):
-    for name, data in files.items():
-        if safe and "/" in name:
-            raise ValueError(f"{name} is a path")
-        (Path(folder) / name).write_bytes(data)
-    model = onnx.load(Path(folder) / "net.onnx")
-    if hashed:
-        require_hashes(model, files)
-    return model
-
-
 def require_hashes(model, files):
     hashes = {f"sha256:{name}": hashlib.sha256(data).hexdigest() for name, data in files.items()}
     for entry in model.metadata_props:
@@ -86,46 +72,14 @@ def require_hashes(model, files):
             raise ValueError(f"another {entry.key}")
 
 
-def clear(message, names=("metadata_props", "doc_string")):
-    for name in names:
+def clear(message):
+    for name in ("metadata_props", "doc_string"):
         if name in message.DESCRIPTOR.fields_by_name:
             message.ClearField(name)
     for field, content in message.ListFields():
         if field.message_type is not None:
             for child in content if field.is_repeated else [content]:
-                clear(child, names)
-
-
-def clear_by_pass(model):
-    return onnx_ir.to_proto(ClearMetadataAndDocStringPass()(onnx_ir.from_proto(model)).model)
-
-
-def clear_main_graph(model):
-    for message in [model, model.graph, *model.graph.node, *model.graph.value_info]:
-        message.ClearField("metadata_props")
-        message.ClearField("doc_string")
-
-
-def clear_model_metadata(model):
-    del model.metadata_props[:]
-
-
-def merging(strip=clear, stamp=True, extra=None, stamp_last=True, after=None, safe=True, hashed=True):
-    """Return a one_file; with all defaults it is right."""
-
-    def one_file(files, notes):
-        with tempfile.TemporaryDirectory() as folder:
-            model = loaded(files, folder, safe, hashed)
-        if stamp and not stamp_last:
-            helper.set_model_props(model, notes)
-        model = strip(model) or model
-        if stamp and stamp_last:
-            helper.set_model_props(model, notes | (extra or {}))
-        if after:
-            after(model)
-        return model.SerializeToString()
-
-    return one_file
+                clear(child)
 
 
 def embedding(read, tensors_of=_get_all_tensors):
@@ -164,80 +118,11 @@ def only_the_first(files, notes):
     return files["net.onnx"]
 
 
-def zeroed(model):
-    for tensor in model.graph.initializer:
-        tensor.raw_data = bytes(len(tensor.raw_data))
-
-
-def older(model):
-    model.ir_version = 9
-
-
-def at_opset_20(model):
-    default_entries(model)[0].version = 20
-
-
-def without_spaces(files, notes):
-    """Strips the values of the stamp."""
-    return merging()(files, {key: value.strip() for key, value in notes.items()})
-
-
 SOFTMAXES = ("Softmax", "LogSoftmax")
 
 
 def axis_of(node, default=-1):
     return next((attribute.i for attribute in node.attribute if attribute.name == "axis"), default)
-
-
-def transposing(
-    *,
-    operators=SOFTMAXES,
-    back=True,
-    negative=True,
-    rank=None,
-    once=False,
-    rolled=False,
-    name=None,
-    default=None,
-    inner=True,
-):
-    """Return a to_opset_12; with all defaults it is right."""
-
-    def to_opset_12(model):
-        graph = onnx.shape_inference.infer_shapes(model).graph
-        values = (*(graph.value_info if inner else ()), *graph.input, *graph.output)
-        ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in values}
-        if default is None:
-            model = version_converter.convert_version(model, 12)  # writes every axis, counted from 0
-        else:
-            model.opset_import[0].version = 12
-        nodes = []
-        for node in model.graph.node:
-            axis = axis_of(node, default)
-            second = once and any(earlier.op_type in SOFTMAXES for earlier in nodes)
-            if node.op_type not in operators or (axis < 0 and not negative) or second:
-                nodes.append(node)
-                continue
-            axes = rank or ranks.get(node.input[0]) or ranks.get(node.output[0], 4)
-            order = list(range(axes))
-            if rolled:
-                order.append(order.pop(axis))
-            else:
-                order[axis], order[-1] = order[-1], order[axis]
-            x, y = node.input[0], node.output[0]
-            nodes.append(helper.make_node("Transpose", [x], [y + "_in"], perm=order))
-            softmax_output = y + "_out" if back else y
-            nodes.append(helper.make_node(node.op_type, [y + "_in"], [softmax_output], axis=axes - 1))
-            if back:
-                nodes.append(helper.make_node("Transpose", [y + "_out"], [y], perm=order))
-        replace_nodes(model.graph, nodes)
-        if name:
-            model.graph.output[0].name = name
-            for node in model.graph.node:
-                node.output[:] = [name if output == "y" else output for output in node.output]
-        return model
-
-    return to_opset_12
 
 
 def decomposed(model):
@@ -287,23 +172,12 @@ def unsafe(model, epsilon=None):
     return model
 
 
-def rank_of_the_input(model):
-    return transposing(rank=len(model.graph.input[0].type.tensor_type.shape.dim))(model)
-
-
-def in_the_other_name(model):
-    """A right answer that writes ONNX's domain with its other name."""
-    model = transposing()(model)
-    model.opset_import[0].domain = "ai.onnx"
-    return model
-
-
 def only_stamped(model):
     model.opset_import[0].version = 12
     return model
 
 
-_OTHER_NUMBERS = "not those of the model it was made from"
+_OTHER_NUMBERS = "differ from those of the model it was made from"
 
 # Pieces of the solution of lower-for, and what stands in their place.
 _INLINED, _TOO_NEW = "model = inliner.inline_local_functions(model)", "if opset > newest_opset:"
@@ -313,6 +187,34 @@ _STAMPED = "next(entry for entry in model.opset_import if entry.domain == '').ve
 _CLOSE = "np.allclose(before, after, atol=1e-5)"
 _NOT_COMPARED = {"(after,) = run(model, x)": "pass", f"if not {_CLOSE}:": "if False:"}
 _UNCHECKED = {"onnx.checker.check_model(model, full_check=True)": "pass", **_NOT_COMPARED}
+
+# Pieces of the solution of one-file, and what stands in their place.
+_CLEAR, _STAMP, _END = "clear(model)", "helper.set_model_props(model, notes)", "return model.SerializeToString()"
+_MAIN_GRAPH = """for message in (model, model.graph, *model.graph.node, *model.graph.value_info):
+        message.ClearField("metadata_props"), message.ClearField("doc_string")"""
+_BY_PASS = """import onnx_ir
+    cleared = onnx_ir.passes.common.ClearMetadataAndDocStringPass()(onnx_ir.from_proto(model))
+    model = onnx_ir.to_proto(cleared.model)"""
+
+# Pieces of the solution of to-opset-12, and what stands in their place.
+_RANK, _SOFTMAXES = "ranks[x]", '("Softmax", "LogSoftmax")'
+_BACK = 'model.graph.node.append(helper.make_node("Transpose", [soft], [y], perm=order))'
+_ORDER = "order = list(range(ranks[x]))"
+_SKIPPED = "        if axis < 0:\n            model.graph.node.append(node)\n            continue"
+_TWICE = 'any(made.op_type.endswith("Softmax") for made in model.graph.node)'
+_AXIS = 'helper.get_node_attr_value(node, "axis")'
+_RENAMED = """model.graph.output[0].name = "out"
+    for node in model.graph.node:
+        node.output[:] = ["out" if name == "y" else name for name in node.output]
+    return model"""
+
+
+def by_hand(axis):
+    """Return the edits of a solution that stamps the opset itself, with this axis where none is written."""
+    given = f'next((entry.i for entry in node.attribute if entry.name == "axis"), {axis})'
+    stamp = "model.opset_import[0].version = 12"
+    return {"model = version_converter.convert_version(model, 12)": stamp, _AXIS: given}
+
 
 CONTRACTS = {
     "lower-for": Contract(
@@ -338,65 +240,50 @@ CONTRACTS = {
         ),
     ),
     "one-file": Contract(
-        right=((merging(),), (embedding(from_its_file),)),
+        right=(merge(), (embedding(from_its_file),)),
         wrong=(
             WrongAnswer("only the first file", (only_the_first,), "keeps weights in another file"),
-            WrongAnswer(
-                "one file for all weights", (embedding(from_the_first_file),), "from which of the files"
-            ),
-            WrongAnswer(
-                "initializers only",
-                (embedding(from_its_file, lambda model: model.graph.initializer),),
-                "keeps weights in another file, that of the Constant of 'i' for one",
-            ),
-            WrongAnswer("weights of zero", (merging(after=zeroed),), _OTHER_NUMBERS),
-            WrongAnswer(
-                "the notes stay", (merging(strip=lambda model: None),), "notes of the author are left"
-            ),
-            WrongAnswer("the pass alone", (merging(strip=clear_by_pass),), "doc_string"),
-            WrongAnswer("the model's own notes only", (merging(strip=clear_model_metadata),), "21 notes"),
-            WrongAnswer(
-                "nodes of the main graph", (merging(strip=clear_main_graph),), "model.graph.initializer[0]"
-            ),
-            WrongAnswer(
-                "metadata only", (merging(strip=lambda m: clear(m, ("metadata_props",))),), "11 notes"
-            ),
-            WrongAnswer("no stamp", (merging(stamp=False),), "what it was to be stamped with"),
-            WrongAnswer("the stamp is cleared as well", (merging(stamp_last=False),), "What came last"),
-            WrongAnswer(
-                "a stamp too many",
-                (merging(extra={"tool": "mine"}),),
-                "Which of these entries was not asked for",
-            ),
-            WrongAnswer("a stamp without spaces", (without_spaces,), "character by character"),
-            WrongAnswer("any weights", (merging(hashed=False),), "a hash of each other file"),
-            WrongAnswer("any name", (merging(safe=False),), "before you write anything"),
-            WrongAnswer("always opset 20", (merging(after=at_opset_20),), "and is 20 now"),
-            WrongAnswer("another IR version", (merging(after=older),), ", and is 9 now."),
-            WrongAnswer(
-                "a model",
-                (lambda files, notes: onnx.ModelProto(),),
-                "returned ModelProto; bytes were expected",
-            ),
+            WrongAnswer("one file for all weights", (embedding(from_the_first_file),), "from which of the files"),
+            WrongAnswer("initializers only", (embedding(from_its_file, lambda model: model.graph.initializer),), "keeps weights in another file, that of the Constant of 'i' for one"),
+            WrongAnswer("weights of zero", merge({_END: f"for tensor in model.graph.initializer: tensor.raw_data = bytes(len(tensor.raw_data))\n    {_END}"}), _OTHER_NUMBERS),
+            WrongAnswer("the notes stay", merge({_CLEAR: "pass"}), "notes of the author are left"),
+            WrongAnswer("the pass alone", merge({_CLEAR: _BY_PASS}), "doc_string"),
+            WrongAnswer("the model's own notes only", merge({_CLEAR: "del model.metadata_props[:]"}), "21 notes"),
+            WrongAnswer("nodes of the main graph", merge({_CLEAR: _MAIN_GRAPH}), "model.graph.initializer[0]"),
+            WrongAnswer("metadata only", merge({'("doc_string", "metadata_props")': '("metadata_props",)'}), "11 notes"),
+            WrongAnswer("no stamp", merge({_STAMP: "pass"}), "what it was to be stamped with"),
+            WrongAnswer("the stamp is cleared as well", merge({f"{_CLEAR}\n    {_STAMP}": f"{_STAMP}\n    {_CLEAR}"}), "What came last"),
+            WrongAnswer("a stamp too many", merge({"(model, notes)": '(model, notes | {"tool": "mine"})'}), "Which of these entries was not asked for"),
+            WrongAnswer("a stamp without spaces", merge({"(model, notes)": "(model, {key: value.strip() for key, value in notes.items()})"}), "character by character"),
+            WrongAnswer("any weights", merge({"if entry.key in hashes": "if False"}), "a hash of each other file"),
+            WrongAnswer("any name", merge({"if Path(name).name != name": "if False"}), "before you write anything"),
+            WrongAnswer("always opset 20", merge({_END: f"next(entry for entry in model.opset_import if not entry.domain).version = 20\n    {_END}"}), "and is 20 now"),
+            WrongAnswer("another IR version", merge({_END: f"model.ir_version = 9\n    {_END}"}), ", and is 9 now."),
+            WrongAnswer("a model", (lambda files, notes: onnx.ModelProto(),), "returned ModelProto; bytes were expected"),
         ),
     ),
     "to-opset-12": Contract(
-        right=((transposing(),), (transposing(default=-1),), (decomposed,), (in_the_other_name,)),
+        right=(
+            transpose(),
+            transpose(by_hand(-1)),
+            (decomposed,),
+            transpose({"return model": "model.opset_import[0].domain = 'ai.onnx'\n    return model"}),
+        ),
         wrong=(
-            WrongAnswer("the converter alone", (transposing(operators=()),), "add up to 1"),
+            WrongAnswer("the converter alone", transpose({_SOFTMAXES: "()"}), "add up to 1"),
             WrongAnswer("the stamp alone", (only_stamped,), _OTHER_NUMBERS),
-            WrongAnswer("Softmax only", (transposing(operators=("Softmax",)),), "Which operators changed"),
-            WrongAnswer("never back", (transposing(back=False),), "another shape or type"),
-            WrongAnswer("axes that are not negative", (transposing(negative=False, default=2),), "axis -3"),
-            WrongAnswer("axis 1 where none is written", (transposing(default=1),), "where none is written"),
-            WrongAnswer("four axes", (transposing(rank=4),), "needs one entry for each axis"),
-            WrongAnswer("the input's axes", (rank_of_the_input,), "two axes are left"),
-            WrongAnswer("four axes inside", (transposing(inner=False),), "Invalid attribute perm"),
+            WrongAnswer("Softmax only", transpose({_SOFTMAXES: '("Softmax",)'}), "Which operators changed"),
+            WrongAnswer("never back", transpose({'f"{y}_soft"': "y", _BACK: "pass"}), "another shape or type"),
+            WrongAnswer("axes that are not negative", transpose({**by_hand(2), _ORDER: f"{_ORDER}\n{_SKIPPED}"}), "axis -3"),
+            WrongAnswer("axis 1 where none is written", transpose(by_hand(1)), "where none is written"),
+            WrongAnswer("four axes", transpose({_RANK: "4"}), "needs one entry for each axis"),
+            WrongAnswer("the input's axes", transpose({_RANK: "ranks[model.graph.input[0].name]"}), "two axes are left"),
+            WrongAnswer("four axes inside", transpose({", *inferred.value_info": "", _RANK: "(ranks.get(x) or ranks.get(y, 4))"}), "Invalid attribute perm"),
             WrongAnswer("exp overflows", (unsafe,), "x of shape"),
-            WrongAnswer("only the first", (transposing(once=True),), "one behind the other"),
-            WrongAnswer("rolled, and not back", (transposing(rolled=True),), "another shape or type"),
+            WrongAnswer("only the first", transpose({f"{_SOFTMAXES}:": f"{_SOFTMAXES} or {_TWICE}:"}), "one after the other"),
+            WrongAnswer("rolled, and not back", transpose({"order[axis], order[-1] = order[-1], order[axis]": "order.append(order.pop(axis))"}), "another shape or type"),
             WrongAnswer("opset 13", (lambda model: model,), "opset 13; 12 was asked for"),
-            WrongAnswer("another name", (transposing(name="out"),), "the outputs of the model are others"),
+            WrongAnswer("another name", transpose({"return model": _RENAMED}), "the model's outputs are not the ones asked for"),
         ),
     ),
 }

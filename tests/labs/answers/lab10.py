@@ -17,7 +17,8 @@ from onnxlab.runtime.parity import run
 from tests.support.answer_parts import replace_nodes, weights
 from tests.support.labs import Contract, WrongAnswer, solution
 
-equalise = partial(solution, "equalise")
+equalise, halve = partial(solution, "equalise"), partial(solution, "halve")
+(HALVE,) = halve()
 
 
 def reader(
@@ -246,53 +247,6 @@ def converted(model, keep=(), float32_output=True):
     return model
 
 
-def halving(
-    *,
-    largest=65519.9,
-    smallest=2.981e-8,
-    size=np.abs,
-    check_inputs=True,
-    check_weights=True,
-    check_x=True,
-    check_integers=False,
-    check_infinite=False,
-    rows=slice(None),
-    first_only=False,
-    first_output=False,
-    extra=0,
-    kept=None,
-):
-    """Return a halve; with all defaults it is right."""
-
-    def halve(model, x):
-        graph = model.graph
-        arrays = intermediates(model, x[rows])
-        if first_output:
-            arrays = {node.output[0]: arrays[node.output[0]] for node in graph.node}
-        if check_weights:
-            arrays |= weights(graph)
-        if check_x:
-            arrays[graph.input[0].name] = x[rows]
-
-        def representable(name):
-            array = arrays.get(name, np.ones(1, np.float32))
-            sizes = size(array.astype(float))
-            within = (sizes <= largest) & (np.abs(sizes) >= smallest)
-            within |= (sizes == 0) | (~np.isfinite(sizes) & (not check_infinite))
-            return (array.dtype.kind == "i" and not check_integers) or np.all(within)
-
-        keep = []
-        for node in graph.node:
-            names = [*node.input, *node.output] if check_inputs else list(node.output)
-            if not all(representable(name) for name in names):
-                keep.append(node.name)
-        keep = keep[:1] if first_only else keep
-        keep += [node.name for node in graph.node if node.name not in keep][:extra]
-        return converted(model, kept(model, keep) if kept else keep)
-
-    return halve
-
-
 def without_unread(model):
     """Drops the nodes that no output needs."""
     read, nodes = {value.name for value in model.graph.output}, []
@@ -353,17 +307,22 @@ def is_lost(half, expected):
     return bool(np.any((~np.isfinite(half) & np.isfinite(expected)) | underflow))
 
 
-_TOO_FAR = "the int8 network's numbers are off by"
-_OTHER_NUMBERS = "not those of the model it was made from"
-_IN_FLOAT16 = "where float16 is really computed"
+_TOO_FAR = "the int8 network's outputs are off by"
+_OTHER_NUMBERS = "differ from those of the model it was made from"
+_IN_FLOAT16 = "computed in float16, the outputs are wrong"
+
+# Pieces of the solution of halve, and what stands in their place.
+_KEPT = "keep=[node.name for node in broken]"
+_INFINITE = "np.isinf(half) == np.isinf(values[name])"
 
 # Pieces of the solution of equalise, and what stands in their place.
 _THROUGH, _GROUPS = '"Relu", "LeakyRelu"', "groups = len(before) // after.shape[1]"
-_LAST = "replace(second, 1, after.reshape(-1, *after.shape[2:]))"
+_LAST = "model.graph.initializer.append(numpy_helper.from_array(weights[name], name))"
 _ALONE = "alone = read.count(second.input[0]) == read.count(act.input[0]) == 1"
-_NEW_NAME = 'node.input[place] = f"{node.input[place]}_{node.output[0]}"'
-_SAME_NAME = """[old] = [tensor for tensor in model.graph.initializer if tensor.name == node.input[place]]
-        model.graph.initializer.remove(old)"""
+_NEW_NAME = 'name = f"{node.input[place]}_{node.output[0]}"'
+_SAME_NAME = """name = node.input[place]
+            [old] = [tensor for tensor in model.graph.initializer if tensor.name == name]
+            model.graph.initializer.remove(old)"""
 _BY_MEAN = {
     ".max((1, 2, 3))": ".mean((1, 2, 3))",
     ".max((1, 3, 4))": ".mean((1, 3, 4))",
@@ -371,13 +330,13 @@ _BY_MEAN = {
 }
 _SIGNED = {
     "np.abs(before)": "before",
-    "np.abs(after)": "after",
+    "np.abs(by_group)": "by_group",
     "(largest > 0) & (reading > 0)": "(largest != 0) & (reading != 0)",
 }
 _ONE_GROUP = {
     _GROUPS: "groups = 1",
-    ".max((1, 3, 4)).ravel()": ".max((1, 3, 4)).ravel()[np.arange(len(before)) % after.shape[2]]",
-    "factor.reshape(groups, 1, -1, 1, 1)": "factor[: after.shape[2]].reshape(1, 1, -1, 1, 1)",
+    ".max((1, 3, 4)).ravel()": ".max((1, 3, 4)).ravel()[np.arange(len(before)) % by_group.shape[2]]",
+    "factor.reshape(groups, 1, -1, 1, 1)": "factor[: by_group.shape[2]].reshape(1, 1, -1, 1, 1)",
 }
 
 CONTRACTS = {
@@ -408,21 +367,13 @@ CONTRACTS = {
             WrongAnswer("a second name", (WithTwoNames,), "not named as the network's input"),
             WrongAnswer("objects", (reader(lambda m, p: run(m, p)[0].astype(object)),), "arrays of object; float32"),
             WrongAnswer("lists", (reader(lambda m, p: run(m, p)[0].tolist()),), "a ndarray was expected"),
-            WrongAnswer(
-                "colours turned round",
-                (reader(lambda m, p: run(m, p)[0][:, ::-1]),),
-                "hold the colours in another order",
-            ),
-            WrongAnswer(
-                "without the rim",
-                (reader(lambda m, p: run(m, p)[0][..., 1:-1, 1:-1]),),
-                "and of your batches",
-            ),
+            WrongAnswer("colours turned round", (reader(lambda m, p: run(m, p)[0][:, ::-1]),), "hold the colours in another order"),
+            WrongAnswer("without the rim", (reader(lambda m, p: run(m, p)[0][..., 1:-1, 1:-1]),), "and of your batches"),
             WrongAnswer("zeros", (reader(lambda _, p: 0 * chw(p)),), _TOO_FAR),
             WrongAnswer("the pipeline's name", (reader(name="ready"),), "not named as the network's input"),
             WrongAnswer("float64", (reader(lambda _, p: chw(p, np.float64)),), "float64"),
-            WrongAnswer("no axis for the batch", (reader(lambda m, p: run(m, p)[0][0]),), "does not take such a batch"),
-            WrongAnswer("never at an end", (Endless,), "still gives batches"),
+            WrongAnswer("no axis for the batch", (reader(lambda m, p: run(m, p)[0][0]),), "does not accept such a batch"),
+            WrongAnswer("never at an end", (Endless,), "still returns batches"),
             WrongAnswer("no picture", (reader(some=slice(0)),), "No data is collected"),
             WrongAnswer("no reader", (WithoutGetNext,), "a CalibrationDataReader was expected"),
             WrongAnswer("a list", (lambda pipeline, network, pictures: pictures,), "returned list"),
@@ -431,10 +382,10 @@ CONTRACTS = {
     "equalise": Contract(
         right=(equalise(), (equalised_by_powers_of_two,), equalise(_BY_MEAN), (renamed,)),
         wrong=(
-            WrongAnswer("nothing is done", (lambda model: model,), "in 8 bits the numbers are off by"),
-            WrongAnswer("factors of 1", equalise({"replace(first, 1,": "factor[:] = 1; replace(first, 1,"}), "By what is each channel multiplied"),
-            WrongAnswer("only the first pair", equalise({_LAST: f"{_LAST}; break"}), "The Conv in the middle"),
-            WrongAnswer("the bias is forgotten", equalise({"if len(first.input) > 2:": "if False:"}), _OTHER_NUMBERS),
+            WrongAnswer("nothing is done", (lambda model: model,), "in 8 bits the outputs are off by"),
+            WrongAnswer("factors of 1", equalise({"changed = [": "factor[:] = 1; changed = ["}), "By what is each channel multiplied"),
+            WrongAnswer("only the first pair", equalise({_LAST: f"{_LAST}\n        break"}), "The Conv in the middle"),
+            WrongAnswer("the bias is forgotten", equalise({"in first.input[2:]": "in ()"}), _OTHER_NUMBERS),
             WrongAnswer("nothing is divided", equalise({" / factor.reshape(groups, 1, -1, 1, 1)": ""}), _OTHER_NUMBERS),
             WrongAnswer("through a Sigmoid", equalise({"(" + _THROUGH: f'("Sigmoid", {_THROUGH}'}), "k * sigmoid(x)"),
             WrongAnswer("Relu only", equalise({_THROUGH: '"Relu",'}), "A LeakyRelu between them: in 8 bits"),
@@ -456,26 +407,18 @@ CONTRACTS = {
         ),
     ),
     "halve": Contract(
-        right=(solution("halve"), (halving(),), (by_trial,), (by_conversion,)),
+        right=(halve(), (by_trial,), (by_conversion,)),
         wrong=(
-            WrongAnswer("all in float16", (lambda model, x: converted(model),), "How large are the squares"),
+            WrongAnswer("all in float16", halve({_KEPT: "keep=[]"}), "How large are the squares"),
             WrongAnswer("all in float32", (lambda model, x: model,), "could compute in float16"),
-            WrongAnswer("only the first node", (halving(first_only=True),), _IN_FLOAT16),
-            WrongAnswer("only what overflows", (halving(smallest=0),), "What is 1e-9 in float16"),
-            WrongAnswer("outputs only", (halving(check_inputs=False),), _IN_FLOAT16),
-            WrongAnswer("the input is not looked at", (halving(check_x=False),), "How large is the input itself"),
-            WrongAnswer("one node more", (halving(extra=1),), "could compute in float16"),
-            WrongAnswer(
-                "infinities of float32 count",
-                (halving(check_infinite=True),),
-                "A mask of -inf, and the logarithm of zero",
-            ),
-            WrongAnswer(
-                "without what no output needs",
-                (lambda model, x: without_unread(halving()(model, x)),),
-                "not one node has the name",
-            ),
-            WrongAnswer("a limit of 100", (halving(largest=100.0),), "could compute in float16"),
+            WrongAnswer("only the first node", halve({_KEPT: "keep=[node.name for node in broken[:1]]"}), _IN_FLOAT16),
+            WrongAnswer("only what overflows", halve({" & ((half == 0) == (values[name] == 0))": ""}), "What is 1e-9 in float16"),
+            WrongAnswer("outputs only", halve({"[*node.input, *node.output]": "node.output"}), _IN_FLOAT16),
+            WrongAnswer("the input is not looked at", halve({"if values[name].dtype": "if name == model.graph.input[0].name or values[name].dtype"}), "How large is the input itself"),
+            WrongAnswer("one node more", halve({_KEPT: f"{_KEPT} + [node.name for node in model.graph.node if node not in broken][:1]"}), "could compute in float16"),
+            WrongAnswer("infinities of float32 count", halve({_INFINITE: "~np.isinf(half)"}), "A mask of -inf, and the logarithm of zero"),
+            WrongAnswer("without what no output needs", (lambda model, x: without_unread(HALVE(model, x)),), "not one node has the name"),
+            WrongAnswer("a limit of 100", halve({_INFINITE: f"(np.abs(values[name]) <= 100) & ({_INFINITE})"}), "could compute in float16"),
             WrongAnswer("the output is float16", (lambda model, x: converted(model, float32_output=False),), "not float32 any more"),
             WrongAnswer("no model", (lambda model, x: "half",), "a ModelProto was expected"),
             WrongAnswer("an exception", (lambda model, x: 1 / 0,), "ZeroDivisionError", Status.ERROR),

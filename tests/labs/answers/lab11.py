@@ -4,115 +4,22 @@ from copy import deepcopy
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import onnx
 import torch
 from onnx import TensorProto, helper
 from onnx.shape_inference import infer_shapes
-from torch.nn.functional import scaled_dot_product_attention
 
 from onnxlab.labs.kit.outcome import Status
 from tests.support.answer_parts import drop_attribute, replace_nodes
 from tests.support.labs import Contract, WrongAnswer, solution
 
-export, append = partial(solution, "export-step"), partial(solution, "append-to-cache")
-
-
-def after_the_cache(before, new):
-    return torch.arange(before, before + new)
-
-
-def by_cumsum(before, new):
-    return torch.ones(new, dtype=torch.int64).cumsum(0) - 1 + before
-
-
-def causal(before, new):
-    return torch.arange(before + new) <= torch.arange(before, before + new)[:, None]
-
-
-def in_two_parts(before, new):
-    return torch.cat([torch.ones(new, before), torch.ones(new, new).tril()], 1) == 1
-
-
-def by_numpy(before, new):
-    return torch.from_numpy(np.tril(np.ones((int(new), int(before + new)), bool), int(before)))
-
-
-def masked(mask):
-    def attend(query, key, value, before, new):
-        return scaled_dot_product_attention(query, key, value, attn_mask=mask(before, new))
-
-    return attend
-
-
-def by_hand(query, key, value, before, new):
-    scores = query @ key.transpose(2, 3) / 8**0.5
-    return scores.masked_fill(~causal(before, new), -torch.inf).softmax(-1) @ value
-
-
-def is_causal(query, key, value, before, new):
-    return scaled_dot_product_attention(query, key, value, is_causal=True)
-
-
-def branching(query, key, value, before, new):
-    if before == 0:
-        return scaled_dot_product_attention(query, key, value, is_causal=True)
-    return masked(causal)(query, key, value, before, new)
-
-
-def behind_zeros(query, key, value, before, new):
-    """Puts as many queries of zeros in front as there are cached keys, so that is_causal fits."""
-    front = torch.zeros(query.shape[0], 2, before, 8)
-    return scaled_dot_product_attention(torch.cat([front, query], 2), key, value, is_causal=True)[
-        :, :, before:
-    ]
-
-
-def rows_of_a_table(size):
-    """Return a mask cut out of one for texts of a size: 64 is right."""
-    return masked(
-        lambda before, new: (torch.ones(size, size).tril() == 1)[before : before + new, : before + new]
-    )
-
-
-def as_numbers(before, new, hidden=-torch.inf):
-    return torch.zeros(new, before + new).masked_fill(~causal(before, new), hidden)
-
-
-def near(distance):
-    """Return a mask that hides what is further back than a distance."""
-    return lambda before, new: (
-        causal(before, new)
-        & (torch.arange(before + new) > torch.arange(before, before + new)[:, None] - distance)
-    )
-
-
-MASKED_ATTENTION = masked(causal)
-
-
-def caching(
-    attend=MASKED_ATTENTION,
-    positions=after_the_cache,
-    join=lambda past, new: torch.cat([past, new], 2),
-    give=lambda logits, key, value, before: (logits, key, value),
-    join_value=None,
-):
-    """Return a CachedDecoder; with all defaults it is right."""
-
-    class CachedDecoder(torch.nn.Module):
-        def __init__(self, decoder):
-            super().__init__()
-            self.decoder = decoder
-
-        def forward(self, ids, past_key, past_value):
-            d, before, new = self.decoder, past_key.shape[2], ids.shape[1]
-            x = d.token(ids) + d.position(positions(before, new))
-            key = join(past_key, d.heads(d.key(x)))
-            value = (join_value or join)(past_value, d.heads(d.value(x)))
-            y = attend(d.heads(d.query(x)), key, value, before, new)
-            return give(d.head(x + y.transpose(1, 2).flatten(2)), key, value, before)
-
-    return CachedDecoder
+cached, export, append = (
+    partial(solution, name) for name in ("cached-decoder", "export-step", "append-to-cache")
+)
+(CachedDecoder,) = cached()
+_ATTENTION = "scaled_dot_product_attention(d.heads(d.query(x)), key, value, attn_mask=mask)"
+_BY_HAND = "(d.heads(d.query(x)) @ key.transpose(2, 3) / 8**0.5).masked_fill(~mask, -torch.inf).softmax(-1) @ value"
+(Unscaled,) = cached({_ATTENTION: _BY_HAND.replace(" / 8**0.5", "")})
 
 
 def exporting_now():
@@ -125,7 +32,7 @@ def of_the_last_decoder():
     class Shared(torch.nn.Module):
         def __init__(self, decoder):
             super().__init__()
-            Shared.step = caching()(decoder)
+            Shared.step = CachedDecoder(decoder)
 
         def forward(self, *tensors):
             return Shared.step(*tensors)
@@ -133,96 +40,67 @@ def of_the_last_decoder():
     return Shared
 
 
-class OwnCache(torch.nn.Module):
+class OwnCache(CachedDecoder):
     """Keeps the cache of the last text of each batch, and does not read the one that it is given."""
-
-    def __init__(self, decoder):
-        super().__init__()
-        self.step, self.caches = caching()(decoder), {}
 
     def forward(self, ids, past_key, past_value):
         if exporting_now():
-            return self.step(ids, past_key, past_value)
-        own = (
-            self.caches.get(len(ids), (past_key, past_value)) if past_key.shape[2] else (past_key, past_value)
-        )
-        logits, *self.caches[len(ids)] = self.step(ids, *own)
-        return (logits, *self.caches[len(ids)])
+            return super().forward(ids, past_key, past_value)
+        caches, given = vars(self).setdefault("caches", {}), (past_key, past_value)
+        own = caches.get(len(ids), given) if past_key.shape[2] else given
+        logits, *caches[len(ids)] = super().forward(ids, *own)
+        return (logits, *caches[len(ids)])
 
 
-class OneBuffer(torch.nn.Module):
+class OneBuffer(CachedDecoder):
     """Returns views of one buffer for each batch."""
 
-    def __init__(self, decoder):
-        super().__init__()
-        self.step, self.kept = caching()(decoder), {}
-
     def forward(self, ids, past_key, past_value):
-        logits, *cache = self.step(ids, past_key, past_value)
+        logits, *cache = super().forward(ids, past_key, past_value)
         if exporting_now():
             return (logits, *cache)
         end = cache[0].shape[2]
-        buffers = self.kept.setdefault(len(ids), torch.zeros(2, len(ids), 2, 64, 8))
+        buffers = vars(self).setdefault("kept", {}).setdefault(len(ids), torch.zeros(2, len(ids), 2, 64, 8))
         for buffer, tensor in zip(buffers, cache, strict=True):
             buffer[:, :, :end] = tensor
         return (logits, *(buffer[:, :, :end] for buffer in buffers))
 
 
-class ScaledInPlace(torch.nn.Module):
+class ScaledInPlace(Unscaled):
     """Puts the scale of the attention into the decoder's own weights."""
 
     def __init__(self, decoder):
-        super().__init__()
+        super().__init__(decoder)
         decoder.query.weight.data /= 8**0.5
         decoder.query.bias.data /= 8**0.5
-        self.step = caching(
-            lambda q, k, v, p, n: (
-                (q @ k.transpose(2, 3)).masked_fill(~causal(p, n), -torch.inf).softmax(-1) @ v
-            )
-        )(decoder)
-
-    def forward(self, *tensors):
-        return self.step(*tensors)
 
 
 def after(change):
     """Return a CachedDecoder that first changes the decoder that it gets."""
 
-    class Changing(torch.nn.Module):
+    class Changing(CachedDecoder):
         def __init__(self, decoder):
-            super().__init__()
+            super().__init__(decoder)
             change(decoder)
-            self.step = caching()(decoder)
-
-        def forward(self, *tensors):
-            return self.step(*tensors)
 
     return Changing
 
 
-class EmptiesIds(torch.nn.Module):
-    def __init__(self, decoder):
-        super().__init__()
-        self.step = caching()(decoder)
-
+class EmptiesIds(CachedDecoder):
     def forward(self, ids, past_key, past_value):
-        outputs = self.step(ids, past_key, past_value)
+        outputs = super().forward(ids, past_key, past_value)
         if not exporting_now():
             ids.zero_()
         return outputs
 
 
-class OneByOne(torch.nn.Module):
+class OneByOne(CachedDecoder):
     """Reads the tokens one by one, so that an export has as many steps as the example has tokens."""
-
-    def __init__(self, decoder):
-        super().__init__()
-        self.step = caching()(decoder)
 
     def forward(self, ids, past_key, past_value):
         logits = []
         for i in range(ids.shape[1]):
-            token_logits, past_key, past_value = self.step(ids[:, i : i + 1], past_key, past_value)
+            token_logits, past_key, past_value = super().forward(ids[:, i : i + 1], past_key, past_value)
             logits.append(token_logits)
         return torch.cat(logits, 1), past_key, past_value
 
@@ -479,6 +357,9 @@ def kept_from_the_first():
 
 
 # Pieces of the solutions, and what stands in their place.
+_AT, _MASK = "torch.arange(before, before + new)", "torch.arange(before + new) <= positions[:, None]"
+_KEYS, _VALUES = "past_key, d.heads(d.key(x))", "past_value, d.heads(d.value(x))"
+_TABLE = "(torch.ones(64, 64).tril() == 1)[before : before + new, : before + new]"
 _PAIRS, _KEYS_FIRST = "for i in layers for part in parts]", "for part in parts for i in layers]"
 _LENGTH_OF, _LAYERS = "past.0.key", 'node for node in nodes if node.op_type == "Attention"'
 _NOT_MOVED = {'if node.op_type == "Range"': "if False"}
@@ -504,84 +385,45 @@ _WHICH = "Which tensor does each name stand for"
 CONTRACTS = {
     "cached-decoder": Contract(
         right=(
-            solution("cached-decoder"),
-            (caching(by_hand),),
-            (caching(masked(in_two_parts), by_cumsum),),
-            (caching(behind_zeros),),
-            (caching(rows_of_a_table(64)),),
-            (caching(masked(as_numbers)),),
+            cached(),
+            cached({_ATTENTION: _BY_HAND}),
+            cached({_AT: "torch.ones(new, dtype=torch.int64).cumsum(0) - 1 + before", _MASK: "torch.cat([torch.ones(new, before), torch.ones(new, new).tril()], 1) == 1"}),
+            # As many queries of zeros in front as there are cached keys, so that is_causal fits.
+            cached({_ATTENTION: "scaled_dot_product_attention(torch.cat([torch.zeros(ids.shape[0], 2, before, 8), d.heads(d.query(x))], 2), key, value, is_causal=True)[:, :, before:]"}),
+            cached({_MASK: _TABLE}),
+            cached({"=mask": "=torch.zeros(new, before + new).masked_fill(~mask, -torch.inf)"}),
         ),
         wrong=(
-            WrongAnswer("the last forty only", (caching(masked(near(40))),), "a cache up to the last position"),
-            WrongAnswer(
-                "sixty-two positions",
-                (caching(positions=lambda before, new: torch.arange(before, before + new).clamp(max=61)),),
-                "a cache up to the last position",
-            ),
-            WrongAnswer("a mask for 63", (caching(rows_of_a_table(63)),), "RuntimeError", Status.ERROR),
+            WrongAnswer("the last forty only", cached({"=mask": "=mask & (torch.arange(before + new) > positions[:, None] - 40)"}), "a cache up to the last position"),
+            WrongAnswer("sixty-two positions", cached({"(positions)": "(positions.clamp(max=61))"}), "a cache up to the last position"),
+            WrongAnswer("a mask for 63", cached({_MASK: _TABLE.replace("64", "63")}), "RuntimeError", Status.ERROR),
             WrongAnswer("the decoder of the last module", (of_the_last_decoder(),), "In PyTorch"),
             WrongAnswer("its own cache", (OwnCache,), "present_key has another shape"),
             WrongAnswer("views of one buffer", (OneBuffer,), "In PyTorch"),
             WrongAnswer("the scale in the weights", (ScaledInPlace,), "The decoder is another one afterwards"),
-            WrongAnswer(
-                "a mask in the decoder",
-                (after(lambda decoder: decoder.register_buffer("mask", torch.ones(64, 64).tril())),),
-                "The decoder is another one afterwards: its mask",
-            ),
+            WrongAnswer("a mask in the decoder", (after(lambda decoder: decoder.register_buffer("mask", torch.ones(64, 64).tril())),), "The decoder is another one afterwards: its mask"),
             WrongAnswer("no more gradients", (after(lambda decoder: decoder.requires_grad_(False)),), "its token.weight.requires_grad"),
-            WrongAnswer("a mask of -20", (caching(masked(lambda p, n: as_numbers(p, n, -20.0))),), "In PyTorch"),
+            WrongAnswer("a mask of -20", cached({"=mask": "=torch.zeros(new, before + new).masked_fill(~mask, -20.0)"}), "In PyTorch"),
             WrongAnswer("ids are emptied", (EmptiesIds,), "changes its argument ids"),
-            WrongAnswer("is_causal behind a cache", (caching(is_causal),), _ONE_TOKEN),
-            WrongAnswer(
-                "places from 0",
-                (caching(positions=lambda before, new: torch.arange(new)),),
-                "In PyTorch, one token at a time from the start",
-            ),
-            WrongAnswer(
-                "no mask",
-                (caching(lambda q, k, v, *_: scaled_dot_product_attention(q, k, v)),),
-                "Which tokens may each of the new tokens see",
-            ),
-            WrongAnswer(
-                "not even itself",
-                (caching(masked(lambda p, n: torch.arange(p + n) < torch.arange(p, p + n)[:, None])),),
-                "If your mask allows that",
-            ),
-            WrongAnswer(
-                "the cache only up to four tokens back",
-                (caching(masked(lambda p, n: causal(p, n) & ~causal(p, n).roll(-4, 1))),),
-                "In PyTorch",
-            ),
-            WrongAnswer("a mask of the example's size", (caching(masked(lambda p, n: causal(int(p), int(n)))),), _FROZEN),
-            WrongAnswer("a mask by NumPy", (caching(masked(by_numpy)),), _FROZEN),
-            WrongAnswer("places of the example", (caching(positions=lambda p, n: torch.arange(int(p), int(p + n))),), _FROZEN),
-            WrongAnswer("a branch for the empty cache", (caching(branching),), _FROZEN),
+            WrongAnswer("is_causal behind a cache", cached({"attn_mask=mask": "is_causal=True"}), _ONE_TOKEN),
+            WrongAnswer("places from 0", cached({"(positions)": "(torch.arange(new))"}), "In PyTorch, one token at a time from the start"),
+            WrongAnswer("no mask", cached({", attn_mask=mask": ""}), "Which tokens may each of the new tokens see"),
+            WrongAnswer("not even itself", cached({"<= positions": "< positions"}), "If your mask allows that"),
+            WrongAnswer("the cache only up to four tokens back", cached({"=mask": "=mask & ~mask.roll(-4, 1)"}), "In PyTorch"),
+            WrongAnswer("a mask of the example's size", cached({_MASK: "torch.arange(int(before + new)) <= torch.arange(int(before), int(before + new))[:, None]"}), _FROZEN),
+            WrongAnswer("a mask by NumPy", cached({_MASK: "torch.from_numpy(np.tril(np.ones((int(new), int(before + new)), bool), int(before)))"}), _FROZEN),
+            WrongAnswer("places of the example", cached({"(positions)": "(torch.arange(int(before), int(before + new)))"}), _FROZEN),
+            WrongAnswer("a branch for the empty cache", cached({"attn_mask=mask": '**({"is_causal": True} if before == 0 else {"attn_mask": mask})'}), _FROZEN),
             WrongAnswer("a loop over the tokens", (OneByOne,), _FROZEN),
-            WrongAnswer(
-                "new keys before the old ones",
-                (caching(join=lambda past, new: torch.cat([new, past], 2)),),
-                "behind it what is new",
-            ),
-            WrongAnswer(
-                "only what is new is returned",
-                (caching(give=lambda y, k, v, before: (y, k[:, :, before:], v[:, :, before:])),),
-                "present_key has another shape",
-            ),
-            WrongAnswer(
-                "the cache is not read",
-                (caching(lambda q, k, v, *_: is_causal(q, k, v, 0, 0), join=lambda past, new: new),),
-                "present_key has another shape",
-            ),
-            WrongAnswer("values are not appended", (caching(join_value=lambda past, new: new),), "RuntimeError", Status.ERROR),
-            WrongAnswer("keys and values exchanged", (caching(give=lambda y, k, v, before: (y, v, k)),), "present_key holds other numbers"),
-            WrongAnswer("logits of the last token", (caching(give=lambda y, k, v, before: (y[:, -1:], k, v)),), "logits has another shape"),
-            WrongAnswer(
-                "numbers of zero",
-                (caching(give=lambda y, k, v, before: (y * 0, k, v)),),
-                "logits has other numbers than without a cache",
-            ),
-            WrongAnswer("logits only", (caching(give=lambda y, *_: y),), "a tuple or list was expected"),
-            WrongAnswer("the cache as one", (caching(give=lambda y, k, v, p: (y, (k, v))),), "returned 2 values"),
+            WrongAnswer("new keys before the old ones", cached({_KEYS: "d.heads(d.key(x)), past_key", _VALUES: "d.heads(d.value(x)), past_value"}), "then what is new"),
+            WrongAnswer("only what is new is returned", cached({", key, value\n": ", key[:, :, before:], value[:, :, before:]\n"}), "present_key has another shape"),
+            WrongAnswer("the cache is not read", cached({_KEYS: "d.heads(d.key(x))", _VALUES: "d.heads(d.value(x))", "attn_mask=mask": "is_causal=True"}), "present_key has another shape"),
+            WrongAnswer("values are not appended", cached({_VALUES: "d.heads(d.value(x))"}), "RuntimeError", Status.ERROR),
+            WrongAnswer("keys and values exchanged", cached({", key, value\n": ", value, key\n"}), "present_key holds other numbers"),
+            WrongAnswer("logits of the last token", cached({"flatten(2)), key": "flatten(2))[:, -1:], key"}), "logits has another shape"),
+            WrongAnswer("numbers of zero", cached({"flatten(2)), key": "flatten(2)) * 0, key"}), "logits has other numbers than without a cache"),
+            WrongAnswer("logits only", cached({", key, value\n": "\n"}), "a tuple or list was expected"),
+            WrongAnswer("the cache as one", cached({", key, value\n": ", (key, value)\n"}), "returned 2 values"),
             WrongAnswer("a function", (lambda decoder: lambda ids, key, value: None,), "a Module was expected"),
         ),
     ),
@@ -596,25 +438,25 @@ CONTRACTS = {
         ),
         wrong=(
             WrongAnswer("names in the order of texts", (by_sorted_names,), _WHICH),
-            WrongAnswer("the first file stays", (unless_it_exists,), "The file: the inputs"),
+            WrongAnswer("the first file stays", (unless_it_exists,), "The file: the model's inputs"),
             WrongAnswer("no ONNX", (a_text,), "is not an ONNX model"),
             WrongAnswer("a bias of 0", (without_bias,), "The step is another one afterwards"),
             WrongAnswer("no more gradients", (frozen,), "its token.weight.requires_grad"),
-            WrongAnswer("three layers at most", (three_layers,), "The file: the inputs"),
+            WrongAnswer("three layers at most", (three_layers,), "The file: the model's inputs"),
             WrongAnswer("outputs pair after pair", export({_KEYS_FIRST: _PAIRS}), _WHICH),
             WrongAnswer("inputs keys first", export({_PAIRS: _KEYS_FIRST}), _WHICH),
             WrongAnswer("underscores", export({"past.{i}.{part}": "past_{i}_{part}", "present.{i}.{part}": "present_{i}_{part}"}), "past_0_key"),
             WrongAnswer("layers from 1", export({"past.{i}": "past.{i + 1}", "present.{i}": "present.{i + 1}"}), "Which names does the runner put together"),
-            WrongAnswer("only the logits have a name", export({'["logits", *presents]': '["logits"]'}), "the outputs of the model"),
+            WrongAnswer("only the logits have a name", export({'["logits", *presents]': '["logits"]'}), "the model's outputs"),
             WrongAnswer("no dynamic axis", export({"dynamic_shapes=": "dynamic_shapes=None and "}), "Axis 0 of past.0.key is fixed"),
             WrongAnswer("the batch of the example", export({'0: "batch", 1': "1", '0: "batch", 2': "2"}), "Axis 0 of past.0.key is fixed"),
             WrongAnswer("the new tokens of the example", export({', 1: "new"': ""}), "Axis 1 of ids is fixed"),
             WrongAnswer("the cache of the example", export({', 2: "past"': ""}), "Axis 2 of past.0.key is fixed"),
             WrongAnswer("axes of the first layer only", (by_torchscript(lambda i: {0: "batch", 2: "past"} if i < 2 else {}),), "of past.1.key is fixed"),
             WrongAnswer("every axis dynamic", (by_torchscript(lambda _: {0: "batch", 1: "heads", 2: "past", 3: "size"}),), "to make an empty cache"),
-            WrongAnswer("int32", export({"torch.int64": "torch.int32"}), "takes int32"),
+            WrongAnswer("int32", export({"torch.int64": "torch.int32"}), "accepts int32"),
             WrongAnswer("one tensor for the whole cache", (by_torch_export(separate_tensors=False),), "One tensor"),
-            WrongAnswer("no cache", (without_past,), "the inputs of the model"),
+            WrongAnswer("no cache", (without_past,), "the model's inputs"),
             WrongAnswer("no example for the cache", (without_example,), "TypeError", Status.ERROR),
             WrongAnswer("no file", (lambda step, file: None,), "wrote no file"),
         ),
@@ -631,10 +473,10 @@ CONTRACTS = {
             WrongAnswer("numbers by name", (numbered_by_names,), "joined to the node with its number"),
             WrongAnswer("one reader of the Range", (for_one_reader,), "how many tokens does the cache stand for"),
             WrongAnswer("labels for the heads", (labels_for_heads,), "to make an empty cache"),
-            WrongAnswer("the first result", (kept_from_the_first(),), "have other names than they should"),
+            WrongAnswer("the first result", (kept_from_the_first(),), "are not the ones asked for"),
             WrongAnswer("names of the model", append({'["past.length"], start': '["length"], start', '"past.length"]': '"length"]'}), "Give every new value"),
             WrongAnswer("the length of another layer", append({_LENGTH_OF: "past.1.key"}), "One layer and a Range"),
-            WrongAnswer("nothing is done", (lambda model: model,), "the inputs of the model have other names"),
+            WrongAnswer("nothing is done", (lambda model: model,), "the model's inputs are not the ones asked for"),
             WrongAnswer("places from 0", append(_NOT_MOVED), "how many tokens does the cache stand for"),
             WrongAnswer("the key as mask", append({_NO_MASK: "pass", "node.input[4:]": "node.input[3:]"}), "get_schema('Attention', 23)"),
             WrongAnswer("no mask", append({_NO_MASK: f"{_NOT_CAUSAL}; {_NO_MASK}"}), "must not see the next one"),
@@ -647,7 +489,7 @@ CONTRACTS = {
             WrongAnswer("an Attention too many", append({"return model": _IDLE}), "computes more than before: 1 x Attention"),
             WrongAnswer("the cache never grows", append(_COPIED), "another shape or type"),
             WrongAnswer("the cache is not read", append({_PAST: 'node.input.append("")', **_ALL_PASTS}), "has other numbers than without a cache"),
-            WrongAnswer("another name", append({"return model": _LOGITS}), "the outputs of the model have other names"),
+            WrongAnswer("another name", append({"return model": _LOGITS}), "the model's outputs are not the ones asked for"),
             WrongAnswer("no model", (lambda model: None,), "a ModelProto was expected"),
         ),
     ),

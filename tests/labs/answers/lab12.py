@@ -1,78 +1,16 @@
 """Right and wrong answers for lab 12."""
 
+from functools import partial
+
 import numpy as np
-import torch
 from onnx import compose, helper, parser
 
 from onnxlab.labs.kit.outcome import Status
 from tests.support.answer_parts import replace_nodes
 from tests.support.labs import Contract, WrongAnswer, solution
 
+letterbox, best, suppress = (partial(solution, name) for name in ("letterbox", "best-candidates", "suppress"))
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
-FRONT = (
-    HEAD
-    + """front (float[3, h, w] picture) => (float[1, 3, s, s] canvas, float[2] ratio, float[2] corner, float[2] limit)
-<float[1] side = {%d}, int64[1] whole = {%d}, float half = {0.5}, float one = {1.0}, int64[1] two = {2},
- int64[1] zero = {0}, int64[2] axes = {2, 3}, float grey = {0.5}> {
-    size = Shape <start = 1> (picture)
-    limit = Cast <to = 1> (size)
-    longer = ReduceMax (limit)
-    exact = Mul (limit, side)
-    part = Div (exact, longer)
-    above = Add (part, half)
-    down = Floor (above)
-    real = Max (down, one)
-    new = Cast <to = 7> (real)
-    batch = Unsqueeze (picture, zero)
-    resized = Resize <mode = "linear", axes = [2, 3]> (batch, , , new)
-    rest = Sub (whole, new)
-    first = Div (rest, two)
-    last = Sub (rest, first)
-    pads = Concat <axis = 0> (first, last)
-    canvas = Pad (resized, pads, grey, axes)
-    ratio = Div (limit, real)
-    corner = Cast <to = 1> (first)
-}"""
-)
-BACK = (
-    HEAD
-    + """back (float[n, 4] found, float[2] by, float[2] start, float[2] most) => (float[n, 4] boxes)
-<int64[4] xyxy = {1, 0, 1, 0}, float nothing = {0.0}> {
-    starts = Gather (start, xyxy)
-    factors = Gather (by, xyxy)
-    limits = Gather (most, xyxy)
-    moved = Sub (found, starts)
-    scaled = Mul (moved, factors)
-    inside = Max (scaled, nothing)
-    boxes = Min (inside, limits)
-}"""
-)
-CONNECTIONS = {"ratio": "by", "corner": "start", "limit": "most"}
-
-
-def letterboxing(changes=None, *, side=None, output=None, prefix=True):
-    """Return a letterbox whose text is changed; without changes it is right."""
-
-    def letterbox(network):
-        if prefix:
-            network = compose.add_prefix(network, "network.")
-        x, boxes = network.graph.input[0], network.graph.output[0].name
-        size = side or x.type.tensor_type.shape.dim[2].dim_value
-        texts = [FRONT % (size, size), BACK]
-        for old, new in (changes or {}).items():
-            assert any(old in text for text in texts), old
-            texts = [text.replace(old, new) for text in texts]
-        front, back = map(parser.parse_model, texts)
-        model = compose.merge_models(front, network, [("canvas", x.name)])
-        model = compose.merge_models(model, back, [(boxes, "found"), *CONNECTIONS.items()])
-        if output:
-            model.graph.output[0].name = output
-            model.graph.node[-1].output[0] = output
-        return model
-
-    return letterbox
-
-
 def in_one_graph(network):
     """Pads by a Concat with rows and columns of grey; one graph around the network's nodes."""
     network = compose.add_prefix(network, "net_")
@@ -145,105 +83,57 @@ def in_one_graph(network):
     return model
 
 
-def of_the_first_side():
-    """Return a letterbox that takes the side of the first network for all."""
-    sides = []
+(SUPPRESS,) = solution("suppress")
 
-    def letterbox(network):
-        sides.append(network.graph.input[0].type.tensor_type.shape.dim[2].dim_value)
-        return letterboxing(side=sides[0])(network)
-
-    return letterbox
-
-
+# Pieces of the solutions of letterbox and suppress, and what stands in their place.
 _BY_ITSELF = 'Resize <mode = "linear", axes = [2, 3]> (batch, , , new)'
-
-SUPPRESSION = (
-    HEAD
-    + """behind (float[n, 4] found, float[n, c] sure) => (float[k, 4] boxes, float[k] scores, int64[k] classes)
-<int64[1] most = {%d}, float[1] iou = {%.9g}, float[1] least = {%.9g}, int64[1] zero = {0}, int64 column_1 = {1},
- int64 column_2 = {2}, float two = {2.0}, int64[1] flat = {-1}> {
-    cx, cy, bw, bh = Split <axis = 1, num_outputs = 4> (found)
-    rx = Div (bw, two)
-    ry = Div (bh, two)
-    x1 = Sub (cx, rx)
-    y1 = Sub (cy, ry)
-    x2 = Add (cx, rx)
-    y2 = Add (cy, ry)
-    corners = Concat <axis = 1> (x1, y1, x2, y2)
-    candidates = Unsqueeze (corners, zero)
-    by_class = Transpose <perm = [1, 0]> (sure)
-    certain = Unsqueeze (by_class, zero)
-    chosen = NonMaxSuppression (candidates, certain, most, iou, least)
-    classes = Gather <axis = 1> (chosen, column_1)
-    places = Gather <axis = 1> (chosen, column_2)
-    boxes = Gather <axis = 0> (corners, places)
-    count = Shape <start = 1, end = 2> (sure)
-    rows = Mul (places, count)
-    index = Add (rows, classes)
-    all_scores = Reshape (sure, flat)
-    scores = Gather <axis = 0> (all_scores, index)
-}"""
-)
-COLUMN = "Gather <axis = 1> (chosen, column_2)"
-ONE_AT_LEAST = """left = Gather <axis = 0> (corners, places)
+_BY_SCALES = 'Resize <mode = "linear", axes = [2, 3]> (batch, , scales)'
+_FLOATS = "sf = Cast <to = 1> (side)  lf = Cast <to = 1> (longer)  of = Cast <to = 1> (old)"
+_SIDE, _ROUNDED = ".dim[2].dim_value", "rounded = Div (above, below)"
+_CANDIDATES, _CERTAIN = "candidates = Unsqueeze (found, zero)", "certain = Unsqueeze (by_class, zero)"
+_CLASSES, _ROWS = "classes = Gather <axis = 1> (chosen, one)", "rows = Gather <axis = 1> (chosen, two)"
+_BOXES, _SCORES = "boxes = Concat <axis = 1> (low, high)", "scores = GatherND (by_class, places)"
+_CENTRES, _CORNERS = "<center_point_box = 1> ", """at, whole = Split <axis = 1> (found, parts)
+    part = Mul (whole, half)  from = Sub (at, part)  to = Add (at, part)
+    corners = Concat <axis = 1> (from, to)"""
+_ONE_AT_LEAST = """left = Concat <axis = 1> (low, high)
     none = Constant <value = float[1, 4] {0, 0, 0, 0}> ()
     padded = Concat <axis = 0> (left, none)
     there = Shape <start = 0, end = 1> (chosen)
     single = Constant <value_ints = [1]> ()
     many = Max (there, single)
     boxes = Slice (padded, zero, many)"""
-
-
-def suppressing(changes=None, *, swap=False, prefix=True):
-    """Return a suppress whose text is changed; without changes it is right."""
-
-    def suppress(detector, iou, least, most):
-        text = SUPPRESSION % ((most, least, iou) if swap else (most, iou, least))
-        for old, new in (changes or {}).items():
-            assert old in text, old
-            text = text.replace(old, new)
-        if prefix:
-            detector = compose.add_prefix(detector, "detector.", rename_inputs=False)
-        boxes, scores = (value.name for value in detector.graph.output)
-        connections = [(boxes, "found"), (scores, "sure")]
-        return compose.merge_models(detector, parser.parse_model(text), connections)
-
-    return suppress
-
-
 # Corners with y before x, as the operator's own form has them: for it both are the same.
-_TURNED = "turned = Concat <axis = 1> (y1, x1, y2, x2)  candidates = Unsqueeze (turned, zero)"
+_TURNED = f"""{_CORNERS}
+    yxyx = Constant <value_ints = [1, 0, 3, 2]> ()  turned = Gather <axis = 1> (corners, yxyx)
+    candidates = Unsqueeze (turned, zero)"""
 _REVERSED = {
-    "candidates = Unsqueeze (corners, zero)": """back = Constant <value_ints = [-1]> ()
+    _CANDIDATES: """back = Constant <value_ints = [-1]> ()
     far = Constant <value_ints = [-1000000]> ()  first = Constant <value_ints = [0]> ()
-    other = Constant <value_ints = [1]> ()  turned = Slice (corners, back, far, first, back)
+    other = Constant <value_ints = [1]> ()  turned = Slice (found, back, far, first, back)
     candidates = Unsqueeze (turned, zero)""",
-    "certain = Unsqueeze (by_class, zero)": """scores_back = Slice (by_class, back, far, other, back)
+    _CERTAIN: """scores_back = Slice (by_class, back, far, other, back)
     certain = Unsqueeze (scores_back, zero)""",
-    "places = Gather <axis = 1> (chosen, column_2)": """from_last = Gather <axis = 1> (chosen, column_2)
-    many = Shape <start = 0, end = 1> (sure)  last = Add (many, back)  places = Sub (last, from_last)""",
+    _ROWS: """from_last = Gather <axis = 1> (chosen, two)
+    many = Shape <start = 0, end = 1> (sure)  last = Add (many, back)  rows = Sub (last, from_last)""",
+    _SCORES: "scores = GatherND (scores_back, places)",
 }
 
 
 def with_digits(form):
     """Return a suppress that writes the thresholds with few digits."""
-    return lambda detector, iou, least, most: suppressing()(
+    return lambda detector, iou, least, most: SUPPRESS(
         detector, float(form % iou), float(form % least), most
     )
 
 
-def moving(*, iou=0, least=0, positive=False, largest=10**6):
-    """Return a suppress that moves a threshold to the next float32 below, or limits a number."""
+def moving(*, iou=0, least=0):
+    """Return a suppress that moves a threshold to the next float32 below."""
 
     def below(number, steps):
         return float(np.nextafter(np.float32(number), np.float32(-9))) if steps else number
 
-    def suppress(detector, given_iou, given_least, most):
-        lowest = max(given_least, 0.0) if positive else below(given_least, least)
-        return suppressing()(detector, below(given_iou, iou), lowest, min(most, largest))
-
-    return suppress
+    return lambda detector, given, lowest, most: SUPPRESS(detector, below(given, iou), below(lowest, least), most)
 
 
 def with_nodes(detector, iou, least, most):
@@ -297,481 +187,136 @@ def with_nodes(detector, iou, least, most):
     return detector
 
 
-def picking(pick, give=lambda boxes, scores, order: (boxes[order], scores[order])):
-    """Return a BestCandidates; `pick` returns the indices of the best, for the scores and k."""
-
-    class BestCandidates(torch.nn.Module):
-        def __init__(self, k):
-            super().__init__()
-            self.k = k
-
-        def forward(self, boxes, scores):
-            return give(boxes, scores, pick(scores, self.k))
-
-    return BestCandidates
-
-
-def sliced(scores, k):
-    return scores.sort(descending=True).indices[:k]
-
-
-def masked_out(scores, k):
-    """Compares the ranks of all candidates with k."""
-    order = scores.argsort(descending=True)
-    return order[torch.arange(scores.shape[0]) < k]
-
-
-def min_in_python(scores, k):
-    return scores.topk(min(k, scores.shape[0])).indices
-
-
-def branched(scores, k):
-    if scores.shape[0] < k:
-        return scores.argsort(descending=True)
-    return scores.topk(k).indices
-
-
-def matched(scores, k):
-    """Finds each of the best scores again by its value."""
-    best = scores.sort(descending=True).values[:k]
-    return (best[:, None] == torch.cat([scores, torch.zeros(1)])[None]).int().argmax(1)
-
-
-def padded(scores, k):
-    """Appends k scores of -inf, so that there are always enough: an index can be one of theirs."""
-    order = torch.cat([scores, torch.full((k,), -torch.inf)]).topk(k).indices
-    return order[: scores.shape[0]].clamp(max=scores.shape[0] - 1)
-
-
-def at_least_the_last(scores, k):
-    """Keeps all scores that are not below the k-th one: more than k, where some are equal."""
-    best, order = scores.sort(descending=True)
-    return order[(best[:, None] >= best[:k][-1:]).all(1)]
-
-
-class SharedK(torch.nn.Module):
-    """Keeps k for all modules."""
-
-    def __init__(self, k):
-        super().__init__()
-        SharedK.k = k
-
-    def forward(self, boxes, scores):
-        order = sliced(scores, SharedK.k)
-        return boxes[order], scores[order]
-
-
-def sorted_in_place(boxes, scores, order):
-    boxes, best = boxes[order], scores[order]
-    if not torch.onnx.is_in_onnx_export() and not torch.compiler.is_compiling():
-        scores.fill_(0)
-    return boxes, best
-
-
-class AlwaysK(torch.nn.Module):
-    """Pads with zeros."""
-
-    def __init__(self, k):
-        super().__init__()
-        self.k = k
-
-    def forward(self, boxes, scores):
-        order = scores.argsort(descending=True)
-        boxes, scores = (
-            torch.cat([boxes[order], torch.zeros(self.k, 4)]),
-            torch.cat([scores[order], torch.zeros(self.k)]),
-        )
-        return boxes[: self.k], scores[: self.k]
-
-
-def by_numpy(scores, k):
-    return torch.from_numpy((-scores.detach().numpy()).argsort()[:k].copy())
-
-
+_ORDER, _GIVEN = "scores.argsort(descending=True)[: self.k]", "return boxes[order], scores[order]"
+_EMPTIED = """best = boxes[order], scores[order]
+        if not torch.onnx.is_in_onnx_export() and not torch.compiler.is_compiling():
+            scores.fill_(0)
+        return best"""
+_PADDED = "torch.cat([boxes[order], torch.zeros(self.k, 4)])[: self.k], torch.cat([scores[order], torch.zeros(self.k)])[: self.k]"
 _BY_HAND = "Go through it by hand"
 _FEWER = "what Python decided then is decided for good"
 
 CONTRACTS = {
     "letterbox": Contract(
         right=(
-            solution("letterbox"),
+            letterbox(),
             (in_one_graph,),
-            (
-                letterboxing(
-                    {
-                        "moved = Sub (found, starts)": """sizes = Div (limits, factors)  ends = Add (starts, sizes)
-                        not_before = Max (found, starts)  between = Min (not_before, ends)  moved = Sub (between, starts)"""
-                    }
-                ),
+            letterbox(
+                {
+                    "moved = Sub (found, begin)": """sizes = Div (most, by)  ends = Add (begin, sizes)
+                    not_before = Max (found, begin)  between = Min (not_before, ends)  moved = Sub (between, begin)"""
+                }
             ),
-            (letterboxing({_BY_ITSELF: _BY_ITSELF.replace("<", '<coordinate_transformation_mode = "half_pixel", ')}),),
+            letterbox({_BY_ITSELF: _BY_ITSELF.replace("<", '<coordinate_transformation_mode = "half_pixel", ')}),
         ),
         wrong=(
-            WrongAnswer(
-                "pytorch_half_pixel",
-                (
-                    letterboxing(
-                        {
-                            _BY_ITSELF: _BY_ITSELF.replace(
-                                "<", '<coordinate_transformation_mode = "pytorch_half_pixel", '
-                            )
-                        }
-                    ),
-                ),
-                "A network for",
-            ),
-            WrongAnswer(
-                "a scale for each axis",
-                (
-                    letterboxing(
-                        {
-                            _BY_ITSELF: 'Resize <mode = "linear", axes = [2, 3]> (batch, , scales)',
-                            "resized =": "scales = Div (real, limit) resized =",
-                        }
-                    ),
-                ),
-                "Has what the network gets here the shape",
-            ),
-            WrongAnswer(
-                "pixels from 0 to 1",
-                (
-                    letterboxing(
-                        {
-                            "batch = Unsqueeze (picture, zero)": """low = Constant <value_float = 0.0> ()
-                            clipped = Clip (picture, low, one)  batch = Unsqueeze (clipped, zero)"""
-                        }
-                    ),
-                ),
-                "the numbers are not those of the boxes",
-            ),
-            WrongAnswer("names of the network", (letterboxing(prefix=False),), "ValueError", Status.ERROR),
-            WrongAnswer("the side of the first", (of_the_first_side(),), "A network for"),
-            WrongAnswer(
-                "clipped at the far end only",
-                (letterboxing({"inside = Max (scaled, nothing)": "inside = Identity (scaled)"}),),
-                "none may reach below 0",
-            ),
-            WrongAnswer("stretched", (letterboxing({"part = Div (exact, longer)": "part = Div (exact, limit)"}),), "the numbers are not"),
-            WrongAnswer(
-                "one ratio for both axes",
-                (
-                    letterboxing(
-                        {
-                            "ratio = Div (limit, real)": "lm = Div (longer, side)  ratio = Concat <axis = 0> (lm, lm)"
-                        }
-                    ),
-                ),
-                "a ratio of their own",
-            ),
-            WrongAnswer(
-                "ratios exchanged",
-                (
-                    letterboxing(
-                        {
-                            "factors = Gather (by, xyxy)": "factors = Gather (by, yxyx)",
-                            "int64[4] xyxy": "int64[4] yxyx = {0, 1, 0, 1}, int64[4] xyxy",
-                        }
-                    ),
-                ),
-                "x goes back by the ratio of the widths",
-            ),
-            WrongAnswer(
-                "half a row on the way back",
-                (
-                    letterboxing(
-                        {
-                            "corner = Cast <to = 1> (first)": "gap = Cast <to = 1> (rest)  corner = Mul (gap, half)"
-                        }
-                    ),
-                ),
-                "begins at a whole row and column",
-            ),
-            WrongAnswer("rounded down", (letterboxing({"Add (part, half)": "Identity (part)"}),), "How is the shorter side rounded"),
-            WrongAnswer("rounded up", (letterboxing({"Floor (above)": "Ceil (part)"}),), "Compute new height and width"),
-            WrongAnswer(
-                "the scale first",
-                (
-                    letterboxing(
-                        {
-                            "exact = Mul (limit, side)": "scale = Div (side, longer)",
-                            "part = Div (exact, longer)": "part = Mul (limit, scale)",
-                        }
-                    ),
-                ),
-                "How is the shorter side rounded",
-            ),
-            WrongAnswer("halves to even", (letterboxing({"Floor (above)": "Round (part)"}),), "How is the shorter side rounded"),
-            WrongAnswer(
-                "the larger half first",
-                (
-                    letterboxing(
-                        {
-                            "last = Sub (rest, first)": "last = Div (rest, two)",
-                            "first = Div (rest, two)": "l2 = Div (rest, two) first = Sub (rest, l2)",
-                        }
-                    ),
-                ),
-                "How many of them come first",
-            ),
-            WrongAnswer(
-                "at the corner",
-                (letterboxing({"first = Div (rest, two)": "first = Sub (rest, rest)"}),),
-                "Where on the canvas does the picture begin",
-            ),
-            WrongAnswer("not moved back", (letterboxing({"Sub (found, starts)": "Identity (found)"}),), "does not begin at the corner"),
-            WrongAnswer("not clipped", (letterboxing({"Min (inside, limits)": "Identity (scaled)"}),), "beyond the picture"),
-            WrongAnswer(
-                "clipped at 0 only",
-                (letterboxing({"Min (inside, limits)": "Identity (inside)"}),),
-                "none may reach beyond the other end",
-            ),
-            WrongAnswer("height for x", (letterboxing({"{1, 0, 1, 0}": "{0, 1, 0, 1}"}),), "A box begins with x"),
-            WrongAnswer(
-                "divided before it is moved",
-                (
-                    letterboxing(
-                        {
-                            "Sub (found, starts)": "Mul (found, factors)",
-                            "Mul (moved, factors)": "Sub (moved, starts)",
-                        }
-                    ),
-                ),
-                "which step comes first",
-            ),
-            WrongAnswer("black around it", (letterboxing({"grey = {0.5}": "grey = {0.0}"}),), "Which number fills"),
-            WrongAnswer("nearest", (letterboxing({'"linear"': '"nearest"'}),), "one pixel of several"),
-            WrongAnswer(
-                "corners aligned",
-                (
-                    letterboxing(
-                        {
-                            'mode = "linear"': 'mode = "linear", coordinate_transformation_mode = "align_corners"'
-                        }
-                    ),
-                ),
-                _BY_HAND,
-            ),
-            WrongAnswer(
-                "one scale for Resize",
-                (
-                    letterboxing(
-                        {
-                            _BY_ITSELF: 'Resize <mode = "linear", axes = [2, 3]> (batch, , scales)',
-                            "resized =": "s1 = Div (side, longer) scales = Concat <axis = 0> (s1, s1) resized =",
-                        }
-                    ),
-                ),
-                "Has what the network gets here the shape",
-            ),
-            WrongAnswer("no row is left", (letterboxing({"Max (down, one)": "Identity (down)"}),), "At least one row stays"),
-            WrongAnswer("a side of 16", (letterboxing(side=16),), "A network"),
-            WrongAnswer("another name", (letterboxing(output="found_boxes"),), "the outputs of the model are others"),
-            WrongAnswer("the network alone", (lambda network: network,), "the inputs of the model are others"),
+            WrongAnswer("pytorch_half_pixel", letterbox({'"linear"': '"linear", coordinate_transformation_mode = "pytorch_half_pixel"'}), "A network for"),
+            WrongAnswer("a scale for each axis", letterbox({_BY_ITSELF: _BY_SCALES, "resized =": f"{_FLOATS}  nf = Cast <to = 1> (new)  scales = Div (nf, of)  resized ="}), "Has what the network gets here the shape"),
+            WrongAnswer("pixels from 0 to 1", letterbox({"Unsqueeze (picture, zero)": "Unsqueeze (clipped, zero)", "batch =": "low = Constant <value_float = 0.0> ()  high = Constant <value_float = 1.0> ()  clipped = Clip (picture, low, high)  batch ="}), "the outputs are not the boxes"),
+            WrongAnswer("names of the network", letterbox({'compose.add_prefix(network, "network.")': "network"}), "ValueError", Status.ERROR),
+            WrongAnswer("the side of the first", letterbox({_SIDE: f'{_SIDE}\n    side = vars(letterbox).setdefault("side", side)'}), "A network for"),
+            WrongAnswer("clipped at the far end only", letterbox({"Max (back, nothing)": "Identity (back)"}), "none may reach below 0"),
+            WrongAnswer("stretched", letterbox({"(doubled, longer)": "(doubled, old)", "(longer, two)": "(old, two)"}), "the outputs are not the boxes"),
+            WrongAnswer("one ratio for both axes", letterbox({"r = Div (o, n)": f"{_FLOATS}  lr = Div (lf, sf)  r = Concat <axis = 0> (lr, lr)"}), "a ratio of their own"),
+            WrongAnswer("ratios exchanged", letterbox({"Gather (r, xyxy)": "Gather (r, yxyx)", "int64[4] xyxy": "int64[4] yxyx = {0, 1, 0, 1}, int64[4] xyxy"}), "x goes back by the ratio of the widths"),
+            WrongAnswer("half a row on the way back", letterbox({"f = Cast <to = 1> (first)": "gap = Cast <to = 1> (rest)  half = Constant <value_float = 0.5> ()  f = Mul (gap, half)"}), "begins at a whole row and column"),
+            WrongAnswer("rounded down", letterbox({"Add (doubled, longer)": "Identity (doubled)"}), "How is the shorter side rounded"),
+            WrongAnswer("rounded up", letterbox({_ROUNDED: "more = Add (doubled, below)  up = Sub (more, one)  rounded = Div (up, below)"}), "Compute new height and width"),
+            WrongAnswer("the scale first", letterbox({_ROUNDED: f"{_FLOATS}  scale = Div (sf, lf)  part = Mul (of, scale)  half = Constant <value_float = 0.5> ()  up = Add (part, half)  down = Floor (up)  rounded = Cast <to = 7> (down)"}), "How is the shorter side rounded"),
+            WrongAnswer("halves to even", letterbox({_ROUNDED: f"{_FLOATS}  exact = Mul (of, sf)  part = Div (exact, lf)  even = Round (part)  rounded = Cast <to = 7> (even)"}), "How is the shorter side rounded"),
+            WrongAnswer("the larger half first", letterbox({"first = Div (rest, two)  last = Sub (rest, first)": "last = Div (rest, two)  first = Sub (rest, last)"}), "How many of them come first"),
+            WrongAnswer("at the corner", letterbox({"first = Div (rest, two)": "first = Sub (rest, rest)"}), "Where on the canvas does the picture begin"),
+            WrongAnswer("not moved back", letterbox({"Sub (found, begin)": "Identity (found)"}), "does not begin at the corner"),
+            WrongAnswer("not clipped", letterbox({"Min (inside, most)": "Identity (back)"}), "beyond the picture"),
+            WrongAnswer("clipped at 0 only", letterbox({"Min (inside, most)": "Identity (inside)"}), "none may reach beyond the other end"),
+            WrongAnswer("height for x", letterbox({"{1, 0, 1, 0}": "{0, 1, 0, 1}"}), "A box begins with x"),
+            WrongAnswer("divided before it is moved", letterbox({"Sub (found, begin)": "Mul (found, by)", "Mul (moved, by)": "Sub (moved, begin)"}), "which step comes first"),
+            WrongAnswer("black around it", letterbox({"grey = {0.5}": "grey = {0.0}"}), "Which number fills"),
+            WrongAnswer("nearest", letterbox({'"linear"': '"nearest"'}), "one pixel of several"),
+            WrongAnswer("corners aligned", letterbox({'"linear"': '"linear", coordinate_transformation_mode = "align_corners"'}), _BY_HAND),
+            WrongAnswer("one scale for Resize", letterbox({_BY_ITSELF: _BY_SCALES, "resized =": f"{_FLOATS}  scale = Div (sf, lf)  scales = Concat <axis = 0> (scale, scale)  resized ="}), "Has what the network gets here the shape"),
+            WrongAnswer("no row is left", letterbox({"Max (rounded, one)": "Identity (rounded)"}), "At least one row stays"),
+            WrongAnswer("a side of 16", letterbox({_SIDE: f"{_SIDE}\n    side = 16"}), "A network"),
+            WrongAnswer("another name", letterbox({"[n, 4] boxes)": "[n, 4] found_boxes)", "boxes = Min": "found_boxes = Min"}), "the model's outputs are not the ones asked for"),
+            WrongAnswer("the network alone", (lambda network: network,), "the model's inputs are not the ones asked for"),
             WrongAnswer("no model", (lambda network: None,), "a ModelProto was expected"),
             WrongAnswer("an exception", (lambda network: network.graph.inputs,), "AttributeError", Status.ERROR),
         ),
     ),
     "best-candidates": Contract(
         right=(
-            solution("best-candidates"),
-            (picking(masked_out),),
-            (picking(lambda s, k: (-s).argsort()[:k]),),
-            (picking(lambda s, k: s.argsort().flip(0)[:k]),),
+            best(),
+            best({"[: self.k]": "[torch.arange(scores.shape[0]) < self.k]"}),
+            best({_ORDER: "(-scores).argsort()[: self.k]"}),
+            best({_ORDER: "scores.argsort().flip(0)[: self.k]"}),
         ),
         wrong=(
-            WrongAnswer("scores up to a million", (picking(lambda s, k: sliced(s.clamp(max=1e6), k)),), "In PyTorch"),
-            WrongAnswer("a hundred at most", (picking(lambda s, k: sliced(s, min(k, 100))),), "has another shape"),
-            WrongAnswer("found by their value", (picking(matched),), "is returned twice"),
-            WrongAnswer("room for k more", (picking(padded),), "In PyTorch"),
-            WrongAnswer("as many as are equal", (picking(at_least_the_last),), "best_boxes has another shape"),
-            WrongAnswer("one k for all", (SharedK,), "best_boxes has another shape"),
-            WrongAnswer("scores are emptied", (picking(sliced, sorted_in_place),), "changes its argument scores"),
-            WrongAnswer("the first thousand", (picking(lambda s, k: sliced(s[:1000], k)),), "not the highest scores"),
-            WrongAnswer("rounded scores", (picking(lambda s, k: sliced((s * 1e4).round(), k)),), "not in order"),
-            WrongAnswer(
-                "no negative boxes",
-                (picking(sliced, lambda boxes, scores, order: (boxes[order].clamp(min=0), scores[order])),),
-                "a box does not belong to its score",
-            ),
-            WrongAnswer("twenty at most", (picking(lambda s, k: sliced(s, min(k, 20))),), "has another shape"),
-            WrongAnswer("topk of k", (picking(lambda s, k: s.topk(k).indices),), "RuntimeError", Status.ERROR),
-            WrongAnswer("min in Python", (picking(min_in_python),), _FEWER),
-            WrongAnswer("a branch", (picking(branched),), _FEWER),
-            WrongAnswer("always k rows", (AlwaysK,), "another shape or type"),
-            WrongAnswer("the worst", (picking(lambda s, k: s.argsort()[:k]),), "not the highest scores"),
-            WrongAnswer("the best last", (picking(lambda s, k: s.argsort()[-k:]),), "not the highest scores"),
-            WrongAnswer("all of them", (picking(lambda s, k: s.argsort(descending=True)),), "another shape or type"),
-            WrongAnswer(
-                "the first boxes",
-                (picking(sliced, lambda boxes, scores, order: (boxes[: len(order)], scores[order])),),
-                "a box does not belong to its score",
-            ),
-            WrongAnswer(
-                "scores first",
-                (picking(sliced, lambda boxes, scores, order: (scores[order], boxes[order])),),
-                "best_boxes has another shape",
-            ),
-            WrongAnswer(
-                "scores as a column",
-                (picking(sliced, lambda boxes, scores, order: (boxes[order], scores[order, None])),),
-                "best_scores has another shape",
-            ),
-            WrongAnswer("positive ones", (picking(lambda s, k: sliced(s, k)[s[sliced(s, k)] > 0]),), "another shape"),
-            WrongAnswer("by NumPy", (picking(by_numpy),), "Are k rows left, the best first"),
-            WrongAnswer("three of them", (picking(lambda s, k: sliced(s, 3)),), "another shape or type"),
-            WrongAnswer("boxes only", (picking(sliced, lambda boxes, scores, order: boxes[order]),), "a tuple or list was expected"),
+            WrongAnswer("scores up to a million", best({"= scores.argsort": "= scores.clamp(max=1e6).argsort"}), "In PyTorch"),
+            WrongAnswer("a hundred at most", best({"[: self.k]": "[: min(self.k, 100)]"}), "has another shape"),
+            WrongAnswer("found by their value", best({_ORDER: "(scores.sort(descending=True).values[: self.k][:, None] == torch.cat([scores, torch.zeros(1)])[None]).int().argmax(1)"}), "is returned twice"),
+            WrongAnswer("room for k more", best({_ORDER: "torch.cat([scores, torch.full((self.k,), -torch.inf)]).topk(self.k).indices[: scores.shape[0]].clamp(max=scores.shape[0] - 1)"}), "In PyTorch"),
+            WrongAnswer("as many as are equal", best({f"order = {_ORDER}": "first, order = scores.sort(descending=True); order = order[(first[:, None] >= first[: self.k][-1:]).all(1)]"}), "best_boxes has another shape"),
+            WrongAnswer("one k for all", best({"self.k = k": "BestCandidates.k = k"}), "best_boxes has another shape"),
+            WrongAnswer("scores are emptied", best({_GIVEN: _EMPTIED}), "changes its argument scores"),
+            WrongAnswer("the first thousand", best({"= scores.argsort": "= scores[:1000].argsort"}), "not the highest scores"),
+            WrongAnswer("rounded scores", best({"= scores.argsort": "= (scores * 1e4).round().argsort"}), "not in order"),
+            WrongAnswer("no negative boxes", best({"boxes[order],": "boxes[order].clamp(min=0),"}), "a box does not belong to its score"),
+            WrongAnswer("twenty at most", best({"[: self.k]": "[: min(self.k, 20)]"}), "has another shape"),
+            WrongAnswer("topk of k", best({_ORDER: "scores.topk(self.k).indices"}), "RuntimeError", Status.ERROR),
+            WrongAnswer("min in Python", best({_ORDER: "scores.topk(min(self.k, scores.shape[0])).indices"}), _FEWER),
+            WrongAnswer("a branch", best({_ORDER: "scores.argsort(descending=True) if scores.shape[0] < self.k else scores.topk(self.k).indices"}), _FEWER),
+            WrongAnswer("always k rows", best({_GIVEN: f"return {_PADDED}"}), "another shape or type"),
+            WrongAnswer("the worst", best({"descending=True": "descending=False"}), "not the highest scores"),
+            WrongAnswer("the best last", best({_ORDER: "scores.argsort()[-self.k :]"}), "not the highest scores"),
+            WrongAnswer("all of them", best({"[: self.k]": ""}), "another shape or type"),
+            WrongAnswer("the first boxes", best({"boxes[order],": "boxes[: len(order)],"}), "a box does not belong to its score"),
+            WrongAnswer("scores first", best({_GIVEN: "return scores[order], boxes[order]"}), "best_boxes has another shape"),
+            WrongAnswer("scores as a column", best({", scores[order]": ", scores[order, None]"}), "best_scores has another shape"),
+            WrongAnswer("positive ones", best({_ORDER: f"{_ORDER}; order = order[scores[order] > 0]"}), "another shape"),
+            WrongAnswer("by NumPy", best({_ORDER: "torch.from_numpy((-scores.detach().numpy()).argsort()[: self.k].copy())"}), "Are k rows left, the best first"),
+            WrongAnswer("three of them", best({"[: self.k]": "[:3]"}), "another shape or type"),
+            WrongAnswer("boxes only", best({", scores[order]": ""}), "a tuple or list was expected"),
             WrongAnswer("a function", (lambda k: lambda boxes, scores: None,), "a Module was expected"),
         ),
     ),
     "suppress": Contract(
         right=(
-            solution("suppress"),
+            suppress(),
             (with_nodes,),
-            (
-                suppressing(
-                    {
-                        "Unsqueeze (corners, zero)": "Unsqueeze (found, zero)",
-                        "NonMaxSuppression (": "NonMaxSuppression <center_point_box = 1> (",
-                    }
-                ),
-            ),
-            (suppressing({"candidates = Unsqueeze (corners, zero)": _TURNED}),),
+            suppress({_CENTRES: "", _CANDIDATES: f"{_CORNERS}  candidates = Unsqueeze (corners, zero)"}),
+            suppress({_CENTRES: "", _CANDIDATES: _TURNED}),
         ),
         wrong=(
             WrongAnswer("two digits", (with_digits("%.2f"),), "Scores at the threshold"),
             WrongAnswer("six digits", (with_digits("%.6f"),), "Are all its digits in the file"),
-            WrongAnswer(
-                "a millionth above the threshold",
-                (lambda detector, iou, *rest: suppressing()(detector, iou + 1e-6, *rest),),
-                "Overlaps at the threshold",
-            ),
-            WrongAnswer(
-                "half of the boxes at least",
-                (lambda detector, iou, *rest: suppressing()(detector, max(iou, 0.5), *rest),),
-                "One object, found four times",
-            ),
+            WrongAnswer("a millionth above the threshold", suppress({"% (most, iou,": "% (most, iou + 1e-6,"}), "Overlaps at the threshold"),
+            WrongAnswer("half of the boxes at least", suppress({"% (most, iou,": "% (most, max(iou, 0.5),"}), "One object, found four times"),
             WrongAnswer("dropped at the threshold", (moving(iou=-1),), "Overlaps at the threshold"),
             WrongAnswer("counted at the threshold", (moving(least=-1),), "A score counts above"),
-            WrongAnswer("names of the detector", (suppressing(prefix=False),), "ValueError", Status.ERROR),
-            WrongAnswer("no negative scores", (moving(positive=True),), "A detector with 20 classes"),
-            WrongAnswer("a hundred of each class", (moving(largest=100),), "1500 objects"),
-            WrongAnswer("the last of equal ones", (suppressing(_REVERSED),), "Equal scores"),
-            WrongAnswer(
-                "no negative coordinates",
-                (
-                    suppressing(
-                        {
-                            "boxes = Gather <axis = 0> (corners": "all = Relu (corners) boxes = Gather <axis = 0> (all"
-                        }
-                    ),
-                ),
-                "x and y of its centre",
-            ),
-            WrongAnswer(
-                "another Sigmoid",
-                (
-                    suppressing(
-                        {
-                            "scores = Gather <axis = 0> (all_scores": "all = Sigmoid (all_scores) scores = Gather <axis = 0> (all"
-                        }
-                    ),
-                ),
-                "Is each score the detector's",
-            ),
-            WrongAnswer(
-                "the batch for the class",
-                (
-                    suppressing(
-                        {
-                            "classes = Gather <axis = 1> (chosen, column_1)": """batch = Constant <value_int = 0> ()
-                            classes = Gather <axis = 1> (chosen, batch)  own = Gather <axis = 1> (chosen, column_1)""",
-                            "Add (rows, classes)": "Add (rows, own)",
-                        }
-                    ),
-                ),
-                "Which column of NonMaxSuppression",
-            ),
-            WrongAnswer("defaults", (suppressing({", most, iou, least)": ")"}),), "Nothing is left at all"),
-            WrongAnswer("no limit of the overlap", (suppressing({", most, iou, least)": ", most, , least)"}),), "Which overlap is allowed"),
-            WrongAnswer("no limit of the score", (suppressing({", most, iou, least)": ", most, iou)"}),), "Only candidates below"),
-            WrongAnswer("thresholds exchanged", (suppressing(swap=True),), "Which threshold is for scores"),
-            WrongAnswer("a hundred boxes", (suppressing({"most = {": "most = {10"}),), "How many boxes of each class"),
-            WrongAnswer(
-                "centres taken for corners",
-                (suppressing({"Unsqueeze (corners, zero)": "Unsqueeze (found, zero)"}),),
-                "In which form",
-            ),
-            WrongAnswer(
-                "corners taken for centres",
-                (suppressing({"NonMaxSuppression (": "NonMaxSuppression <center_point_box = 1> ("}),),
-                "In which form",
-            ),
-            WrongAnswer(
-                "boxes as they came",
-                (suppressing({"Gather <axis = 0> (corners": "Gather <axis = 0> (found"}),),
-                "One object, found once",
-            ),
-            WrongAnswer(
-                "Squeeze without axes",
-                (
-                    suppressing(
-                        {
-                            "places = " + COLUMN: "s2 = Slice (chosen, c2, c3, c1) places = Squeeze (s2)",
-                            "int64[1] flat": "int64[1] c1 = {1}, int64[1] c2 = {2}, int64[1] c3 = {3}, int64[1] flat",
-                        }
-                    ),
-                ),
-                "Does a node drop every axis of size 1",
-            ),
-            WrongAnswer(
-                "all classes as one",
-                (
-                    suppressing(
-                        {
-                            "certain = Unsqueeze (by_class, zero)": "top = ReduceMax <keepdims = 1> (by_class, zero) certain = Unsqueeze (top, zero)",
-                            "classes = Gather <axis = 1> (chosen, column_1)": "cls = ArgMax <axis = 1, keepdims = 0> (sure) places0 = Gather <axis = 1> (chosen, column_2) classes = Gather (cls, places0)",
-                        }
-                    ),
-                ),
-                "A detector with",
-            ),
-            WrongAnswer("scores of the first class", (suppressing({"Add (rows, classes)": "Identity (rows)"}),), "A detector with"),
-            WrongAnswer(
-                "scores not turned",
-                (suppressing({"by_class = Transpose <perm = [1, 0]> (sure)": "by_class = Identity (sure)"}),),
-                "A detector with",
-            ),
-            WrongAnswer("classes for places", (suppressing({COLUMN: "Gather <axis = 1> (chosen, column_1)"}),), "A detector with"),
-            WrongAnswer(
-                "the best of all, by TopK",
-                (
-                    suppressing(
-                        {
-                            "scores = Gather <axis = 0> (all_scores, index)": "sc = Gather <axis = 0> (all_scores, index) scores, order = TopK (sc, most)"
-                        }
-                    ),
-                ),
-                "One object, found once",
-            ),
-            WrongAnswer(
-                "one row at least",
-                (suppressing({"boxes = Gather <axis = 0> (corners, places)": ONE_AT_LEAST}),),
-                "shapes begin with 0",
-            ),
-            WrongAnswer(
-                "int32",
-                (
-                    suppressing(
-                        {
-                            "int64[k] classes)": "int32[k] classes)",
-                            "classes = Gather <axis = 1> (chosen, column_1)": "cl = Gather <axis = 1> (chosen, column_1) classes = Cast <to = 6> (cl)",
-                            "Add (rows, classes)": "Add (rows, cl)",
-                        }
-                    ),
-                ),
-                "Which element type",
-            ),
-            WrongAnswer("the detector alone", (lambda detector, *_: detector,), "the outputs of the model are others"),
+            WrongAnswer("names of the detector", suppress({'compose.add_prefix(detector, "detector.", rename_inputs=False)': "detector"}), "ValueError", Status.ERROR),
+            WrongAnswer("no negative scores", suppress({"iou, least))": "iou, max(least, 0.0)))"}), "A detector with 20 classes"),
+            WrongAnswer("a hundred of each class", suppress({"% (most,": "% (min(most, 100),"}), "1500 objects"),
+            WrongAnswer("the last of equal ones", suppress(_REVERSED), "Equal scores"),
+            WrongAnswer("no negative coordinates", suppress({_BOXES: "all = Concat <axis = 1> (low, high)  boxes = Relu (all)"}), "x and y of its centre"),
+            WrongAnswer("another Sigmoid", suppress({_SCORES: "plain = GatherND (by_class, places)  scores = Sigmoid (plain)"}), "Is each score the detector's"),
+            WrongAnswer("the batch for the class", suppress({_CLASSES: "batch = Constant <value_int = 0> ()  classes = Gather <axis = 1> (chosen, batch)"}), "Which column of NonMaxSuppression"),
+            WrongAnswer("defaults", suppress({", most, iou, least)": ")"}), "Nothing is left at all"),
+            WrongAnswer("no limit of the overlap", suppress({", most, iou, least)": ", most, , least)"}), "Which overlap is allowed"),
+            WrongAnswer("no limit of the score", suppress({", most, iou, least)": ", most, iou)"}), "Only candidates below"),
+            WrongAnswer("thresholds exchanged", suppress({"% (most, iou, least)": "% (most, least, iou)"}), "Which threshold is for scores"),
+            WrongAnswer("a hundred boxes", suppress({"most = {": "most = {10"}), "How many boxes of each class"),
+            WrongAnswer("centres taken for corners", suppress({_CENTRES: ""}), "Which box format"),
+            WrongAnswer("corners taken for centres", suppress({_CANDIDATES: f"{_CORNERS}  candidates = Unsqueeze (corners, zero)"}), "Which box format"),
+            WrongAnswer("boxes as they came", suppress({_BOXES: "boxes = Identity (kept)"}), "One object, found once"),
+            WrongAnswer("Squeeze without axes", suppress({_BOXES: "kept_boxes = Concat <axis = 1> (low, high)  boxes = Squeeze (kept_boxes)"}), "Does a node drop every axis of size 1"),
+            WrongAnswer("all classes as one", suppress({_CERTAIN: "best = ReduceMax <keepdims = 1> (by_class, zero)  certain = Unsqueeze (best, zero)", _CLASSES: "of_row = ArgMax <axis = 1, keepdims = 0> (sure)  third = Gather <axis = 1> (chosen, two)  classes = Gather (of_row, third)", _SCORES: "flat = Squeeze (best, zero)  scores = Gather (flat, rows)"}), "A detector with"),
+            WrongAnswer("scores of the first class", suppress({_SCORES: "number = Constant <value_int = 0> ()  first = Gather (by_class, number)  scores = Gather (first, rows)"}), "A detector with"),
+            WrongAnswer("scores not turned", suppress({"Transpose (sure)": "Identity (sure)"}), "A detector with"),
+            WrongAnswer("classes for places", suppress({_ROWS: "rows = Gather <axis = 1> (chosen, one)"}), "A detector with"),
+            WrongAnswer("the best of all, by TopK", suppress({_SCORES: "unsorted = GatherND (by_class, places)  scores, order = TopK (unsorted, most)"}), "One object, found once"),
+            WrongAnswer("one row at least", suppress({_BOXES: _ONE_AT_LEAST}), "shapes begin with 0"),
+            WrongAnswer("int32", suppress({"int64[k] classes)": "int32[k] classes)", _CLASSES: "wide = Gather <axis = 1> (chosen, one)  classes = Cast <to = 6> (wide)"}), "Which element type"),
+            WrongAnswer("the detector alone", (lambda detector, *_: detector,), "the model's outputs are not the ones asked for"),
             WrongAnswer("no model", (lambda *_: None,), "a ModelProto was expected"),
         ),
     ),

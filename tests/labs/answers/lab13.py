@@ -53,7 +53,7 @@ CONTRACTS = {
             WrongAnswer("whole numbers", heading({"[0.0]": "[0]"}), "int64 with 1 axes"),
             WrongAnswer("the ill module", heading({HEADING: "torch.atan2(north, east)"}), "Go round the circle"),
             WrongAnswer("zero on the axis", heading({HEADING: "torch.where(north == 0, north, torch.atan2(north, east))"}), "3.14159"),
-            WrongAnswer("no half-planes", heading({HEADING: "torch.where(north == 0, on_axis, torch.atan(north / east))"}), "The numbers are not PyTorch's"),
+            WrongAnswer("no half-planes", heading({HEADING: "torch.where(north == 0, on_axis, torch.atan(north / east))"}), "The outputs differ from PyTorch's"),
         ),
     ),
     "activation-fault": Contract(
@@ -70,7 +70,7 @@ CONTRACTS = {
             WrongAnswer("the ill module", activation({ELU: "torch.nn.functional.elu(x)"}), "Could not find an implementation"),
             WrongAnswer("float32 inside", activation({ELU: "torch.nn.functional.elu(x.float()).double()"}), "to its last digits"),
             WrongAnswer("a float32 output", activation({ELU: "torch.nn.functional.elu(x.float())"}), "The output's type is not PyTorch's"),
-            WrongAnswer("a ReLU", activation({ELU: "torch.relu(x)"}), "The numbers are not PyTorch's"),
+            WrongAnswer("a ReLU", activation({ELU: "torch.relu(x)"}), "The outputs differ from PyTorch's"),
         ),
     ),
     "scale-fault": Contract(
@@ -86,9 +86,9 @@ CONTRACTS = {
             WrongAnswer("the threshold itself", scale({"[[3.0]]": "[[2.0]]"}), "agree for these inputs"),
             WrongAnswer("a vector", scale({"[[3.0]]": "[3.0]"}), "float32 with 1 axes"),
             WrongAnswer("the stage alone", scale({ABOVE: 'return "translate"'}), "a tuple was expected"),
-            WrongAnswer("the ill module", scale({SCALE: "torch.nn.functional.softplus(x, threshold=2)"}), "The numbers are not PyTorch's"),
+            WrongAnswer("the ill module", scale({SCALE: "torch.nn.functional.softplus(x, threshold=2)"}), "The outputs differ from PyTorch's"),
             WrongAnswer("no threshold", scale({SCALE: "torch.nn.functional.softplus(x)"}), "just above it"),
-            WrongAnswer("the threshold belongs to the wrong side", scale({"x > 2": "x >= 2"}), "The numbers are not PyTorch's"),
+            WrongAnswer("the threshold belongs to the wrong side", scale({"x > 2": "x >= 2"}), "The outputs differ from PyTorch's"),
             WrongAnswer("frozen", scale({SCALE: SCALE + " + torch.zeros(2, 3)"}), "exporter failed at stage"),
         ),
     ),
@@ -108,7 +108,7 @@ CONTRACTS = {
             WrongAnswer("a choice", louder({LOUDER: "torch.where(left > right, left, right)"}), "Could not find an implementation for Where"),
             WrongAnswer("an int32 output", louder({LOUDER: "torch.maximum(left.int(), right.int())"}), "The output's type is not PyTorch's"),
             WrongAnswer("float16 inside", louder({LOUDER: "torch.maximum(left.half(), right.half()).short()"}), "largest and the smallest sample"),
-            WrongAnswer("the difference overflows", louder({LOUDER: "(left.int() + (right - left).int().clamp(min=0)).short()"}), "The numbers are not PyTorch's"),
+            WrongAnswer("the difference overflows", louder({LOUDER: "(left.int() + (right - left).int().clamp(min=0)).short()"}), "The outputs differ from PyTorch's"),
         ),
     ),
 }

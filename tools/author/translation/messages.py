@@ -62,7 +62,6 @@ _MESSAGE = {
     "what",
     "caption",
     "fact",
-    "there",
     "other",
     "shown_input",
     "shown_inputs",

@@ -150,7 +150,7 @@ def _require_nothing_after(model: onnx.ModelProto, inputs: Sequence[torch.Tensor
         *branch_values, result = run(x) or [np.zeros(0)]
         if not any(np.array_equal(value.ravel(), result.ravel(), equal_nan=True) for value in branch_values):
             text = f"the If gives {', '.join(map(_shown, branch_values))[:80]}; the model {_shown(result)}"
-            msg = "The result is not what comes out of the If: it is computed after it, both sides of it."
+            msg = "The result is not the If's output: it is computed after it, from both sides."
             look_at = (
                 "Let each branch return its side of the result. What uses the If's output in your graph?"
             )
@@ -169,7 +169,7 @@ def _require_decided(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) -> 
         if not any(
             value.shape == expected.shape and np.allclose(value, expected, atol=1e-4) for value in results
         ):
-            msg = "The branches are not the two sides: the other branch does not give the other side."
+            msg = "The branches are not the two sides: the other branch does not compute the other side."
             look_at = "What does each branch compute by itself? `where` in a branch computes both sides."
             got = _shown(results[0]) if results else "nothing"
             shown = Difference(f"x = {_shown(x)}, in the other branch", _shown(expected), got)

@@ -111,7 +111,7 @@ def judge_input(work: Work, random: np.random.Generator) -> None:
     """Require valid models in which x and n reach the result."""
     for name in _MODELS:
         model = work.model(name)
-        with judging.beside(partial(_expected, work, name)):
+        with judging.expecting(partial(_expected, work, name)):
             judging.require_valid(model)
             judging.require_input_read(model, "x")
             judging.require_input_read(model, "n")
@@ -127,7 +127,7 @@ def judge_loop(work: Work, random: np.random.Generator) -> None:
     )
     following, others = loops_that_follow(model, "n"), fixed_loops(model, "n")
     if not following or (others and not _right_without(others, model, work, random)):
-        msg = "A Loop goes round equally often for every n: nothing of n reaches its end."
+        msg = "The Loop runs the same number of times for every n: its trip count does not depend on n."
         look_at = (
             "Where does your loop end? A loop to a number of your own, masked beyond n, is none that n ends."
         )
@@ -192,7 +192,7 @@ def _require_rounds(work: Work, name: str, inputs: Iterable[tuple[torch.Tensor, 
         tolerance = 0 if not count else 1e-3 if count < 1000 else 1e-2  # no round returns x itself
         with (
             trying(f"n = {count}", model=model, inputs=(x, count)),
-            judging.beside(partial(_expected, work, name)),
+            judging.expecting(partial(_expected, work, name)),
         ):
             if not _near(_outputs_in_runtime(model, x, count), reference(x, count).numpy(), tolerance):
                 judging.require_numbers(reference, model, [(x, count)], tolerance, tolerance, look_at=look_at)

@@ -54,7 +54,7 @@ def judge_more(work: Work, random: np.random.Generator) -> None:
 
 def judge_alike(work: Work, random: np.random.Generator) -> None:
     """Equal rows, rows of zeros and odd numbers: an answer must not count the rows by their values."""
-    look_at = "How does your module count the rows: by their number, or by what stands in them?"
+    look_at = "How does your module count the rows: by their number, or by their values?"
     row, count = normal(random, 1, FEATURES), int(random.integers(2, 9))
     rows = normal(random, count, FEATURES)
     one_left = rows * 0

@@ -22,7 +22,7 @@ Axes: TypeAlias = dict[str, dict[int, str]]
 
 
 class PlusOne(torch.nn.Module):
-    """The module that is exported; it takes inputs of any shape."""
+    """The module that is exported; it accepts inputs of any shape."""
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Any number of inputs."""
@@ -30,11 +30,8 @@ class PlusOne(torch.nn.Module):
 
 
 def _packed_answers(work: Work) -> Iterator[tuple[list[Case], object]]:
-    lists, answers = questions(work.questions()), work.json("axes")
-    if not isinstance(answers, list) or len(answers) != len(lists):
-        msg = "There is not one answer for each list of cases."
-        raise Wrong(msg)
-    yield from zip(lists, answers, strict=True)
+    lists = questions(work.questions())
+    yield from zip(lists, work.answers("axes", len(lists)), strict=True)
 
 
 def _answers(work: Work) -> Iterator[tuple[list[Case], Axes]]:
@@ -49,8 +46,8 @@ def judge_axes(work: Work, random: np.random.Generator) -> None:
             _require_valid_axes(pairs, cases)
 
 
-def judge_taken(work: Work, random: np.random.Generator) -> None:
-    """A model exported with the answer takes every case."""
+def judge_accepted(work: Work, random: np.random.Generator) -> None:
+    """A model exported with the answer accepts every case."""
     for cases, axes in _answers(work):
         model = _exported(cases, axes)
         session = open_session(model)
@@ -68,7 +65,7 @@ def judge_taken(work: Work, random: np.random.Generator) -> None:
 
 
 def judge_refused(work: Work, random: np.random.Generator) -> None:
-    """An axis with one size in all cases takes no other size."""
+    """An axis with one size in all cases accepts no other size."""
     for cases, axes in _answers(work):
         model = _exported(cases, axes)
         session = open_session(model)
@@ -76,7 +73,7 @@ def judge_refused(work: Work, random: np.random.Generator) -> None:
             size, *others = _sizes(cases, name, axis)
             larger = tuple(length + (place == axis) for place, length in enumerate(cases[0][name]))
             if {size} >= set(others) and not _refusal(session, {**cases[0], name: larger}):
-                msg = f"Axis {axis} of {name} is {size} in every case; yet the model also takes {size + 1}."
+                msg = f"Axis {axis} of {name} is {size} in every case; yet the model also accepts {size + 1}."
                 look_at = "A dynamic axis gives up a check. Which axes have to?"
                 shown = Difference(
                     case_sizes(cases), f"{case_sizes([{name: larger}])} is refused", f"it runs, with {axes}"
@@ -94,7 +91,7 @@ def judge_names(work: Work, random: np.random.Generator) -> None:
             ours, theirs = _sizes(cases, name, axis), _sizes(cases, other, its_axis)
             if label == other_label and ours != theirs:
                 msg = f"{label!r} names axis {axis} of {name} and axis {its_axis} of {other}, of other sizes."
-                look_at = "Readers take equal names for equal sizes, and torch.export may insist on it."
+                look_at = "Readers read equal names as equal sizes, and torch.export may insist on it."
                 shown = Difference(case_sizes(cases), f"two names, for {ours} and {theirs}", str(axes))
                 with case_of(cases):
                     raise Wrong(msg, look_at, difference=shown)
@@ -181,8 +178,7 @@ def _require_valid_axes(pairs: object, cases: Sequence[Case]) -> None:
 
 def _pairs(pairs: object) -> list[tuple[Any, Any]]:
     if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-        msg = f"Names and axes were expected, not {str(pairs)[:60]}."
-        raise Wrong(msg)
+        raise Wrong(f"Names and axes were expected, not {str(pairs)[:60]}.")
     return [(pair[0], pair[1]) for pair in pairs]
 
 
@@ -198,4 +194,4 @@ def _sizes(cases: Sequence[Case], name: str, axis: int) -> list[int]:
     return [case[name][axis] for case in cases]
 
 
-JUDGES = Judges((judge_axes, judge_taken, judge_refused, judge_names))
+JUDGES = Judges((judge_axes, judge_accepted, judge_refused, judge_names))

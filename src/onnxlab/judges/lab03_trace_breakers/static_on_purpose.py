@@ -16,7 +16,7 @@ def judge_model(work: Work, random: np.random.Generator) -> None:
     """Valid, with outputs computed from the pictures, and a dynamic batch."""
     for name in EXAMPLES:
         model = work.model(name)
-        with judging.beside(partial(_expected, work, name)):
+        with judging.expecting(partial(_expected, work, name)):
             judging.require_valid(model)
             judging.require_dynamic(model, {"x": [0]})
             judging.require_input_read(model, "x")
@@ -26,7 +26,7 @@ def judge_sizes(work: Work, random: np.random.Generator) -> None:
     """No node computes a size."""
     look_at = "Which Shape reads which axis? One that is left over belongs to a size that is still a tensor."
     for name in EXAMPLES:
-        with judging.beside(partial(_expected, work, name)):
+        with judging.expecting(partial(_expected, work, name)):
             judging.require_operators(work.model(name), without=("Shape", "Size"), look_at=look_at)
 
 
@@ -39,7 +39,7 @@ def judge_example(work: Work, random: np.random.Generator) -> None:
     large = (pictures(random, 2, *sizes["first"]) - 0.5) * 1000
     large[0, 0, 0, 0] = torch.nan
     look_at = "What does your module do with numbers that no pixel has, far from 0?"
-    with judging.beside(partial(_expected, work, "first")):
+    with judging.expecting(partial(_expected, work, "first")):
         judging.require_numbers(reference, work.model("first"), large, 0.01, look_at=look_at)
 
 
@@ -63,7 +63,7 @@ def _require_batches(
     for name, size in sizes.items():
         small = [batch for batch in batches if batch < 1000 or name == "first"]  # a large one is enough
         inputs = [pictures(random, batch, *size) - 0.5 for batch in small]
-        with judging.beside(partial(_expected, work, name)):
+        with judging.expecting(partial(_expected, work, name)):
             judging.require_numbers(reference, work.model(name), inputs, 1e-4, look_at=look_at)
 
 

@@ -48,17 +48,8 @@ def judge_values(exporter: Exporter, work: Work, random: np.random.Generator) ->
     """Numbers of every size, and spans around the smallest one."""
     large = -(10 ** random.uniform(2, 6))
     scales = (
-        (1, 0),
-        (-1, 5),
-        (100, 0),
-        (1e-4, 0),
-        (1e-20, 0),
-        (1e20, 0),
-        (1e37, 0),
-        (large, 0),
-        (1, 9),
-        (1, -9),
-    )
+        (1, 0), (-1, 5), (100, 0), (1e-4, 0), (1e-20, 0), (1e20, 0), (1e37, 0), (large, 0), (1, 9), (1, -9),
+    )  # fmt: skip
     inputs = [normal(random, ROWS, COLUMNS) * scale + shift for scale, shift in scales]
     # Spans on both sides of the smallest one, near it and further away.
     near = 0.001 * np.array([random.uniform(0.9, 0.99), random.uniform(1.01, 1.1), random.uniform(2, 9)])

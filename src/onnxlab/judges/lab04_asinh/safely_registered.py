@@ -8,7 +8,7 @@ import torch
 # The public name of torch.onnx.register_custom_op_symbolic is not typed.
 from onnxlab.exporters.symbolics import own_rules
 from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import beside, evidence, expected_model, require_numbers, require_valid
+from onnxlab.labs.kit.judging import evidence, expected_model, expecting, require_numbers, require_valid
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab04_asinh.safely_registered import (
@@ -87,7 +87,7 @@ def _judge_several_inputs(work: Work, file: str, random: np.random.Generator) ->
     if not work.has(file):
         msg = f"Inside the block, a rule of {count} inputs: no model. {_written_refusal(work, file)}"
         raise Wrong(msg, "What does your function hand on to the rule that it was given?")
-    with beside(partial(expected_model, expected)):
+    with expecting(partial(expected_model, expected)):
         sets = [tuple(x.flip(0) * number for number in range(1, count + 1)) for x in _inputs(random)]
         look_at = f"The rule writes {'Sub (x, y)' if count == 2 else 'Sub (Sub (x, y), z)'}."
         require_numbers(computes, work.model(file), sets, look_at=look_at)
@@ -144,7 +144,7 @@ def judge_error(work: Work, random: np.random.Generator) -> None:
 def judge_nested(work: Work, random: np.random.Generator) -> None:
     """One block inside another, for the same operator."""
     questions = Questions.sample(work.questions())
-    look_at = "Where is kept what the registry held before? Each block needs a place of its own. " + _REGISTRY
+    look_at = "Where do you keep what the registry held before? Each block needs its own copy. " + _REGISTRY
     with block_for(questions.unknown, questions.second):
         _require_marker(work, "inner", questions.second, random, "In the inner of two blocks", look_at)
     with block_for(questions.unknown, questions.first):
@@ -174,11 +174,10 @@ def _require_marker(
     work: Work, file: str, marker: str, random: np.random.Generator, where: str, look_at: str
 ) -> None:
     if not work.has(file):
-        msg = f"{where}: no model. {_written_refusal(work, file)}"
-        raise Wrong(msg, look_at)
+        raise Wrong(f"{where}: no model. {_written_refusal(work, file)}", look_at)
     model = work.model(file)
     try:
-        with beside(partial(expected_model, _MARKED.format(marker))):
+        with expecting(partial(expected_model, _MARKED.format(marker))):
             require_numbers(MARKERS[marker], model, _inputs(random))
     except Wrong as wrong:
         msg = f"{where}: the rule writes {marker}; the model has {', '.join(op_types(model)) or 'no node'}."

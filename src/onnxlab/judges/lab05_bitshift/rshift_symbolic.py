@@ -55,7 +55,7 @@ shift (TYPE[OF_X] x, TYPE[OF_K] k) => (TYPE[OF_Y] y)
 def _named(dtype: torch.dtype, shapes: Shapes | None = None) -> Iterator[None]:
     """Put the type's name before the message of a failure, and a right model beside the learner's."""
     try:
-        with judging.beside(partial(_expected, dtype, shapes=shapes)):
+        with judging.expecting(partial(_expected, dtype, shapes=shapes)):
             yield
     except Wrong as wrong:
         wrong.message = f"{type_name(dtype)}: {wrong.message}"
@@ -101,7 +101,7 @@ def judge_by_number(work: Work, random: np.random.Generator) -> None:
         for name, by in (("by-number", drawn[dtype]), ("by-most", width(dtype) - 1)):
             model, inputs = work.model(f"{type_name(dtype)}-{name}"), [integers(random, dtype, 20)]
             look_at = f"Here k is the Python number {by}: a constant without axes, int64 whatever x is."
-            with judging.beside(partial(_expected, dtype, by)):
+            with judging.expecting(partial(_expected, dtype, by)):
                 advice = {"numbers": look_at, "load": look_at}
                 judging.require_numbers(ShiftBy(by), model, inputs, look_at=advice)
 
@@ -119,7 +119,7 @@ def judge_shapes(work: Work, random: np.random.Generator) -> None:
 
 def _require_shifts(work: Work, values: torch.Tensor, look_at: str, by: range | None = None) -> None:
     model = work.model(type_name(values.dtype))
-    with judging.beside(partial(_expected, values.dtype)):
+    with judging.expecting(partial(_expected, values.dtype)):
         judging.require_numbers(Shift(), model, [all_shifts(values, by)], look_at=look_at)
 
 

@@ -37,5 +37,4 @@ def require_output_types(model: onnx.ModelProto, *dtypes: torch.dtype) -> None:
     names = [type_name(dtype) for dtype in dtypes]
     if types != names:
         msg = f"{' and '.join(types) or 'No output'} came out where {' and '.join(names)} went in."
-        look_at = "Which type does the last operator of your function give?"
-        raise Wrong(msg, look_at, evidence=evidence(model))
+        raise Wrong(msg, "Which type does the last operator of your function give?", evidence=evidence(model))

@@ -86,7 +86,7 @@ def _require_shifts(
             difference = Difference(
                 f"{x[place]} << {k[place]}, in {type_name(dtype)}", str(right[place]), str(got[place])
             )
-            msg = f"{type_name(dtype)}: the numbers are not PyTorch's."
+            msg = f"{type_name(dtype)}: the outputs differ from PyTorch's."
             if int(x[place]) << int(k[place]) == int(right[place]) and look_at == _LOOK_AT:
                 look_at = "No bit leaves the type here. Which way, and by which k, is each x shifted?"
             raise Wrong(msg, look_at, difference=difference, evidence=shown)

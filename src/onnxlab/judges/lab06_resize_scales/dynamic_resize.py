@@ -21,7 +21,7 @@ _INPUTS = "Which input of Resize is which? onnx.defs.get_schema('Resize', 11).in
 
 def judge_torch(work: Work, random: np.random.Generator) -> None:
     """Require that `apply` interpolates in PyTorch."""
-    look_at = "Which mode does interpolate take?"
+    look_at = "Which mode did you pass to interpolate?"
     for number, (x, scales) in enumerate(each_axis_apart(work.questions())):
         right, got = cubic(x, scales).numpy(), work.array(f"in_torch_{number}")
         case = describe_case(x, scales)
@@ -42,7 +42,7 @@ def judge_torch(work: Work, random: np.random.Generator) -> None:
             )
         else:
             continue
-        msg = "DynamicResize.apply gives something else in PyTorch."
+        msg = "DynamicResize.apply does not return the bicubic result in PyTorch."
         with trying(case, x=x, scales=scales):
             raise Wrong(msg, look_at, difference=difference)
 

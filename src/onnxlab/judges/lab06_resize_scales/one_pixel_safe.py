@@ -9,8 +9,7 @@ import torch
 from torch.nn.functional import interpolate
 
 from onnxlab.judges.lab06_resize_scales.enlarging import Reference, require_enlarged
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import evidence, require_valid
+from onnxlab.labs.kit.judging import evidence, require_same_interface, require_valid
 from onnxlab.labs.kit.outcome import Wrong
 from onnxlab.labs.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.kit.samples import pictures
@@ -33,12 +32,7 @@ _REFERENCES: dict[str, Reference] = {
 
 def _require_structure(after: onnx.ModelProto, question: ResizeQuestion) -> None:
     """Require a valid model with the inputs and outputs of the old one."""
-    for kind in ("input", "output"):
-        models = (question.model, after)
-        was, now = ([value.name for value in getattr(model.graph, kind)] for model in models)
-        if was != now:
-            msg = f"The {kind}s are {', '.join(now) or 'none'}; before they were {', '.join(was)}."
-            raise Wrong(msg, "Only the repair is asked for.", evidence=evidence(after))
+    require_same_interface(after, question.model, question.where)
     _require_known_modes(after)
     require_valid(after)
 
@@ -63,7 +57,7 @@ def _require_one_pixel(after: onnx.ModelProto, question: ResizeQuestion, random:
     """Resize to a height or a width of one pixel, or both."""
     high, wide = (float(pixels) / 16 for pixels in random.uniform(1.1, 1.9, size=2))  # rounded down to one
     scales = [(1 / 16, 1 / 16), (1 / 16, 2.0), (3.0, 1 / 16), (high, wide), (high, 1.5), (0.5, wide)]
-    look_at = "Where in the old picture does the one new pixel look? The formulas stand above."
+    look_at = "Which point of the old picture does the one new pixel sample? The formulas are above."
     _require_outputs(after, question, ["output"], random, scales, look_at)
     for output in ("smooth", "straight", "sized"):
         look_at = f"There are several Resize nodes; this is {output!r}."
@@ -122,12 +116,6 @@ def one_pixel_safe(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-_REWRITING = Rewritten(ASKS, _require_structure, made_by(one_pixel_safe))
-JUDGES = Judges(
-    (
-        _REWRITING.judge(),
-        _REWRITING.judge(_require_one_pixel),
-        _REWRITING.judge(_require_other_sizes),
-        _REWRITING.judge(_require_others),
-    )
+JUDGES = Rewritten(ASKS, _require_structure, made_by(one_pixel_safe)).judges(
+    _require_one_pixel, _require_other_sizes, _require_others
 )

@@ -114,7 +114,7 @@ def _mean(x: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
 
 
 def _require_picture(work: Work, cases: list[Case], look_at: str) -> None:
-    with judging.beside(partial(_expected, _PICTURE, work)):
+    with judging.expecting(partial(_expected, _PICTURE, work)):
         require_enlarged(_picture_model(work), cases, look_at)
 
 

@@ -27,7 +27,7 @@ def judge_number(work: Work, random: np.random.Generator) -> None:
 def judge_values(work: Work, random: np.random.Generator) -> None:
     """Require the numbers that the file stores for this input."""
     msg = "These are not the numbers that the file stores for this input."
-    look_at = "Who makes the value: an initializer, a Constant node, another node, or whoever runs it?"
+    look_at = "Where does the value come from: an initializer, a Constant node, another node, or the caller?"
     for question, (_, values) in zip(draw_questions(work.questions()), _pairs(work), strict=True):
         _, expected = _expected_pair(question.model)
         if not _same(values, expected):
@@ -66,13 +66,10 @@ def _expected_pair(model: onnx.ModelProto) -> tuple[int, list[float] | None]:
 
 
 def _pairs(work: Work) -> list[list[Any]]:
-    pairs = work.json("answers")
-    count = len(draw_questions(work.questions()))
-    is_list = isinstance(pairs, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in pairs)
-    if not is_list or len(pairs) != count:
-        msg = f"answers.json does not hold {count} pairs."
-        raise Wrong(msg)
-    return list(pairs)
+    pairs = work.answers("answers", len(draw_questions(work.questions())))
+    if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        raise Wrong("answers.json holds something other than pairs.")
+    return pairs
 
 
 def _same(values: object, expected: list[float] | None) -> bool:

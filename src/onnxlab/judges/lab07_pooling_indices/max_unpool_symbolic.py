@@ -16,7 +16,7 @@ def judge_model(work: Work, random: np.random.Generator) -> None:
     """Require valid models at opset 11 with a dynamic batch."""
     for name, picture in pictures(work.questions()).items():
         model = work.model(name)
-        with judging.beside(partial(_expected, picture)):
+        with judging.expecting(partial(_expected, picture)):
             judging.require_opset(model, 11)
             judging.require_valid(model)
             judging.require_dynamic(model, AXES)
@@ -24,13 +24,13 @@ def judge_model(work: Work, random: np.random.Generator) -> None:
 
 def judge_one_channel(work: Work, random: np.random.Generator) -> None:
     """Unpool one picture with one channel: torch and ONNX count its places alike."""
-    look_at = "Which index does the first value have, and which place is that in your result?"
+    look_at = "Which index does the first value have, and which element of your result is that?"
     _require_numbers(work, random, "one_channel", [1], look_at)
 
 
 def judge_channels(work: Work, random: np.random.Generator) -> None:
     """Unpool one picture with several channels."""
-    look_at = "Which channel's places did this value go to? Run it with one channel filled with zeros."
+    look_at = "Which channel did this value go to? Run it with one channel filled with zeros."
     _require_numbers(work, random, "few_channels", [1], look_at)
     look_at = "Height and width differ here. Which of them do you multiply by?"
     _require_numbers(work, random, "many_channels", [1], look_at)
@@ -59,7 +59,7 @@ def _require_numbers(
 ) -> None:
     picture = pictures(work.questions())[name]
     cases = [pool(random, batch, picture) for batch in batches]
-    with judging.beside(partial(_expected, picture)):
+    with judging.expecting(partial(_expected, picture)):
         judging.require_numbers(
             Unpool(picture),
             work.model(name),

@@ -36,7 +36,7 @@ def _require(work: Work, name: str, number: int, shape: tuple[int, ...], answer:
     elif got.dtype != right.dtype:
         difference = Difference(where, str(right.dtype), str(got.dtype))
         msg = f"{name}() changed the type of the indices."
-        look_at = "MaxUnpool takes int64 and nothing else."
+        look_at = "MaxUnpool accepts only int64."
     elif len(mismatches := np.argwhere(got != right)):
         place = tuple(map(int, mismatches[0]))
         text = f"{answer[place]} at picture {place[0]}, channel {place[1]}, of {where}"

@@ -5,7 +5,6 @@ import onnx
 from onnx import helper
 
 from onnxlab.labs.kit import judging
-from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.kit.work import Work
@@ -126,7 +125,7 @@ def _require_versions(part: onnx.ModelProto, question: Cut) -> None:
                 f"{question.where}: the part says {what} {got}; "
                 f"the model it is cut from says {expected_names}."
             )
-            look_at = "helper.make_model takes opset_imports and ir_version; left out, they are the newest."
+            look_at = "helper.make_model accepts opset_imports and ir_version; left out, they are the newest."
             raise Wrong(msg, look_at, evidence=judging.evidence(part))
 
 
@@ -154,11 +153,4 @@ def cut_between(model: onnx.ModelProto, inputs: list[str], outputs: list[str]) -
 
 
 _REWRITING = Rewritten(ASKS, _require_structure, made_by(cut_between))
-JUDGES = Judges(
-    (
-        _REWRITING.judge(),
-        _REWRITING.judge(_require_numbers),
-        _REWRITING.judge(_require_nothing_else),
-        _judge_refusals,
-    )
-)
+JUDGES = _REWRITING.judges(_require_numbers, _require_nothing_else, refusals=_judge_refusals)

@@ -17,10 +17,7 @@ _TOLERANCE = 1e-3
 
 def _judge(work: Work, random: np.random.Generator, *, part: str) -> None:
     """Require the right answer for each pair of models of a part."""
-    replies = work.json("found")
-    if not isinstance(replies, list) or len(replies) != len(KINDS):
-        msg = "There is not one answer for each pair of models."
-        raise Wrong(msg)
+    replies = work.answers("found", len(KINDS))
     for pair in draw_pairs(work.questions(), part):
         where, got = pair.where, replies[pair.number]
         names = inner_values(pair.model)

@@ -8,7 +8,6 @@ import onnx
 from onnx import helper, numpy_helper
 
 from onnxlab.labs.kit import judging
-from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Rewritten, made_by, require_as_before
 from onnxlab.labs.lab08_graph_surgery.fold_batchnorm import ASKS, CHANNELS, FOLDABLE, FoldQuestion
@@ -80,5 +79,4 @@ def fold_batchnorm(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-_REWRITING = Rewritten(ASKS, _require_structure, made_by(fold_batchnorm))
-JUDGES = Judges((_REWRITING.judge(), _REWRITING.judge(_require_numbers), _REWRITING.judge(_require_folds)))
+JUDGES = Rewritten(ASKS, _require_structure, made_by(fold_batchnorm)).judges(_require_numbers, _require_folds)

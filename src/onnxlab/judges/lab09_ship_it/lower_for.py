@@ -4,7 +4,6 @@ import numpy as np
 import onnx
 from onnx import inliner, version_converter
 
-from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import evidence, opsets, require_same_interface, require_well_formed
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.rewriting import Rewritten, made_by, require_as_before
@@ -88,4 +87,4 @@ def lower_for(model: onnx.ModelProto, newest_ir: int, newest_opset: int, x: Arra
 
 
 _REWRITING = Rewritten(ASKS, _require_structure, made_by(lower_for))
-JUDGES = Judges((_REWRITING.judge(), _REWRITING.judge(_require_numbers), _judge_refused))
+JUDGES = _REWRITING.judges(_require_numbers, refusals=_judge_refused)

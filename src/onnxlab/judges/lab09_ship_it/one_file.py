@@ -15,8 +15,6 @@ from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab09_ship_it.one_file import Upload, draw_uploads
 from onnxlab.model.load import strip_origins
 
-__all__ = ["JUDGES"]
-
 
 def _require_structure(model: onnx.ModelProto, upload: Upload) -> None:
     """Require a valid model in one file, with the same inputs and outputs."""
@@ -35,7 +33,7 @@ def _require_numbers(model: onnx.ModelProto, upload: Upload, random: np.random.G
     ):
         if expected_value != got:
             msg = f"{upload.where}: the {what} was {expected_value}, and is {got} now."
-            raise Wrong(msg, "Nobody asked for another version.", evidence=evidence(model))
+            raise Wrong(msg, "No other version was asked for.", evidence=evidence(model))
 
 
 def _require_no_notes(model: onnx.ModelProto, upload: Upload, random: np.random.Generator) -> None:

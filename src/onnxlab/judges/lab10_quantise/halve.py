@@ -8,10 +8,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import (
     evidence,
-    first_apart,
+    first_mismatch,
     require_same_interface,
     require_well_formed,
     shown_whole,
@@ -25,7 +24,6 @@ from onnxlab.runtime.divergence import intermediates
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
 
-__all__ = ["JUDGES"]
 _FLOAT, _FLOAT16 = int(TensorProto.FLOAT), int(TensorProto.FLOAT16)
 _TOLERANCE = 0.03  # of the largest number; rounding to float16 costs less than 0.005 here
 
@@ -49,11 +47,11 @@ def _require_structure(half: onnx.ModelProto, question: HalfQuestion) -> None:
     types = {value.type.tensor_type.elem_type for value in (*half.graph.input, *half.graph.output)}
     if types != {_FLOAT}:
         msg = f"{question.where}: an input or output is not float32 any more."
-        raise Wrong(msg, "Callers give and expect float32: cast inside.", evidence=evidence(half))
+        raise Wrong(msg, "Callers pass and expect float32: cast inside.", evidence=evidence(half))
 
 
 def _require_numbers(half: onnx.ModelProto, question: HalfQuestion, random: np.random.Generator) -> None:
-    """Require right numbers in onnx.reference, as ONNX Runtime on a CPU computes in float32."""
+    """Require the right outputs in onnx.reference, as ONNX Runtime on a CPU computes in float32."""
     for rows in (2, 20):  # the first is small enough to be shown whole
         _require_near(half, question, question.draw_input(random, rows))
 
@@ -72,12 +70,12 @@ def _require_near(half: onnx.ModelProto, question: HalfQuestion, x: Array) -> No
         if got.shape != right.shape:
             difference = Difference(shown_input, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
         else:
-            place = first_apart(right, got, _TOLERANCE)
+            place = first_mismatch(right, got, _TOLERANCE)
             if place is None:
                 continue
             where = f"{shown_input}; {value.name} at {list(place)}"
             difference = Difference(where, f"{right[place]:.4g}", f"{got[place]:.4g}")
-        msg = f"{question.where}: where float16 is really computed, the numbers are wrong."
+        msg = f"{question.where}: computed in float16, the outputs are wrong."
         raise Wrong(msg, question.look_at, difference=difference, evidence=evidence(half))
 
 
@@ -166,5 +164,4 @@ def _converted(question: HalfQuestion) -> onnx.ModelProto:
     return half
 
 
-_REWRITING = Rewritten(ASKS, _require_structure, _converted)
-JUDGES = Judges((_REWRITING.judge(), _REWRITING.judge(_require_numbers), _REWRITING.judge(_require_halved)))
+JUDGES = Rewritten(ASKS, _require_structure, _converted).judges(_require_numbers, _require_halved)

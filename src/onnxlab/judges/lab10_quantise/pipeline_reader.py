@@ -34,7 +34,7 @@ def _other_pictures(random: np.random.Generator, question: PipelineQuestion) -> 
 
 
 def judge_batches(work: Work, random: np.random.Generator) -> None:
-    """Require batches that the network takes."""
+    """Require batches that the network accepts."""
     for number, question in enumerate(draw_questions(work.questions())):
         with question.as_case():
             _batches(work, number, question)
@@ -66,7 +66,7 @@ def judge_numbers(work: Work, random: np.random.Generator) -> None:
                 ranges = ["; ".join(f"{low:.3g} to {high:.3g}" for low, _, high in c) for c in (right, held)]
                 difference = Difference("each colour of the day's pictures, and of your batches", *ranges)
                 msg = (
-                    f"{question.where}: calibrated with your batches, the int8 network's numbers are off by "
+                    f"{question.where}: calibrated with your batches, the int8 network's outputs are off by "
                     f"{lost:.0%}; at most {_ALLOWED:.0%} is allowed."
                 )
                 look_at = question.look_at
@@ -84,11 +84,10 @@ def _colours(batches: list[Array]) -> Array:
 
 
 def _batches(work: Work, number: int, question: PipelineQuestion) -> list[Array]:
-    """Return a reader's batches, and require that the network takes them."""
+    """Return a reader's batches, and require that the network accepts them."""
     written = work.json(f"names_{number}")
     if not (isinstance(written, list) and len(written) == 2 and isinstance(written[1], int)):
-        msg = f"{question.where}: the batches cannot be read."
-        raise Wrong(msg)
+        raise Wrong(f"{question.where}: the batches cannot be read.")
     names, count = written
     if names != [question.name]:
         difference = Difference("names in the batches", question.name, str(names)[:80])
@@ -99,7 +98,7 @@ def _batches(work: Work, number: int, question: PipelineQuestion) -> list[Array]
         if batch.dtype != np.float32 or batch.ndim != 4 or batch.shape[1] != 3 or not batch.size:
             layout = "float32[n, 3, h, w]"
             difference = Difference("a batch", layout, f"{batch.dtype}{list(batch.shape)}")
-            msg = f"{question.where}: the network does not take such a batch."
+            msg = f"{question.where}: the network does not accept such a batch."
             raise Wrong(msg, "What does the pipeline give? Compare type and shape.", difference=difference)
     return batches
 

@@ -6,9 +6,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from onnxlab.judges.lab11_cache.reading import require_names, require_read, require_shape
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import evidence, require_valid, require_well_formed
+from onnxlab.judges.lab11_cache.reading import require_read, require_shape
+from onnxlab.labs.kit.judging import evidence, require_interface, require_valid, require_well_formed
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab11_cache.append_to_cache import ASKS, CacheQuestion
@@ -38,7 +37,7 @@ def _require_structure(model: onnx.ModelProto, question: CacheQuestion) -> None:
     where = question.where
     inputs, outputs = [question.name, *question.caches], [question.logits, *question.caches.values()]
     look_at = "Each Attention gets a cache of its own, counted from 0 in the order of the nodes."
-    require_names(model, inputs, outputs, where, look_at)
+    require_interface(model, inputs, outputs, where, look_at, ordered=False)
     require_well_formed(
         model, where, "Which inputs and outputs does onnx.defs.get_schema('Attention', 23) list?"
     )
@@ -139,5 +138,4 @@ def append_to_cache(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-_REWRITING = Rewritten(ASKS, _require_structure, made_by(append_to_cache))
-JUDGES = Judges((_REWRITING.judge(), _REWRITING.judge(_require_first), _REWRITING.judge(_require_all)))
+JUDGES = Rewritten(ASKS, _require_structure, made_by(append_to_cache)).judges(_require_first, _require_all)

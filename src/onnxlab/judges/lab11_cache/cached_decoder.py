@@ -9,10 +9,10 @@ import torch
 
 from onnxlab.exporters.export import Exporter
 from onnxlab.judges.lab11_cache.decoder import step_model
-from onnxlab.judges.lab11_cache.reading import require_names, require_piece, require_read
+from onnxlab.judges.lab11_cache.reading import require_piece, require_read
 from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.exporting import of_both_exporters
-from onnxlab.labs.kit.judging import require_dynamic, require_exported, require_valid
+from onnxlab.labs.kit.judging import require_dynamic, require_exported, require_interface, require_valid
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab11_cache.cached_decoder import (
@@ -99,7 +99,7 @@ def _model(work: Work, exporter: Exporter) -> Iterator[onnx.ModelProto]:
     with trying(f"the {exporter} export", decoder=draw_decoders(work.questions())[1]):
         model = require_exported(work, exporter.name.lower())
         look_at = "An argument that is never read is left out of the graph."
-        require_names(model, INPUTS, OUTPUTS, f"The {exporter} export", look_at)
+        require_interface(model, INPUTS, OUTPUTS, f"The {exporter} export", look_at, ordered=False)
         require_valid(model)
         yield model
 

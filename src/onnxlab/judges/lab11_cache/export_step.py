@@ -8,9 +8,9 @@ import onnx
 import torch
 
 from onnxlab.judges.lab11_cache.decoder import step_model
-from onnxlab.judges.lab11_cache.reading import require_names, require_read, require_shape
+from onnxlab.judges.lab11_cache.reading import require_read, require_shape
 from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import beside, evidence, require_input_read, require_valid
+from onnxlab.labs.kit.judging import evidence, expecting, require_input_read, require_interface, require_valid
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab11_cache.decoder import Step
@@ -52,7 +52,7 @@ def _files(work: Work) -> Iterator[tuple[onnx.ModelProto, Step, AbstractContextM
             look_at = (
                 "Which names does the runner put together? It has a pair for each layer, counted from 0."
             )
-            require_names(model, inputs, outputs, "The file", look_at)
+            require_interface(model, inputs, outputs, "The file", look_at, ordered=False)
             require_valid(model)
             read = {name for node in model.graph.node for name in node.input}
             for name in set(inputs) - read:  # whether what is read reaches an output, the numbers tell
@@ -70,7 +70,7 @@ def _files(work: Work) -> Iterator[tuple[onnx.ModelProto, Step, AbstractContextM
 @contextmanager
 def _case(step: Step) -> Iterator[None]:
     """Attach the step to what is raised, and show a right model of it beside the learner's."""
-    with trying(step_name(step), step=step), beside(lambda: _step_model(step)):
+    with trying(step_name(step), step=step), expecting(lambda: _step_model(step)):
         yield
 
 
@@ -92,7 +92,7 @@ def judge_axes(work: Work, random: np.random.Generator) -> None:
                 require_shape(model, name, shape)
                 expected, got = "int64" if name == "ids" else "float32", value(model, name).dtype
                 if got != expected:
-                    msg = f"The input {name} takes {got}; the runner gives {expected}."
+                    msg = f"The input {name} accepts {got}; the runner passes {expected}."
                     raise Wrong(msg, "The type is that of the example.", evidence=evidence(model))
 
 

@@ -1,33 +1,18 @@
 """Texts read in pieces, and what a model with a cache must return for each piece."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 
-from onnxlab.labs.kit.judging import UNLIKE, evidence, first_apart
+from onnxlab.labs.kit.judging import UNLIKE, evidence, first_mismatch
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.lab11_cache.reading import ADVICE, Reading
 from onnxlab.model.distance import Array
 from onnxlab.model.graph import dims
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
-
-
-def require_names(
-    model: onnx.ModelProto, inputs: Collection[str], outputs: Collection[str], where: str, look_at: str
-) -> None:
-    """Require the names of a model's inputs and outputs, in any order."""
-    weights = {tensor.name for tensor in model.graph.initializer}
-    for kind, expected, got in (
-        ("inputs", inputs, [value.name for value in model.graph.input if value.name not in weights]),
-        ("outputs", outputs, [value.name for value in model.graph.output]),
-    ):
-        if sorted(expected) != sorted(got):
-            difference = Difference(f"{where}: {kind}", ", ".join(expected), ", ".join(got) or "none")
-            msg = f"{where}: the {kind} of the model have other names than they should."
-            raise Wrong(msg, look_at, difference=difference, evidence=evidence(model))
 
 
 def require_shape(model: onnx.ModelProto, name: str, axes: Sequence[int | None]) -> None:
@@ -40,7 +25,9 @@ def require_shape(model: onnx.ModelProto, name: str, axes: Sequence[int | None])
         raise Wrong(msg, "Compare with the runner's arrays.", evidence=shown)
     for axis, (size, label) in enumerate(zip(axes, shape, strict=True)):
         if size is None and isinstance(label, int):
-            msg = f"Axis {axis} of {name} is fixed: its shape is {shown_shape}. The runner gives other sizes."
+            msg = (
+                f"Axis {axis} of {name} is fixed: its shape is {shown_shape}. The runner passes other sizes."
+            )
             raise Wrong(msg, "Look at the argument that names the dynamic axes.", evidence=shown)
         if size is not None and label != size:
             difference = Difference(f"axis {axis} of {name}", str(size), str(label))
@@ -120,7 +107,7 @@ def require_piece(
             msg = f"{where}: {name} has another shape or type than it should."
             look_at = look_at if actual.dtype == expected_piece.dtype else UNLIKE["type"][1]
             raise Wrong(msg, look_at, difference=Difference(case, *descriptions))
-        place = first_apart(expected_piece, actual)
+        place = first_mismatch(expected_piece, actual)
         if place is not None:
             numbers = f"{expected_piece[place]:.5g}", f"{actual[place]:.5g}"
             msg = f"{where}: {name} {'holds' if is_cache else 'has'} other numbers than without a cache."

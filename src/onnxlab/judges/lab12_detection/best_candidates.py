@@ -11,9 +11,9 @@ from onnxlab.exporters.export import Exporter
 from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.exporting import of_both_exporters
 from onnxlab.labs.kit.judging import (
-    beside,
     evidence,
     expected_model,
+    expecting,
     number_texts,
     require_dynamic,
     require_exported,
@@ -40,8 +40,8 @@ _EXPECTED = """<ir_version: 8, opset_import: ["" : 18]>
 best (float[n, 4] boxes, float[n] scores) => (float[m, 4] best_boxes, float[m] best_scores)
 <int64[1] most = {%d}>
 {
-    there = Shape (scores)
-    k = Min (there, most)
+    count = Shape (scores)
+    k = Min (count, most)
     best_scores, places = TopK (scores, k)
     best_boxes = Gather (boxes, places)
 }"""
@@ -124,7 +124,7 @@ def judge_enough(exporter: Exporter, work: Work, random: np.random.Generator) ->
 def judge_fewer(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
     """Require the right outputs for fewer than k candidates."""
     look_at = (
-        f"Which number does the graph take for k? The example had {EXAMPLE} candidates: "
+        f"Which number does the graph use for k? The example had {EXAMPLE} candidates: "
         "what Python decided then is decided for good."
     )
     _require_cases(exporter, work, random, fewer, look_at)
@@ -161,8 +161,7 @@ def _require_cases(
                         raise Wrong(msg, look_at, difference=difference, evidence=evidence(model)) from None
                     try:
                         if len(outputs) != len(OUTPUTS):
-                            msg = f"The model has {len(outputs)} outputs; two were expected."
-                            raise Wrong(msg, look_at)
+                            raise Wrong(f"The model has {len(outputs)} outputs; two were expected.", look_at)
                         _require_best(k, boxes, scores, outputs, "", look_at)
                     except Wrong as wrong:
                         wrong.evidence = evidence(model)
@@ -182,7 +181,7 @@ def _models(
 @contextmanager
 def _case(exporter: Exporter, k: int) -> Iterator[None]:
     """Attach k to what is raised, and show a right model for it beside the learner's."""
-    with trying(f"the {exporter} export with k = {k}", k=k), beside(lambda: expected_model(_EXPECTED % k)):
+    with trying(f"the {exporter} export with k = {k}", k=k), expecting(lambda: expected_model(_EXPECTED % k)):
         yield
 
 

@@ -10,7 +10,6 @@ import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 from onnx import compose, parser
 
-from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import (
     require_interface,
     require_same_numbers,
@@ -18,7 +17,7 @@ from onnxlab.labs.kit.judging import (
     require_well_formed,
 )
 from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.rewriting import Rewritten
+from onnxlab.labs.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab12_detection.letterbox import ASKS, LetterboxQuestion
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
@@ -33,45 +32,6 @@ _ROUNDED = (
     "each axis by itself?"
 )
 _AT_LEAST_ONE = "To what does the shorter side round here? At least one row stays."
-
-_BEFORE = """<ir_version: 10, opset_import: ["" : 20]>
-before (float[3, h, w] picture)
-  => (float[1, 3, side, side] canvas, float[2] ratio, float[2] corner, float[2] limit)
-<int64[1] side = {%d}, int64[1] one = {1}, int64[1] two = {2}, int64[1] front = {0}, int64[2] axes = {2, 3},
- float grey = {0.5}>
-{
-    old = Shape <start = 1> (picture)
-    longer = ReduceMax (old)
-    twice = Mul (old, two)
-    wanted = Mul (twice, side)
-    above = Add (wanted, longer)
-    below = Mul (longer, two)
-    rounded = Div (above, below)
-    new = Max (rounded, one)
-    batch = Unsqueeze (picture, front)
-    resized = Resize <axes = [2, 3], mode = "linear"> (batch, , , new)
-    rest = Sub (side, new)
-    first = Div (rest, two)
-    last = Sub (rest, first)
-    pads = Concat <axis = 0> (first, last)
-    canvas = Pad (resized, pads, grey, axes)
-    limit = Cast <to = 1> (old)
-    size = Cast <to = 1> (new)
-    ratio = Div (limit, size)
-    corner = Cast <to = 1> (first)
-}"""
-_AFTER = """<ir_version: 10, opset_import: ["" : 20]>
-after (float[n, 4] found, float[2] by, float[2] start, float[2] most) => (float[n, 4] boxes)
-<int64[4] xyxy = {1, 0, 1, 0}, float zero = {0.0}>
-{
-    starts = Gather (start, xyxy)
-    factors = Gather (by, xyxy)
-    limits = Gather (most, xyxy)
-    moved = Sub (found, starts)
-    scaled = Mul (moved, factors)
-    inside = Max (scaled, zero)
-    boxes = Min (inside, limits)
-}"""
 
 _RESIZE = """<ir_version: 10, opset_import: ["" : 20]>
 resize (float[1, 3, h, w] batch, int64[2] size) => (float[1, 3, a, b] resized)
@@ -232,7 +192,7 @@ def _require_boxes(
         compare(feeds, [_right_boxes(question, picture)], where, look_at)
     except Wrong as wrong:
         if "of the model it was made from" in wrong.message:
-            msg = f"{where}: the numbers are not those of the boxes on the picture."
+            msg = f"{where}: the outputs are not the boxes on the picture."
             wrong.message = msg
         elif "Reshape" in wrong.message:  # the first node of the network
             wrong.look_at = (
@@ -246,22 +206,40 @@ def _require_boxes(
         raise
 
 
-def _letterboxed(question: LetterboxQuestion) -> onnx.ModelProto:
-    """Return a right answer."""
-    network = compose.add_prefix(question.model, "network.")  # its names can be any
-    graph = network.graph
-    before, after = parser.parse_model(_BEFORE % question.side), parser.parse_model(_AFTER)
-    front = compose.merge_models(before, network, [("canvas", graph.input[0].name)])
-    connections = [(graph.output[0].name, "found"), ("ratio", "by"), ("corner", "start"), ("limit", "most")]
-    return compose.merge_models(front, after, connections)
+def letterbox(network: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a right answer; `author sync` writes it into the notebook of solutions."""
+    network = compose.add_prefix(network, "network.")  # its names can be those used here
+    side = network.graph.input[0].type.tensor_type.shape.dim[2].dim_value
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+    before (float[3, h, w] picture)
+      => (float[1, 3, s, s] canvas, float[4] start, float[4] ratio, float[4] limit)
+    <int64[1] side = {%d}, int64[1] one = {1}, int64[1] two = {2}, int64[1] zero = {0}, float grey = {0.5},
+     int64[2] axes = {2, 3}, int64[4] xyxy = {1, 0, 1, 0}> {
+        old = Shape <start = 1> (picture)  longer = ReduceMax (old)  scaled = Mul (old, side)
+        doubled = Mul (scaled, two)  above = Add (doubled, longer)  below = Mul (longer, two)
+        rounded = Div (above, below)  new = Max (rounded, one)
+        batch = Unsqueeze (picture, zero)
+        resized = Resize <mode = "linear", axes = [2, 3]> (batch, , , new)
+        rest = Sub (side, new)  first = Div (rest, two)  last = Sub (rest, first)
+        pads = Concat <axis = 0> (first, last)
+        canvas = Pad (resized, pads, grey, axes)
+        f = Cast <to = 1> (first)  o = Cast <to = 1> (old)  n = Cast <to = 1> (new)  r = Div (o, n)
+        start = Gather (f, xyxy)  ratio = Gather (r, xyxy)  limit = Gather (o, xyxy)
+    }"""
+    after = parser.parse_model("""<ir_version: 10, opset_import: ["" : 20]>
+    after (float[n, 4] found, float[4] begin, float[4] by, float[4] most) => (float[n, 4] boxes)
+    <float nothing = {0}> {
+        moved = Sub (found, begin)  back = Mul (moved, by)
+        inside = Max (back, nothing)  boxes = Min (inside, most)
+    }""")
+    canvas = network.graph.input[0].name
+    model = compose.merge_models(parser.parse_model(text % side), network, [("canvas", canvas)])
+    joined = {network.graph.output[0].name: "found", "start": "begin", "ratio": "by", "limit": "most"}
+    return compose.merge_models(model, after, list(joined.items()))
 
 
-_REWRITING = Rewritten(ASKS, _require_structure, _letterboxed)
-JUDGES = Judges(
-    (
-        _REWRITING.judge(),
-        _REWRITING.judge(_require_sizes(_sizes_that_divide, _BY_HAND)),
-        _REWRITING.judge(_require_sizes(_odd_sizes, _ROUNDED)),
-        _REWRITING.judge(_require_sizes(_thin_sizes, _AT_LEAST_ONE)),
-    )
+JUDGES = Rewritten(ASKS, _require_structure, made_by(letterbox)).judges(
+    _require_sizes(_sizes_that_divide, _BY_HAND),
+    _require_sizes(_odd_sizes, _ROUNDED),
+    _require_sizes(_thin_sizes, _AT_LEAST_ONE),
 )

@@ -1,7 +1,7 @@
 """What is right in suppress, part by part."""
 
+import contextlib
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 from onnx import compose, parser
 
-from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.judging import (
     require_interface,
     require_same_numbers,
@@ -17,7 +16,7 @@ from onnxlab.labs.kit.judging import (
     require_well_formed,
 )
 from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.rewriting import Rewritten
+from onnxlab.labs.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab12_detection.suppress import ASKS, FINE, DetectorQuestion
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
@@ -28,27 +27,6 @@ _SCHEMA = "Which shapes and types does onnx.defs.get_schema('NonMaxSuppression')
 _MARGIN, _HIGHER = 6e-3, 0.1
 _APART = 1e-5  # scores of two candidates
 _SEVERAL = 3  # candidates for an object
-
-_AFTER = """<ir_version: 10, opset_import: ["" : 20]>
-after (float[n, 4] found, float[n, c] sure) => (float[k, 4] boxes, float[k] scores, int64[k] classes)
-<int64[1] most = {%d}, float[1] iou = {%.9g}, float[1] least = {%.9g}, int64[1] front = {0},
- int64 second = {1}, int64 third = {2}, float half = {0.5}, int64[2] parts = {2, 2}, int64[2] pair = {1, 2}>
-{
-    candidates = Unsqueeze (found, front)
-    by_class = Transpose (sure)
-    certain = Unsqueeze (by_class, front)
-    chosen = NonMaxSuppression <center_point_box = 1> (candidates, certain, most, iou, least)
-    classes = Gather <axis = 1> (chosen, second)
-    places = Gather <axis = 1> (chosen, third)
-    kept = Gather (found, places)
-    middle, size = Split <axis = 1> (kept, parts)
-    reach = Mul (size, half)
-    low = Sub (middle, reach)
-    high = Add (middle, reach)
-    boxes = Concat <axis = 1> (low, high)
-    where = Gather <axis = 1> (chosen, pair)
-    scores = GatherND (by_class, where)
-}"""
 
 
 @dataclass(frozen=True)
@@ -213,29 +191,21 @@ def _sorted_corners(boxes: Array) -> Array:
     return corners
 
 
-_FORMAT = "In which form does your NonMaxSuppression take its boxes, and in which does it get them?"
+_FORMAT = "Which box format does your NonMaxSuppression expect, and which does it get?"
 # What an answer with a mistake returns, and where to look for it.
 _MISTAKES: tuple[tuple[Callable[[DetectorQuestion, Array], list[Array]], str], ...] = (
-    (
-        lambda question, raw: _suppressed(replace(question, most=0), raw),
-        "Nothing is left at all. What is the third input if it is left out?",
-    ),
-    (
-        lambda question, raw: _suppressed(replace(question, most=10**6), raw),
-        "How many boxes of each class may be returned?",
-    ),
-    (
-        lambda question, raw: _suppressed(replace(question, iou=0.0), raw),
-        "Which overlap is allowed? What is the fourth input if it is left out?",
-    ),
-    (
-        lambda question, raw: _suppressed(replace(question, least=-1.0), raw),
-        "Which scores count? What is the fifth input if it is left out?",
-    ),
+    (lambda question, raw: _suppressed(replace(question, most=0), raw),
+        "Nothing is left at all. What is the third input if it is left out?"),
+    (lambda question, raw: _suppressed(replace(question, most=10**6), raw),
+        "How many boxes of each class may be returned?"),
+    (lambda question, raw: _suppressed(replace(question, iou=0.0), raw),
+        "Which overlap is allowed? What is the fourth input if it is left out?"),
+    (lambda question, raw: _suppressed(replace(question, least=-1.0), raw),
+        "Which scores count? What is the fifth input if it is left out?"),
     (_thresholds_swapped, "Which threshold is for scores, and which for overlaps?"),
     (lambda question, raw: _suppressed(question, raw, _sorted_corners), _FORMAT),
     (lambda question, raw: _suppressed(question, raw, lambda boxes: _corners(_corners(boxes))), _FORMAT),
-)
+)  # fmt: skip
 _FEW = (
     100  # candidates: among more, some are always near a threshold, which only sessions that round differ in
 )
@@ -309,12 +279,12 @@ def _require_suppressed(
         compare(feeds, _suppressed(question, raw), where, look_at)
     except Wrong as wrong:
         if "of the model it was made from" in wrong.message:
-            msg = f"{where}: the numbers are not those of the boxes that are left."
+            msg = f"{where}: the outputs are not those of the boxes that are left."
             wrong.message = msg
         matches = []  # for all mistakes with these outputs, in every scene: one does not tell them apart
         scenes = [scene.raw(question, np.random.default_rng(0)) for scene in _MANY]
         for mistake, advice in () if look_at in [advice for *_, advice in _EXACT] else _MISTAKES:
-            with suppress(Wrong):
+            with contextlib.suppress(Wrong):
                 for rows in (raw, *scenes):
                     compare({question.name: rows}, mistake(question, rows), where, advice)
                 matches.append(advice)
@@ -334,19 +304,28 @@ def _require_suppressed(
         raise
 
 
-def _with_suppression(question: DetectorQuestion) -> onnx.ModelProto:
-    """Return a right answer."""
-    detector = compose.add_prefix(question.model, "detector.", rename_inputs=False)  # its names can be any
-    after = parser.parse_model(_AFTER % (question.most, question.iou, question.least))
-    boxes, scores = (value.name for value in detector.graph.output)
-    return compose.merge_models(detector, after, [(boxes, "found"), (scores, "sure")])
+def suppress(detector: onnx.ModelProto, iou: float, least: float, most: int) -> onnx.ModelProto:
+    """Return a right answer; `author sync` writes it into the notebook of solutions."""
+    # Its names can be those used here.
+    detector = compose.add_prefix(detector, "detector.", rename_inputs=False)
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+    after (float[n, 4] found, float[n, c] sure) => (float[k, 4] boxes, float[k] scores, int64[k] classes)
+    <int64[1] most = {%d}, float[1] iou = {%.9g}, float[1] least = {%.9g}, int64[1] zero = {0},
+     int64 one = {1}, int64 two = {2}, float half = {0.5}, int64[2] parts = {2, 2}, int64[2] which = {1, 2}> {
+        candidates = Unsqueeze (found, zero)
+        by_class = Transpose (sure)  certain = Unsqueeze (by_class, zero)
+        chosen = NonMaxSuppression <center_point_box = 1> (candidates, certain, most, iou, least)
+        classes = Gather <axis = 1> (chosen, one)  rows = Gather <axis = 1> (chosen, two)
+        kept = Gather (found, rows)
+        centre, size = Split <axis = 1> (kept, parts)  reach = Mul (size, half)
+        low = Sub (centre, reach)  high = Add (centre, reach)  boxes = Concat <axis = 1> (low, high)
+        places = Gather <axis = 1> (chosen, which)  scores = GatherND (by_class, places)
+    }"""
+    after = parser.parse_model(text % (most, iou, least))
+    first, second = (value.name for value in detector.graph.output)
+    return compose.merge_models(detector, after, [(first, "found"), (second, "sure")])
 
 
-_REWRITING = Rewritten(ASKS, _require_structure, _with_suppression)
-JUDGES = Judges(
-    (
-        _REWRITING.judge(),
-        _REWRITING.judge(_require_scenes(*_MANY, exact=True)),
-        _REWRITING.judge(_require_scenes(*_NONE, exact=False)),
-    )
+JUDGES = Rewritten(ASKS, _require_structure, made_by(suppress)).judges(
+    _require_scenes(*_MANY, exact=True), _require_scenes(*_NONE, exact=False)
 )

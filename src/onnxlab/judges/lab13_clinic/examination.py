@@ -97,8 +97,7 @@ class Verdict:
         except Exception:  # the runtime raises many kinds; a file that does not load is the fault itself
             return
         if smallest_counterexample(ill, model, [tuple(inputs)], _TOLERANCE, _TOLERANCE) is None:
-            msg = "PyTorch and the ill module's file agree for these inputs."
-            raise Wrong(msg, self.show)
+            raise Wrong("PyTorch and the ill module's file agree for these inputs.", self.show)
 
     def _ill_file(self, example: tuple[torch.Tensor, ...]) -> onnx.ModelProto:
         exporter = self.examination.exporter

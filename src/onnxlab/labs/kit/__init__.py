@@ -1,1 +1,1 @@
-"""What every exercise stands on: its record, how it is produced, judged and shown, and what is kept."""
+"""What all exercises share: statements, how answers are called and judged, and the progress that is kept."""

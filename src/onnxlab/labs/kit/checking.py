@@ -16,7 +16,7 @@ import torch
 
 from onnxlab.errors import UnknownExercise
 from onnxlab.labs.kit.exercise import Answers, Exercise, Judge, Judges
-from onnxlab.labs.kit.judging import beside
+from onnxlab.labs.kit.judging import expecting
 from onnxlab.labs.kit.outcome import USABLE, Case, Finding, Outcome, Status, Wrong, case_of
 from onnxlab.labs.kit.producing import Production, produce_in_child
 from onnxlab.labs.kit.work import Work
@@ -129,7 +129,7 @@ def _one_thread() -> Iterator[None]:
 
 def _finding(title: str, part: Judge, judges: Judges, work: Work, random: np.random.Generator) -> Finding:
     try:
-        with beside(partial(judges.expected, work)) if judges.expected else nullcontext():
+        with expecting(partial(judges.expected, work)) if judges.expected else nullcontext():
             part(work, random)
     except Wrong as wrong:
         return _refuted(title, wrong)

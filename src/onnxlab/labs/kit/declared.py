@@ -46,11 +46,11 @@ class RequestedExport:
 
     @property
     def exporter(self) -> Exporter:
-        """The exporter that takes the rule or the translation."""
+        """The exporter that the rule or the translation is for."""
         return Exporter.TORCHSCRIPT if self.rule else Exporter.TORCH_EXPORT
 
     def reference(self, questions: np.random.Generator) -> Callable[..., Any]:
-        """Return the module or function that is exported, and that gives the right numbers."""
+        """Return the module or function that is exported; its outputs are the right ones."""
         return self.function(questions) if self.random_module else self.function
 
     def produce(self, answers: Answers, work: Work, random: np.random.Generator) -> None:
@@ -100,7 +100,7 @@ def numbers(
     atol: float = 1e-5,
     rtol: float = 1e-5,
 ) -> Judge:
-    """Ask for PyTorch's numbers.
+    """Require PyTorch's outputs.
 
     Args:
         export: The export.

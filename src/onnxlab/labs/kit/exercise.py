@@ -93,7 +93,7 @@ class Exercise:
         points: What it is worth.
         answers: The names of the functions and classes that the learner writes.
         parts: What has to hold, each as a claim about the learner's work ("the factor is an input"), in the
-            order in which a learner should be told.
+            order in which they are reported.
         hints: Three, from a nudge to nearly the code.
         lab: The name of its lab.
         torch_export: Whether it may export with the exporter built on torch.export, whose modules are then
@@ -117,7 +117,7 @@ class Exercise:
 
     @property
     def module(self) -> str:
-        """The name of its modules, below the package that they lie in: "lab04_asinh.asinh_symbolic"."""
+        """The name of its modules, below their package: "lab04_asinh.asinh_symbolic"."""
         return f"{self.lab}.{self.id.replace('-', '_')}"
 
     @property
@@ -166,11 +166,10 @@ def lab(name: str) -> Lab:
         'lab04_asinh'
     """
     full = re.sub(r"^lab(?=\d(?!\d))", "lab0", name)
-    found = next((lab for lab in LABS if full in (lab, lab.partition("_")[0])), None)
-    if found is None:
-        msg = f"There is no lab {name!r}."
-        raise UnknownExercise(msg, "", f"The labs are {', '.join(LABS)}.")
-    return _read(found)
+    known = next((lab for lab in LABS if full in (lab, lab.partition("_")[0])), None)
+    if known is None:
+        raise UnknownExercise(f"There is no lab {name!r}.", "", f"The labs are {', '.join(LABS)}.")
+    return _read(known)
 
 
 @cache

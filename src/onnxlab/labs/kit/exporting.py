@@ -194,8 +194,7 @@ def require_type(value: object, kind: type | tuple[type, ...], what: str) -> Non
     names = " or ".join(cls.__name__ for cls in kinds)
     article = "an" if names[:1].lower() in "aeiou" else "a"
     got = "None" if value is None else f"{type(value).__name__} ({' '.join(str(value).split())[:60]})"
-    msg = f"{what} returned {got}; {article} {names} was expected."
-    raise Wrong(msg, RETURN if value is None else "")
+    raise Wrong(f"{what} returned {got}; {article} {names} was expected.", RETURN if value is None else "")
 
 
 def require_model(value: object, what: str) -> onnx.ModelProto:
@@ -226,16 +225,16 @@ def require_model(value: object, what: str) -> onnx.ModelProto:
 
 
 def require_unchanged(given: torch.nn.Module, fresh: torch.nn.Module, inputs: Iterable[torch.Tensor]) -> None:
-    """Refuse an answer that changed the module it was given, or the numbers that it computes."""
+    """Refuse an answer that changed the module it was given, or its outputs."""
     look_at = "It belongs to the caller. Which line of yours writes to it or its weights?"
     with trying("the model", model=fresh), torch.no_grad():
         if (type(given), given.training, *vars(given)) != (type(fresh), fresh.training, *vars(fresh)):
-            msg = "The model that was given has changed: its class, its mode or its attributes are others."
+            msg = "The model that was passed in has changed: its class, mode or attributes differ."
             raise Wrong(msg, look_at)
         for x in inputs:
             outputs = [value if isinstance(value, tuple) else (value,) for value in (given(x), fresh(x))]
             if not all(map(torch.equal, *outputs)):
-                msg = "The model that was given has changed: it computes other numbers than before."
+                msg = "The model that was passed in has changed: its outputs differ from before."
                 raise Wrong(msg, look_at)
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -47,7 +47,7 @@ def expected_model(text: str, weights: Mapping[str, torch.Tensor] | None = None)
 
 
 @contextmanager
-def beside(expected: Callable[[], bytes]) -> Iterator[None]:
+def expecting(expected: Callable[[], bytes]) -> Iterator[None]:
     """Show a right model beside the learner's if the block raises `Wrong`, unless there is one already."""
     try:
         yield
@@ -78,8 +78,7 @@ def require_valid(model: onnx.ModelProto) -> None:
             look_at = f"What does `onnx.defs.get_schema({operator!r}, {domain.get('', 1)})` say?"
         raise Wrong(msg, look_at, evidence=evidence(model, None, *filter(None, [operator]))) from None
     if not model.graph.output:  # which both accept
-        msg = "The model has no output."
-        raise Wrong(msg, "What does your code return?", evidence=evidence(model))
+        raise Wrong("The model has no output.", "What does your code return?", evidence=evidence(model))
     try:
         open_session(model)
     except Exception as error:  # the runtime raises many kinds
@@ -101,7 +100,7 @@ def _operator_named(model: onnx.ModelProto, text: str) -> str | None:
 def _load_advice(reason: str) -> str:
     """Return where to look, by the reason why a model does not load."""
     if re.search(r"implementation|[Tt]ype", reason):
-        return "Which types does the runtime's kernel take? `atlas()` tells it for each operator."
+        return "Which types does the runtime's kernel accept? `atlas()` lists them for each operator."
     if re.search(_SHAPE_ERROR, reason):
         return "Which shape has each value on the way? `graph(model)` shows them."
     if re.search(r"opset|IR version", reason):
@@ -119,7 +118,7 @@ def require_numbers(
     look_at: str | Mapping[str, str] = "",
     describe: Callable[[Counterexample], Difference] | None = None,
 ) -> None:
-    """Require that a model gives PyTorch's numbers.
+    """Require that a model returns PyTorch's outputs.
 
     The kernels of PyTorch and of ONNX Runtime round differently, so that equal formulas differ in the last
     digits of large values: a tolerance without `rtol` makes marks depend on the inputs that were drawn.
@@ -141,7 +140,7 @@ def require_numbers(
     advice = {"numbers": look_at} if isinstance(look_at, str) else look_at
     try:
         counterexample = smallest_counterexample(reference, model, inputs, atol, rtol)
-    except Exception as error:  # a model that does not load, or whose inputs are others
+    except Exception as error:  # a model that does not load, or that has other inputs
         reason = short_reason(error)
         msg = f"The model cannot be run with these inputs: {reason}"
         own = advice.get("stop" if re.search(_SHAPE_ERROR, reason) else "load")
@@ -159,7 +158,7 @@ def require_numbers(
 
 
 UNLIKE = {
-    "numbers": ("The numbers are not PyTorch's.", ""),
+    "numbers": ("The outputs differ from PyTorch's.", ""),
     "type": (
         "The output's type is not PyTorch's.",
         "Which element type has each value on the way to the output, and which node changes it?",
@@ -222,7 +221,7 @@ def difference(counterexample: Counterexample, names: Sequence[str] = ()) -> Dif
 
 
 def shown_whole(array: Array) -> str:
-    """Return all numbers of an array, or an empty text if they are too many to be read."""
+    """Return an array's elements as text; an empty text if there are too many to read."""
     if not 0 < array.size <= _SHORT:
         return ""
     return _list(array.item() if array.size == 1 else array.tolist())
@@ -310,9 +309,9 @@ def require_operators(
         operators = [node.op for node in walk(model)]
     except OnnxLabError as error:
         raise Wrong(short_reason(error)) from None
-    there = ", ".join(dict.fromkeys(operators)) or "no node at all"
+    got = ", ".join(dict.fromkeys(operators)) or "no node at all"
     if missing := [name for name in needed if name not in operators]:
-        msg = f"There is no {' and no '.join(missing)} in the graph. It has {there}."
+        msg = f"There is no {' and no '.join(missing)} in the graph. It has {got}."
         raise Wrong(msg, look_at, evidence=evidence(model))
     if unwanted := [name for name in without if name in operators]:
         msg = f"The graph has {' and '.join(unwanted)}, which it should do without."
@@ -348,10 +347,10 @@ def require_input_read(model: onnx.ModelProto, name: str) -> None:
             queue += reads[makers[value].path]
     names = [value.name for value in model.graph.input]
     if name not in names or name not in visited:
-        there = (
+        reason = (
             f"the inputs are {', '.join(names) or 'none'}" if name not in names else "no output depends on it"
         )
-        msg = f"The input {name!r} does not reach the result: {there}."
+        msg = f"The input {name!r} does not reach the result: {reason}."
         raise Wrong(msg, "What was computed from it in Python became a constant.", evidence=evidence(model))
 
 
@@ -408,17 +407,24 @@ def require_well_formed(model: onnx.ModelProto, where: str, look_at: str = _MAKE
         raise Wrong(msg, advice, evidence=evidence(model)) from None
 
 
-def require_interface(model: onnx.ModelProto, inputs: list[str], outputs: list[str], where: str) -> None:
-    """Require the names of a model's inputs and outputs, in order."""
+def require_interface(
+    model: onnx.ModelProto,
+    inputs: Collection[str],
+    outputs: Collection[str],
+    where: str,
+    look_at: str = "Names of inputs and outputs are what a caller of the model relies on.",
+    *,
+    ordered: bool = True,
+) -> None:
+    """Require the names of a model's inputs and outputs; in this order, or in any."""
     weights = {weight.name for weight in model.graph.initializer}
     for kind, expected, names in (
         ("inputs", inputs, [value.name for value in model.graph.input if value.name not in weights]),
         ("outputs", outputs, [value.name for value in model.graph.output]),
     ):
-        if expected != names:
+        if (list(expected) if ordered else sorted(expected)) != (names if ordered else sorted(names)):
             difference = Difference(where, ", ".join(expected), ", ".join(names) or "none")
-            msg = f"{where}: the {kind} of the model are others than they should be."
-            look_at = "Names of inputs and outputs are what a caller of the model relies on."
+            msg = f"{where}: the model's {kind} are not the ones asked for."
             raise Wrong(msg, look_at, difference=difference, evidence=evidence(model))
 
 
@@ -437,7 +443,7 @@ def require_no_new_operators(model: onnx.ModelProto, original: onnx.ModelProto, 
         raise Wrong(msg, "Compare graph(before, after).", evidence=evidence(model, None, *more))
 
 
-def first_apart(expected: Array, actual: Array, tolerance: float = _TOLERANCE) -> tuple[int, ...] | None:
+def first_mismatch(expected: Array, actual: Array, tolerance: float = _TOLERANCE) -> tuple[int, ...] | None:
     """Return the index of the first number that is not near the expected one.
 
     A nan is near a nan, and an infinity near itself. Whole numbers and truth values have to be equal.
@@ -448,9 +454,9 @@ def first_apart(expected: Array, actual: Array, tolerance: float = _TOLERANCE) -
         tolerance: How far apart near numbers may be, as a share of the largest finite one: sums cancel.
 
     Example:
-        >>> first_apart(np.array([1.0, 2.0]), np.array([1.0, 2.1]))
+        >>> first_mismatch(np.array([1.0, 2.0]), np.array([1.0, 2.1]))
         (1,)
-        >>> first_apart(np.array([np.inf, np.nan, 2.0]), np.array([np.inf, np.nan, 3.0]))
+        >>> first_mismatch(np.array([np.inf, np.nan, 2.0]), np.array([np.inf, np.nan, 3.0]))
         (2,)
     """
     if expected.dtype.kind in "iub":
@@ -500,11 +506,11 @@ def require_same_numbers(
             msg = f"{where}: the output {output.name} has another shape or type."
             hint = look_at if actual.dtype == expected.dtype else UNLIKE["type"][1]
             raise Wrong(msg, hint, difference=difference, evidence=shown)
-        place = first_apart(expected, actual)
+        place = first_mismatch(expected, actual)
         if place is not None:
             difference = Difference(
                 f"{shown_inputs}; output {output.name} at {list(place)}",
                 *number_texts(expected[place], actual[place], 5),
             )
-            msg = f"{where}: the numbers are not those of the model it was made from."
+            msg = f"{where}: the outputs differ from those of the model it was made from."
             raise Wrong(msg, look_at, difference=difference, evidence=shown)

@@ -250,7 +250,9 @@ def _exit_message(code: int | None) -> str:
     if code is not None and code < 0:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else "unknown"
         what = f"The export ended its process with signal {-code} ({name}): native code of torch crashed."
-        why = "It was given a graph that it does not expect: often a node with an input too few or too many."
+        why = (
+            "The exporter got a graph it cannot handle; most often a node has one input too many or too few."
+        )
         return f"{what} {why} This notebook goes on."
     return f"Your code ended the process that it was checked in (exit code {code})."
 

@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import onnx
 
-from onnxlab.labs.kit.exercise import Answers
+from onnxlab.labs.kit.exercise import Answers, Judge, Judges
 from onnxlab.labs.kit.exporting import require_model
-from onnxlab.labs.kit.judging import beside, require_same_numbers
+from onnxlab.labs.kit.judging import expecting, require_same_numbers
 from onnxlab.labs.kit.outcome import Wrong, trying
 from onnxlab.labs.kit.work import Work
 from onnxlab.model.distance import Array
@@ -123,9 +123,18 @@ class Rewritten(Generic[QuestionType]):
     require_structure: Callable[[onnx.ModelProto, QuestionType], None]
     expected: Callable[[QuestionType], onnx.ModelProto]
 
+    def judges(
+        self,
+        *parts: Callable[[onnx.ModelProto, QuestionType, np.random.Generator], None],
+        refusals: "Judge | None" = None,
+    ) -> Judges:
+        """Return the judges of an exercise: of the structure alone, of each further part, of refusals."""
+        judges = (self.judge(), *map(self.judge, parts))
+        return Judges(judges if refusals is None else (*judges, refusals))
+
     def judge(
         self, require: Callable[[onnx.ModelProto, QuestionType, np.random.Generator], None] | None = None
-    ) -> Callable[[Work, np.random.Generator], None]:
+    ) -> Judge:
         """Return the judge of one part, for all models of possible tasks.
 
         Args:
@@ -136,7 +145,7 @@ class Rewritten(Generic[QuestionType]):
             for number, question in enumerate(self.asked.draw(work.questions())):
                 if not question.possible:
                     continue
-                with question.as_case(), self.beside(question):
+                with question.as_case(), self.expecting(question):
                     model = work.model(f"{self.asked.result}_{number}")
                     self.require_structure(model, question)
                     if require is not None:
@@ -144,9 +153,9 @@ class Rewritten(Generic[QuestionType]):
 
         return judge
 
-    def beside(self, question: QuestionType) -> AbstractContextManager[None]:
+    def expecting(self, question: QuestionType) -> AbstractContextManager[None]:
         """Show a right model beside the one that is found wrong in the block."""
-        return beside(lambda: self.expected(question).SerializeToString())
+        return expecting(lambda: self.expected(question).SerializeToString())
 
     def not_refused(self, work: Work) -> Iterator[tuple[int, QuestionType, str]]:
         """Yield the impossible questions without a ValueError: the number, the question, what was raised."""

@@ -94,7 +94,7 @@ def add_idle_node(random: np.random.Generator, model: onnx.ModelProto) -> None:
 
 
 READERS = ("node", "output", "branch", "nested branch")
-"""The ways in which a value can be read besides by the nodes that are there."""
+"""The ways in which a value can get one more reader."""
 
 
 def add_reader(random: np.random.Generator, model: onnx.ModelProto, name: str, kind: str) -> None:

@@ -76,10 +76,8 @@ class Work:
         array = np.asarray(detached)
         if array.dtype.kind not in _NUMBERS:
             if value is None:
-                msg = "None was returned; a tensor was expected."
-                raise Wrong(msg, RETURN)
-            msg = f"A {type(value).__name__} was returned; a tensor was expected."
-            raise Wrong(msg, "Return a tensor.")
+                raise Wrong("None was returned; a tensor was expected.", RETURN)
+            raise Wrong(f"A {type(value).__name__} was returned; a tensor was expected.", "Return a tensor.")
         buffer = io.BytesIO()
         np.save(buffer, array, allow_pickle=False)
         self._write(name, "npy", buffer.getvalue())
@@ -101,7 +99,7 @@ class Work:
             msg = f"The model {name}.onnx cannot be read: {' '.join(str(error).split())[:200]}"
             raise Wrong(msg) from None
         for what, version in (("IR version", model.ir_version), *_opsets(model)):
-            if not 0 < version < _LARGEST_VERSION:  # onnx's own functions take no larger integer
+            if not 0 < version < _LARGEST_VERSION:  # onnx's own functions accept no larger integer
                 msg = f"The model {name}.onnx says {what} {version}, which does not exist."
                 raise Wrong(msg, "Look at `ir_version` and `opset_import` of the model.")
         return model
@@ -125,8 +123,18 @@ class Work:
         try:
             return decode(self._read(name, "json"), kind)
         except UnexpectedType as error:
-            msg = f"The file {name}.json cannot be read: {error}."
-            raise Wrong(msg) from None
+            raise Wrong(f"The file {name}.json cannot be read: {error}.") from None
+
+    def answers(self, name: str, count: int) -> list[Any]:
+        """Read a list with one answer for each of so many questions.
+
+        Raises:
+            Wrong: If it is missing, cannot be read, or has another length.
+        """
+        answers = self.json(name)
+        if not isinstance(answers, list) or len(answers) != count:
+            raise Wrong(f"{name}.json does not hold {count} answers.")
+        return answers
 
     def array(self, name: str) -> Array:
         """Read an array of numbers.
@@ -139,8 +147,7 @@ class Work:
             array = _parse_array(data)
         except Exception as error:  # NumPy's reader of headers raises many kinds
             reason = " ".join(str(error).split())[:200]
-            msg = f"The file {name}.npy cannot be read: {reason or type(error).__name__}."
-            raise Wrong(msg) from None
+            raise Wrong(f"The file {name}.npy cannot be read: {reason or type(error).__name__}.") from None
         return array
 
     def _write(self, name: str, kind: str, data: bytes) -> None:
@@ -153,11 +160,9 @@ class Work:
         try:
             return read_untrusted(self.folder / f"{name}.{kind}", LARGEST)
         except (NotRegularFile, FileTooLarge):
-            msg = f"{name}.{kind} is not a file of at most {LARGEST:,} bytes."
-            raise Wrong(msg) from None
+            raise Wrong(f"{name}.{kind} is not a file of at most {LARGEST:,} bytes.") from None
         except OSError:
-            msg = f"Nothing was made for this: {name}.{kind} is missing."
-            raise Wrong(msg) from None
+            raise Wrong(f"Nothing was made for this: {name}.{kind} is missing.") from None
 
 
 def _parse_array(data: bytes) -> Array:
@@ -174,12 +179,10 @@ def _parse_array(data: bytes) -> Array:
     }
     version = np.lib.format.read_magic(file)
     if version not in readers:
-        msg = f"version {version} of the format is not used for numbers"
-        raise ValueError(msg)
+        raise ValueError(f"version {version} of the format is not used for numbers")
     shape, columns_first, dtype = readers[version](file)
     if dtype.kind not in _NUMBERS:
-        msg = f"{dtype} is not a type of numbers"
-        raise ValueError(msg)
+        raise ValueError(f"{dtype} is not a type of numbers")
     rest = data[file.tell() :]
     expected = math.prod(shape) * dtype.itemsize
     if min(shape, default=0) < 0 or expected != len(rest):

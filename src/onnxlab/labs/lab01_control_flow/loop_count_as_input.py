@@ -119,7 +119,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         exported(work, name, module, (x, torch.tensor(2)), exporter, input_names=["x", "n"])
         with trying("the step", step=steps(work.questions())[name]), torch.no_grad():
             if not torch.equal(originals[name](x), steps(work.questions())[name](x)):
-                msg = "The step that was given has changed: it gives other rows than before."
+                msg = "The step that was passed in has changed: its outputs differ from before."
                 raise Wrong(msg, "It belongs to the caller. Which line of yours writes to its weights?")
 
 
@@ -143,5 +143,4 @@ def _require_end_in_torch(
     if thread.is_alive():
         for weights in original.parameters():  # the thread cannot be ended, but without weights the run fails
             weights.resize_(0)
-        msg = f"Your module has not come to an end after {SECONDS:g} s of CPU time."
-        raise Wrong(msg, NEVER_ENDS)
+        raise Wrong(f"Your module has not come to an end after {SECONDS:g} s of CPU time.", NEVER_ENDS)

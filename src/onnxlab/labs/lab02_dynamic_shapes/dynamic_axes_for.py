@@ -1,4 +1,4 @@
-"""Exercise: the dynamic axes for the inputs that a model must take, and no others.
+"""Exercise: the dynamic axes for the inputs that a model must accept, and no others.
 
 The statement as properties, each with what is drawn for it:
 
@@ -107,13 +107,9 @@ def _many_axes(random: np.random.Generator) -> list[Case]:
 def _alike_names(random: np.random.Generator) -> list[list[Case]]:
     """Names that are easily taken for one another, with other sizes each."""
     pairs = (
-        ("x", "X"),
-        ("x.1", "x_1"),
-        ("image", "images"),
-        ("x", "x_"),
-        ("input_1", "input_11"),
+        ("x", "X"), ("x.1", "x_1"), ("image", "images"), ("x", "x_"), ("input_1", "input_11"),
         ("left/a", "left/b"),
-    )
+    )  # fmt: skip
     low, high = (int(size) for size in np.sort(random.permutation(np.arange(1, 9))[:2]))
     return [[{a: (low, high), b: (high, low)}, {b: (low, high), a: (low, low)}] for a, b in pairs]
 

@@ -1,4 +1,4 @@
-"""Exercise: asinh for the torch.export exporter, for a type that the runtime's kernel does not take.
+"""Exercise: asinh for the torch.export exporter, for a type that the runtime's kernel does not accept.
 
 The statement as properties, each with what is drawn for it:
 

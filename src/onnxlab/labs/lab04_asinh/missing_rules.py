@@ -118,13 +118,9 @@ def _near_names(random: np.random.Generator, rules: Sequence[str]) -> list[str]:
         "::"
     )
     near = [
-        "aten::rel",
-        "aten::e_lu",
-        "en::relu",
-        f"{space}::{name}_{name}",
-        f"mine::{name}",
+        "aten::rel", "aten::e_lu", "en::relu", f"{space}::{name}_{name}", f"mine::{name}",
         f"{space}::{name}.out",
-    ]
+    ]  # fmt: skip
     near += [
         f"{space}::{name}_",
         f"{space}::{name.upper()}",

@@ -86,7 +86,7 @@ def draw_questions(random: np.random.Generator) -> list[Question]:
             _written(f"{resize} (moved, , , k)", stored=f", int64[4] k = {{1, 3, {rows}, {columns}}}"),
         ),
         (
-            "an unused input behind it has an empty name",
+            "an unused input after it has an empty name",
             _written(f'{resize} (moved, , k, "")', stored=f", float[4] k = {{1, 1, {a}, {high}}}"),
         ),
         (

@@ -283,7 +283,7 @@ _KINDS = (
         "Which axis of the weights are the channels that come out?"),
     _Kind("A Conv over one axis", _over_one_axis, "How many axes have the weights of this Conv?", axes=1),
     _Kind("A Conv over three axes", _over_three_axes, "How many axes have the weights of this Conv?", axes=3),
-    _Kind("A BatchNormalization behind a ConvTranspose", _transposed,
+    _Kind("A BatchNormalization after a ConvTranspose", _transposed,
         "A ConvTranspose is no Conv: the axes of its weights stand in another order."),
     _Kind("A Conv whose unused bias has an empty name", _empty_name,
         "An optional input that is not used can have an empty name."),

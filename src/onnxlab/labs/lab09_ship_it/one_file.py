@@ -28,8 +28,6 @@ from onnxlab.labs.kit.outcome import RETURN, Wrong
 from onnxlab.labs.kit.rewriting import Question
 from onnxlab.labs.kit.work import Work
 
-__all__ = ["Upload", "draw_uploads", "produce"]
-
 _NOTES = ("metadata_props", "doc_string")
 _NOTE_KEY = "pkg.torch.onnx.stack_trace"
 _WHICH_WEIGHTS = "Which weights did you read, from which of the files, and are they still the same?"

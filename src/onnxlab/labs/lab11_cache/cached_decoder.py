@@ -3,7 +3,7 @@
 What is asked, and what is drawn for it:
 
 - a module with the weights of its decoder: two modules with other weights, read in turn;
-- logits, keys, values; what is new behind what was there: every piece of a text is compared;
+- logits, keys, values; what is new after what was cached: every piece of a text is compared;
 - one new token or more, an empty cache or not, at most 64 tokens in all: pieces of one token, as many new
   tokens as cached ones, a cache up to the last position, 64 tokens at once;
 - the same for every cut: texts of one to seven rows, each read in other pieces;

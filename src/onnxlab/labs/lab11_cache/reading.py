@@ -16,7 +16,7 @@ ADVICE = {
     "one": "Which place does the new token have? It may see all of the cache, and itself.",
     "several": "The first of the new tokens sees the cache and itself, the last one sees all. "
     "Write this mask down for the sizes shown: a row for each new token.",
-    "cache": "What comes out is the cache that came in, and behind it what is new, along the tokens.",
+    "cache": "The output is the cache that came in, then what is new, along the axis of tokens.",
     "stop": "Is a size of the example a constant in this graph? The runtime names the node.",
 }
 """Where to look, by the kind of the piece whose logits are wrong, and for a wrong cache or an error."""
@@ -43,7 +43,7 @@ class Reading:
     def describe(self, begin: int, end: int) -> str:
         """Return a piece in words."""
         tokens = f"{end - begin} new token{'s' if end - begin > 1 else ''}"
-        cache = f"behind a cache of {begin}" if begin else "and an empty cache"
+        cache = f"after a cache of {begin}" if begin else "and an empty cache"
         return f"{tokens} {cache}, batch of {len(self.ids)}"
 
 

@@ -1,1 +1,1 @@
-"""Lab 12: what stands before and behind a detector, inside the file: from any picture to boxes on it."""
+"""Lab 12: what comes before and after a detector, inside the file: from any picture to boxes on it."""

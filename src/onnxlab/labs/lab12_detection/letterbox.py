@@ -64,22 +64,9 @@ class _Kind:
 
 # Names that an answer may give to its own values, those of its input and output among them.
 _LIKELY_NAMES = (
-    *(
-        "boxes",
-        "picture",
-        "canvas",
-        "ratio",
-        "corner",
-        "limit",
-        "start",
-        "side",
-        "size",
-        "sizes",
-        "old",
-        "new",
-    ),
-    *("axes", "zero", "one", "two", "half", "grey", "pads", "resized", "padded", "longer", "batch", "scale"),
-)
+    "boxes", "picture", "canvas", "ratio", "corner", "limit", "start", "side", "size", "sizes", "old", "new",
+    "axes", "zero", "one", "two", "half", "grey", "pads", "resized", "padded", "longer", "batch", "scale",
+)  # fmt: skip
 _KINDS = (
     _Kind("that finds four boxes", (8, 13), 4),
     _Kind("that finds one box", (1, 4), 1),

@@ -64,23 +64,9 @@ class DetectorQuestion(Question):
 
 # Names that an answer may give to its own values; the first two are those of the detector's outputs.
 _LIKELY_NAMES = (
-    *("boxes", "scores", "classes", "found", "sure", "chosen", "candidates", "by_class", "certain", "rows"),
-    *(
-        "most",
-        "iou",
-        "least",
-        "zero",
-        "one",
-        "two",
-        "half",
-        "kept",
-        "corners",
-        "places",
-        "index",
-        "low",
-        "high",
-    ),
-)
+    "boxes", "scores", "classes", "found", "sure", "chosen", "candidates", "by_class", "certain", "rows",
+    "most", "iou", "least", "zero", "one", "two", "half", "kept", "corners", "places", "index", "low", "high",
+)  # fmt: skip
 
 
 def _questions(random: np.random.Generator) -> Iterator[DetectorQuestion]:

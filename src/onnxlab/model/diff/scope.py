@@ -70,7 +70,7 @@ class Scope:
 
 
 def layered(outer: Mapping[str, T]) -> ChainMap[str, T]:
-    """Return a mapping that takes new names without changing, or copying, that of the enclosing graphs."""
+    """Return a mapping that can get new names without changing, or copying, that of the enclosing graphs."""
     return outer.new_child() if isinstance(outer, ChainMap) else ChainMap({}, dict(outer))
 
 
