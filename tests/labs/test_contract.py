@@ -68,6 +68,7 @@ EXPECTED_CAN_REPLACE = (
     "to-opset-12",
     "equalise",
     "halve",
+    "let-it-fuse",
     "cached-decoder",
     "export-step",
     "append-to-cache",
