@@ -78,6 +78,9 @@ EXPECTED_CAN_REPLACE = (
     "clip-fault",
     "heading-fault",
     "activation-fault",
+    "carried-state",
+    "last-state",
+    "log-mel",
 )
 BROKEN = parser.parse_graph("broken (float[n] x) => (float[n] y) { y = Nothing (x) }")
 
