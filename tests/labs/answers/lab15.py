@@ -70,8 +70,9 @@ class OneSequence(nn.Module):
 
     def forward(self, x, lengths):
         time = torch.arange(x.shape[1])
-        order = (lengths[:, None] - 1 - time) % x.shape[1]
-        backwards = torch.take_along_dim(x, order[:, :, None], 1)
+        order = lengths[:, None] - 1 - time
+        order = torch.where(order < 0, time, order)
+        backwards = x.gather(1, order[:, :, None].expand(-1, -1, x.shape[2]))
         there, back = self.both(x)[0][:, :, : self.size], self.turned(backwards)[0]
         index = (lengths - 1)[:, None, None].expand(-1, 1, self.size)
         return torch.cat([there.gather(1, index), back.gather(1, index)], 2)[:, 0]
@@ -200,7 +201,7 @@ CONTRACTS = {
         right=(last(), (OneSequence,), (FromTheEnd,)),
         wrong=(
             WrongAnswer("packed", (WithPacking,), "The torch.export exporter"),
-            WrongAnswer("the layer's own states", (LayerStates,), "was there padding among it?"),
+            WrongAnswer("the layer's own states", (LayerStates,), "Was there padding among it?"),
             WrongAnswer("outputs at both ends", (OutputsAtTheEnds,), "states is wrong"),
             WrongAnswer("zeros in the padding", (Zeroed,), "states is wrong"),
             WrongAnswer("the whole batch turned", last({TURNED: "time.flip(1).expand(x.shape[0], -1)"}), "states is wrong"),
@@ -213,7 +214,7 @@ CONTRACTS = {
             WrongAnswer("one sequence", last({STATE: "layer(y)[0][0, lengths - 1]"}), "states is wrong"),
             WrongAnswer("a sum over a mask", last({STATE: "(layer(y)[0] * (time == end - 1)[..., None]).sum(1)"}), "nan"),
             WrongAnswer("outputs of all time steps", last({STATE: "layer(y)[0]"}), "another shape"),
-            WrongAnswer("the batch of the example", last({"rows = torch.arange(x.shape[0])": "rows = torch.arange(len(x.tolist()))"}), "example had a batch of"),
+            WrongAnswer("the batch of the example", last({"rows = torch.arange(x.shape[0])": "rows = torch.arange(len(x.tolist()))"}), "The example had a batch of 1"),
         ),
     ),
     "log-mel": Contract(

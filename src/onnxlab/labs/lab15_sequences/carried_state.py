@@ -7,7 +7,7 @@ What is asked, and what is drawn for it:
   time step, and longer;
 - h and c: one layer and two;
 - any batch, any number of time steps; features of 1 to 4;
-- three networks, which are asked in turn; the arguments and the network stay as they are;
+- the state is the one that is given: signals of one batch size in a row, three networks in turn;
 - both exporters' models: the same.
 """
 
@@ -85,10 +85,10 @@ def _module(where: str, network: Network) -> Module:
     def inputs(random: np.random.Generator) -> list[Inputs]:
         sizes = [
             (1, 1),
-            (2, 1),
             (1, 2),
-            (3, 5),
+            (2, 1),
             (2, kernel),
+            (3, 5),
             (1, 30),
             *random.integers(2, 9, (2, 2)).tolist(),
         ]
