@@ -127,31 +127,82 @@ def draw_scenarios(random: np.random.Generator) -> Iterator[tuple[str, Scenario]
         return float(first), float(first * ratio)
 
     calm = "Which of the two times is divided by which? In which unit is the clock?"
-    yield "calm", Scenario("Nothing disturbs, and the second is slower", calm, same(10), costs(3, 50))
-    yield "calm", Scenario("Nothing disturbs, and the second is faster", calm, same(4), costs(0.02, 0.3))
+    yield (
+        "calm",
+        Scenario(
+            where="Nothing disturbs, and the second is slower",
+            look_at=calm,
+            inputs=same(10),
+            costs=costs(3, 50),
+        ),
+    )
+    yield (
+        "calm",
+        Scenario(
+            where="Nothing disturbs, and the second is faster",
+            look_at=calm,
+            inputs=same(4),
+            costs=costs(0.02, 0.3),
+        ),
+    )
     warm = "How many calls of each go by before the clock counts? Which of the two needs them most?"
     for cold in ((40.0, 2.0), (2.0, 40.0)):
-        yield "cold", Scenario("Two inputs, and slow first calls", warm, same(2), costs(0.5, 2), cold=cold)
+        yield (
+            "cold",
+            Scenario(
+                where="Two inputs, and slow first calls",
+                look_at=warm,
+                inputs=same(2),
+                costs=costs(0.5, 2),
+                cold=cold,
+            ),
+        )
     for alternate in (1.4, 1 / 1.4):
         where = f"Every second call takes {alternate:.2g} times as long"
-        yield "order", Scenario(where, _ORDER, same(20), costs(0.7, 1.4), alternate=alternate)
-    where, half = "Every second call of the first half takes 1.6 times as long", 2 * WARM_UP + 20
-    yield "order", Scenario(where, _ORDER, same(20), costs(0.7, 1.4), alternate=1.6, until=half)
+        yield (
+            "order",
+            Scenario(
+                where=where, look_at=_ORDER, inputs=same(20), costs=costs(0.7, 1.4), alternate=alternate
+            ),
+        )
+    where = "Every second call of the first half takes 1.6 times as long"
+    half = 2 * WARM_UP + 20
+    yield (
+        "order",
+        Scenario(
+            where=where, look_at=_ORDER, inputs=same(20), costs=costs(0.7, 1.4), alternate=1.6, until=half
+        ),
+    )
     drift = "When is the first measured, and when the second? What has changed between the two?"
     for factor in (1.08, 1 / 1.08):
         where = f"Each call takes {factor:.2g} times as long as the one before it"
-        yield "drift", Scenario(where, drift, same(10), costs(0.7, 1.4), drift=factor)
+        yield (
+            "drift",
+            Scenario(where=where, look_at=drift, inputs=same(10), costs=costs(0.7, 1.4), drift=factor),
+        )
     for number in (0, 1):
         rounds = random.permutation(10)
         disturbed = {(number, int(rounds[0])): 0.01, (number, int(rounds[1])): 0.01}
         disturbed |= {(1 - number, int(rounds[2])): 100.0, (number, int(rounds[3])): 100.0}
         disturbed |= {(number, int(rounds[4])): 150.0}
         where = f"Five calls are disturbed, most of the {('first', 'second')[number]}"
-        yield "single", Scenario(where, _MEDIAN, same(10), costs(0.5, 2), disturbed=disturbed)
+        yield (
+            "single",
+            Scenario(where=where, look_at=_MEDIAN, inputs=same(10), costs=costs(0.5, 2), disturbed=disturbed),
+        )
     sizes = "Does the second get the same input as the first in each round? Does each input count?"
     for count, growth in ((4, (1.0, 2.0)), (4, (2.0, 0.5)), (10, (0.0, 1.0))):
         inputs = tuple(map(int, random.permutation(np.geomspace(1, 4.0 ** (count - 1), count).round())))
-        yield "sizes", Scenario("Inputs of very different sizes", sizes, inputs, costs(0.3, 3), growth)
+        yield (
+            "sizes",
+            Scenario(
+                where="Inputs of very different sizes",
+                look_at=sizes,
+                inputs=inputs,
+                costs=costs(0.3, 3),
+                growth=growth,
+            ),
+        )
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:

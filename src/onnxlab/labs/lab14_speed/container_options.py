@@ -54,7 +54,7 @@ def draw_containers(random: np.random.Generator) -> Iterator[Container]:
     """Draw containers of each kind."""
     many = 24
 
-    def draw(where: str, *quotas: float | None, allowed: int = many, sessions: int = 1) -> Container:
+    def draw(*quotas: float | None, where: str, allowed: int = many, sessions: int = 1) -> Container:
         limits = []
         for quota in quotas:
             period = 1000 * int(random.choice([20, 50, 100, 200]))
@@ -66,23 +66,30 @@ def draw_containers(random: np.random.Generator) -> Iterator[Container]:
         return float(random.uniform(0.6, 0.95))
 
     few = int(random.integers(5, 9))
-    yield draw("No quota", None, allowed=few)
-    yield draw("No file with a quota", allowed=few)
-    yield draw("A quota of whole CPUs", float(few))
-    yield draw("A quota with a part of a CPU", few + part())
-    yield draw("A quota of less than one CPU", 0.3 * part())
-    yield draw("A quota above the allowed CPUs", few + 4.0, allowed=few)
-    yield draw("The group above has the smaller quota", few + 3.0, None, float(few))
-    yield draw("The container has the smaller quota", few + part(), few + 5.0, None)
-    yield draw("The smallest quota is between two others", few + 2.0, few - part(), few + 1.0)
+    yield draw(None, allowed=few, where="No quota")
+    yield draw(allowed=few, where="No file with a quota")
+    yield draw(float(few), where="A quota of whole CPUs")
+    yield draw(few + part(), where="A quota with a part of a CPU")
+    yield draw(0.3 * part(), where="A quota of less than one CPU")
+    yield draw(few + 4.0, allowed=few, where="A quota above the allowed CPUs")
+    yield draw(few + 3.0, None, float(few), where="The group above has the smaller quota")
+    yield draw(few + part(), few + 5.0, None, where="The container has the smaller quota")
+    yield draw(few + 2.0, few - part(), few + 1.0, where="The smallest quota is between two others")
     two = (f"{few * 200_000} 200000\n", f"{(few + 1) * 20_000} 20000\n")
-    yield Container("Two quotas with two periods", two, frozenset(range(many)), 1)
-    yield Container("Two quotas with two periods, in turn", two[::-1], frozenset(range(many)), 1)
-    yield draw("A quota and two sessions", 2 * few + 1 + part(), sessions=2)
-    yield draw("Three sessions share the allowed CPUs", None, allowed=11, sessions=3)
-    yield draw("More sessions than CPUs", 3 + part(), sessions=few)
-    yield draw("Four sessions and less than one CPU", part(), allowed=few, sessions=4)
-    yield draw("One allowed CPU", 4.0, allowed=1)
+    yield Container(
+        where="Two quotas with two periods", limits=two, allowed=frozenset(range(many)), sessions=1
+    )
+    yield Container(
+        where="Two quotas with two periods, in turn",
+        limits=two[::-1],
+        allowed=frozenset(range(many)),
+        sessions=1,
+    )
+    yield draw(2 * few + 1 + part(), sessions=2, where="A quota and two sessions")
+    yield draw(None, allowed=11, sessions=3, where="Three sessions share the allowed CPUs")
+    yield draw(3 + part(), sessions=few, where="More sessions than CPUs")
+    yield draw(part(), allowed=few, sessions=4, where="Four sessions and less than one CPU")
+    yield draw(4.0, allowed=1, where="One allowed CPU")
 
 
 def draw_model(random: np.random.Generator) -> tuple[onnx.ModelProto, Array]:

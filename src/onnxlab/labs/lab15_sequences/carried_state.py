@@ -54,26 +54,20 @@ class Step(nn.Module):
         return self.network.head(y), seen[:, -frames.shape[1] :], h, c
 
 
-_KINDS = (
-    ("the network with a kernel of 4", 4, 1),
-    ("the network of two layers", 5, 2),
-    ("the network with a kernel of 2", 2, 1),
-)
-
-
 def _draw(random: np.random.Generator) -> Sequence[Module]:
     """Draw three networks."""
-    modules = []
-    for (where, kernel, layers), features in zip(_KINDS, random.permutation(4) + 1, strict=False):
-        network = Network(int(features), kernel, layers).eval()
-        for weights in network.state_dict().values():
-            weights.copy_(0.7 * normal(random, *weights.shape))
-        modules.append(_module(where, network))
-    return modules
+    features = map(int, random.permutation(4) + 1)
+    return [
+        _module(random, Network(next(features), 4, 1), where="the network with a kernel of 4"),
+        _module(random, Network(next(features), 5, 2), where="the network of two layers"),
+        _module(random, Network(next(features), 2, 1), where="the network with a kernel of 2"),
+    ]
 
 
-def _module(where: str, network: Network) -> Module:
-    """Return what is asked for with a network."""
+def _module(random: np.random.Generator, network: Network, where: str) -> Module:
+    """Draw the weights of a network, and return what is asked for with it."""
+    for weights in network.eval().state_dict().values():
+        weights.copy_(0.7 * normal(random, *weights.shape))
     features, (kernel,) = network.conv.in_channels, network.conv.kernel_size
     state = (network.lstm.num_layers, network.lstm.hidden_size)
 

@@ -36,26 +36,22 @@ class Packed(nn.Module):
         return torch.cat([h[0], h[1]], 1)
 
 
-_KINDS = (
-    ("the LSTM with biases", 3, 4, True),
-    ("the LSTM without biases", 2, 5, False),
-    ("the LSTM of one feature", 1, 3, True),
-)
-
-
 def _draw(random: np.random.Generator) -> Sequence[Module]:
     """Draw three LSTMs."""
-    modules = []
-    for where, features, size, bias in _KINDS:
-        lstm = nn.LSTM(features, size, bias=bias, batch_first=True, bidirectional=True).eval()
-        for weights in lstm.state_dict().values():
-            weights.copy_(0.7 * normal(random, *weights.shape))
-        modules.append(_module(where, lstm))
-    return modules
+    return [
+        _module(random, 3, 4, where="the LSTM with biases"),
+        _module(random, 2, 5, bias=False, where="the LSTM without biases"),
+        _module(random, 1, 3, where="the LSTM of one feature"),
+    ]
 
 
-def _module(where: str, lstm: nn.LSTM) -> Module:
-    """Return what is asked for with an LSTM."""
+def _module(
+    random: np.random.Generator, features: int, size: int, *, where: str, bias: bool = True
+) -> Module:
+    """Draw an LSTM, and return what is asked for with it."""
+    lstm = nn.LSTM(features, size, bias=bias, batch_first=True, bidirectional=True).eval()
+    for weights in lstm.state_dict().values():
+        weights.copy_(0.7 * normal(random, *weights.shape))
 
     def padded(random: np.random.Generator, lengths: Sequence[int], time: int, padding: float) -> Inputs:
         x = normal(random, len(lengths), time, lstm.input_size)
