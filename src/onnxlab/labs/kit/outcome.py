@@ -215,7 +215,7 @@ def _short(value: object) -> str:
 
 
 @contextmanager
-def trying(name: str = "", *, look_at: str = "", **arguments: object) -> Iterator[None]:
+def trying(name: str = "", look_at: str = "", /, **arguments: object) -> Iterator[None]:
     """Attach a case to whatever is raised in the block.
 
     Used around each call of an answer and around each judgement. Of two nested blocks the inner one counts.

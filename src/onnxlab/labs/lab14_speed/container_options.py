@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
-import psutil
+import psutil  # type: ignore[import-untyped]  # ships no types
 
 from onnxlab.labs.kit.exercise import Answers
 from onnxlab.labs.kit.exporting import require_type
@@ -31,8 +31,10 @@ from onnxlab.model.distance import Array
 MOST = 64
 """More threads than any session here may have: it is not opened."""
 SPINNING = "session.intra_op.allow_spinning"
-SETTINGS = ("inter_op_num_threads", "execution_mode", "graph_optimization_level", "enable_mem_pattern")
-SETTINGS += ("enable_cpu_mem_arena", "enable_mem_reuse", "use_per_session_threads", "enable_profiling")
+SETTINGS = (
+    *("inter_op_num_threads", "execution_mode", "graph_optimization_level", "enable_mem_pattern"),
+    *("enable_cpu_mem_arena", "enable_mem_reuse", "use_per_session_threads", "enable_profiling"),
+)
 
 
 @dataclass(frozen=True)

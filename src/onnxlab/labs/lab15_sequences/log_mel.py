@@ -29,6 +29,8 @@ class Spectrogram(nn.Module):
 
     def __init__(self, window: torch.Tensor, filters: torch.Tensor, hop: int) -> None:
         super().__init__()
+        self.window: torch.Tensor
+        self.filters: torch.Tensor
         self.register_buffer("window", window)
         self.register_buffer("filters", filters)
         self.hop = hop
