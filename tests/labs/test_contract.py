@@ -68,6 +68,7 @@ EXPECTED_CAN_REPLACE = (
     "to-opset-12",
     "equalise",
     "halve",
+    "let-it-fuse",
     "cached-decoder",
     "export-step",
     "append-to-cache",
@@ -82,6 +83,9 @@ EXPECTED_CAN_REPLACE = (
     "quantise-to-8-bits",
     "convert-to-float16",
     "store-in-4-bits",
+    "carried-state",
+    "last-state",
+    "log-mel",
 )
 BROKEN = parser.parse_graph("broken (float[n] x) => (float[n] y) { y = Nothing (x) }")
 

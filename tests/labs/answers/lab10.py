@@ -392,6 +392,7 @@ CONTRACTS = {
             WrongAnswer("readers are not looked at", equalise({_ALONE: "alone = True"}), "Who else reads the value"),
             WrongAnswer("shared weights are changed", equalise({_NEW_NAME: _SAME_NAME}), "How many nodes read the initializer"),
             WrongAnswer("a dead channel", equalise({"(largest > 0) & (reading > 0)": "True"}), "weights are all zero"),
+            WrongAnswer("groups are forgotten", equalise({_GROUPS: "groups = 1"}), "Which group reads channel c?", Status.ERROR),
             WrongAnswer("groups are not looked at", equalise(_ONE_GROUP), "The second Conv has two groups"),
             WrongAnswer("pairs with two channels are left out", equalise({_GROUPS: f"if len(before) < 3: continue\n        {_GROUPS}"}), "and two channels: in 8 bits"),
             WrongAnswer("the wrong way round", equalise({"factor = np.sqrt": "factor = 1 / np.sqrt"}), "in 8 bits"),

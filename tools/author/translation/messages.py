@@ -43,6 +43,7 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     "Symptom": (1, 2, 3, "what", "why", "then"),
     "progress": (0,),
     "_Kind": (0,),  # of a drawn model: a learner reads which one the answer is wrong for
+    **dict.fromkeys(("Scenario", "Container", "draw", "_module"), ("where",)),  # so, too
     "Link": (1,),  # a link of the operator atlas
     "tr": (0,),
     "table": ("caption",),

@@ -160,6 +160,7 @@ class Case(UserDict[str, object]):
     Args:
         name: Which of the cases it is, as a learner would say it: "three channels at opset 11".
         arguments: The learner's arguments, models and arrays by name.
+        look_at: Where to look if the answer raises an error for it.
 
     Example:
         >>> Case("an empty row", {"x": np.zeros((0, 3), np.float32), "k": 2})
@@ -168,18 +169,18 @@ class Case(UserDict[str, object]):
           k: 2
     """
 
-    def __init__(self, name: str, arguments: Mapping[str, object]) -> None:
+    def __init__(self, name: str, arguments: Mapping[str, object], look_at: str = "") -> None:
         super().__init__(arguments)
-        self.name = name
+        self.name, self.look_at = name, look_at
 
-    def __reduce__(self) -> tuple[type["Case"], tuple[str, dict[str, object]]]:
+    def __reduce__(self) -> tuple[type["Case"], tuple[str, dict[str, object], str]]:
         # A value that cannot be pickled, such as a class inside a function, stays in its process.
         picklable = {}
         for key, value in self.items():
             with suppress(Exception):
                 pickle.dumps(value)
                 picklable[key] = value
-        return Case, (self.name, picklable)
+        return Case, (self.name, picklable, self.look_at)
 
     def __repr__(self) -> str:
         lines = [f"  {key}: {_short(value)}" for key, value in self.items()]
@@ -201,13 +202,14 @@ def _short(value: object) -> str:
 
 
 @contextmanager
-def trying(name: str = "", **arguments: object) -> Iterator[None]:
+def trying(name: str = "", look_at: str = "", /, **arguments: object) -> Iterator[None]:
     """Attach a case to whatever is raised in the block.
 
     Used around each call of an answer and around each judgement. Of two nested blocks the inner one counts.
 
     Args:
         name: Which case, as a learner would say it; it ends the sentence "This happened for ...".
+        look_at: Where to look if the answer raises an error in the block.
         **arguments: The answer's arguments, or a model and its inputs. `case("the-exercise")` returns them.
 
     Example:
@@ -223,7 +225,7 @@ def trying(name: str = "", **arguments: object) -> Iterator[None]:
     except Exception as error:
         if case_of(error) is None:
             with suppress(Exception):  # a class written by a learner can refuse; then the case has no name
-                setattr(error, _CASE, Case(name, arguments))
+                setattr(error, _CASE, Case(name, arguments, look_at))
         raise
 
 

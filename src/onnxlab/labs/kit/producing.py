@@ -144,6 +144,8 @@ def _production(exercise: Exercise, answers: Answers, work: Work, printed: _Coun
         message = first_line(own_error(error))
         if case is not None and case.name:
             message = f"{message.rstrip('.')}. This happened for {case.name}."
+            if case.look_at:
+                message = f"{message} Look at: {case.look_at}"
         return Production(Status.ERROR, message, own_line(error), case=case)
     return Production(None)
 

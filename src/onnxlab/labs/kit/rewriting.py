@@ -53,8 +53,8 @@ class Question:
         return [deepcopy(value) for value in self.arguments.values()]
 
     def as_case(self) -> AbstractContextManager[None]:
-        """Attach this case to whatever is raised in the block."""
-        return trying(f"the case {self.where!r}", **self.arguments)
+        """Attach this case, and where to look, to whatever is raised in the block."""
+        return trying(f"the case {self.where!r}", self.look_at, **self.arguments)
 
 
 QuestionType = TypeVar("QuestionType", bound=Question)

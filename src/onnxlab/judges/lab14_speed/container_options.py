@@ -1,0 +1,106 @@
+"""What is right in container-options, part by part."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
+
+from onnxlab.labs.kit.exercise import Judges
+from onnxlab.labs.kit.judging import first_apart
+from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.labs.kit.work import Work
+from onnxlab.labs.lab14_speed.container_options import (
+    SETTINGS,
+    Container,
+    draw_containers,
+    draw_model,
+)
+from onnxlab.runtime.session import open_session
+
+_ADVICE = {
+    "spinning": "Workers that wait for work use the quota up. Which entry of chapter 14 lets them sleep?",
+    "inter_op_num_threads": "The pool between operators has a number of threads of its own.",
+}
+
+
+def container_options(limits: list[str], allowed: set[int], sessions: int) -> ort.SessionOptions:
+    """Return a right answer; `author sync` writes it into the notebook of solutions."""
+    cpus = len(allowed)
+    for quota, period in map(str.split, limits):
+        if quota != "max":
+            cpus = min(cpus, int(quota) // int(period))
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = max(1, cpus // sessions)
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return options
+
+
+def _threads(container: Container) -> int:
+    options = container_options(list(container.limits), set(container.allowed), container.sessions)
+    return int(options.intra_op_num_threads)
+
+
+def _given(container: Container) -> str:
+    quotas = "; ".join(text.strip() for text in container.limits) or "none"
+    return f"quotas: {quotas}; {len(container.allowed)} CPUs allowed; {container.sessions} sessions"
+
+
+def judge_threads(work: Work, random: np.random.Generator) -> None:
+    """Require the right number of threads."""
+    for _, container, (threads, *_) in _settings(work):
+        expected = _threads(container)
+        with container.as_case():
+            if threads != expected:
+                difference = Difference(_given(container), f"{expected}", f"{threads}")
+                msg = f"{container.where}: intra_op_num_threads is {threads}, and should be {expected}."
+                look_at = "Which of the limits is the smallest, in whole CPUs? How many sessions share them?"
+                raise Wrong(msg, look_at, difference=difference)
+
+
+def judge_rest(work: Work, random: np.random.Generator) -> None:
+    """Require one thread between operators, no spinning, and the defaults of all else."""
+    default = ort.SessionOptions()
+    expected = {name: str(getattr(default, name)) for name in SETTINGS}
+    expected |= {"inter_op_num_threads": "1", "spinning": "0"}
+    for _, container, (_, _, values) in _settings(work):
+        with container.as_case():
+            for name, value in expected.items():
+                if values.get(name) != value:
+                    difference = Difference(name, value, str(values.get(name))[:80])
+                    msg = f"{container.where}: {name} is {values.get(name)}; {value} was expected."
+                    look_at = _ADVICE.get(name, "Nobody asked for another setting here.")
+                    raise Wrong(msg, look_at, difference=difference)
+
+
+def judge_session(work: Work, random: np.random.Generator) -> None:
+    """Require the threads that a session starts, and its outputs."""
+    questions = work.questions()
+    list(draw_containers(questions))
+    model, x = draw_model(questions)
+    (expected,) = open_session(model).run(None, {model.graph.input[0].name: x})
+    for number, container, (_, started, _) in _settings(work):
+        with container.as_case():
+            wanted = _threads(container) - 1  # the caller is the last one
+            if started not in (wanted, -1):
+                difference = Difference(_given(container), f"{wanted} started", f"{started} started")
+                msg = f"{container.where}: a session with these options starts {started} threads."
+                raise Wrong(msg, "The caller computes, too: it is one of the threads.", difference=difference)
+            got = work.array(f"outputs_{number}")
+            if got.shape != expected.shape or first_apart(expected, got) is not None:
+                msg = f"{container.where}: a session with these options has other outputs."
+                raise Wrong(msg, "Which of the options changes what is computed?")
+
+
+def _settings(work: Work) -> Iterator[tuple[int, Container, tuple[int, int, dict[str, str]]]]:
+    """Yield each container with its number, and what was read of its options."""
+    written = work.json("settings", list[tuple[int, int, dict[str, str]]])
+    containers = list(draw_containers(work.questions()))
+    if len(written) != len(containers):
+        msg = f"The file settings.json has {len(written)} rows; {len(containers)} were expected."
+        raise Wrong(msg)
+    for number, (container, settings) in enumerate(zip(containers, written, strict=True)):
+        yield number, container, settings
+
+
+JUDGES = Judges((judge_threads, judge_rest, judge_session))

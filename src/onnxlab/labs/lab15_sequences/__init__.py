@@ -1,0 +1,1 @@
+"""Lab 15: a state handed on, a padded batch read in both directions, a spectrogram of real numbers."""
