@@ -8,7 +8,7 @@ import onnx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from onnxlab.course.cleaning import METADATA
+from onnxlab.course.fresh import METADATA
 from tests.support.jupyterlab import JupyterServer
 from tests.support.notebook_page import Notebook, WatchedPage
 from tests.support.small_decoder import decoder

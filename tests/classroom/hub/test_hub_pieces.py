@@ -21,9 +21,9 @@ from onnxlab.classroom.hub.accounts import (
     plain_name,
 )
 from onnxlab.classroom.hub.confinement import Confinement
-from onnxlab.classroom.hub.learner_folder import bring_up_to_date, course_files
 from onnxlab.classroom.hub.settings import Address, AddressRefused, HubSettings, address
 from onnxlab.cli import main
+from onnxlab.course.learner_folder import bring_up_to_date, course_files
 from onnxlab.sandbox.users import SUBMISSIONS, throw_away_user
 from tests.support.hub import finish
 

@@ -37,7 +37,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from onnxlab.classroom.hub.learner_folder import bring_up_to_date, course_files
+from onnxlab.course.learner_folder import bring_up_to_date, course_files
 from onnxlab.errors import OnnxLabError
 from onnxlab.sandbox import landlock
 from onnxlab.sandbox.landlock import Access

@@ -21,8 +21,8 @@ from types import FrameType
 from onnxlab.classroom.course.folder import CLASS_FILE, ClassFolder, open_class, solutions_folder
 from onnxlab.classroom.course.nbgrader import ClassroomMissing
 from onnxlab.classroom.hub.accounts import Accounts, Passwords, chosen_passwords, passwords
-from onnxlab.classroom.hub.learner_folder import course_files
 from onnxlab.classroom.hub.settings import INSTRUCTOR, VARIABLE, Address, HubSettings, free_port
+from onnxlab.course.learner_folder import course_files
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import open_folder, write_atomically
 from onnxlab.plain_text import plain
