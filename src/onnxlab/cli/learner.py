@@ -1,4 +1,4 @@
-"""A learner's commands (`onnxlab labs`, `check`, `hint`, `progress`, `show`, `reset`): arguments, printing."""
+"""A learner's commands (`onnxlab labs`, `check`, `hint`, `progress`, `show`, `reset`): options and printing."""
 
 import argparse
 import os
@@ -138,7 +138,7 @@ def _hint(options: argparse.Namespace) -> int:
 
 def _progress(options: argparse.Namespace) -> int:
     from onnxlab.labs.kit.progress import set_private
-    from onnxlab.notebook.labs.standings import progress_table, shared
+    from onnxlab.notebook.labs.standings import predictions_table, progress_table, shared
 
     speak(requested_language())
     changed = options.private or options.public
@@ -147,6 +147,8 @@ def _progress(options: argparse.Namespace) -> int:
     for line in filter(None, [problem, message]):
         print(tr(line), file=sys.stderr)
     print(table)
+    if (predicted := predictions_table()) is not None:
+        print(f"\n{predicted}")
     if sharing := shared(always=changed, terminal=True):
         print(sharing)
     return 1 if problem else 0
