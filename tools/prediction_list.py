@@ -2,7 +2,7 @@
 
     python -m tools.prediction_list [--write]
 
-The questions are those in the chapters' saved outputs. Without --write it says whether the list is up to date.
+The questions are those in the chapters' saved outputs. Without --write it says whether the list is current.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A learner's commands (`onnxlab labs`, `check`, `hint`, `progress`, `show`, `reset`): options and printing."""
+"""The commands of a learner (labs, check, hint, progress, show, reset): arguments and printing only."""
 
 import argparse
 import os

@@ -131,7 +131,7 @@ def all_hints(exercise: Exercise) -> None:
 
 
 def change_entry(name: str, change: Callable[[dict[str, Any]], None], file: Path | None = None) -> str:
-    """Change an entry of the file, or of another one; return a message if that was damaged or is read-only."""
+    """Change an entry of the file, or of another; return a message if it was damaged or is read-only."""
     path = file or state_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -35,10 +35,9 @@ class Score:
     total: int
 
     def __str__(self) -> str:
-        left = self.total - self.right - self.wrong
-        return tr(
-            f"Predictions in this chapter: {self.right} of {self.total} right, {self.wrong} wrong, {left} open."
-        )
+        right, wrong, total = self.right, self.wrong, self.total
+        left = total - right - wrong
+        return tr(f"Predictions in this chapter: {right} of {total} right, {wrong} wrong, {left} open.")
 
 
 def answers_file() -> Path:

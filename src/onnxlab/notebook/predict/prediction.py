@@ -35,15 +35,15 @@ class _Record:
     widget: "_PredictionWidget | None" = None
 
 
-# By the question's key. A click makes the question's own cell the active one, and Shift+Enter then runs it again: the
-# widget that it makes goes on with the record of the one before it.
+# By the question's key. A click makes the question's own cell the active one, and Shift+Enter then runs it
+# again: the widget that it makes goes on with the record of the one before it.
 _RECORDS: defaultdict[str, _Record] = defaultdict(_Record)
 
 
 class _PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships no types
     """The base of the clickable forms; each adds its script and its state."""
 
-    _css = _HERE / "predict.css"
+    _css = "\n".join((_HERE / name).read_text("utf-8") for name in ("predict.css", "live.css"))
     words = traitlets.Dict().tag(sync=True)
     again = traitlets.Bool(False).tag(sync=True)  # the answer is hidden, and the question open, once more
     score = traitlets.Unicode().tag(sync=True)
@@ -148,7 +148,7 @@ class Prediction(_Asked):
         self._labels = {option: tr(option) for option in self.options}
         labels = list(self._labels.values())
         again = answer is not None
-        chosen = "" if again else self._labels.get(answers.remembered(self._key).get("chosen"), "")
+        chosen = "" if again else self._labels.get(str(answers.remembered(self._key).get("chosen")), "")
         if again:
             _RECORDS.pop(self._key, None)
         self._widget = _ChoiceWidget(
@@ -157,7 +157,7 @@ class Prediction(_Asked):
             question=tr(question),
             options=labels,
             chosen=chosen,
-            actual=self._labels.get(answer, ""),
+            actual=self._labels.get(answer or "", ""),
             again=again,
         )
         self.show()
@@ -274,8 +274,9 @@ class PredictionGrid(_Asked):
         if answer is not None:
             _RECORDS.pop(self._key, None)
         kept = None if answer is not None else answers.remembered(self._key).get("chosen")
-        fits = isinstance(kept, list) and len(kept) == len(self.rows) * len(self.columns)
-        cells = [cell if cell in self.choices else "" for cell in kept] if fits else [""] * len(self._keys())
+        cells = (
+            kept if isinstance(kept, list) and len(kept) == len(self._keys()) else [""] * len(self._keys())
+        )
         self._widget = _GridWidget(
             self._key,
             self._keep,
