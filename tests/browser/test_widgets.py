@@ -159,7 +159,8 @@ def test_tab_stops_once_in_each_question(questions: Notebook, page: Page):
 # Questions of chapter 02, so that they count; the answers are given, so that nothing has to be exported.
 CHAPTER = [
     "from onnxlab import ask_again, predict",
-    'still = predict("Recorded with [3, 4, 5]: which is right for [-3, -4, -5], too?", ["if", "for", ".item()"])',
+    "options = ['if', 'for', '.item()']\n"
+    'still = predict("Recorded with [3, 4, 5]: which is right for [-3, -4, -5], too?", options)',
     'still.reveal("for")',
     'seven = predict("Traced with 4 rows, run with 7. The answer is ...", ["right", "wrong", "error"])',
     'seven.reveal("wrong")',
