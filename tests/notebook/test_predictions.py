@@ -225,7 +225,7 @@ def test_right_and_wrong_are_counted_by_chapter_and_shown_in_its_questions(visit
     grid.reveal(ANSWERS)
     for question in (guess, grid):
         assert question._widget.score == "Predictions in this chapter: 1 of 2 right, 1 wrong, 0 open."
-    assert "04_chapter  1 of 2             1      0" in repr(predictions_table())
+    assert "04_chapter  1/2                1      0" in repr(predictions_table())
 
 
 def test_a_grid_is_right_only_as_a_whole(visits):

@@ -169,8 +169,9 @@ def _replace(options: argparse.Namespace) -> int:
         if is_chapter(name):
             path, copy = replace_chapter(name, root, options.language, outputs=options.outputs)
         elif options.outputs:
-            msg = f"{lab(name).name} is a lab: it has no outputs to show."
-            raise NothingToShow(msg, "", f"Its solution is solutions/{lab(name).name}.ipynb of the course.")
+            full = lab(name).name
+            then = f"Its solution is solutions/{full}.ipynb of the course."
+            raise NothingToShow(f"{full} is a lab: it has no outputs to show.", "", then)
         else:
             path, copy = reset(name, root, options.language)
         shown = path.relative_to(root).as_posix()

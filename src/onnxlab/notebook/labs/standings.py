@@ -32,14 +32,14 @@ def predictions_table() -> Table | None:
     rows = [
         {
             tr("chapter"): score.chapter,
-            tr("predictions right"): tr(f"{score.right} of {score.total}"),
+            tr("predictions right"): f"{score.right}/{score.total}",
             tr("wrong"): score.wrong,
             tr("open"): score.total - score.right - score.wrong,
         }
         for score in answered
     ]
-    again = "`ask_again()` in a cell asks the wrong ones again" if any(s.wrong for s in answered) else ""
-    return table(rows, caption=again) if rows else None
+    again = tr("To be asked the wrong ones again, call ask_again() in a cell.")
+    return table(rows, caption=again if any(score.wrong for score in answered) else "") if rows else None
 
 
 def shared(*, always: bool = False, terminal: bool = False) -> str:
