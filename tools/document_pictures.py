@@ -54,7 +54,8 @@ def lab_check(browser: Browser, server: JupyterServer) -> None:
     notebook.run(0)
     answer = """(source) => {
       const cells = [...window.jupyterapp.shell.currentWidget.content.model.cells];
-      cells.find((cell) => cell.sharedModel.source.startsWith('def asinh_symbolic')).sharedModel.setSource(source);
+      const answer = cells.find((cell) => cell.sharedModel.source.startsWith('def asinh_symbolic'));
+      answer.sharedModel.setSource(source);
     }"""
     page.evaluate(answer, WRONG)
     page.get_by_role("tab", name="File Browser").first.click()
