@@ -14,14 +14,14 @@ import threading
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
 from starter.checks import find_chromium
 from starter.website import page_server
 from tests.support.jupyterlab import ARGUMENTS, JupyterServer, jupyter_server
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-WINDOW = {"width": 1180, "height": 860}
+WINDOW: ViewportSize = {"width": 1180, "height": 860}
 WRONG = """def asinh_symbolic(g, x):
     one = g.op("Constant", value_t=torch.tensor(1.0))
     root = g.op("Sqrt", g.op("Add", g.op("Mul", x, x), one))

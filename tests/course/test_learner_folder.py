@@ -195,7 +195,11 @@ def test_a_lab_is_found_in_the_learners_folder(course, folder, capsys, monkeypat
     monkeypatch.chdir(course)
     before = (course / LAB).read_bytes()
     assert main(["check", "lab4"]) == 1  # nothing is passed yet
-    assert "workbook/labs/lab04_asinh.ipynb: running it" in capsys.readouterr().out
+    printed, error = capsys.readouterr()
+    assert "workbook/labs/lab04_asinh.ipynb: running it" in printed
+    assert error == ""
+    assert main(["check", LAB]) == 1
+    assert f"That is the course's own notebook. Yours is {folder / LAB}." in capsys.readouterr().err
     assert main(["reset", "lab04"]) == 0
     assert fresh((folder / LAB).read_bytes()) == fresh(before)
     assert (course / LAB).read_bytes() == before

@@ -190,6 +190,11 @@ def click(question, chosen):
     question._widget._handle_custom_msg({"chosen": chosen}, [])  # what the page sends
 
 
+def test_a_folder_that_an_instructor_reads_gets_no_predictions(monkeypatch, tmp_path):
+    monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "ada.json"))
+    assert tmp_path not in answers.answers_file().parents
+
+
 def test_a_choice_is_there_at_a_later_visit(visits, capsys):
     click(predict("How often?", [1, 3]), "3")
     click(predict_grid(ROWS, COLUMNS, CHOICES, question="Who?"), [["runs", ""], ["", "fails"]])

@@ -70,6 +70,7 @@ def _labs(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
+    from onnxlab.course.chapters import own_copy
     from onnxlab.course.lab_check import check_notebook, read_lab
     from onnxlab.labs.kit.exercise import exercise
     from onnxlab.notebook.labs.checks import report_text
@@ -83,6 +84,8 @@ def _check(options: argparse.Namespace) -> int:
         folder = path.absolute().parent.name
         speak(folder if folder in LANGUAGES else requested_language())
         print(tr(f"{path}: running it ..."), flush=True)
+        if own := own_copy(path):
+            print(tr(f"That is the course's own notebook. Yours is {own}."), file=sys.stderr)
         outcomes = check_notebook(path)
         for outcome in outcomes:
             if outcome.first_failure or outcome.message:

@@ -24,6 +24,15 @@ def learner_root(start: Path) -> Path | None:
     return root if root is None else workbook(root) or root
 
 
+def own_copy(path: Path) -> Path | None:
+    """Return the learner's copy of a notebook of the course; None for one that has none, or is one."""
+    path = path.absolute()
+    root = course_root(path.parent)
+    folder = workbook(root) if root else None
+    copy = folder / path.relative_to(root) if root and folder else None
+    return copy if copy and copy.exists() else None
+
+
 def is_chapter(name: str) -> bool:
     """Tell whether a name is that of a chapter, not that of a lab.
 

@@ -1,6 +1,6 @@
 """What a learner has predicted, kept on this machine from one visit to the next, and counted by chapter.
 
-The file lies beside that of the labs' progress. No page of an instructor reads it, and nothing is sent.
+No page of an instructor reads it, and nothing is sent.
 """
 
 import hashlib
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import platformdirs
 
 from onnxlab.labs.kit.progress import change_entry, read_entries, state_file
 from onnxlab.notebook.language import tr
@@ -41,8 +43,13 @@ class Score:
 
 
 def answers_file() -> Path:
-    """Return where the file is: beside that of the labs' progress."""
-    return state_file().with_name("predictions.json")
+    """Return where the file is: beside that of the labs' progress, or in the user's folder for state.
+
+    A file of progress with a name of its own may lie in a folder that others read, one for each learner.
+    """
+    beside = state_file().with_name("predictions.json")
+    is_own = state_file().name == "progress.json"
+    return beside if is_own else platformdirs.user_state_path("onnxlab") / beside.name
 
 
 def key(text: str) -> str:
