@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from onnxlab.course.fresh import METADATA
 from tests.support.jupyterlab import JupyterServer
-from tests.support.notebook_page import Notebook, WatchedPage
+from tests.support.notebook_page import HIGH, Notebook, WatchedPage
 from tests.support.small_decoder import decoder
 
 QUESTION = (
@@ -188,9 +188,10 @@ def test_answers_are_counted_and_there_at_the_next_visit_by_keyboard_alone(lab: 
         expect(question.locator(".score")).to_contain_text("1 of 5 right, 1 wrong, 3 open.")
 
     book.restart()
-    book.save()
-    page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
-    book = lab.open(page, "counted.ipynb")  # the next visit
+    page = page.context.new_page()  # the next visit
+    page.set_viewport_size(HIGH)
+    book = lab.open(page, "counted.ipynb")
+    live = page.locator(".onnxlab-predict.live")
     book.run(0)
     book.run(1, until=".live .score")
     expect(options(page).first).to_have_attribute("aria-checked", "true")
