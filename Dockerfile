@@ -48,5 +48,5 @@ USER 1000
 ENV HOME=/home/learner ONNXLAB_ENVIRONMENT=current
 WORKDIR /home/learner
 EXPOSE 8888
-# A learner's own copy, in which nothing is ever overwritten, and JupyterLab on the first chapter.
-CMD ["sh", "-c", "cp -rn /opt/onnxlab/notebooks /opt/onnxlab/labs . && exec python /opt/onnxlab/course.py --no-browser --ip=0.0.0.0 --port=8888 --ServerApp.root_dir=/home/learner"]
+# A learner's own copy, in which no work is ever overwritten, and JupyterLab on the first chapter.
+CMD ["python", "/opt/onnxlab/course.py", "--folder=/home/learner", "--no-browser", "--ip=0.0.0.0", "--port=8888"]

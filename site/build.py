@@ -295,7 +295,8 @@ def write_static(site: Site, folder: Path) -> None:
         f"globalThis.onnxlabTerms = {json.dumps(terms(site), ensure_ascii=False)};\n",
         "utf-8",
     )
-    sheets = [(source / "predict/predict.css"), (source / "atlas/atlas.css"), HERE / "page" / "site.css"]
+    widgets = [source / name for name in ("predict/predict.css", "predict/live.css", "atlas/atlas.css")]
+    sheets = [*widgets, HERE / "page" / "site.css"]
     (folder / "site.css").write_text("\n".join(sheet.read_text("utf-8") for sheet in sheets), "utf-8")
     table = gzip.compress(netron_files.operator_table(operators()).encode(), 9, mtime=0)
     kit = {

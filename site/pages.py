@@ -34,7 +34,7 @@ GUIDES = ("labs", "graph", "weights", "coverage")
 
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _OTHER_EDITION = re.compile(r"^\[(?:English|Chinese · 中文|中文)\]\([^)]*\)\n\n?", re.MULTILINE)
-_README_ROW = re.compile(r"^\| \[([^\]]+)\]\(((?:notebooks|labs)/[\w/]+\.ipynb)\) \| (.+) \|$", re.MULTILINE)
+_ROW = re.compile(r"^\| \[([^\]]+)\]\(\.\./((?:notebooks|labs)/[\w/]+\.ipynb)\) \| (.+) \|$", re.MULTILINE)
 _TIME = re.compile(r"\*\*(?:Time|用时)\W*(\d+)")
 _CLAIM = re.compile(r"^ *(?:assert |with expect_)", re.MULTILINE)
 _CHECK = re.compile(r'^check\("([\w-]+)"', re.MULTILINE)
@@ -47,7 +47,7 @@ class Page:
     Attributes:
         name: Where it lies below its language's folder, without an ending: "notebooks/02_trace_and_script".
         title: Its title.
-        question: What it answers, as the README says.
+        question: What it answers, as the course's map says.
         minutes: How long it takes, as it says itself.
     """
 
@@ -91,10 +91,12 @@ class Site:
         return f"https://colab.research.google.com/github/{copy}" if self.repository else ""
 
     def pages(self) -> list[Page]:
-        """Return chapters and labs in the order of the README, which says what each of them answers."""
-        readme = self.root / ("README.md" if self.language == "en" else f"README.{self.language}.md")
+        """Return chapters and labs in the order of the course's map, which says what each of them answers."""
+        course_map = (
+            self.root / "docs" / ("course.md" if self.language == "en" else f"course.{self.language}.md")
+        )
         pages = []
-        for title, link, question in _README_ROW.findall(readme.read_text("utf-8")):
+        for title, link, question in _ROW.findall(course_map.read_text("utf-8")):
             name = link.removesuffix(".ipynb").replace(f"/{self.language}/", "/")
             first = json.loads(self.path(name).read_text("utf-8"))["cells"][0]
             text = "".join(first["source"])

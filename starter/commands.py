@@ -4,6 +4,7 @@ import argparse
 import sys
 import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 
 from starter import checks, jupyter, packages, website
 from starter.console import Stop, show_line, step
@@ -14,15 +15,17 @@ LANGUAGES = ("en", "zh")
 OFFER = "A Chinese edition, \u4e2d\u6587\u7248: python3 course.py --language zh"
 
 HELP = """\
-usage: python3 course.py [start] [--language zh] [JupyterLab options]
+usage: python3 course.py [start] [--language zh] [--folder FOLDER] [JupyterLab options]
        python3 course.py test [--fast | --all] [pytest arguments]
        python3 course.py class FOLDER [options of `onnxlab class serve`]
        python3 course.py site [--build FOLDER] [--port N] [--repository OWNER/NAME] [--address URL]
 
 start  Make .venv and install what is missing (the first time takes some minutes), then open JupyterLab on
-       notebooks/00_start_here.ipynb. Options go to JupyterLab: --no-browser, --port 9000, --ip, ...
-       --language zh opens the Chinese edition. ONNXLAB_TORCH_INDEX in the environment names an index of CPU
-       builds of torch, for Linux where PyTorch's own cannot be reached.
+       chapter 00. The notebooks are your own copies, without outputs, in the folder workbook or FOLDER. After
+       an update of the course, what you have not changed is renewed, and what you have changed stays.
+       Options go to JupyterLab: --no-browser, --port 9000, --ip, ... --notebook-dir . opens the course's own
+       notebooks, for authors. --language zh opens the Chinese edition. ONNXLAB_TORCH_INDEX in the environment
+       names an index of CPU builds of torch, for Linux where PyTorch's own cannot be reached.
 test   Check the code and the notebooks and run the tests. --fast leaves out notebooks, browser, slow tests;
        --all adds what is run before a release: more seeds, every chapter in a browser.
 class  For an instructor: serve the course to a room from this machine; FOLDER keeps the class.
@@ -47,9 +50,13 @@ def run(arguments: Sequence[str]) -> int:
         if name == "start":
             language, options = chosen_language(options)
             jupyter.require_free_port(options)  # before minutes of installing
+            folder, options = chosen_folder(options)
             environment = prepare("course")
             step(4, "JupyterLab, which says below where it is. Ctrl+C here ends it.")
-            return jupyter.run(jupyter.command(environment, options, language), environment, language)
+            if not jupyter.names_a_root(options):
+                jupyter.update_workbook(environment, folder)
+            command = jupyter.command(environment, options, language, folder)
+            return jupyter.run(command, environment, language)
         if name == "test":
             environment = prepare("test")
             fast = "--fast" in options
@@ -105,6 +112,21 @@ def chosen_language(options: Sequence[str]) -> tuple[str, list[str]]:
         )
         raise Stop(what, f"Its languages are {' and '.join(LANGUAGES)}.", "Say: --language zh", code=2)
     return language, rest
+
+
+def chosen_folder(options: Sequence[str]) -> tuple[Path, list[str]]:
+    """Take `--folder` out of the options.
+
+    Returns:
+        The folder of the learner's notebooks, and the remaining options.
+    """
+    parser = argparse.ArgumentParser(prog="course.py", add_help=False, allow_abbrev=False)
+    parser.add_argument("--folder", nargs="?", const="", default=str(jupyter.WORKBOOK))
+    parsed, rest = parser.parse_known_args(options)
+    if not parsed.folder:
+        why = "Your notebooks are kept in a folder; without the option it is workbook."
+        raise Stop("--folder names no folder.", why, "Say: --folder FOLDER", code=2)
+    return Path(parsed.folder).expanduser().absolute(), rest
 
 
 def prepare(name: str, folder: str = ".venv") -> Environment:

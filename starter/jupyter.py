@@ -5,9 +5,13 @@ import re
 import socket
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
-from starter.console import Stop
+from starter.console import Stop, show_line
 from starter.environment import ROOT, Environment, child_variables
+
+WORKBOOK = ROOT / "workbook"
+"""The learner's own notebooks, which git ignores; `onnxlab.course.workbook` keeps them up to date."""
 
 # No news, no question about news, no check for updates, no log of what goes well.
 _DEFAULTS = {
@@ -16,7 +20,6 @@ _DEFAULTS = {
     "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
     "LabApp.extension_manager": "readonly",
     "LabApp.default_url": "/lab/tree/notebooks/00_start_here.ipynb",
-    "ServerApp.root_dir": str(ROOT),
     "ServerApp.contents_manager_class": "starter.contents.CourseContents",
     "ServerApp.answer_yes": "True",  # one Ctrl+C ends it
     "Application.log_level": "ERROR",
@@ -25,9 +28,27 @@ _DEFAULTS = {
 _ALIASES = {"root_dir": ("--notebook-dir",), "log_level": ("--log-level", "--debug"), "answer_yes": ("-y",)}
 
 
-def command(environment: Environment, options: Sequence[str], language: str = "en") -> list[str]:
+def update_workbook(environment: Environment, folder: Path) -> None:
+    """Bring the learner's folder up to date, and print what happened to it.
+
+    Raises:
+        Stop: Something in it cannot be read or written.
+    """
+    command = [str(environment.python), "-m", "onnxlab.course.workbook", str(ROOT), str(folder)]
+    done = subprocess.run(command, env=child_variables(environment), capture_output=True, encoding="utf-8")
+    if done.returncode:
+        what = f"The folder of your notebooks, {folder}, could not be brought up to date."
+        why = " ".join(done.stderr.split())[-300:]
+        raise Stop(what, why, "Mend that, or name another folder: python3 course.py --folder FOLDER")
+    for line in done.stdout.splitlines():
+        show_line(f"      {line}")
+
+
+def command(
+    environment: Environment, options: Sequence[str], language: str = "en", folder: Path = WORKBOOK
+) -> list[str]:
     """Return the command line that starts JupyterLab with our defaults and the user's options."""
-    defaults = dict(_DEFAULTS)
+    defaults = _DEFAULTS | {"ServerApp.root_dir": str(folder)}
     if language != "en":
         defaults["LabApp.default_url"] = f"/lab/tree/notebooks/{language}/00_start_here.ipynb"
     if environment.managed:  # what is trusted is recorded with the course, not in the user's other Jupyter
@@ -66,6 +87,11 @@ def require_free_port(options: Sequence[str]) -> None:
             what = f"Port {port} cannot be used."
             why = f"The system says: {error.strerror}. Perhaps another JupyterLab still runs there."
             raise Stop(what, why, then) from None
+
+
+def names_a_root(options: Sequence[str]) -> bool:
+    """Tell whether the options give JupyterLab a folder of the user's own, as authors do."""
+    return bool(re.search(r"^--([A-Za-z]+\.root_dir|notebook-dir)([= ]|$)", "\n".join(options), re.MULTILINE))
 
 
 def _value_of(name: str, options: Sequence[str]) -> str:

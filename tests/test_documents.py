@@ -29,8 +29,8 @@ def test_every_link_to_a_file_leads_to_one(document):
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
 def test_every_chapter_is_in_the_map_of_the_course(chapter):
-    assert f"](notebooks/{chapter.name})" in (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"](notebooks/zh/{chapter.name})" in (ROOT / "README.zh.md").read_text(encoding="utf-8")
+    assert f"](../notebooks/{chapter.name})" in (ROOT / "docs/course.md").read_text(encoding="utf-8")
+    assert f"](../notebooks/zh/{chapter.name})" in (ROOT / "docs/course.zh.md").read_text(encoding="utf-8")
 
 
 def fenced(document: Path) -> list[str]:

@@ -55,7 +55,9 @@ def test_the_values_name_the_image_and_the_home_of_the_dockerfile():
     assert singleuser["uid"] == int(re.findall(r"^USER (\d+)$", DOCKERFILE, re.MULTILINE)[0])
     assert singleuser["storage"]["homeMountPath"] in DOCKERFILE
     assert (ROOT / singleuser["defaultUrl"].removeprefix("/lab/tree/")).exists()
-    assert singleuser["lifecycleHooks"]["postStart"]["exec"]["command"][-1].startswith("cp -rn /opt/onnxlab/")
+    assert singleuser["lifecycleHooks"]["postStart"]["exec"]["command"][-1].startswith(
+        "python -m onnxlab.course.workbook /opt/onnxlab "
+    )
 
 
 def test_the_dev_container_builds_the_same_image():

@@ -108,12 +108,53 @@ const tableOf = (box) => [...box.querySelectorAll('tr')].map((line) => [...line.
 const predictionState = (saved) => {
   const question = saved.querySelector('.question') ? textOf(saved.querySelector('.question')) : '';
   const options = [...saved.querySelectorAll('li')].map(textOf);
-  if (options.length) return { words, question, options, chosen: '', actual: '' };
+  const fresh = { words, question, again: false, score: '' };
+  if (options.length) return { ...fresh, options, chosen: '', actual: '' };
   const [[, ...columns], ...lines] = tableOf(saved);
   const rows = lines.map(([name]) => name);
   // "Each cell: runs or fails?"
   const choices = textOf(saved.querySelector('.hint')).replace(/^.*?[:：]|[?？]$/g, '').split(` ${tr('or')} `).map((choice) => choice.trim());
-  return { words, question, rows, columns, choices, chosen: rows.map(() => columns.map(() => '')), actual: [] };
+  return { ...fresh, rows, columns, choices, chosen: rows.map(() => columns.map(() => '')), actual: [] };
+};
+
+// What a reader has predicted is kept in this browser, by page and question, and goes nowhere else.
+const kept = () => {
+  try { return JSON.parse(localStorage.getItem('onnxlab-predictions')) ?? {}; } catch { return {}; }
+};
+const keep = (key, entry) => {
+  const all = kept();
+  all[key] = { ...all[key], ...entry };
+  try { localStorage.setItem('onnxlab-predictions', JSON.stringify(all)); } catch { /* the browser keeps nothing */ }
+};
+const questionKey = ({ question, options, rows, columns, choices }) =>
+  JSON.stringify([location.pathname.split('/').at(-1), question, options ?? [rows, columns, choices]]);
+const isFilled = ({ chosen }) => [chosen].flat(2).some(Boolean);
+const sameShape = (a, b) => Array.isArray(a) ? Array.isArray(b) && a.length === b.length && a.every((part, i) => sameShape(part, b[i])) : typeof a === typeof b;
+
+// The score of the page stands below its title and in each question.
+const showScore = (asked) => {
+  const all = kept();
+  const rights = asked.map(({ key }) => all[key]?.right);
+  const [right, wrong] = [true, false].map((outcome) => rights.filter((is) => is === outcome).length);
+  const total = asked.length;
+  const text = tr('Predictions in this chapter: {right} of {total} right, {wrong} wrong, {left} open.', { right, total, wrong, left: total - right - wrong });
+  asked.forEach(({ model }) => { if (model.get('score') !== text) model.set('score', text); });
+  let head = document.querySelector('.onnxlab-score');
+  if (!head) {
+    head = document.createElement('p');
+    head.className = 'onnxlab-score';
+    head.append(document.createElement('span'), document.createElement('button'));
+    head.lastChild.type = 'button';
+    head.lastChild.textContent = tr('Ask the wrong ones again');
+    head.lastChild.addEventListener('click', () => {
+      const again = asked.filter(({ key, model }) => kept()[key]?.right === false && model.get('actual').length);
+      again.forEach(({ model, empty }) => { model.set('again', true); model.set('chosen', empty); });
+      again[0]?.place.querySelector('[tabindex="0"]')?.focus();
+    });
+    document.querySelector('.bd-article h1')?.after(head);
+  }
+  head.firstChild.textContent = text;
+  head.lastChild.hidden = !wrong;
 };
 
 // What the reader has predicted, and whether that is right: the question may be out of sight by now.
@@ -133,6 +174,7 @@ const verdict = ({ chosen, actual }) => {
 // An answer belongs to the first question above it that has no answer yet and could have this one.
 const bringPredictionsToLife = () => {
   const open = [];
+  const asked = [];
   for (const box of document.querySelectorAll('.onnxlab-predict.saved, .onnxlab-predict.answer')) {
     if (box.classList.contains('saved')) { open.push({ box, state: predictionState(box) }); continue; }
     const cells = box.querySelector('table') && tableOf(box);
@@ -143,8 +185,13 @@ const bringPredictionsToLife = () => {
     if (at < 0) continue;
     const [{ box: question, state }] = open.splice(at, 1);
     const answers = cells ? cells.slice(1).map((line) => line.slice(1)) : state.options.filter((option) => text.endsWith(option)).sort((a, b) => b.length - a.length)[0];
+    const key = questionKey(state);
+    const before = kept()[key];
+    const empty = state.chosen;
+    if (sameShape(empty, before?.chosen)) state.chosen = before.chosen;
     const model = kernelless(state);
     const place = document.createElement('div');
+    asked.push({ key, model, empty, place });
     question.after(place);
     question.classList.add('onnxlab-replaced');
     widgets[cells ? 'grid' : 'choice'].render({ model, el: place });
@@ -154,15 +201,27 @@ const bringPredictionsToLife = () => {
     button.textContent = tr('Show the answer');
     box.hidden = true;
     box.after(button);
-    button.addEventListener('click', () => {
+    const note = () => {
+      const isOut = state.actual.length && !state.again;
+      if (isFilled(state) || state.again) keep(key, { chosen: state.chosen, ...(isOut && { right: JSON.stringify(state.chosen) === JSON.stringify(state.actual) }) });
+      box.querySelector('.verdict')?.remove();
+      if (isOut) box.append(...verdict(state));
+      showScore(asked);
+    };
+    for (const name of ['chosen', 'actual', 'again']) model.on(`change:${name}`, note);
+    const reveal = () => {
       model.set('actual', answers);
-      box.append(...verdict(state));
       box.hidden = false;
+      button.remove();
+    };
+    button.addEventListener('click', () => {
+      reveal();
       box.tabIndex = -1;
       box.focus();
-      button.remove();
     });
+    if (before && 'right' in before) reveal(); // at an earlier visit
   }
+  if (asked.length) showScore(asked);
 };
 
 const bringAtlasToLife = async () => {

@@ -34,6 +34,7 @@ from onnxlab.notebook.labs.checks import require as require
 from onnxlab.notebook.labs.progress import progress as progress
 from onnxlab.notebook.language import speak as speak
 from onnxlab.notebook.outputs import live_note as live_note
+from onnxlab.notebook.predict.prediction import ask_again as ask_again
 from onnxlab.notebook.predict.prediction import predict as predict
 from onnxlab.notebook.predict.prediction import predict_grid as predict_grid
 from onnxlab.notebook.slider import slider as slider

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from onnxlab.course.cleaning import METADATA
+from onnxlab.course.fresh import METADATA
 from starter.checks import WITHOUT_BROWSER, find_chromium
 from tests.support.jupyterlab import ARGUMENTS, JupyterServer, jupyter_server
 from tests.support.notebook_page import HIGH, KERNEL, PATIENCE, Notebook, WatchedPage

@@ -1,10 +1,13 @@
 """A chapter as it is when it is opened: trusted if it is the committed one, and without unsaved changes."""
 
 import json
+from pathlib import Path
 
-from playwright.sync_api import Page, expect
+import pytest
+from playwright.sync_api import Browser, Page, expect
 
-from tests.support.jupyterlab import JupyterServer
+from tests.support.jupyterlab import JupyterServer, jupyter_server
+from tests.support.notebook_page import WatchedPage
 
 CHAPTER = "notebooks/02_trace_and_script.ipynb"
 WIDGET = "window.jupyterapp.shell.currentWidget"
@@ -29,3 +32,40 @@ def test_a_chapter_opens_trusted_and_unchanged_and_a_changed_one_untrusted(lab: 
     lab.open(page, "notebooks/changed.ipynb")
     assert not page.evaluate(TRUSTED)
     assert not page.evaluate(DIRTY)
+
+
+@pytest.fixture(scope="module")
+def workbook(tmp_path_factory: pytest.TempPathFactory):
+    """A JupyterLab on a learner's folder, as `course.py` opens it."""
+    with jupyter_server(tmp_path_factory.mktemp("workbook"), "workbook") as server:
+        yield server
+
+
+def test_a_learners_chapter_opens_new_and_trusted_and_its_links_work(
+    workbook: JupyterServer, browser: Browser, tmp_path: Path
+):
+    watched = WatchedPage.open(browser)
+    page = watched.page
+    notebook = workbook.open(page, CHAPTER)
+    page.wait_for_function(f"() => {WIDGET}.content.model.getMetadata('language_info').version")
+    assert page.evaluate(TRUSTED)
+    assert not [cell for cell in notebook.contents() if cell.get("outputs")]
+    expect(page.locator(".jp-Notebook .jp-OutputArea-output")).to_have_count(0)
+    page.wait_for_timeout(2_000)  # time for what must not happen
+    assert not page.evaluate(DIRTY)
+
+    notebook.run(0)
+    notebook.save()
+    page.wait_for_function(f"() => !{WIDGET}.context.model.dirty")
+    workbook.open(page, CHAPTER)
+    assert page.evaluate(TRUSTED), "what the learner ran and saved stays trusted"
+
+    links = page.locator(".jp-Notebook .jp-MarkdownOutput a[href]")
+    lab = links.filter(has_text="lab02").first if links.filter(has_text="lab02").count() else links.last
+    lab.scroll_into_view_if_needed()
+    lab.click()
+    page.wait_for_function(f"() => {WIDGET}.context?.path !== {json.dumps(CHAPTER)}")
+    target = page.evaluate(f"() => {WIDGET}.context.path")
+    assert (workbook.folder / target).exists()
+    watched.page.context.close()
+    watched.require_nothing_foreign(workbook.url)

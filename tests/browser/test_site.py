@@ -217,6 +217,57 @@ def test_a_prediction_is_clicked_and_revealed(reader: Page, server: Server):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+def test_predictions_are_counted_and_kept_in_the_browser(reader: Page, server: Server, language):
+    address = f"{server.url}{language}/notebooks/04b_right_at_every_size.html"
+    reader.goto(address)
+    head = reader.locator(".onnxlab-score")
+    questions = reader.locator(".onnxlab-predict.live")
+    numbers = lambda: [int(number) for number in re.findall(r"\d+", head.locator("span").inner_text())]  # noqa: E731
+    total = questions.count()
+    assert sorted(numbers()) == sorted([0, 0, total, total])
+    answers = reader.locator(".onnxlab-predict.answer")
+    choices = reader.locator(".onnxlab-predict.live:has([role=radio])")
+    for number in range(2):
+        question = choices.nth(number)
+        # The saved answer ends with the right option: the first question is answered right, the other wrong.
+        options = question.get_by_role("radio").all_inner_texts()
+        at = [box.text_content() or "" for box in answers.all()]
+        right = next(
+            i for i, option in enumerate(options) if any(text.strip().endswith(option) for text in at)
+        )
+        question.get_by_role("radio").nth(right if number == 0 else (right + 1) % len(options)).focus()
+        reader.keyboard.press("Space")
+        following = question.locator("xpath=following::button[@class='onnxlab-reveal'][1]")
+        following.focus()
+        reader.keyboard.press("Enter")
+    counted = numbers()
+    assert sorted(counted) == sorted([1, 1, total, total - 2])
+    again = head.get_by_role("button")
+    expect(again).to_be_visible()
+
+    reader.goto(address)  # a later visit
+    expect(head.locator("span")).to_be_visible()
+    assert numbers() == counted
+    expect(questions.locator(".good").first).to_be_visible()
+    expect(reader.locator(".onnxlab-predict.answer:visible")).to_have_count(2)
+    assert reader.evaluate("document.activeElement === document.body")
+    again.focus()
+    reader.keyboard.press("Enter")
+    expect(questions.locator(".bad")).to_have_count(0)
+    wrong = choices.nth(1)
+    expect(wrong.get_by_role("radio").first).to_be_focused()
+    options = wrong.get_by_role("radio")
+    for number in range(options.count()):  # until it is the right one
+        if wrong.locator(".good").count() and not wrong.locator(".bad").count():
+            break
+        if number:
+            wrong.locator("button.again").click()
+        options.nth(number).click()
+    assert sorted(numbers()) == sorted([2, 0, total, total - 2])
+    expect(again).to_be_hidden()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_search_finds_words(reader: Page, server: Server, language):
     reader.goto(f"{server.url}{language}/labs/lab04_asinh.html")
     reader.keyboard.press("Control+k")

@@ -8,9 +8,9 @@ import onnx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from onnxlab.course.cleaning import METADATA
+from onnxlab.course.fresh import METADATA
 from tests.support.jupyterlab import JupyterServer
-from tests.support.notebook_page import Notebook, WatchedPage
+from tests.support.notebook_page import HIGH, Notebook, WatchedPage
 from tests.support.small_decoder import decoder
 
 QUESTION = (
@@ -154,6 +154,68 @@ def test_everything_works_from_the_keyboard_and_the_focus_is_seen(questions: Not
 def test_tab_stops_once_in_each_question(questions: Notebook, page: Page):
     for stops in (options(page), page.locator(".onnxlab-predict.live td button")):
         assert [button.get_attribute("tabindex") for button in stops.all()].count("0") == 1
+
+
+# Questions of chapter 02, so that they count; the answers are given, so that nothing has to be exported.
+CHAPTER = [
+    "from onnxlab import ask_again, predict",
+    "options = ['if', 'for', '.item()']\n"
+    'still = predict("Recorded with [3, 4, 5]: which is right for [-3, -4, -5], too?", options)',
+    'still.reveal("for")',
+    'seven = predict("Traced with 4 rows, run with 7. The answer is ...", ["right", "wrong", "error"])',
+    'seven.reveal("wrong")',
+    "ask_again()",
+]
+
+
+def test_answers_are_counted_and_there_at_the_next_visit_by_keyboard_alone(lab: JupyterServer, page: Page):
+    book = lab.new(page, CHAPTER, "counted.ipynb")
+    live = page.locator(".onnxlab-predict.live")
+    book.run(0)
+    book.run(1, until=".live .score")
+    expect(live.first.locator(".score")).to_contain_text("0 of 5 right, 0 wrong, 5 open.")
+    options(page).first.focus()
+    page.keyboard.press("Space")  # "if", which is wrong
+    book.run(2)
+    expect(answer(page, 0)).to_contain_text("You said: if. It is: for")
+    expect(live.first.locator(".score")).to_contain_text("0 of 5 right, 1 wrong, 4 open.")
+    book.run(3, until=".live .score")
+    live.nth(1).get_by_role("radio").nth(1).focus()
+    page.keyboard.press("Space")
+    book.run(4)
+    expect(answer(page, 1)).to_contain_text("You said: wrong. That is right.")
+    for question in live.all():  # also the one above
+        expect(question.locator(".score")).to_contain_text("1 of 5 right, 1 wrong, 3 open.")
+
+    book.restart()
+    page = page.context.new_page()  # the next visit
+    page.set_viewport_size(HIGH)
+    book = lab.open(page, "counted.ipynb")
+    live = page.locator(".onnxlab-predict.live")
+    book.run(0)
+    book.run(1, until=".live .score")
+    expect(options(page).first).to_have_attribute("aria-checked", "true")
+    expect(options(page).first).to_have_class("chosen")
+    book.run(2)
+    expect(options(page).first).to_have_class("bad")
+    again = live.first.get_by_role("button", name="Ask me again")
+    again.focus()
+    page.keyboard.press("Enter")
+    expect(options(page).first).to_be_focused()
+    expect(again).to_be_hidden()
+    expect(page.locator(".live .good, .live .bad")).to_have_count(0)
+    page.keyboard.press("ArrowUp")  # around to the last one, which is wrong, too
+    page.keyboard.press("Space")
+    expect(live.first.locator(".hint")).to_have_text("You said .item(). It is for.")
+    expect(live.first.locator(".score")).to_contain_text("1 of 5 right, 1 wrong, 3 open.")
+
+    book.run(5, until=".live .score")
+    asked = book.cells.nth(5).locator(".onnxlab-predict.live")
+    expect(asked).to_have_count(1)
+    asked.get_by_role("radio").nth(1).focus()
+    page.keyboard.press("Enter")
+    expect(asked.locator(".hint")).to_have_text("You were right.")
+    expect(asked.locator(".score")).to_contain_text("2 of 5 right, 0 wrong, 3 open.")
 
 
 def row(page: Page, operator: str, exporter: str):

@@ -1,9 +1,16 @@
+import json
+from pathlib import Path
+
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
 from onnxlab.errors import ClaimBroken
-from onnxlab.notebook.predict.prediction import predict, predict_grid
+from onnxlab.notebook.labs.standings import predictions_table
+from onnxlab.notebook.language import speak
+from onnxlab.notebook.predict import answers, prediction
+from onnxlab.notebook.predict.prediction import ask_again, predict, predict_grid
+from tools.prediction_list import LIST, predictions
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 ROWS, COLUMNS, CHOICES = ["static", "dynamic"], ["batch of 1", "batch of 2"], ["runs", "fails"]
@@ -162,3 +169,138 @@ def test_a_grid_that_is_asked_again_knows_the_clicks():
 def test_a_saved_question_does_not_look_like_buttons():
     rules = predict("What?", ["a", "b"]).saved()
     assert not [rule for rule in rules.splitlines() if " li {" in rule and "border" in rule]
+
+
+@pytest.fixture
+def visits(tmp_path, monkeypatch):
+    """A learner's own file, a page that shows the notebook, and a chapter with two questions.
+
+    Returns a function that ends the visit: the kernel forgets its questions.
+    """
+    monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "progress.json"))
+    monkeypatch.setenv("JPY_SESSION_NAME", "04.ipynb")
+    grid = "Predict: Who?\n         batch of 1  batch of 2\nstatic   ?           ?\ndynamic  ?           ?"
+    texts = ["Predict: How often?\n  - 1\n  - 3", grid]
+    monkeypatch.setattr(answers, "_questions", lambda: {"04_chapter": list(map(answers.key, texts))})
+    monkeypatch.setattr(prediction, "_RECORDS", prediction.defaultdict(prediction._Record))
+    return prediction._RECORDS.clear
+
+
+def click(question, chosen):
+    question._widget._handle_custom_msg({"chosen": chosen}, [])  # what the page sends
+
+
+def test_a_folder_that_an_instructor_reads_gets_no_predictions(monkeypatch, tmp_path):
+    monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "ada.json"))
+    assert tmp_path not in answers.answers_file().parents
+
+
+def test_a_choice_is_there_at_a_later_visit(visits, capsys):
+    click(predict("How often?", [1, 3]), "3")
+    click(predict_grid(ROWS, COLUMNS, CHOICES, question="Who?"), [["runs", ""], ["", "fails"]])
+    visits()
+    guess = predict("How often?", [1, 3])
+    assert guess._widget.chosen == guess.chosen == "3"
+    grid = predict_grid(ROWS, COLUMNS, CHOICES, question="Who?")
+    assert grid._widget.chosen == [["runs", ""], ["", "fails"]]
+    assert predict("How often?", [1, 2]).chosen is None, "another question"
+    guess.reveal(3)
+    assert capsys.readouterr().out.endswith("You said: 3. That is right.\n")
+
+
+def test_outside_of_a_page_nothing_is_remembered(visits, monkeypatch, capsys):
+    guess = predict("How often?", [1, 3])
+    click(guess, "3")
+    visits()
+    monkeypatch.delenv("JPY_SESSION_NAME")
+    guess = predict("How often?", [1, 3])
+    guess.reveal(3)
+    assert capsys.readouterr().out.endswith("\nAnswer: 3\n")
+
+
+def test_right_and_wrong_are_counted_by_chapter_and_shown_in_its_questions(visits):
+    guess, grid = predict("How often?", [1, 3]), predict_grid(ROWS, COLUMNS, CHOICES, question="Who?")
+    assert "0 of 2 right, 0 wrong, 2 open" in guess._widget.score
+    assert predict("Of no chapter?", [1, 3])._widget.score == ""
+    assert predictions_table() is None
+    click(guess, "1")
+    click(grid, [["runs", "fails"], ["runs", "runs"]])
+    assert "0 of 2 right, 0 wrong" in guess._widget.score, "nothing is out yet"
+    guess.reveal(3)
+    grid.reveal(ANSWERS)
+    for question in (guess, grid):
+        assert question._widget.score == "Predictions in this chapter: 1 of 2 right, 1 wrong, 0 open."
+    assert "04_chapter  1/2                1      0" in repr(predictions_table())
+
+
+def test_a_grid_is_right_only_as_a_whole(visits):
+    grid = predict_grid(ROWS, COLUMNS, CHOICES, question="Who?")
+    click(grid, [["runs", ""], ["", ""]])
+    grid.reveal(ANSWERS)
+    assert "0 of 2 right, 1 wrong" in grid._widget.score
+
+
+def test_a_wrong_one_is_asked_again_in_its_place_and_counted_anew(visits):
+    guess = predict("How often?", [1, 3])
+    click(guess, "1")
+    guess.reveal(3)
+    assert "1 wrong" in guess._widget.score
+    click(guess, "")  # the button
+    assert "1 wrong" in guess._widget.score
+    click(guess, "3")
+    assert "1 of 2 right, 0 wrong" in guess._widget.score
+
+
+def test_all_wrong_ones_are_asked_again(visits, capsys):
+    guess, grid = predict("How often?", [1, 3]), predict_grid(ROWS, COLUMNS, CHOICES, question="Who?")
+    click(guess, "1")
+    click(grid, [["fails", "fails"], ["runs", "runs"]])
+    guess.reveal(3)
+    grid.reveal(ANSWERS)
+    visits()
+    capsys.readouterr()
+    ask_again()
+    assert capsys.readouterr().out.count("Predict: ") == 2
+    again = [record.widget for record in prediction._RECORDS.values()]
+    assert [widget.again for widget in again] == [True, True]
+    assert [widget.chosen for widget in again] == ["", [["", ""], ["", ""]]]
+    again[0]._handle_custom_msg({"chosen": "3"}, [])
+    again[1]._handle_custom_msg({"chosen": [["runs", "fails"], ["runs", "runs"]]}, [])
+    assert again[0].score.startswith("Predictions in this chapter: 2 of 2 right")
+    ask_again()
+    assert capsys.readouterr().out == "No prediction is wrong.\n"
+
+
+def test_the_answers_are_the_same_in_both_languages(visits):
+    click(predict("How often?", [1, 3]), "3")
+    visits()
+    speak("zh")
+    try:
+        assert predict("How often?", [1, 3]).chosen == "3"
+    finally:
+        speak("en")
+
+
+@pytest.mark.parametrize("content", ["{", '{"x": 1}', "[]"])
+def test_a_damaged_file_of_answers_ends_nothing(visits, content):
+    answers.answers_file().write_text(content)
+    guess = predict("How often?", [1, 3])
+    click(guess, "3")
+    guess.reveal(3)
+    assert "1 of 2 right" in guess._widget.score
+
+
+def test_where_the_file_cannot_be_written_a_prediction_works_as_before(visits, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "file" / "progress.json"))
+    guess = predict("How often?", [1, 3])
+    click(guess, "3")
+    guess.reveal(3)
+    assert guess.chosen == "3"
+
+
+def test_the_list_of_predictions_is_that_of_the_chapters():
+    listed = json.loads(Path(LIST).read_text("utf-8"))
+    assert listed == predictions(), "run: python -m tools.prediction_list --write"
+    keys = [key for questions in listed.values() for key in questions]
+    assert len(keys) == len(set(keys)), "one question is asked twice"

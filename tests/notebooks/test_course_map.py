@@ -1,4 +1,4 @@
-"""The README lists every chapter in order, and the first page names the four subjects by their own words."""
+"""The map lists every chapter in order, and the first page names the four subjects by their own words."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 CHAPTERS = sorted(path.name for path in NOTEBOOKS.glob("[0-9][0-9]*.ipynb"))
-ROW = re.compile(r"^\| \[\d\d\w? [^\]]+\]\(notebooks/(?:zh/)?(?P<file>\w+\.ipynb)\) \|", re.MULTILINE)
+ROW = re.compile(r"^\| \[\d\d\w? [^\]]+\]\(\.\./notebooks/(?:zh/)?(?P<file>\w+\.ipynb)\) \|", re.MULTILINE)
 SUBJECTS = {
     "trace versus script": "02_",
     "`Loop` and `If` nodes": "02_",
@@ -26,8 +26,8 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
-def test_the_readme_links_the_chapters_that_exist(name):
+@pytest.mark.parametrize("name", ["docs/course.md", "docs/course.zh.md"])
+def test_the_map_links_the_chapters_that_exist(name):
     listed = ROW.findall((ROOT / name).read_text(encoding="utf-8"))
     assert listed == CHAPTERS, f"put the chapter into the table of {name}"
 

@@ -16,7 +16,7 @@ from tests.support.jupyterlab import own_folders
 def course(tmp_path, *options):
     own = {"ONNXLAB_ENVIRONMENT": "current", "PYTHONUNBUFFERED": "1"} | own_folders(tmp_path)
     return subprocess.Popen(
-        [sys.executable, str(ROOT / "course.py"), *options],
+        [sys.executable, str(ROOT / "course.py"), f"--folder={tmp_path / 'work'}", *options],
         env=os.environ | own,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -50,6 +50,7 @@ def test_the_server_says_where_it_is_and_ends_with_the_command(tmp_path, end):
             break
     assert "/lab/tree/notebooks/00_start_here.ipynb?token=" in address
     assert answer(address) == 200
+    assert (tmp_path / "work" / "notebooks" / "00_start_here.ipynb").exists()
     time.sleep(0.2)  # let it print its last lines
     process.send_signal(end)
     assert process.wait(30) == 0
@@ -74,6 +75,15 @@ def test_a_port_in_use_ends_the_command_before_anything_else(tmp_path, used_port
     assert len(printed.strip().splitlines()) == 3
 
 
+def test_a_folder_that_cannot_be_written_ends_the_command_in_three_lines(tmp_path):
+    (tmp_path / "work").write_text("a file")
+    process = course(tmp_path, "--no-browser")
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert printed.splitlines()[-1].endswith("name another folder: python3 course.py --folder FOLDER")
+    assert "Traceback" not in printed
+
+
 @pytest.mark.slow
 def test_with_a_token_of_the_users_own_the_address_is_said_too(tmp_path):
     process = course(tmp_path, "--no-browser", "--ServerApp.token=mine")
@@ -86,8 +96,6 @@ def test_with_a_token_of_the_users_own_the_address_is_said_too(tmp_path):
     assert "/lab" in address
 
 
-def test_the_version_is_the_courses(tmp_path):
-    process = course(tmp_path, "--version")
-    printed, _ = process.communicate(timeout=60)
-    assert process.returncode == 0
+def test_the_version_is_the_courses():
+    printed = subprocess.check_output([sys.executable, str(ROOT / "course.py"), "--version"], text=True)
     assert printed == f"ONNX Lab {version('onnxlab')}\n"

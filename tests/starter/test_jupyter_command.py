@@ -3,11 +3,12 @@ from pathlib import Path
 
 import pytest
 
+from onnxlab.course.workbook import NAME
 from onnxlab.notebook.language import LANGUAGES as SPOKEN
 from starter import jupyter
-from starter.commands import LANGUAGES, chosen_language
+from starter.commands import LANGUAGES, chosen_folder, chosen_language
 from starter.console import Stop
-from starter.environment import Environment, child_variables
+from starter.environment import ROOT, Environment, child_variables
 
 HERE = Environment(Path(sys.prefix), Path(sys.executable), managed=False)
 
@@ -22,6 +23,8 @@ def test_what_a_person_says_is_not_said_a_second_time(option):
     command = jupyter.command(HERE, [option])
     assert not any("root_dir" in part for part in command if part != option)
     assert any("news_url=None" in part for part in command)
+    assert jupyter.names_a_root([option])
+    assert not jupyter.names_a_root(["--no-browser", "--port=1"])
 
 
 def test_what_is_trusted_is_recorded_in_the_course_s_own_environment():
@@ -42,6 +45,19 @@ def test_a_language_opens_its_first_chapter_and_is_told_to_the_terminals():
 @pytest.mark.parametrize("options", [["--language", "zh"], ["--language=zh"]])
 def test_a_language_is_no_option_of_jupyterlab(options):
     assert chosen_language(["--no-browser", *options, "--port=1"]) == ("zh", ["--no-browser", "--port=1"])
+
+
+@pytest.mark.parametrize("option", ["--folder=~/x", "--folder=/x/y", "--folder"])
+def test_a_folder_of_the_learners_is_the_root(option):
+    if option == "--folder":
+        with pytest.raises(Stop, match="names no folder"):
+            chosen_folder([option])
+        return
+    folder, rest = chosen_folder(["--no-browser", option])
+    assert rest == ["--no-browser"]
+    assert folder == Path(option.partition("=")[2]).expanduser()
+    assert f"--ServerApp.root_dir={folder}" in jupyter.command(HERE, rest, "en", folder)
+    assert f"--ServerApp.root_dir={ROOT / NAME}" in jupyter.command(HERE, [])
 
 
 @pytest.mark.parametrize("options", [["--language", "fr"], ["--language"], ["--language="]])

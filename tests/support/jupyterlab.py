@@ -88,14 +88,15 @@ class JupyterServer:
 
 @contextmanager
 def jupyter_server(
-    folder: Path, app: Literal["course", "lab", "notebook"] = "course", base: str = "/"
+    folder: Path, app: Literal["course", "workbook", "lab", "notebook"] = "course", base: str = "/"
 ) -> Iterator[JupyterServer]:
     """Run a server in a root of its own, with nothing of the person's settings.
 
     Args:
         folder: An empty folder for its files.
         app: "course" is JupyterLab as course.py starts it, with copies of the course's notebooks: a run
-            cannot change the committed ones. "lab" is a plain JupyterLab, "notebook" Notebook 7.
+            cannot change the committed ones. "workbook" has the learner's folder instead. "lab" is a plain
+            JupyterLab, "notebook" Notebook 7.
         base: The path below which it lives, such as a hub's.
     """
     root, log = folder / "root", folder / "server.log"
@@ -105,13 +106,15 @@ def jupyter_server(
             shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
     commands = {
         "course": [str(ROOT / "course.py")],
+        "workbook": [str(ROOT / "course.py"), f"--folder={root}"],
         "lab": ["-m", "jupyterlab", "--allow-root"],
         "notebook": ["-m", "notebook", "--allow-root"],
     }
     port, token = free_port(), secrets.token_hex(16)
     options = [
         *("--no-browser", f"--port={port}", "--ip=127.0.0.1"),
-        *(f"--ServerApp.root_dir={root}", "--ServerApp.port_retries=0", f"--ServerApp.base_url={base}"),
+        *([] if app == "workbook" else [f"--ServerApp.root_dir={root}"]),
+        *("--ServerApp.port_retries=0", f"--ServerApp.base_url={base}"),
         f"--{'JupyterNotebookApp' if app == 'notebook' else 'LabApp'}.expose_app_in_browser=True",
     ]
     url = f"http://127.0.0.1:{port}{base}"

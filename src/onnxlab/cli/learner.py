@@ -1,6 +1,8 @@
-"""A learner's commands, `onnxlab labs`, `check`, `hint`, `progress`, `reset`: arguments and printing only."""
+"""The commands of a learner (labs, check, hint, progress, show, reset): arguments and printing only."""
 
 import argparse
+import os
+import re
 import sys
 from pathlib import Path
 
@@ -13,6 +15,10 @@ class LabsMissing(OnnxLabError):
     """A folder has no labs."""
 
 
+class NothingToShow(OnnxLabError):
+    """A lab was named where only a chapter has outputs."""
+
+
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands to a parser."""
     labs = commands.add_parser("labs", help="copy the labs into a folder; what is there is left alone")
@@ -23,7 +29,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     check = commands.add_parser(
         "check", help="check the exercises of a lab's notebook, or of a folder of them"
     )
-    check.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
+    check.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK", help="or as lab05")
     check.set_defaults(command=_check)
     hint = commands.add_parser("hint", help="the next of an exercise's three hints")
     hint.add_argument("exercise", metavar="EXERCISE", help="as asinh-symbolic")
@@ -35,12 +41,18 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     sharing.add_argument("--public", action="store_true", help="it shows you again")
     progress.set_defaults(command=_progress)
-    reset = commands.add_parser("reset", help="the untouched lab again; the work is kept as a copy")
-    reset.add_argument("labs", nargs="+", metavar="LAB", help="as lab05")
-    reset.add_argument(
-        "--language", choices=LANGUAGES, default=requested_language(), help="which edition's labs"
+    show = commands.add_parser(
+        "show", help="a chapter with all its outputs; the work in it is kept as a copy"
     )
-    reset.set_defaults(command=_reset)
+    show.add_argument("names", nargs="+", metavar="CHAPTER", help="as 04")
+    show.set_defaults(command=_replace, outputs=True)
+    reset = commands.add_parser("reset", help="a chapter or a lab as new; the work in it is kept as a copy")
+    reset.add_argument("names", nargs="+", metavar="NAME", help="as 04 or lab05")
+    reset.set_defaults(command=_replace, outputs=False)
+    for parser in (show, reset):
+        parser.add_argument(
+            "--language", choices=LANGUAGES, default=requested_language(), help="which edition's"
+        )
 
 
 def _labs(options: argparse.Namespace) -> int:
@@ -58,6 +70,7 @@ def _labs(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
+    from onnxlab.course.chapters import own_copy
     from onnxlab.course.lab_check import check_notebook, read_lab
     from onnxlab.labs.kit.exercise import exercise
     from onnxlab.notebook.labs.checks import report_text
@@ -71,6 +84,8 @@ def _check(options: argparse.Namespace) -> int:
         folder = path.absolute().parent.name
         speak(folder if folder in LANGUAGES else requested_language())
         print(tr(f"{path}: running it ..."), flush=True)
+        if own := own_copy(path):
+            print(tr(f"That is the course's own notebook. Yours is {own}."), file=sys.stderr)
         outcomes = check_notebook(path)
         for outcome in outcomes:
             if outcome.first_failure or outcome.message:
@@ -89,15 +104,29 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _labs_in(path: Path) -> list[Path]:
-    """Return the labs in a folder, in order, without backups; or the path itself if it is no folder."""
+    """Return the labs in a folder, in order, without backups; of the learner's own, the one that is named."""
     if not path.is_dir():
-        return [path]
+        return [path if path.suffix or path.exists() else _named(str(path)) or path]
     labs = sorted(lab for lab in path.glob("lab*.ipynb") if ".before-reset-" not in lab.name)
     if not labs:
         msg = f"The folder {path} has no labs: no file there is called lab*.ipynb."
         then = "Name a lab's notebook, or copy the labs with: onnxlab labs FOLDER"
         raise LabsMissing(msg, "", then)
     return labs
+
+
+def _named(name: str) -> Path | None:
+    """Return the learner's notebook of a lab that is named without its path; None if there is none."""
+    from onnxlab.course.chapters import learner_root
+    from onnxlab.labs.kit.exercise import lab
+
+    language = requested_language()
+    root = learner_root(Path.cwd())
+    if root is None or not re.fullmatch(r"lab\w+", name):
+        return None
+    folder = root / "labs" if language == "en" else root / "labs" / language
+    path = folder / f"{lab(name).name}.ipynb"
+    return Path(os.path.relpath(path)) if path.exists() else None
 
 
 def _hint(options: argparse.Namespace) -> int:
@@ -112,7 +141,7 @@ def _hint(options: argparse.Namespace) -> int:
 
 def _progress(options: argparse.Namespace) -> int:
     from onnxlab.labs.kit.progress import set_private
-    from onnxlab.notebook.labs.standings import progress_table, shared
+    from onnxlab.notebook.labs.standings import predictions_table, progress_table, shared
 
     speak(requested_language())
     changed = options.private or options.public
@@ -121,23 +150,36 @@ def _progress(options: argparse.Namespace) -> int:
     for line in filter(None, [problem, message]):
         print(tr(line), file=sys.stderr)
     print(table)
+    if (predicted := predictions_table()) is not None:
+        print(f"\n{predicted}")
     if sharing := shared(always=changed, terminal=True):
         print(sharing)
     return 1 if problem else 0
 
 
-def _reset(options: argparse.Namespace) -> int:
-    from onnxlab.course.lab_release import course_root, reset
+def _replace(options: argparse.Namespace) -> int:
+    from onnxlab.course.chapters import is_chapter, learner_root, replace_chapter
+    from onnxlab.course.lab_release import reset
+    from onnxlab.labs.kit.exercise import lab
 
     speak(options.language)
-    root = course_root(Path.cwd())
+    root = learner_root(Path.cwd())
     if root is None:
         msg = f"There are no labs in {Path.cwd()}, nor in a folder above it."
         then = "Change to the course's folder, or copy the labs with: onnxlab labs FOLDER"
         raise LabsMissing(msg, "", then)
-    for name in options.labs:
-        path, copy = reset(name, root, options.language)
-        print(tr(f"{path.relative_to(root).as_posix()} is untouched again."), end=" " if copy else "\n")
+    for name in options.names:
+        if is_chapter(name):
+            path, copy = replace_chapter(name, root, options.language, outputs=options.outputs)
+        elif options.outputs:
+            full = lab(name).name
+            then = f"Its solution is solutions/{full}.ipynb of the course."
+            raise NothingToShow(f"{full} is a lab: it has no outputs to show.", "", then)
+        else:
+            path, copy = reset(name, root, options.language)
+        shown = path.relative_to(root).as_posix()
+        done = tr(f"{shown} has all its outputs.") if options.outputs else tr(f"{shown} is untouched again.")
+        print(done, end=" " if copy else "\n")
         if copy:
             print(tr(f"Your work is in {copy.relative_to(root).as_posix()}."))
     return 0

@@ -8,21 +8,10 @@ import hashlib
 import re
 from typing import Any
 
+from onnxlab.course.fresh import CELL_METADATA, METADATA, PROOF
 from onnxlab.course.notebooks import Notebook, is_empty
 
-METADATA = {
-    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-    "language_info": {"name": "python"},
-}
-"""All the metadata that a committed notebook has."""
-
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-
-# The metadata of a cell: tags for tools, and the fields that nbgrader reads.
-_CELL_METADATA = ("tags", "nbgrader", "deletable", "editable")
-
-# The tag of a cell that proves what the cells above it teach. It runs like any other; its code is folded.
-_PROOF = "proof"
 
 _VALID_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -49,8 +38,8 @@ def clean(notebook: Notebook) -> Notebook:
     count = 0
     ids: set[str] = set()
     for cell in cells:
-        metadata = {key: cell["metadata"][key] for key in _CELL_METADATA if key in cell["metadata"]}
-        if _PROOF in metadata.get("tags", []):
+        metadata = {key: cell["metadata"][key] for key in CELL_METADATA if key in cell["metadata"]}
+        if PROOF in metadata.get("tags", []):
             metadata["jupyter"] = {"source_hidden": True}
         cell["metadata"] = type(cell)(metadata)
         cell["id"] = _stable_id(cell, ids)

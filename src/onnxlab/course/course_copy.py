@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from onnxlab.course.fresh import fresh
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import write_atomically
 from onnxlab.machine import COURSE_IN_WHEEL
@@ -18,7 +19,7 @@ def copy_course(
 ) -> tuple[list[Path], list[Path]]:
     """Copy the labs into a folder, arranged as in the repository, so that their links are valid.
 
-    From a clone they are copied in their present state, also if somebody has worked in them.
+    Chapters are copied without outputs; labs, from a clone, as they are, also if somebody has worked in them.
 
     Args:
         folder: The target, made if it is missing; it gets `labs` and `notebooks`.
@@ -47,5 +48,8 @@ def copy_course(
         if target.exists():  # somebody may have worked in it
             existing.append(target)
         else:
-            copied.append(write_atomically(target, source.read_bytes()))
+            data = source.read_bytes()
+            copied.append(
+                write_atomically(target, fresh(data) if target.is_relative_to(folder / "notebooks") else data)
+            )
     return copied, existing

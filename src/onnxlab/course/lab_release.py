@@ -8,7 +8,6 @@ import copy
 import itertools
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -148,15 +147,20 @@ def reset(name: str, root: Path, language: str = "en") -> tuple[Path, Path | Non
     if language != "en":
         untouched, path = in_language(untouched, full, language), path.parent / language / path.name
     path.parent.mkdir(exist_ok=True, parents=True)
-    backup = None
-    if path.exists():
-        backup = next(free for free in _backup_paths(path) if not free.exists())
-        backup.write_bytes(path.read_bytes())  # whatever it holds, readable or not
+    copy = backup(path) if path.exists() else None
     changed = write(untouched, path)
-    if backup is not None and not changed:
-        backup.unlink()  # it was untouched
-        backup = None
-    return path, backup
+    if copy is not None and not changed:
+        copy.unlink()  # it was untouched
+        copy = None
+    return path, copy
+
+
+def backup(path: Path) -> Path:
+    """Copy a learner's notebook, readable or not, under a free name beside it; return the copy."""
+    names = (path.with_name(f"{path.stem}.before-reset-{number}.ipynb") for number in itertools.count(1))
+    copy = next(free for free in names if not free.exists())
+    copy.write_bytes(path.read_bytes())
+    return copy
 
 
 def course_root(start: Path) -> Path | None:
@@ -174,9 +178,11 @@ def course_root(start: Path) -> Path | None:
 
 
 def _untouched(full: str, root: Path) -> Notebook:
+    # A clone's workbook lies in the clone, which has the solutions of the present version.
+    clone = root if (root / "solutions").is_dir() else root.parent
     solution, *copies = (
         folder / f"{full}.ipynb"
-        for folder in (root / "solutions", root / UNTOUCHED, COURSE_IN_WHEEL / "labs")
+        for folder in (clone / "solutions", root / UNTOUCHED, COURSE_IN_WHEEL / "labs")
     )
     if solution.exists():
         return release(stamp(read(solution), full))
@@ -202,7 +208,3 @@ def in_language(lab: Notebook, name: str, language: str) -> Notebook:
 def untouched_words(language: str) -> Path:
     """Return the path of the file with the labs' cells in another language."""
     return Path(__file__).parents[1] / "assets" / "languages" / f"{language}_labs.json"
-
-
-def _backup_paths(path: Path) -> Iterator[Path]:
-    return (path.with_name(f"{path.stem}.before-reset-{number}.ipynb") for number in itertools.count(1))

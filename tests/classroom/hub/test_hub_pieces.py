@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from onnxlab.cli import main
+from onnxlab.course.learner_folder import bring_up_to_date, course_files
 from onnxlab_class.classroom.hub.accounts import (
     Accounts,
     AccountsUnreadable,
@@ -22,7 +23,6 @@ from onnxlab_class.classroom.hub.accounts import (
     plain_name,
 )
 from onnxlab_class.classroom.hub.confinement import Confinement
-from onnxlab_class.classroom.hub.learner_folder import bring_up_to_date, course_files
 from onnxlab_class.classroom.hub.settings import Address, AddressRefused, HubSettings, address
 from onnxlab_class.sandbox.users import SUBMISSIONS, throw_away_user
 from tests.support.hub import finish

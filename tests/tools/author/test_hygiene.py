@@ -4,7 +4,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from onnxlab.course.cleaning import METADATA, WIDGET_VIEW, clean
+from onnxlab.course.cleaning import WIDGET_VIEW, clean
+from onnxlab.course.fresh import METADATA
 from tools.author.hygiene import check
 
 PROSE = "# Title\nYou will\n- see\n\n## Summary\n- seen\n\n**Next:** more"

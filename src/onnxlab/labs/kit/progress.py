@@ -66,7 +66,7 @@ def state_file() -> Path:
 
 def standings() -> tuple[list[Standing], str]:
     """Return how the learner stands with every exercise, and a message if the file was damaged."""
-    state, message = _read(state_file())
+    state, message = read_entries(state_file())
     return [
         _standing(state.get(exercise.id, {}), lab, exercise) for lab in labs() for exercise in lab.exercises
     ], message
@@ -98,17 +98,17 @@ def record(outcome: "Outcome") -> str:
             failing=failed.title if failed else "",
         )
 
-    return _changed(outcome.exercise, note)
+    return change_entry(outcome.exercise, note)
 
 
 def set_private(private: bool) -> str:
     """Set whether an instructor's page leaves this learner out; return a message if that fails."""
-    return _changed(_SHARING, lambda entry: entry.update(private=private))
+    return change_entry(_SHARING, lambda entry: entry.update(private=private))
 
 
 def is_private() -> bool:
     """Tell whether an instructor's page leaves this learner out."""
-    return _read(state_file())[0].get(_SHARING, {}).get("private") is True
+    return read_entries(state_file())[0].get(_SHARING, {}).get("private") is True
 
 
 def next_hint(exercise: Exercise) -> tuple[int, str]:
@@ -120,19 +120,19 @@ def next_hint(exercise: Exercise) -> tuple[int, str]:
         number = min(_count(entry, "hints") + 1, len(exercise.hints))
         entry["hints"] = number
 
-    _changed(exercise.id, count)
+    change_entry(exercise.id, count)
     number = number or 1  # where the state cannot be kept, every hint is the first
     return number, exercise.hints[number - 1]
 
 
 def all_hints(exercise: Exercise) -> None:
     """Record that a learner has seen all hints, or what says as much."""
-    _changed(exercise.id, lambda entry: entry.update(hints=len(exercise.hints)))
+    change_entry(exercise.id, lambda entry: entry.update(hints=len(exercise.hints)))
 
 
-def _changed(name: str, change: Callable[[dict[str, Any]], None]) -> str:
-    """Change an entry of the file; return a message if it was damaged or cannot be written."""
-    path = state_file()
+def change_entry(name: str, change: Callable[[dict[str, Any]], None], file: Path | None = None) -> str:
+    """Change an entry of the file, or of another; return a message if it was damaged or is read-only."""
+    path = file or state_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path):  # two notebooks may be open at once
@@ -150,7 +150,7 @@ def _locked(path: Path) -> FileLock:
     return FileLock(path.with_suffix(".lock"), timeout=5)
 
 
-def _read(path: Path) -> tuple[_State, str]:
+def read_entries(path: Path) -> tuple[_State, str]:
     """Return the entries, and a message if the file is damaged or cannot be read."""
     try:
         return _parsed(path), ""
@@ -167,7 +167,7 @@ def _read(path: Path) -> tuple[_State, str]:
 
 
 def _read_locked(path: Path) -> tuple[_State, str]:
-    """Return the entries as `_read` does, and set a damaged file aside; the caller holds the lock."""
+    """Return the entries as `read_entries` does, and set a damaged file aside; the caller holds the lock."""
     try:
         return _parsed(path), ""
     except OSError as error:

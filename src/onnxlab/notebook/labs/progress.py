@@ -7,7 +7,7 @@ from IPython.core.getipython import get_ipython
 
 from onnxlab.labs.kit.exercise import labs
 from onnxlab.labs.kit.progress import set_private
-from onnxlab.notebook.labs.standings import progress_table, shared
+from onnxlab.notebook.labs.standings import predictions_table, progress_table, shared
 from onnxlab.notebook.language import tr
 from onnxlab.notebook.outputs import display_saved_and_live
 from onnxlab.notebook.tables import table
@@ -20,7 +20,7 @@ _STYLE = (
 
 
 def progress(*, private: bool | None = None) -> None:
-    """Show, lab by lab, what is passed, tried and open, with points.
+    """Show, lab by lab, what is passed, tried and open, with points; chapter by chapter, what you predicted.
 
     A saved notebook shows only the labs: how a learner stands is theirs.
 
@@ -31,8 +31,9 @@ def progress(*, private: bool | None = None) -> None:
     reply = set_private(private) if private is not None else ""
     if get_ipython() is None:
         shown, message = progress_table()
+        predicted = predictions_table()
         lines = (tr(reply), tr(message), repr(shown), shared(always=private is not None))
-        print("\n".join(filter(None, lines)))
+        print("\n".join(filter(None, (*lines, "" if predicted is None else repr(predicted)))))
         return
     rows = [
         {
@@ -47,6 +48,8 @@ def progress(*, private: bool | None = None) -> None:
     shown, message = progress_table()
     notes = filter(None, [tr(reply), tr(message), shared(always=private is not None)])
     note = "".join(f"<p>{html.escape(text)}</p>" for text in notes)
-    live = ipywidgets.HTML(f'<div class="onnxlab-progress-live">{note}{shown._repr_html_()}</div>')
+    predicted = predictions_table()
+    tables = shown._repr_html_() + ("" if predicted is None else predicted._repr_html_())
+    live = ipywidgets.HTML(f'<div class="onnxlab-progress-live">{note}{tables}</div>')
     markup = f'{_STYLE}<div class="onnxlab-progress-saved">{saved._repr_html_()}</div>'
     display_saved_and_live(markup, repr(saved), live, hides=".onnxlab-progress-saved")

@@ -6,6 +6,7 @@ from onnxlab.labs.kit import progress
 from onnxlab.labs.kit.exercise import Exercise
 from onnxlab.labs.kit.progress import Standing, is_private, standings
 from onnxlab.notebook.language import tr
+from onnxlab.notebook.predict.answers import scores
 from onnxlab.notebook.tables import Table, table
 
 
@@ -23,6 +24,22 @@ def progress_table() -> tuple[Table, str]:
     passed = sum(standing.passed for standing in current)
     caption = f"{have} of {total} points, {passed} of {len(current)} exercises passed"
     return table([_row(standing) for standing in current], caption=caption, bad=("tried",)), message
+
+
+def predictions_table() -> Table | None:
+    """Return a row for each chapter in which something was predicted; None without any."""
+    answered = [score for score in scores() if score.right or score.wrong]
+    rows = [
+        {
+            tr("chapter"): score.chapter,
+            tr("predictions right"): f"{score.right}/{score.total}",
+            tr("wrong"): score.wrong,
+            tr("open"): score.total - score.right - score.wrong,
+        }
+        for score in answered
+    ]
+    again = tr("To be asked the wrong ones again, call ask_again() in a cell.")
+    return table(rows, caption=again if any(score.wrong for score in answered) else "") if rows else None
 
 
 def shared(*, always: bool = False, terminal: bool = False) -> str:

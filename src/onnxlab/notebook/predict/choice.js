@@ -16,6 +16,8 @@ function render({ model, el }) {
   const box = part("div", "onnxlab-predict live");
   const hint = part("p", "hint");
   const group = part("div");
+  const again = part("button", "again", tr("Ask me again"));
+  const score = part("p", "score");
   const options = model.get("options");
   group.setAttribute("role", "radiogroup");
   group.setAttribute("aria-label", model.get("question"));
@@ -37,16 +39,28 @@ function render({ model, el }) {
     return button;
   });
 
+  const answer = () => (model.get("again") ? "" : model.get("actual"));
+
   function choose(index) {
-    if (model.get("actual")) return; // the answer is out: nothing to predict any more
+    if (answer()) return; // it is out: nothing to predict any more
     model.set("chosen", options[index]);
+    model.set("again", false);
     model.save_changes();
     model.send({ chosen: options[index] }); // a state can be overtaken by a cell that is run at once, a message cannot
   }
 
+  again.type = "button";
+  again.addEventListener("click", () => {
+    model.set("chosen", "");
+    model.set("again", true);
+    model.save_changes();
+    model.send({ chosen: "" });
+    buttons[0].focus();
+  });
+
   function update() {
     const chosen = model.get("chosen");
-    const actual = model.get("actual");
+    const actual = answer();
     const reached = Math.max(0, options.indexOf(chosen));
     buttons.forEach((button, index) => {
       const option = options[index];
@@ -61,18 +75,19 @@ function render({ model, el }) {
     if (!actual) hint.textContent = chosen ? tr("Noted. Run the next cell to see.") : tr("Click what you expect, or just read on.");
     else if (!chosen) hint.textContent = tr("It is: {actual}.", { actual });
     else hint.textContent = chosen === actual ? tr("You were right.") : tr("You said {chosen}. It is {actual}.", { chosen, actual });
+    again.hidden = !actual || !chosen || chosen === actual;
+    score.textContent = model.get("score");
   }
 
-  model.on("change:chosen", update);
-  model.on("change:actual", update);
-  box.append(part("p", "question", model.get("question")), group, hint);
+  const changes = ["chosen", "actual", "again", "score"].map((name) => `change:${name}`);
+  changes.forEach((change) => model.on(change, update));
+  box.append(part("p", "question", model.get("question")), group, hint, again, score);
   el.append(box);
   update();
   const showSaved = hideSaved(el, ".onnxlab-predict.saved");
   return () => {
     showSaved();
-    model.off("change:chosen", update);
-    model.off("change:actual", update);
+    changes.forEach((change) => model.off(change, update));
   };
 }
 

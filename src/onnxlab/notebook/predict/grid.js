@@ -24,6 +24,8 @@ function render({ model, el }) {
   const choices = model.get("choices");
   const box = part("div", "onnxlab-predict live");
   const hint = part("p", "hint");
+  const again = part("button", "again", tr("Ask me again"));
+  const score = part("p", "score");
   const cells = []; // cells[r][c]: the button
   let stop = [0, 0]; // the cell that Tab reaches
   hint.setAttribute("aria-live", "polite");
@@ -46,12 +48,15 @@ function render({ model, el }) {
     }));
   });
 
+  const answers = () => (model.get("again") ? [] : model.get("actual"));
+
   function turn(r, c) {
-    if (model.get("actual").length) return; // the answers are out
+    if (answers().length) return; // they are out
     const chosen = model.get("chosen").map((line) => [...line]);
     const next = choices.indexOf(chosen[r][c]) + 1; // after the last choice: no prediction again
     chosen[r][c] = next < choices.length ? choices[next] : "";
     model.set("chosen", chosen);
+    if (chosen.flat().every(Boolean)) model.set("again", false);
     model.save_changes();
     model.send({ chosen }); // a state waits for the one before it to arrive, and a cell run at once may overtake it
   }
@@ -65,9 +70,19 @@ function render({ model, el }) {
     update();
   }
 
+  again.type = "button";
+  again.addEventListener("click", () => {
+    const chosen = rows.map(() => columns.map(() => ""));
+    model.set("chosen", chosen);
+    model.set("again", true);
+    model.save_changes();
+    model.send({ chosen });
+    cells[0][0].focus();
+  });
+
   function update() {
     const chosen = model.get("chosen");
-    const actual = model.get("actual");
+    const actual = answers();
     let filled = 0;
     let hits = 0;
     cells.forEach((line, r) => line.forEach((button, c) => {
@@ -86,19 +101,20 @@ function render({ model, el }) {
     const total = rows.length * columns.length;
     if (!actual.length) hint.textContent = tr("Click a cell until it says what you expect ({choices}). {filled} of {total} filled in.", { choices: choices.join(` ${tr("or")} `), filled, total });
     else hint.textContent = filled ? tr("{hits} of {filled} predictions right.", { hits, filled }) : tr("These are the answers.");
+    again.hidden = !actual.length || !filled || hits === total;
+    score.textContent = model.get("score");
   }
 
-  model.on("change:chosen", update);
-  model.on("change:actual", update);
+  const changes = ["chosen", "actual", "again", "score"].map((name) => `change:${name}`);
+  changes.forEach((change) => model.on(change, update));
   if (model.get("question")) box.append(part("p", "question", model.get("question")));
-  box.append(table, hint);
+  box.append(table, hint, again, score);
   el.append(box);
   update();
   const showSaved = hideSaved(el, ".onnxlab-predict.saved");
   return () => {
     showSaved();
-    model.off("change:chosen", update);
-    model.off("change:actual", update);
+    changes.forEach((change) => model.off(change, update));
   };
 }
 

@@ -3,7 +3,7 @@
 import html
 import time
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,8 +14,9 @@ import traitlets
 from IPython.core.getipython import get_ipython
 
 from onnxlab.errors import ClaimBroken
-from onnxlab.notebook.language import script_words, tr
+from onnxlab.notebook.language import script_words, speaking, speech, tr
 from onnxlab.notebook.outputs import SavedAndLive, display_html, hiding_script
+from onnxlab.notebook.predict import answers
 from onnxlab.plain_text import aligned
 
 _HERE = Path(__file__).parent
@@ -34,21 +35,31 @@ class _Record:
     widget: "_PredictionWidget | None" = None
 
 
-# By question. A click makes the question's own cell the active one, and Shift+Enter then runs it again: the
-# widget that it makes goes on with the record of the one before it.
-_RECORDS: defaultdict[Hashable, _Record] = defaultdict(_Record)
+# By the question's key. A click makes the question's own cell the active one, and Shift+Enter then runs it
+# again: the widget that it makes goes on with the record of the one before it.
+_RECORDS: defaultdict[str, _Record] = defaultdict(_Record)
 
 
 class _PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships no types
     """The base of the clickable forms; each adds its script and its state."""
 
-    _css = _HERE / "predict.css"
+    _css = "\n".join((_HERE / name).read_text("utf-8") for name in ("predict.css", "live.css"))
     words = traitlets.Dict().tag(sync=True)
+    again = traitlets.Bool(False).tag(sync=True)  # the answer is hidden, and the question open, once more
+    score = traitlets.Unicode().tag(sync=True)
     chosen: Any
 
-    def __init__(self, identity: Hashable, **state: object) -> None:
-        super().__init__(words=script_words(), **state)
-        self._record = _RECORDS[identity]
+    def __init__(self, key: str, noted: Callable[[], None], **state: object) -> None:
+        """Make the widget.
+
+        Args:
+            key: The question's key.
+            noted: Called after each click.
+            **state: Its first state.
+        """
+        super().__init__(words=script_words(), score=_score(key), **state)
+        self._noted = noted
+        self._record = _RECORDS[key]
         if self._record.clicked is not None:
             self.chosen = self._record.clicked
         self._record.widget = self
@@ -83,6 +94,7 @@ class _PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget
         widget = self._record.widget
         if widget is not None and widget is not self:  # the question was asked again before the click arrived
             widget.chosen = self._record.clicked
+        self._noted()
 
 
 class _ChoiceWidget(_PredictionWidget):
@@ -93,7 +105,31 @@ class _ChoiceWidget(_PredictionWidget):
     actual = traitlets.Unicode().tag(sync=True)
 
 
-class Prediction(SavedAndLive):
+class _Asked(SavedAndLive):
+    """What both kinds of questions have: a key, and a learner's answer that is kept from visit to visit."""
+
+    _key: str
+    _answer: Any = None  # once it is known
+
+    def _english(self) -> str:
+        with speaking(speech("en")):
+            return repr(self)
+
+    def _record(self) -> dict[str, Any] | None:
+        """Return what is to be kept of the present choice: None without one."""
+        raise NotImplementedError
+
+    def _keep(self) -> None:
+        """Keep the present choice; with its outcome, where the answer is known."""
+        entry = self._record()
+        if entry is not None:
+            answers.keep(self._key, entry)
+            for key, record in _RECORDS.items():  # the questions above show the chapter's score, too
+                if record.widget is not None:
+                    record.widget.score = _score(key)
+
+
+class Prediction(_Asked):
     """One question with options; made by `predict`.
 
     Attributes:
@@ -101,14 +137,29 @@ class Prediction(SavedAndLive):
         options: The possible answers.
     """
 
-    def __init__(self, question: str, options: Sequence[object]) -> None:
+    def __init__(self, question: str, options: Sequence[object], answer: str | None = None) -> None:
         self.question = question
+        self._answer = answer
         self.options = tuple(map(str, options))
         if len(self.options) < 2 or len(set(self.options)) < len(self.options):
             raise ValueError("A prediction needs two or more different options.")
+        self._labels = {option: option for option in self.options}
+        self._key = answers.key(self._english())
         self._labels = {option: tr(option) for option in self.options}
         labels = list(self._labels.values())
-        self._widget = _ChoiceWidget((question, *labels), question=tr(question), options=labels)
+        again = answer is not None
+        chosen = "" if again else self._labels.get(str(answers.remembered(self._key).get("chosen")), "")
+        if again:
+            _RECORDS.pop(self._key, None)
+        self._widget = _ChoiceWidget(
+            self._key,
+            self._keep,
+            question=tr(question),
+            options=labels,
+            chosen=chosen,
+            actual=self._labels.get(answer or "", ""),
+            again=again,
+        )
         self.show()
 
     @property
@@ -131,7 +182,9 @@ class Prediction(SavedAndLive):
                 f"The answer is {answer!r}, which is none of the options: {', '.join(self.options)}."
             )
         self._widget.settle()
+        self._answer = answer
         self._widget.actual = right = self._labels[answer]
+        self._keep()
         if self.chosen is None:
             text, tone = tr(f"Answer: {right}"), ""
         elif self.chosen == answer:
@@ -139,6 +192,15 @@ class Prediction(SavedAndLive):
         else:
             text, tone = tr(f"\u2717 You said: {self._labels[self.chosen]}. It is: {right}"), "bad"
         display_html(_boxed(f'<p class="question {tone}">{html.escape(text)}</p>', "answer"), text)
+
+    def _record(self) -> dict[str, Any] | None:
+        chosen = self.chosen
+        if chosen is None:
+            return None
+        entry: dict[str, Any] = {"question": self.question, "options": self.options, "chosen": chosen}
+        if self._answer is not None:
+            entry |= {"actual": self._answer, "right": chosen == self._answer}
+        return entry
 
     def saved(self) -> str:
         """The question and its options as HTML."""
@@ -183,7 +245,7 @@ class _GridWidget(_PredictionWidget):
     actual = traitlets.List().tag(sync=True)
 
 
-class PredictionGrid(SavedAndLive):
+class PredictionGrid(_Asked):
     """A table of cells to predict; made by `predict_grid`.
 
     Attributes:
@@ -194,20 +256,37 @@ class PredictionGrid(SavedAndLive):
     """
 
     def __init__(
-        self, rows: Sequence[str], columns: Sequence[str], choices: Sequence[str], question: str
+        self,
+        rows: Sequence[str],
+        columns: Sequence[str],
+        choices: Sequence[str],
+        question: str,
+        answer: Sequence[str] | None = None,
     ) -> None:
         self.rows, self.columns, self.choices = tuple(rows), tuple(columns), tuple(choices)
         self.question = question
         if not self.rows or not self.columns or len(set(self.choices)) < 2:
             raise ValueError("A prediction grid needs rows, columns, and two or more different choices.")
-        self._labels = {text: tr(text) for text in (*self.rows, *self.columns, *self.choices)}
+        self._labels = {text: text for text in (*self.rows, *self.columns, *self.choices)}
+        self._key = answers.key(self._english())
+        self._labels = {text: tr(text) for text in self._labels}
+        self._answer = answer
+        if answer is not None:
+            _RECORDS.pop(self._key, None)
+        kept = None if answer is not None else answers.remembered(self._key).get("chosen")
+        cells = (
+            kept if isinstance(kept, list) and len(kept) == len(self._keys()) else [""] * len(self._keys())
+        )
         self._widget = _GridWidget(
-            (question, self.rows, self.columns, *self._labelled(self.choices)),
+            self._key,
+            self._keep,
             question=tr(question),
             rows=self._labelled(self.rows),
             columns=self._labelled(self.columns),
             choices=self._labelled(self.choices),
-            chosen=[[""] * len(self.columns) for _ in self.rows],
+            chosen=self._lines([self._labels.get(cell, "") for cell in cells]),
+            actual=self._lines(self._labelled(answer or ())),
+            again=answer is not None,
         )
         self.show()
 
@@ -233,9 +312,9 @@ class PredictionGrid(SavedAndLive):
                 options = ", ".join(self.choices)
                 raise ClaimBroken(f"The answer for {row!r}, {column!r} is {answer!r}, not one of: {options}.")
         self._widget.settle()
-        self._widget.actual = [
-            self._labelled([actual[row, column] for column in self.columns]) for row in self.rows
-        ]
+        self._answer = [actual[key] for key in self._keys()]
+        self._widget.actual = self._lines(self._labelled(self._answer))
+        self._keep()
         guess = self.chosen
         hits = sum(actual[key] == choice for key, choice in guess.items())
         score = tr(f"{hits} of {len(guess)} predictions right.") if guess else ""
@@ -244,6 +323,21 @@ class PredictionGrid(SavedAndLive):
         body = self._grid(marks, tones) + (f'<p class="score">{score}</p>' if score else "")
         text = self._text(marks) + (f"\n{score}" if score else "")
         display_html(_boxed(body, "answer"), text)
+
+    def _record(self) -> dict[str, Any] | None:
+        guess = self.chosen
+        if not guess:
+            return None
+        chosen = [guess.get(key, "") for key in self._keys()]
+        entry: dict[str, Any] = {"question": self.question, "chosen": chosen}
+        entry |= {"rows": self.rows, "columns": self.columns, "choices": self.choices}
+        if self._answer is not None:
+            entry |= {"actual": self._answer, "right": chosen == self._answer}
+        return entry
+
+    def _lines(self, cells: Sequence[str]) -> list[list[str]]:
+        width = len(self.columns)
+        return [list(cells[start : start + width]) for start in range(0, len(cells), width)]
 
     def saved(self) -> str:
         """The empty grid as HTML."""
@@ -319,6 +413,31 @@ def predict_grid(
     static  runs        fails
     """
     return PredictionGrid(rows, columns, choices, question)
+
+
+def ask_again() -> None:
+    """Ask once more every question that was answered wrongly, in this chapter or another, on this machine.
+
+    A click says at once what is right.
+
+    >>> ask_again()
+    No prediction is wrong.
+    """
+    wrong = answers.wrong_answers()
+    for entry in wrong:
+        if "options" in entry:
+            Prediction(entry["question"], entry["options"], entry["actual"])
+        else:
+            PredictionGrid(*(entry[part] for part in ("rows", "columns", "choices", "question", "actual")))
+    if not wrong:
+        text = tr("No prediction is wrong.")
+        display_html(_boxed(f'<p class="question">{html.escape(text)}</p>', "answer"), text)
+
+
+def _score(key: str) -> str:
+    """Return the score of the chapter that asks a question; "" if no chapter does."""
+    score = answers.score_with(key)
+    return "" if score is None else str(score)
 
 
 def _boxed(body: str, kind: str) -> str:

@@ -39,8 +39,8 @@ from typing import NoReturn
 
 import onnxlab
 import onnxlab_class
+from onnxlab.course.learner_folder import bring_up_to_date, course_files
 from onnxlab.errors import OnnxLabError
-from onnxlab_class.classroom.hub.learner_folder import bring_up_to_date, course_files
 from onnxlab_class.sandbox import landlock
 from onnxlab_class.sandbox.landlock import Access
 from onnxlab_class.sandbox.libc import LINUX, die_with_parent, resource

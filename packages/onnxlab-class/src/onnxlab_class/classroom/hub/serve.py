@@ -18,13 +18,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
+from onnxlab.course.learner_folder import course_files
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import open_folder, write_atomically
 from onnxlab.plain_text import plain
 from onnxlab_class.classroom.course.folder import CLASS_FILE, ClassFolder, open_class, solutions_folder
 from onnxlab_class.classroom.course.nbgrader import ClassroomMissing
 from onnxlab_class.classroom.hub.accounts import Accounts, Passwords, chosen_passwords, passwords
-from onnxlab_class.classroom.hub.learner_folder import course_files
 from onnxlab_class.classroom.hub.settings import INSTRUCTOR, VARIABLE, Address, HubSettings, free_port
 from onnxlab_class.sandbox import landlock
 from onnxlab_class.sandbox.libc import die_with_parent, prctl

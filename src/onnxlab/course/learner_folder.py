@@ -1,4 +1,7 @@
-"""Updates a learner's own copy of the course without overwriting the learner's work."""
+"""A learner's own copy of the course: as before the first run, and updated without overwriting any work.
+
+`course.py` waits for this module at every start, and a class's server for each learner: it imports little.
+"""
 
 import hashlib
 import json
@@ -8,10 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from onnxlab.course.fresh import fresh
 from onnxlab.files import write_atomically
 
-_STATE = Path(".onnxlab", "handed_out.json")
+HANDED_OUT = Path(".onnxlab", "handed_out.json")
+"""The digest of each file as it was handed out, by its path below the learner's folder."""
+
 _UNTOUCHED = Path(".onnxlab", "untouched")  # for `onnxlab reset`, whose module is too large to import here
+_LINKED = ("coverage.md", "weights.md")
 _LINK = re.compile(rb"\]\(\.\./(lab\d\d_\w+)/\1\.ipynb\)")
 
 
@@ -34,17 +41,24 @@ class FolderChanges:
         return [f"A new version, beside your own: {name}" for name in self.beside]
 
 
-def course_files(course: Path, labs: Path | None = None) -> dict[str, bytes]:
+def course_files(course: Path, labs: Path | None = None, *, translated: bool = False) -> dict[str, bytes]:
     """Return the files that every learner gets: path below the learner's folder -> content.
+
+    The chapters have no outputs: an answer would stand below its question before anything was run.
 
     Args:
         course: The course's folder, with notebooks/ and labs/.
         labs: A folder with a class's own labs, `<lab>/<lab>.ipynb`, instead of labs/.
+        translated: Whether to add the other editions, and the documents that chapters link to.
     """
-    files = {f"notebooks/{path.name}": path.read_bytes() for path in _notebooks(course / "notebooks")}
-    if labs is None:
-        return files | {f"labs/{path.name}": path.read_bytes() for path in _notebooks(course / "labs")}
-    for path in sorted(labs.glob("*/*.ipynb")):
+    sources = [*_notebooks(course / "notebooks"), *(_notebooks(course / "labs") if labs is None else ())]
+    if translated:
+        sources += [
+            path for kind in ("notebooks", "labs") for path in sorted((course / kind).glob("*/*.ipynb"))
+        ]
+        sources += [path for name in _LINKED if (path := course / "docs" / name).is_file()]
+    files = {path.relative_to(course).as_posix(): fresh(path.read_bytes()) for path in sources}
+    for path in sorted(labs.glob("*/*.ipynb")) if labs else ():
         # For a learner all labs lie in one folder, as the chapters' links expect.
         files[f"labs/{path.name}"] = _LINK.sub(rb"](\1.ipynb)", path.read_bytes())
     return files
@@ -53,7 +67,8 @@ def course_files(course: Path, labs: Path | None = None) -> dict[str, bytes]:
 def bring_up_to_date(home: Path, files: Mapping[str, bytes]) -> FolderChanges:
     """Write missing and new files into a learner's folder; the learner's work is not overwritten.
 
-    To be called as the learner's user, because links in the folder are followed.
+    A notebook whose texts are those that were handed out has not been changed, even if it was run. To be
+    called as the learner's user, because links in the folder are followed.
 
     Args:
         home: The learner's folder.
@@ -70,26 +85,28 @@ def bring_up_to_date(home: Path, files: Mapping[str, bytes]) -> FolderChanges:
     for name, content in files.items():
         path, digest = home / name, _digest(content)
         try:
-            current: str | None = _digest(path.read_bytes())
-        except FileNotFoundError:
+            data = path.read_bytes()
+            # Earlier versions kept the digest of the file as it is, with its outputs.
+            current: set[str] | None = {_digest(data), hashlib.sha256(data).hexdigest()}
+        except (FileNotFoundError, NotADirectoryError):
             current = None
         except OSError:
-            current = "unreadable"
-        if current == digest or (current is not None and previous.get(name) == digest):
+            current = set()  # cannot be read: whatever it is, it stays
+        if current is not None and (digest in current or previous.get(name) == digest):
             pass  # up to date, or the learner's changes of the newest version
-        elif current is None or current == previous.get(name):
+        elif current is None or previous.get(name) in current:
             write_atomically(path, content, mode=0o600)
             (added if current is None else updated).append(name)
         else:
             new_version = _path_beside(path, digest)
             if new_version is not None:
                 write_atomically(new_version, content, mode=0o600)
-                beside.append(str(new_version.relative_to(home)))
+                beside.append(new_version.relative_to(home).as_posix())
         state[name] = digest
-        if name.startswith("labs/"):
+        if path.parent == home / "labs":  # other editions are made from these
             _write_untouched(home / _UNTOUCHED / path.name, content)
     if state != previous:
-        write_atomically(home / _STATE, json.dumps(state, indent=1), mode=0o600)
+        write_atomically(home / HANDED_OUT, json.dumps(state, indent=1), mode=0o600)
     return FolderChanges(tuple(added), tuple(updated), tuple(beside))
 
 
@@ -112,7 +129,7 @@ def _path_beside(path: Path, digest: str) -> Path | None:
 
 def _read_state(home: Path) -> dict[str, str]:
     try:
-        state = json.loads((home / _STATE).read_text("utf-8"))
+        state = json.loads((home / HANDED_OUT).read_text("utf-8"))
         return {str(name): str(digest) for name, digest in state.items()}
     except (OSError, ValueError, AttributeError):
         return {}  # then every file that differs counts as the learner's
@@ -123,4 +140,5 @@ def _notebooks(folder: Path) -> list[Path]:
 
 
 def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+    """Return the digest of what a learner can change: for a notebook its texts, not its outputs."""
+    return hashlib.sha256(fresh(content)).hexdigest()
