@@ -60,7 +60,8 @@ def sheet_page(site: Site) -> str:
         cells = json.loads(site.path(page.name).read_text("utf-8"))["cells"]
         english = json.loads((site.root / f"{page.name}.ipynb").read_text("utf-8"))["cells"]
         parts.append(f"\n## [{page.title}]({page.name}.ipynb)\n\n")
-        inside, recipe = False, []
+        inside = False
+        recipe: list[str] = []
         for cell, original in zip(cells, english, strict=True):
             text, plain = "".join(cell["source"]), "".join(original["source"])
             if cell["cell_type"] == "markdown" and _SECTION.search(plain):

@@ -17,7 +17,7 @@ SUBJECTS = {
     "`torch.onnx.is_in_onnx_export()`": "05_",
     "`.item()`": "06_",
 }
-# What the map in the README, and so the first page of the web site, says of a chapter in any language.
+# What the map, and so the first page of the web site, says of a chapter in any language.
 WORDS = {
     "02_": ("trace", "script", "`Loop`"),
     "04_": ("`dynamic_axes`",),
@@ -39,10 +39,18 @@ def test_a_subject_leads_from_the_first_page_to_its_chapter(subject):
     assert any(subject in row and f"({SUBJECTS[subject]}" in row for row in rows)
 
 
-@pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
+@pytest.mark.parametrize("name", ["docs/course.md", "docs/course.zh.md"])
 @pytest.mark.parametrize("chapter", WORDS)
 def test_the_map_names_the_subject_of_a_chapter(name, chapter):
     lines = (ROOT / name).read_text("utf-8").splitlines()
     [row] = [line for line in lines if f"/{chapter}" in line and ROW.match(line)]
     for word in WORDS[chapter]:
         assert word.lower() in row.lower()
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
+def test_the_readme_leads_to_each_subject_by_its_own_words(name):
+    lines = (ROOT / name).read_text("utf-8").splitlines()
+    for chapter, words in WORDS.items():
+        row = " ".join(line for line in lines if f"/{chapter}" in line)
+        assert all(word.lower() in row.lower() for word in words), chapter

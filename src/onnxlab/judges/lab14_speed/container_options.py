@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 
 from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import first_apart
+from onnxlab.labs.kit.judging import first_mismatch
 from onnxlab.labs.kit.outcome import Difference, Wrong
 from onnxlab.labs.kit.work import Work
 from onnxlab.labs.lab14_speed.container_options import (
@@ -87,7 +87,7 @@ def judge_session(work: Work, random: np.random.Generator) -> None:
                 msg = f"{container.where}: a session with these options starts {started} threads."
                 raise Wrong(msg, "The caller computes, too: it is one of the threads.", difference=difference)
             got = work.array(f"outputs_{number}")
-            if got.shape != expected.shape or first_apart(expected, got) is not None:
+            if got.shape != expected.shape or first_mismatch(expected, got) is not None:
                 msg = f"{container.where}: a session with these options has other outputs."
                 raise Wrong(msg, "Which of the options changes what is computed?")
 

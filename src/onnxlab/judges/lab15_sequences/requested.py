@@ -13,8 +13,8 @@ from onnxlab.exporters.export import Exporter, export
 from onnxlab.labs.kit.exercise import Judges
 from onnxlab.labs.kit.exporting import axis_options, of_both_exporters
 from onnxlab.labs.kit.judging import (
-    beside,
-    first_apart,
+    expecting,
+    first_mismatch,
     number_texts,
     require_dynamic,
     require_exported,
@@ -62,7 +62,7 @@ class Verdict:
                         texts = (f"{array.dtype}{list(array.shape)}" for array in (expected, got))
                         msg = f"In PyTorch, {module.where}: {name} has another shape or type."
                         raise Wrong(msg, look_at, difference=Difference(shapes, *texts))
-                    place = first_apart(expected, got, self.tolerance)
+                    place = first_mismatch(expected, got, self.tolerance)
                     if place is not None:
                         where = f"{shapes}; {name} at {list(place)}"
                         difference = Difference(where, *number_texts(expected[place], got[place]))
@@ -92,7 +92,7 @@ class Verdict:
         """Yield the module that was exported, and its file; attach the case to what is raised."""
         module = self.requested.draw(work.questions())[0]
         name = f"the {exporter} export of {module.where}"
-        with trying(name, **module.arguments), beside(lambda: self._right_model(module)):
+        with trying(name, **module.arguments), expecting(lambda: self._right_model(module)):
             yield module, require_exported(work, exporter.name.lower())
 
     def _right_model(self, module: Module) -> bytes:
