@@ -9,7 +9,7 @@ from onnxlab.judges.lab05_bitshift import find_wrong_shift
 from onnxlab.labs.kit.checking import check
 from onnxlab.labs.kit.exercise import exercise
 from tests.labs.answers import lab04 as answers_lab04
-from tests.labs.answers.lab05 import in_two_steps, minus_one, nothing_found
+from tests.labs.answers.lab05 import minus_one, nothing_found, right
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_a_right_answer_passes_although_the_notebook_has_registered_rules(name, 
 @pytest.fixture
 def repaired_shift():
     """The exporter's right shift, repaired, as a later torch may have it."""
-    with symbolic("aten::__rshift_", in_two_steps, 11):
+    with symbolic("aten::__rshift_", right()[0], 11):
         find_wrong_shift._count_wrong_k.cache_clear()
         yield
     find_wrong_shift._count_wrong_k.cache_clear()

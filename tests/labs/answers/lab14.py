@@ -234,9 +234,9 @@ CONTRACTS = {
     "let-it-fuse": Contract(
         right=(fuse(), (half_of_x,), (rebuilt,)),
         wrong=(
-            WrongAnswer("nothing is done", (lambda model, needed: model,), "the outputs of the model are others"),
-            WrongAnswer("outputs as they are needed", fuse({"    return model": "    outputs = {v.name: v for v in graph.output}\n    del graph.output[:]\n    graph.output.extend(outputs[n] for n in needed)\n    return model"}), "the outputs of the model are others"),
-            WrongAnswer("the last output only", fuse({SURPLUS: "[*graph.output][1:]"}), "the outputs of the model are others"),
+            WrongAnswer("nothing is done", (lambda model, needed: model,), "outputs are not the ones asked for"),
+            WrongAnswer("outputs as they are needed", fuse({"    return model": "    outputs = {v.name: v for v in graph.output}\n    del graph.output[:]\n    graph.output.extend(outputs[n] for n in needed)\n    return model"}), "outputs are not the ones asked for"),
+            WrongAnswer("the last output only", fuse({SURPLUS: "[*graph.output][1:]"}), "outputs are not the ones asked for"),
             WrongAnswer("weights stay listed", fuse({LISTED: "[]"}), "A number that a caller may hand in is no constant"),
             WrongAnswer("the order stays", fuse({EXCHANGE: "pass"}), "In which order does the pattern that is fused multiply?"),
             WrongAnswer("the first GELU only", fuse({EXCHANGE: f"{EXCHANGE}; return model"}), "ONNX Runtime still misses a fusion"),
@@ -246,8 +246,8 @@ CONTRACTS = {
             WrongAnswer("Erf first in the Add", fuse({'for part in made_from(grown, "Add")': 'for part in made_from(grown, "Add")[:1]'}), "ONNX Runtime still misses a fusion"),
             WrongAnswer("opset 20", (newer_operator,), "the file has opset 20"),
             WrongAnswer("the optimised graph", (without_constants,), "it should have standard operators"),
-            WrongAnswer("an input too few", (all_inputs_away,), "the inputs of the model are others"),
-            WrongAnswer("only what is read", fuse({LISTED: "[*graph.input][1:]"}), "the inputs of the model are others"),
+            WrongAnswer("an input too few", (all_inputs_away,), "inputs are not the ones asked for"),
+            WrongAnswer("only what is read", fuse({LISTED: "[*graph.input][1:]"}), "inputs are not the ones asked for"),
             WrongAnswer("no model", (lambda model, needed: None,), "a ModelProto was expected"),
         ),
     ),

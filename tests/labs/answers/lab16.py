@@ -255,7 +255,7 @@ CONTRACTS = {
                 "keeps every node",
             ),
             WrongAnswer("the model itself", (lambda model, batches, exclude: model,), _FLOAT),
-            WrongAnswer("another name", (renamed_input,), "the inputs of the model are others"),
+            WrongAnswer("another name", (renamed_input,), "inputs are not the ones asked for"),
             WrongAnswer(
                 "a path", (lambda model, batches, exclude: Path("q.onnx"),), "a ModelProto was expected"
             ),
