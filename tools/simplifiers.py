@@ -146,7 +146,7 @@ def fix_sizes(source: Path, feed: dict[str, Any]) -> Path:
 
 
 def measure(folder: Path, python: Path) -> list[str]:
-    """Return the table's rows: nodes as exported and after each optimiser, with free sizes and with fixed ones.
+    """Return the table's rows: nodes as exported and after each optimiser, with free and with fixed sizes.
 
     A file with free sizes is run at three sizes, a file with fixed ones at its own.
     """
