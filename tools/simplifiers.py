@@ -48,7 +48,8 @@ class Flatten(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the pixels of each channel in one row."""
-        return self.conv(x).flatten(2)
+        result: torch.Tensor = self.conv(x).flatten(2)
+        return result
 
 
 def networks() -> dict[str, tuple[torch.nn.Module, Runs, list[str], Any]]:
@@ -150,7 +151,7 @@ def measure(folder: Path, python: Path) -> list[str]:
 
     A file with free sizes is run at three sizes, a file with fixed ones at its own.
     """
-    rows = []
+    rows: list[str] = []
     for name, (network, runs, inputs, axes) in networks().items():
         network.eval()
         with torch.no_grad():
@@ -160,7 +161,7 @@ def measure(folder: Path, python: Path) -> list[str]:
         if "tokens" in marks:  # outputs are marked too, as in chapter 17
             marks |= {"logits": {0: None, 1: None}, **{f"present.{i}": {0: None, 2: None} for i in range(4)}}
         outputs = [name for name in marks if name not in inputs]
-        named = {
+        named: dict[str, Any] = {
             "input_names": inputs,
             "output_names": outputs or None,
             "opset_version": 18,
