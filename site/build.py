@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ from error_page import ERRORS, error_page
 from extra_pages import GLOSSARY, SHEET, glossary_page, reading_paths, sheet_page, terms
 from pages import (
     ATLAS,
-    GUIDES,
     LANGUAGES,
     STRUCTURE,
     Page,
@@ -202,11 +202,12 @@ def write_sources(site: Site, folder: Path) -> None:
             "notebook": f"{page.name}.ipynb",
             "colab": site.colab(page.name),
         }
-    if site.language == "en":
-        for name in GUIDES:
-            path = folder / "docs" / f"{name}.md"
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(site.guide(name), "utf-8")
+    for name in site.guides():
+        path = folder / "docs" / f"{name}.md"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(site.guide(name), "utf-8")
+        if all(name in replace(site, language=language).guides() for language in LANGUAGES):
+            about[f"docs/{name}"] = {"other": f"docs/{name}.html"}
     atlas = (
         "---\nhtml_theme.sidebar_secondary.remove: true\n---\n",
         f"# {site.words['atlas']}\n\n{site.words['atlas_text']}\n\n",
@@ -248,7 +249,7 @@ def first_page(site: Site, pages: list[Page]) -> str:
     for name, members in groups:
         cards = "".join(card(site, page) for page in members)
         parts.append(f'## {name}\n\n<ul class="onnxlab-cards">{cards}</ul>\n')
-    guides = [f"docs/{name}" for name in GUIDES] if site.language == "en" else []
+    guides = [f"docs/{name}" for name in site.guides()]
     more = [ERRORS, ATLAS, GLOSSARY, SHEET, *guides]
     for name, names in [*((n, [p.name for p in m]) for n, m in groups), (site.words["more"], more)]:
         parts.append("\n".join(["```{toctree}", ":hidden:", f":caption: {name}", *names, "```", ""]))

@@ -29,8 +29,8 @@ STRUCTURE = "application/vnd.onnxlab.graph+json"
 ATLAS = "atlas"
 """The name of the operator atlas's page."""
 
-GUIDES = ("labs", "graph", "weights", "coverage")
-"""The guides in docs/ that chapters and learners are sent to. There are only English ones."""
+GUIDES = ("targets", "labs", "graph", "weights", "coverage")
+"""The guides in docs/ that chapters and learners are sent to; NAME.zh.md is the Chinese edition of one."""
 
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _OTHER_EDITION = re.compile(r"^\[(?:English|Chinese · 中文|中文)\]\([^)]*\)\n\n?", re.MULTILINE)
@@ -174,8 +174,10 @@ class Site:
                 return match[0]
             path = posixpath.normpath(posixpath.join(folder, path))
             language = "zh" if "/zh/" in path else "en"
-            plain = path.replace("/zh/", "/")
+            plain = path.replace("/zh/", "/").replace(".zh.md", ".md")
             stem = plain.rpartition(".")[0]
+            if stem.removeprefix("docs/") in self.guides():
+                language = self.language
             if self.is_page(stem):
                 start = posixpath.dirname(name)
                 if language != self.language:
@@ -189,15 +191,22 @@ class Site:
         return _LINK.sub(resolved, text)
 
     def is_page(self, name: str) -> bool:
-        """Tell whether the site has a page of this name, as "docs/weights"."""
+        """Tell whether the site has a page of this name, in some language, as "docs/weights"."""
         folder, _, stem = name.rpartition("/")
         if folder == "docs":
             return stem in GUIDES
         return folder in ("notebooks", "labs") and self.path(name).is_file()
 
+    def guides(self) -> dict[str, Path]:
+        """Return the guides that there are in this language, each with its file."""
+        ending = ".md" if self.language == "en" else f".{self.language}.md"
+        files = {name: self.root / "docs" / f"{name}{ending}" for name in GUIDES}
+        return {name: file for name, file in files.items() if file.is_file()}
+
     def guide(self, name: str) -> str:
         """Return a guide of docs/ as the source of its page."""
-        return self.linked((self.root / "docs" / f"{name}.md").read_text("utf-8"), f"docs/{name}")
+        text = _OTHER_EDITION.sub("", self.guides()[name].read_text("utf-8"), count=1)
+        return self.linked(text, f"docs/{name}")
 
     def _demo_cells(self, name: str, cell: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [
