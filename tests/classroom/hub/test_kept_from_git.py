@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 OUTPUT_NAME = re.compile(
     r"course\.py class ([\w-]+)|class (?:serve|init|wheelhouse) ([\w-]+)|class take \S+ ([\w-]+)"
-    r"|--out ([\w-]+)|-keyout ([\w.-]+)|-out ([\w.-]+)"
+    r"|--out ([\w-]+)|-keyout ([\w.-]+)| -out ([\w.-]+)"
 )
 
 
