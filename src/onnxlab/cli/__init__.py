@@ -14,7 +14,7 @@ __all__ = ["Parser", "main", "run_command"]
 
 # The modules of this folder, and the commands that each adds.
 _COMMANDS = {
-    "learner": ("labs", "check", "hint", "progress", "reset"),
+    "learner": ("labs", "check", "watch", "next", "hint", "progress", "reset"),
     "files": ("doctor", "why", "compare", "open"),
     "grading": ("grade",),
     "classroom": ("class",),

@@ -14,6 +14,7 @@ from onnxlab.labs.kit import checking, progress
 from onnxlab.labs.kit.exercise import Exercise, Lab, exercise
 from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
 from onnxlab.notebook.graph.view import graph
+from onnxlab.notebook.labs.next_step import display_buttons, display_way_on
 from onnxlab.notebook.labs.standings import next_hint
 from onnxlab.notebook.language import tr
 from onnxlab.notebook.outputs import display_html
@@ -60,6 +61,10 @@ def check(name: str, *answers: Callable[..., Any], show: Literal["", "right mode
     _show_graphs(record, outcome, with_expected=bool(show))
     if message := tr(progress.record(outcome)):
         display_html(message_box(message), message)
+    if outcome.passed:
+        display_way_on(lab, record)
+    else:
+        display_buttons(_actions(record, outcome))
 
 
 def case(name: str = "") -> Mapping[str, object]:
@@ -155,6 +160,18 @@ def _outcome(record: Exercise, answers: tuple[Callable[..., Any], ...], seed: in
     return outcome
 
 
+def _actions(record: Exercise, outcome: Outcome) -> dict[str, Callable[[], None]]:
+    """Return what the buttons below a failed check do, by their labels."""
+    actions: dict[str, Callable[[], None]] = {tr("Hint"): lambda: hint(record.id)}
+    if (failing := outcome.failing_case) is not None:
+        shown = f'{failing!r}\n\nfrom onnxlab import case\ncase("{record.id}")'
+        actions[tr("Failing case")] = lambda: display_html(f"<pre>{html.escape(shown)}</pre>", shown)
+    failed = outcome.first_failure
+    if failed and failed.evidence and failed.evidence.expected:
+        actions[tr("Right model")] = lambda: _show_graphs(record, outcome, with_expected=True)
+    return actions
+
+
 def _show_graphs(record: Exercise, outcome: Outcome, *, with_expected: bool) -> None:
     """Show the learner's own graph with the faulty place marked, and a right one only on request."""
     failed = outcome.first_failure
@@ -188,6 +205,9 @@ _STYLE = (
     "  white-space: nowrap; }\n"
     ".onnxlab-report.onnxlab-report :is(dd, pre) { font-family: monospace; white-space: pre-wrap;\n"
     "  overflow-wrap: anywhere; }\n"
+    # What stands below the report has no kernel: an empty place.
+    ".jp-OutputArea-child:has(.onnxlab-report) ~ .jp-OutputArea-child > .jupyter-widgets:not(:has(*))\n"
+    "  { display: none; }\n"
     "</style>"
 )
 

@@ -2,12 +2,12 @@
 
 import html
 
-import ipywidgets
 from IPython.core.getipython import get_ipython
 
 from onnxlab.labs.kit.exercise import labs
-from onnxlab.labs.kit.progress import set_private
-from onnxlab.notebook.labs.standings import progress_table, shared
+from onnxlab.labs.kit.progress import set_private, standings
+from onnxlab.notebook.labs.next_step import progress_map, way_output
+from onnxlab.notebook.labs.standings import progress_summary, progress_table, shared
 from onnxlab.notebook.language import tr
 from onnxlab.notebook.outputs import display_saved_and_live
 from onnxlab.notebook.tables import table
@@ -20,7 +20,7 @@ _STYLE = (
 
 
 def progress(*, private: bool | None = None) -> None:
-    """Show, lab by lab, what is passed, tried and open, with points.
+    """Show where to go on, and lab by lab what is passed, tried and open, with points.
 
     A saved notebook shows only the labs: how a learner stands is theirs.
 
@@ -44,9 +44,11 @@ def progress(*, private: bool | None = None) -> None:
         for lab in labs()
     ]
     saved = table(rows, caption=f"{sum(record.points for record in labs())} points in {len(rows)} labs")
-    shown, message = progress_table()
+    current, message = standings()
     notes = filter(None, [tr(reply), tr(message), shared(always=private is not None)])
     note = "".join(f"<p>{html.escape(text)}</p>" for text in notes)
-    live = ipywidgets.HTML(f'<div class="onnxlab-progress-live">{note}{shown._repr_html_()}</div>')
+    total = html.escape(progress_summary(current))
+    body = f"{note}{progress_map(current)}<p>{total}</p>"
+    live = way_output(f'<div class="onnxlab-progress-live">{body}</div>')
     markup = f'{_STYLE}<div class="onnxlab-progress-saved">{saved._repr_html_()}</div>'
     display_saved_and_live(markup, repr(saved), live, hides=".onnxlab-progress-saved")
