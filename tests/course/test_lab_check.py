@@ -94,6 +94,18 @@ def test_wrong_and_hostile_answers_have_an_end(notebook, capsys):
 
 
 @pytest.mark.slow
+def test_a_cell_that_fails_and_what_an_answer_prints_are_shown(notebook, capsys):
+    type_answer(notebook, "print('axes', shape)\n    return shape.oops", "return 1 +")
+    assert cli.main(["check", str(notebook)]) == 1
+    printed = capsys.readouterr().out
+    assert "SyntaxError: invalid syntax" in printed
+    assert re.search(r"In your code, line \d+: return 1 \+\n", printed)
+    assert "The last lines:\n  axes" in printed
+    assert "not attempted" not in printed
+    assert "Traceback" not in printed
+
+
+@pytest.mark.slow
 def test_watch_checks_at_each_save_until_all_is_passed(notebook):
     command = [sys.executable, "-m", "onnxlab.cli", "watch", str(notebook)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:

@@ -186,6 +186,7 @@ def _show_graphs(record: Exercise, outcome: Outcome, *, with_expected: bool) -> 
 
 
 _MARKS = {True: "\u2713", False: "\u2717", None: "\u2013"}
+_LINES = 10  # of what the learner's code printed
 _COLOURS = {
     Status.PASSED: "#2ea043",
     Status.NOT_ATTEMPTED: "#888888",
@@ -228,6 +229,8 @@ def report_html(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
         parts.append(f"<ul>{items}</ul>")
     if (failed := outcome.first_failure) is not None:
         parts += _failed_html(failed)
+    if printed := _printed(outcome):
+        parts.append(f"<p>{markup(printed[0])}</p><pre>{html.escape(chr(10).join(printed[1:]))}</pre>")
     parts += [f"<p>{markup(line)}</p>" for line in _closing(lab, exercise, outcome)]
     return _box(_COLOURS[outcome.status], "".join(parts))
 
@@ -254,6 +257,8 @@ def report_text(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
             lines += [f"  {line}" for line in aligned(_rows(failed.difference))]
         if failed.look_at:
             lines.append(f"{tr('Look at:')} {tr(failed.look_at)}")
+    heading, *printed = _printed(outcome) or [""]
+    lines += [heading, *(f"  {line}" for line in printed)] if heading else []
     return "\n".join([*lines, *_closing(lab, exercise, outcome)])
 
 
@@ -289,12 +294,17 @@ def _rows(difference: Difference) -> list[tuple[str, str]]:
     ]
 
 
+def _printed(outcome: Outcome) -> list[str]:
+    """Return a heading and the last lines that the learner's code printed; nothing if it printed nothing."""
+    lines = outcome.tail.strip().splitlines()[-_LINES:]
+    if not lines:
+        return []
+    heading = f"Your code printed {outcome.printed:,} characters while it was checked. The last lines:"
+    return [tr(heading), *lines]
+
+
 def _closing(lab: Lab, exercise: Exercise, outcome: Outcome) -> list[str]:
     lines = []
-    if outcome.printed:
-        lines.append(
-            tr(f"Your code printed {outcome.printed:,} characters while it was checked; they are not shown.")
-        )
     if outcome.status is Status.NOT_ATTEMPTED:
         names = tr(" and ").join(exercise.answers)
         lines.append(tr(f"Write {names} above and run both cells."))
