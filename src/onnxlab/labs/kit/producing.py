@@ -198,7 +198,7 @@ def _prints_to(printed: _Counter) -> Iterator[None]:
         learners = file is None and is_learners(sys._getframe(1))
         before(*values, file=printed if learners else file, **options)
 
-    builtins.print = heard  # type: ignore[assignment]  # print is overloaded
+    builtins.print = heard
     try:
         yield
     finally:

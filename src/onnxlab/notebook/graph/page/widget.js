@@ -243,16 +243,19 @@ const render = ({ model, el }) => {
     if (together.on) panes[1 - from].send({ kind: 'move', zoom: Number(zoom), left: Number(left), top: Number(top) });
   };
   let grouped = model.get('_groups').some((count) => count > 0);
+  const more = [];
   if (grouped) {
     const choose = (value) => { grouped = value; panes.forEach((pane) => pane.load()); };
-    el.append(groupButton(model.get('_groups'), choose, speech(model, '_translations')));
+    more.push(groupButton(model.get('_groups'), choose, speech(model, '_translations')));
   }
   const notes = document.createElement('div');
   el.append(notes);
   const showNotes = () => notes.replaceChildren(...model.get('_notes').map(noteBox));
   showNotes();
   const panes = model.get('_marks').map((_, index) => showPane(model, index, row, kit, { select, moved, grouped: () => grouped }));
-  whole.append(viewButtons(whole, panes, together, speech(model, '_translations')));
+  const buttons = viewButtons(whole, panes, together, speech(model, '_translations'));
+  buttons.append(...more);
+  whole.append(buttons);
   if (model.get('_words')) row.append(wordsBox(model.get('_words')));
   const all = (message) => panes.forEach((pane, index) => pane.send(message(index)));
   const themed = new MutationObserver(() => all(() => ({ kind: 'theme', dark: isDark() })));
