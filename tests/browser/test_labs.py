@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 from onnxlab.labs.kit.exercise import exercise as find
 from onnxlab.labs.kit.exercise import lab as lab_record
 from tests.support.jupyterlab import ROOT, JupyterServer
-from tests.support.notebook_page import Notebook
+from tests.support.notebook_page import Notebook, wait_until
 
 LABS = sorted(path.stem for path in (ROOT / "labs").glob("*.ipynb"))
 
@@ -133,3 +133,21 @@ def test_a_check_leads_on_by_keyboard_and_by_a_link(lab: JupyterServer, page: Pa
     page.wait_for_function(opened)
     heading = page.get_by_role("heading", name="A translation for the other exporter")
     expect(heading.last).to_be_in_viewport()
+
+
+@pytest.mark.slow
+def test_nothing_of_it_is_saved_and_a_dead_kernel_leaves_no_message(lab: JupyterServer, page: Page):
+    notebook = lab.new(page, STEPS, "labs/saved.ipynb")
+    notebook.run_all()
+    expect(page.locator(".onnxlab-way")).to_have_count(2)
+    notebook.save()
+    path = lab.folder / "labs" / "saved.ipynb"
+    wait_until(page, lambda: "widget-view" in path.read_text("utf-8"))
+    assert "onnxlab-way" not in path.read_text("utf-8")
+    page.goto("about:blank")
+    lab.end_kernels()
+    page.goto(lab.address("labs/saved.ipynb"))
+    dead = page.locator(".jupyter-widgets")
+    expect(dead).to_have_count(4)
+    for index in range(4):
+        expect(dead.nth(index)).to_be_hidden()

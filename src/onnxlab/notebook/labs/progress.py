@@ -13,9 +13,12 @@ from onnxlab.notebook.outputs import display_saved_and_live
 from onnxlab.notebook.tables import table
 
 # The saved table names the labs; the live one below it says how the learner stands, and takes its place.
+# Where a notebook is opened without a kernel, the live one is an empty place.
 _STYLE = (
     "<style>.jp-OutputArea-child:has(.onnxlab-progress-saved)"
-    ":has(+ .jp-OutputArea-child .onnxlab-progress-live) {display: none}</style>"
+    ":has(+ .jp-OutputArea-child .onnxlab-progress-live) {display: none}"
+    " .jp-OutputArea-child:has(.onnxlab-progress-saved)"
+    " + .jp-OutputArea-child > .jupyter-widgets:not(:has(*)) {display: none}</style>"
 )
 
 
