@@ -115,7 +115,7 @@ def test_copied_chapters_are_where_to_begin(tmp_path, capsys):
     assert f"To begin, open {tmp_path / 'notebooks' / '00_start_here.ipynb'}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [["progress"], ["hint", "asinh-symbolic"]])
+@pytest.mark.parametrize("arguments", [["progress"], ["next"], ["hint", "asinh-symbolic"]])
 def test_progress_and_hints_load_no_library_of_models_and_no_notebook(arguments, tmp_path):
     heavy = "{'torch', 'onnx', 'onnxruntime', 'numpy', 'IPython', 'ipywidgets'} & {*sys.modules}"
     code = f"import sys; from onnxlab.cli import main; main({arguments}); print('loaded:', {heavy})"
@@ -126,7 +126,7 @@ def test_progress_and_hints_load_no_library_of_models_and_no_notebook(arguments,
         text=True,
         check=True,
     )
-    assert "asinh" in process.stdout.lower() or "symbolic function" in process.stdout
+    assert re.search("asinh|symbolic function|Next: ", process.stdout)
     assert process.stdout.splitlines()[-1] == "loaded: set()"
 
 
@@ -138,3 +138,13 @@ def test_hint_gives_one_after_the_other(tmp_path, monkeypatch, capsys):
         assert capsys.readouterr().out == f"Hint {number} of 3: {hints[number - 1]}\n"
     assert main(["hint", "asinh-symbolc"]) == 1
     assert "Did you mean 'asinh-symbolic'" in capsys.readouterr().err
+
+
+def test_next_names_the_exercise_and_the_commands(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "progress.json"))
+    assert main(["next"]) == 0
+    printed = capsys.readouterr().out
+    first = lab("lab01").exercises[0]
+    assert printed.startswith(f"Next: {first.title}\n")
+    assert "onnxlab watch labs/lab01_control_flow.ipynb" in printed
+    assert f"onnxlab hint {first.id}" in printed

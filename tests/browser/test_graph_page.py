@@ -1,5 +1,6 @@
 """What the live graph does on a page, and what a hostile model cannot do there."""
 
+import re
 from pathlib import Path
 
 import onnx
@@ -383,3 +384,64 @@ def test_a_small_graph_lives_beside_its_words_in_brackets_of_every_font(notebook
     notebook.page.set_viewport_size({"width": 1024, "height": 1400})
     left, right = boxes()
     assert left["y"] + left["height"] <= right["y"], "the words are below where there is no room"
+
+
+ZOOM = "() => document.getElementById('canvas').getBoundingClientRect().height"
+
+
+def test_a_graph_fits_fills_the_screen_and_has_a_handle_for_its_height(notebook: Notebook):
+    notebook.fill([f"{IMPORT}\ngraph('large.onnx', groups=False)"])
+    notebook.run(0)
+    [frame] = notebook.graphs(0)
+    page = notebook.page
+    box = page.locator(".onnxlab-box")
+    before = frame.evaluate(ZOOM)
+    page.get_by_role("button", name="Fit", exact=True).click()
+    wait_until(page, lambda: frame.evaluate(ZOOM) < before / 2)
+    low = box.bounding_box()
+    assert low is not None
+    x, y = low["x"] + low["width"] - 4, low["y"] + low["height"] - 4
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y + 100, steps=5)
+    page.mouse.up()
+    wait_until(page, lambda: (box.bounding_box() or low)["height"] > low["height"] + 80)
+    page.get_by_role("button", name="Full screen", exact=True).focus()
+    page.keyboard.press("Enter")
+    leave = page.get_by_role("button", name="Leave full screen")
+    expect(leave).to_be_visible()
+    leave.click()
+    expect(leave).to_have_count(0)
+
+
+def test_two_graphs_move_together_when_asked_to(notebook: Notebook):
+    notebook.fill([f"{IMPORT}\ngraph('large.onnx', 'large.onnx', groups=False)"])
+    notebook.run(0)
+    first, second = notebook.graphs(0, 2)
+    top = "() => document.getElementById('target').scrollTop"
+    scroll = "(top) => document.getElementById('target').scrollTo({ top, behavior: 'instant' })"
+    zoom_in = "() => document.getElementById('zoom-in-button').click()"
+    first.evaluate(scroll, 300)
+    notebook.page.wait_for_timeout(500)
+    assert second.evaluate(top) != 300
+    together = notebook.page.get_by_role("button", name="Move together")
+    together.click()
+    expect(together).to_have_attribute("aria-pressed", "true")
+    first.evaluate(scroll, 500)
+    wait_until(notebook.page, lambda: second.evaluate(top) == first.evaluate(top) == 500)
+    notebook.page.wait_for_timeout(300)
+    size = first.evaluate(ZOOM)
+    second.evaluate(zoom_in)
+    wait_until(notebook.page, lambda: first.evaluate(ZOOM) == second.evaluate(ZOOM) > size)
+
+
+def test_what_is_selected_is_blue_and_keeps_the_colour_of_a_difference(notebook: Notebook):
+    notebook.fill([f"{IMPORT}\ngraph('chain.onnx', 'other.onnx')"])
+    notebook.run(0)
+    frame, _ = notebook.graphs(0, 2)
+    border = frame.locator(".select > .node-border")
+    select(frame, "Add")
+    expect(border).to_have_css("stroke", "rgb(47, 129, 247)")
+    select(frame, "Relu")
+    expect(border).to_have_css("filter", re.compile(r"rgb\(47, 129, 247\)"))
+    expect(border).not_to_have_css("stroke", "rgb(47, 129, 247)")

@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 from onnxlab.labs.kit.exercise import exercise as find
 from onnxlab.labs.kit.exercise import lab as lab_record
 from tests.support.jupyterlab import ROOT, JupyterServer
-from tests.support.notebook_page import Notebook
+from tests.support.notebook_page import Notebook, wait_until
 
 LABS = sorted(path.stem for path in (ROOT / "labs").glob("*.ipynb"))
 
@@ -101,3 +101,53 @@ def test_a_wrong_answer_is_red_and_a_right_one_green(lab: JupyterServer, page: P
     expect(report).to_contain_text("Checked for torch")
     expect(frames).to_have_count(0)
     page.screenshot(path=tmp_path / "green.png")
+
+
+STEPS = (
+    'from onnxlab import check, progress\ncheck("asinh-symbolic", lambda g, x: g.op("Atan", x))',
+    'check("asinh-symbolic", lambda g, x: g.op("Asinh", x))',
+    "progress()",
+)
+
+
+@pytest.mark.slow
+def test_a_check_leads_on_by_keyboard_and_by_a_link(lab: JupyterServer, page: Page):
+    notebook = lab.new(page, STEPS, "labs/steps.ipynb")
+    notebook.run_all()
+    failed, passed, shown_map = (notebook.cells.nth(index) for index in range(3))
+    failed.get_by_role("button", name="Hint", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(failed).to_contain_text("Hint 1 of 3: ")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(failed).to_contain_text("inputs: (float32")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(failed.locator("iframe.onnxlab-graph")).to_have_count(3)
+    expect(failed).not_to_contain_text("Hint 1 of 3: ")
+    expect(passed.get_by_role("button", name="Hint", exact=True)).to_have_count(0)
+    expect(shown_map).to_contain_text("Go on here: lab04_asinh")
+    expect(shown_map.locator(".onnxlab-progress-saved")).to_be_hidden()
+    passed.get_by_role("link", name="Next: Translate asinh").click()
+    opened = "() => window.jupyterapp.shell.currentWidget.title.label === 'lab04_asinh.ipynb'"
+    page.wait_for_function(opened)
+    heading = page.get_by_role("heading", name="A translation for the other exporter")
+    expect(heading.last).to_be_in_viewport()
+
+
+@pytest.mark.slow
+def test_nothing_of_it_is_saved_and_a_dead_kernel_leaves_no_message(lab: JupyterServer, page: Page):
+    notebook = lab.new(page, STEPS, "labs/saved.ipynb")
+    notebook.run_all()
+    expect(page.locator(".onnxlab-way")).to_have_count(2)
+    notebook.save()
+    path = lab.folder / "labs" / "saved.ipynb"
+    wait_until(page, lambda: "widget-view" in path.read_text("utf-8"))
+    assert "onnxlab-way" not in path.read_text("utf-8")
+    page.goto("about:blank")
+    lab.end_kernels()
+    page.goto(lab.address("labs/saved.ipynb"))
+    dead = page.locator(".jupyter-widgets")
+    expect(dead).to_have_count(4)
+    for index in range(4):
+        expect(dead.nth(index)).to_be_hidden()

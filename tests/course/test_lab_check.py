@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -92,6 +93,34 @@ def test_wrong_and_hostile_answers_have_an_end(notebook, capsys):
     assert "0 of 10 points" in printed
 
 
+@pytest.mark.slow
+def test_a_cell_that_fails_and_what_an_answer_prints_are_shown(notebook, capsys):
+    type_answer(notebook, "print('axes', shape)\n    return shape.oops", "return 1 +")
+    assert cli.main(["check", str(notebook)]) == 1
+    printed = capsys.readouterr().out
+    assert "SyntaxError: invalid syntax" in printed
+    assert re.search(r"In your code, line \d+: return 1 \+\n", printed)
+    assert "The last lines:\n  axes" in printed
+    assert "not attempted" not in printed
+    assert "Traceback" not in printed
+
+
+@pytest.mark.slow
+def test_watch_checks_at_each_save_until_all_is_passed(notebook):
+    command = [sys.executable, "-m", "onnxlab.cli", "watch", str(notebook)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        printed = []
+        for line in watching.stdout:
+            printed.append(line)
+            if line.startswith("Waiting for the next save"):
+                shutil.copy(ROOT / "solutions" / notebook.name, notebook)
+    text = "".join(printed)
+    assert watching.returncode == 0
+    assert text.index("not attempted") < text.index("Waiting") < text.index("10 of 10 points")
+    assert "\nNext: " in text
+
+
 def test_bad_input_is_a_message(tmp_path, capsys):
     (tmp_path / "lab04_asinh.ipynb").write_text("{")
     (tmp_path / "essay.ipynb").write_text("{}")
@@ -101,6 +130,7 @@ def test_bad_input_is_a_message(tmp_path, capsys):
         (["check", str(tmp_path / "lab04_asinh.ipynb")], "is not a Jupyter notebook"),
         (["check", str(tmp_path / "lab05_bitshift.ipynb")], "There is no file"),
         (["check", str(tmp_path / "empty")], "has no labs"),
+        (["watch", str(tmp_path / "essay.md")], "is not a notebook (.ipynb)"),
         (["check", str(tmp_path / "essay.md")], "is not a notebook (.ipynb)"),
         (["check", str(ROOT / "labs" / "lab04_asinh.ipynb"), str(tmp_path / "no.ipynb")], "There is no file"),
         (["check", str(tmp_path / "essay.ipynb")], "is not named after a lab"),

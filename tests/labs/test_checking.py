@@ -99,7 +99,7 @@ def test_a_sleeping_answer_is_left():
     assert time.monotonic() - started < 10
 
 
-def test_what_is_printed_is_counted_and_not_shown(capsys):
+def test_what_is_printed_is_counted_and_its_end_is_kept(capsys):
     def answer():
         for _ in range(1000):
             print("x" * 99)
@@ -112,6 +112,8 @@ def test_what_is_printed_is_counted_and_not_shown(capsys):
     outcome = rated(answer, plain)
     assert outcome.passed
     assert outcome.printed == 100_001
+    assert len(outcome.tail) == 2000
+    assert outcome.tail.endswith("x\n!")
     assert capsys.readouterr() == ("", "")
 
 

@@ -69,6 +69,21 @@ def test_a_counterexample_has_labels_in_chinese_too():
         assert f"<dt>{chinese(label)}</dt>" in markup
 
 
+def test_the_last_lines_that_an_answer_printed_are_shown():
+    def chatty(g, x):
+        for number in range(30):
+            print(f"line <{number}>")
+        return g.op("Atan", x)
+
+    outcome = outcome_of(chatty)
+    text, markup = report_text(LAB, ASINH, outcome), report_html(LAB, ASINH, outcome)
+    heading = "characters while it was checked. The last lines:"
+    assert f"{heading}\n  line <20>\n" in text
+    assert "<pre>line &lt;20&gt;\nline &lt;21&gt;" in markup
+    assert "line <19>" not in text
+    assert "Your code printed" not in report_text(LAB, ASINH, outcome_of(right))
+
+
 def test_html_escapes_what_comes_from_the_answer():
     markup = report_html(LAB, ASINH, outcome_of(raising))
     assert "<script>" not in markup

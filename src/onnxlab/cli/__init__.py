@@ -15,7 +15,7 @@ __all__ = ["Parser", "main", "run_command"]
 
 # The modules of this folder, and the commands that each adds.
 _COMMANDS = {
-    "learner": ("labs", "check", "hint", "progress", "show", "reset"),
+    "learner": ("labs", "check", "watch", "next", "hint", "progress", "show", "reset"),
     "files": ("doctor", "why", "compare", "open"),
 }
 _GROUP = "onnxlab.commands"

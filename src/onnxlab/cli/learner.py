@@ -1,14 +1,17 @@
-"""The commands of a learner (labs, check, hint, progress, show, reset): arguments and printing only."""
+"""A learner's commands, from `onnxlab labs` and `check` to `reset`: arguments and printing only."""
 
 import argparse
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.notebook.language import LANGUAGES, requested_language, speak, tr
 from onnxlab.plain_text import aligned
+
+_BETWEEN_LOOKS = 0.5  # seconds
 
 
 class LabsMissing(OnnxLabError):
@@ -31,6 +34,11 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     check.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK", help="or as lab05")
     check.set_defaults(command=_check)
+    watch = commands.add_parser("watch", help="check a lab's notebook at each save, until Ctrl+C")
+    watch.add_argument("notebook", type=Path, metavar="NOTEBOOK")
+    watch.set_defaults(command=_watch)
+    following = commands.add_parser("next", help="which exercise to do next, and how")
+    following.set_defaults(command=_next)
     hint = commands.add_parser("hint", help="the next of an exercise's three hints")
     hint.add_argument("exercise", metavar="EXERCISE", help="as asinh-symbolic")
     hint.set_defaults(command=_hint)
@@ -70,37 +78,78 @@ def _labs(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from onnxlab.course.chapters import own_copy
-    from onnxlab.course.lab_check import check_notebook, read_lab
-    from onnxlab.labs.kit.exercise import exercise
-    from onnxlab.notebook.labs.checks import report_text
+    from onnxlab.course.lab_check import read_lab
 
     speak(requested_language())
     notebooks = [notebook for path in options.notebooks for notebook in _labs_in(path)]
     for path in notebooks:
         read_lab(path)  # what cannot be checked is said before anything runs
-    all_passed = True
-    for path in notebooks:
-        folder = path.absolute().parent.name
-        speak(folder if folder in LANGUAGES else requested_language())
-        print(tr(f"{path}: running it ..."), flush=True)
-        if own := own_copy(path):
-            print(tr(f"That is the course's own notebook. Yours is {own}."), file=sys.stderr)
-        outcomes = check_notebook(path)
-        for outcome in outcomes:
-            if outcome.first_failure or outcome.message:
-                print(f"\n{report_text(*exercise(outcome.exercise), outcome)}")
-        rows = [
-            (o.exercise, tr(o.status), tr(f"{o.points} of {o.possible}"), f"{o.seconds:.1f}")
-            for o in outcomes
-        ]
-        print()
-        heading = (tr("exercise"), tr("outcome"), tr("points"), tr("seconds"))
-        print("\n".join(aligned([heading, *rows])))
-        have, possible = sum(o.points for o in outcomes), sum(o.possible for o in outcomes)
-        print(tr(f"{have} of {possible} points") + "\n")
-        all_passed = all_passed and all(outcome.passed for outcome in outcomes)
-    return 0 if all_passed else 1
+    passed = [_check_one(path) for path in notebooks]
+    return 0 if all(passed) else 1
+
+
+def _check_one(path: Path) -> bool:
+    """Check a lab's notebook and print the outcomes; return whether every exercise is passed."""
+    from onnxlab.course.chapters import own_copy
+    from onnxlab.course.lab_check import check_notebook
+    from onnxlab.labs.kit.exercise import exercise
+    from onnxlab.notebook.labs.checks import report_text
+
+    folder = path.absolute().parent.name
+    speak(folder if folder in LANGUAGES else requested_language())
+    print(tr(f"{path}: running it ..."), flush=True)
+    if own := own_copy(path):
+        print(tr(f"That is the course's own notebook. Yours is {own}."), file=sys.stderr)
+    outcomes = check_notebook(path)
+    for outcome in outcomes:
+        if outcome.first_failure or outcome.message:
+            print(f"\n{report_text(*exercise(outcome.exercise), outcome)}")
+    rows = [
+        (o.exercise, tr(o.status), tr(f"{o.points} of {o.possible}"), f"{o.seconds:.1f}") for o in outcomes
+    ]
+    print()
+    heading = (tr("exercise"), tr("outcome"), tr("points"), tr("seconds"))
+    print("\n".join(aligned([heading, *rows])))
+    have, possible = sum(o.points for o in outcomes), sum(o.possible for o in outcomes)
+    print(tr(f"{have} of {possible} points") + "\n", flush=True)
+    return all(outcome.passed for outcome in outcomes)
+
+
+def _watch(options: argparse.Namespace) -> int:
+    from onnxlab.course.lab_check import read_lab
+    from onnxlab.course.notebooks import NotebookUnreadable
+
+    speak(requested_language())
+    path: Path = options.notebook
+    read_lab(path)
+    checked: int | None = None
+    saved: int | None
+    while True:
+        try:
+            saved = path.stat().st_mtime_ns
+        except OSError:  # an editor may be replacing it
+            saved = checked
+        if saved != checked:
+            checked = saved
+            try:
+                if _check_one(path):
+                    return _next(options)
+            except NotebookUnreadable as error:
+                print(error, file=sys.stderr)
+            print(tr("Waiting for the next save; Ctrl+C ends it."), flush=True)
+        time.sleep(_BETWEEN_LOOKS)
+
+
+def _next(options: argparse.Namespace) -> int:
+    from onnxlab.labs.kit.progress import standings
+    from onnxlab.notebook.labs.standings import next_text
+
+    speak(requested_language())
+    current, message = standings()
+    if message:
+        print(tr(message), file=sys.stderr)
+    print(next_text(current))
+    return 0
 
 
 def _labs_in(path: Path) -> list[Path]:

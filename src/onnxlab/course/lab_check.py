@@ -7,6 +7,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,21 @@ from onnxlab.errors import UnknownExercise
 from onnxlab.files import read_untrusted
 from onnxlab.labs.kit import progress
 from onnxlab.labs.kit.checking import check
-from onnxlab.labs.kit.exercise import LABS, lab
+from onnxlab.labs.kit.exercise import LABS, exercise, lab
 from onnxlab.labs.kit.outcome import Outcome, Status
 from onnxlab.typed_json import UnexpectedType, decode
 
 _CELL_SECONDS = 120
 _LARGEST_REPORT = 16 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class _FailedCell:
+    """A cell that raised: its source, the error in one line, and the line of the cell."""
+
+    source: str
+    message: str
+    where: str
 
 
 def lab_of(path: Path) -> str:
@@ -78,14 +88,15 @@ def check_notebook(path: Path) -> list[Outcome]:
     name, notebook = read_lab(path)
     with tempfile.TemporaryDirectory(prefix="onnxlab-") as folder:
         file = Path(folder) / "outcomes.jsonl"
-        stop = _run(notebook, path, f"write_outcomes({name!r}, globals(), {str(file)!r})", folder)
+        stop, failed = _run(notebook, path, f"write_outcomes({name!r}, globals(), {str(file)!r})", folder)
         outcome_of = {outcome.exercise: outcome for outcome in _outcomes(file)}
     outcomes = [
         outcome
-        if (outcome := outcome_of.get(exercise.id)) and outcome.points in (0, exercise.points)
-        else Outcome(exercise.id, Status.ERROR, 0, exercise.points, message=stop)
-        for exercise in lab(name).exercises
+        if (outcome := outcome_of.get(record.id)) and outcome.points in (0, record.points)
+        else Outcome(record.id, Status.ERROR, 0, record.points, message=stop)
+        for record in lab(name).exercises
     ]
+    outcomes = [_with_reason(outcome, failed) for outcome in outcomes]
     for outcome in outcomes:
         progress.record(outcome)
     return outcomes
@@ -99,17 +110,44 @@ def write_outcomes(name: str, namespace: dict[str, Any], file: str) -> None:
         namespace: The functions by name. If one of an exercise is missing, it was not attempted.
         file: To which a line of JSON is appended after each exercise.
     """
-    for exercise in lab(name).exercises:
-        if all(answer in namespace for answer in exercise.answers):
-            outcome = check(exercise, {answer: namespace[answer] for answer in exercise.answers})
+    for record in lab(name).exercises:
+        if all(answer in namespace for answer in record.answers):
+            outcome = check(record, {answer: namespace[answer] for answer in record.answers})
         else:
-            outcome = Outcome(exercise.id, Status.NOT_ATTEMPTED, 0, exercise.points)
+            outcome = Outcome(record.id, Status.NOT_ATTEMPTED, 0, record.points)
         with Path(file).open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(outcome.as_json()) + "\n")
 
 
-def _run(notebook: dict[str, Any], path: Path, call: str, folder: str) -> str:
-    """Run the code cells and then `call`; return the reason if exercises are left without an outcome."""
+def _with_reason(outcome: Outcome, failed: list[_FailedCell]) -> Outcome:
+    """Return an outcome; if the cell that should define the answer failed, with its error and line."""
+    if outcome.status is not Status.NOT_ATTEMPTED:
+        return outcome
+    _, record = exercise(outcome.exercise)
+    defined = re.compile(rf"^(?:def|class) (?:{'|'.join(record.answers)})\b", re.MULTILINE)
+    for cell in failed:
+        if defined.search(cell.source):
+            return replace(outcome, status=Status.ERROR, message=cell.message, where=cell.where)
+    return outcome
+
+
+def _failed_cell(cell: Any) -> _FailedCell | None:  # noqa: ANN401 - nbformat ships no types
+    error = next((output for output in cell.outputs if output.output_type == "error"), None)
+    if error is None:
+        return None
+    trace = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(error.traceback))
+    numbers = [int(text) for text in re.findall(rf"Cell In\s?\[{cell.execution_count}\], line (\d+)", trace)]
+    lines = cell.source.splitlines()
+    where = [f"line {number}: {lines[number - 1].strip()}" for number in numbers if number <= len(lines)]
+    return _FailedCell(cell.source, f"{error.ename}: {error.evalue.split(' (')[0]}", (where or [""])[-1])
+
+
+def _run(notebook: dict[str, Any], path: Path, call: str, folder: str) -> tuple[str, list[_FailedCell]]:
+    """Run the code cells and then `call`.
+
+    Returns:
+        The reason if exercises are left without an outcome, and the cells that raised.
+    """
     cells = [
         nbformat.v4.new_code_cell(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"
     ]
@@ -126,13 +164,14 @@ def _run(notebook: dict[str, Any], path: Path, call: str, folder: str) -> str:
     )
     # The notebook's own calls of check() must not count as attempts, too.
     variables = {**os.environ, "ONNXLAB_STATE": str(Path(folder) / "progress.json")}
+    reason = "The check did not run: the notebook changed names that it needs."
     try:
         client.execute(env=variables, stderr=subprocess.DEVNULL)  # of the kernel, not of the cells
     except DeadKernelError:
-        return "The notebook ended its kernel (a crash in native code, or exit())."
+        reason = "The notebook ended its kernel (a crash in native code, or exit())."
     except CellTimeoutError:
-        return f"A cell ran longer than {_CELL_SECONDS} seconds."
-    return "The check did not run: the notebook changed names that it needs."
+        reason = f"A cell ran longer than {_CELL_SECONDS} seconds."
+    return reason, [failed for cell in client.nb.cells[:-1] if (failed := _failed_cell(cell)) is not None]
 
 
 def _outcomes(file: Path) -> Iterator[Outcome]:

@@ -54,7 +54,14 @@ def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
     points = exercise.points if status is Status.PASSED else 0
     seconds = production.seconds + time.perf_counter() - started
     return Outcome(
-        exercise.id, status, points, exercise.points, findings, printed=production.printed, seconds=seconds
+        exercise.id,
+        status,
+        points,
+        exercise.points,
+        findings,
+        printed=production.printed,
+        tail=production.tail,
+        seconds=seconds,
     )
 
 
@@ -92,6 +99,7 @@ def _unjudged(exercise: Exercise, production: Production) -> Outcome:
         message=production.message,
         where=production.where,
         printed=production.printed,
+        tail=production.tail,
         seconds=production.seconds,
         case=production.case,
     )

@@ -307,7 +307,7 @@ def own_error(error: BaseException) -> BaseException:
 def _located(error: BaseException) -> tuple[BaseException, str]:
     """Return the exception that the learner's code raised, and the line."""
     for exception in reversed(chain(error)):
-        frames = [(frame, line) for frame, line in _frames(exception.__traceback__) if _is_learners(frame)]
+        frames = [(frame, line) for frame, line in _frames(exception.__traceback__) if is_learners(frame)]
         if frames:
             frame, number = frames[-1]
             text = linecache.getline(frame.f_code.co_filename, number, frame.f_globals).strip()
@@ -322,7 +322,7 @@ def raised_by_stub(error: BaseException) -> bool:
     for exception in chain(error):
         if isinstance(exception, NotImplementedError):
             frames = [frame for frame, _ in _frames(exception.__traceback__)]
-            if frames and _is_learners(frames[-1]):
+            if frames and is_learners(frames[-1]):
                 return True
     return False
 
@@ -342,7 +342,8 @@ def _frames(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
         traceback = traceback.tb_next
 
 
-def _is_learners(frame: FrameType) -> bool:
+def is_learners(frame: FrameType) -> bool:
+    """Whether a frame runs the learner's code, as `learners_code` declares it."""
     # Dataclasses and named tuples compile methods from text, with the global names of whoever asks for them.
     if frame.f_code.co_filename == "<string>":
         return False

@@ -107,6 +107,7 @@ class Outcome:
         message: What happened, where that is not in the findings: an error, a time limit.
         where: The learner's own line that raised, as "line 3: y = g.op(...)".
         printed: How many characters the learner's code printed.
+        tail: The end of what it printed.
         seconds: How long it took.
         case: The case in which an error was raised; None where the findings have it, or nothing is known.
     """
@@ -119,6 +120,7 @@ class Outcome:
     message: str = ""
     where: str = ""
     printed: int = 0
+    tail: str = ""
     seconds: float = field(default=0.0, compare=False)
     case: Mapping[str, object] | None = field(default=None, compare=False, repr=False)
 
@@ -146,7 +148,7 @@ class Outcome:
             | ({"difference": vars(finding.difference)} if finding.difference else {})
             for finding in self.findings
         ]
-        names = ("exercise", "points", "possible", "message", "where", "printed")
+        names = ("exercise", "points", "possible", "message", "where", "printed", "tail")
         values: Mapping[str, Any] = {name: getattr(self, name) for name in names}
         return {**values, "status": str(self.status), "seconds": round(self.seconds, 3), "findings": findings}
 

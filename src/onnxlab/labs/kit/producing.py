@@ -4,6 +4,7 @@ On Linux it runs in a forked process, so that a crash in native code does not en
 """
 
 import _thread
+import builtins
 import ctypes
 import faulthandler
 import functools
@@ -31,7 +32,14 @@ import torch
 from onnxlab.exporters.export import Exporter, export, remembered_torchlib, without_tqdm_thread
 from onnxlab.exporters.symbolics import restored_rules
 from onnxlab.labs.kit.exercise import Answers, Exercise, Produce
-from onnxlab.labs.kit.exporting import first_line, learners_code, own_error, own_line, raised_by_stub
+from onnxlab.labs.kit.exporting import (
+    first_line,
+    is_learners,
+    learners_code,
+    own_error,
+    own_line,
+    raised_by_stub,
+)
 from onnxlab.labs.kit.outcome import Case, Status, Wrong, case_of
 from onnxlab.labs.kit.work import Work
 
@@ -55,6 +63,7 @@ class Production:
         where: The learner's own line.
         wrong: Set where an answer was of the wrong kind.
         printed: How many characters were printed.
+        tail: The end of what was printed.
         seconds: How long it took.
         case: The case in which an error was raised.
     """
@@ -64,20 +73,26 @@ class Production:
     where: str = ""
     wrong: Wrong | None = None
     printed: int = 0
+    tail: str = ""
     seconds: float = 0.0
     case: Case | None = None
 
 
+_TAIL = 2000  # characters of what was printed
+
+
 class _Counter(io.TextIOBase):
-    """A stream that counts the characters written to it and keeps none of them."""
+    """A stream that counts the characters written to it and keeps the last ones."""
 
     count = 0
+    tail = ""
 
     def writable(self) -> bool:
         return True
 
     def write(self, text: str) -> int:
         self.count += len(text)
+        self.tail = (self.tail + text[-_TAIL:])[-_TAIL:]
         return len(text)
 
 
@@ -92,7 +107,8 @@ def produce(exercise: Exercise, answers: Answers, work: Work) -> Production:
     started = time.perf_counter()
     with learners_code(answers.values()):
         production = _production(exercise, answers, work, printed)
-    return replace(production, printed=printed.count, seconds=time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    return replace(production, printed=printed.count, tail=printed.tail, seconds=seconds)
 
 
 def load_produce(exercise: Exercise) -> Produce:
@@ -169,9 +185,26 @@ def _redirected(printed: _Counter) -> Iterator[None]:
     with (
         redirect_stdout(printed),
         redirect_stderr(printed),
+        _prints_to(printed),
         warnings.catch_warnings(action="ignore"),  # a check is no place to read them
     ):
         yield
+
+
+@contextmanager
+def _prints_to(printed: _Counter) -> Iterator[None]:
+    """Keep what the learner's code prints while it is exported: an export is silent and drops it."""
+    before = builtins.print
+
+    def heard(*values: object, file: Any = None, **options: Any) -> None:  # noqa: ANN401 - as print
+        learners = file is None and is_learners(sys._getframe(1))
+        before(*values, file=printed if learners else file, **options)
+
+    builtins.print = heard
+    try:
+        yield
+    finally:
+        builtins.print = before
 
 
 _GRACE = 5.0  # seconds beyond the time limit; the child keeps the limit by itself unless native code hangs

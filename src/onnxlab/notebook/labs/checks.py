@@ -14,6 +14,7 @@ from onnxlab.labs.kit import checking, progress
 from onnxlab.labs.kit.exercise import Exercise, Lab, exercise
 from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
 from onnxlab.notebook.graph.view import graph
+from onnxlab.notebook.labs.next_step import display_buttons, display_way_on
 from onnxlab.notebook.labs.standings import next_hint
 from onnxlab.notebook.language import tr
 from onnxlab.notebook.outputs import display_html
@@ -60,6 +61,10 @@ def check(name: str, *answers: Callable[..., Any], show: Literal["", "right mode
     _show_graphs(record, outcome, with_expected=bool(show))
     if message := tr(progress.record(outcome)):
         display_html(message_box(message), message)
+    if outcome.passed:
+        display_way_on(lab, record)
+    else:
+        display_buttons(_actions(record, outcome))
 
 
 def case(name: str = "") -> Mapping[str, object]:
@@ -155,6 +160,18 @@ def _outcome(record: Exercise, answers: tuple[Callable[..., Any], ...], seed: in
     return outcome
 
 
+def _actions(record: Exercise, outcome: Outcome) -> dict[str, Callable[[], None]]:
+    """Return what the buttons below a failed check do, by their labels."""
+    actions: dict[str, Callable[[], None]] = {tr("Hint"): lambda: hint(record.id)}
+    if (failing := outcome.failing_case) is not None:
+        shown = f'{failing!r}\n\nfrom onnxlab import case\ncase("{record.id}")'
+        actions[tr("Failing case")] = lambda: display_html(f"<pre>{html.escape(shown)}</pre>", shown)
+    failed = outcome.first_failure
+    if failed and failed.evidence and failed.evidence.expected:
+        actions[tr("Right model")] = lambda: _show_graphs(record, outcome, with_expected=True)
+    return actions
+
+
 def _show_graphs(record: Exercise, outcome: Outcome, *, with_expected: bool) -> None:
     """Show the learner's own graph with the faulty place marked, and a right one only on request."""
     failed = outcome.first_failure
@@ -169,6 +186,7 @@ def _show_graphs(record: Exercise, outcome: Outcome, *, with_expected: bool) -> 
 
 
 _MARKS = {True: "\u2713", False: "\u2717", None: "\u2013"}
+_LINES = 10  # of what the learner's code printed
 _COLOURS = {
     Status.PASSED: "#2ea043",
     Status.NOT_ATTEMPTED: "#888888",
@@ -188,6 +206,9 @@ _STYLE = (
     "  white-space: nowrap; }\n"
     ".onnxlab-report.onnxlab-report :is(dd, pre) { font-family: monospace; white-space: pre-wrap;\n"
     "  overflow-wrap: anywhere; }\n"
+    # What stands below the report has no kernel: an empty place.
+    ".jp-OutputArea-child:has(.onnxlab-report) ~ .jp-OutputArea-child > .jupyter-widgets:not(:has(*))\n"
+    "  { display: none; }\n"
     "</style>"
 )
 
@@ -208,6 +229,8 @@ def report_html(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
         parts.append(f"<ul>{items}</ul>")
     if (failed := outcome.first_failure) is not None:
         parts += _failed_html(failed)
+    if printed := _printed(outcome):
+        parts.append(f"<p>{markup(printed[0])}</p><pre>{html.escape(chr(10).join(printed[1:]))}</pre>")
     parts += [f"<p>{markup(line)}</p>" for line in _closing(lab, exercise, outcome)]
     return _box(_COLOURS[outcome.status], "".join(parts))
 
@@ -234,6 +257,8 @@ def report_text(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
             lines += [f"  {line}" for line in aligned(_rows(failed.difference))]
         if failed.look_at:
             lines.append(f"{tr('Look at:')} {tr(failed.look_at)}")
+    heading, *printed = _printed(outcome) or [""]
+    lines += [heading, *(f"  {line}" for line in printed)] if heading else []
     return "\n".join([*lines, *_closing(lab, exercise, outcome)])
 
 
@@ -269,12 +294,17 @@ def _rows(difference: Difference) -> list[tuple[str, str]]:
     ]
 
 
+def _printed(outcome: Outcome) -> list[str]:
+    """Return a heading and the last lines that the learner's code printed; nothing if it printed nothing."""
+    lines = outcome.tail.strip().splitlines()[-_LINES:]
+    if not lines:
+        return []
+    heading = f"Your code printed {outcome.printed:,} characters while it was checked. The last lines:"
+    return [tr(heading), *lines]
+
+
 def _closing(lab: Lab, exercise: Exercise, outcome: Outcome) -> list[str]:
     lines = []
-    if outcome.printed:
-        lines.append(
-            tr(f"Your code printed {outcome.printed:,} characters while it was checked; they are not shown.")
-        )
     if outcome.status is Status.NOT_ATTEMPTED:
         names = tr(" and ").join(exercise.answers)
         lines.append(tr(f"Write {names} above and run both cells."))

@@ -2,25 +2,28 @@
 
 import html
 
-import ipywidgets
 from IPython.core.getipython import get_ipython
 
 from onnxlab.labs.kit.exercise import labs
-from onnxlab.labs.kit.progress import set_private
-from onnxlab.notebook.labs.standings import predictions_table, progress_table, shared
+from onnxlab.labs.kit.progress import set_private, standings
+from onnxlab.notebook.labs.next_step import progress_map, way_output
+from onnxlab.notebook.labs.standings import predictions_table, progress_summary, progress_table, shared
 from onnxlab.notebook.language import tr
 from onnxlab.notebook.outputs import display_saved_and_live
 from onnxlab.notebook.tables import table
 
 # The saved table names the labs; the live one below it says how the learner stands, and takes its place.
+# Where a notebook is opened without a kernel, the live one is an empty place.
 _STYLE = (
     "<style>.jp-OutputArea-child:has(.onnxlab-progress-saved)"
-    ":has(+ .jp-OutputArea-child .onnxlab-progress-live) {display: none}</style>"
+    ":has(+ .jp-OutputArea-child .onnxlab-progress-live) {display: none}"
+    " .jp-OutputArea-child:has(.onnxlab-progress-saved)"
+    " + .jp-OutputArea-child > .jupyter-widgets:not(:has(*)) {display: none}</style>"
 )
 
 
 def progress(*, private: bool | None = None) -> None:
-    """Show, lab by lab, what is passed, tried and open, with points; chapter by chapter, what you predicted.
+    """Show where to go on, what is passed, tried and open by lab, and what you predicted by chapter.
 
     A saved notebook shows only the labs: how a learner stands is theirs.
 
@@ -45,11 +48,13 @@ def progress(*, private: bool | None = None) -> None:
         for lab in labs()
     ]
     saved = table(rows, caption=f"{sum(record.points for record in labs())} points in {len(rows)} labs")
-    shown, message = progress_table()
+    current, message = standings()
     notes = filter(None, [tr(reply), tr(message), shared(always=private is not None)])
     note = "".join(f"<p>{html.escape(text)}</p>" for text in notes)
+    total = html.escape(progress_summary(current))
     predicted = predictions_table()
-    tables = shown._repr_html_() + ("" if predicted is None else predicted._repr_html_())
-    live = ipywidgets.HTML(f'<div class="onnxlab-progress-live">{note}{tables}</div>')
+    predictions = "" if predicted is None else predicted._repr_html_()
+    body = f"{note}{progress_map(current)}<p>{total}</p>{predictions}"
+    live = way_output(f'<div class="onnxlab-progress-live">{body}</div>')
     markup = f'{_STYLE}<div class="onnxlab-progress-saved">{saved._repr_html_()}</div>'
     display_saved_and_live(markup, repr(saved), live, hides=".onnxlab-progress-saved")

@@ -195,6 +195,7 @@ const start = async ({ kit, model: bytes, operators, marks: firstMarks, dark, na
   for (const id of ['target', 'open-file-button']) document.getElementById(id).focus = () => {};
   await view.start();
   useViewport(netron, view);
+  reportMoves(netron.Graph);
   trimMenu(view._menu);
   const context = new browser.Context(host, '', 'model.onnx', null, new base.BinaryStream(bytes));
   await view.open(context);
@@ -218,12 +219,38 @@ const trimMenu = (menu) => {
   if (menu?.items?.at(-1)?.label === '&Help') menu.items.pop();
 };
 
+// The whole graph in sight, but never larger than its own size.
+const fit = () => {
+  const { clientWidth, clientHeight } = document.getElementById('target');
+  view.target.zoom = Math.min(1, clientWidth / view.target._width, clientHeight / view.target._height);
+};
+
+// Two graphs can move together: what the reader does here is reported, what another frame did is not.
+let mutedUntil = 0;
+const reportMoves = (Graph) => {
+  const target = document.getElementById('target');
+  const report = () => {
+    if (performance.now() < mutedUntil || !view.target) return;
+    post({ kind: 'moved', zoom: view.target.zoom, left: target.scrollLeft, top: target.scrollTop });
+  };
+  const zoom = Graph.prototype._updateZoom;
+  Graph.prototype._updateZoom = function (...args) { zoom.apply(this, args); report(); };
+  target.addEventListener('scroll', report, { passive: true });
+};
+const move = ({ zoom, left, top }) => {
+  mutedUntil = performance.now() + 200;
+  if (view.target.zoom !== zoom) view.target.zoom = zoom;
+  document.getElementById('target').scrollTo({ left, top, behavior: 'instant' });
+};
+
 window.addEventListener('message', ({ source, data }) => {
   if (source !== parent) return;
   if (data.kind === 'start') start(data).catch((error) => post({ kind: 'failed', text: String(error?.message || error) }));
   if (data.kind === 'marks') { marks = data.marks; paint(); }
   if (data.kind === 'theme') setTheme(data.dark);
   if (data.kind === 'select') select(data.id);
+  if (data.kind === 'fit' && view?.target) fit();
+  if (data.kind === 'move' && view?.target) move(data);
   if (data.kind === 'weight') {
     const { resolve, reject } = waiting.get(data.request) || {};
     waiting.delete(data.request);

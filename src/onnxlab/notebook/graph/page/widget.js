@@ -69,16 +69,26 @@ const frameDocument = (kit) => {
 const LEAST = { width: 480, height: 320 };
 
 // The sandboxed frame of one graph.
-const makeFrame = (height, title, tr) => {
+const makeFrame = (title, tr) => {
   const frame = document.createElement('iframe');
   frame.className = 'onnxlab-graph';
   frame.title = title ? tr('Graph of {name}', { name: title }) : tr('Graph of the model');
   frame.setAttribute('sandbox', 'allow-scripts');
   Object.assign(frame.style, {
-    width: '100%', height: `${Math.max(height, LEAST.height)}px`, boxSizing: 'border-box', display: 'block',
+    width: '100%', height: `calc(100% - ${HANDLE}px)`, boxSizing: 'border-box', display: 'block',
     border: '1px solid var(--jp-border-color2, #8884)', borderRadius: '4px',
   });
   return frame;
+};
+
+// The box of a frame, with a handle for its height at the lower right corner.
+const HANDLE = 10;
+const frameBox = (frame, height) => {
+  const box = document.createElement('div');
+  box.className = 'onnxlab-box';
+  Object.assign(box.style, { height: `${Math.max(height, LEAST.height) + HANDLE}px`, minHeight: '160px', resize: 'vertical', overflow: 'hidden' });
+  box.append(frame);
+  return box;
 };
 
 const textBox = (tag, className, colour) => (text) => {
@@ -100,6 +110,46 @@ const wordsBox = (text) => {
   return box;
 };
 
+// A button in the row below the graphs.
+const plainButton = (className, text, act) => {
+  const button = document.createElement('button');
+  button.className = `${className} jp-mod-styled`;
+  button.textContent = text;
+  button.addEventListener('click', () => act(button));
+  return button;
+};
+
+// The row below the graphs: the whole graph, a full screen and, for two of them, whether they move together.
+const viewButtons = (whole, panes, together, tr) => {
+  const row = document.createElement('div');
+  row.className = 'onnxlab-view';
+  Object.assign(row.style, { display: 'flex', gap: '4px', padding: '4px 0' });
+  row.append(plainButton('onnxlab-fit', tr('Fit'), () => panes.forEach((pane) => pane.send({ kind: 'fit' }))));
+  if (document.fullscreenEnabled) {
+    const screen = plainButton('onnxlab-full', tr('Full screen'), () => (document.fullscreenElement ? document.exitFullscreen() : whole.requestFullscreen()));
+    row.append(screen);
+    whole.addEventListener('fullscreenchange', () => {
+      const full = document.fullscreenElement !== null;
+      screen.textContent = full ? tr('Leave full screen') : tr('Full screen');
+      whole.querySelectorAll('.onnxlab-box').forEach((box) => {
+        if (full) box.dataset.height = box.style.height;
+        box.style.height = full ? 'calc(100vh - 70px)' : box.dataset.height;
+      });
+    });
+  }
+  if (panes.length > 1) {
+    const press = (button) => {
+      together.on = !together.on;
+      button.setAttribute('aria-pressed', together.on);
+      button.style.fontWeight = together.on ? 'bold' : '';
+    };
+    const button = plainButton('onnxlab-together', tr('Move together'), press);
+    button.setAttribute('aria-pressed', false);
+    row.append(button);
+  }
+  return row;
+};
+
 // Below the graph of a large model: groups or nodes.
 const groupButton = (counts, choose, tr) => {
   const button = document.createElement('button');
@@ -112,19 +162,20 @@ const groupButton = (counts, choose, tr) => {
 };
 
 // One pane is one model in one frame.
-const showPane = (model, pane, row, kit, { select, grouped }) => {
+const showPane = (model, pane, row, kit, { select, moved, grouped }) => {
   const title = model.get('_titles')[pane];
   const tr = speech(model, '_translations');
-  const frame = makeFrame(model.get('_height'), title, tr);
+  const frame = makeFrame(title, tr);
   const column = document.createElement('figure');
   Object.assign(column.style, { flex: `1 1 ${LEAST.width}px`, minWidth: 0, margin: 0 });
   // A model without a name has an empty line above it, so that both graphs begin at the same height.
   if (title !== undefined) column.append(Object.assign(document.createElement('figcaption'), { textContent: title || '\u00a0' }));
-  column.append(frame);
+  const box = frameBox(frame, model.get('_height'));
+  column.append(box);
   row.append(column);
   let showSaved = () => {};
   const send = (message) => frame.contentWindow?.postMessage(message, '*');
-  const fail = (error) => frame.replaceWith(messageBox(error.message));
+  const fail = (error) => box.replaceWith(messageBox(error.message));
   const content = () => ask(model, { kind: 'model', pane, grouped: grouped() });
   let first = content();
   first.catch(() => {});
@@ -141,6 +192,7 @@ const showPane = (model, pane, row, kit, { select, grouped }) => {
     ready: ({ nodes }) => { frame.dataset.nodes = nodes; frame.dataset.status = 'ready'; showSaved(); showSaved = hideSaved(row, '.onnxlab-still'); },
     failed: ({ text }) => fail(new Error(tr('Netron cannot draw this graph: {text}', { text }))),
     selected: ({ id }) => select(String(id), pane),
+    moved: (place) => moved(place, pane),
     weight: async ({ request, location }) => {
       try {
         const { buffers: [bytes] } = await ask(model, { kind: 'weight', pane, location: String(location) });
@@ -174,7 +226,10 @@ const render = ({ model, el }) => {
   Object.assign(row.style, { display: 'flex', flexWrap: 'wrap', gap: '4px', width: '100%' });
   // To click a graph is not to go back to its cell: JupyterLab would make it the active one, which Shift+Enter runs.
   row.addEventListener('focusin', (event) => event.stopPropagation());
-  el.append(row);
+  const whole = document.createElement('div');
+  whole.style.background = 'var(--jp-layout-color0, Canvas)';
+  whole.append(row);
+  el.append(whole);
   const kit = netronKit(model);
   const select = (id, from) => {
     const pairs = Object.entries(model.get('_pairs'));
@@ -183,16 +238,24 @@ const render = ({ model, el }) => {
     model.set('_selected', [from, id]);
     model.save_changes();
   };
+  const together = { on: false };
+  const moved = ({ zoom, left, top }, from) => {
+    if (together.on) panes[1 - from].send({ kind: 'move', zoom: Number(zoom), left: Number(left), top: Number(top) });
+  };
   let grouped = model.get('_groups').some((count) => count > 0);
+  const more = [];
   if (grouped) {
     const choose = (value) => { grouped = value; panes.forEach((pane) => pane.load()); };
-    el.append(groupButton(model.get('_groups'), choose, speech(model, '_translations')));
+    more.push(groupButton(model.get('_groups'), choose, speech(model, '_translations')));
   }
   const notes = document.createElement('div');
   el.append(notes);
   const showNotes = () => notes.replaceChildren(...model.get('_notes').map(noteBox));
   showNotes();
-  const panes = model.get('_marks').map((_, index) => showPane(model, index, row, kit, { select, grouped: () => grouped }));
+  const panes = model.get('_marks').map((_, index) => showPane(model, index, row, kit, { select, moved, grouped: () => grouped }));
+  const buttons = viewButtons(whole, panes, together, speech(model, '_translations'));
+  buttons.append(...more);
+  whole.append(buttons);
   if (model.get('_words')) row.append(wordsBox(model.get('_words')));
   const all = (message) => panes.forEach((pane, index) => pane.send(message(index)));
   const themed = new MutationObserver(() => all(() => ({ kind: 'theme', dark: isDark() })));
