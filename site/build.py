@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,10 @@ def write_sources(site: Site, folder: Path) -> None:
     (folder / "index.md").write_text(first_page(site, pages), "utf-8")
     (folder / "pages.json").write_text(json.dumps(about), "utf-8")
     write_static(site, folder / "_static")
+    (folder / "_static" / "cards").mkdir()
+    for page in pages:
+        if picture := first_picture(site.path(page.name)):
+            (folder / "_static" / "cards" / f"{Path(page.name).name}.svg").write_bytes(picture)
 
 
 def first_page(site: Site, pages: list[Page]) -> str:
@@ -261,7 +266,22 @@ def card(site: Site, page: Page) -> str:
     minutes = f"<small>{page.minutes} {site.words['minutes']}</small>" if page.minutes else ""
     question = html.escape(re.sub(r"[`*]", "", page.question))
     title = f"<strong>{html.escape(page.title)}</strong>"
-    return f'<li><a href="{page.name}.html">{title}{question} {minutes}</a></li>'
+    name = Path(page.name).name
+    picture = ""
+    if first_picture(site.path(page.name)):
+        picture = f'<img src="_static/cards/{name}.svg" alt="" loading="lazy"/>'
+    return f'<li><a href="{page.name}.html">{picture}{title}{question} {minutes}</a></li>'
+
+
+@cache
+def first_picture(notebook: Path) -> bytes:
+    """Return the still picture of a notebook's first graph, an SVG; empty if it has none."""
+    for output in saved_outputs(notebook):
+        if STRUCTURE in output:
+            found = re.search(r"image/svg\+xml;base64,([\w+/=]+)", "".join(output["text/html"]))
+            if found:
+                return base64.b64decode(found[1])
+    return b""
 
 
 def first_graph(site: Site) -> str:

@@ -72,4 +72,7 @@ def sheet_page(site: Site) -> str:
                     parts += [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", bullets) + "\n", *recipe]
             elif inside and "proof" not in cell["metadata"].get("tags", ()) and text.startswith("def "):
                 recipe.append(f"\n```python\n{text}\n```\n")
+    course = "course.md" if site.language == "en" else f"course.{site.language}.md"
+    home = (site.root / "docs" / course).read_text("utf-8").rpartition("\n## ")[2]
+    parts.append("\n## " + site.linked(home, "docs/course").replace("](../", "]("))
     return "".join(parts)

@@ -643,6 +643,10 @@ def test_a_page_says_how_it_was_checked_and_the_first_page_where_to_begin(server
         assert all(2 <= number <= 3.6 for number in hours), hours
         sheet = (server.out / language / "sheet.html").read_text("utf-8")
         chapters = len(list((ROOT / "notebooks").glob("*.ipynb")))
-        assert sheet.count("<h2 ") == chapters
+        assert sheet.count("<h2 ") == chapters + 1
         assert sheet.count("<li>") > 3 * (chapters - 1)
         assert "assert_parity" in sheet
+        assert "netron.start" in sheet, "what replaces the course's functions"
+        pictures = re.findall(r'<img src="(_static/cards/[^"]+)"', home)
+        assert len(pictures) > chapters
+        assert all((server.out / language / picture).read_bytes().startswith(b"<svg") for picture in pictures)
