@@ -448,6 +448,7 @@ CONTRACTS = {
             WrongAnswer("underscores", export({"past.{i}.{part}": "past_{i}_{part}", "present.{i}.{part}": "present_{i}_{part}"}), "past_0_key"),
             WrongAnswer("layers from 1", export({"past.{i}": "past.{i + 1}", "present.{i}": "present.{i + 1}"}), "Which names does the runner put together"),
             WrongAnswer("only the logits have a name", export({'["logits", *presents]': '["logits"]'}), "the model's outputs"),
+            WrongAnswer("an example of one token", export({"zeros(2, 3": "zeros(1, 1", "zeros(2, step": "zeros(1, step"}), "A size of 1 can be kept as a constant"),
             WrongAnswer("no dynamic axis", export({"dynamic_shapes=": "dynamic_shapes=None and "}), "Axis 0 of past.0.key is fixed"),
             WrongAnswer("the batch of the example", export({'0: "batch", 1': "1", '0: "batch", 2': "2"}), "Axis 0 of past.0.key is fixed"),
             WrongAnswer("the new tokens of the example", export({', 1: "new"': ""}), "Axis 1 of ids is fixed"),

@@ -24,6 +24,9 @@ _ORDER_OF_NAMES = (
     "A list of pairs becomes one input for each tensor, pair after pair; the outputs come in the order of "
     "`return`. Which tensor does each name stand for?"
 )
+_SIZES = (
+    "At which sizes did you export? A size of 1 can be kept as a constant: look at the labels of the outputs."
+)
 _ADVICE = {
     **ADVICE,
     **dict.fromkeys(
@@ -34,8 +37,8 @@ _ADVICE = {
     "one": _ORDER_OF_NAMES,
     "several": _ORDER_OF_NAMES,
     "cache": _ORDER_OF_NAMES,
-    "stop": "At which sizes did you export? A size of 1 can be kept as a constant: look at the labels of the "
-    "outputs.",
+    "stop": _SIZES,
+    "shape": _SIZES,
 }
 
 

@@ -56,7 +56,7 @@ def require_read(
         reading: The text and its pieces.
         expected: The outputs for the whole text, by name: the caches, and one other, the logits.
         caches: The output that holds a cache, by the name of the input that takes it.
-        advice: Where to look, as `ADVICE`.
+        advice: Where to look, as `ADVICE`; `shape`, if there, is for outputs of another size.
         ids: The name of the input for the tokens.
         where: The model, for messages.
         session: A session of the model, for several texts.
@@ -105,7 +105,10 @@ def require_piece(
         if actual.dtype != expected_piece.dtype or actual.shape != expected_piece.shape:
             descriptions = [f"{array.dtype}{list(array.shape)}" for array in (expected_piece, actual)]
             msg = f"{where}: {name} has another shape or type than it should."
-            look_at = look_at if actual.dtype == expected_piece.dtype else UNLIKE["type"][1]
+            if actual.dtype != expected_piece.dtype:
+                look_at = UNLIKE["type"][1]
+            elif actual.ndim == expected_piece.ndim:  # with other axes, it is another output
+                look_at = advice.get("shape", look_at)
             raise Wrong(msg, look_at, difference=Difference(case, *descriptions))
         place = first_mismatch(expected_piece, actual)
         if place is not None:

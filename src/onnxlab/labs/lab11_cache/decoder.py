@@ -65,12 +65,12 @@ class Step(nn.Module):
         mask = torch.arange(before + new) <= positions[:, None]
         x, keys, values = self.token(ids) + self.position(positions), [], []
         for layer, (key, value) in zip(self.layers, past, strict=True):
-            parts = layer(x).reshape(*x.shape[:2], 3, self.heads, self.size).permute(2, 0, 3, 1, 4)
-            query, new_key, new_value = parts.unbind(0)
+            parts = layer(x).unflatten(-1, (3, self.heads, self.size)).permute(2, 0, 3, 1, 4)
+            query, new_key, new_value = parts.contiguous().unbind(0)
             keys.append(torch.cat([key, new_key], 2))
             values.append(torch.cat([value, new_value], 2))
             y = scaled_dot_product_attention(query, keys[-1], values[-1], attn_mask=mask)
-            x = x + y.transpose(1, 2).reshape(x.shape)
+            x = x + y.transpose(1, 2).flatten(2)
         return self.head(x), keys, values
 
 
