@@ -60,10 +60,7 @@ def test_a_learners_chapter_opens_new_and_trusted_and_its_links_work(
     workbook.open(page, CHAPTER)
     assert page.evaluate(TRUSTED), "what the learner ran and saved stays trusted"
 
-    links = page.locator(".jp-Notebook .jp-MarkdownOutput a[href]")
-    lab = links.filter(has_text="lab02").first if links.filter(has_text="lab02").count() else links.last
-    lab.scroll_into_view_if_needed()
-    lab.click()
+    page.locator(".jp-Notebook .jp-MarkdownOutput").get_by_role("link", name="01", exact=True).first.click()
     page.wait_for_function(f"() => {WIDGET}.context?.path !== {json.dumps(CHAPTER)}")
     target = page.evaluate(f"() => {WIDGET}.context.path")
     assert (workbook.folder / target).exists()

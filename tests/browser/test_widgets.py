@@ -169,6 +169,8 @@ CHAPTER = [
 
 
 def test_answers_are_counted_and_there_at_the_next_visit_by_keyboard_alone(lab: JupyterServer, page: Page):
+    page = page.context.new_page()  # the other one has a notebook to save
+    page.set_viewport_size(HIGH)
     book = lab.new(page, CHAPTER, "counted.ipynb")
     live = page.locator(".onnxlab-predict.live")
     book.run(0)

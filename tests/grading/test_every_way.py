@@ -115,9 +115,9 @@ def test_outcomes_that_a_notebook_writes_itself_are_a_report_and_no_traceback(tm
     monkeypatch.setattr(lab_check.progress, "record", lambda outcome: None)
     data = iter(OUTCOMES)
 
-    def write(notebook: object, path: Path, call: str, folder: str) -> str:
+    def write(notebook: object, path: Path, call: str, folder: str) -> tuple[str, list[object]]:
         (Path(folder) / "outcomes.jsonl").write_bytes(content := next(data))
-        return f"{content[:40]!r}"
+        return f"{content[:40]!r}", []
 
     (tmp_path / f"{LAB}.ipynb").write_bytes(notebook_of(HONEST[0]))
     monkeypatch.setattr(lab_check, "_run", write)

@@ -44,6 +44,7 @@ from onnxlab_class.sandbox.watcher import Ending
 __all__ = ["load", "load_exporter", "main"]
 
 _PRELOADED = (
+    "numpy.ma",  # np.median imports it
     "onnxlab.notebook.expectations",
     "onnxlab.exporters.symbolics",
     "onnxlab_class.grading.worker.judge",
