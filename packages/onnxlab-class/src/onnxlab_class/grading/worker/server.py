@@ -49,6 +49,8 @@ _PRELOADED = (
     "onnxlab.exporters.symbolics",
     "onnxlab_class.grading.worker.judge",
     "onnxlab_class.sandbox.entry",
+    "onnxconverter_common.float16",
+    "onnxruntime.quantization.matmul_nbits_quantizer",
     "torch.onnx.symbolic_helper",
 )
 _LAP = 0.25  # seconds
