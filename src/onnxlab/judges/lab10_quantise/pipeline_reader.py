@@ -16,7 +16,10 @@ from onnxlab.model.distance import Array
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
 
-_ALLOWED = 0.1  # relative error; 0.02 to 0.06 with a right calibration
+_ALLOWED = (
+    0.1  # relative error; with a right calibration 0.02 to 0.06, and for 1 network of 1,150 more than 0.1
+)
+_MORE = 1.2  # times the error with the day's own pictures, where that is large
 
 
 def _other_pictures(random: np.random.Generator, question: PipelineQuestion) -> list[Array]:
@@ -54,7 +57,7 @@ def judge_numbers(work: Work, random: np.random.Generator) -> None:
                 msg = f"{question.where}: quantize_static fails with these batches: {short_reason(error)}"
                 raise Wrong(msg, question.look_at) from None
             lost = relative_error(expected, got)
-            if not lost <= _ALLOWED:
+            if not (lost <= _ALLOWED or lost <= _MORE * _lost_at_best(question, x, expected)):
                 held, right, dull = map(
                     _colours,
                     (
@@ -75,6 +78,13 @@ def judge_numbers(work: Work, random: np.random.Generator) -> None:
                 elif np.allclose(held[:, ::2], dull[:, ::2], atol=0.15 * np.ptp(dull)):
                     look_at = "One picture of the day has a larger range than all others. Which did you use?"
                 raise Wrong(msg, look_at, difference=difference)
+
+
+def _lost_at_best(question: PipelineQuestion, x: Array, expected: Array) -> float:
+    """Return the error with the day's own pictures as batches: 8 bits are few for some networks."""
+    calibration = [{question.name: question.prepared(question.pictures)}]
+    (got,) = run_in_int8(question.model, calibration, {question.name: x})
+    return relative_error(expected, got)
 
 
 def _colours(batches: list[Array]) -> Array:
