@@ -176,6 +176,22 @@ def all_inputs_away(model, needed):
     return model
 
 
+def without_a_kernel(model, needed):
+    """An operator of the standard for which the runtime has no kernel: Max of int16."""
+    model = fuse()[0](model, needed)
+    first = model.graph.input[0].name
+    for node in model.graph.node:
+        node.input[:] = ["bent" if name == first else name for name in node.input]
+    steps = [
+        helper.make_node("Cast", [first], ["narrow"], to=onnx.TensorProto.INT16),
+        helper.make_node("Max", ["narrow", "narrow"], ["most"]),
+        helper.make_node("Cast", ["most"], ["bent"], to=onnx.TensorProto.FLOAT),
+    ]
+    for step in reversed(steps):
+        model.graph.node.insert(0, step)
+    return model
+
+
 SURPLUS = "[value for value in graph.output if value.name not in needed]"
 LISTED = "[value for value in graph.input if value.name in weights]"
 EXCHANGE = "first.input[1 - j], last.input[1 - i] = last.input[1 - i], first.input[1 - j]"
@@ -248,6 +264,7 @@ CONTRACTS = {
             WrongAnswer("the optimised graph", (without_constants,), "it should have standard operators"),
             WrongAnswer("an input too few", (all_inputs_away,), "inputs are not the ones asked for"),
             WrongAnswer("only what is read", fuse({LISTED: "[*graph.input][1:]"}), "inputs are not the ones asked for"),
+            WrongAnswer("an operator without a kernel", (without_a_kernel,), "ONNX Runtime does not run the result"),
             WrongAnswer("no model", (lambda model, needed: None,), "a ModelProto was expected"),
         ),
     ),

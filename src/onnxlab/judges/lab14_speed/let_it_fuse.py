@@ -82,12 +82,11 @@ def _require_structure(model: onnx.ModelProto, question: FusionQuestion) -> None
 def _require_numbers(model: onnx.ModelProto, question: FusionQuestion, random: np.random.Generator) -> None:
     """Require the outputs of the given model, at several sizes."""
     original = open_session(question.model, optimize=False)
-    session = open_session(model)
     for shape in ((1, 1, 2), (2, 3, 1), tuple(random.integers(2, 7, 3).tolist())):
         arrays = [random.normal(size=(shape[0], CHANNELS, *shape[1:])), random.normal(size=1)]
         feeds = dict(zip(question.inputs, (array.astype(np.float32) for array in arrays), strict=True))
         right = original.run(list(question.needed), feeds)
-        require_same_numbers(model, feeds, right, question.where, question.look_at, session)
+        require_same_numbers(model, feeds, right, question.where, question.look_at)
 
 
 def _require_fused(model: onnx.ModelProto, question: FusionQuestion, random: np.random.Generator) -> None:
