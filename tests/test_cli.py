@@ -146,5 +146,5 @@ def test_next_names_the_exercise_and_the_commands(tmp_path, monkeypatch, capsys)
     printed = capsys.readouterr().out
     first = lab("lab01").exercises[0]
     assert printed.startswith(f"Next: {first.title}\n")
-    assert "onnxlab watch labs/lab01_control_flow.ipynb" in printed
+    assert "onnxlab watch lab01_control_flow\n" in printed
     assert f"onnxlab hint {first.id}" in printed

@@ -3,10 +3,12 @@
 import io
 import re
 import sys
+import traceback
 from pathlib import Path
 
 import nbformat
 import pytest
+import torch
 
 from onnxlab.cli import main
 from onnxlab.diagnosis.messages import answers, explain
@@ -31,6 +33,25 @@ def test_a_whole_traceback_leads_to_the_same_answer():
         ["Traceback (most recent call last):", '  File "a.py", line 3, in <module>', "    f()", THREADS[1][2]]
     )
     assert explain(text)[0] == explain(THREADS[1][2])[0]
+
+
+@pytest.mark.filterwarnings("ignore")  # torch warns about its own GRU and its tree specifications
+def test_a_failed_decomposition_is_not_taken_for_a_failed_capture():
+    class Pixels(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gru = torch.nn.GRU(8, 16, batch_first=True)
+
+        def forward(self, image):
+            return self.gru(image.flatten(2).transpose(1, 2))[0]
+
+    image, auto = torch.randn(2, 8, 4, 6), torch.export.Dim.AUTO
+    with pytest.raises(torch.onnx.errors.OnnxExporterError) as raised:
+        torch.onnx.export(Pixels().eval(), (image,), dynamic_shapes=({2: auto, 3: auto},), verbose=False)
+    first, *_ = explain("".join(traceback.format_exception(raised.value)))
+    assert "step 2/3" in first.texts[0]
+    # What the cure says.
+    torch.onnx.export(Pixels().eval(), (image,), dynamic_shapes=({2: auto},), verbose=False)
 
 
 def test_two_words_of_three_are_not_enough():

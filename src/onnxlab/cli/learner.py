@@ -120,7 +120,7 @@ def _watch(options: argparse.Namespace) -> int:
     from onnxlab.course.notebooks import NotebookUnreadable
 
     speak(requested_language())
-    path: Path = options.notebook
+    path = _own(options.notebook)
     read_lab(path)
     checked: int | None = None
     saved: int | None
@@ -155,7 +155,7 @@ def _next(options: argparse.Namespace) -> int:
 def _labs_in(path: Path) -> list[Path]:
     """Return the labs in a folder, in order, without backups; of the learner's own, the one that is named."""
     if not path.is_dir():
-        return [path if path.suffix or path.exists() else _named(str(path)) or path]
+        return [_own(path)]
     labs = sorted(lab for lab in path.glob("lab*.ipynb") if ".before-reset-" not in lab.name)
     if not labs:
         msg = f"The folder {path} has no labs: no file there is called lab*.ipynb."
@@ -164,14 +164,19 @@ def _labs_in(path: Path) -> list[Path]:
     return labs
 
 
+def _own(path: Path) -> Path:
+    """Return a notebook; for a name without a path, as lab05, the learner's own of that lab."""
+    return path if path.suffix or path.exists() else _named(str(path)) or path
+
+
 def _named(name: str) -> Path | None:
     """Return the learner's notebook of a lab that is named without its path; None if there is none."""
     from onnxlab.course.chapters import learner_root
     from onnxlab.labs.kit.exercise import lab
 
     language = requested_language()
-    root = learner_root(Path.cwd())
-    if root is None or not re.fullmatch(r"lab\w+", name):
+    root = learner_root(Path.cwd()) or Path.cwd()
+    if not re.fullmatch(r"lab\w+", name):
         return None
     folder = root / "labs" if language == "en" else root / "labs" / language
     path = folder / f"{lab(name).name}.ipynb"

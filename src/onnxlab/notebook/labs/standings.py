@@ -65,7 +65,7 @@ def next_text(current: Sequence[Standing]) -> str:
         tr(f"Next: {tr(record.title)}"),
         tr(f"Exercise {record.id}: {number} of {len(lab.exercises)} in this lab, {record.points} points."),
         tr(f"Write {tr(' and ').join(record.answers)} in the notebook {lab.name}.ipynb."),
-        tr(f"Check at each save: onnxlab watch labs/{lab.name}.ipynb"),
+        tr(f"Check at each save: onnxlab watch {lab.name}"),
         tr(f"A hint: onnxlab hint {record.id}"),
     ]
     return "\n".join(lines)
