@@ -97,6 +97,13 @@ RESIZE = (
 )
 
 BATCH = "g (float[{}] x) => (float[a, b] y) {{ y = Relu(x) }}"
+SHIFT = 'g (uint8[n] x, uint8[n] z) => (uint8[n] y) { y = BitShift <direction = "LEFT"> (x, z) }'
+BLOCKS = "g (float[n, 4, h, w] x) => (float[n, c, a, b] y) { y = DepthToSpace <blocksize = 2> (x) }"
+TO_DEPTH = ("DepthToSpace", "SpaceToDepth")
+CROP = RESIZE.format("linear").replace(
+    "> (x", ', coordinate_transformation_mode = "half_pixel_symmetric"> (x'
+)
+PAD = 'g (float[n] x) => (float[m] y) <int64[2] p = {{1, 1}}> {{ y = Pad <mode = "{}"> (x, p) }}'
 POOL = "g (float[1, 1, h, w] x) => (float[1, 1, a, b] y) {{ {} = MaxPool <kernel_shape = [2, 2]> (x) }}"
 
 STRUCTURE = [
@@ -157,6 +164,11 @@ STRUCTURE = [
     (structure.differing_modes, text(RELU.replace("Relu", "Asinh")), text(RELU), "Asinh: y"),
     (structure.differing_modes, text(POOL.format("y, i")), text(POOL.format("y")), "MaxPool with indices: y"),
     (structure.differing_modes, choosing("c"), text(RELU), "If: y"),
+    (structure.differing_modes, looping("n"), text(RELU), "Loop: y"),
+    (structure.differing_modes, text(SHIFT), text(SHIFT.replace("BitShift", "BitwiseAnd")), "BitShift: y"),
+    (structure.differing_modes, text(BLOCKS), text(BLOCKS.replace(*TO_DEPTH)), "DepthToSpace: y"),
+    (structure.differing_modes, text(CROP), text(RESIZE.format("nearest")), "Resize by half_pixel_symmetric"),
+    (structure.differing_modes, text(PAD.format("wrap")), text(PAD.format("edge")), "Pad in mode wrap: y"),
     (structure.functions, with_function(), text(RELU), "Functions with a body in the file: Swirl"),
     (structure.wide_types, text(RELU.replace("float", "double")), text(RELU), "64 bits: x: float64[n]"),
     (structure.wide_types, text(RELU.replace("float[n] y", "int64[n] y")), text(RELU), "y: int64[n]"),
@@ -290,6 +302,20 @@ def test_a_file_that_does_not_end_is_stopped():
     endless.graph.node[0].input[0] = ""  # no number of rounds; the condition stays true
     found = examine(endless, seconds=12)
     assert found.symptoms[0].what == "Running it did not end in time."
+
+
+def test_sizes_that_say_nothing_more_are_not_tried():
+    """A batch of 33, tried only because another axis has 33 elements, would take for ever here."""
+    growing = parse_model(
+        HEAD
+        + """g (float[n, k] x) => (float[n, k] y)
+            <int64[1] two = {2}, int64[1] zero = {0}, int64[1] one = {1}, bool go = {1}> {
+            s = Shape(x) rows = Slice(s, zero, one) power = Pow(two, rows) rounds = Squeeze(power)
+            y = Loop (rounds, go, x) <body = b (int64 i, bool c, float[r, t] a) => (bool d, float[r, t] o)
+                { d = Identity(c) o = Identity(a) }>
+        }"""
+    )
+    assert not [s.what for s in examine(growing, seconds=60).symptoms if "in time" in s.what]
 
 
 def test_every_symptom_leads_to_a_section():

@@ -13,12 +13,15 @@ import onnx
 
 from onnxlab.diagnosis.messages import explain
 from onnxlab.diagnosis.model_file import ModelFile
-from onnxlab.diagnosis.symptom import Symptom, listing
+from onnxlab.diagnosis.symptom import Symptom, finding, label, listing
 from onnxlab.model.graph import operator
 from onnxlab.plain_text import plain
 
-Reports: TypeAlias = Mapping[str, list[dict[str, Any]]]
-"""What the trial reported, by step."""
+Report: TypeAlias = Mapping[str, Any]
+"""What the trial reported of a step."""
+
+Reports: TypeAlias = dict[str, list[Report]]
+"""Its reports, by step."""
 
 _STEPS = {
     "checker": ("ONNX's checker did not end in time.", "ONNX's checker ended the process."),
@@ -54,14 +57,14 @@ def try_out(file: ModelFile, seconds: float, progress: Callable[[str], None]) ->
             left = max(0.0, deadline - time.monotonic())
             reports, ended = _follow([*command, str(skip), *optimised], left)
         fused = onnx.load(rewritten, load_external_data=False) if rewritten.exists() else None
-    for symptom in BEHAVIOUR:
-        symptoms += symptom(reports)
+    for step, find in BEHAVIOUR.items():
+        symptoms += [symptom for report in reports.get(step, []) for symptom in find(report)]
     if fused is not None:
         symptoms += missed_fusions(fused)
     return symptoms
 
 
-def _follow(command: list[str], seconds: float) -> tuple[dict[str, list[dict[str, Any]]], int | None]:
+def _follow(command: list[str], seconds: float) -> tuple[Reports, int | None]:
     """Run the trial; return its reports, and how it ended: None if the time was up."""
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL)
@@ -72,7 +75,7 @@ def _follow(command: list[str], seconds: float) -> tuple[dict[str, list[dict[str
             process.wait()
             ended = None
         output.seek(0)
-        reports: dict[str, list[dict[str, Any]]] = {}
+        reports: Reports = {}
         for line in output:
             if line.startswith('{"step"') and line.endswith("\n"):
                 report = json.loads(line)
@@ -105,215 +108,186 @@ def _unfinished(reports: Reports, ended: int | None, seconds: float) -> Iterator
         )
 
 
-def checker(reports: Reports) -> Iterator[Symptom]:
+@finding(
+    "wrong",
+    "mistakes",
+    "The file breaks the standard: a runtime may refuse it, or compute something else.",
+    "Export again, or repair the named node and run onnx.checker.check_model.",
+)
+def checker(report: Report) -> Iterator[str]:
     """The checker refuses the file."""
-    for report in reports.get("checker", []):
-        if report["error"]:
-            why = "The file breaks the standard: a runtime may refuse it, or compute something else."
-            yield Symptom(
-                "wrong",
-                f"ONNX's checker refuses the file: {plain(report['error'], 200)}",
-                why,
-                "Export again, or repair the named node and run onnx.checker.check_model.",
-                "mistakes",
-            )
+    if report["error"]:
+        what = f"ONNX's checker refuses the file: {plain(report['error'], 200)}"
+        yield what
 
 
-def inference(reports: Reports) -> Iterator[Symptom]:
+@finding(
+    "risk",
+    "inference",
+    "The types or shapes that the file declares do not fit its operators.",
+    "Correct the declared type, or remove value_info, and infer the shapes again.",
+)
+def inference(report: Report) -> Iterator[str]:
     """Shape inference contradicts the file."""
-    if any(report["error"] for report in reports.get("checker", [])):
-        return
-    for report in reports.get("inference", []):
-        if report["error"]:
-            why = "The types or shapes that the file declares do not fit its operators."
-            yield Symptom(
-                "risk",
-                f"Shape inference fails: {plain(report['error'], 200)}",
-                why,
-                "Correct the declared type, or remove value_info, and infer the shapes again.",
-                "inference",
-            )
+    if report["error"]:
+        what = f"Shape inference fails: {plain(report['error'], 200)}"
+        yield what
 
 
-def load(reports: Reports) -> Iterator[Symptom]:
+@finding(
+    "wrong",
+    "load",
+    "The file does not load, so it cannot run.",
+    "Find the named node in the graph and the line of the model that made it.",
+)
+def load(report: Report) -> Iterator[str | Symptom]:
     """The installed runtime refuses the file."""
-    for report in reports.get("load", []):
-        if not report["error"]:
-            continue
+    if report["error"]:
         what = f"ONNX Runtime refuses to load it: {plain(report['error'], 200)}"
         known = explain(report["error"], 1)
-        if known:
-            yield Symptom("wrong", what, known[0].cause, known[0].cure, (known[0].chapter, known[0].section))
-            continue
-        then = "Find the named node in the graph and the line of the model that made it."
-        yield Symptom("wrong", what, "The file does not load, so it cannot run.", then, "load")
+        yield Symptom("wrong", what, known[0].cause, known[0].cure, known[0].place) if known else what
 
 
-def first_run(reports: Reports) -> Iterator[Symptom]:
+@finding(
+    "risk",
+    "sizes",
+    "It was tried with normally distributed values at several sizes.",
+    "Run it with the inputs it was exported with; if that works, its sizes or values are restricted.",
+)
+def first_run(report: Report) -> Iterator[str]:
     """The file loads, and runs at no size that was tried."""
-    for report in reports.get("run", []):
-        if report["sizes"] is None and not report["whole"]:
-            why = "It was tried with normally distributed values at several sizes."
-            then = (
-                "Run it with the inputs it was exported with; if that works, its sizes or values are "
-                "restricted."
-            )
-            yield Symptom(
-                "risk",
-                f"It loads, and did not run: {plain(report['error'], 200)}",
-                why,
-                then,
-                "sizes",
-            )
+    if report["sizes"] is None and not report["whole"]:
+        what = f"It loads, and did not run: {plain(report['error'], 200)}"
+        yield what
 
 
-def axes(reports: Reports) -> Iterator[Symptom]:
+@finding(
+    "wrong",
+    "sizes",
+    "The label promises what the graph does not do.",
+    "Look in forward for a Python number made of a size (int(x.shape[0]), .item(), view): it was frozen.",
+)
+def axes(report: Report) -> Iterator[str | Symptom]:
     """Dynamic axes that accept one size, or some."""
-    for report in reports.get("axis", []):
-        refused = {size: error for size, error in report["results"] if error}
-        larger = [size for size, _ in report["results"] if size > report["base"]]
-        name, base = plain(report["symbol"], 60), report["base"]
-        if larger and all(size in refused for size in larger):
-            what = (
-                f"The axis {name!r} is declared dynamic, and only {base} runs: {larger[0]} fails, "
-                f"{plain(refused[larger[0]], 160)}"
-            )
-            then = (
-                "Look in forward for a Python number made of a size (int(x.shape[0]), .item(), view): "
-                "it was frozen."
-            )
-            yield Symptom("wrong", what, "The label promises what the graph does not do.", then, "sizes")
-        elif any(size in refused for size in larger) or (report["batch"] and 1 in refused):
-            runs = listing([str(size) for size in sorted({base, *larger} - set(refused))])
-            bad = next(size for size in refused if size > base or report["batch"])
-            what = f"The axis {name!r} runs at {runs} and fails at {bad}: {plain(refused[bad], 160)}"
-            then = (
-                "State the sizes that are allowed, and pad the input to one of them, or export without "
-                "the condition."
-            )
-            yield Symptom(
-                "risk",
-                what,
-                "A condition between sizes is in the graph, and not in the file's declaration.",
-                then,
-                "conditions",
-            )
+    refused = {size: plain(error, 160) for size, error in report["results"] if error}
+    name, base = plain(report["symbol"], 60), report["base"]
+    larger = [size for size, _ in report["results"] if size > base]
+    bad = next((size for size in refused if size > base or report["batch"]), None)
+    if larger and all(size in refused for size in larger):
+        first = larger[0]
+        what = f"The axis {name!r} is declared dynamic, and only {base} runs: {first} fails, {refused[first]}"
+        yield what
+    elif bad is not None:
+        runs = listing(sorted({base, *larger} - set(refused)))
+        what = f"The axis {name!r} runs at {runs} and fails at {bad}: {refused[bad]}"
+        why = "A condition between sizes is in the graph, and not in the file's declaration."
+        then = (
+            "State the sizes that are allowed, and pad the input to one of them, or export without "
+            "the condition."
+        )
+        yield Symptom("risk", what, why, then, "conditions")
 
 
-def shapes(reports: Reports) -> Iterator[Symptom]:
+@finding(
+    "wrong",
+    "right sizes",
+    "Who reads the declaration reserves the wrong memory.",
+    "Make that axis dynamic, or find what was frozen at the example's size.",
+)
+def shapes(report: Report) -> Iterator[str]:
     """Outputs with another shape than the file declares."""
-    for report in reports.get("shapes", []):
-        for name, said, made in report["shapes"]:
-            wrong = len(said) != len(made) or any(
-                isinstance(a, int) and a != b for a, b in zip(said, made, strict=True)
-            )
-            if said and wrong:
-                what = (
-                    f"The output {plain(name, 60)!r} is declared as {plain(said, 80)} and has the shape "
-                    f"{made}."
-                )
-                then = "Make that axis dynamic, or find what was frozen at the example's size."
-                yield Symptom(
-                    "wrong",
-                    what,
-                    "Who reads the declaration reserves the wrong memory.",
-                    then,
-                    "right sizes",
-                )
+    for name, said, made in report["shapes"]:
+        if said and (
+            len(said) != len(made)
+            or any(isinstance(a, int) and a != b for a, b in zip(said, made, strict=True))
+        ):
+            shown = plain(said, 80)
+            yield f"The output {plain(name, 60)!r} is declared as {shown} and has the shape {made}."
 
 
-def again(reports: Reports) -> Iterator[Symptom]:
+@finding(
+    "wrong",
+    "training",
+    "Something random, or a state, is in the graph.",
+    "Export in eval mode; pass a seed or noise as an input.",
+)
+def again(report: Report) -> Iterator[str]:
     """Outputs that differ between two runs of the same input."""
-    for report in reports.get("again", []):
-        if report["differing"]:
-            names = listing([plain(name, 60) for name in report["differing"]])
-            why = "Something random, or a state, is in the graph."
-            yield Symptom(
-                "wrong",
-                f"Two runs with the same input differ in {names}.",
-                why,
-                "Export in eval mode; pass a seed or noise as an input.",
-                "training",
-            )
+    if report["differing"]:
+        yield f"Two runs with the same input differ in {listing(report['differing'])}."
 
 
-def rows(reports: Reports) -> Iterator[Symptom]:
+@finding(
+    "risk",
+    "right sizes",
+    "Statistics of the batch, or a frozen size, are in the graph.",
+    "Export in eval mode; if the batch is not axis 0, or it is wanted, there is nothing to do.",
+)
+def rows(report: Report) -> Iterator[str]:
     """Outputs of an element that depend on the rest of its batch."""
-    for report in reports.get("rows", []):
-        if report["differing"]:
-            names = listing([plain(name, 60) for name in report["differing"]])
-            why = "Statistics of the batch, or a frozen size, are in the graph."
-            then = "Export in eval mode; if the batch is not axis 0, or it is wanted, there is nothing to do."
-            yield Symptom(
-                "risk",
-                f"For the first element of a batch, the output {names} changes with its other elements.",
-                why,
-                then,
-                "right sizes",
-            )
+    if report["differing"]:
+        names = listing(report["differing"])
+        yield f"For the first element of a batch, the output {names} changes with its other elements."
 
 
-def finite(reports: Reports) -> Iterator[Symptom]:
-    """Outputs, or inner values in half precision, that are not finite."""
-    for report in reports.get("finite", []):
-        if report["broken"]:
-            names = listing([plain(name, 60) for name in report["broken"]])
-            why = "The inputs were finite, of a normal distribution."
-            yield Symptom(
-                "risk",
-                f"inf or NaN in the output {names}.",
-                why,
-                "Find the first inner value that is not finite; look for Exp, Log, Div, Pow.",
-                "half",
-            )
-    for report in reports.get("half", []):
-        if report["broken"]:
-            names = listing([plain(name, 60) for name in report["broken"]])
-            why = "float16 ends at 65,504; a later node may hide it, until a larger input comes."
-            yield Symptom(
-                "risk",
-                f"inf or NaN inside, in float16: {names}.",
-                why,
-                "Keep the nodes around it in float32: node_block_list, or an export of the half model.",
-                "half",
-            )
+@finding(
+    "risk",
+    "half",
+    "The inputs were finite, of a normal distribution.",
+    "Find the first inner value that is not finite; look for Exp, Log, Div, Pow.",
+)
+def finite(report: Report) -> Iterator[str]:
+    """Outputs that are not finite."""
+    if report["broken"]:
+        yield f"inf or NaN in the output {listing(report['broken'])}."
+
+
+@finding(
+    "risk",
+    "half",
+    "float16 ends at 65,504; a later node may hide it, until a larger input comes.",
+    "Keep the nodes around it in float32: node_block_list, or an export of the half model.",
+)
+def half(report: Report) -> Iterator[str]:
+    """Inner values in half precision that are not finite."""
+    if report["broken"]:
+        yield f"inf or NaN inside, in float16: {listing(report['broken'])}."
 
 
 def missed_fusions(model: onnx.ModelProto) -> Iterator[Symptom]:
     """Patterns that the runtime's optimiser usually fuses, and left in the model that it made of the file."""
-    makers = {name: node for node in model.graph.node for name in node.output}
+    why = (
+        "The optimiser fuses this pattern where its weights are constants and nothing else reads what is "
+        "inside."
+    )
+    then = "Look at what else reads the value, and whether the weights are initializers."
+    makers = {name: operator(node) for node in model.graph.node for name in node.output}
     missed: dict[str, list[str]] = {}
     for node in model.graph.node:
-        made_by = [operator(makers[name]) for name in node.input if name in makers]
-        label = plain(node.name or node.output[0], 60)
+        made_by = [makers[name] for name in node.input if name in makers]
         if node.op_type == "BatchNormalization" and made_by[:1] == ["Conv"]:
-            missed.setdefault("BatchNormalization after Conv", []).append(label)
+            missed.setdefault("BatchNormalization after Conv", []).append(label(node))
         if node.op_type == "Transpose" and "Transpose" in made_by:
-            missed.setdefault("Transpose after Transpose", []).append(label)
+            missed.setdefault("Transpose after Transpose", []).append(label(node))
         if node.op_type == "Erf":
-            missed.setdefault("Erf, of a Gelu", []).append(label)
+            missed.setdefault("Erf, of a Gelu", []).append(label(node))
         if node.op_type in ("Conv", "MatMul", "Gemm") and made_by[:2] == ["DequantizeLinear"] * 2:
-            missed.setdefault(f"{node.op_type} in float32 between quantised values", []).append(label)
+            missed.setdefault(f"{node.op_type} in float32 between quantised values", []).append(label(node))
     for pattern, labels in missed.items():
-        yield Symptom(
-            "note",
-            f"Not fused: {pattern} ({len(labels)}): {listing(labels)}.",
-            "The optimiser fuses this pattern where its weights are constants and nothing else "
-            "reads what is inside.",
-            "Look at what else reads the value, and whether the weights are initializers.",
-            "quantised" if "quantised" in pattern else "fusion",
-        )
+        what = f"Not fused: {pattern} ({len(labels)}): {listing(labels)}."
+        yield Symptom("note", what, why, then, "quantised" if "quantised" in pattern else "fusion")
 
 
-BEHAVIOUR: tuple[Callable[[Reports], Iterator[Symptom]], ...] = (
-    checker,
-    inference,
-    load,
-    first_run,
-    axes,
-    shapes,
-    again,
-    rows,
-    finite,
-)
-"""What is looked for in the reports."""
+BEHAVIOUR = {
+    "checker": checker,
+    "inference": inference,
+    "load": load,
+    "run": first_run,
+    "axis": axes,
+    "shapes": shapes,
+    "again": again,
+    "rows": rows,
+    "finite": finite,
+    "half": half,
+}
+"""What is looked for in the reports of a step."""

@@ -10,7 +10,7 @@ from typing import Any
 from onnxlab.diagnosis.behaviour import try_out
 from onnxlab.diagnosis.model_file import ModelFile, read_model_file
 from onnxlab.diagnosis.structure import STRUCTURE
-from onnxlab.diagnosis.symptom import Symptom, by_weight
+from onnxlab.diagnosis.symptom import WEIGHTS, Symptom
 from onnxlab.model.load import ModelLike, load, path_of
 
 
@@ -86,4 +86,5 @@ def _examination(
         progress("compares it with PyTorch")
         symptoms += against(file.path, reference)
     nodes = sum(len(graph.node) for graph in file.graphs())
-    return Examination(file.path.name, nodes, file.size, tuple(by_weight(symptoms)))
+    worst_first = sorted(symptoms, key=lambda symptom: WEIGHTS.index(symptom.weight))
+    return Examination(file.path.name, nodes, file.size, tuple(worst_first))

@@ -39,6 +39,11 @@ class Answer:
     section: str
     patient: str = ""
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """The chapter and section that explain it."""
+        return self.chapter, self.section
+
 
 @cache
 def answers() -> tuple[Answer, ...]:

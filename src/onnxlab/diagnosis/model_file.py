@@ -15,8 +15,8 @@ import onnx
 from onnxlab.errors import ModelNotReadable
 from onnxlab.files import open_untrusted
 from onnxlab.model.distance import Array
-from onnxlab.model.graph import subgraphs, tensor_array
-from onnxlab.model.load import require_text
+from onnxlab.model.graph import graphs, tensor_array
+from onnxlab.model.load import load_alone, tensors
 from onnxlab.plain_text import plain
 
 _LARGE = 4096
@@ -58,18 +58,16 @@ class ModelFile:
         size: Its bytes, without files of external data.
         model: Its structure: weights of more than some kilobytes are emptied.
         tensors: Its weights of at least that size, and all that cannot be read.
-        foreign: Names of external files that lie outside the model's folder.
     """
 
     path: Path
     size: int
     model: onnx.ModelProto = field(repr=False)
     tensors: tuple[StoredTensor, ...] = field(repr=False)
-    foreign: tuple[str, ...] = ()
 
     def graphs(self) -> Iterator[onnx.GraphProto]:
         """Visit the main graph and every subgraph."""
-        yield from _graphs(self.model.graph)
+        return graphs(self.model.graph)
 
 
 def read_model_file(path: Path) -> ModelFile:
@@ -78,57 +76,19 @@ def read_model_file(path: Path) -> ModelFile:
     Raises:
         ModelNotReadable: If there is no such file, or it is not an ONNX model.
     """
-    model = onnx.ModelProto()
-    try:
-        with path.open("rb") as file:
-            data = file.read()
-        model.ParseFromString(data)
-    except FileNotFoundError:
-        raise ModelNotReadable(f"There is no file {plain(path, 200)}.", then="Check the path.") from None
-    except OSError as error:
-        raise ModelNotReadable(
-            f"{plain(path, 200)} cannot be read: {plain(error.strerror, 200)}.",
-            then="Give the path of an .onnx file.",
-        ) from None
-    except Exception:  # protobuf raises DecodeError, and others for a file of another kind
-        model = onnx.ModelProto()
-    if not (model.ir_version > 0 and model.HasField("graph")):
-        msg = f"{plain(path, 200)} is not an ONNX model."
-        why = "The file is empty, damaged, cut off, or of another kind."
-        raise ModelNotReadable(msg, why, "Export the model again, or fetch the complete file.")
-    size = len(data)
-    del data
-    require_text(model, plain(path.name, 200))
-    folder = path.absolute().parent.resolve()
-    tensors: list[StoredTensor] = []
-    foreign: dict[str, None] = {}
-    for tensor in _tensors(model.graph):
-        stored = _stored(tensor, folder, foreign)
-        if stored.size < _LARGE and not stored.problem:
-            continue
-        tensors.append(stored)
-        if tensor.data_location != onnx.TensorProto.EXTERNAL:
-            _empty(tensor)
-    return ModelFile(path, size, model, tuple(tensors), tuple(foreign))
+    model = load_alone(path)
+    size, folder = path.stat().st_size, path.absolute().parent.resolve()
+    stored: list[StoredTensor] = []
+    for tensor, _ in tensors(model.graph):
+        weight = _stored(tensor, folder)
+        if weight.size >= _LARGE or weight.problem:
+            stored.append(weight)
+            if tensor.data_location != onnx.TensorProto.EXTERNAL:
+                _empty(tensor)
+    return ModelFile(path, size, model, tuple(stored))
 
 
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    yield graph
-    for node in graph.node:
-        for _, inner in subgraphs(node):
-            yield from _graphs(inner)
-
-
-def _tensors(main: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    for graph in _graphs(main):
-        yield from graph.initializer
-        for node in graph.node:
-            for attribute in node.attribute:
-                if attribute.type == onnx.AttributeProto.TENSOR:
-                    yield attribute.t
-
-
-def _stored(tensor: onnx.TensorProto, folder: Path, foreign: dict[str, None]) -> StoredTensor:
+def _stored(tensor: onnx.TensorProto, folder: Path) -> StoredTensor:
     dims = tuple(tensor.dims)
     try:
         kind = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
@@ -137,7 +97,7 @@ def _stored(tensor: onnx.TensorProto, folder: Path, foreign: dict[str, None]) ->
         return StoredTensor(tensor.name, f"type {tensor.data_type}", dims, 0, None)
     try:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            array = _external(tensor, folder, kind, size, foreign)
+            array = _external(tensor, folder, kind, size)
         else:
             array = tensor_array(tensor) if size >= _LARGE else None
     except (ModelNotReadable, OSError, ValueError) as error:
@@ -146,14 +106,13 @@ def _stored(tensor: onnx.TensorProto, folder: Path, foreign: dict[str, None]) ->
 
 
 def _external(
-    tensor: onnx.TensorProto, folder: Path, kind: "np.dtype[np.generic]", size: int, foreign: dict[str, None]
+    tensor: onnx.TensorProto, folder: Path, kind: "np.dtype[np.generic]", size: int
 ) -> Array | None:
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     shown = plain(location, 80)
     path = (folder / location).resolve()
     if not location or not path.is_relative_to(folder) or path == folder:
-        foreign[shown] = None
         raise ModelNotReadable(f"its file {shown!r} lies outside the model's folder")
     offset = int(entries.get("offset", "0"))
     try:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnxlab.diagnosis.trial import Input, feed, starts
+from onnxlab.diagnosis.trial import Input, feed, starts, symbols_of
 from onnxlab.model.diff import diff
 from onnxlab.model.distance import largest_difference
 from onnxlab.plain_text import plain
@@ -43,9 +43,9 @@ def compare_files(first: Path, second: Path) -> Pair:
     kinds = [[(value.kind, len(value.axes)) for value in values] for values in inputs]
     if kinds[0] != kinds[1] or any(kind is None for kind, _ in kinds[0]):
         return Pair(structure, (), "Their inputs are of different types or ranks: they were not run.", False)
-    symbols = {axis for values in inputs for value in values for axis in value.axes if isinstance(axis, str)}
+    symbols = symbols_of([*inputs[0], *inputs[1]])
     refusal = ""
-    for sizes in starts(sorted(symbols), frozenset()) if symbols else [{}]:
+    for sizes in starts(symbols, frozenset()):
         arrays = list(feed(inputs[0], sizes).values())
         try:
             results = [

@@ -1,7 +1,16 @@
 """A symptom: what a model file shows, why it matters, what to do, and the section that explains it."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from functools import wraps
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import onnx
+
+from onnxlab.plain_text import plain
+
+Seen = TypeVar("Seen")
+"""What is examined: a file, or the report of a step."""
 
 Weight: TypeAlias = Literal["wrong", "risk", "note"]
 """wrong: it fails, or its outputs cannot be trusted. risk: it can fail elsewhere. note: worth knowing."""
@@ -85,17 +94,37 @@ class Symptom:
         return fields | {"chapter": chapter, "section": section}
 
 
-def by_weight(symptoms: list[Symptom]) -> list[Symptom]:
-    """Return the symptoms, the worst first."""
-    return sorted(symptoms, key=lambda symptom: WEIGHTS.index(symptom.weight))
+def finding(
+    weight: Weight, lesson: str, why: str, then: str
+) -> Callable[[Callable[[Seen], Iterable[str | Symptom]]], Callable[[Seen], list[Symptom]]]:
+    """Make a function that says what was seen into one that returns symptoms.
+
+    It may yield a whole `Symptom` where more than what was seen differs. For the arguments see `Symptom`.
+    """
+
+    def decorate(function: Callable[[Seen], Iterable[str | Symptom]]) -> Callable[[Seen], list[Symptom]]:
+        @wraps(function)
+        def find(seen: Seen) -> list[Symptom]:
+            found = function(seen)
+            return [Symptom(weight, one, why, then, lesson) if isinstance(one, str) else one for one in found]
+
+        return find
+
+    return decorate
 
 
-def listing(names: list[str], most: int = 3) -> str:
-    """Return the first names of a list, and how many more there are.
+def listing(names: Iterable[object], most: int = 3) -> str:
+    """Return the first names of a list as plain text, and how many more there are.
 
     Example:
         >>> listing(["a", "b"]), listing(["a", "b", "c", "d", "e"])
         ('a, b', 'a, b, c and 2 more')
     """
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    shown = [plain(name, 80) for name in names]
+    more = f" and {len(shown) - most} more" if len(shown) > most else ""
+    return ", ".join(shown[:most]) + more
+
+
+def label(node: onnx.NodeProto) -> str:
+    """Return a node's name, or that of its first output."""
+    return plain(node.name or node.output[0], 60)

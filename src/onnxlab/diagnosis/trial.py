@@ -4,9 +4,10 @@ A file can end the process that opens it, or keep it busy for ever. So each step
 JSON, when it ends: what was not reported is the step that failed.
 """
 
+import functools
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,8 @@ import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 
 from onnxlab.model.distance import Array, largest_difference
 from onnxlab.runtime.refusals import short_reason
+from onnxlab.runtime.session import NUMPY_TYPES
 
-_SAME_NAME = (f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
-_KINDS: dict[str, np.dtype[Any]] = {
-    "tensor(float)": np.dtype("float32"),
-    "tensor(double)": np.dtype("float64"),
-    "tensor(float16)": np.dtype("float16"),
-    "tensor(bool)": np.dtype("bool"),
-    **{f"tensor({name})": np.dtype(name) for name in _SAME_NAME},
-}
 _SIZES = (32, 8, 4, 16, 64, 3, 5, 2, 1, 128, 224, 512)
 _LARGEST = 1 << 24
 """Elements of an input at most."""
@@ -42,15 +36,11 @@ def main(model: Path, structure: Path, skip: int, optimised: Path | None) -> Non
         skip: How many sizes to leave out at the beginning: those that ended an earlier trial.
         optimised: Where to write the model as the runtime rewrites it; None to leave that out.
     """
-    say("checker", error=attempt(lambda: onnx.checker.check_model(str(model))))
-    say(
-        "inference",
-        error=attempt(
-            lambda: onnx.shape_inference.infer_shapes(
-                onnx.load(structure, load_external_data=False), strict_mode=True
-            )
-        ),
-    )
+    refusal = attempt(lambda: onnx.checker.check_model(str(model)))
+    say("checker", error=refusal)
+    alone = onnx.load(structure, load_external_data=False)
+    infer = functools.partial(onnx.shape_inference.infer_shapes, alone, strict_mode=True)
+    say("inference", error="" if refusal else attempt(infer))
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
@@ -69,7 +59,7 @@ def main(model: Path, structure: Path, skip: int, optimised: Path | None) -> Non
         say("understood", names=[value.name for value in inputs if value.kind is None])
         return
     run(session, inputs, skip)
-    inner_values(model, options, session, inputs)
+    inner_values(model, options, inputs)
 
 
 def say(step: str, **facts: object) -> None:
@@ -77,7 +67,7 @@ def say(step: str, **facts: object) -> None:
     print(json.dumps({"step": step, **facts}), flush=True)
 
 
-def attempt(action: Any) -> str:  # noqa: ANN401 - a callable of any result
+def attempt(action: Callable[[], object]) -> str:
     """Return the reason why an action fails, or an empty string."""
     try:
         action()
@@ -91,7 +81,8 @@ class Input:
 
     def __init__(self, value: Any) -> None:  # noqa: ANN401 - the runtime's NodeArg has no type information
         self.name = str(value.name)
-        self.kind = _KINDS.get(value.type)  # None: a string, a sequence, a map
+        kind = NUMPY_TYPES.get(value.type)
+        self.kind = np.dtype(kind) if kind else None  # None: a string, a sequence, a map
         # An axis without a name is an axis of its own.
         self.axes = [
             axis if isinstance(axis, int) and axis >= 0 else str(axis or f"{value.name} axis {i}")
@@ -117,6 +108,9 @@ def feed(inputs: Sequence[Input], sizes: Sizes) -> dict[str, Array]:
 
 def starts(symbols: Sequence[str], first: frozenset[str]) -> Iterator[dict[str, int]]:
     """Yield sizes to begin with; the first axes, which are often batches, stay small."""
+    if not symbols:
+        yield {}
+        return
     # A batch of another size last: a file that was frozen at it accepts no other.
     for size, batch in [*product(_SIZES, (2, 1)), *product(_SIZES[:6], (3, 4, 5, 8, 16, 32))]:
         yield {symbol: batch if symbol in first else size for symbol in symbols}
@@ -124,10 +118,10 @@ def starts(symbols: Sequence[str], first: frozenset[str]) -> Iterator[dict[str, 
 
 def run(session: Any, inputs: Sequence[Input], skip: int) -> None:  # noqa: ANN401 - the runtime ships no types
     """Report where the model runs: at one set of sizes, again, and with each axis at other sizes."""
-    symbols = list(dict.fromkeys(axis for value in inputs for axis in value.axes if isinstance(axis, str)))
+    symbols = symbols_of(inputs)
     first = frozenset(symbol for symbol in symbols if all(symbol not in value.axes[1:] for value in inputs))
     base, error = None, ""
-    for sizes in islice(starts(symbols, first) if symbols else [{}], skip, None):
+    for sizes in islice(starts(symbols, first), skip, None):
         say("trying", sizes=sizes)
         error = outcome(session, inputs, sizes)
         if not error:
@@ -148,15 +142,7 @@ def run(session: Any, inputs: Sequence[Input], skip: int) -> None:  # noqa: ANN4
     for symbol in symbols:
         size = base[symbol]
         tried = sorted({size + 1, 2 * size, 2 * size + 1} | ({1} if symbol in first else set()) - {size})
-        others = [[], *([other] for other in symbols if other != symbol), symbols]
-        results = {}
-        for new in tried:
-            # Two axes can depend on each other: the length of a mask and of what it masks.
-            errors = [
-                outcome(session, inputs, {**base, **dict.fromkeys(other, new), symbol: new})
-                for other in others
-            ]
-            results[new] = errors[0] if all(errors) else ""
+        results = {new: at_size(session, inputs, base, symbol, new) for new in tried}
         if all(results.values()):  # what fails a little further may run at a round number
             for new in (3 * size, 4 * size, 64, 96, 128, 224):
                 if new > size and new not in results:
@@ -168,9 +154,29 @@ def run(session: Any, inputs: Sequence[Input], skip: int) -> None:  # noqa: ANN4
         say("rows", differing=[n for n, bad in zip(names, alone, strict=True) if bad])
 
 
+def symbols_of(inputs: Sequence[Input]) -> list[str]:
+    """Return the names of the inputs' dynamic axes, each once."""
+    return list(dict.fromkeys(axis for value in inputs for axis in value.axes if isinstance(axis, str)))
+
+
 def outcome(session: Any, inputs: Sequence[Input], sizes: Sizes) -> str:  # noqa: ANN401 - as above
     """Return why the model does not run at some sizes, or an empty string."""
     return attempt(lambda: session.run(None, feed(inputs, sizes)))
+
+
+def at_size(session: Any, inputs: Sequence[Input], base: Sizes, symbol: str, size: int) -> str:  # noqa: ANN401
+    """Return why the model does not run with an axis at another size, or an empty string.
+
+    Two axes can depend on each other, as the length of a mask and of what it masks: where the one fails
+    alone, it is tried with another one, and with all.
+    """
+    symbols, refusal = symbols_of(inputs), ""
+    for others in ([], *([other] for other in symbols if other != symbol), symbols):
+        error = outcome(session, inputs, {**base, **dict.fromkeys(others, size), symbol: size})
+        if not error:
+            return ""
+        refusal = refusal or error
+    return refusal
 
 
 def changed_with_the_batch(
@@ -213,7 +219,7 @@ def is_broken(array: Any) -> bool:  # noqa: ANN401 - an array, or a list
     return isinstance(array, np.ndarray) and array.dtype.kind == "f" and not bool(np.isfinite(array).all())
 
 
-def inner_values(model: Path, options: Any, session: Any, inputs: Sequence[Input]) -> None:  # noqa: ANN401
+def inner_values(model: Path, options: Any, inputs: Sequence[Input]) -> None:  # noqa: ANN401 - as above
     """Report the inner values of type float16 that are not finite."""
     if model.stat().st_size > _LARGEST:
         return
@@ -224,20 +230,13 @@ def inner_values(model: Path, options: Any, session: Any, inputs: Sequence[Input
     options.optimized_model_filepath = ""
     from onnxlab.runtime.divergence import expose  # loads torch, which few files need
 
-    exposed = ort.InferenceSession(
-        expose(proto, only=True).SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    say("half", **_half(exposed, inputs))
-
-
-def _half(session: Any, inputs: Sequence[Input]) -> dict[str, Any]:  # noqa: ANN401 - as above
-    symbols = list(dict.fromkeys(axis for value in inputs for axis in value.axes if isinstance(axis, str)))
-    for sizes in starts(symbols, frozenset()) if symbols else [{}]:
-        if not outcome(session, inputs, sizes):
-            values = session.run(None, feed(inputs, sizes))
-            names = [value.name for value in session.get_outputs()]
-            return {"broken": [n for n, a in zip(names, values, strict=True) if is_broken(a)]}
-    return {"broken": []}
+    data = expose(proto, only=True).SerializeToString()
+    session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    large = starts(symbols_of(inputs), frozenset())  # a small batch has few large values
+    sizes = next((sizes for sizes in large if not outcome(session, inputs, sizes)), None)
+    values = session.run(None, feed(inputs, sizes)) if sizes is not None else []
+    names = [value.name for value in session.get_outputs()][: len(values)]
+    say("half", broken=[n for n, a in zip(names, values, strict=True) if is_broken(a)])
 
 
 if __name__ == "__main__":

@@ -358,12 +358,12 @@ def value(model: ModelLike, name: str) -> Value:
         >>> str(value(recorded_graph("1.8.1", "model_static"), "conv.weight"))
         'conv.weight: float32[3, 3, 3, 3]'
     """
-    graphs = list(_graphs(load(model).graph))
+    all_graphs = list(graphs(load(model).graph))
     values: dict[str, Value] = {}
-    for graph in graphs:
+    for graph in all_graphs:
         for info in declared([*graph.input, *graph.output, *graph.value_info]) + initializers(graph):
             values.setdefault(info.name, info)
-    for output in (output for graph in graphs for node in graph.node for output in node.output if output):
+    for output in (output for graph in all_graphs for node in graph.node for output in node.output if output):
         values.setdefault(output, Value(output, "?", None))
     if name not in values:
         near = difflib.get_close_matches(name, values, n=3, cutoff=0.4)
@@ -387,8 +387,9 @@ def dims(model: ModelLike, name: str) -> Dims | None:
     return value(model, name).dims
 
 
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """Visit a graph and every subgraph below it."""
     yield graph
     for node in graph.node:
         for _, inner in subgraphs(node):
-            yield from _graphs(inner)
+            yield from graphs(inner)

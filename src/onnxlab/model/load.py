@@ -97,7 +97,12 @@ def _shown(name: object, most: int = 240) -> str:
     )
 
 
-def _load_file(path: Path) -> onnx.ModelProto:
+def load_alone(path: Path) -> onnx.ModelProto:
+    """Read a model file, and none of the files that it keeps weights in.
+
+    Raises:
+        ModelNotReadable: If there is no such file, or it is not an ONNX model.
+    """
     name = _shown(path)
     try:
         data = path.read_bytes()
@@ -115,7 +120,11 @@ def _load_file(path: Path) -> onnx.ModelProto:
         msg = f"{name} cannot be read."
         why = (isinstance(error, OSError) and error.strerror) or str(error)
         raise ModelNotReadable(msg, _shown(why)) from error
-    model = _parse(data, name)
+    return _parse(data, name)
+
+
+def _load_file(path: Path) -> onnx.ModelProto:
+    name, model = _shown(path), load_alone(path)
     try:
         load_external_data_for_model(model, str(path.parent))
     except (OSError, onnx.checker.ValidationError, ValueError) as error:
@@ -195,7 +204,7 @@ def _is_text(head: bytes) -> bool:
 
 
 def _complete(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    if missing := next((pair for pair in _tensors(model.graph) if uses_external_data(pair[0])), None):
+    if missing := next((pair for pair in tensors(model.graph) if uses_external_data(pair[0])), None):
         tensor, node = missing
         msg = f"{name} keeps weights in another file, {_shown(tensor.name)!r} for one."
         if node is not None and node.output:  # a tensor in a node has no name
@@ -206,13 +215,13 @@ def _complete(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     return model
 
 
-def _tensors(graph: onnx.GraphProto) -> Iterator[tuple[onnx.TensorProto, onnx.NodeProto | None]]:
+def tensors(graph: onnx.GraphProto) -> Iterator[tuple[onnx.TensorProto, onnx.NodeProto | None]]:
     """Yield each tensor of a graph and its bodies, with the node whose attribute it is, or None."""
     yield from ((tensor, None) for tensor in graph.initializer)
     for node, attribute in ((owner, attribute) for owner in graph.node for attribute in owner.attribute):
         yield from ((tensor, node) for tensor in (attribute.t, *attribute.tensors))
         for inner in [attribute.g, *attribute.graphs]:
-            yield from _tensors(inner)
+            yield from tensors(inner)
 
 
 def strip_origins(message: Message) -> None:

@@ -11,11 +11,12 @@ from onnxlab.model.distance import Array
 from onnxlab.model.load import ModelLike, load
 
 _SAME_NAME = ["float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
-_NUMPY_TYPES = {
+NUMPY_TYPES = {
     "tensor(float)": "float32",
     "tensor(double)": "float64",
     **{f"tensor({name})": name for name in _SAME_NAME},
 }
+"""NumPy's names of the runtime's types."""
 
 
 def open_session(model: ModelLike, *, optimize: bool = True) -> ort.InferenceSession:
@@ -90,7 +91,7 @@ def feeds(
         array = next(fitting, None)
         if array is not None:
             number = isinstance(array, bool | int | float)
-            feed[value.name] = np.asarray(array, _NUMPY_TYPES.get(value.type) if number else None)
+            feed[value.name] = np.asarray(array, NUMPY_TYPES.get(value.type) if number else None)
     if len(feed) < len(expected) or (len(named_arrays) > len(expected) and not spare):
         names = ", ".join(value.name for value in expected) or "none"
         raise InputMismatch(
@@ -105,4 +106,4 @@ def _fits(array: object, value: Any) -> bool:  # noqa: ANN401 - the runtime's No
     if isinstance(array, bool | int | float):
         return not value.shape
     as_array = np.asarray(array)
-    return _NUMPY_TYPES.get(value.type) == as_array.dtype.name and len(value.shape) == as_array.ndim
+    return NUMPY_TYPES.get(value.type) == as_array.dtype.name and len(value.shape) == as_array.ndim
