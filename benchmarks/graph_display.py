@@ -1,9 +1,11 @@
 """How long a graph takes to appear in a notebook: here, with `netron.start` in an IFrame, in Model Explorer.
 
 One JupyterLab, one Chromium, all ways in turn on the same models, medians: from running a cell to a node that
-is seen, on a page that already has one such graph. Addresses outside this machine are answered at once: no
-network is measured. Beside the times: the longest pause of the notebook's page, the bytes left in the
-notebook, and the memory that twelve graphs take in a fresh kernel.
+is seen, and to the live graph, on a page that already has one such graph. Addresses outside this machine are
+answered at once: no network is measured. Beside the times: the longest pause of the notebook's page, the
+bytes left in the notebook, and the memory that twelve graphs take in a fresh kernel.
+
+With `--before FOLDER`, the folder `src` of another checkout is measured in the same run.
 
     python -m benchmarks.graph_display [--runs 5] [--sizes 15 100 300 2000 10000] [--write]
 
@@ -58,6 +60,18 @@ PREPARE = (
 NODE = "g.graph-node:not([style*='opacity: 0']):not([style*='display: none'])"
 EXPLORED = "graph-panel:has(webgl-renderer canvas)"
 """Model Explorer paints; its panel comes when the layers (all closed: three boxes) have their places."""
+SEEN = """cell => {
+  delete window.firstSeen;
+  const began = Date.now();
+  const look = () => {
+    const seen = [...cell.querySelectorAll('.onnxlab-still img, .onnxlab-first img')]
+      .some((image) => image.complete && image.naturalWidth && image.checkVisibility());
+    if (seen) requestAnimationFrame(() => { window.firstSeen = Date.now() / 1000; });   // painted by then
+    else if (Date.now() - began < 60000) requestAnimationFrame(look);
+  };
+  look();
+}"""
+"""Notes when a still picture is on the page."""
 WATCH = """() => {
   let last = performance.now();
   window.longestPause = 0;
@@ -129,15 +143,16 @@ def fresh_page(context: BrowserContext, running: JupyterServer, cells: list[str]
     page.close()
 
 
-def measure(notebook: Notebook, index: int) -> tuple[float, float, int]:
-    """Run a cell: seconds to the first node, the page's longest pause in ms, bytes of the output."""
+def measure(notebook: Notebook, index: int) -> tuple[float, float, float, int]:
+    """Run a cell: seconds to a node that is seen, to the live graph, the longest pause in ms; bytes."""
     page, cell = notebook.page, notebook.cells.nth(index)
     cell.scroll_into_view_if_needed()
     cell.locator(".cm-content").click()
     page.evaluate(WATCH)
     page.wait_for_timeout(300)
     page.evaluate("() => { window.longestPause = 0; }")
-    start = time.perf_counter()
+    cell.evaluate(SEEN)
+    start, clock = time.perf_counter(), time.time()
     page.keyboard.press("Shift+Enter")
     handle = cell.locator(".jp-OutputArea iframe").first.element_handle(timeout=60_000)
     assert handle is not None
@@ -151,9 +166,16 @@ def measure(notebook: Notebook, index: int) -> tuple[float, float, int]:
             raise TimeoutError(msg)
         time.sleep(0.01)
     seconds = time.perf_counter() - start
+    picture = page.evaluate("() => window.firstSeen")
+    seen = min(seconds, picture - clock) if picture else seconds
     pause = float(page.evaluate("() => window.longestPause"))
     cells = page.evaluate("() => window.jupyterapp.shell.currentWidget.content.model.toJSON().cells")
-    return seconds, pause, len(json.dumps(cells[index]["outputs"]))
+    return seen, seconds, pause, len(json.dumps(cells[index]["outputs"]))
+
+
+def prepare(folder: Path) -> str:
+    """Return a first cell that takes ONNX Lab from another folder."""
+    return f"import sys\nsys.path.insert(0, {str(folder.resolve())!r})\n{PREPARE}"
 
 
 def memory(context: BrowserContext, running: JupyterServer, cell: str, graphs: int = 12) -> float:
@@ -183,6 +205,7 @@ def main() -> None:
     parser = report.arguments(__doc__)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=[15, 100, 300, 2000, 10_000])
+    parser.add_argument("--before", type=Path, metavar="FOLDER", help="src of another checkout")
     parser.add_argument("--model-explorer", type=Path, metavar="PROGRAM", help="of another environment")
     options = parser.parse_args()
     lines = []
@@ -197,17 +220,19 @@ def main() -> None:
         page = context.new_page()
         quiet(page)
         page.close()
-        ways = CELLS | further
+        ways = {name: (PREPARE, cell) for name, cell in (CELLS | further).items()}
+        if options.before:
+            ways["graph() before"] = (prepare(options.before), CELLS["graph()"])
         for size in options.sizes:
             path = f"{size}.onnx"
             onnx.save(model_of(size), running.folder / path)
-            timings: dict[str, list[tuple[float, float, int]]] = {name: [] for name in ways}
+            timings: dict[str, list[tuple[float, float, float, int]]] = {name: [] for name in ways}
             gave_up: set[str] = set()
             for _ in range(options.runs):
-                for name, cell in ways.items():
+                for name, (first, cell) in ways.items():
                     if name in gave_up:
                         continue
-                    cells = [PREPARE, *[cell.format(path=path)] * 2]
+                    cells = [first, *[cell.format(path=path)] * 2]
                     with fresh_page(context, running, cells) as notebook:
                         try:
                             measure(notebook, 1)  # the first graph of a page also loads the common scripts
@@ -216,18 +241,19 @@ def main() -> None:
                             gave_up.add(name)
             for name, results in timings.items():
                 if name in gave_up:
-                    lines.append((f"{size:,} nodes, {name}", f"none in {LONGEST:.0f}", "", "", "", ""))
+                    lines.append((f"{size:,} nodes, {name}", f"none in {LONGEST:.0f}", "", "", "", "", ""))
                     print(*lines[-1], sep="\t", file=sys.stderr)
                     continue
-                seconds, pause, size_in_file = (
+                seen, seconds, pause, size_in_file = (
                     statistics.median(column) for column in zip(*results, strict=True)
                 )
-                spread = max(timing[0] for timing in results) - min(timing[0] for timing in results)
+                spread = max(timing[1] for timing in results) - min(timing[1] for timing in results)
                 if name == "graph()":
                     own = seconds
                 lines.append(
                     (
                         f"{size:,} nodes, {name}",
+                        f"{seen:.2f}",
                         f"{seconds:.2f}",
                         f"{spread:.2f}",
                         f"{own / seconds:.2f}",
@@ -241,7 +267,8 @@ def main() -> None:
         browser.close()
     head = [
         "graph",
-        "seconds",
+        "seen, s",
+        "alive, s",
         "spread",
         "graph() takes",
         "page's longest pause, ms",

@@ -1,5 +1,6 @@
 """What the live graph does on a page, and what a hostile model cannot do there."""
 
+import base64
 import re
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from playwright.sync_api import FloatRect, Frame, expect
 
 from tests.support.graph_models import SCRIPTS, chain, modules, string_everywhere
 from tests.support.jupyterlab import JupyterServer
-from tests.support.notebook_page import Notebook, wait_until
+from tests.support.notebook_page import READY, Notebook, wait_until
 
 IMPORT = "from onnxlab import graph"
 # Opens everything in the sidebar that can be opened.
@@ -36,6 +37,19 @@ def counting(self, widget, message, buffers):
     requests.append(message['kind'])
     answer(self, widget, message, buffers)
 GraphView._answer = counting
+"""
+
+# A kernel that answers late: not before the file is there.
+HOLD = """
+import time
+from pathlib import Path
+from onnxlab.notebook.graph.view import GraphView
+answer = GraphView._answer
+def late(self, widget, message, buffers):
+    while message['kind'] == 'model' and not Path('go').exists():
+        time.sleep(0.05)
+    answer(self, widget, message, buffers)
+GraphView._answer = late
 """
 
 
@@ -197,6 +211,54 @@ def test_several_graphs_share_netron(notebook: Notebook):
         assert frame.locator("g.graph-node").count() == 4
     notebook.run_until(5, "[01] 4")  # 0: an earlier graph of this page has asked for Netron
     notebook.run(6)
+
+
+@pytest.mark.parametrize(
+    ("shown", "drawn"),
+    [("'chain.onnx'", [4]), ("'chain.onnx', 'other.onnx'", [4, 4]), ("'modules.onnx', groups=False", [20])],
+)
+def test_a_still_picture_is_there_before_the_graph_is_alive_and_not_after(
+    notebook: Notebook, models: Path, shown: str, drawn: list[int]
+):
+    (models / "go").unlink(missing_ok=True)
+    notebook.fill([IMPORT + HOLD, f"graph({shown})", "GraphView._answer = answer"])
+    notebook.run(0)
+    notebook.cells.nth(1).locator(".cm-content").click()
+    notebook.page.keyboard.press("Shift+Enter")
+    output = notebook.cells.nth(1).locator(".jp-Cell-outputWrapper")
+    pictures = output.locator(".onnxlab-first img")
+    expect(pictures).to_have_count(len(drawn))
+    for picture, nodes in zip(pictures.all(), drawn, strict=True):
+        expect(picture).to_be_visible()
+        wait_until(
+            notebook.page, lambda picture=picture: picture.evaluate("i => i.complete && i.naturalHeight")
+        )
+        svg = base64.b64decode((picture.get_attribute("src") or "").partition(",")[2]).decode()
+        assert svg.count('class="node graph-node"') == nodes
+    assert output.locator(READY).count() == 0
+    expect(output.locator(".onnxlab-still")).to_be_hidden()
+    (models / "go").touch()
+    frames = output.locator(READY)
+    expect(frames).to_have_count(len(drawn))
+    expect(pictures).to_have_count(0)
+    expect(output.locator(".onnxlab-still")).to_be_hidden()
+    notebook.run(2)
+
+
+def test_a_frame_that_is_started_waits_for_the_next_graph(notebook: Notebook):
+    notebook.fill([IMPORT, *["graph('chain.onnx')"] * 2])
+    notebook.run(0)
+    notebook.run_graph(1)
+    handle = notebook.page.locator("iframe[sandbox]:not(.onnxlab-graph)").element_handle()
+    assert handle
+    waiting = handle.content_frame()
+    assert waiting
+    waiting.wait_for_function("() => loaded !== null")  # Netron is in it
+    waiting.evaluate("() => { window.mark = 'waited'; }")
+    (frame,) = notebook.run_graph(2)
+    assert frame.evaluate("() => window.mark") == "waited"
+    assert frame.locator("g.graph-node").count() == 4
+    expect(notebook.page.locator("iframe[sandbox]:not(.onnxlab-graph)")).to_have_count(1)
 
 
 def test_an_input_has_the_colour_that_python_gives_it(notebook: Notebook):

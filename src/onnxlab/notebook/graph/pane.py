@@ -1,8 +1,9 @@
 """One model of a view: its nodes, its groups if it is large, and its picture."""
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 
-from onnx import GraphProto
+from onnx import GraphProto, ModelProto
 
 from onnxlab.errors import ModelNotReadable
 from onnxlab.model.graph import GraphNode, declared
@@ -17,6 +18,8 @@ from onnxlab.plain_text import aligned
 _GROUPS_FROM = 100
 # Larger graphs have no still picture: it would be neither readable nor small. frame.js has this number, too.
 _PICTURE_NODES = 60
+# Of a larger graph, at least and at most so many nodes are seen until all of it is drawn.
+_BEGINNING = 20, 40
 # Up to so many nodes, inner ones included, a graph has its text beside it.
 _WORDS_NODES = 12
 _NAME = 28  # characters of a name in words
@@ -76,10 +79,11 @@ class Pane:
         top = self.groups.top if grouped and self.groups else self.nodes
         if top > _PICTURE_NODES:
             return None
-        try:
-            return draw_picture(model, marks, bodies=bodies)
-        except PictureFailed:
-            return None
+        return _drawn(model, marks, bodies=bodies)
+
+    def beginning(self, marks: Marks) -> Picture | None:
+        """A still picture of the first nodes of a larger graph, to be seen until all of it is drawn."""
+        return _drawn(_beginning(self.model(grouped=True)), marks, bodies=False)
 
 
 def make_pane(source: ModelSource, groups: bool | None = None) -> Pane:
@@ -104,6 +108,36 @@ def make_pane(source: ModelSource, groups: bool | None = None) -> Pane:
         raise ModelNotReadable(msg, why, "Look at a part of it: onnx.utils.extract_model() cuts one out.")
     words = "" if grouped or len(flat.nodes) > _WORDS_NODES else _words(source.model.graph, flat)
     return Pane(source.name, nodes, flat, grouped, _ends(source.model.graph), words)
+
+
+def _drawn(model: LeanModel, marks: Marks, *, bodies: bool) -> Picture | None:
+    try:
+        return draw_picture(model, marks, bodies=bodies)
+    except PictureFailed:
+        return None
+
+
+def _beginning(model: LeanModel) -> LeanModel:
+    """The first nodes, up to one through which everything passes: so far it looks like the whole graph."""
+    proto = ModelProto.FromString(model.data)
+    graph = proto.graph
+    readers = Counter(name for node in graph.node for name in node.input)
+    unread: set[str] = set()
+    count = 0
+    for count, node in enumerate(graph.node[: _BEGINNING[1]], 1):
+        readers.subtract(node.input)
+        unread = {name for name in unread.union(node.output) if readers[name] > 0}
+        if count >= _BEGINNING[0] and len(unread) < 2:
+            break
+    del graph.node[count:]
+    for ends, used in (
+        (graph.input, {name for node in graph.node for name in node.input}),
+        (graph.output, {name for node in graph.node for name in node.output}),
+    ):
+        kept = [end for end in ends if end.name in used]
+        del ends[:]
+        ends.extend(kept)
+    return replace(model, data=proto.SerializeToString())
 
 
 def _ends(graph: GraphProto) -> tuple[str, ...]:

@@ -154,10 +154,9 @@ def saved_structure(
 
 
 def _image(pane: Pane, picture: Picture) -> str:
-    data = base64.b64encode(picture.svg.encode()).decode()
     alt = escape(tr(f"Graph of {pane.name}: {operators(pane.flat)}"))
     width = round(picture.width * _scale(picture))
-    return f'<img alt="{alt}" width="{width}" src="data:image/svg+xml;base64,{data}">'
+    return f'<img alt="{alt}" width="{width}" src="{picture.address}">'
 
 
 def _scale(picture: Picture) -> float:

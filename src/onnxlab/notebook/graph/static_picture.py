@@ -43,6 +43,11 @@ class Picture:
     height: int
     bottoms: tuple[int, ...] = ()
 
+    @property
+    def address(self) -> str:
+        """The drawing as an address for an `<img>`, in which nothing can run."""
+        return f"data:image/svg+xml;base64,{base64.b64encode(self.svg.encode()).decode()}"
+
 
 def draw_picture(
     model: LeanModel, marks: Mapping[str, Mapping[str, Any]] | None = None, *, bodies: bool = True

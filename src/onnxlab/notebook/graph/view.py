@@ -46,6 +46,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
     """
 
     _esm = hiding_script(netron_files.own_file("widget.js"))
+    _pictures = traitlets.List().tag(sync=True)
     _kit = traitlets.Unicode().tag(sync=True)
     _height = traitlets.Int(_HIGHEST).tag(sync=True)
     _groups = traitlets.List().tag(sync=True)
@@ -74,12 +75,17 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         self._difference: Sequence[Marks] = comparison.marks if comparison else [{}]
         all_marks = self._all_marks()
         pictures = [pane.picture(own, grouped=True) for pane, own in zip(self._panes, all_marks, strict=True)]
-        self._pictures = [picture for picture in pictures if picture]
+        self._saved_pictures = [picture for picture in pictures if picture]
+        first = [
+            picture or pane.beginning(own)
+            for picture, pane, own in zip(pictures, self._panes, all_marks, strict=True)
+        ]
         if height is None:
-            highest = max((picture.height + 40 for picture in self._pictures), default=_HIGHEST)
+            highest = max((picture.height + 40 for picture in self._saved_pictures), default=_HIGHEST)
             height = max(_LOWEST, min(_HIGHEST, highest))
         super().__init__(
             _kit=netron_files.bundle().key,
+            _pictures=[picture.address if picture else "" for picture in first],
             _height=height,
             _titles=_titles(self._panes),
             _pairs=comparison.pairs if comparison else {},
@@ -150,8 +156,9 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         return self._saved("")
 
     def _saved(self, words: str) -> str:
-        if len(self._pictures) == len(self._panes):
-            return pictures_html(repr(self), self._titles, self._panes, self._pictures, self._notes, words)
+        pictures = self._saved_pictures
+        if len(pictures) == len(self._panes):
+            return pictures_html(repr(self), self._titles, self._panes, pictures, self._notes, words)
         return note_html(repr(self), self._panes, self._notes)
 
     def _all_marks(self) -> list[Marks]:

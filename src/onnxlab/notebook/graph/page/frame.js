@@ -162,18 +162,24 @@ const shown = (isShown) => new Promise((resolve) => {
   check();
 });
 
-const start = async ({ kit, model: bytes, operators, marks: firstMarks, dark, name, origin, size, find }) => {
+// Netron, before there is a model: a frame may wait for one with Netron in it.
+let loaded = null;
+const prepare = ({ netron: code, dagre }) => {
   restrictHtml();
   keepInFrame();
   shareKeyboard();
+  loaded = { ...loadNetron(code), dagre };
+  showValues(loaded.view.Graph, () => marks);
+  linkInnerBodies(loaded.view.Block);
+};
+
+const start = async ({ model: bytes, operators, marks: firstMarks, dark, name, origin, size, find }) => {
   setTheme(dark);
   marks = firstMarks;
   const isShown = useRuler();
   await shown(isShown);
-  const workers = size > SMALL ? await layoutWorkers(kit.dagre) : null;
-  const { base, browser, view: netron } = loadNetron(kit.netron);
-  showValues(netron.Graph, () => marks);
-  linkInnerBodies(netron.Block);
+  const { base, browser, view: netron, dagre } = loaded;
+  const workers = size > SMALL ? await layoutWorkers(dagre) : null;
   if (size <= OPEN) openBodies(netron.Graph);
   const host = new (hostClass(browser.Host, { base, workers, operators, name }))();
   view = new netron.View(host);
@@ -245,6 +251,7 @@ const move = ({ zoom, left, top }) => {
 
 window.addEventListener('message', ({ source, data }) => {
   if (source !== parent) return;
+  if (data.kind === 'netron') prepare(data);
   if (data.kind === 'start') start(data).catch((error) => post({ kind: 'failed', text: String(error?.message || error) }));
   if (data.kind === 'marks') { marks = data.marks; paint(); }
   if (data.kind === 'theme') setTheme(data.dark);

@@ -68,26 +68,97 @@ const frameDocument = (kit) => {
 // below each other.
 const LEAST = { width: 480, height: 320 };
 
-// The sandboxed frame of one graph.
-const makeFrame = (title, tr) => {
+// The sandboxed frame of one graph. It says hello when its document is there, also after the page has taken it out of
+// the document and put it back, which empties it; it is then handed Netron, and `listen` hears everything that it says.
+const openFrame = () => {
   const frame = document.createElement('iframe');
-  frame.className = 'onnxlab-graph';
-  frame.title = title ? tr('Graph of {name}', { name: title }) : tr('Graph of the model');
   frame.setAttribute('sandbox', 'allow-scripts');
   Object.assign(frame.style, {
     width: '100%', height: `calc(100% - ${HANDLE}px)`, boxSizing: 'border-box', display: 'block',
     border: '1px solid var(--jp-border-color2, #8884)', borderRadius: '4px',
   });
-  return frame;
+  const send = (message) => frame.contentWindow?.postMessage(message, '*');
+  let files = null, greeted = false, hear = () => {};
+  const receive = ({ source, data }) => {
+    if (source !== frame.contentWindow || !data) return;
+    if (data.kind === 'hello') {
+      greeted = true;
+      send({ kind: 'netron', netron: files.netron, dagre: files.dagre });
+    }
+    hear(data);
+  };
+  window.addEventListener('message', receive);
+  return {
+    frame,
+    send,
+    load: (kit) => {
+      files = kit;
+      greeted = false;
+      frame.srcdoc = frameDocument(kit);
+    },
+    listen: (listener) => {
+      hear = listener;
+      if (greeted) hear({ kind: 'hello' });
+    },
+    close: () => {
+      window.removeEventListener('message', receive);
+      frame.remove();
+    },
+  };
+};
+
+// Starting a frame and Netron in it takes a third of a small graph's time. As soon as a graph of this page is drawn,
+// one more frame is started, out of sight, and waits for the next graph; where a browser cannot move a frame without
+// emptying it, or each output is a page of its own (Colab), there is none.
+const waiting = (globalThis.onnxlabWaiting ??= new Map());
+const keepWaiting = (key, kit) => {
+  if (waiting.has(key) || !Element.prototype.moveBefore || globalThis.google?.colab) return;
+  const room = document.createElement('div');
+  room.inert = true;
+  Object.assign(room.style, { position: 'fixed', left: '-9999px', top: 0, width: `${LEAST.width}px`, height: `${LEAST.height}px`, visibility: 'hidden' });
+  const opened = openFrame();
+  waiting.set(key, { opened, room });
+  room.append(opened.frame);
+  document.body.append(room);
+  opened.load(kit);
+};
+// Moves the frame that waits into a box, as soon as that is in the page; false where none waits.
+const takeWaiting = (key, box, isClosed) => {
+  const { opened, room } = waiting.get(key) ?? {};
+  if (!opened) return null;
+  waiting.delete(key);
+  const move = () => {
+    if (isClosed()) { room.remove(); return; }
+    if (!box.isConnected) { requestAnimationFrame(move); return; }
+    box.moveBefore(opened.frame, null);
+    room.remove();
+  };
+  move();
+  return opened;
 };
 
 // The box of a frame, with a handle for its height at the lower right corner.
 const HANDLE = 10;
-const frameBox = (frame, height) => {
+const frameBox = (height) => {
   const box = document.createElement('div');
   box.className = 'onnxlab-box';
-  Object.assign(box.style, { height: `${Math.max(height, LEAST.height) + HANDLE}px`, minHeight: '160px', resize: 'vertical', overflow: 'hidden' });
-  box.append(frame);
+  Object.assign(box.style, { height: `${Math.max(height, LEAST.height) + HANDLE}px`, minHeight: '160px', resize: 'vertical', overflow: 'hidden', position: 'relative' });
+  return box;
+};
+
+// The still picture above a frame, until that is drawn.
+const pictureBox = (source) => {
+  const box = document.createElement('div');
+  box.className = 'onnxlab-first';
+  Object.assign(box.style, {
+    position: 'absolute', inset: `0 0 ${HANDLE}px`, overflow: 'auto', boxSizing: 'border-box', paddingTop: '13px',
+    display: 'flex', justifyContent: 'safe center', alignItems: 'safe center', background: isDark() ? '#1e1e1e' : '#fff',
+  });
+  const image = document.createElement('img');
+  image.src = source;
+  image.alt = '';
+  Object.assign(image.style, { maxWidth: 'none', filter: isDark() ? 'invert(0.86) hue-rotate(180deg)' : '' });
+  box.append(image);
   return box;
 };
 
@@ -162,34 +233,45 @@ const groupButton = (counts, choose, tr) => {
 };
 
 // One pane is one model in one frame.
-const showPane = (model, pane, row, kit, { select, moved, grouped }) => {
+const showPane = (model, pane, row, kit, { select, moved, grouped, settled }) => {
   const title = model.get('_titles')[pane];
   const tr = speech(model, '_translations');
-  const frame = makeFrame(title, tr);
   const column = document.createElement('figure');
   Object.assign(column.style, { flex: `1 1 ${LEAST.width}px`, minWidth: 0, margin: 0 });
   // A model without a name has an empty line above it, so that both graphs begin at the same height.
   if (title !== undefined) column.append(Object.assign(document.createElement('figcaption'), { textContent: title || '\u00a0' }));
-  const box = frameBox(frame, model.get('_height'));
+  const box = frameBox(model.get('_height'));
   column.append(box);
   row.append(column);
-  let showSaved = () => {};
-  const send = (message) => frame.contentWindow?.postMessage(message, '*');
-  const fail = (error) => box.replaceWith(messageBox(error.message));
+  let closed = false;
+  const started = takeWaiting(model.get('_kit'), box, () => closed);
+  const opened = started ?? openFrame();
+  const { frame, send } = opened;
+  frame.className = 'onnxlab-graph';
+  frame.title = title ? tr('Graph of {name}', { name: title }) : tr('Graph of the model');
+  if (!started) box.append(frame);
+  const picture = model.get('_pictures')?.[pane];
+  const still = picture ? pictureBox(picture) : null;
+  if (still) box.append(still);
+  const fail = (error) => { box.replaceWith(messageBox(error.message)); settled(false); };
   const content = () => ask(model, { kind: 'model', pane, grouped: grouped() });
-  let first = content();
-  first.catch(() => {});
+  let answer = content();
+  answer.catch(() => {});
   const handlers = {
-    // Also after the page has taken the frame out of the document and put it back, which empties it.
     hello: async () => {
       delete frame.dataset.status;
-      const { message, buffers: [bytes, operators] } = await (first ?? content());
-      first = null;
-      const start = { kind: 'start', kit: await kit, model: await unzip(bytes), operators: textOf(await unzip(operators)), find: tr('Find operator or name'), ...message };
+      const { message, buffers: [bytes, operators] } = await (answer ?? content());
+      answer = null;
+      const start = { kind: 'start', model: await unzip(bytes), operators: textOf(await unzip(operators)), find: tr('Find operator or name'), ...message };
       send({ ...start, marks: model.get('_marks')[pane], dark: isDark() });
     },
     again: () => load(),
-    ready: ({ nodes }) => { frame.dataset.nodes = nodes; frame.dataset.status = 'ready'; showSaved(); showSaved = hideSaved(row, '.onnxlab-still'); },
+    ready: ({ nodes }) => {
+      frame.dataset.nodes = nodes;
+      frame.dataset.status = 'ready';
+      still?.remove();
+      settled(true);
+    },
     failed: ({ text }) => fail(new Error(tr('Netron cannot draw this graph: {text}', { text }))),
     selected: ({ id }) => select(String(id), pane),
     moved: (place) => moved(place, pane),
@@ -212,13 +294,12 @@ const showPane = (model, pane, row, kit, { select, moved, grouped }) => {
     },
     open: ({ url }) => { if (/^https:\/\//.test(url)) window.open(url, '_blank', 'noopener,noreferrer'); },
   };
-  const receive = ({ source, data }) => {
-    if (source === frame.contentWindow && Object.hasOwn(handlers, data?.kind)) Promise.resolve(handlers[data.kind](data)).catch(fail);
-  };
-  window.addEventListener('message', receive);
-  const load = () => kit.then((files) => { frame.srcdoc = frameDocument(files); }, fail);
-  load();
-  return { send, load, close: () => { window.removeEventListener('message', receive); showSaved(); column.remove(); } };
+  opened.listen((data) => {
+    if (Object.hasOwn(handlers, data.kind)) Promise.resolve(handlers[data.kind](data)).catch(fail);
+  });
+  const load = () => kit.then(opened.load, fail);
+  if (!started) load();
+  return { send, load, close: () => { closed = true; opened.close(); column.remove(); } };
 };
 
 const render = ({ model, el }) => {
@@ -252,7 +333,15 @@ const render = ({ model, el }) => {
   el.append(notes);
   const showNotes = () => notes.replaceChildren(...model.get('_notes').map(noteBox));
   showNotes();
-  const panes = model.get('_marks').map((_, index) => showPane(model, index, row, kit, { select, moved, grouped: () => grouped }));
+  // With a picture in the frame's place, the saved one is not needed any more; without one, it stays until all is drawn.
+  let showSaved = model.get('_pictures')?.every(Boolean) ? hideSaved(row, '.onnxlab-still') : null;
+  const settled = (drawn) => {
+    if (!drawn) { showSaved?.(); showSaved = () => {}; return; }
+    if (row.querySelector('iframe:not([data-status=ready])')) return;
+    showSaved ??= hideSaved(row, '.onnxlab-still');
+    kit.then((files) => setTimeout(() => keepWaiting(model.get('_kit'), files), 300));
+  };
+  const panes = model.get('_marks').map((_, index) => showPane(model, index, row, kit, { select, moved, grouped: () => grouped, settled }));
   const buttons = viewButtons(whole, panes, together, speech(model, '_translations'));
   buttons.append(...more);
   whole.append(buttons);
@@ -274,6 +363,7 @@ const render = ({ model, el }) => {
     themed.disconnect();
     for (const [event, listener] of Object.entries(listeners)) model.off(event, listener);
     panes.forEach((pane) => pane.close());
+    showSaved?.();
   };
 };
 
