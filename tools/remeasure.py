@@ -29,7 +29,7 @@ import pytest
 from starter.console import Stop
 from starter.environment import ROOT, Environment, child_variables
 
-TESTS = ("tests/patients", "tests/exporters", "tests/operators", "tests/model", "tests/runtime")
+TESTS = ("tests/patients", "tests/exporters", "tests/tools/atlas", "tests/model", "tests/runtime")
 """The tests that hold facts about versions."""
 CONTRACTS = "tests/labs/test_contract.py"
 PACKAGES = ("torch", "onnx", "onnxruntime", "onnxscript", "onnx-ir")
