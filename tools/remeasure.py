@@ -1,7 +1,7 @@
 """Run the course with other versions of its packages, and list the outputs and tests that differ.
 
     python -m tools.remeasure --with torch==2.15.0
-    python -m tools.remeasure --with torch==2.15.0 --environment /tmp/torch215 --only 07 tests/operators
+    python -m tools.remeasure --with torch==2.15.0 --environment /tmp/torch215 --only 07 tests/tools/atlas
 
 An environment of its own gets the course and requirements-test.txt with the named packages replaced. There
 every chapter and solution runs and each saved output is compared with the new one; so do the tests that hold
@@ -29,7 +29,7 @@ import pytest
 from starter.console import Stop
 from starter.environment import ROOT, Environment, child_variables
 
-TESTS = ("tests/patients", "tests/exporters", "tests/operators", "tests/model", "tests/runtime")
+TESTS = ("tests/patients", "tests/exporters", "tests/tools/atlas", "tests/model", "tests/runtime")
 """The tests that hold facts about versions."""
 CONTRACTS = "tests/labs/test_contract.py"
 PACKAGES = ("torch", "onnx", "onnxruntime", "onnxscript", "onnx-ir")
