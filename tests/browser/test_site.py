@@ -39,8 +39,35 @@ WORDS = {
         "Asinh",
         "decibels",
     ),
-    "zh": ("算子", "跟踪", "循环", "动态", "量化", "解码器", "检测", "符号函数", "后端", "缓存"),
+    "zh": ("算子", "跟踪", "循环", "动态", "量化", "解码器", "检测", "符号函数", "后端", "缓存", "推理引擎"),
 }
+TYPED = {
+    "en": {
+        "dynamic batch": "04_dynamic_shapes",
+        "TracerWarning": "06_trace_breakers",
+        "KV cache": "17_decoder_with_cache",
+        "YOLO": "19_detection",
+    },
+    "zh": {
+        "动态维度": "04_dynamic_shapes",
+        "符号表": "07_operator_support",
+        "映射": "08_custom_operators",
+        "放缩系数": "09_dynamic_resize",
+        "KV Cache": "17_decoder_with_cache",
+        "置信度": "19_detection",
+        "后处理": "05_export_only_code",
+        "训练后量化": "15_quantise",
+        "量化感知训练": "15b_quantise_a_transformer",
+        "中间表示": "01_first_deployment",
+        "昇腾": "10_backends_differ",
+        "RKNN": "10_backends_differ",
+        "onnxsim": "06_trace_breakers",
+        "精度对齐": "11_graph_surgery",
+        "静态图": "02_trace_and_script",
+    },
+}
+"""What people type, and a chapter whose last line has the words."""
+
 STRUCTURE = "application/vnd.onnxlab.graph+json"
 DEMOS = tomllib.loads((ROOT / "site" / "models.toml").read_text("utf-8"))["model"]
 MODELS = sorted(path.name for path in (ROOT / "site" / "models").glob("*.onnx"))
@@ -287,6 +314,16 @@ def test_search_finds_words(reader: Page, server: Server, language):
     reader.wait_for_url(re.compile(rf"/{language}/(?!labs/lab04_asinh\.html$)"))
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_people_type_finds_the_chapter_with_the_keyword(reader: Page, server: Server, language):
+    reader.goto(f"{server.url}{language}/labs/lab04_asinh.html")
+    reader.keyboard.press("Control+k")
+    for word, chapter in TYPED[language].items():
+        reader.locator("#pst-search-dialog input").fill(word)
+        found = reader.locator(f'#pst-search-dialog li a[href*="/{language}/notebooks/{chapter}."]')
+        expect(found.first, word).to_be_visible()
+
+
 def test_language_leads_to_the_same_page_and_theme_stays(reader: Page, server: Server):
     reader.goto(f"{server.url}en/notebooks/05_export_only_code.html")
     while reader.locator("html").get_attribute("data-theme") != "dark":
@@ -420,7 +457,7 @@ def test_the_first_page_and_labs_lead_to_the_course(server: Server):
 def test_a_folded_cell_is_called_what_it_is(server: Server):
     """A folded cell that asserts is a proof; one that only imports or defines something is code."""
     claim = re.compile(r"^ *(?:assert |with expect_)", re.MULTILINE)
-    for language, code, proof in (("en", "Show the code", "Show the proof"), ("zh", "查看代码", "查看证明")):
+    for language, code, proof in (("en", "Show the code", "Show the proof"), ("zh", "查看代码", "查看验证代码")):
         shown = set()
         for path in sorted((ROOT / "notebooks" / language.replace("en", "")).glob("*.ipynb")):
             cells = json.loads(path.read_text("utf-8"))["cells"]

@@ -17,6 +17,9 @@ LABS = re.compile(r"^(?:\*\*Labs:\*\* |\*\*实验\*\*\uff1a)(.+(?:\n.+)*)", re.M
 NEXT = re.compile(
     r"^(?:\*\*Next:\*\* |\*\*下一章\*\*\uff1a)(?:\[\d\d[a-z]? |you have|课程到此)", re.MULTILINE
 )
+KEYWORDS = re.compile(r"\n\n(?:\*\*Keywords:\*\* (.+)\.|\*\*关键词\*\*\uff1a(.+)。)\Z")
+NAME = re.compile(r"\w+[._]\w[\w.]*")  # of a function, an argument, a file
+FEWEST_KEYWORDS = 8
 LINK = re.compile(r"\[lab\d\d\]\((?:\.\./)+labs/(?:zh/)?lab\d\d_\w+\.ipynb\)")
 
 
@@ -44,3 +47,33 @@ def test_a_chapter_ends_with_links_to_labs_and_to_the_next_chapter(texts):
     [labs] = LABS.findall(texts[-1])
     assert LINK.search(labs)
     assert "lab0" not in LINK.sub("", labs)
+
+
+def keywords(text: str) -> list[str]:
+    """The words that people type, from the line that ends a chapter's last cell."""
+    match = KEYWORDS.search(text)
+    return re.split(", |、", match[1] or match[2]) if match else []
+
+
+def test_a_chapter_ends_with_the_words_that_people_type(texts):
+    words = keywords(texts[-1])
+    assert len(set(words)) == len(words) >= FEWEST_KEYWORDS
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("notebooks/[0-9]*.ipynb")), ids=lambda path: path.stem[:3])
+def test_the_chinese_line_has_the_names_of_the_english_one_and_words_of_its_own(path):
+    english, chinese = (
+        keywords(nbformat.read(edition, as_version=4).cells[-1].source)
+        for edition in (path, path.parent / "zh" / path.name)
+    )
+    assert not {name for word in english for name in NAME.findall(word)} - set(
+        NAME.findall(" ".join(chinese))
+    )
+    assert re.search("[\u4e00-\u9fff]", "".join(chinese))
+
+
+@pytest.mark.parametrize(
+    "end", ["", "\n\n**Keywords:** Loop, If.\n\nMore.", " **Keywords:** Loop, If.", "\n\nLoop, If."]
+)
+def test_a_chapter_without_the_line_is_noticed(end):
+    assert keywords(f"**Next:** [03 Export arguments](03_export_arguments.ipynb){end}") == []

@@ -1,4 +1,7 @@
-"""docs/coverage.md: every statement has a verdict, and every verdict a cell that is there and asserts it."""
+"""docs/coverage.md: every statement has a verdict, and every verdict a cell that is there and asserts it.
+
+docs/coverage.zh.md, which is generated from it, has the same rows in Chinese, below the Chinese headings.
+"""
 
 import ast
 import re
@@ -153,6 +156,48 @@ def heading_above(file: str, cell_id: str) -> str:
         if cell["cell_type"] == "markdown":
             heading = [heading, *re.findall(r"^##+ +(.+)$", cell["source"], re.MULTILINE)][-1]
     return ""
+
+
+CHINESE = DOCUMENT.with_suffix(".zh.md")
+CHINESE_VERDICTS = {
+    "confirmed": "成立",
+    "wrong": "不成立",
+    "not tested here": "未实测",
+    "outdated": "已过时\uff0c始于",
+}
+RELEASE = re.compile(r"(?:torch|ONNX Runtime|opset) \d+(?:\.\d+)*")
+
+
+def rows(document: Path) -> list[list[str]]:
+    """The columns of each row of a document's tables, without their heads."""
+    lines = document.read_text("utf-8").splitlines()
+    heads = {lines[i - 1] for i, line in enumerate(lines) if line.startswith("|---")}
+    return [
+        columns(line)
+        for line in lines
+        if line.startswith("|") and line not in heads and set(line) - set("|-")
+    ]
+
+
+def test_the_chinese_document_has_the_same_rows_verdicts_and_cells():
+    pairs = list(zip(rows(DOCUMENT), rows(CHINESE), strict=True))
+    assert len(pairs) == len(ROWS)
+    for english, chinese in pairs:
+        verdict = english[2].partition(":")[0]
+        word = next(word for start, word in CHINESE_VERDICTS.items() if verdict.startswith(start))
+        assert chinese[2].startswith(word), chinese
+        assert RELEASE.findall(verdict) == RELEASE.findall(chinese[2].partition("\uff1a")[0])
+        assert chinese[3] == english[3].replace("(../notebooks/", "(../notebooks/zh/")
+        assert re.search("[\u4e00-\u9fff]", chinese[0]) or chinese[0] == english[0], chinese[0]
+
+
+def test_the_chinese_rows_name_the_chinese_headings():
+    for english, chinese in zip(rows(DOCUMENT), rows(CHINESE), strict=True):
+        named = CELL.finditer(english[3])
+        above = {(cell["chapter"], heading_above(f"zh/{cell['file']}", cell["id"])) for cell in named}
+        sections = re.findall(r"(\d\d[a-z]?)\uff1a(\*.+?\*)(?:\uff1b|$)", chinese[1])
+        where = {(number, name) for number, names in sections for name in names.strip("*").split("*、*")}
+        assert where == above
 
 
 def test_every_chapter_answers_a_statement():

@@ -15,6 +15,7 @@ from onnxlab.course.notebooks import read, write
 from onnxlab.notebook.language import Speech, speaking, speech
 from tools.author.running import execute
 from tools.author.translation.catalogue import Source, merged, notebook_sources
+from tools.author.translation.coverage import coverage_sources, translated_coverage
 from tools.author.translation.edition import Edition, generated
 from tools.author.translation.edition import _translations as usable
 from tools.author.translation.lint import Glossary, faults
@@ -311,6 +312,47 @@ WORDS = {
     "A caption": "\u6807\u9898",
     "from": "\u4ece",
 }
+
+
+COVERAGE = """# A title
+
+[Chinese \u00b7 \u4e2d\u6587](coverage.zh.md)
+
+Two
+lines.
+
+| statement | where | verdict | cell |
+|---|---|---|---|
+| a loop stays | 02: *Where?*, *Why?*; 99: *Old* | outdated since torch 1.10 at the latest: it is `Loop` | \
+[02#a1](../notebooks/02_a.ipynb) |
+| a view | - | not tested here | - |
+"""
+
+
+def test_coverage_is_translated_row_by_row_with_the_headings_of_the_chapters():
+    texts = [source.text for source in coverage_sources(COVERAGE)]
+    assert texts[:6] == ["A title", "Two lines.", "statement", "where", "verdict", "cell"]
+    assert texts[6:] == [
+        *("a loop stays", "outdated since", "at the latest", "it is `Loop`"),
+        *("a view", "not tested here"),
+    ]
+    words = {text: f"<{text}>" for text in texts}
+    chapters = {"02": {"1. Where?": "1. W", "2. Why?": "2. Y"}, "99": {}}
+    lines = translated_coverage(COVERAGE, words, chapters, "zh").splitlines()
+    assert lines[:5] == ["# <A title>", "", "[English](coverage.md)", "", "<Two lines.>"]
+    assert lines[8:10] == [
+        "| <a loop stays> | 02\uff1a*W*\u3001*Y*\uff1b99\uff1a*Old* "
+        "| <outdated since> torch 1.10<at the latest>\uff1a<it is `Loop`> "
+        "| [02#a1](../notebooks/zh/02_a.ipynb) |",
+        "| <a view> | - | <not tested here> | - |",
+    ]
+
+
+def test_what_a_statement_quotes_is_free_and_the_rest_is_not():
+    entry = polib.POEntry(msgid="a graph", msgstr="\u201c\u6ca1\u6709Graph\u201d", comment="statement")
+    assert list(faults(entry, GLOSSARY)) == []
+    entry.msgstr = "\u6ca1\u6709Graph"
+    assert list(faults(entry, GLOSSARY)) == ["no space: \u6709G"]
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from tools.author.translation.catalogue import (
     notebook_sources,
     open_catalogue,
 )
+from tools.author.translation.coverage import DOCUMENT, coverage_sources, translated_coverage
 from tools.author.translation.lint import Glossary, faults
 from tools.author.translation.messages import messages
 from tools.author.translation.outputs import shown_texts, translate_output
@@ -114,6 +115,8 @@ class Edition:
         ]
         shown = {source.text for source in sources["shown"]}  # one text, one translation
         sources["messages"] = [source for source in self._messages if source.text not in shown]
+        if (self._root / DOCUMENT).exists():
+            sources[DOCUMENT.stem] = list(coverage_sources((self._root / DOCUMENT).read_text("utf-8")))
         return sources
 
     def _stored(self, name: str) -> polib.POFile:
@@ -148,6 +151,12 @@ class Edition:
         folder = self._root / _PACKAGE / "assets" / "languages"
         yield folder / f"{self._language}.json", _json(self._words())
         yield folder / f"{self._language}_labs.json", _json(labs)
+        if (self._root / DOCUMENT).exists():
+            document = (self._root / DOCUMENT).read_text("utf-8")
+            texts = {name: _translations(catalogue) for name, catalogue in self.catalogues.items()}
+            chapters = {name.partition("_")[0]: texts[name] for name in texts}
+            translated = translated_coverage(document, texts[DOCUMENT.stem], chapters, self._language)
+            yield self._root / DOCUMENT.with_suffix(f".{self._language}.md"), translated
 
     def _words(self) -> dict[str, dict[str, str]]:
         """Return the texts that `onnxlab.notebook.language` reads."""

@@ -18,6 +18,7 @@ _NAMES = 3  # up to so many words in lower case, a text may consist of names, wh
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _MARKDOWN = ("text",)
 _MARKED = ("shown", "message", "title", "part", "hint", "caption")  # their only markup is `code`
+_QUOTED = re.compile("“[^”]*”|《[^》]*》")
 _ENDING = re.compile(r"s\d*$|s_.*|.*_else.*")  # a gap for the ending of an English word
 
 
@@ -54,6 +55,9 @@ def faults(entry: polib.POEntry, glossary: Glossary) -> Iterator[str]:
         if len(english.split("\n")) != len(translation.split("\n")):
             yield "another number of lines"
         return
+    if kind == "statement":  # of a text that was Chinese: what is quoted keeps its words and its marks
+        yield from _typography(_QUOTED.sub("", translation))
+        return
     if ("\n" in translation) > ("\n" in english) or (
         translation != translation.strip(" ") and english == english.strip(" ")
     ):
@@ -74,14 +78,22 @@ def faults(entry: polib.POEntry, glossary: Glossary) -> Iterator[str]:
         ):
             yield "still English"
         return
-    plain = "".join(_visible(translation, kind))
-    outside = re.sub(r"`[^`]*`", "`", _without_code(translation))
-    for what, pattern in (("half-width punctuation", _HALF_WIDTH), ("no space", _CLOSE)):
-        if match := pattern.search(outside if what[0] == "h" else plain):
-            yield f"{what}: {match[0]}"
+    yield from _typography(translation, "".join(_visible(translation, kind)))
     if "您" in translation:
         yield "the word 您"
     yield from glossary.faults(_without_code(english), translation)
+
+
+def _typography(translation: str, visible: str = "") -> Iterator[str]:
+    """Yield half-width punctuation, and Chinese that touches Latin letters where it can be seen."""
+    outside = re.sub(r"`[^`]*`", "`", _without_code(translation))
+    plain = visible or GAP.sub("", translation.replace("`", ""))
+    for what, text, pattern in (
+        ("half-width punctuation", outside, _HALF_WIDTH),
+        ("no space", plain, _CLOSE),
+    ):
+        if match := pattern.search(text):
+            yield f"{what}: {match[0]}"
 
 
 def _parts(text: str, kind: str) -> dict[str, Counter[str]]:
