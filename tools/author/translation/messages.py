@@ -80,6 +80,7 @@ _COMPOSED = (
     *(f"{kind} {{name}} differs" for kind in ("attribute", "subgraph", "weight")),
     *(f"{kind} {{name}} differs by up to {{number}}" for kind in ("attribute", "weight")),
     "operator {before} -> {after}",
+    "weight {name}",
     "weight {name} {before} -> {after}",
     "No difference.",
     "renamed: {pairs}",
@@ -95,18 +96,22 @@ _COMPOSED = (
     "open",
     "risk",  # the weight of a symptom, as "wrong" and "note" are
 )
+_IN_GAPS = tuple((gap, word) for gap in ("{before}", "{after}") for word in ("nothing", "present"))
 _WORDS = ("labs", "judges", "exporters")  # their enumerations are shown, as the stages of an export
 _EXPORTER = re.compile(r"^(TorchScript|torch\.export): ")
 _IN_SCRIPT = re.compile(r"""\btr\(\s*(["'])(.+?)\1""")
 
 
-def messages(package: Path) -> Iterator[tuple[str, str, str]]:
+def messages(package: Path) -> Iterator[tuple[str, ...]]:
     """Yield the messages for learners: the pattern, its kind (title, part, hint, message), and the file.
+
+    A word in a gap that stands for something absent has a context, too.
 
     Args:
         package: The folder of the package `onnxlab`.
     """
     yield from ((text, "message", "put together at run time") for text in _COMPOSED)
+    yield from ((word, "message", "put together at run time", gap) for gap, word in _IN_GAPS)
     for path in sorted((package / "labs").glob("lab*.toml")):
         for text, kind in _in_lab(tomllib.loads(path.read_text("utf-8"))):
             if letters(text):

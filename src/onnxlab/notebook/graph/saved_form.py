@@ -155,7 +155,8 @@ def saved_structure(
 
 def _image(pane: Pane, picture: Picture) -> str:
     data = base64.b64encode(picture.svg.encode()).decode()
-    alt = escape(tr(f"Graph of {pane.name}: {operators(pane.flat)}"))
+    title = pane.name
+    alt = escape(tr(f"Graph of {title}: {operators(pane.flat)}"))
     width = round(picture.width * _scale(picture))
     return f'<img alt="{alt}" width="{width}" src="data:image/svg+xml;base64,{data}">'
 
@@ -170,7 +171,8 @@ def _hidden(pane: Pane, picture: Picture) -> str:
     if not below:
         return ""
     follow = tr("1 more node follows") if below == 1 else tr(f"{below} more nodes follow")
-    return tr(f"{follow} further down in the picture of {pane.name}: scroll inside it.")
+    title = pane.name
+    return tr(f"{follow} further down in the picture of {title}: scroll inside it.")
 
 
 def _caption(title: str) -> str:
