@@ -311,7 +311,7 @@ def differing_modes(file: ModelFile) -> Iterator[Symptom]:
         why = "Not every back end has this, and some compute something else without an error."
         yield Symptom(
             "note",
-            f"{mode}: {listing(labels)}.",
+            f"Back ends differ in {mode}: {listing(labels)}.",
             why,
             "Compare the outputs on the target itself before shipping.",
             "back ends",

@@ -10,10 +10,13 @@ import copy
 import json
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 from onnxlab.errors import OnnxLabError
 
@@ -52,6 +55,28 @@ def speak(language: str) -> None:
     """
     global _speech
     _speech = speech(language)
+    if "IPython" in sys.modules:
+        translate_errors()
+
+
+def translate_errors() -> None:
+    """Let this notebook's tracebacks end in the translated message, where ONNX Lab raised the error."""
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    if shell is not None:
+        shell.set_custom_exc((OnnxLabError,), _show_translated)
+
+
+def _show_translated(
+    shell: Any,  # noqa: ANN401 - IPython's handler
+    kind: type[OnnxLabError],
+    error: OnnxLabError,
+    trace: TracebackType,
+    tb_offset: int | None = None,
+) -> None:
+    error.args = (tr(str(error)),)
+    shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
 
 
 @contextmanager
@@ -193,7 +218,13 @@ class Speech:
             shown = self._find(first, 0), self._find(others, depth)
             if shown[0] != first and shown[1] != others:
                 return "".join(shown)
-        return joined(colon, [self._find(head, depth), self._find(rest, depth)]) if colon else text
+        if colon:
+            halves = [self._find(head, depth), self._find(rest, depth)]
+            return joined(colon, halves) if halves != [head, rest] else text
+        items = bare.split(", ")
+        shown_items = [self._find(item, depth) for item in items] if len(items) > 1 else items
+        is_known = all(shown != item for shown, item in zip(shown_items, items, strict=True))
+        return before + joined(", ", shown_items) + after if is_known else text
 
     def _in_gap(self, gap: str, value: str, depth: int) -> str:
         """Return what fills a gap; a name from a model stays, though it may look like a word."""
@@ -231,10 +262,12 @@ def regular(pattern: str) -> re.Pattern[str]:
     # "{n} nodes" is no sentence that happens to end with "nodes".
     certain = letters(pattern) >= _FEW or letters(parts[0]) or ": " in "".join(parts[::2])
     gap = r"(.*?)" if certain else r"(\S*?)"
+    # "what to do" is not made from "{low} to {high}": something in the text is no word.
+    start = "" if certain else r"(?=.*[^a-z\s])"
     for i in range(0, len(parts), 2):
         parts[i] = re.escape(parts[i].replace("{{", "{").replace("}}", "}"))
     parts[1::2] = [gap] * (len(parts) // 2)
-    return re.compile("".join(parts), re.DOTALL)
+    return re.compile(start + "".join(parts), re.DOTALL)
 
 
 def _longest(pattern: str) -> str:
