@@ -64,14 +64,25 @@ def unsuitable(version, is_64_bit=True, machine="", runs=runs):
     return "\n".join([what, why, then])
 
 
+def shown(message, arguments):
+    """Return a message in the language that the arguments name, where this Python can read the translations."""
+    try:
+        from starter.console import speak, tr
+
+        speak("zh" if "zh" in arguments or "--language=zh" in arguments else "en")
+        return tr(message)
+    except Exception:  # this Python is not suitable, after all
+        return message
+
+
 def main(arguments):
     """Check this Python, then run the command; return the exit code."""
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     machine = "%s %s" % (platform.system(), platform.machine())
     message = unsuitable(tuple(sys.version_info[:2]), sys.maxsize > 2**32, machine)
     if message:
-        sys.stderr.write(message + "\n")
+        sys.stderr.write(shown(message, arguments) + "\n")
         return 1
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     from starter.commands import run
 
     return run(arguments)

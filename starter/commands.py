@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from starter import checks, jupyter, packages, website
-from starter.console import Stop, show_line, step
+from starter.console import Stop, show_line, speak, step, tr
 from starter.environment import ROOT, Environment, course_environment, locale_language
 
 COMMANDS = ("start", "test", "class", "site")
@@ -49,12 +49,13 @@ def run(arguments: Sequence[str]) -> int:
             return 0
         if name == "start":
             language, options = chosen_language(options)
+            speak(language)
             jupyter.require_free_port(options)  # before minutes of installing
             folder, options = chosen_folder(options)
             environment = prepare("course")
             step(4, "JupyterLab, which says below where it is. Ctrl+C here ends it.")
             if not jupyter.names_a_root(options):
-                jupyter.update_workbook(environment, folder)
+                jupyter.update_workbook(environment, folder, language)
             command = jupyter.command(environment, options, language, folder)
             return jupyter.run(command, environment, language)
         if name == "test":
@@ -80,7 +81,7 @@ def run(arguments: Sequence[str]) -> int:
         print(stop, file=sys.stderr)
         return stop.code
     except KeyboardInterrupt:
-        print("\nStopped. The same command goes on where this one was.", file=sys.stderr)
+        print("\n" + tr("Stopped. The same command goes on where this one was."), file=sys.stderr)
         return 130
 
 
@@ -139,10 +140,11 @@ def prepare(name: str, folder: str = ".venv") -> Environment:
         return environment
     works = environment.works()
     exists = environment.folder.exists()
-    step(2, f"Environment {folder}: {'there' if works else 'making it anew' if exists else 'making it'}")
+    what = "is there" if works else "is made anew" if exists else "is made"
+    step(2, f"Environment {folder} {what}")
     if not works:
         packages.require_space(environment.folder.parent, 0.5 if name == "site" else 3)
         environment.make()
     step(3, "Packages (the first time this takes some minutes)")
-    print(f"      {packages.install(environment, name)}", flush=True)
+    show_line(f"      {packages.install(environment, name)}")
     return environment

@@ -1,6 +1,17 @@
-"""Output in the terminal: steps, a line that updates itself, the message of a failure."""
+"""Output in the terminal: steps, a line that updates itself, the message of a failure.
+
+It is in the language that `speak` chooses. The package's translations are read from the clone: they need nothing
+but the standard library, and are there before anything is installed.
+"""
 
 import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "src"))
+
+from onnxlab.notebook.language import speak, tr  # noqa: E402 - found only now
+
+__all__ = ["Stop", "show", "show_line", "speak", "step", "tr"]
 
 
 class Stop(Exception):
@@ -10,19 +21,22 @@ class Stop(Exception):
         self.what, self.why, self.then, self.code = what, why, then, code
         super().__init__(f"{what}\n{why}\n{then}")
 
+    def __str__(self) -> str:
+        return "\n".join(map(tr, (self.what, self.why, self.then)))
+
 
 def step(number: int, text: str) -> None:
     """Print which of the four steps begins."""
-    print(f"[{number}/4] {text}", flush=True)
+    show_line(f"[{number}/4] {tr(text)}")
 
 
 def show_line(text: str) -> None:
     """Print a line; characters that the terminal cannot encode become question marks."""
     encoding = sys.stdout.encoding or "ascii"
-    print(text.encode(encoding, "replace").decode(encoding), flush=True)
+    print(tr(text).encode(encoding, "replace").decode(encoding), flush=True)
 
 
 def show(text: str) -> None:
     """Show the progress of a step in a line that the next call overwrites; "" clears it."""
     if sys.stdout.isatty():
-        print(f"\r{text[:78]:<78}", end="" if text else "\r", flush=True)
+        print(f"\r{tr(text)[:78]:<78}", end="" if text else "\r", flush=True)

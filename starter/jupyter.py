@@ -28,14 +28,15 @@ _DEFAULTS = {
 _ALIASES = {"root_dir": ("--notebook-dir",), "log_level": ("--log-level", "--debug"), "answer_yes": ("-y",)}
 
 
-def update_workbook(environment: Environment, folder: Path) -> None:
+def update_workbook(environment: Environment, folder: Path, language: str = "en") -> None:
     """Bring the learner's folder up to date, and print what happened to it.
 
     Raises:
         Stop: Something in it cannot be read or written.
     """
     command = [str(environment.python), "-m", "onnxlab.course.workbook", str(ROOT), str(folder)]
-    done = subprocess.run(command, env=child_variables(environment), capture_output=True, encoding="utf-8")
+    variables = child_variables(environment, language) | {"PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(command, env=variables, capture_output=True, encoding="utf-8")
     if done.returncode:
         what = f"The folder of your notebooks, {folder}, could not be brought up to date."
         why = " ".join(done.stderr.split())[-300:]
@@ -51,6 +52,7 @@ def command(
     defaults = _DEFAULTS | {"ServerApp.root_dir": str(folder)}
     if language != "en":
         defaults["LabApp.default_url"] = f"/lab/tree/notebooks/{language}/00_start_here.ipynb"
+        defaults["LabApp.app_settings_dir"] = str(ROOT / "starter" / "lab_settings" / language)
     if environment.managed:  # what is trusted is recorded with the course, not in the user's other Jupyter
         defaults["NotebookNotary.data_dir"] = str(environment.folder / "share" / "jupyter")
     if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in options:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from starter.console import Stop, show
+from starter.console import Stop, show, show_line
 from starter.environment import ROOT, Environment, child_variables
 
 SETS = {
@@ -32,10 +32,10 @@ INDEX_VARIABLE = "ONNXLAB_TORCH_INDEX"
 CUDA_GIGABYTES = 8
 """The disk that torch's default build for Linux needs with what it brings."""
 
-_CUDA_NOTICE = f"""\
-      {{why}}
-      torch's default build for Linux comes instead, with CUDA: 3 GB to download, {CUDA_GIGABYTES} GB of disk.
-      To avoid it: Ctrl+C, set {INDEX_VARIABLE} to an index of CPU builds, and run this again."""
+_CUDA_NOTICE = (
+    f"torch's default build for Linux comes instead, with CUDA: 3 GB to download, {CUDA_GIGABYTES} GB of disk.",
+    f"To avoid it: Ctrl+C, set {INDEX_VARIABLE} to an index of CPU builds, and run this again.",
+)
 
 # A pattern in the output of a failed pip, the reason, and what to do.
 _REASONS = (
@@ -105,7 +105,8 @@ def _install_cpu_torch(environment: Environment, pin: str, log: Path) -> None:
         attempt = ["--index-url", CPU_INDEX, "--retries", "0", "--timeout", "10", pin]
         why = "PyTorch's index of CPU builds did not answer."
     if _pip(environment, ["--no-deps", *attempt], log)[0]:
-        print(_CUDA_NOTICE.format(why=why), flush=True)
+        for line in (why, *_CUDA_NOTICE):
+            show_line(f"      {line}")
         require_space(environment.folder.parent, CUDA_GIGABYTES)
 
 
@@ -133,8 +134,8 @@ def failure(output: str, log: Path, *, offline: bool = False) -> Stop:
         why = "The folder wheelhouse has no such package for this Python and system."
         then = "Make one that has it (onnxlab class wheelhouse --help), or rename it to use the network"
     errors = [line.strip() for line in output.splitlines() if line.strip().lower().startswith("error")]
-    why += f" pip said: {errors[-1][:160]}" if errors else ""
-    then += f", and run this again: it goes on where it stopped. Log: {log}"
+    why = f"{why} pip said: {errors[-1][:160]}" if errors else why
+    then = f"{then}, and run this again: it goes on where it stopped. Log: {log}"
     return Stop("The packages could not be installed.", why, then)
 
 

@@ -62,14 +62,14 @@ def environment(folder: Path | None = None) -> list[Installed]:
 
 
 def advice(packages: Iterable[Installed]) -> str:
-    """Return a sentence or two: whether outputs will be those of the course, and what to do if not.
+    """Return whether outputs will be those of the course, and what to do if not; a line for each package.
 
     Example:
         >>> advice([Installed("torch", "2.13.0+cpu", "2.13.0")])
         'The installed packages are those the course was tested with.'
         >>> advice([Installed("torch", "2.15.0", "2.13.0")])
-        'torch is 2.15.0, tested was 2.13.0. Outputs may differ; for the tested versions, \
-run: pip install torch==2.13.0'
+        'torch is 2.15.0, tested was 2.13.0.\\nOutputs may differ. \
+For the tested versions, run: pip install torch==2.13.0'
     """
     packages = list(packages)
     if any(package.tested is None for package in packages):
@@ -81,11 +81,15 @@ run: pip install torch==2.13.0'
     different = [package for package in packages if not package.agrees]
     if not different:
         return "The installed packages are those the course was tested with."
-    listing = ", ".join(
-        f"{p.name} is {p.installed or 'not installed'}, tested was {p.tested}" for p in different
-    )
     pins = " ".join(f"{p.name}=={p.tested}" for p in different)
-    return f"{listing}. Outputs may differ; for the tested versions, run: pip install {pins}"
+    then = f"Outputs may differ. For the tested versions, run: pip install {pins}"
+    return "\n".join([*map(_difference, different), then])
+
+
+def _difference(package: Installed) -> str:
+    if package.installed is None:
+        return f"{package.name} is not installed, tested was {package.tested}."
+    return f"{package.name} is {package.installed}, tested was {package.tested}."
 
 
 def pinned_versions(folder: Path | None = None) -> dict[str, str]:

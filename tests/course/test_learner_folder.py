@@ -104,7 +104,7 @@ def test_what_was_changed_stays_and_the_new_version_is_put_beside_it_once(course
     assert update(course, capsys) == []
     change(course / CHAPTER)
     beside = "notebooks/04_dynamic_shapes.new-version.ipynb"
-    assert update(course, capsys) == [f"A new version, beside your own: {beside}"]
+    assert update(course, capsys) == [f"A new version is beside your own: {beside}."]
     assert (folder / CHAPTER).read_bytes() == mine
     assert read(folder / beside)["cells"][0]["source"].startswith("# changed")
     assert outputs(folder / beside) == []

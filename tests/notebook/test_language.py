@@ -7,14 +7,19 @@ import pytest
 import onnxlab
 from onnxlab.errors import OnnxLabError
 from onnxlab.labs.kit.exercise import labs
-from onnxlab.notebook.language import LANGUAGES, Speech, speak, speaking, speech, tr
+from onnxlab.notebook.language import LANGUAGES, Speech, alternatives, context, speak, speaking, speech, tr
 from onnxlab.notebook.predict.prediction import Prediction
 from onnxlab.notebook.tables import table
 from onnxlab.plain_text import aligned
 
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 SPEECH = Speech(
-    {"right": "\u6b63\u786e", "no file": "\u6ca1\u6709\u6587\u4ef6", "What?": "\u4ec0\u4e48\uff1f"},
+    {
+        "right": "\u6b63\u786e",
+        "no file": "\u6ca1\u6709\u6587\u4ef6",
+        "What?": "\u4ec0\u4e48\uff1f",
+        "or": "\u6216",
+    },
     {
         "error: {reason}": "\u51fa\u9519\uff1a{reason}",
         "{n} node{s}": "{n} \u4e2a\u8282\u70b9",
@@ -51,7 +56,8 @@ def test_without_a_language_everything_is_as_it_stands():
         ),
         ("input right is missing", "\u7f3a\u5c11\u8f93\u5165 right"),  # a name is a name
         ("right\nnot known\n2 nodes", "\u6b63\u786e\nnot known\n2 \u4e2a\u8282\u70b9"),
-        ("~ Conv c: input x is missing; right", "~ Conv c: \u7f3a\u5c11\u8f93\u5165 x; \u6b63\u786e"),
+        ("~ Conv c: input x is missing; right", "~ Conv c\uff1a\u7f3a\u5c11\u8f93\u5165 x\uff1b\u6b63\u786e"),
+        ("error: 'right' or 'b'", "\u51fa\u9519\uff1a'right' \u6216 'b'"),
         ("", ""),
     ],
 )
@@ -131,3 +137,36 @@ def test_every_title_part_and_hint_of_the_labs_is_there_in_chinese():
 )
 def test_what_fills_a_gap_is_there_in_chinese(english):
     assert not re.search(r"[a-z]{2,} [a-z]{2,}", speech("zh")(english))
+
+
+WHERE = context(["the first", "neither"])
+PLACED = Speech(
+    {"neither": "1", "input": "2", "none": "3"},
+    {"attribute {name} {before} -> {after}": "{name} {before} -> {after}", "names: {names}": "{names}"},
+    contexts={WHERE: {"neither": "4"}, "{before}": {"nothing": "5"}},
+)
+
+
+def test_a_word_that_stands_alone_is_translated_for_the_texts_that_it_stands_among():
+    with speaking(PLACED):
+        assert [tr("neither", ["the first", "neither"]), tr("neither", ["a", "neither"]), tr("neither")] == [
+            *"411"
+        ]
+        assert repr(Prediction("?", ["the first", "neither"])).splitlines()[1:] == ["  - the first", "  - 4"]
+        assert repr(table([{"the first": "neither", "neither": 0}])).splitlines()[::2] == [
+            "the first  4",
+            "4          0",
+        ]
+
+
+def test_the_name_of_a_value_is_never_translated():
+    assert PLACED("attribute input nothing -> input") == "input 5 -> input"
+    assert [PLACED("names: input"), PLACED("names: none")] == ["input", "3"]
+    assert "input" in speech("zh")("Nothing in the graph is called 'inptu'; near: input.")
+    assert speech("zh")("~ Relu r: input 0 input -> output") == "~ Relu r\uff1a\u8f93\u5165 0 input -> output"
+
+
+def test_what_can_be_chosen_is_joined_for_the_language():
+    assert alternatives(["Neg", "Abs"]) == "Neg or Abs"
+    speak("zh")
+    assert alternatives(["Neg", "Abs"]) == "Neg / Abs"

@@ -10,6 +10,7 @@ from importlib.metadata import entry_points, version
 from typing import Any, NoReturn
 
 from onnxlab.errors import OnnxLabError
+from onnxlab.notebook.language import requested_language, speak, tr
 
 __all__ = ["Parser", "main", "run_command"]
 
@@ -34,6 +35,7 @@ class CommandMissing(OnnxLabError):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the `onnxlab` command and return its exit code: 0 fine, 1 something is wrong, 2 wrong usage."""
+    speak(requested_language())
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments:
         _parser().print_help(sys.stderr)
@@ -41,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parser = _parser(arguments[0])
     except CommandMissing as error:
-        print(error, file=sys.stderr)
+        print(tr(str(error)), file=sys.stderr)
         return 1
     return run_command(parser.parse_args(arguments))
 
@@ -53,10 +55,10 @@ def run_command(options: argparse.Namespace) -> int:
         sys.stdout.flush()
         return code
     except OnnxLabError as error:
-        print(error, file=sys.stderr)
+        print(tr(str(error)), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nStopped.", file=sys.stderr)
+        print("\n" + tr("Stopped."), file=sys.stderr)
         return 130
     except BrokenPipeError:  # `| head` has read enough and closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from onnxlab.notebook.language import requested_language, speak, tr
+from onnxlab.notebook.language import joined, requested_language, speak, tr
 from onnxlab.plain_text import aligned
 
 _COLOURS = {"wrong": "31", "risk": "33", "note": "36"}
@@ -57,7 +57,7 @@ def _doctor(options: argparse.Namespace) -> int:
     try:
         found = examine(options.model, reference=options.against, seconds=options.seconds, progress=say)
     except OnnxLabError as error:
-        print(error, file=sys.stderr)
+        print(tr(str(error)), file=sys.stderr)
         return 2
     finally:
         if terminal:
@@ -70,7 +70,8 @@ def _doctor(options: argparse.Namespace) -> int:
         weight = tr(symptom.weight)
         if sys.stdout.isatty():
             weight = f"\x1b[{_COLOURS[symptom.weight]}m{weight}\x1b[0m"
-        print(f"\n{weight}: {tr(symptom.what)}\n  {tr(symptom.why)}\n  {tr(symptom.then)}")
+        print("\n" + joined(": ", [weight, tr(symptom.what)]))
+        print(f"  {tr(symptom.why)}\n  {tr(symptom.then)}")
         print("  " + tr(symptom.explained))
     if not found.symptoms:
         print(tr("Nothing was found that is wrong or risky."))
@@ -113,9 +114,9 @@ def _compare(options: argparse.Namespace) -> int:
     try:
         pair = compare_files(*options.models)
     except OnnxLabError as error:
-        print(error, file=sys.stderr)
+        print(tr(str(error)), file=sys.stderr)
         return 2
-    print(pair.structure)
+    print(tr(pair.structure))
     if pair.outputs:
         heading = (tr("output"), tr("shapes"), tr("largest difference"))
         print("\n" + "\n".join(aligned([heading, *pair.outputs], heading=1)))

@@ -135,7 +135,7 @@ def _watch(options: argparse.Namespace) -> int:
                 if _check_one(path):
                     return _next(options)
             except NotebookUnreadable as error:
-                print(error, file=sys.stderr)
+                print(tr(str(error)), file=sys.stderr)
             print(tr("Waiting for the next save; Ctrl+C ends it."), flush=True)
         time.sleep(_BETWEEN_LOOKS)
 

@@ -38,7 +38,7 @@ class FolderChanges:
 
     def lines(self) -> list[str]:
         """Return messages for the learner."""
-        return [f"A new version, beside your own: {name}" for name in self.beside]
+        return [f"A new version is beside your own: {name}." for name in self.beside]
 
 
 def course_files(course: Path, labs: Path | None = None, *, translated: bool = False) -> dict[str, bytes]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from onnxlab.course.learner_folder import HANDED_OUT, bring_up_to_date, course_files
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import remove_unfinished
+from onnxlab.notebook.language import requested_language, speak, tr
 
 NAME = "workbook"
 """The folder's name in a clone of the course."""
@@ -23,6 +24,7 @@ def workbook(course: Path) -> Path | None:
 
 def main(arguments: list[str]) -> int:
     """Bring a learner's folder up to date; print what happened to it, and return the exit code."""
+    speak(requested_language())
     course, folder = map(Path, arguments)
     is_new = not (folder / HANDED_OUT).exists()
     try:
@@ -30,16 +32,15 @@ def main(arguments: list[str]) -> int:
             remove_unfinished(below)
         changes = bring_up_to_date(folder, course_files(course, translated=True))
     except (OnnxLabError, OSError) as error:
-        print(error, file=sys.stderr)
+        print(tr(str(error)), file=sys.stderr)
         return 1
     if is_new:
-        print(f"Your notebooks are in {folder}.")
+        print(tr(f"Your notebooks are in {folder}."))
     elif changes.added or changes.updated:
-        print(
-            f"Your notebooks: {len(changes.updated)} renewed, {len(changes.added)} added. Your work is kept."
-        )
+        new, renewed = len(changes.added), len(changes.updated)
+        print(tr(f"Your notebooks: {renewed} renewed, {new} added. Your work is kept."))
     for line in changes.lines():
-        print(line)
+        print(tr(line))
     return 0
 
 

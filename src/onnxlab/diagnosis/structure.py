@@ -246,7 +246,7 @@ def differing_modes(file: ModelFile) -> Iterator[str]:
         if mode := _differing_mode(node):
             modes[mode].append(label(node))
     for mode, labels in modes.items():
-        yield f"{mode}: {listing(labels)}."
+        yield f"Back ends differ in {mode}: {listing(labels)}."
 
 
 def _differing_mode(node: onnx.NodeProto) -> str:

@@ -10,6 +10,7 @@ import ipywidgets
 import numpy as np
 
 from onnxlab.model.load import ModelLike
+from onnxlab.notebook.language import tr
 from onnxlab.notebook.outputs import display_saved_and_live, hiding_css
 from onnxlab.runtime.session import open_session
 
@@ -46,9 +47,9 @@ class State:
 
     def __str__(self) -> str:
         if self.refusal:
-            return f"refused: {self.refusal}"
-        tokens = "1 token" if self.read == 1 else f"{self.read} tokens"
-        return f"last step: {tokens} in; cache: {self.arrays} x {self.shape}"
+            return tr(f"refused: {self.refusal}")
+        tokens = tr("1 token" if self.read == 1 else f"{self.read} tokens")
+        return tr(f"last step: {tokens} in; cache: {self.arrays} x {self.shape}")
 
 
 def completion(files: Mapping[str, ModelLike], prompt: str = "Jabberwocky", count: int = 60) -> None:
@@ -64,7 +65,7 @@ def completion(files: Mapping[str, ModelLike], prompt: str = "Jabberwocky", coun
         count: How many tokens to write.
     """
     sessions = {name: open_session(model) for name, model in files.items()}
-    box = ipywidgets.Text(value=prompt, description="Begin with", continuous_update=False)
+    box = ipywidgets.Text(value=prompt, description=tr("Begin with"), continuous_update=False)
     view = ipywidgets.HTML()
 
     def write(change: Mapping[str, str]) -> None:
@@ -76,7 +77,8 @@ def completion(files: Mapping[str, ModelLike], prompt: str = "Jabberwocky", coun
     box.observe(write, "value")
     last = {name: _final_state(session, prompt, count) for name, session in sessions.items()}
     view.value = _markup("live", last, prompt)
-    hint = "<p><em>With a running kernel, a box to type another beginning stands in this place.</em></p>"
+    here = tr("With a running kernel, a box to type another beginning stands in this place.")
+    hint = f"<p><em>{html.escape(here)}</em></p>"
     text = "\n\n".join(f"{name}:\n{state.text}\n({state})" for name, state in last.items())
     display_saved_and_live(
         _STYLE + _markup("saved", last, prompt, hint),
@@ -130,7 +132,7 @@ def _markup(form: str, states: Mapping[str, State], prompt: str, hint: str = "")
         begin, rest = (html.escape(part) for part in (prompt, state.text[len(prompt) :]))
         bar = f'<i style="width: {state.shape[2]}px; max-width: 100%"></i>' if state.shape else ""
         figures += (
-            f"<figure><figcaption>{html.escape(name)}</figcaption><pre><b>{begin}</b>{rest}</pre>"
+            f"<figure><figcaption>{html.escape(tr(name))}</figcaption><pre><b>{begin}</b>{rest}</pre>"
             f"<div>{html.escape(str(state))}</div>{bar}</figure>"
         )
     return f'<div class="onnxlab-completion {form}">{figures}{hint}</div>'

@@ -2,16 +2,21 @@
 
 Everything below the notebook speaks English. Where a text is shown, the finished English is looked up here:
 as it stands, or as one made from a pattern such as "{name} is missing.", whose gaps are looked up in turn.
-What is not found is shown in English.
+What is not found is shown in English. A word that stands alone, as "neither", can have another translation
+for the texts that it stands among: the options of a question, the headings of a table.
 """
 
+import copy
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 from onnxlab.errors import OnnxLabError
 
@@ -29,6 +34,11 @@ _PATTERN = re.compile(rf"{GAP.pattern}|\{{\{{\w+\}}\}}")
 
 _SENTENCE_END = re.compile(r"(?<=[.?!]) +")
 _FOLDER = Path(__file__).parents[1] / "assets" / "languages"
+_NAME_GAP = re.compile(r"(?:^|_)(?:names?|near|pairs|before|after)(?:_|\d*$)")
+_ALTERNATIVES = re.compile(r"'[^']*'(?: or '[^']*')+")
+_LOOKED_UP = ("none", "nothing")  # words that stand in the place of a name where there is none
+_CHINESE = re.compile(r"[\u3400-\u9fff]")
+_FULL_WIDTH = {": ": "\uff1a", "; ": "\uff1b", ", ": "\u3001", " ": ""}
 _WORD = re.compile(r"[A-Za-z][a-z]+")
 _FEW = 12  # letters: a pattern with fewer of its own would match texts that were not made from it
 _DEEPEST = 3
@@ -45,6 +55,28 @@ def speak(language: str) -> None:
     """
     global _speech
     _speech = speech(language)
+    if "IPython" in sys.modules:
+        translate_errors()
+
+
+def translate_errors() -> None:
+    """Let this notebook's tracebacks end in the translated message, where ONNX Lab raised the error."""
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    if shell is not None:
+        shell.set_custom_exc((OnnxLabError,), _show_translated)
+
+
+def _show_translated(
+    shell: Any,  # noqa: ANN401 - IPython's handler
+    kind: type[OnnxLabError],
+    error: OnnxLabError,
+    trace: TracebackType,
+    tb_offset: int | None = None,
+) -> None:
+    error.args = (tr(str(error)),)
+    shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
 
 
 @contextmanager
@@ -58,13 +90,63 @@ def speaking(words: "Speech") -> Iterator[None]:
         _speech = before
 
 
-def tr(text: str) -> str:
+@contextmanager
+def placed(places: Mapping[str, str]) -> Iterator[None]:
+    """Let `tr` translate words as in a context, within a block.
+
+    Args:
+        places: The `context` of each word.
+    """
+    words = {word: found for word in places if (found := _speech.contexts.get(places[word], {}).get(word))}
+    own = copy.copy(_speech)
+    own.texts, own._shown = {**own.texts, **words}, {}
+    with speaking(own):
+        yield
+
+
+def tr(text: str, among: Iterable[str] = ()) -> str:
     """Return what is shown for an English text: its translation, where there is one.
+
+    Args:
+        text: The text.
+        among: The English texts that it stands among; what it is there may be translated in its own way.
 
     >>> tr("Answer: 1")
     'Answer: 1'
     """
-    return _speech(text)
+    return _speech.contexts.get(context(among), {}).get(text) or _speech(text)
+
+
+def context(among: Iterable[str]) -> str:
+    """Return the name that a catalogue has for the texts among which a word stands.
+
+    >>> context(["the first", "neither"])
+    'the first | neither'
+    """
+    return " | ".join(among)
+
+
+def joined(mark: str, parts: Iterable[str]) -> str:
+    """Join what was translated, with Chinese punctuation where a part is Chinese.
+
+    Args:
+        mark: ": ", "; ", ", " or a space.
+        parts: What to join.
+
+    >>> joined("; ", ["one", "two"]), joined("; ", ["one", "\u4e8c"])
+    ('one; two', 'one\uff1b\u4e8c')
+    """
+    parts = list(parts)
+    return (_FULL_WIDTH[mark] if any(map(_CHINESE.search, parts)) else mark).join(parts)
+
+
+def alternatives(texts: Iterable[str]) -> str:
+    """Join what can be chosen.
+
+    >>> alternatives(["runs", "fails"])
+    'runs or fails'
+    """
+    return (" or " if tr("or") == "or" else " / ").join(texts)
 
 
 def script_words() -> dict[str, str]:
@@ -85,12 +167,18 @@ class Speech:
         texts: English texts, as they stand.
         patterns: English patterns with gaps.
         scripts: Texts and patterns of the widgets' scripts.
+        contexts: Translations of words that stand alone, by their `context`. That of a gap is "{before}".
     """
 
     def __init__(
-        self, texts: Mapping[str, str], patterns: Mapping[str, str], scripts: Mapping[str, str] | None = None
+        self,
+        texts: Mapping[str, str],
+        patterns: Mapping[str, str],
+        scripts: Mapping[str, str] | None = None,
+        contexts: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         self.texts, self.patterns, self.scripts = texts, patterns, dict(scripts or {})
+        self.contexts = contexts or {}
         # Patterns with more words of their own come first: "error: no rule" before "error: {reason}".
         ranked = sorted(patterns, key=lambda text: (letters(text), len(GAP.sub("", text))), reverse=True)
         self._patterns = [
@@ -113,23 +201,37 @@ class Speech:
             return before + self.texts[bare] + after
         for piece, pattern, gaps, translation in self._patterns if depth else ():
             if piece in bare and (match := pattern.fullmatch(bare)):
-                # A gap called "name" holds a name from a model, which may look like a word.
                 filled = {
-                    gap: value if gap == "name" else self._find(value, depth - 1)
+                    gap: self._in_gap(gap, value, depth - 1)
                     for gap, value in zip(gaps, match.groups(), strict=True)
                 }
                 return before + translation.format(**filled) + after
+        if _ALTERNATIVES.fullmatch(bare):
+            return text.replace(" or ", f" {self.texts.get('or', 'or')} ")
         head, colon, rest = text.partition(": ")
         if colon and " " not in head and (shown_rest := self._find(rest, depth)) != rest:
-            return f"{self._find(head, depth)}{colon}{shown_rest}"  # "uint8: a sentence; and more of it"
+            return joined(colon, [self._find(head, depth), shown_rest])  # "uint8: a sentence; and more of it"
         if "; " in bare:
-            return "; ".join(self._find(part, depth) for part in text.split("; "))
+            return joined("; ", (self._find(part, depth) for part in text.split("; ")))
         for end in _SENTENCE_END.finditer(text):
             first, others = text[: end.start()], text[end.end() :]
             shown = self._find(first, 0), self._find(others, depth)
             if shown[0] != first and shown[1] != others:
                 return "".join(shown)
-        return self._find(head, depth) + colon + self._find(rest, depth) if colon else text
+        if colon:
+            halves = [self._find(head, depth), self._find(rest, depth)]
+            return joined(colon, halves) if halves != [head, rest] else text
+        items = bare.split(", ")
+        shown_items = [self._find(item, depth) for item in items] if len(items) > 1 else items
+        is_known = all(shown != item for shown, item in zip(shown_items, items, strict=True))
+        return before + joined(", ", shown_items) + after if is_known else text
+
+    def _in_gap(self, gap: str, value: str, depth: int) -> str:
+        """Return what fills a gap; a name from a model stays, though it may look like a word."""
+        if alone := self.contexts.get(f"{{{gap}}}", {}).get(value):
+            return alone
+        is_name = _NAME_GAP.search(gap) and " " not in value and value not in _LOOKED_UP
+        return value if is_name else self._find(value, depth)
 
 
 def is_pattern(text: str) -> bool:
@@ -160,10 +262,12 @@ def regular(pattern: str) -> re.Pattern[str]:
     # "{n} nodes" is no sentence that happens to end with "nodes".
     certain = letters(pattern) >= _FEW or letters(parts[0]) or ": " in "".join(parts[::2])
     gap = r"(.*?)" if certain else r"(\S*?)"
+    # "what to do" is not made from "{low} to {high}": something in the text is no word.
+    start = "" if certain else r"(?=.*[^a-z\s])"
     for i in range(0, len(parts), 2):
         parts[i] = re.escape(parts[i].replace("{{", "{").replace("}}", "}"))
     parts[1::2] = [gap] * (len(parts) // 2)
-    return re.compile("".join(parts), re.DOTALL)
+    return re.compile(start + "".join(parts), re.DOTALL)
 
 
 def _longest(pattern: str) -> str:

@@ -56,14 +56,14 @@ class Table:
         return ""
 
     def __repr__(self) -> str:
-        columns, *rows = [[tr(cell) for cell in row] for row in (self.columns, *self.rows)]
+        columns, *rows = [[tr(cell, self.columns) for cell in row] for row in (self.columns, *self.rows)]
         lines = [line for row in (columns, *rows) for line in _lines(row)]
         text = aligned(lines, heading=len(_lines(columns)))
         return "\n".join([tr(self.caption)] * bool(self.caption) + text)
 
     def _repr_html_(self) -> str:
         caption = f"<caption>{markup(tr(self.caption))}</caption>" if self.caption else ""
-        head = "".join(f'<th scope="col">{markup(tr(c))}</th>' for c in self.columns)
+        head = "".join(f'<th scope="col">{markup(tr(c, self.columns))}</th>' for c in self.columns)
         body = "".join(f"<tr>{''.join(map(self._cell, row))}</tr>\n" for row in self.rows)
         return (
             f'{_STYLE}<table class="onnxlab-table">{caption}<thead><tr>{head}</tr></thead>'
@@ -72,7 +72,7 @@ class Table:
 
     def _cell(self, text: str) -> str:
         tone = self.tone(text)
-        shown = markup(tr(text))
+        shown = markup(tr(text, self.columns))
         return f'<td class="{tone}">{shown}</td>' if tone else f"<td>{shown}</td>"
 
 

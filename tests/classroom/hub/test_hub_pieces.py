@@ -149,7 +149,7 @@ def test_a_learners_work_is_never_overwritten(tmp_path):
     assert (home / "labs/a.new-version.ipynb").read_bytes() == b"two"
     assert (home / "labs/b.ipynb").read_bytes() == b"two"
     assert (changes.added, changes.updated) == (("notebooks/c.ipynb",), ("labs/b.ipynb",))
-    assert changes.lines() == ["A new version, beside your own: labs/a.new-version.ipynb"]
+    assert changes.lines() == ["A new version is beside your own: labs/a.new-version.ipynb."]
     again = bring_up_to_date(home, second)
     assert again.added == again.updated == again.beside == ()
     third = dict.fromkeys(first, b"three")

@@ -25,11 +25,13 @@ class Source:
         text: The English.
         kind: Its kind, as "title".
         place: The id of its cell, or its file in the package: for people, not for matching.
+        context: Of a word that stands alone: what it stands among, see `onnxlab.notebook.language.context`.
     """
 
     text: str
     kind: str
     place: str
+    context: str = ""
 
     @property
     def has_gaps(self) -> bool:
@@ -62,27 +64,33 @@ def merged(old: polib.POFile, sources: Iterable[Source], language: str) -> polib
         "Content-Type": "text/plain; charset=utf-8",
         "Content-Transfer-Encoding": "8bit",
     }
-    entries: dict[str, polib.POEntry] = {}
+    entries: dict[tuple[str, str], polib.POEntry] = {}
     for source in sources:
-        entry = entries.get(source.text)
+        entry = entries.get((source.context, source.text))
         if entry is None:
             flags = [GAPS] if source.has_gaps else []
             entry = polib.POEntry(msgid=source.text, comment=source.kind, flags=flags)
-            entries[source.text] = entry
+            entry.msgctxt = source.context or None
+            entries[source.context, source.text] = entry
             new.append(entry)
         if (source.place, "") not in entry.occurrences:
             entry.occurrences.append((source.place, ""))
-    before = {entry.msgid: entry for entry in sorted(old, key=lambda entry: not entry.obsolete)}
+    before = {
+        (entry.msgctxt or "", entry.msgid): entry
+        for entry in sorted(old, key=lambda entry: not entry.obsolete)
+    }
     changed = []
     for entry in entries.values():
-        old_entry = before.pop(entry.msgid, None)
-        if old_entry is None:
+        old_entry = before.pop((entry.msgctxt or "", entry.msgid), None)
+        if old_entry is None and not entry.msgctxt:
             changed.append(entry)
+        elif old_entry is None:  # a word alone: no other one is like it
+            continue
         else:
             entry.msgstr, entry.tcomment = old_entry.msgstr, old_entry.tcomment
             if old_entry.fuzzy:
                 entry.flags, entry.previous_msgid = [*entry.flags, "fuzzy"], old_entry.previous_msgid
-    gone = {text: entry for text, entry in before.items() if entry.msgstr}
+    gone = {text: entry for (where, text), entry in before.items() if entry.msgstr and not where}
     words = {GAP.sub("{}", text): text for text in gone}
     for entry in changed:
         same = words.pop(GAP.sub("{}", entry.msgid), None)

@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import nbformat
 import polib
@@ -88,8 +89,9 @@ class Edition:
         yield from (f"{path.relative_to(self._root)}: not up to date" for path in self._stale())
 
     def _stale(self) -> Iterator[Path]:
-        stored = {entry.msgid for name in self.catalogues for entry in self._stored(name)}
-        if any(entry.msgid not in stored for catalogue in self.catalogues.values() for entry in catalogue):
+        stored = {(entry.msgctxt, entry.msgid) for name in self.catalogues for entry in self._stored(name)}
+        entries = (entry for catalogue in self.catalogues.values() for entry in catalogue)
+        if any((entry.msgctxt, entry.msgid) not in stored for entry in entries):
             yield self._folder
         expected = dict(self._notebooks())
         for path, text in self._assets(expected):
@@ -108,13 +110,15 @@ class Edition:
         models = json.loads(recorded.read_text("utf-8"))["models"].values()
         facts = [model["shows"] for model in models]
         sources["shown"] = [
-            Source(text, "shown", f"{path.stem}#{cell}")
+            Source(text, "shown", f"{path.stem}#{cell}", where)
             for path, page in self._pages.items()
             if path.parts[0] == "notebooks"
-            for cell, text in shown_texts(page, facts)
+            for cell, text, where in shown_texts(page, facts)
         ]
         shown = {source.text for source in sources["shown"]}  # one text, one translation
-        sources["messages"] = [source for source in self._messages if source.text not in shown]
+        sources["messages"] = [
+            source for source in self._messages if source.context or source.text not in shown
+        ]
         if (self._root / DOCUMENT).exists():
             sources[DOCUMENT.stem] = list(coverage_sources((self._root / DOCUMENT).read_text("utf-8")))
         return sources
@@ -135,7 +139,8 @@ class Edition:
         for path, page in self._pages.items():
             words = _translations(self.catalogues[path.stem])
             # Outputs repeat texts of the cell's code, and get their translations.
-            with speaking(Speech({**package["texts"], **words}, package["patterns"])):
+            texts = {**package["texts"], **words}
+            with speaking(Speech(texts, package["patterns"], contexts=package["contexts"])):
                 notebook = generated(page, path, words, self._language, exists)
             yield self._root / path.parent / self._language / path.name, nbformat.from_dict(notebook)
 
@@ -158,7 +163,7 @@ class Edition:
             translated = translated_coverage(document, texts[DOCUMENT.stem], chapters, self._language)
             yield self._root / DOCUMENT.with_suffix(f".{self._language}.md"), translated
 
-    def _words(self) -> dict[str, dict[str, str]]:
+    def _words(self) -> dict[str, dict[str, Any]]:
         """Return the texts that `onnxlab.notebook.language` reads."""
         translations = _translations(self.catalogues["messages"]) | _translations(self.catalogues["shown"])
         gaps = {text for text in translations if is_pattern(text)}
@@ -167,7 +172,17 @@ class Edition:
             "texts": {text: translations[text] for text in translations if text not in gaps},
             "patterns": {text: translations[text] for text in translations if text in gaps},
             "scripts": {text: translations[text] for text in translations if text in scripts},
+            "contexts": self._contexts(),
         }
+
+    def _contexts(self) -> dict[str, dict[str, str]]:
+        """Return the translations of words that stand alone, by what they stand among."""
+        contexts: dict[str, dict[str, str]] = {}
+        for name in ("messages", "shown"):
+            for entry in self.catalogues[name].translated_entries():
+                if entry.msgctxt:
+                    contexts.setdefault(entry.msgctxt, {})[entry.msgid] = entry.msgstr
+        return contexts
 
     def _write_if_changed(self, path: Path, text: str) -> bool:
         if path.exists() and path.read_text("utf-8") == text:
@@ -182,7 +197,7 @@ def _translations(catalogue: polib.POFile) -> dict[str, str]:
     return {
         entry.msgid: entry.msgstr
         for entry in catalogue.translated_entries()
-        if set(GAP.findall(entry.msgstr)) <= set(GAP.findall(entry.msgid))
+        if not entry.msgctxt and set(GAP.findall(entry.msgstr)) <= set(GAP.findall(entry.msgid))
     }
 
 
@@ -232,7 +247,7 @@ def generated(
         exists: Tells whether the course has a file.
     """
     result = copy.deepcopy(notebook)
-    spoken = False
+    spoken, asked = False, dict[str, str]()
     for cell in result["cells"]:
         cell_units = units(cell)
         edits = [(unit, _as_source(unit, words[unit.text])) for unit in cell_units if unit.text in words]
@@ -244,7 +259,7 @@ def generated(
             cell["source"] = _LINK.sub(lambda link: _moved(link, path, language, exists), cell["source"])
         elif cell["cell_type"] == "code":
             for output in cell["outputs"]:
-                translate_output(output, cell["source"])
+                translate_output(output, cell["source"], asked)
             if not spoken:
                 spoken = True
                 cell["source"] = f'import onnxlab\n\nonnxlab.speak("{language}")\n\n{cell["source"]}'

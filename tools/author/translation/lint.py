@@ -81,7 +81,8 @@ def faults(entry: polib.POEntry, glossary: Glossary) -> Iterator[str]:
     yield from _typography(translation, "".join(_visible(translation, kind)))
     if "您" in translation:
         yield "the word 您"
-    yield from glossary.faults(_without_code(english), translation)
+    if not entry.msgctxt:  # there a word may mean something else, as the weight of a symptom
+        yield from glossary.faults(_without_code(english), translation)
 
 
 def _typography(translation: str, visible: str = "") -> Iterator[str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from onnxlab.notebook.language import AROUND, GAP, letters
+from onnxlab.notebook.language import AROUND, GAP, context, letters
 
 MODULES = (
     "labs",
@@ -23,12 +23,16 @@ MODULES = (
     "exporters",
     "patients",
     "diagnosis",
+    "cli/__init__.py",
     "cli/files.py",
     "../../tools/atlas",  # computes the texts that the atlas ships
     "machine.py",
     "history.py",
     "cli/learner.py",
     "course/colab.py",
+    "course/learner_folder.py",
+    "course/workbook.py",
+    "../../starter",
     "course/lab_check.py",
     "course/lab_release.py",
     "course/notebooks.py",
@@ -46,6 +50,8 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     **dict.fromkeys(("Scenario", "Container", "draw", "_module"), ("where",)),  # so, too
     "Link": (1,),  # a link of the operator atlas
     "tr": (0,),
+    "step": (1,),  # of course.py, in the terminal
+    **dict.fromkeys(("show_line", "show"), (0,)),
     "table": ("caption",),
     "_require_marker": (4,),
     "_require_as_before": (4,),
@@ -80,6 +86,33 @@ _COMPOSED = (
     *(f"{kind} {{name}} differs" for kind in ("attribute", "subgraph", "weight")),
     *(f"{kind} {{name}} differs by up to {{number}}" for kind in ("attribute", "weight")),
     "operator {before} -> {after}",
+    "weight {name}",
+    "all of them: {names}",
+    "none for {names}",
+    "{name} only since {version}",
+    "equal",
+    "transposed",
+    "{name} with indices",
+    "{name} in mode {mode}",
+    "{name} by {mode}",
+    "{operator} after {name}",
+    "Erf, of a Gelu",
+    "{name} in float32 between quantised values",
+    "{names} and {number} more",
+    "nothing to install",
+    "installed",
+    "installed from the folder wheelhouse",
+    # course.py, whose texts any Python since 2.7 has to parse
+    "This is Python {version}, which is too old for the course.",
+    "This is Python {version}, which is newer than the course.",
+    "This is a 32-bit Python.",
+    "This is a Python for Intel Macs.",
+    "PyTorch and ONNX need Python {versions}.",
+    "It is tested with Python {versions}; the packages it pins may not exist for a newer one.",
+    "PyTorch exists for 64-bit Python only.",
+    "PyTorch exists for Macs with Apple silicon only; on one, take the native Python.",
+    "Install Python {version} (64 bit), from python.org for instance, and run this again.",
+    "This machine has one that will do. Run: {command} course.py",
     "weight {name} {before} -> {after}",
     "No difference.",
     "renamed: {pairs}",
@@ -95,18 +128,22 @@ _COMPOSED = (
     "open",
     "risk",  # the weight of a symptom, as "wrong" and "note" are
 )
+_IN_GAPS = tuple((gap, word) for gap in ("{before}", "{after}") for word in ("nothing", "present"))
 _WORDS = ("labs", "judges", "exporters")  # their enumerations are shown, as the stages of an export
 _EXPORTER = re.compile(r"^(TorchScript|torch\.export): ")
 _IN_SCRIPT = re.compile(r"""\btr\(\s*(["'])(.+?)\1""")
 
 
-def messages(package: Path) -> Iterator[tuple[str, str, str]]:
+def messages(package: Path) -> Iterator[tuple[str, ...]]:
     """Yield the messages for learners: the pattern, its kind (title, part, hint, message), and the file.
+
+    A word in a gap that stands for something absent has a context, too.
 
     Args:
         package: The folder of the package `onnxlab`.
     """
     yield from ((text, "message", "put together at run time") for text in _COMPOSED)
+    yield from ((word, "message", "put together at run time", gap) for gap, word in _IN_GAPS)
     for path in sorted((package / "labs").glob("lab*.toml")):
         for text, kind in _in_lab(tomllib.loads(path.read_text("utf-8"))):
             if letters(text):
@@ -117,7 +154,7 @@ def messages(package: Path) -> Iterator[tuple[str, str, str]]:
         path = package / module
         for source in [path] if path.is_file() else sorted(path.rglob("*.py")):
             where = source.relative_to(package).as_posix().removeprefix("../../")
-            for text, kind in _in_module(
+            for text, kind, *among in _in_module(
                 ast.parse(source.read_text("utf-8")),
                 words=module in _WORDS,
                 returned=module.endswith("atlas"),
@@ -125,7 +162,7 @@ def messages(package: Path) -> Iterator[tuple[str, str, str]]:
                 if letters(text) and not re.search(
                     r"</?[a-z]+[ >]|\\\w", text
                 ):  # markup, a regular expression
-                    yield text.strip(AROUND), kind, where
+                    yield text.strip(AROUND), kind, where, *among
         for script in sorted(path.rglob("*.js")) if path.is_dir() else ():
             for match in _IN_SCRIPT.finditer(script.read_text("utf-8")):
                 yield match[2].strip(AROUND), "message", script.relative_to(package).as_posix()
@@ -140,7 +177,7 @@ def _in_lab(lab: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield from ((hint, "hint") for hint in exercise["hints"])
 
 
-def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tuple[str, str]]:
+def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tuple[str, ...]]:
     for node in ast.walk(tree):  # docstrings, those of attributes too, are for developers
         if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)):
             node.body = [statement for statement in node.body if not _is_docstring(statement)] or [ast.Pass()]
@@ -157,6 +194,12 @@ def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tup
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names = [getattr(target, "id", getattr(target, "attr", "")) for target in targets]
+            if "columns" in names and isinstance(node.value, ast.Tuple):  # a table's headings
+                texts = [text for heading in node.value.elts for text in templates(heading)]
+                yield from ((text, "message", context(texts)) for text in texts)
+            if "_REASONS" in names and isinstance(node.value, ast.Tuple):  # a pattern, the reason, the cure
+                rows = (row.elts[1:] for row in node.value.elts if isinstance(row, ast.Tuple))
+                yield from ((text, "message") for row in rows for part in row for text in templates(part))
             if _MESSAGE & set(names):
                 yield from ((text, "message") for text in templates(node.value))
         elif returned and isinstance(node, ast.Return) and node.value is not None:
@@ -196,6 +239,7 @@ _OWN_ERRORS = {
     "UnknownRecord",
     "UnknownValue",
     "CannotWrite",
+    "Stop",
     "InstallFailed",
 }
 

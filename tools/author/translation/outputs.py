@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from onnxlab.notebook.language import letters, regular, tr
+from onnxlab.notebook.language import alternatives, context, joined, letters, placed, regular, tr
 from onnxlab.notebook.tables import Table
 from onnxlab.plain_text import aligned
 from tools.author.translation.messages import template, templates
@@ -33,15 +33,22 @@ _BOX = re.compile(
 )
 _SHOWN = re.compile(r"<(p(?=>)|th|td|li|caption|figcaption)\b[^>]*>(?!<)(.*?)</\1>", re.DOTALL)
 _NAME = re.compile(r"\w*[A-Z]\w*")  # of an operator, a class, a program
+_OPTIONS = re.compile(r"<ul>(.*?)</ul>", re.DOTALL)
+_ITEM = re.compile(r"<li>(.*?)</li>", re.DOTALL)
 _CODE = re.compile(r"[_(){}\[\]=<>\\]|\w\.\w|::|\d\.\d")
 
 
-def translate_output(output: dict[str, Any], source: str) -> None:
+ALONE = ("all three", "both", "is", "neither", "none", "nothing", "nowhere")
+"""Words that need a translation of their own wherever they stand."""
+
+
+def translate_output(output: dict[str, Any], source: str, asked: dict[str, str]) -> None:
     """Translate the texts in an output of a cell.
 
     Args:
         output: One output of the cell; it is changed.
         source: The cell's code.
+        asked: The contexts of words in the questions above, which an answer repeats; a question adds its own.
     """
     if output["output_type"] == "stream":
         if "expect_error(" in source or "expect_warning(" in source:
@@ -51,6 +58,14 @@ def translate_output(output: dict[str, Any], source: str) -> None:
     markup = data.get("text/html", "")
     if not _OURS.search(markup):
         return
+    own = dict(_places(markup))
+    if "onnxlab-predict" in markup:
+        asked |= own
+    with placed(own if "onnxlab-table" in markup else asked | own):
+        _translate_display(data, markup)
+
+
+def _translate_display(data: dict[str, Any], markup: str) -> None:
     translated = _TEXT.sub(_translated_element, _ATTRIBUTE.sub(_translated_attribute, markup))
     text = data["text/plain"]
     if "onnxlab-slider" not in markup and (match := _TABLE.search(markup)):
@@ -88,9 +103,9 @@ def _translated_line(line: str) -> str:
     if match := _GRAPH.fullmatch(line):
         return f"Graph({' | '.join(map(_graph, match[1].split(' | ')))})"
     if _LEGEND.fullmatch(line):
-        return f"{', '.join(map(tr, line[:-1].split(', ')))}:"
+        return joined(": ", [joined(", ", map(tr, line[:-1].split(", "))), ""]).rstrip(" ")
     if match := _HINT.fullmatch(line):
-        choices = tr(" or ").join(map(tr, match[2].split(" or ")))
+        choices = alternatives(map(tr, match[2].split(" or ")))
         hint = tr(f"Each cell: {choices}?")
         return tr(f"Predict: {hint}") if match[1] else hint
     if line.startswith("Answer: "):  # the option has a translation of its own
@@ -130,8 +145,32 @@ def _plain(markup: str) -> str:
     return html.unescape(re.sub(r"</?code>", "`", markup))
 
 
-def shown_texts(notebook: dict[str, Any], recorded: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the headings and options that a notebook shows, each with the id of its cell.
+def _places(markup: str) -> Iterator[tuple[str, str]]:
+    """Yield the words of `ALONE` that an output shows, each with the context in which it stands there."""
+    sets: list[tuple[list[str], list[str]]] = []  # texts, and those that they stand among
+    if options := _OPTIONS.search(markup):
+        texts = [_plain(item) for item in _ITEM.findall(options[1])]
+        sets.append((texts, texts))
+    if choices := _choices(markup):
+        sets.append((choices, choices))
+    if match := _TABLE.search(markup):
+        headings, *rows = (
+            [_plain(cell) for cell in _CELL.findall(row)] for row in match[1].split("<tr>")[1:]
+        )
+        sets += [(row, headings) for row in (headings, *rows)]
+    for texts, among in sets:
+        yield from ((text, context(among)) for text in texts if text in ALONE)
+
+
+def _choices(markup: str) -> list[str]:
+    """Return what a cell of a grid of predictions can be; an answer may be none of them."""
+    hint = re.search(r'<p class="hint">(.*?)</p>', markup)
+    match = _HINT.fullmatch(_plain(hint[1])) if hint else None
+    return match[2].split(" or ") if match else []
+
+
+def shown_texts(notebook: dict[str, Any], recorded: Collection[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the headings and options that a notebook shows, each with the id of its cell and its context.
 
     A text that was composed has gaps. Only strings of a cell's code count: other texts were computed by
     PyTorch or ONNX and are the same in every language. The texts of `live_note` and the name of a slider's
@@ -144,7 +183,7 @@ def shown_texts(notebook: dict[str, Any], recorded: Collection[str]) -> Iterator
     literals, patterns = _strings(notebook)
     literals |= set(recorded)
     for cell in notebook["cells"]:
-        yield from ((cell["id"], text) for text in _notes(cell))
+        yield from ((cell["id"], text, "") for text in _notes(cell))
         for output in cell.get("outputs", ()):
             markup = output.get("data", {}).get("text/html", "")
             box = _BOX.search(markup)
@@ -153,7 +192,10 @@ def shown_texts(notebook: dict[str, Any], recorded: Collection[str]) -> Iterator
                 if tag == "caption" and text in literals:
                     continue  # translated in the code
                 for line in text.split("\n"):
-                    yield from ((cell["id"], source) for source in _sources_of(line, literals, patterns))
+                    yield from ((cell["id"], source, "") for source in _sources_of(line, literals, patterns))
+            yield from ((cell["id"], word, where) for word, where in _places(markup))
+            for choice in _choices(markup):
+                yield from ((cell["id"], source, "") for source in _sources_of(choice, literals, patterns))
 
 
 def _is_prose(text: str) -> bool:

@@ -16,7 +16,7 @@ from onnxlab.errors import ModelNotReadable, OnnxLabError
 from onnxlab.model.diff import GraphDiff, diff
 from onnxlab.model.graph import GraphNode
 from onnxlab.model.load import ModelLike
-from onnxlab.notebook.language import tr
+from onnxlab.notebook.language import joined, tr
 
 Marks: TypeAlias = dict[str, dict[str, Any]]
 """Marks by the path of their node, or by "input:x" and "output:y"."""
@@ -138,7 +138,7 @@ def compare(first: ModelLike, second: ModelLike) -> Comparison:
     try:
         difference = diff(first, second)
     except ModelNotReadable as error:
-        return Comparison(({}, {}), {}, f"{tr('The models were not compared.')} {tr(str(error))}")
+        return Comparison(({}, {}), {}, joined(" ", [tr("The models were not compared."), tr(str(error))]))
     return Comparison(
         (_difference_marks(difference.before), _difference_marks(difference.after)),
         _pairs(difference),
@@ -231,4 +231,5 @@ def _pairs(difference: GraphDiff) -> dict[str, str]:
 def _difference_text(difference: GraphDiff) -> str:
     colours = [("removed", "red"), ("added", "green"), ("changed", "orange")]
     legend = [tr(f"{kind} ({colour})") for kind, colour in colours if getattr(difference, kind)]
-    return "\n".join([*([", ".join(legend) + ":"] if legend else []), *map(tr, str(difference).split("\n"))])
+    heading = joined(": ", [joined(", ", legend), ""]).rstrip(" ")
+    return "\n".join([*([heading] if legend else []), *map(tr, str(difference).split("\n"))])

@@ -154,7 +154,8 @@ def saved_structure(
 
 
 def _image(pane: Pane, picture: Picture) -> str:
-    alt = escape(tr(f"Graph of {pane.name}: {operators(pane.flat)}"))
+    title = pane.name
+    alt = escape(tr(f"Graph of {title}: {operators(pane.flat)}"))
     width = round(picture.width * _scale(picture))
     return f'<img alt="{alt}" width="{width}" src="{picture.address}">'
 
@@ -169,7 +170,8 @@ def _hidden(pane: Pane, picture: Picture) -> str:
     if not below:
         return ""
     follow = tr("1 more node follows") if below == 1 else tr(f"{below} more nodes follow")
-    return tr(f"{follow} further down in the picture of {pane.name}: scroll inside it.")
+    title = pane.name
+    return tr(f"{follow} further down in the picture of {title}: scroll inside it.")
 
 
 def _caption(title: str) -> str:

@@ -14,7 +14,7 @@ import traitlets
 from IPython.core.getipython import get_ipython
 
 from onnxlab.errors import ClaimBroken
-from onnxlab.notebook.language import script_words, speaking, speech, tr
+from onnxlab.notebook.language import alternatives, script_words, speaking, speech, tr
 from onnxlab.notebook.outputs import SavedAndLive, display_html, hiding_script
 from onnxlab.notebook.predict import answers
 from onnxlab.plain_text import aligned
@@ -145,7 +145,7 @@ class Prediction(_Asked):
             raise ValueError("A prediction needs two or more different options.")
         self._labels = {option: option for option in self.options}
         self._key = answers.key(self._english())
-        self._labels = {option: tr(option) for option in self.options}
+        self._labels = {option: tr(option, self.options) for option in self.options}
         labels = list(self._labels.values())
         again = answer is not None
         chosen = "" if again else self._labels.get(str(answers.remembered(self._key).get("chosen")), "")
@@ -269,7 +269,7 @@ class PredictionGrid(_Asked):
             raise ValueError("A prediction grid needs rows, columns, and two or more different choices.")
         self._labels = {text: text for text in (*self.rows, *self.columns, *self.choices)}
         self._key = answers.key(self._english())
-        self._labels = {text: tr(text) for text in self._labels}
+        self._labels = {text: tr(text, self.choices) for text in self._labels}
         self._answer = answer
         if answer is not None:
             _RECORDS.pop(self._key, None)
@@ -350,7 +350,7 @@ class PredictionGrid(_Asked):
         return tr(f"Predict: {question}") + f"\n{self._text({})}"
 
     def _hint(self) -> str:
-        choices = tr(" or ").join(self._labelled(self.choices))
+        choices = alternatives(self._labelled(self.choices))
         return tr(f"Each cell: {choices}?")
 
     def _labelled(self, texts: Sequence[str]) -> list[str]:
