@@ -457,7 +457,10 @@ def test_the_first_page_and_labs_lead_to_the_course(server: Server):
 def test_a_folded_cell_is_called_what_it_is(server: Server):
     """A folded cell that asserts is a proof; one that only imports or defines something is code."""
     claim = re.compile(r"^ *(?:assert |with expect_)", re.MULTILINE)
-    for language, code, proof in (("en", "Show the code", "Show the proof"), ("zh", "查看代码", "查看验证代码")):
+    for language, code, proof in (
+        ("en", "Show the code", "Show the proof"),
+        ("zh", "查看代码", "查看验证代码"),
+    ):
         shown = set()
         for path in sorted((ROOT / "notebooks" / language.replace("en", "")).glob("*.ipynb")):
             cells = json.loads(path.read_text("utf-8"))["cells"]
