@@ -1,13 +1,18 @@
-"""Take the pictures of README.md and docs/ anew: a first graph, a check of a lab, the web site's first page.
+"""Take the pictures of README.md and docs/ anew: a graph, a lab's check, a patient, the doctor, the web site.
 
     python3 course.py site --build SITE
     python -m tools.document_pictures --site SITE
+    python -m tools.document_pictures --only doctor_terminal patient
 
 JupyterLab is opened as `course.py` opens it for a learner, and the cells are run.
 """
 
 import argparse
+import html
 import os
+import pty
+import re
+import subprocess
 import sys
 import tempfile
 import threading
@@ -72,6 +77,95 @@ def lab_check(browser: Browser, server: JupyterServer) -> None:
     page.close()
 
 
+PATIENT = (
+    """import inspect
+import torch
+from onnxlab import patient, quiet_exporters
+
+quiet_exporters()
+card = patient("index-put")
+print(card)
+print(inspect.getsource(type(card.module)))""",
+    """class Attempt(torch.nn.Module):  # a first try; replace it with a repair
+    def forward(self, table, index, values):
+        return table.index_add(0, index, values)
+
+
+card.check("translate", Attempt())""",
+    "card.hint()",
+)
+ILL = """import warnings
+import torch
+from onnxlab import doctor
+
+class Head(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.dropout(x, 0.1).reshape(int(x.shape[0]), -1)
+
+with warnings.catch_warnings(action="ignore"):  # they say what the doctor finds
+    torch.onnx.export(
+        Head().eval(), (torch.ones(4, 6),), "head.onnx", dynamo=False, verbose=False,
+        input_names=["x"], dynamic_axes={"x": {0: "rows"}},
+    )"""
+
+
+def cells_with_outputs(browser: Browser, server: JupyterServer, cells: tuple[str, ...], name: str) -> None:
+    """A notebook of some cells, after their run."""
+    page = browser.new_page()
+    notebook = server.new(page, cells, f"{name}.ipynb")
+    page.set_viewport_size({"width": 1180, "height": 1600})
+    page.get_by_role("tab", name="File Browser").first.click()
+    for index in range(len(cells)):
+        notebook.run(index)
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(2_000)
+    boxes = [notebook.cells.nth(index).bounding_box() for index in (0, len(cells) - 1)]
+    assert boxes[0] is not None
+    assert boxes[1] is not None
+    top, bottom = boxes[0]["y"], boxes[1]["y"] + boxes[1]["height"]
+    clip = {"x": boxes[0]["x"], "y": top, "width": 1090, "height": bottom - top}
+    page.screenshot(path=IMAGES / f"{name}.png", clip=clip)  # type: ignore[arg-type]  # a TypedDict
+    page.close()
+
+
+def patient(browser: Browser, server: JupyterServer) -> None:
+    """A patient of the clinic, a first try that does not repair it, and a hint."""
+    cells_with_outputs(browser, server, PATIENT, "patient")
+
+
+def doctor_notebook(browser: Browser, server: JupyterServer) -> None:
+    """What the doctor says of a file, in a notebook."""
+    cells_with_outputs(browser, server, (ILL, 'doctor("head.onnx")'), "doctor_notebook")
+
+
+def doctor_terminal(browser: Browser, server: JupyterServer) -> None:
+    """What it says of the same file in a terminal, with the terminal's colours."""
+    subprocess.run([sys.executable, "-c", ILL], cwd=server.folder, check=True, capture_output=True)
+    reader, writer = pty.openpty()  # colours are for terminals only
+    command = [sys.executable, "-m", "onnxlab.cli", "doctor", "head.onnx"]
+    subprocess.run(
+        command, cwd=server.folder, stdout=writer, stderr=subprocess.DEVNULL
+    )  # 1: it found something
+    os.close(writer)
+    shown = html.escape(os.read(reader, 1 << 16).decode())
+    os.close(reader)
+    colours = {"31": "#f66", "33": "#fc6", "36": "#6cc"}
+    for code, colour in colours.items():
+        shown = re.sub(rf"\x1b\[{code}m(.*?)\x1b\[0m", rf"<b style='color: {colour}'>\1</b>", shown)
+    page = browser.new_page(viewport={"width": 1000, "height": 400})
+    style = "margin: 0; padding: 16px; background: #1e1e1e; color: #ddd; font: 14px monospace; "
+    style += "white-space: pre-wrap"
+    shown = f"$ onnxlab doctor head.onnx\n{shown}"
+    page.set_content(f"<body style='margin: 0'><pre style='{style}'>{shown}</pre></body>")
+    page.locator("pre").screenshot(path=IMAGES / "doctor_terminal.png")
+    page.close()
+
+
+PICTURES = {
+    take.__name__: take for take in (first_graph, lab_check, patient, doctor_notebook, doctor_terminal)
+}
+
+
 def site_home(browser: Browser, site: Path) -> None:
     """The site's first page, with its graph alive."""
     with page_server(site) as listener:
@@ -88,17 +182,21 @@ def main(arguments: list[str]) -> int:
     """Take the pictures; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.document_pictures", description=__doc__)
     parser.add_argument("--site", type=Path, help="the built site; without it, its picture stays")
+    parser.add_argument("--only", nargs="+", choices=PICTURES, default=list(PICTURES), metavar="NAME")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
-        os.environ["ONNXLAB_STATE"] = str(Path(name) / "progress.json")
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        os.environ["ONNXLAB_STATE"] = str(Path(folder) / "progress.json")
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
-        with jupyter_server(Path(name), "workbook") as server:
-            first_graph(browser, server)
-            lab_check(browser, server)
+        with jupyter_server(Path(folder), "workbook") as server:
+            for name in options.only:
+                PICTURES[name](browser, server)
         if options.site:
             site_home(browser, options.site)
         browser.close()
-    for path in IMAGES.glob("*.png"):  # a third of the bytes, and no difference to the eye
+    taken = [*options.only, *(["site"] if options.site else [])]
+    for path in (
+        IMAGES / f"{name}.png" for name in taken
+    ):  # a third of the bytes, and no difference to the eye
         Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
     return 0
 

@@ -239,7 +239,11 @@ const showPane = (model, pane, row, kit, { select, moved, grouped, settled }) =>
   const column = document.createElement('figure');
   Object.assign(column.style, { flex: `1 1 ${LEAST.width}px`, minWidth: 0, margin: 0 });
   // A model without a name has an empty line above it, so that both graphs begin at the same height.
-  if (title !== undefined) column.append(Object.assign(document.createElement('figcaption'), { textContent: title || '\u00a0' }));
+  if (title !== undefined) {
+    const caption = Object.assign(document.createElement('figcaption'), { textContent: title || '\u00a0' });
+    caption.style.marginTop = '6px'; // a cell's printed lines end right above
+    column.append(caption);
+  }
   const box = frameBox(model.get('_height'));
   column.append(box);
   row.append(column);
