@@ -10,7 +10,8 @@ import torch
 from onnx.reference import ReferenceEvaluator
 
 from onnxlab.exporters.export import Export, Exporter, export
-from onnxlab.runtime.session import Array, open_session
+from onnxlab.model.distance import Array
+from onnxlab.runtime.session import open_session
 
 BOTH = tuple(Exporter)
 DEFAULT, TORCHSCRIPT = Exporter.TORCH_EXPORT, Exporter.TORCHSCRIPT
