@@ -1,5 +1,6 @@
 """Export, load and run in one line each: what most probes do."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,8 @@ import torch
 from onnx.reference import ReferenceEvaluator
 
 from onnxlab.exporters.export import Export, Exporter, export
-from onnxlab.runtime.session import Array, open_session
+from onnxlab.model.distance import Array
+from onnxlab.runtime.session import open_session
 
 BOTH = tuple(Exporter)
 DEFAULT, TORCHSCRIPT = Exporter.TORCH_EXPORT, Exporter.TORCHSCRIPT
@@ -24,14 +26,14 @@ class Call(torch.nn.Module):
         self.forward = function
 
 
-def tried(model: Any, args: Any, exporter: Exporter = DEFAULT, **options: Any) -> Export:  # noqa: ANN401 - torch's
+def tried(model: Any, args: Any, exporter: Exporter = DEFAULT, **options: Any) -> Export:
     """Export a model in its eval form, without running it."""
     if isinstance(model, torch.nn.Module):
         model.eval()
     return export(model, args, exporter, run=False, **options)
 
 
-def exported(model: Any, args: Any, exporter: Exporter = DEFAULT, **options: Any) -> onnx.ModelProto:  # noqa: ANN401 - torch's
+def exported(model: Any, args: Any, exporter: Exporter = DEFAULT, **options: Any) -> onnx.ModelProto:
     """Return the file that `tried` makes; raise ExportFailed if there is none."""
     return tried(model, args, exporter, **options).proto
 
@@ -41,29 +43,29 @@ def parsed(text: str, opset: int = 20, ir: int = 10) -> onnx.ModelProto:
     return onnx.parser.parse_model(f'<ir_version: {ir}, opset_import: ["" : {opset}]>\n{text}')
 
 
-def ran(model: onnx.ModelProto, *inputs: Any, optimize: bool = True) -> list[Array]:  # noqa: ANN401 - arrays or tensors
+def ran(model: onnx.ModelProto, *inputs: Any, optimize: bool = True) -> list[Array]:
     """Return ONNX Runtime's outputs for inputs in order."""
     session = open_session(model, optimize=optimize)
     names = [value.name for value in session.get_inputs()]
     return session.run(None, dict(zip(names, map(np.asarray, inputs), strict=True)))
 
 
-def referred(model: onnx.ModelProto, *inputs: Any) -> list[Array]:  # noqa: ANN401 - arrays or tensors
+def referred(model: onnx.ModelProto, *inputs: Any) -> list[Array]:
     """Return the outputs of onnx's reference implementation."""
     evaluator = ReferenceEvaluator(model)
     return evaluator.run(None, dict(zip(evaluator.input_names, map(np.asarray, inputs), strict=True)))
 
 
-def raised(call: Callable[..., Any], *args: Any, **options: Any) -> str:  # noqa: ANN401 - any call
+def raised(call: Callable[..., Any], *args: Any, **options: Any) -> str:
     """Return the class and text of what a call raises; nothing if it raises nothing."""
     try:
         call(*args, **options)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
+    except Exception as error:
         return f"{type(error).__name__}: {error}"
     return ""
 
 
-def close(one: Any, other: Any, tolerance: float = 1e-5) -> bool:  # noqa: ANN401 - arrays or tensors
+def close(one: Any, other: Any, tolerance: float = 1e-5) -> bool:
     """Whether two arrays have one shape and differ by no more than the tolerance."""
     one, other = np.asarray(one), np.asarray(other)
     return one.shape == other.shape and bool(np.allclose(one, other, atol=tolerance, rtol=1e-4))
@@ -75,5 +77,7 @@ def operators(model: onnx.ModelProto) -> list[str]:
 
 
 def warned(made: Export) -> list[str]:
-    """Return an export's warnings, without torch's notice about its own use of LeafSpec."""
-    return [notice.message for notice in made.notices if "LeafSpec" not in notice.message]
+    """Return an export's warnings, without torch's notices about LeafSpec and torchvision."""
+    return [
+        notice.message for notice in made.notices if not re.search("LeafSpec|torchvision", notice.message)
+    ]

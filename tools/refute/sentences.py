@@ -65,3 +65,21 @@ def sentences(notebook: Path) -> list[Sentence]:
             if text and (inside or general):
                 found.append(Sentence(notebook.stem, heading, text, inside, general))
     return found
+
+
+def count_by_proof() -> dict[str, int]:
+    """Count the sentences of all chapters, and those whose section has a folded proof."""
+    counts = {"all": 0, "explain": 0, "general": 0, "proved": 0}
+    for path in chapters():
+        heading, proved = "", set()
+        for cell in nbformat.read(path, as_version=4).cells:
+            if cell.cell_type == "markdown":
+                heading = [heading, *HEADING.findall(cell.source)][-1]
+            elif "proof" in cell.metadata.get("tags", ()):
+                proved.add(heading)
+        for one in sentences(path):
+            counts["all"] += 1
+            counts["explain"] += one.is_explain
+            counts["general"] += one.is_general
+            counts["proved"] += one.heading in proved
+    return counts

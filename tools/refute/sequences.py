@@ -14,7 +14,19 @@ from torch import nn
 from onnxlab.runtime.session import open_session
 from tools.refute.backends import in_openvino
 from tools.refute.claims import Attempts, claim
-from tools.refute.exports import BOTH, DEFAULT, TORCHSCRIPT, Call, close, exported, parsed, raised, ran, referred, tried
+from tools.refute.exports import (
+    BOTH,
+    DEFAULT,
+    TORCHSCRIPT,
+    Call,
+    close,
+    exported,
+    parsed,
+    raised,
+    ran,
+    referred,
+    tried,
+)
 
 
 class Three(nn.Module):
@@ -36,7 +48,10 @@ def every_order_of_three_keywords() -> Attempts:
         file = exported(Three(), (), exporter, kwargs={name: torch.rand(2) for name in order})
         by_value = {"first": 1.0, "second": 10.0, "third": 100.0}
         expected = order if exporter is DEFAULT else ("first", "second", "third")
-        weights = [float(ran(file, *[np.full(2, float(i == k), np.float32) for i in range(3)])[0][0]) for k in range(3)]
+        weights = [
+            float(ran(file, *[np.full(2, float(i == k), np.float32) for i in range(3)])[0][0])
+            for k in range(3)
+        ]
         yield f"{exporter}, {order}: {weights}", weights == [by_value[name] for name in expected]
 
 
@@ -50,7 +65,9 @@ def own_names_in_every_order() -> Attempts:
     for order in itertools.permutations(("first", "second", "third")):
         file = exported(Three(), (), DEFAULT, kwargs={name: torch.rand(2) for name in order})
         inputs = {"first": 1.0, "second": 2.0, "third": 3.0}
-        got = open_session(file).run(None, {name: np.full(2, value, np.float32) for name, value in inputs.items()})
+        got = open_session(file).run(
+            None, {name: np.full(2, value, np.float32) for name, value in inputs.items()}
+        )
         yield f"{order}", close(got[0], np.full(2, 321.0))
 
 
@@ -61,7 +78,7 @@ def own_names_in_every_order() -> Attempts:
     "out.",
 )
 def containers_of_other_kinds() -> Attempts:
-    Pair = namedtuple("Pair", "a b")  # noqa: PYI024 - the class that people have
+    Pair = namedtuple("Pair", "a b")
 
     @dataclass
     class Record:
@@ -80,7 +97,9 @@ def containers_of_other_kinds() -> Attempts:
     ):
         arguments = (value, {}) if isinstance(value, dict) else (value,)  # a last dict would be keywords
         made = tried(Call(function), arguments, TORCHSCRIPT)
-        accepted = made.ok and close(ran(made.proto, *([a, b] if label != "set" else [a]))[0], a + b if label != "set" else a)
+        accepted = made.ok and close(
+            ran(made.proto, *([a, b] if label != "set" else [a]))[0], a + b if label != "set" else a
+        )
         yield f"{label}: accepted {accepted}", accepted == (label not in {"dataclass", "set"})
 
 
@@ -130,34 +149,45 @@ def scores_of_shifted_positions() -> Attempts:
     def rotated(x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         angles = positions[:, None] * 10000.0 ** (-torch.arange(8, dtype=torch.float64) / 8)
         left, right = x.chunk(2, -1)
-        return torch.cat([left * angles.cos() - right * angles.sin(), right * angles.cos() + left * angles.sin()], -1)
+        return torch.cat(
+            [left * angles.cos() - right * angles.sin(), right * angles.cos() + left * angles.sin()], -1
+        )
 
     q, k = torch.rand(6, 16, dtype=torch.float64), torch.rand(6, 16, dtype=torch.float64)
     positions = torch.arange(6, dtype=torch.float64)
     scores = rotated(q, positions) @ rotated(k, positions).T
     for shift in (1, 7, 100, 100_000):
-        yield f"shifted by {shift}", close(rotated(q, positions + shift) @ rotated(k, positions + shift).T, scores, 1e-6)
-    yield "stretched by 2 differs", not close(rotated(q, positions * 2) @ rotated(k, positions * 2).T, scores, 1e-6)
+        yield (
+            f"shifted by {shift}",
+            close(rotated(q, positions + shift) @ rotated(k, positions + shift).T, scores, 1e-6),
+        )
+    yield (
+        "stretched by 2 differs",
+        not close(rotated(q, positions * 2) @ rotated(k, positions * 2).T, scores, 1e-6),
+    )
 
 
 @claim(
     "18_sequences_and_signals",
     "4. What happens between two pieces of a signal?",
-    "ONNX Runtime keeps nothing between two runs, so the state is an input and an output.",
+    "ONNX Runtime keeps no tensor between two runs (only the state of random operators), so the state is "
+    "an input and an output.",
+    fell="ONNX Runtime keeps nothing between two runs, so the state is an input and an output.",
+    why="a generator with a seed goes on where it stopped",
 )
 def what_a_second_run_remembers() -> Attempts:
     for label, text in {
-        "LSTM": "g (float[3,1,2] x) => (float[s,d,b,h] y) <float[1,8,2] w, float[1,8,2] r> { y = LSTM <hidden_size = 2> (x, w, r) }",
+        "LSTM": "g (float[3,1,2] x, float[1,8,2] w, float[1,8,2] r) => (float[s,d,b,h] y) { y = LSTM <hidden_size = 2> (x, w, r) }",
         "RandomUniformLike with a seed": "g (float[3,1,2] x) => (float[3,1,2] y) { y = RandomUniformLike <seed = 1.0> (x) }",
         "Dropout with a seed": "g (float[3,1,2] x) => (float[3,1,2] y) <float r = {0.5}, bool t = {1}> { y = Dropout <seed = 1> (x, r, t) }",
     }.items():
         model = parsed(text)
-        for tensor in model.graph.initializer if label == "LSTM" else ():
-            tensor.CopyFrom(onnx.numpy_helper.from_array(np.random.rand(*tensor.dims).astype(np.float32), tensor.name))
         session = open_session(model)
-        x = np.ones((3, 1, 2), np.float32)
-        runs = [session.run(None, {"x": x})[0] for _ in range(4)]
-        yield f"{label}: a second run gives the same", all(close(run, runs[0]) for run in runs)
+        names = {value.name: value.shape for value in session.get_inputs()}
+        inputs = {name: np.full(shape, 0.3, np.float32) for name, shape in names.items()}
+        runs = [session.run(None, inputs)[0] for _ in range(4)]
+        same = all(close(run, runs[0]) for run in runs)
+        yield f"{label}: a second run gives the same: {same}", same == (label == "LSTM")
 
 
 @claim(
@@ -167,7 +197,11 @@ def what_a_second_run_remembers() -> Attempts:
     "is wrong.",
 )
 def padded_batches_of_other_layers() -> Attempts:
-    for layer in (nn.LSTM(3, 4, batch_first=True, bidirectional=True), nn.GRU(3, 4, batch_first=True, bidirectional=True), nn.RNN(3, 4, batch_first=True, bidirectional=True)):
+    for layer in (
+        nn.LSTM(3, 4, batch_first=True, bidirectional=True),
+        nn.GRU(3, 4, batch_first=True, bidirectional=True),
+        nn.RNN(3, 4, batch_first=True, bidirectional=True),
+    ):
         x = torch.rand(3, 6, 3)
         lengths = (6, 4, 1)
         for row, length in enumerate(lengths):
@@ -182,13 +216,17 @@ def padded_batches_of_other_layers() -> Attempts:
 @claim(
     "19_detection",
     "2. Who writes the suppression?",
-    "An IoU left out is 0, so a touch is enough to be removed.",
+    "An IoU left out is 0, so the smallest overlap is enough to be removed.",
+    fell="An IoU left out is 0, so a touch is enough to be removed.",
+    why="boxes with a common edge or corner have IoU 0, which is not above 0: both stay",
 )
 def boxes_that_touch() -> Attempts:
-    text = "g (float[1,2,4] b, float[1,1,2] s, int64[1] m) => (int64[n,3] y) { y = NonMaxSuppression(b, s, m) }"
+    text = (
+        "g (float[1,2,4] b, float[1,1,2] s, int64[1] m) => (int64[n,3] y) { y = NonMaxSuppression(b, s, m) }"
+    )
     for label, second, removed in (
-        ("a common edge", [0, 1, 1, 2], True),
-        ("a common corner", [1, 1, 2, 2], True),
+        ("a common edge", [0, 1, 1, 2], False),
+        ("a common corner", [1, 1, 2, 2], False),
         ("a thin overlap", [0, 0.999, 1, 2], True),
         ("apart", [3, 3, 4, 4], False),
     ):
@@ -209,7 +247,13 @@ def scores_on_the_threshold() -> Attempts:
     for threshold in (0.25, 0.5, 0.3):
         for delta in (-0.01, 0.0, 0.01):
             inputs = (np.array([[[0, 0, 1, 1]]]), np.array([[[threshold + delta]]]))
-            boxes = ran(parsed(text), *[i.astype(np.float32) for i in inputs], np.array([9]), np.array([0.5], np.float32), np.array([threshold], np.float32))[0]
+            boxes = ran(
+                parsed(text),
+                *[i.astype(np.float32) for i in inputs],
+                np.array([9]),
+                np.array([0.5], np.float32),
+                np.array([threshold], np.float32),
+            )[0]
             yield f"{threshold}, score {delta:+}", (len(boxes) == 1) == (delta > 0)
 
 
@@ -223,7 +267,9 @@ def the_limit_by_class_and_by_picture() -> Attempts:
     boxes = np.array([[[i, i, i + 0.5, i + 0.5] for i in range(9)]], np.float32)
     for pictures, classes, most in itertools.product((1, 2), (1, 3), (1, 4)):
         scores = np.random.default_rng(0).random((pictures, classes, 9), np.float32) + 0.1
-        kept = ran(parsed(text), np.repeat(boxes, pictures, 0), scores, np.array([most]), np.array([0.5], np.float32))[0]
+        kept = ran(
+            parsed(text), np.repeat(boxes, pictures, 0), scores, np.array([most]), np.array([0.5], np.float32)
+        )[0]
         yield f"{pictures} pictures, {classes} classes, {most}", len(kept) == pictures * classes * most
 
 
@@ -245,7 +291,7 @@ def antialias_in_both_exporters() -> Attempts:
 @claim(
     "19_detection",
     "5. What happens without an object?",
-    "It does not even return `nan`: ONNX Runtime's mean of nothing is 0, \"not sure at all\", where -1 was meant.",
+    'It does not even return `nan`: ONNX Runtime\'s mean of nothing is 0, "not sure at all", where -1 was meant.',
 )
 def means_of_nothing() -> Attempts:
     for shape, axes in (([0], 0), ([0, 3], 0), ([2, 0], 1)):
@@ -261,13 +307,15 @@ def means_of_nothing() -> Attempts:
 @claim(
     "20_clinic",
     "2. Random tests pass: what do large numbers do?",
-    "`F.logsigmoid` has the same fault at the other end: its `Sigmoid` is exactly 0 at -20.",
+    "`F.logsigmoid` has the same fault at the other end: ONNX Runtime's `Sigmoid` is exactly 0 at -20.",
+    fell="`F.logsigmoid` has the same fault at the other end: its `Sigmoid` is exactly 0 at -20.",
+    why="onnx.reference gives 2e-9: it is ONNX Runtime's Sigmoid that is 0",
 )
 def sigmoids_of_runtime_and_reference() -> Attempts:
     model = parsed("g (float[1] x) => (float[1] y) { y = Sigmoid(x) }")
     x = np.array([-20.0], np.float32)
     yield f"ONNX Runtime: {ran(model, x)[0]}", ran(model, x)[0][0] == 0
-    yield f"onnx.reference: {referred(model, x)[0]}", referred(model, x)[0][0] == 0
+    yield f"onnx.reference: {referred(model, x)[0]}", referred(model, x)[0][0] > 0
 
 
 @claim(
@@ -362,8 +410,11 @@ def one_pixel_left_of_other_sizes() -> Attempts:
             text = f"""g (float[1,1,1,{size}] x) => (float[1,1,1,1] y) <int64[4] s = {{1, 1, 1, 1}}>
             {{ y = Resize<coordinate_transformation_mode = "{transformation}", mode = "{mode}"> (x, , , s) }}"""
             got = float(ran(parsed(text), x)[0].ravel()[0])
-            middle = float(nn.functional.interpolate(torch.from_numpy(x), size=(1, 1), mode="bilinear").ravel()[0])
+            middle = float(
+                nn.functional.interpolate(torch.from_numpy(x), size=(1, 1), mode="bilinear").ravel()[0]
+            )
             expected = middle if transformation == "half_pixel" else 0.0
-            yield f"{size} pixels, {mode}, {transformation}: {got}", abs(got - expected) < 0.2 if mode == "cubic" else close(got, expected)
-
-
+            yield (
+                f"{size} pixels, {mode}, {transformation}: {got}",
+                abs(got - expected) < 0.2 if mode == "cubic" else close(got, expected),
+            )
