@@ -60,21 +60,21 @@ def _width(text: str) -> int:
     return len(text) + sum(unicodedata.east_asian_width(character) in "WF" for character in text)
 
 
-def guarded(cell: str) -> str:
+def escape_formula(cell: str) -> str:
     """Return a text with an apostrophe before it if a spreadsheet would take it for a formula.
 
     Example:
-        >>> guarded("=1+1"), guarded("Ada")
+        >>> escape_formula("=1+1"), escape_formula("Ada")
         ("'=1+1", 'Ada')
     """
     return f"'{cell}" if cell.lstrip(" \u00a0").startswith(_FORMULA) else cell
 
 
-def many(number: int, what: str) -> str:
+def pluralise(number: int, what: str) -> str:
     """Return a number with its noun, in the plural unless it is 1.
 
     Example:
-        >>> many(1, "submission"), many(1200, "submission")
+        >>> pluralise(1, "submission"), pluralise(1200, "submission")
         ('1 submission', '1,200 submissions')
     """
     return f"{number:,} {what}{'s' * (number != 1)}"

@@ -137,7 +137,7 @@ def test_hostile_submissions_get_their_own_marks_on_workers(two, tmp_path, reque
     names = {eve.name for eve in ADVERSARIES} - only_limits_end if everybody else SAMPLE
     students = [eve for eve in ADVERSARIES if eve.name in names]
     class_of_all = find(hand_in(tmp_path / "class", students))
-    limits = Limits(wall=120.0, cpu=30, memory=700, disk=64, processes=40)
+    limits = Limits(wall=120.0, cpu=30, cell=3.0, memory=700, disk=64, processes=40)
     with connected(two.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
         grade_on(client, class_of_all, ledger, level=common_level(client), limits=limits)
         assert ledger.failures == {}
@@ -220,22 +220,25 @@ def test_workers_that_die_and_join_lose_nothing_and_double_nothing(intake, expec
         wait_for(lambda: not any(Path(f"/proc/{server}").exists() for server in servers))
 
 
-@pytest.mark.parametrize("after", [0.1, 0.3, 0.5, 0.7, 0.9, 1.1])
-def test_when_one_of_two_workers_is_killed_the_run_goes_on(intake, expected, tmp_path, after):
+def test_when_one_of_two_workers_is_killed_the_run_goes_on(intake, expected, tmp_path):
     """The worker may die with an answer that has been announced, fetched or neither."""
     with machines(tmp_path / "machines") as there:
-        first, _ = there.worker("--no-nanny"), there.worker("--no-nanny")
+        there.worker("--no-nanny")
+        for after in (0.1, 0.3, 0.5, 0.7, 0.9, 1.1):
+            doomed = there.worker("--no-nanny")
 
-        def disturb(step: Step) -> None:
-            if step.done == 2:  # one is the file that is no notebook
-                threading.Timer(after, first.kill).start()
+            def disturb(step: Step, after: float = after, doomed: Any = doomed) -> None:
+                if step.done == 2:  # one is the file that is no notebook
+                    threading.Timer(after, doomed.kill).start()
 
-        with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
-            client.wait_for_workers(2, timeout=240)
-            grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS, on_step=disturb)
-            assert ledger.failures == {}
-            assert rows(ledger) == expected
-        assert first.wait(60) == -signal.SIGKILL
+            out = tmp_path / f"{after}"
+            with connected(there.address) as client, Ledger(out, facts("full"), SEED) as ledger:
+                wait_for(lambda: len(client.scheduler_info()["workers"]) == 2)
+                grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS, on_step=disturb)
+                assert ledger.failures == {}, after
+                assert rows(ledger) == expected, after
+                assert doomed.wait(60) == -signal.SIGKILL
+                wait_for(lambda: len(client.scheduler_info()["workers"]) == 1)  # the next run has a new one
 
 
 # Reads the variables that its process was started with from the stack, where they follow the arguments.

@@ -19,7 +19,6 @@ from onnxlab_class.grading.reports import summary_html
 from onnxlab_class.grading.results import Graded, Ledger
 from tests.support.graded_class import EXERCISES, HOSTILE, LAB, SCRIPT, outcomes, submission
 
-POSSIBLE = sum(exercise.points for exercise in EXERCISES)
 STUDENTS = ["ada", "bob", *HOSTILE]
 
 

@@ -33,7 +33,6 @@ VERDICT = re.compile(
     r"|outdated since (?:torch|ONNX Runtime|opset) \d+(?:\.\d+)*(?: at the latest)?)(?:: .+)?"
 )
 CELL = re.compile(r"\[(?P<chapter>\d\d[a-z]?)#(?P<id>[\w-]+)\]\(\.\./notebooks/(?P<file>\w+\.ipynb)\)")
-EXPECTATIONS = {"expect_error", "expect_warning"}
 SECTION = re.compile(r"(?P<chapter>\d\d[a-z]?): (?P<headings>\*.+?\*)(?:; |$)")
 
 

@@ -10,6 +10,8 @@ from onnxlab.patients.large import RepeatedGain, TiedWeights
 from onnxlab.patients.patient import STAGES, NoSuchPatient, find_patient, outcome, patients
 from onnxlab.patients.silent import UnreadMask
 
+pytestmark = pytest.mark.usefixtures("remembered_translations")
+
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 SEEN = {

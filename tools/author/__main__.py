@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from onnxlab.cli import Parser, run_command
-from onnxlab.plain_text import aligned, many
+from onnxlab.plain_text import aligned, pluralise
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,7 +70,7 @@ def _translate(options: argparse.Namespace) -> int:
         complaints += edition.complaints()
     for line in complaints:
         print(line)
-    print(f"{many(len(complaints), 'thing')} to translate or correct")
+    print(f"{pluralise(len(complaints), 'thing')} to translate or correct")
     return 1 if complaints else 0
 
 
@@ -120,7 +120,7 @@ def _check(options: argparse.Namespace) -> int:
     rows = [(v.notebook.name, _where(v.cell), v.rule, v.detail) for v in violations]
     if rows:
         print("\n".join(aligned([("notebook", "cell", "rule", "found"), *rows])))
-    print(f"{many(len(paths), 'notebook')} checked, {many(len(violations), 'thing')} to correct")
+    print(f"{pluralise(len(paths), 'notebook')} checked, {pluralise(len(violations), 'thing')} to correct")
     return 1 if violations else 0
 
 
@@ -131,7 +131,7 @@ def _pin(options: argparse.Namespace) -> int:
     if changed:
         rows = [(name, before or "-", after or "-") for name, (before, after) in changed.items()]
         print("\n".join(aligned([("package", "before", "after"), *rows])))
-    print(f"{many(len(changed), 'pin')} changed")
+    print(f"{pluralise(len(changed), 'pin')} changed")
     return 0
 
 

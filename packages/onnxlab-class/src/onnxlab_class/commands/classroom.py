@@ -31,7 +31,7 @@ def _add_init(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def _init(options: argparse.Namespace) -> int:
     from onnxlab.labs.kit.exercise import labs
-    from onnxlab.plain_text import many
+    from onnxlab.plain_text import pluralise
     from onnxlab_class.classroom.course.folder import make_class
 
     print("Making the assignments ...", flush=True)
@@ -46,7 +46,7 @@ def _init(options: argparse.Namespace) -> int:
     print(
         f"{'Made' if report.new else 'Looked through'} the class {report.folder.name!r} in {options.folder}: "
         f"{len(labs())} labs, {exercises} exercises, {sum(lab.points for lab in labs())} points; "
-        f"{many(len(report.added), 'file')} added."
+        f"{pluralise(len(report.added), 'file')} added."
     )
     return 1 if report.problems else 0
 
@@ -227,13 +227,13 @@ def _add_take(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def _take(options: argparse.Namespace) -> int:
-    from onnxlab.plain_text import many, plain
+    from onnxlab.plain_text import plain, pluralise
     from onnxlab_class.classroom.hub.homes import HomesNotFound, take_labs
 
     collected = take_labs(options.folder, options.into)
     if not collected.files:
         first, *others = map(plain, collected.left or [""])
-        more = f"; and {many(len(others), 'other')}" if others else ""
+        more = f"; and {pluralise(len(others), 'other')}" if others else ""
         msg = f"There are no learners' labs in {options.folder}."
         then = "Name a class, or a folder of homes: <learner>/labs/lab04_asinh.ipynb"
         raise HomesNotFound(msg, f"left: {first}{more}" if first else "", then)
@@ -241,8 +241,8 @@ def _take(options: argparse.Namespace) -> int:
         print(f"left: {plain(line)}", file=sys.stderr)
     labs = sum(collected.files.values())
     place = options.into or options.folder / "submitted"
-    learners = many(len(collected.files), "learner")
-    print(f"{many(labs, 'lab')} of {learners} {'is' if labs == 1 else 'are'} in {place}.")
+    learners = pluralise(len(collected.files), "learner")
+    print(f"{pluralise(labs, 'lab')} of {learners} {'is' if labs == 1 else 'are'} in {place}.")
     return 0
 
 
@@ -260,13 +260,14 @@ def _add_feedback(actions: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _feedback(options: argparse.Namespace) -> int:
-    from onnxlab.plain_text import many, plain
+    from onnxlab.plain_text import plain, pluralise
     from onnxlab_class.classroom.hub.homes import give_feedback
 
     delivered = give_feedback(options.folder, options.results)
     for line in delivered.left:
         print(f"left: {plain(line)}", file=sys.stderr)
     print(
-        f"{many(len(delivered.files), 'learner')} will find feedback/{options.results.absolute().name}.html."
+        f"{pluralise(len(delivered.files), 'learner')} will find "
+        f"feedback/{options.results.absolute().name}.html."
     )
     return 1 if delivered.left or not delivered.files else 0

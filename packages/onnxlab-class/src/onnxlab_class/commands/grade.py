@@ -105,7 +105,7 @@ def _into_folder(
 ) -> int:
     """Grade, write the reports into the output folder, and print the summary."""
     from onnxlab.notebook.graph.saved_form import model_image
-    from onnxlab.plain_text import many, plain
+    from onnxlab.plain_text import plain, pluralise
     from onnxlab_class.grading.grades import count, summary_text
     from onnxlab_class.grading.marking import STUMBLE_MESSAGE, judge_failure
     from onnxlab_class.grading.reports import write_reports
@@ -120,7 +120,8 @@ def _into_folder(
         if level is None:
             print(_UNCONFINED if can_fork() else f"{_UNCONFINED} {_SLOW}")
         todo = sum(not ledger.done(submission) for submission in intake.submissions)
-        print(f"{many(len(intake.submissions), 'submission')}, {todo} to grade. Isolation: {level or _NONE}.")
+        handed_in = pluralise(len(intake.submissions), "submission")
+        print(f"{handed_in}, {todo} to grade. Isolation: {level or _NONE}.")
         grade(intake, ledger, on_step=bar.show)
         bar.end()
         failures = ledger.failures
@@ -144,7 +145,7 @@ def _into_folder(
 def _into_gradebook(options: argparse.Namespace, intake: "Intake", ledger: "Ledger") -> bool:
     """Write the results into nbgrader's gradebook; return whether all of them are in it."""
     from onnxlab.notebook.graph.saved_form import model_image
-    from onnxlab.plain_text import many, plain
+    from onnxlab.plain_text import plain, pluralise
     from onnxlab_class.classroom.course.gradebook import book
     from onnxlab_class.grading.results import read_evidence
 
@@ -158,7 +159,7 @@ def _into_gradebook(options: argparse.Namespace, intake: "Intake", ledger: "Ledg
     )
     for student, name, reason in booked.skipped:
         print(f"not in the gradebook: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
-    print(f"In the gradebook: {booked.submissions} of {many(len(intake.submissions), 'submission')}.")
+    print(f"In the gradebook: {booked.submissions} of {pluralise(len(intake.submissions), 'submission')}.")
     return not booked.skipped
 
 

@@ -13,7 +13,7 @@ from onnxlab.errors import UnknownExercise
 from onnxlab.files import write_atomically
 from onnxlab.labs.kit.exercise import Status
 from onnxlab.labs.kit.exercise import lab as lab_record
-from onnxlab.plain_text import guarded, many, plain
+from onnxlab.plain_text import escape_formula, plain, pluralise
 from onnxlab_class.grading.results import Graded
 
 __all__ = [
@@ -59,11 +59,11 @@ class Counts:
             >>> Counts(2, 2, {Status.PASSED: 7, Status.ERROR: 1}).line()
             '2 submissions of 2 students; exercises: 7 passed, 1 error'
         """
-        text = f"{many(self.submissions, 'submission')} of {many(self.students, 'student')}"
+        text = f"{pluralise(self.submissions, 'submission')} of {pluralise(self.students, 'student')}"
         if any(self.statuses.values()):
             text += f"; exercises: {_in_words(self.statuses)}"
         if self.failed:
-            text += f"; {many(self.failed, 'submission')} not graded (the grader failed; run it again)"
+            text += f"; {pluralise(self.failed, 'submission')} not graded (the grader failed; run it again)"
         return text
 
 
@@ -116,7 +116,7 @@ def write_grades(path: Path, rows: Iterable[Graded], failures: Collection[tuple[
         cells, total = _cells(marks, labs, ordered, failed.get(student, set()))
         own = sum(points for lab, points in possible.items() if not marks.keys().isdisjoint(labs[lab]))
         sums = ["", ""] if student in failed else [total, own]
-        writer.writerow([guarded(student), *sums, sum(possible.values()), *cells])
+        writer.writerow([escape_formula(student), *sums, sum(possible.values()), *cells])
     write_atomically(path, text.getvalue())
 
 

@@ -24,7 +24,7 @@ from onnxlab.labs.kit.exercise import Status, exercise, lab
 from onnxlab.labs.kit.outcome import Evidence
 from onnxlab.model.graph import walk
 from onnxlab.model.load import load
-from onnxlab.plain_text import many, plain
+from onnxlab.plain_text import plain, pluralise
 from onnxlab_class.grading.grades import Standing, findings_of, standings, write_grades
 from onnxlab_class.grading.results import EVIDENCE, Graded, Ledger, read_evidence
 from onnxlab_class.grading.submissions import safe_name
@@ -288,5 +288,5 @@ def _environment() -> Environment:
         "lines": _lines,
         "marked_up": _marked_up,
     }
-    environment.globals |= {"colours": _COLOURS, "many": many, "statuses": list(Status)}
+    environment.globals |= {"colours": _COLOURS, "pluralise": pluralise, "statuses": list(Status)}
     return environment

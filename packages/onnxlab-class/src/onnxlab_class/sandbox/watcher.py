@@ -56,6 +56,7 @@ class Limits:
     Attributes:
         wall: Seconds from its start to its end. Time in which the machine did not let it run does not count.
         cpu: Seconds of computing, for each process.
+        cell: Seconds of one cell of a notebook.
         memory: Megabytes of all its processes, on top of what the fork server has.
         processes: Processes and threads.
         file: Megabytes of one file.
@@ -65,6 +66,7 @@ class Limits:
 
     wall: float = 30.0
     cpu: int = 30
+    cell: float = 10.0
     memory: int = 1500
     processes: int = 64
     file: int = 64

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import write_atomically
-from onnxlab.plain_text import many
+from onnxlab.plain_text import pluralise
 from onnxlab_class.sandbox.users import ACCOUNTS, FEW_ACCOUNTS, throw_away_user
 
 NAME = r"[a-z][a-z0-9_-]{0,29}"
@@ -266,7 +266,7 @@ def _chosen(whose: str, file: Path | None) -> str | None:
     text = text.strip()
     why = ""
     if len(text) < _SHORTEST[whose]:
-        why = f"It has {many(len(text), 'character')}, at least {_SHORTEST[whose]} are needed."
+        why = f"It has {pluralise(len(text), 'character')}, at least {_SHORTEST[whose]} are needed."
     elif len(set(text.lower())) < 5:
         why = "It has the same few characters again and again."
     elif any(text.lower().replace(word, "").strip("0123456789!.-_ ") == "" for word in _COMMON):

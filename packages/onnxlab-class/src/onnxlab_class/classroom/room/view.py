@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxlab.labs.kit.exercise import USABLE, Exercise, Status
-from onnxlab.plain_text import guarded, plain
+from onnxlab.plain_text import escape_formula, plain
 from onnxlab_class.classroom.room.progress_files import OptedOut, ProgressFile, ProgressFiles
 
 _EARLIEST = 1_577_836_800  # 2020: earlier times are not valid
@@ -346,5 +346,7 @@ def learners_csv(view: RoomView, room: RoomNames, names: Names) -> str:
         rows.append(row)
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerows([guarded(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    writer.writerows(
+        [escape_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows
+    )
     return text.getvalue()

@@ -21,7 +21,6 @@ from onnxlab_class.grading.worker.task import CELLS, NOTES, PRODUCTION, Task
 
 __all__ = ["prepare", "run"]
 
-_CELL_SECONDS = 10.0
 _MOST_NOTES = 50
 _DISPLAYS = ("atlas", "check", "graph", "hint", "progress", "require")  # they take time and give no points
 
@@ -50,7 +49,7 @@ def run(task: Task, folder: Path) -> int:
         setattr(sys.modules["onnxlab"], name, lambda *_, **__: None)
     notes: list[str] = []
     for number, source in enumerate(json.loads((folder / CELLS).read_text("utf-8")), 1):
-        if problem := _run_cell(source):
+        if problem := _run_cell(source, task.limits.cell):
             notes.append(f"cell {number}: {problem}")
         if len(notes) == _MOST_NOTES:
             break
@@ -81,16 +80,16 @@ def run(task: Task, folder: Path) -> int:
     return 0
 
 
-def _run_cell(source: str) -> str:
+def _run_cell(source: str, seconds: float) -> str:
     """Run a cell; return what went wrong in a line."""
     try:
-        with time_limit(_CELL_SECONDS):
+        with time_limit(seconds):
             result = _shell.run_cell(source, store_history=False)
     except TimeLimitReached:
-        return f"not ready after {_CELL_SECONDS:g} seconds"
+        return f"not ready after {seconds:g} seconds"
     except BaseException as error:  # whatever a cell does, the next one is run
         return first_line(error)
     problem = result.error_before_exec or result.error_in_exec
     if isinstance(problem, TimeLimitReached):
-        return f"not ready after {_CELL_SECONDS:g} seconds"
+        return f"not ready after {seconds:g} seconds"
     return first_line(problem) if problem else ""
