@@ -109,6 +109,7 @@ def test_a_live_form_hides_its_saved_form_and_no_other(page: Page, shown: list[d
     names = list(widgets)
     for number, name in enumerate(names):
         state = {key: value for key, value in widgets[name].get_state().items() if not key.startswith("_esm")}
+        state |= {"_sent": []} if "_sent" in state else {}  # the script asks for the bytes instead
         state = json.loads(json.dumps(state, default=str))
         page.evaluate(RENDER, {"name": name, "script": widgets[name]._esm, "state": state})
         expect(saved.nth(number)).to_be_hidden()

@@ -116,7 +116,7 @@ def test_large_graphs_and_two_graphs_have_no_words_beside_them():
 @pytest.mark.parametrize("blocks", [3, 6])
 def test_a_high_picture_is_shrunk(blocks):
     view = graph(modules(blocks), groups=False)
-    (picture,) = view._pictures
+    (picture,) = view._saved_pictures
     html = outputs(view)[0]["text/html"]
     (width,) = re.findall(r'<img [^>]*width="(\d+)"', html)
     assert int(width) == round(picture.width * min(1, 800 / picture.height))
@@ -125,7 +125,7 @@ def test_a_high_picture_is_shrunk(blocks):
 
 def test_a_picture_that_is_cut_off_says_how_many_nodes_follow():
     view = graph(modules(12), groups=False)
-    (picture,) = view._pictures
+    (picture,) = view._saved_pictures
     assert len(picture.bottoms) == 48
     assert max(picture.bottoms) < picture.height
     below = sum(0.6 * bottom > 800 for bottom in picture.bottoms)

@@ -34,6 +34,7 @@ from onnxlab.notebook.language import script_words, tr
 from onnxlab.notebook.outputs import display_saved_and_live, hiding_script
 
 _LOWEST, _HIGHEST = 160, 480  # pixels
+_LARGEST_SENT = 1 << 20  # bytes, before compression; a larger model is sent when the page asks for it
 
 
 class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships no types
@@ -47,6 +48,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
 
     _esm = hiding_script(netron_files.own_file("widget.js"))
     _pictures = traitlets.List().tag(sync=True)
+    _sent = traitlets.List().tag(sync=True)
     _kit = traitlets.Unicode().tag(sync=True)
     _height = traitlets.Int(_HIGHEST).tag(sync=True)
     _groups = traitlets.List().tag(sync=True)
@@ -85,6 +87,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
             height = max(_LOWEST, min(_HIGHEST, highest))
         super().__init__(
             _kit=netron_files.bundle().key,
+            _sent=[_sent(pane) for pane in self._panes],
             _pictures=[picture.address if picture else "" for picture in first],
             _height=height,
             _titles=_titles(self._panes),
@@ -195,11 +198,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
             self.send({**answer, "error": f"The page asked for something unknown: {error!r}"})
             return
         try:
-            answer |= {
-                "name": PurePath(pane.name).stem,
-                "origin": pane.flat.origin,
-                "size": len(pane.flat.nodes),
-            }
+            answer |= _about(pane)
             buffers = content(pane)
         except OnnxLabError as error:
             answer["error"] = tr(str(error))
@@ -278,6 +277,22 @@ def _titles(panes: Sequence[Pane]) -> list[str]:
     if len(set(names)) < len(names):
         names = [f"{name} ({number})" for number, name in enumerate(names, 1)]
     return names if len(names) > 1 else []
+
+
+def _about(pane: Pane) -> dict[str, Any]:
+    return {
+        "name": PurePath(pane.name).stem,
+        "origin": pane.flat.origin,
+        "size": len(pane.flat.nodes),
+    }
+
+
+def _sent(pane: Pane) -> dict[str, Any] | None:
+    """A small model, which the page has at once: it need not ask, which a busy kernel would answer late."""
+    model = pane.model(grouped=True)
+    if len(model.data) > _LARGEST_SENT:
+        return None
+    return {**_about(pane), "buffers": _model_buffers(model)}
 
 
 def _model_buffers(model: LeanModel) -> list[bytes]:

@@ -84,18 +84,18 @@ const fetchWeight = (location) => new Promise((resolve, reject) => {
 
 // Netron's own host asks for consent, contacts a location service and analytics, refuses builds older than
 // half a year, and fetches from a server. This one does none of it.
-const hostClass = (Host, { base, workers, operators, name }) => class extends Host {
+const hostClass = (Host, { base, pool, endWorker, operators, name }) => class extends Host {
   constructor() {
     const evaluate = window.eval;
     super();
     window.eval = evaluate;   // Netron disables it for everybody in the frame, browser tests included
     this._window = eagerWindow();
-    Object.assign(this._environment, { type: 'Notebook', packaged: false, serial: !workers });
+    Object.assign(this._environment, { type: 'Notebook', packaged: false, serial: false });
   }
   async view(view) { this._view = view; }
   async start() {}
   async require(id) { return requireModule(id); }
-  worker() { return workers; }
+  worker() { return new LayoutWorkers(pool, endWorker); }
   async asset(file) { return file === 'onnx-metadata.json' ? operators : '[]'; }
   async fetch(file) { return new base.BinaryStream(await fetchWeight(file)); }
   async export(file, blob) { post({ kind: 'save', name: `${name}.${file.split('.').pop()}`, blob }); }
@@ -107,9 +107,6 @@ const hostClass = (Host, { base, workers, operators, name }) => class extends Ho
   delete() {}
   openURL() {}
 };
-
-// Up to so many nodes, a layout takes less time than starting a worker.
-const SMALL = 120;
 
 // Up to so many nodes, bodies of Loop, If and Scan are open at first, as in the picture (see pane.py).
 const OPEN = 60;
@@ -162,13 +159,17 @@ const shown = (isShown) => new Promise((resolve) => {
   check();
 });
 
-// Netron, before there is a model: a frame may wait for one with Netron in it.
+// Netron, before there is a model: a frame may wait for one with Netron in it, and with a worker that has started.
 let loaded = null;
-const prepare = ({ netron: code, dagre }) => {
+const prepare = ({ netron: code, dagre, worker }) => {
   restrictHtml();
   keepInFrame();
   shareKeyboard();
-  loaded = { ...loadNetron(code), dagre };
+  let first = null;
+  const pool = () => (first ??= layoutPool(dagre));
+  if (worker) pool();
+  const endWorker = () => { first?.then(({ worker: started }) => started?.terminate()); first = null; };
+  loaded = { ...loadNetron(code), pool, endWorker };
   showValues(loaded.view.Graph, () => marks);
   linkInnerBodies(loaded.view.Block);
 };
@@ -178,10 +179,10 @@ const start = async ({ model: bytes, operators, marks: firstMarks, dark, name, o
   marks = firstMarks;
   const isShown = useRuler();
   await shown(isShown);
-  const { base, browser, view: netron, dagre } = loaded;
-  const workers = size > SMALL ? await layoutWorkers(dagre) : null;
+  const { base, browser, view: netron, pool, endWorker } = loaded;
+  if (size <= SMALL) endWorker();
   if (size <= OPEN) openBodies(netron.Graph);
-  const host = new (hostClass(browser.Host, { base, workers, operators, name }))();
+  const host = new (hostClass(browser.Host, { base, pool, endWorker, operators, name }))();
   view = new netron.View(host);
   const show = view.show.bind(view);
   view.show = (page) => { show(page); paint(); };

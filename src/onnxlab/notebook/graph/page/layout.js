@@ -111,15 +111,35 @@ const placed = ({ nodes, edges, shared }, form) => ({
   }),
 });
 
-// Stands in for the one worker that Netron expects.
+// Up to so many nodes, a layout takes less time than starting a worker.
+const SMALL = 120;
+
+// Stands in for the one worker that Netron expects; `pool` starts the first one, see layoutPool(), `end` forgets it.
 class LayoutWorkers extends EventTarget {
-  constructor(url, first) {
+  constructor(pool, end) {
     super();
-    this.url = url;
-    this.workers = [first];
+    this.pool = pool;
+    this.end = end;
+    this.workers = [];
   }
 
   async postMessage(request) {
+    const { url, worker } = request.nodes.length > SMALL ? await this.pool() : {};
+    if (worker) await this.layOut(request, url, worker);
+    else this.answer(() => {
+      requireModule('dagre').layout(request.nodes, request.edges, request.layout, request.state);
+      return request;
+    });
+  }
+
+  answer(result) {
+    let data = null;
+    try { data = result(); } catch (error) { data = { type: 'error', message: error.message }; }
+    this.dispatchEvent(new MessageEvent('message', { data }));
+  }
+
+  async layOut(request, url, first) {
+    if (this.workers.length === 0) this.workers = [first];
     const { layout, state } = request;
     const parts = stretches(request);
     const forms = new Map();
@@ -142,28 +162,28 @@ class LayoutWorkers extends EventTarget {
       }
     };
     const count = Math.min(forms.size, navigator.hardwareConcurrency || 2, 4);
-    while (this.workers.length < count) this.workers.push(new Worker(this.url));
+    while (this.workers.length < count) this.workers.push(new Worker(url));
     try {
       await Promise.all(this.workers.slice(0, count).map(work));
-      const drawing = stack(parts.map((part, i) => placed(part, forms.get(keys[i]))), layout);
-      this.dispatchEvent(new MessageEvent('message', { data: { ...request, ...drawing } }));
-    } catch (error) {
-      this.dispatchEvent(new MessageEvent('message', { data: { type: 'error', message: error.message } }));
-    }
+      this.answer(() => ({ ...request, ...stack(parts.map((part, i) => placed(part, forms.get(keys[i]))), layout) }));
+    } catch (error) { this.answer(() => { throw error; }); }
   }
 
-  terminate() { this.workers.splice(0).forEach((worker) => worker.terminate()); }
+  terminate() {
+    this.workers.splice(0).forEach((worker) => worker.terminate());
+    this.end();
+  }
 }
 
-// Where the page's policy forbids workers, Netron lays out by itself.
-const layoutWorkers = async (dagre) => {
+// The first worker, and the address of its script for further ones; none where the page's policy forbids workers.
+const layoutPool = (dagre) => {
   const url = URL.createObjectURL(new Blob([layoutScript(dagre)], { type: 'text/javascript' }));
   return new Promise((resolve) => {
     try {
-      const first = new Worker(url);
-      first.onmessage = () => resolve(new LayoutWorkers(url, first));
-      first.onerror = () => resolve(null);
-      first.postMessage({ nodes: [{ v: '0', width: 1, height: 1 }], edges: [], layout: {}, state: {} });
-    } catch { resolve(null); }
+      const worker = new Worker(url);
+      worker.onmessage = () => resolve({ url, worker });
+      worker.onerror = () => resolve({});
+      worker.postMessage({ nodes: [{ v: '0', width: 1, height: 1 }], edges: [], layout: {}, state: {} });
+    } catch { resolve({}); }
   });
 };

@@ -70,7 +70,7 @@ const LEAST = { width: 480, height: 320 };
 
 // The sandboxed frame of one graph. It says hello when its document is there, also after the page has taken it out of
 // the document and put it back, which empties it; it is then handed Netron, and `listen` hears everything that it says.
-const openFrame = () => {
+const openFrame = (isEarly) => {
   const frame = document.createElement('iframe');
   frame.setAttribute('sandbox', 'allow-scripts');
   Object.assign(frame.style, {
@@ -83,7 +83,7 @@ const openFrame = () => {
     if (source !== frame.contentWindow || !data) return;
     if (data.kind === 'hello') {
       greeted = true;
-      send({ kind: 'netron', netron: files.netron, dagre: files.dagre });
+      send({ kind: 'netron', netron: files.netron, dagre: files.dagre, worker: isEarly });
     }
     hear(data);
   };
@@ -116,7 +116,7 @@ const keepWaiting = (key, kit) => {
   const room = document.createElement('div');
   room.inert = true;
   Object.assign(room.style, { position: 'fixed', left: '-9999px', top: 0, width: `${LEAST.width}px`, height: `${LEAST.height}px`, visibility: 'hidden' });
-  const opened = openFrame();
+  const opened = openFrame(true);
   waiting.set(key, { opened, room });
   room.append(opened.frame);
   document.body.append(room);
@@ -249,7 +249,7 @@ const showPane = (model, pane, row, kit, { select, moved, grouped, settled }) =>
   row.append(column);
   let closed = false;
   const started = takeWaiting(model.get('_kit'), box, () => closed);
-  const opened = started ?? openFrame();
+  const opened = started ?? openFrame(false);
   const { frame, send } = opened;
   frame.className = 'onnxlab-graph';
   frame.title = title ? tr('Graph of {name}', { name: title }) : tr('Graph of the model');
@@ -259,7 +259,8 @@ const showPane = (model, pane, row, kit, { select, moved, grouped, settled }) =>
   if (still) box.append(still);
   const fail = (error) => { box.replaceWith(messageBox(error.message)); settled(false); };
   const content = () => ask(model, { kind: 'model', pane, grouped: grouped() });
-  let answer = content();
+  const sent = model.get('_sent')?.[pane];
+  let answer = sent ? Promise.resolve({ message: sent, buffers: sent.buffers.map(copyOf) }) : content();
   answer.catch(() => {});
   const handlers = {
     hello: async () => {
