@@ -44,7 +44,9 @@ class Glossary:
             match = pattern.search(english)
             if match and not any(word.lower() in translation.lower() for word in (*terms, match[0])):
                 yield f"{match[0]!r} without {' or '.join(terms[:2])}"
-        yield from (f"the word {word}" for word in self._never if word in translation)
+        yield from (
+            f"the word {word}" for word in self._never if word in translation.replace("笔记本电脑", "laptop")
+        )
 
 
 def faults(entry: polib.POEntry, glossary: Glossary) -> Iterator[str]:
@@ -79,6 +81,8 @@ def faults(entry: polib.POEntry, glossary: Glossary) -> Iterator[str]:
     for what, pattern in (("half-width punctuation", _HALF_WIDTH), ("no space", _CLOSE)):
         if match := pattern.search(outside if what[0] == "h" else plain):
             yield f"{what}: {match[0]}"
+    if match := re.search(r"\d %(?!\w)", outside):
+        yield f"a space before the sign: {match[0]}"
     if "您" in translation:
         yield "the word 您"
     if not entry.msgctxt:  # there a word may mean something else, as the weight of a symptom
