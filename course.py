@@ -65,7 +65,7 @@ def unsuitable(version, is_64_bit=True, machine="", runs=runs):
 
 
 def shown(message, arguments):
-    """Return a message in the language that the arguments name, where this Python can read the translations."""
+    """Return a message in the language of the arguments, where this Python can read the translations."""
     try:
         from starter.console import speak, tr
 

@@ -76,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
         if name == "site":
             return website.run(options, lambda: prepare("site", ".venv-site"))
         what = f"course.py has no command {name!r}."
-        raise Stop(what, f"It has {', '.join(COMMANDS)}.", "See: python3 course.py --help", code=2)
+        raise Stop(what, f"Its commands are {', '.join(COMMANDS)}.", "See: python3 course.py --help", code=2)
     except Stop as stop:
         print(stop, file=sys.stderr)
         return stop.code

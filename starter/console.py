@@ -1,7 +1,7 @@
 """Output in the terminal: steps, a line that updates itself, the message of a failure.
 
-It is in the language that `speak` chooses. The package's translations are read from the clone: they need nothing
-but the standard library, and are there before anything is installed.
+It is in the language that `speak` chooses. The package's translations are read from the clone: they need
+nothing but the standard library, and are there before anything is installed.
 """
 
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "src"))
 
-from onnxlab.notebook.language import speak, tr  # noqa: E402 - found only now
+from onnxlab.notebook.language import speak, tr  # found only now
 
 __all__ = ["Stop", "show", "show_line", "speak", "step", "tr"]
 

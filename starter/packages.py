@@ -33,7 +33,8 @@ CUDA_GIGABYTES = 8
 """The disk that torch's default build for Linux needs with what it brings."""
 
 _CUDA_NOTICE = (
-    f"torch's default build for Linux comes instead, with CUDA: 3 GB to download, {CUDA_GIGABYTES} GB of disk.",
+    "torch's default build for Linux comes instead, with CUDA: "
+    f"3 GB to download, {CUDA_GIGABYTES} GB of disk.",
     f"To avoid it: Ctrl+C, set {INDEX_VARIABLE} to an index of CPU builds, and run this again.",
 )
 

@@ -67,9 +67,9 @@ def advice(packages: Iterable[Installed]) -> str:
     Example:
         >>> advice([Installed("torch", "2.13.0+cpu", "2.13.0")])
         'The installed packages are those the course was tested with.'
-        >>> advice([Installed("torch", "2.15.0", "2.13.0")])
-        'torch is 2.15.0, tested was 2.13.0.\\nOutputs may differ. \
-For the tested versions, run: pip install torch==2.13.0'
+        >>> print(advice([Installed("torch", "2.15.0", "2.13.0")]))
+        torch is 2.15.0, tested was 2.13.0.
+        Outputs may differ. For the tested versions, run: pip install torch==2.13.0
     """
     packages = list(packages)
     if any(package.tested is None for package in packages):

@@ -1,14 +1,18 @@
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
+import course
 from onnxlab.course.workbook import NAME
 from onnxlab.notebook.language import LANGUAGES as SPOKEN
 from starter import jupyter
 from starter.commands import LANGUAGES, chosen_folder, chosen_language
-from starter.console import Stop
+from starter.console import Stop, show_line, speak, step
 from starter.environment import ROOT, Environment, child_variables
+from starter.packages import failure
+from tests.support.chinese import english_in
 
 HERE = Environment(Path(sys.prefix), Path(sys.executable), managed=False)
 
@@ -40,6 +44,49 @@ def test_a_language_opens_its_first_chapter_and_is_told_to_the_terminals():
     assert any("notebooks/zh/00_start" in part for part in jupyter.command(HERE, [], "zh"))
     assert child_variables(HERE, "zh")["ONNXLAB_LANGUAGE"] == "zh"
     assert "ONNXLAB_LANGUAGE" not in child_variables(HERE)
+
+
+def test_jupyterlab_speaks_the_language_of_the_course():
+    [folder] = [part for part in jupyter.command(HERE, [], "zh") if "app_settings_dir" in part]
+    own = Path(folder.partition("=")[2])
+    english = own.parent
+    settings = {path: json.loads((path / "overrides.json").read_text("utf-8")) for path in (own, english)}
+    assert settings[own].pop("@jupyterlab/translation-extension:plugin") == {"locale": "zh_CN"}
+    assert settings[own] == settings[english]
+    assert (own / "page_config.json").read_bytes() == (english / "page_config.json").read_bytes()
+    pins = (ROOT / "requirements.txt").read_text()
+    assert "\njupyterlab-language-pack-zh-cn==" in pins
+
+
+@pytest.fixture
+def chinese():
+    speak("zh")
+    yield
+    speak("en")
+
+
+def test_the_terminal_speaks_chinese_before_anything_is_installed(chinese, capsys):
+    step(3, "Packages (the first time this takes some minutes)")
+    show_line("      nothing to install")
+    with pytest.raises(Stop) as stop:
+        jupyter.require_free_port(["--port=99999"])
+    with pytest.raises(Stop) as other:
+        chosen_folder(["--folder"])
+    full = failure("ERROR: Errno 28", Path("a.log"))
+    text = "\n".join([capsys.readouterr().out, str(stop.value), str(other.value), str(full)])
+    assert english_in(text) == []
+    assert "--port" in text
+    assert "a.log" in text
+
+
+@pytest.mark.parametrize(
+    "python", [((3, 10),), ((3, 99),), ((3, 12), False), ((3, 12), True, "Darwin x86_64")]
+)
+def test_course_py_says_in_chinese_why_a_python_is_not_suitable(python, chinese):
+    for there in (False, True):
+        english = course.unsuitable(*python, runs=lambda name, there=there: there)
+        assert course.shown(english, []) == english
+        assert english_in(course.shown(english, ["--language", "zh"])) == []
 
 
 @pytest.mark.parametrize("options", [["--language", "zh"], ["--language=zh"]])

@@ -34,7 +34,7 @@ _PATTERN = re.compile(rf"{GAP.pattern}|\{{\{{\w+\}}\}}")
 
 _SENTENCE_END = re.compile(r"(?<=[.?!]) +")
 _FOLDER = Path(__file__).parents[1] / "assets" / "languages"
-_NAME_GAP = re.compile(r"(?:^|_)(?:names?|near|pairs|before|after)(?:_|\d*$)")
+_NAME_GAP = re.compile(r"(?:^|_)(?:names?|near|listing|before|after)(?:_|\d*$)")
 _ALTERNATIVES = re.compile(r"'[^']*'(?: or '[^']*')+")
 _LOOKED_UP = ("none", "nothing")  # words that stand in the place of a name where there is none
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
@@ -230,8 +230,9 @@ class Speech:
         """Return what fills a gap; a name from a model stays, though it may look like a word."""
         if alone := self.contexts.get(f"{{{gap}}}", {}).get(value):
             return alone
-        is_name = _NAME_GAP.search(gap) and " " not in value and value not in _LOOKED_UP
-        return value if is_name else self._find(value, depth)
+        is_name = _NAME_GAP.search(gap) and value not in _LOOKED_UP
+        is_names = gap == "pairs" or (is_name and not any(" " in part for part in value.split(", ")))
+        return value if is_names else self._find(value, depth)
 
 
 def is_pattern(text: str) -> bool:

@@ -419,3 +419,13 @@ def test_the_gaps_of_a_pattern_are_kept_but_not_english_endings():
 
     assert not messages("{name} \u6709 {n} \u4e2a\u8282\u70b9\u3002")
     assert "gaps" in messages("{nme} \u6709 {n} \u4e2a\u8282\u70b9\u3002")[0]
+
+
+@pytest.mark.parametrize("wrong", ["两种导出器", "便携电脑", "准确率 98 %", "一台笔记本"])
+def test_the_glossary_keeps_one_word_for_a_thing(wrong):
+    glossary = Glossary(ROOT / "translations" / "zh" / "glossary.md")
+    right = {"两种导出器": "两个导出器", "便携电脑": "笔记本电脑", "准确率 98 %": "准确率 98%"}
+    assert list(faults(polib.POEntry(msgid="A text: 98", msgstr=wrong, comment="shown"), glossary))
+    if wrong in right:
+        entry = polib.POEntry(msgid="A text: 98", msgstr=right[wrong], comment="shown")
+        assert not [fault for fault in faults(entry, glossary) if "numbers" not in fault]

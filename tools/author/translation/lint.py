@@ -45,7 +45,9 @@ class Glossary:
             match = pattern.search(english)
             if match and not any(word.lower() in translation.lower() for word in (*terms, match[0])):
                 yield f"{match[0]!r} without {' or '.join(terms[:2])}"
-        yield from (f"the word {word}" for word in self._never if word in translation)
+        yield from (
+            f"the word {word}" for word in self._never if word in translation.replace("笔记本电脑", "laptop")
+        )
 
 
 def faults(entry: polib.POEntry, glossary: Glossary) -> Iterator[str]:
@@ -95,6 +97,8 @@ def _typography(translation: str, visible: str = "") -> Iterator[str]:
     ):
         if match := pattern.search(text):
             yield f"{what}: {match[0]}"
+    if match := re.search(r"\d %(?!\w)", outside):
+        yield f"a space before the sign: {match[0]}"
 
 
 def _parts(text: str, kind: str) -> dict[str, Counter[str]]:

@@ -48,6 +48,7 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     "progress": (0,),
     "_Kind": (0,),  # of a drawn model: a learner reads which one the answer is wrong for
     **dict.fromkeys(("Scenario", "Container", "draw", "_module"), ("where",)),  # so, too
+    "Outcome": (1,),  # of a patient
     "Link": (1,),  # a link of the operator atlas
     "tr": (0,),
     "step": (1,),  # of course.py, in the terminal
@@ -89,7 +90,6 @@ _COMPOSED = (
     "weight {name}",
     "all of them: {names}",
     "none for {names}",
-    "{name} only since {version}",
     "equal",
     "transposed",
     "{name} with indices",

@@ -16,7 +16,7 @@ from tools.author.translation.messages import template, templates
 
 _OURS = re.compile(r'class="onnxlab-(?!message)')
 _TEXT = re.compile(
-    r"(<(p|li|th|td|em|caption|figcaption|pre)\b[^>]*>)((?:(?!</?(?!/?code>)\w).)*)(</\2>)", re.DOTALL
+    r"(<(p|li|th|td|em|caption|figcaption|pre|div)\b[^>]*>)((?:(?!</?(?!/?code>)\w).)*)(</\2>)", re.DOTALL
 )
 _ATTRIBUTE = re.compile(r'(<(?:img|div class="onnxlab-still")[^>]* ?(?:alt|title)=")([^"]*)(")')
 _TABLE = re.compile(r'<table class="onnxlab-table">(.*?)</table>', re.DOTALL)
@@ -31,7 +31,7 @@ _EXPECTED = re.compile(r"^(  caused by \w+|\w+ \(\d+ times\)|\(\d+ more warnings
 _BOX = re.compile(
     r'<(?:div class="onnxlab-(?:predict|slider)|table class="onnxlab-table|figure)(.*)', re.DOTALL
 )
-_SHOWN = re.compile(r"<(p(?=>)|th|td|li|caption|figcaption)\b[^>]*>(?!<)(.*?)</\1>", re.DOTALL)
+_SHOWN = re.compile(r"<(p(?=>)|th|td|li|caption|figcaption)\b[^>]*>(?!<(?!code>))(.*?)</\1>", re.DOTALL)
 _NAME = re.compile(r"\w*[A-Z]\w*")  # of an operator, a class, a program
 _OPTIONS = re.compile(r"<ul>(.*?)</ul>", re.DOTALL)
 _ITEM = re.compile(r"<li>(.*?)</li>", re.DOTALL)
@@ -110,6 +110,8 @@ def _translated_line(line: str) -> str:
         return tr(f"Predict: {hint}") if match[1] else hint
     if line.startswith("Answer: "):  # the option has a translation of its own
         return tr(f"Answer: {tr(line.removeprefix('Answer: '))}")
+    if line.startswith("(last step: "):  # of a decoder
+        return f"({tr(line[1:-1])})"
     if line.startswith("  - "):
         return f"  - {tr(line[4:])}"
     return tr(line)
@@ -208,13 +210,13 @@ def _is_prose(text: str) -> bool:
 
 
 def _notes(cell: dict[str, Any]) -> Iterator[str]:
-    if cell["cell_type"] == "code" and re.search(r"\b(?:live_note|slider)\(", cell["source"]):
+    if cell["cell_type"] == "code" and re.search(r"\b(?:live_note|slider|graph)\(", cell["source"]):
         for node in ast.walk(ast.parse(cell["source"])):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "live_note":
                 yield from templates(node.args[0])
-            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "slider":
-                names = [word.value for word in node.keywords if word.arg == "name"]
-                yield from (text for name in names for text in templates(name) if letters(text))
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("slider", "graph"):
+                names = [word.value for word in node.keywords if word.arg in ("name", "names")]
+                yield from (text for name in names for text in templates(name) if _is_prose(text))
 
 
 def _strings(notebook: dict[str, Any]) -> tuple[set[str], list[tuple[re.Pattern[str], str]]]:

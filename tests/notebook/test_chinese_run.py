@@ -1,0 +1,139 @@
+"""In a Chinese run everything that a person reads is Chinese, but for code and quoted messages."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from onnx.parser import parse_model
+
+from onnxlab.cli import main
+from onnxlab.labs.kit.exercise import labs
+from onnxlab.machine import Installed, advice
+from onnxlab.notebook.doctor import doctor
+from onnxlab.notebook.language import speak, tr
+from tests.support.chinese import english_in
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*sorted(ROOT.glob("notebooks/zh/*.ipynb")), *sorted(ROOT.glob("labs/zh/*.ipynb"))]
+# Messages of PyTorch, ONNX and ONNX Runtime in cells of tables, the poems of chapter 17, and names of layers.
+QUOTED = re.compile(
+    r"arg names|out of range|dim hint|dynamic axes|an implementation for|No Op registered|No ONNX function"
+    r"|is not recommended|unexpected keyword|in training mode|Could not guard|Type Error|hang tremb|Neither I"
+    r"|the wind|feed (?:up|down)|object has no attribute|returns? None|Adapter|does not exist|failed"
+)
+
+
+@pytest.fixture(autouse=True)
+def chinese(monkeypatch):
+    monkeypatch.setenv("ONNXLAB_LANGUAGE", "zh")
+    speak("zh")
+    yield
+    speak("en")
+
+
+def displays(path: Path) -> list[str]:
+    """Return what the course's displays say in a saved notebook; what a cell prints is the cell's own."""
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    data = [output.get("data", {}) for cell in cells for output in cell.get("outputs", ())]
+    ours = [one for one in data if "onnxlab-" in "".join(one.get("text/html", ""))]
+    return ["".join(one["text/plain"]) for one in ours]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_the_saved_displays_of_a_page_are_chinese(path):
+    lines = [line for text in displays(path) for line in text.split("\n") if not QUOTED.search(line)]
+    assert [(line, found) for line in lines if (found := english_in(line))] == []
+
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17]> g '
+FILES = {
+    "relu": "(float[n] x) => (float[n] y) { y = Relu(x) }",
+    "unread": "(float[n] x, float[n] input) => (float[n] y) { y = Relu(x) }",
+    "cubic": "(float[1, 1, 4, 4] x) => (float[1, 1, a, b] y) <float[4] s = {1., 1., 2., 2.}> "
+    '{ y = Resize <mode = "cubic"> (x, , s) }',
+    "indices": "(float[1, 1, h, w] x) => (float[1, 1, a, b] y) "
+    "{ y, i = MaxPool <kernel_shape = [2, 2]> (x) }",
+}
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, body in FILES.items():
+        Path(f"{name}.onnx").write_bytes(parse_model(HEAD + body).SerializeToString())
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_doctor_speaks_chinese_in_the_terminal_and_in_a_notebook(name, files, capsys):
+    main(["doctor", f"{name}.onnx"])
+    shown = repr(doctor(f"{name}.onnx"))
+    assert english_in(capsys.readouterr().out) == []
+    assert english_in(shown) == []
+    assert "\u64cd\u4f5c" not in shown.split("\n")[1]  # "what to do" is no pattern of two words and "to"
+    assert "input" in shown or name != "unread"  # the name of a value
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["doctor", "missing.onnx"],
+        ["compare", "relu.onnx", "unread.onnx"],
+        ["compare", "relu.onnx", "cubic.onnx"],
+        ["why", "no such message"],
+        ["why", "Failed to export: Dynamic control flow is not supported, GuardOnDataDependentSymNode"],
+        ["progress"],
+        ["next"],
+        ["hint", "asinh-symbolic"],
+        ["hint", "asinh"],
+        ["check", "lab99"],
+        ["reset", "04"],
+        ["show", "lab05"],
+        ["open", "missing.onnx"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_speaks_chinese(arguments, files, capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "progress.json"))
+    main(arguments)
+    captured = capsys.readouterr()
+    assert captured.out + captured.err
+    assert english_in(captured.out + captured.err) == []
+
+
+def test_what_the_machine_advises_is_chinese():
+    for installed in ("2.13.0", "2.15.0", None):
+        assert english_in(tr(advice([Installed("torch", installed, "2.13.0")]))) == []
+    assert english_in(tr(advice([Installed("torch", "2.13.0", None)]))) == []
+
+
+def test_the_atlas_is_chinese():
+    recorded = json.loads((ROOT / "src/onnxlab/assets/recorded/atlas.json").read_text("utf-8"))
+    shown = {text: tr(text) for text in [*recorded["columns"], *recorded["texts"]]}
+    assert [(text, said) for text, said in shown.items() if english_in(said)] == []
+
+
+def test_what_the_labs_ask_is_chinese():
+    texts = [text for lab in labs() for one in lab.exercises for text in (one.title, *one.hints, *one.parts)]
+    assert [text for text in map(tr, texts) if english_in(text)] == []
+
+
+@pytest.mark.slow
+def test_a_traceback_of_a_notebook_ends_in_chinese():
+    code = (
+        "import onnxlab; onnxlab.speak('zh')\n"
+        "from onnxlab import predict\n"
+        "guess = predict('?', ['a', 'b'])\n"
+        "guess.reveal('c')"
+    )
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell.instance()
+    try:
+        shell.run_cell("import onnxlab; onnxlab.speak('zh')")
+        result = shell.run_cell(code)
+    finally:
+        shell.set_custom_exc((), None)
+        InteractiveShell.clear_instance()
+    assert english_in(str(result.error_in_exec)) == []
+    assert "'c'" in str(result.error_in_exec)
