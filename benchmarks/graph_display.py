@@ -5,8 +5,6 @@ is seen, and to the live graph, on a page that already has one such graph. Addre
 answered at once: no network is measured. Beside the times: the longest pause of the notebook's page, the
 bytes left in the notebook, and the memory that twelve graphs take in a fresh kernel.
 
-With `--before FOLDER`, the folder `src` of another checkout is measured in the same run.
-
     python -m benchmarks.graph_display [--runs 5] [--sizes 15 100 300 2000 10000] [--write]
 
 Outside Colab, Model Explorer shows nothing in a notebook: its server runs already, and a cell opens its
@@ -173,11 +171,6 @@ def measure(notebook: Notebook, index: int) -> tuple[float, float, float, int]:
     return seen, seconds, pause, len(json.dumps(cells[index]["outputs"]))
 
 
-def prepare(folder: Path) -> str:
-    """Return a first cell that takes ONNX Lab from another folder."""
-    return f"import sys\nsys.path.insert(0, {str(folder.resolve())!r})\n{PREPARE}"
-
-
 def memory(context: BrowserContext, running: JupyterServer, cell: str, graphs: int = 12) -> float:
     """Return the megabytes that so many graphs add to a new kernel."""
     cells = [PREPARE, "before = resident()", *[cell] * graphs, "print(round(resident() - before, 1))"]
@@ -205,7 +198,6 @@ def main() -> None:
     parser = report.arguments(__doc__)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=[15, 100, 300, 2000, 10_000])
-    parser.add_argument("--before", type=Path, metavar="FOLDER", help="src of another checkout")
     parser.add_argument("--model-explorer", type=Path, metavar="PROGRAM", help="of another environment")
     options = parser.parse_args()
     lines = []
@@ -220,19 +212,17 @@ def main() -> None:
         page = context.new_page()
         quiet(page)
         page.close()
-        ways = {name: (PREPARE, cell) for name, cell in (CELLS | further).items()}
-        if options.before:
-            ways["graph() before"] = (prepare(options.before), CELLS["graph()"])
+        ways = CELLS | further
         for size in options.sizes:
             path = f"{size}.onnx"
             onnx.save(model_of(size), running.folder / path)
             timings: dict[str, list[tuple[float, float, float, int]]] = {name: [] for name in ways}
             gave_up: set[str] = set()
             for _ in range(options.runs):
-                for name, (first, cell) in ways.items():
+                for name, cell in ways.items():
                     if name in gave_up:
                         continue
-                    cells = [first, *[cell.format(path=path)] * 2]
+                    cells = [PREPARE, *[cell.format(path=path)] * 2]
                     with fresh_page(context, running, cells) as notebook:
                         try:
                             measure(notebook, 1)  # the first graph of a page also loads the common scripts
