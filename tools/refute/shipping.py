@@ -75,7 +75,14 @@ def operators_with_a_rule_that_are_taken_apart() -> Attempts:
         left = {node.target for node in program.exported_program.graph.nodes if node.op == "call_function"}
         before = {node.target for node in captured.graph.nodes if node.op == "call_function"}
         apart = [target for target in before - left if rules.get_decomps(target)]
-        views = {"flatten", "unflatten", "chunk", "narrow", "cross_entropy", "index_add"}  # the last two by a copied constant
+        views = {
+            "flatten",
+            "unflatten",
+            "chunk",
+            "narrow",
+            "cross_entropy",
+            "index_add",
+        }  # the last two by a copied constant
         yield f"{label}: taken apart, although it has a rule: {apart}", bool(apart) == (label in views)
 
 
