@@ -57,6 +57,8 @@ def reference(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
 def against(path: Path, name: str) -> Iterator[Symptom]:
     """Compare a file with the module of a factory, at the example's sizes and around them.
 
+    Where nothing differs, a note says at which sizes they agree.
+
     Args:
         path: The file.
         name: "package.module:factory".
@@ -71,6 +73,7 @@ def against(path: Path, name: str) -> Iterator[Symptom]:
         why = "An argument became a constant of the file, or disappeared because nothing reads it."
         yield Symptom("wrong", what, why, "Compare the names of the file's inputs with forward.", "arguments")
         return
+    compared: list[dict[str, int]] = []
     for sizes in _sizes(inputs, example):
         tensors = tuple(_resized(tensor, value, sizes) for tensor, value in zip(example, inputs, strict=True))
         shown = (
@@ -86,6 +89,19 @@ def against(path: Path, name: str) -> Iterator[Symptom]:
         if fault is not None:
             yield _symptom(network, path, tensors, fault, shown)
             return
+        compared.append(sizes)
+    if compared:
+        yield _agreement(compared)
+
+
+def _agreement(compared: list[dict[str, int]]) -> Symptom:
+    axes = {axis: sorted({sizes[axis] for sizes in compared}) for axis in compared[0]}
+    tried = "; ".join(f"{plain(axis, 40)} = {', '.join(map(str, sizes))}" for axis, sizes in axes.items())
+    what = "The file agrees with PyTorch at the sizes of the example."
+    if tried:
+        what = f"The file agrees with PyTorch at {tried}."
+    why = "Random inputs were compared; differences up to 1e-4 were allowed."
+    return Symptom("note", what, why, "Compare inputs and sizes of your own as well.", "right sizes")
 
 
 def _symptom(

@@ -305,8 +305,8 @@ def authors_notes(file: ModelFile) -> Iterator[str]:
         for text in (owner.doc_string, *(entry.value for entry in owner.metadata_props)):
             paths.update(_PATH.findall(text))
     if paths:
-        shown = plain(paths.most_common(1)[0][0], 100)
-        yield f"The file's notes name {len(paths)} paths of the machine that wrote it, as {shown}."
+        shown = listing([path for path, _ in paths.most_common()], 2)
+        yield f"The file's notes name paths of the machine that wrote it: {shown}."
 
 
 def _inputs(file: ModelFile) -> list[Value]:
