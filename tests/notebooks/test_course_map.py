@@ -9,7 +9,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 CHAPTERS = sorted(path.name for path in NOTEBOOKS.glob("[0-9][0-9]*.ipynb"))
-ROW = re.compile(r"^\| \[(?P<title>\d\d\w? [^\]]+)\]\(\.\./notebooks/(?:zh/)?(?P<file>\w+\.ipynb)\) \|", re.MULTILINE)
+ROW = re.compile(
+    r"^\| \[(?P<title>\d\d\w? [^\]]+)\]\(\.\./notebooks/(?:zh/)?(?P<file>\w+\.ipynb)\) \|", re.MULTILINE
+)
 SUBJECTS = {
     "trace versus script": "02_",
     "`Loop` and `If` nodes": "02_",
