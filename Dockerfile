@@ -17,11 +17,17 @@ RUN useradd --uid 1000 --create-home --shell /bin/bash learner
 ENV ORT_DISABLE_TELEMETRY=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /opt/onnxlab
 
-# The ordinary index gives a torch with several gigabytes of CUDA. Empty: take that one.
+# The builder's own choice of a mirror, which pip reads by these names. They do not stay in the image.
+ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
+
+# The ordinary index gives a torch with several gigabytes of CUDA. Empty: take that one. A mirror of PyTorch's
+# CPU builds can be named here, an index or a page of links.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 COPY requirements.txt ./
 RUN if [ -n "$TORCH_INDEX" ]; then \
-      pip install --no-deps --index-url "$TORCH_INDEX" "$(grep -o '^torch==[^ ]*' requirements.txt)"; \
+      pip install --no-deps --index-url "$TORCH_INDEX" --find-links "$TORCH_INDEX" \
+        "$(grep -o '^torch==[^ ]*' requirements.txt)"; \
     fi
 
 COPY LICENSE LICENSE-TEXT README.md pyproject.toml course.py ./

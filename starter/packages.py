@@ -71,7 +71,7 @@ def install(environment: Environment, name: str) -> str:
     log = environment.folder / "onnxlab-install.log"
     wheels = ROOT / "wheelhouse"
     offline = ["--no-index", "--find-links", str(wheels)] if any(wheels.glob("*.whl")) else []
-    if torch and not has_torch and not offline and brings_cuda():
+    if torch and not has_torch and not offline and sys.platform == "linux":
         _install_cpu_torch(environment, torch[0], log)
     code, output = _pip(environment, [*offline, "-r", file], log, text.count("=="))
     if code:
@@ -80,32 +80,36 @@ def install(environment: Environment, name: str) -> str:
     return "installed from the folder wheelhouse" if offline else "installed"
 
 
-def brings_cuda() -> bool:
-    """Tell whether torch's default build would bring CUDA to a machine that has no use for it."""
-    has_gpu = shutil.which("nvidia-smi") or Path("/proc/driver/nvidia/version").exists()
-    return sys.platform == "linux" and not has_gpu
+def has_gpu() -> bool:
+    """Tell whether the machine has a GPU that torch's default build for Linux could use."""
+    return bool(shutil.which("nvidia-smi")) or Path("/proc/driver/nvidia/version").exists()
 
 
 def _install_cpu_torch(environment: Environment, pin: str, log: Path) -> None:
     """Install torch's CPU build; where there is none, say what the default build costs before it comes.
 
     It comes from the index that ONNXLAB_TORCH_INDEX names; else, where pip is configured, from pip's own
-    indexes, by its version with the suffix +cpu; else from PyTorch's index.
+    indexes; else from PyTorch's index. A version without the suffix +cpu may be the build with CUDA: only
+    PyTorch's index is known to have none of those. A machine with a GPU keeps the default build, unless the
+    variable is set.
 
     Raises:
         Stop: There is none, and the disk lacks the space for the default build.
     """
     own_index = os.environ.get(INDEX_VARIABLE, "")
     if own_index:  # an index has a page for each package, a mirror of files one page with all links
-        attempt = ["--index-url", own_index, "--find-links", own_index, pin]
+        attempt = ["--index-url", own_index, "--find-links", own_index, f"{pin}+cpu"]
         why = f"{own_index}, which {INDEX_VARIABLE} names, has no CPU build of {pin} for this Python."
+    elif has_gpu():
+        attempt = []
+        why = "This machine has a GPU: no CPU build was looked for."
     elif is_configured(environment):
         attempt = [f"{pin}+cpu"]
         why = f"The package index that pip is configured for has no CPU build ({pin}+cpu)."
     else:
         attempt = ["--index-url", CPU_INDEX, "--retries", "0", "--timeout", "10", pin]
         why = "PyTorch's index of CPU builds did not answer."
-    if _pip(environment, ["--no-deps", *attempt], log)[0]:
+    if not attempt or _pip(environment, ["--no-deps", *attempt], log)[0]:
         for line in (why, *_CUDA_NOTICE):
             show_line(f"      {line}")
         require_space(environment.folder.parent, CUDA_GIGABYTES)

@@ -3,6 +3,7 @@
     python3 course.py site --build SITE
     python -m tools.document_pictures --site SITE
     python -m tools.document_pictures --only doctor_terminal patient
+    python -m tools.document_pictures --language zh
 
 JupyterLab is opened as `course.py` opens it for a learner, and the cells are run.
 """
@@ -19,25 +20,29 @@ import threading
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Browser, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, ViewportSize, expect, sync_playwright
 
 from starter.checks import find_chromium
 from starter.website import page_server
 from tests.support.jupyterlab import ARGUMENTS, JupyterServer, jupyter_server
+from tests.support.notebook_page import PATIENCE
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
+CHINESE = ("first_graph", "lab_check")
+"""The pictures that the Chinese documents have, too: in docs/images/zh, beside the site's."""
 WINDOW: ViewportSize = {"width": 1180, "height": 860}
+FILES = ".jp-SideBar.jp-mod-left [data-id=filebrowser]"
 WRONG = """def asinh_symbolic(g, x):
     one = g.op("Constant", value_t=torch.tensor(1.0))
     root = g.op("Sqrt", g.op("Add", g.op("Mul", x, x), one))
     return g.op("Log", g.op("Add", x, root))"""
 
 
-def first_graph(browser: Browser, server: JupyterServer) -> None:
+def first_graph(browser: Browser, server: JupyterServer, edition: str) -> None:
     """Chapter 00 down to its first graph, with the properties of a node."""
     page = browser.new_page(viewport=WINDOW)
-    notebook = server.open(page, "notebooks/00_start_here.ipynb")
-    page.get_by_role("tab", name="File Browser").first.click()  # folds it away
+    notebook = server.open(page, f"notebooks/{edition}00_start_here.ipynb")
+    page.locator(FILES).click()  # folds it away
     notebook.run_all()
     index = next(
         i for i, cell in enumerate(notebook.contents()) if "torch.onnx.export" in "".join(cell["source"])
@@ -45,17 +50,17 @@ def first_graph(browser: Browser, server: JupyterServer) -> None:
     (frame,) = notebook.graphs(index)
     frame.locator(".node-item-type", has_text="Conv").first.click(force=True)
     page.mouse.move(5, 5)
-    heading = page.locator(".jp-Notebook h2", has_text="A first export")
+    heading = page.locator(".jp-Notebook h2", has_text=re.compile(r"^4\. "))
     heading.evaluate("heading => heading.scrollIntoView()")
     page.wait_for_timeout(2_000)
-    page.screenshot(path=IMAGES / "first_graph.png")
+    page.screenshot(path=IMAGES / edition / "first_graph.png")
     page.close()
 
 
-def lab_check(browser: Browser, server: JupyterServer) -> None:
+def lab_check(browser: Browser, server: JupyterServer, edition: str) -> None:
     """A wrong answer in lab 04, its counterexample, and its graph."""
     page = browser.new_page(viewport={"width": 1180, "height": 4000})
-    notebook = server.open(page, "labs/lab04_asinh.ipynb")
+    notebook = server.open(page, f"labs/{edition}lab04_asinh.ipynb")
     notebook.run(0)
     answer = """(source) => {
       const cells = [...window.jupyterapp.shell.currentWidget.content.model.cells];
@@ -63,7 +68,7 @@ def lab_check(browser: Browser, server: JupyterServer) -> None:
       answer.sharedModel.setSource(source);
     }"""
     page.evaluate(answer, WRONG)
-    page.get_by_role("tab", name="File Browser").first.click()
+    page.locator(FILES).click()
     notebook.run(5)
     notebook.run_graph(6)
     cell = notebook.cells.nth(5)
@@ -72,7 +77,8 @@ def lab_check(browser: Browser, server: JupyterServer) -> None:
     box = cell.bounding_box()
     assert box is not None
     page.screenshot(
-        path=IMAGES / "lab_check.png", clip={"x": box["x"], "y": box["y"], "width": 1090, "height": 790}
+        path=IMAGES / edition / "lab_check.png",
+        clip={"x": box["x"], "y": box["y"], "width": 1090, "height": 790},
     )
     page.close()
 
@@ -109,12 +115,12 @@ with warnings.catch_warnings(action="ignore"):  # they say what the doctor finds
     )"""
 
 
-def cells_with_outputs(browser: Browser, server: JupyterServer, cells: tuple[str, ...], name: str) -> None:
+def cells_with_outputs(browser: Browser, server: JupyterServer, cells: tuple[str, ...], path: Path) -> None:
     """A notebook of some cells, after their run."""
     page = browser.new_page()
-    notebook = server.new(page, cells, f"{name}.ipynb")
+    notebook = server.new(page, cells, f"{path.stem}.ipynb")
     page.set_viewport_size({"width": 1180, "height": 1600})
-    page.get_by_role("tab", name="File Browser").first.click()
+    page.locator(FILES).click()
     for index in range(len(cells)):
         notebook.run(index)
     page.mouse.move(5, 5)
@@ -124,21 +130,23 @@ def cells_with_outputs(browser: Browser, server: JupyterServer, cells: tuple[str
     assert boxes[1] is not None
     top, bottom = boxes[0]["y"], boxes[1]["y"] + boxes[1]["height"]
     clip = {"x": boxes[0]["x"], "y": top, "width": 1090, "height": bottom - top}
-    page.screenshot(path=IMAGES / f"{name}.png", clip=clip)  # type: ignore[arg-type]  # a TypedDict
+    page.screenshot(path=path, clip=clip)  # type: ignore[arg-type]  # a TypedDict
     page.close()
 
 
-def patient(browser: Browser, server: JupyterServer) -> None:
+def patient(browser: Browser, server: JupyterServer, edition: str) -> None:
     """A patient of the clinic, a first try that does not repair it, and a hint."""
-    cells_with_outputs(browser, server, PATIENT, "patient")
+    cells_with_outputs(browser, server, PATIENT, IMAGES / edition / "patient.png")
 
 
-def doctor_notebook(browser: Browser, server: JupyterServer) -> None:
+def doctor_notebook(browser: Browser, server: JupyterServer, edition: str) -> None:
     """What the doctor says of a file, in a notebook."""
-    cells_with_outputs(browser, server, (ILL, 'doctor("head.onnx")'), "doctor_notebook")
+    cells_with_outputs(
+        browser, server, (ILL, 'doctor("head.onnx")'), IMAGES / edition / "doctor_notebook.png"
+    )
 
 
-def doctor_terminal(browser: Browser, server: JupyterServer) -> None:
+def doctor_terminal(browser: Browser, server: JupyterServer, edition: str) -> None:
     """What it says of the same file in a terminal, with the terminal's colours."""
     subprocess.run([sys.executable, "-c", ILL], cwd=server.folder, check=True, capture_output=True)
     reader, writer = pty.openpty()  # colours are for terminals only
@@ -157,7 +165,7 @@ def doctor_terminal(browser: Browser, server: JupyterServer) -> None:
     style += "white-space: pre-wrap"
     shown = f"$ onnxlab doctor head.onnx\n{shown}"
     page.set_content(f"<body style='margin: 0'><pre style='{style}'>{shown}</pre></body>")
-    page.locator("pre").screenshot(path=IMAGES / "doctor_terminal.png")
+    page.locator("pre").screenshot(path=IMAGES / edition / "doctor_terminal.png")
     page.close()
 
 
@@ -166,15 +174,15 @@ PICTURES = {
 }
 
 
-def site_home(browser: Browser, site: Path) -> None:
+def site_home(browser: Browser, site: Path, edition: str) -> None:
     """The site's first page, with its graph alive."""
     with page_server(site) as listener:
         threading.Thread(target=listener.serve_forever, daemon=True).start()
         page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.goto(f"http://127.0.0.1:{listener.server_port}/en/index.html")
+        page.goto(f"http://127.0.0.1:{listener.server_port}/{edition or 'en/'}index.html")
         page.locator(".onnxlab-still.onnxlab-replaced").first.wait_for(state="attached")
         page.wait_for_timeout(1_000)
-        page.screenshot(path=IMAGES / "site.png")
+        page.screenshot(path=IMAGES / edition / "site.png")
         listener.shutdown()
 
 
@@ -183,19 +191,24 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.document_pictures", description=__doc__)
     parser.add_argument("--site", type=Path, help="the built site; without it, its picture stays")
     parser.add_argument("--only", nargs="+", choices=PICTURES, default=list(PICTURES), metavar="NAME")
+    parser.add_argument("--language", choices=("en", "zh"), default="en")
     options = parser.parse_args(arguments)
+    names = [name for name in options.only if options.language == "en" or name in CHINESE]
+    edition = "" if options.language == "en" else f"{options.language}/"  # a folder's name
+    (IMAGES / edition).mkdir(exist_ok=True)
+    expect.set_options(timeout=PATIENCE)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         os.environ["ONNXLAB_STATE"] = str(Path(folder) / "progress.json")
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
-        with jupyter_server(Path(folder), "workbook") as server:
-            for name in options.only:
-                PICTURES[name](browser, server)
+        with jupyter_server(Path(folder), "workbook", language=options.language) as server:
+            for name in names:
+                PICTURES[name](browser, server, edition)
         if options.site:
-            site_home(browser, options.site)
+            site_home(browser, options.site, edition)
         browser.close()
-    taken = [*options.only, *(["site"] if options.site else [])]
+    taken = [*names, *(["site"] if options.site else [])]
     for path in (
-        IMAGES / f"{name}.png" for name in taken
+        IMAGES / edition / f"{name}.png" for name in taken
     ):  # a third of the bytes, and no difference to the eye
         Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
     return 0

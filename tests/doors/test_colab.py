@@ -1,14 +1,18 @@
 """A chapter's edition for Colab, run in a plain kernel that has neither the repository nor the course."""
 
+import os
 import sys
 from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
+from packaging.requirements import Requirement
 
 from onnxlab.course import colab
 from onnxlab.course.colab import lacking, outdated
+from onnxlab.machine import pinned_versions
+from tests.support.torch_wheel import make_torch
 from tools.author.colab_edition import colab_edition
 
 ROOT = Path(__file__).parents[2]
@@ -60,6 +64,29 @@ def test_the_cell_refuses_a_python_that_will_not_do(monkeypatch):
     monkeypatch.setattr(sys, "version_info", (3, 10, 12, "final", 0))
     with pytest.raises(RuntimeError, match=r"needs Python 3\.11, 3\.12 or 3\.13"):
         exec(cell.source, {})
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere torch's default build has no CUDA")
+def test_torch_comes_from_the_mirror_of_cpu_builds_that_the_variable_names(tmp_path, monkeypatch):
+    version = pinned_versions()["torch"]
+    mirror, ordinary = tmp_path / "mirror", tmp_path / "ordinary" / "torch"
+    mirror.mkdir()
+    ordinary.mkdir(parents=True)
+    make_torch(mirror, f"{version}+cpu")
+    make_torch(ordinary, version)
+    for folder in (mirror, ordinary):
+        [wheel] = folder.glob("*.whl")
+        (folder / "index.html").write_text(f'<!DOCTYPE html><a href="{wheel.name}">{wheel.name}</a>')
+    monkeypatch.setattr(colab, "_BUILT_FOR_TORCH", ())
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_TARGET", str(tmp_path / "installed"))  # and nothing into these tests' environment
+    monkeypatch.setenv("PIP_INDEX_URL", ordinary.parent.as_uri())
+    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ONNXLAB_TORCH_INDEX", mirror.as_uri())
+    colab._install([Requirement("torch")])
+    assert (tmp_path / "installed" / f"torch-{version}+cpu.dist-info").is_dir()
 
 
 def test_here_nothing_is_lacking_and_nothing_loaded_is_outdated(capsys):

@@ -9,7 +9,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 CHAPTERS = sorted(path.name for path in NOTEBOOKS.glob("[0-9][0-9]*.ipynb"))
-ROW = re.compile(r"^\| \[\d\d\w? [^\]]+\]\(\.\./notebooks/(?:zh/)?(?P<file>\w+\.ipynb)\) \|", re.MULTILINE)
+ROW = re.compile(
+    r"^\| \[(?P<title>\d\d\w? [^\]]+)\]\(\.\./notebooks/(?:zh/)?(?P<file>\w+\.ipynb)\) \|", re.MULTILINE
+)
 SUBJECTS = {
     "trace versus script": "02_",
     "`Loop` and `If` nodes": "02_",
@@ -28,8 +30,16 @@ WORDS = {
 
 @pytest.mark.parametrize("name", ["docs/course.md", "docs/course.zh.md"])
 def test_the_map_links_the_chapters_that_exist(name):
-    listed = ROW.findall((ROOT / name).read_text(encoding="utf-8"))
+    listed = [row["file"] for row in ROW.finditer((ROOT / name).read_text(encoding="utf-8"))]
     assert listed == CHAPTERS, f"put the chapter into the table of {name}"
+
+
+@pytest.mark.parametrize(("name", "folder"), [("docs/course.md", "."), ("docs/course.zh.md", "zh")])
+def test_the_map_has_the_chapters_own_titles(name, folder):
+    rows = list(ROW.finditer((ROOT / name).read_text(encoding="utf-8")))
+    first_cells = [nbformat.read(NOTEBOOKS / folder / row["file"], as_version=4).cells[0] for row in rows]
+    titles = [cell.source.splitlines()[0].removeprefix("# ").replace(" · ", " ", 1) for cell in first_cells]
+    assert [row["title"] for row in rows] == titles
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from starter import packages
 from starter.console import Stop
 from starter.environment import Environment
+from tests.support.torch_wheel import make_torch
 
 
 @pytest.fixture
@@ -29,7 +29,8 @@ def environment(tmp_path, monkeypatch):
     for module in ("packages", "environment"):
         monkeypatch.setattr(f"starter.{module}.ROOT", tmp_path)
     monkeypatch.setattr(packages, "require_space", lambda place, gigabytes: None)
-    monkeypatch.setattr(packages, "brings_cuda", lambda: False)
+    monkeypatch.setattr(packages, "has_gpu", lambda: False)
+    monkeypatch.setattr("sys.platform", "darwin")  # Linux alone has a torch with CUDA by default
     return Environment(tmp_path / ".venv", tmp_path / "python")
 
 
@@ -94,7 +95,7 @@ def test_a_package_cut_off_in_the_middle_is_installed_again(environment, pip_cal
 def test_the_cpu_build_of_torch_comes_first_unless_torch_is_there(
     environment, pip_calls, monkeypatch, present
 ):
-    monkeypatch.setattr(packages, "brings_cuda", lambda: True)
+    monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setattr(packages, "is_configured", lambda environment: False)
     if present:
         record = environment.folder / "Lib" / "site-packages" / "torch-2.13.0.dist-info" / "RECORD"
@@ -106,11 +107,23 @@ def test_the_cpu_build_of_torch_comes_first_unless_torch_is_there(
     assert pip_calls[-1] == ["-r", "requirements.txt"]
 
 
-@pytest.mark.parametrize("gpu", ["", "/usr/bin/nvidia-smi"])
-def test_a_machine_with_a_gpu_gets_the_default_build(monkeypatch, gpu):
+def test_a_machine_with_a_gpu_gets_the_default_build_and_its_size_is_said_and_counted(
+    environment, pip_calls, monkeypatch, capsys
+):
+    demanded = []
     monkeypatch.setattr("sys.platform", "linux")
-    monkeypatch.setattr("shutil.which", lambda name: gpu or None)
-    assert packages.brings_cuda() is not bool(gpu)
+    monkeypatch.setattr(packages, "has_gpu", lambda: True)
+    monkeypatch.setattr(packages, "require_space", lambda place, gigabytes: demanded.append(gigabytes))
+    monkeypatch.delenv(packages.INDEX_VARIABLE, raising=False)
+    packages.install(environment, "course")
+    assert pip_calls == [["-r", "requirements.txt"]]
+    assert "3 GB to download, 8 GB of disk" in capsys.readouterr().out
+    assert demanded == [3, 8]
+
+
+def test_a_driver_of_a_gpu_is_noticed(monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    assert packages.has_gpu()
 
 
 class Index(http.server.SimpleHTTPRequestHandler):
@@ -118,16 +131,6 @@ class Index(http.server.SimpleHTTPRequestHandler):
 
     def log_message(self, *_):
         """Log nothing."""
-
-
-def make_torch(folder, version):
-    """Write a wheel of an empty torch."""
-    metadata = f"torch-{version}.dist-info"
-    with zipfile.ZipFile(folder / f"torch-{version}-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("torch.py", "")
-        wheel.writestr(f"{metadata}/METADATA", f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
-        wheel.writestr(f"{metadata}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(f"{metadata}/RECORD", "")
 
 
 @pytest.fixture
@@ -151,7 +154,7 @@ def real_environment(environment, tmp_path, monkeypatch):
     shutil.rmtree(tmp_path / ".venv")
     subprocess.run([sys.executable, "-m", "venv", tmp_path / ".venv"], check=True)
     (tmp_path / "requirements.txt").write_text("torch==2.13.0\n")
-    monkeypatch.setattr(packages, "brings_cuda", lambda: True)
+    monkeypatch.setattr("sys.platform", "linux")
     return Environment(tmp_path / ".venv", tmp_path / ".venv" / "bin" / "python")
 
 
@@ -172,6 +175,43 @@ def test_a_configured_index_that_has_the_cpu_build_gives_it(real_environment, in
 
 
 @pytest.mark.slow
+def test_a_second_index_gives_the_cpu_build_that_the_configured_mirror_lacks(
+    real_environment, index, monkeypatch, capsys
+):
+    folder, address = index
+    make_torch(folder, "2.13.0")
+    second = folder.parent / "second" / "torch"
+    second.mkdir(parents=True)
+    make_torch(second, "2.13.0+cpu")
+    settings = folder.parent / "pip.conf"
+    settings.write_text(f"[global]\nindex-url = {address}\nextra-index-url = {address}/second\n")
+    monkeypatch.delenv("PIP_INDEX_URL", raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
+    packages.install(real_environment, "course")
+    assert installed_torch(real_environment) == "torch-2.13.0+cpu.dist-info"
+    assert "CUDA" not in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu", [False, True])
+def test_a_variable_that_names_a_mirror_without_cpu_builds_brings_no_cuda_unannounced(
+    real_environment, index, monkeypatch, capsys, gpu
+):
+    folder, address = index
+    make_torch(folder, "2.13.0")
+    monkeypatch.setenv("PIP_INDEX_URL", address)
+    monkeypatch.setenv(packages.INDEX_VARIABLE, address)
+    monkeypatch.setattr(packages, "has_gpu", lambda: gpu)
+    demanded = []
+    monkeypatch.setattr(packages, "require_space", lambda place, gigabytes: demanded.append(gigabytes))
+    packages.install(real_environment, "course")
+    printed = capsys.readouterr().out
+    assert f"{address}, which {packages.INDEX_VARIABLE} names, has no CPU build" in printed
+    assert "3 GB to download" in printed
+    assert demanded == [3, 8]
+
+
+@pytest.mark.slow
 def test_the_size_of_cuda_is_said_and_counted_before_it_comes(real_environment, index, monkeypatch, capsys):
     folder, address = index
     make_torch(folder, "2.13.0")
@@ -187,8 +227,9 @@ def test_the_size_of_cuda_is_said_and_counted_before_it_comes(real_environment, 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("gpu", [False, True])
 def test_a_page_of_links_to_cpu_builds_is_used_where_the_variable_names_it(
-    real_environment, index, monkeypatch, capsys
+    real_environment, index, monkeypatch, capsys, gpu
 ):
     folder, address = index
     make_torch(folder, "2.13.0")
@@ -196,6 +237,7 @@ def test_a_page_of_links_to_cpu_builds_is_used_where_the_variable_names_it(
     make_torch(folder.parent / "cpu", "2.13.0+cpu")
     monkeypatch.setenv("PIP_INDEX_URL", address)
     monkeypatch.setenv(packages.INDEX_VARIABLE, f"{address}/cpu/")
+    monkeypatch.setattr(packages, "has_gpu", lambda: gpu)
     packages.install(real_environment, "course")
     assert installed_torch(real_environment) == "torch-2.13.0+cpu.dist-info"
     assert "CUDA" not in capsys.readouterr().out

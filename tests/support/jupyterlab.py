@@ -88,7 +88,10 @@ class JupyterServer:
 
 @contextmanager
 def jupyter_server(
-    folder: Path, app: Literal["course", "workbook", "lab", "notebook"] = "course", base: str = "/"
+    folder: Path,
+    app: Literal["course", "workbook", "lab", "notebook"] = "course",
+    base: str = "/",
+    language: str = "en",
 ) -> Iterator[JupyterServer]:
     """Run a server in a root of its own, with nothing of the person's settings.
 
@@ -98,6 +101,7 @@ def jupyter_server(
             cannot change the committed ones. "workbook" has the learner's folder instead. "lab" is a plain
             JupyterLab, "notebook" Notebook 7.
         base: The path below which it lives, such as a hub's.
+        language: Of a workbook.
     """
     root, log = folder / "root", folder / "server.log"
     root.mkdir(parents=True)
@@ -106,7 +110,7 @@ def jupyter_server(
             shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
     commands = {
         "course": [str(ROOT / "course.py")],
-        "workbook": [str(ROOT / "course.py"), f"--folder={root}"],
+        "workbook": [str(ROOT / "course.py"), f"--folder={root}", "--language", language],
         "lab": ["-m", "jupyterlab", "--allow-root"],
         "notebook": ["-m", "notebook", "--allow-root"],
     }

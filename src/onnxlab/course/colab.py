@@ -4,6 +4,7 @@ Colab's pages rely on the versions of IPython, the kernel and the widgets: insta
 """
 
 import importlib
+import os
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -95,8 +96,12 @@ def _install(requirements: Iterable[Requirement]) -> None:
         exact |= {name: name for name in _BUILT_FOR_TORCH if _installed(name)}
         if sys.platform == "linux":
             # The default index, which gives gigabytes of CUDA, is used if the CPU index does not answer.
+            # A mirror may be a page of links to torch alone: the rest comes from pip's own index.
+            own_index = os.environ.get("ONNXLAB_TORCH_INDEX", "")
+            links = ["--find-links", own_index] if own_index else []
             torch = [exact[name] for name in ("torch", *_BUILT_FOR_TORCH) if name in exact]
-            _pip("--retries", "0", "--timeout", "10", "--index-url", CPU_INDEX, *torch)
+            source = ["--index-url", own_index or CPU_INDEX, *links]
+            _pip("--no-deps", "--retries", "0", "--timeout", "10", *source, *torch)
     done = _pip(*exact.values())
     importlib.invalidate_caches()
     if done.returncode:
