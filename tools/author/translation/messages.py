@@ -130,6 +130,7 @@ _COMPOSED = (
     "passed",
     "tried",
     "open",
+    "{value} in picture {number}, channel {channel}, at row {row}, column {column}",
     # The feedback of a class
     "The notebook took longer than {wall} seconds.",
     "The notebook took more than {memory} MB of memory.",

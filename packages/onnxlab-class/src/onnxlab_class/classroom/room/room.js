@@ -113,7 +113,7 @@ function showPlaces() {
     const row = body.insertRow();
     row.append(make("th", place.exercise, { scope: "row" }), make("td", place.failure, { class: "failure" }),
       make("td", String(place.stuck || "\u2013"), { class: place.stuck ? "number now" : "number", "data-what": tr("stuck now:") }),
-      make("td", "", { class: "number for", "data-what": tr("for:") }),
+      make("td", "", { class: "number for", "data-what": tr("stuck for:") }),
       make("td", String(place.tried), { class: "number", "data-what": tr("all who have it:") }));
     row.place = place;
   }
