@@ -3,6 +3,7 @@
 import argparse
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,31 @@ def inline(document: Path) -> list[str]:
     text = FENCE.sub("", document.read_text(encoding="utf-8"))
     commands = re.findall(r"`((?:onnxlab|python -m tools\.author) [^`]+)`", text)
     return [" ".join(code.split()) for code in commands if "..." not in code]
+
+
+@pytest.mark.parametrize("name", ["grading", "instructor"])
+def test_the_chinese_guide_has_the_commands_code_and_tables_of_the_english_one(name):
+    english, chinese = (ROOT / "docs" / f"{name}{edition}.md" for edition in ("", ".zh"))
+    texts = [document.read_text(encoding="utf-8") for document in (english, chinese)]
+    assert FENCE.findall(texts[0]) == FENCE.findall(texts[1])
+    texts = [FENCE.sub("", text) for text in texts]
+    codes = [Counter(" ".join(code.split()) for code in re.findall(r"`([^`]+)`", text)) for text in texts]
+    assert codes[0] == codes[1]
+    lines = [re.findall(r"^(?:#+ |- |\|(?=.*\|))", text, re.MULTILINE) for text in texts]
+    assert lines[0] == lines[1]  # headings, items of lists, rows of tables, in their order
+    assert f"[English]({english.name})" in texts[1]
+    assert f"({chinese.name})" in texts[0]
+
+
+@pytest.mark.parametrize("document", ["docs/grading.zh.md", "docs/instructor.zh.md"])
+def test_a_link_to_a_section_of_a_chinese_guide_leads_to_one(document):
+    path = ROOT / document
+    for file, section in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", path.read_text(encoding="utf-8")):
+        headings = re.findall(
+            r"^#+ (.+)$", (path.parent / (file or path.name)).read_text("utf-8"), re.MULTILINE
+        )
+        sections = [re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings]
+        assert section in sections
 
 
 def parsed(command: str) -> tuple[argparse.ArgumentParser, list[str]]:

@@ -90,7 +90,7 @@ def test_page_says_what_helps(out):
     assert "in the lab you handed in</span></h1>" in text
     for shown in (
         "The largest difference is 0.1, <code>atol</code> is 1e-5",
-        "<dt>right is</dt><dd>1.5</dd>",
+        "<dt>right is:</dt><dd>1.5</dd>",
         "<em>Look at:</em> the node <code>Log</code>",
         "In your code, line 3:",
         "NameError",

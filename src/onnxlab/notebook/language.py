@@ -154,6 +154,15 @@ def script_words() -> dict[str, str]:
     return dict(_speech.scripts)
 
 
+def spoken_language() -> str:
+    """Return the language that `speak` or `speaking` has chosen.
+
+    >>> spoken_language()
+    'en'
+    """
+    return _speech.language
+
+
 def requested_language() -> str:
     """Return the language that `course.py --language` asked for; English where it did not."""
     language = os.environ.get("ONNXLAB_LANGUAGE", "en")
@@ -168,6 +177,7 @@ class Speech:
         patterns: English patterns with gaps.
         scripts: Texts and patterns of the widgets' scripts.
         contexts: Translations of words that stand alone, by their `context`. That of a gap is "{before}".
+        language: What they are translations to.
     """
 
     def __init__(
@@ -176,7 +186,9 @@ class Speech:
         patterns: Mapping[str, str],
         scripts: Mapping[str, str] | None = None,
         contexts: Mapping[str, Mapping[str, str]] | None = None,
+        language: str = "en",
     ) -> None:
+        self.language = language
         self.texts, self.patterns, self.scripts = texts, patterns, dict(scripts or {})
         self.contexts = contexts or {}
         # Patterns with more words of their own come first: "error: no rule" before "error: {reason}".
@@ -290,7 +302,7 @@ def speech(language: str) -> Speech:
         raise OnnxLabError(
             f"ONNX Lab does not speak {language!r}.", "", f"Its languages are {', '.join(LANGUAGES)}."
         )
-    return Speech(**json.loads((_FOLDER / f"{language}.json").read_text("utf-8")))
+    return Speech(**json.loads((_FOLDER / f"{language}.json").read_text("utf-8")), language=language)
 
 
 _speech = speech("en")

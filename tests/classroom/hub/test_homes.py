@@ -49,6 +49,19 @@ def test_labs_are_copied_with_their_time_and_nothing_else(homes, tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no file system here keeps such a date")
+def test_of_a_lab_in_two_languages_the_one_with_answers_is_taken_though_the_other_is_newer(homes, tmp_path):
+    stub = "raise NotImplementedError()"
+    for name, english, chinese in (("ada", stub, "an answer"), ("bob", "an answer", stub)):
+        labs = homes / name / "labs"
+        (labs / "zh").mkdir()
+        for file, text in ((labs / LAB, english), (labs / "zh" / LAB, chinese)):
+            file.write_text(text)
+            os.utime(file, (2e9 if text == stub else 1e9, 1e9))
+    assert take_labs(homes.parent, tmp_path / "taken").files == {"ada": 1, "bob": 1}
+    for name in ("ada", "bob"):
+        assert (tmp_path / "taken" / name / LAB).read_text() == "an answer"
+
+
 @pytest.mark.parametrize("year", [-5000, 33_658])
 def test_a_lab_of_an_impossible_date_counts_as_of_now(year):
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -18,7 +19,9 @@ import pytest
 from onnxlab.labs.kit import progress
 from onnxlab.labs.kit.exercise import labs
 from onnxlab.labs.kit.outcome import Finding, Outcome, Status
+from onnxlab.notebook.language import speaking, speech
 from onnxlab_class.classroom.room.progress_files import LARGEST, NoRoom, ProgressFiles
+from onnxlab_class.classroom.room.server import RoomHandler
 from onnxlab_class.classroom.room.view import (
     Names,
     Room,
@@ -402,3 +405,16 @@ def test_no_folder_and_no_port_are_messages(tmp_path, capsys):
         port = other.getsockname()[1]
         assert code(tmp_path, "--no-browser", "--port", port) == 1
     assert f"Port {port} cannot be used" in capsys.readouterr().err
+
+
+def test_the_page_of_a_chinese_class_is_in_chinese():
+    with speaking(speech("zh")):
+        page = RoomHandler.page(None).decode()
+    assert '<html lang="zh">' in page
+    words = json.loads(re.search(r'id="words">(.*?)</script>', page)[1])
+    assert len(words) > 20
+    assert not [text for text, shown in words.items() if not re.search(r"[\u4e00-\u9fff]", shown)]
+    for text, shown in words.items():
+        assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", shown))
+    body = re.sub(r"<(script|style)[ >].*?</\1>|<[^>]*>|&\w+;", " ", page, flags=re.DOTALL)
+    assert set(re.findall("[A-Za-z]{2,}", body)) == {"CSV"}

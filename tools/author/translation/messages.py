@@ -37,7 +37,11 @@ MODULES = (
     "course/lab_release.py",
     "course/notebooks.py",
 )
-"""The modules with messages for learners. Grading, the classroom and the authors' tools speak English."""
+"""The modules with messages for learners. Of grading and the classroom only `PAGES` are translated."""
+
+_CLASS = "../../packages/onnxlab-class/src/onnxlab_class"
+PAGES = tuple(f"{_CLASS}/{folder}" for folder in ("grading/templates", "classroom/room"))
+"""The folders with the pages of a class, in HTML and JavaScript."""
 
 # The arguments that a learner reads, by the name of the function.
 _CALLS: dict[str, tuple[int | str, ...]] = {
@@ -126,6 +130,19 @@ _COMPOSED = (
     "passed",
     "tried",
     "open",
+    "{value} in picture {number}, channel {channel}, at row {row}, column {column}",
+    # The feedback of a class
+    "The notebook took longer than {wall} seconds.",
+    "The notebook took more than {memory} MB of memory.",
+    "The notebook wrote more than {disk} MB.",
+    "The notebook ended its process (a crash in native code, or exit()).",
+    "The notebook ended before this exercise was reached.",
+    "What was made crashes ONNX Runtime or onnx ({why}).",
+    "The judge could not make sense of what was handed in ({why}).",
+    "Your model",
+    "What was expected",
+    "This graph is too large to be drawn.",
+    "This graph could not be drawn.",
     "risk",  # the weight of a symptom, as "wrong" and "note" are
 )
 _IN_GAPS = tuple((gap, word) for gap in ("{before}", "{after}") for word in ("nothing", "present"))
@@ -166,6 +183,10 @@ def messages(package: Path) -> Iterator[tuple[str, ...]]:
         for script in sorted(path.rglob("*.js")) if path.is_dir() else ():
             for match in _IN_SCRIPT.finditer(script.read_text("utf-8")):
                 yield match[2].strip(AROUND), "message", script.relative_to(package).as_posix()
+    for folder in PAGES:
+        for page in sorted((package / folder).resolve().glob("*.[hj]*")):
+            for match in _IN_SCRIPT.finditer(page.read_text("utf-8")):
+                yield match[2].strip(AROUND), "message", page.name
 
 
 def _in_lab(lab: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -4,6 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from onnxlab.notebook.language import LANGUAGES, requested_language, speak
+
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `onnxlab class` and its commands."""
@@ -84,6 +86,9 @@ def _add_serve(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         default="auto",
         help="none: learners can read each other's work",
     )
+    serve.add_argument(
+        "--language", choices=LANGUAGES, default=requested_language(), help="of the labs and the pages"
+    )
     serve.set_defaults(command=_serve)
 
 
@@ -118,6 +123,7 @@ def _serve(options: argparse.Namespace) -> int:
         memory=options.memory,
         processes=options.processes,
         apart=apart,
+        language=options.language,
     )
     print("The hub has ended. Everybody's work is kept.")
     return 0
@@ -133,6 +139,7 @@ def _add_room(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     room.add_argument("folder", type=Path, metavar="DIR", help="a class, or a folder of progress files")
     room.add_argument("--port", type=int, default=0, metavar="N", help="where to listen (default: any)")
     room.add_argument("--no-browser", action="store_true", help="say the address only")
+    room.add_argument("--language", choices=LANGUAGES, default=requested_language(), help="of the page")
     room.set_defaults(command=_room)
 
 
@@ -141,6 +148,8 @@ def _room(options: argparse.Namespace) -> int:
 
     from onnxlab_class.classroom.course.folder import CLASS_FILE, open_class
     from onnxlab_class.classroom.room.server import serve_room
+
+    speak(options.language)
 
     def ready(address: str) -> None:
         print(f"The room is at {address}\nCtrl+C here ends it.", flush=True)

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from onnxlab.notebook.language import LANGUAGES, requested_language, speak
+
 if TYPE_CHECKING:
     from onnxlab_class.grading.results import Ledger
     from onnxlab_class.grading.run import Step
@@ -46,6 +48,9 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     grade.add_argument("--time", default="30", metavar="SECONDS", help="for one notebook (30)")
     grade.add_argument("--memory", default="1500", metavar="MB", help="for one notebook (1500)")
     grade.add_argument("--judges", type=Path, metavar="FILE", help="your own tests; see docs/instructor.md")
+    grade.add_argument(
+        "--language", choices=LANGUAGES, default=requested_language(), help="of the pages and comments"
+    )
     cluster = grade.add_argument_group("on a Dask cluster", "needs dask[distributed]; see docs/grading.md")
     cluster.add_argument("--dask", metavar="ADDRESS", help="grade there and not here: tls://host:8786")
     grade.add_argument(
@@ -71,6 +76,7 @@ def _grade(options: argparse.Namespace) -> int:
     memory = _number("--memory", options.memory, *_MEGABYTES, "MB") if wall is not None else None
     if wall is None or memory is None:
         return 2
+    speak(options.language)
     intake = find(options.submissions)
     if options.gradebook:
         from onnxlab_class.classroom.course.gradebook import check_course

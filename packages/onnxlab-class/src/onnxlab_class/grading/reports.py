@@ -24,6 +24,7 @@ from onnxlab.labs.kit.exercise import Status, exercise, lab
 from onnxlab.labs.kit.outcome import Evidence
 from onnxlab.model.graph import walk
 from onnxlab.model.load import load
+from onnxlab.notebook.language import spoken_language, tr
 from onnxlab.plain_text import plain, pluralise
 from onnxlab_class.grading.grades import Standing, findings_of, standings, write_grades
 from onnxlab_class.grading.results import EVIDENCE, Graded, Ledger, read_evidence
@@ -52,8 +53,8 @@ _COLOURS = {  # the status is always written beside them, too
 _MARKS = {True: "\u2713", False: "\u2717", None: "\u2013"}
 _CACHED_PICTURES = 64  # many students make the same mistake
 _LARGEST_GRAPH = 1_000  # inputs and outputs of all nodes; three thousand take a quarter of a minute
-_TOO_LARGE = '<p class="aside">This graph is too large to be drawn.</p>'
-_NOT_DRAWN = '<p class="aside">This graph could not be drawn.</p>'
+_LONGEST = 500  # characters of a text that is looked up: a student may have written it to take long
+_ASIDE = '<p class="aside">{}</p>'
 
 
 def write_reports(
@@ -185,7 +186,7 @@ def exercise_section(row: Graded, picture: Picture, evidence: Callable[[str], Ev
 def _graphs(graphs: Evidence | None, picture: Picture) -> list[tuple[str, Markup]]:
     if graphs is None:
         return []
-    models = [("Your model", graphs.model), ("What was expected", graphs.expected)]
+    models = [(tr("Your model"), graphs.model), (tr("What was expected"), graphs.expected)]
     # A picture is a tag that this package makes; the names of nodes are inside its data URL.
     return [
         (caption, Markup(picture(model, graphs.highlight))) for caption, model in models if model is not None
@@ -202,19 +203,24 @@ def remembering(picture: Picture, folder: Path | None = None) -> Picture:
 
     @lru_cache(maxsize=_CACHED_PICTURES)
     def draw(model: bytes, highlight: tuple[str, ...]) -> str:
-        key = repr((version("onnxlab"), highlight)).encode() + model
+        key = repr((version("onnxlab"), spoken_language(), highlight)).encode() + model
         path = folder / f"drawn-{hashlib.sha256(key).hexdigest()}.html" if folder else None
         if path and path.is_file():
             return path.read_text("utf-8")
         try:
-            text = _TOO_LARGE if _size(model) > _LARGEST_GRAPH else picture(model, highlight)
+            too_large = _size(model) > _LARGEST_GRAPH
+            text = _too_large() if too_large else picture(model, highlight)
         except OnnxLabError:
-            text = _NOT_DRAWN
+            text = _ASIDE.format(tr("This graph could not be drawn."))
         if path:
             write_atomically(path, text)
         return text
 
     return lambda model, highlight: draw(model, tuple(highlight))
+
+
+def _too_large() -> str:
+    return _ASIDE.format(tr("This graph is too large to be drawn."))
 
 
 def _size(model: bytes) -> int:
@@ -245,11 +251,15 @@ def _marked_up(text: object) -> Markup:
         >>> _marked_up("`Resize` < 11")
         Markup('<code>Resize</code> &lt; 11')
     """
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(plain(text)))))
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(_translated(plain(text))))))
 
 
 def _lines(text: object) -> Markup:
-    return escape(plain(text, lines=True))
+    return escape(_translated(plain(text, lines=True)))
+
+
+def _translated(text: str) -> str:
+    return tr(text) if len(text) <= _LONGEST else text
 
 
 def _plain_unless_html(value: object) -> object:
@@ -259,14 +269,14 @@ def _plain_unless_html(value: object) -> object:
 
 def _lab_title(name: str) -> str:
     try:
-        return f"{name.partition('_')[0].replace('lab', 'Lab ')}: {lab(name).title}"
+        return f"{name.partition('_')[0].replace('lab', 'Lab ')}: {tr(lab(name).title)}"
     except UnknownExercise:  # a lab of an older course
         return name
 
 
 def _exercise_title(name: str) -> str:
     try:
-        return exercise(name)[1].title
+        return tr(exercise(name)[1].title)
     except UnknownExercise:
         return ""
 
@@ -289,4 +299,5 @@ def _environment() -> Environment:
         "marked_up": _marked_up,
     }
     environment.globals |= {"colours": _COLOURS, "pluralise": pluralise, "statuses": list(Status)}
+    environment.globals |= {"language": spoken_language, "tr": tr}
     return environment

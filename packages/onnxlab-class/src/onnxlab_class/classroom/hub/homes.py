@@ -18,6 +18,7 @@ from pathlib import Path
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import FOLDERS_STAY_OPEN, FileTooLarge, open_folder, open_untrusted, write_atomically
 from onnxlab.labs.kit.exercise import LABS
+from onnxlab.notebook.language import LANGUAGES
 from onnxlab_class.classroom.course.folder import CLASS_FILE
 from onnxlab_class.classroom.hub.settings import INSTRUCTOR
 from onnxlab_class.grading.submissions import LARGEST, safe_name
@@ -75,6 +76,8 @@ def make_home(homes: Path, name: str, user: int | None) -> None:
 def take_labs(folder: Path, into: Path | None = None) -> Collection:
     """Copy the labs out of every home, with their modification times.
 
+    Of a lab in several languages, the one with more answers is copied.
+
     Args:
         folder: A class folder, or the folder of the homes.
         into: The target, for `<into>/<learner>/<lab>.ipynb`; None for the class's `submitted/`, arranged as
@@ -94,17 +97,24 @@ def take_labs(folder: Path, into: Path | None = None) -> Collection:
     left: list[str] = []
     for home in _homes(folder):
         try:
-            with open_folder(home, "labs") as labs:
+            with contextlib.ExitStack() as stack:
+                editions = [stack.enter_context(open_folder(home, "labs"))]
+                for language in LANGUAGES:
+                    with contextlib.suppress(FileNotFoundError):  # "en" has no folder of its own
+                        editions.append(stack.enter_context(open_folder(language, folder=editions[0])))
                 for lab in LABS:
-                    try:
-                        content, changed = _read(labs, f"{lab}.ipynb")
-                    except FileNotFoundError:
-                        continue
-                    except OSError as error:
-                        left.append(f"{home.name}, {lab}: {error.strerror}")
-                        continue
-                    _write_submission(folder, into, home.name, lab, content, changed)
-                    files[home.name] = files.get(home.name, 0) + 1
+                    found = []
+                    for edition in editions:
+                        try:
+                            found.append(_read(edition, f"{lab}.ipynb"))
+                        except FileNotFoundError:
+                            continue
+                        except OSError as error:
+                            left.append(f"{home.name}, {lab}: {error.strerror}")
+                    if found:
+                        content, changed = min(found, key=_open_answers)
+                        _write_submission(folder, into, home.name, lab, content, changed)
+                        files[home.name] = files.get(home.name, 0) + 1
         except FileNotFoundError:
             continue  # has never signed in
         except OSError as error:
@@ -141,6 +151,12 @@ def give_feedback(folder: Path, results: Path) -> Collection:
         except OSError as error:
             left.append(f"{home.name}: {error.strerror}")
     return Collection(files, tuple(left))
+
+
+def _open_answers(file: tuple[bytes, int]) -> tuple[int, int]:
+    """Order the editions of a lab: first the one with the fewest open answers, of these the newest."""
+    content, changed = file
+    return content.count(b"raise NotImplementedError()"), -changed
 
 
 def _homes(folder: Path) -> list[Path]:

@@ -106,6 +106,7 @@ def _services(settings: HubSettings) -> list[dict[str, Any]]:
             "name": "room",
             "url": f"http://127.0.0.1:{settings.room_port}",
             "command": [*_BOUND, sys.executable, "-I", "-m", room, str(settings.folder)],
+            "environment": {"ONNXLAB_LANGUAGE": settings.language},
             "display": True,
             "oauth_no_confirm": True,
             "timeout": 110,  # seconds: it loads the labs first, and JupyterHub would give up after 30

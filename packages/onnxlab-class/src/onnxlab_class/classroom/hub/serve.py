@@ -60,6 +60,7 @@ def serve(
     memory: int,
     processes: int,
     apart: bool,
+    language: str = "en",
 ) -> None:
     """Serve a class until this process gets SIGINT, SIGTERM or SIGHUP; then leave nothing running.
 
@@ -72,6 +73,7 @@ def serve(
         memory: Megabytes of data that each process of a learner may have.
         processes: Processes and threads that each learner may have.
         apart: Whether the system has to isolate learners from each other.
+        language: The edition that learners begin with, and the language of the room's page.
 
     Raises:
         OnnxLabError: If the class cannot be served, or the hub does not start or ends by itself.
@@ -105,6 +107,7 @@ def serve(
             memory=memory,
             processes=processes,
             landlock=apart and landlock.abi() > 0,
+            language=language,
         )
         _hand_out(course, settings)
         stored = passwords(course.hub / "passwords.json", chosen)
@@ -175,9 +178,10 @@ def secure_folders(folder: ClassFolder) -> None:
 def _hand_out(folder: ClassFolder, settings: HubSettings) -> None:
     """Copy the files for every home to a place that learners may read; the class's folders are closed."""
     labs = folder.release if any(folder.release.glob("*/*.ipynb")) else None
-    for name, content in course_files(solutions_folder(Path.cwd()).parent, labs).items():
+    course, translated = solutions_folder(Path.cwd()).parent, settings.language != "en"
+    for name, content in course_files(course, labs, translated=translated).items():
         write_atomically(settings.handed_out / name, content)
-    for path in (settings.handed_out, *settings.handed_out.glob("*/")):
+    for path in (settings.handed_out, *settings.handed_out.glob("**/")):
         path.chmod(0o755)
 
 

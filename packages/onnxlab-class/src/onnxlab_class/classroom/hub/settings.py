@@ -41,6 +41,7 @@ class HubSettings:
         memory: Megabytes of data that each process of a learner may have.
         processes: Processes and threads that a learner may have, where learners are users of their own.
         landlock: Whether Landlock confines learners.
+        language: The edition that learners begin with.
     """
 
     folder: Path
@@ -53,6 +54,7 @@ class HubSettings:
     memory: int
     processes: int
     landlock: bool
+    language: str = "en"
 
     @property
     def hub(self) -> Path:

@@ -18,7 +18,7 @@ from onnxlab_class.classroom.hub.settings import INSTRUCTOR, HubSettings, free_p
 
 _SERVER_SETTINGS = Path(__file__).parent / "server_settings"
 _PINS = Path(onnxlab.__file__).resolve().parents[2] / "requirements.txt"  # for chapter 00's table of versions
-_FIRST_PAGE = "/lab/tree/notebooks/00_start_here.ipynb"
+_FIRST_CHAPTER = "00_start_here.ipynb"
 _INHERITED = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
 
 
@@ -40,7 +40,8 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
         await asyncio.to_thread(make_home, settings.runtime, sockets.name, user)
         self.ip, self.port = "127.0.0.1", free_port(exclude=self.ports.values())
         self.ports[name] = self.port
-        self.default_url = "/lab" if name == INSTRUCTOR else _FIRST_PAGE
+        edition = "" if settings.language == "en" else f"{settings.language}/"
+        self.default_url = "/lab" if name == INSTRUCTOR else f"/lab/tree/notebooks/{edition}{_FIRST_CHAPTER}"
         confinement = settings.private / f"{name}.json"
         confinement.write_text(confined_to(settings, name, user, sockets, self.port).as_json())
         module = "onnxlab_class.classroom.hub.confinement"
@@ -77,6 +78,7 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
             "JUPYTER_RUNTIME_DIR": sockets,
             "JUPYTER_CONFIG_PATH": str(_SERVER_SETTINGS),
             "JUPYTER_NO_CONFIG": "",
+            "ONNXLAB_LANGUAGE": settings.language,
             "ONNXLAB_STATE": str(settings.learners / name / ".onnxlab" / "progress.json"),
         }
         return env | base_variables() | variables

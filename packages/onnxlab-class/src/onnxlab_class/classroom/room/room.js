@@ -7,6 +7,12 @@ const MANY = 60; // learners from which on the rows are low
 const byId = (id) => document.getElementById(id);
 const [projector, names, order] = ["projector", "names", "order"].map(byId);
 
+const WORDS = JSON.parse(byId("words").textContent);
+const full = document.documentElement.lang === "zh"; // full-width punctuation
+const tr = (text, values = {}) => (WORDS[text] ?? text).replace(/\{(\w+)\}/g, (gap, name) => values[name] ?? gap);
+const list = (parts) => parts.join(full ? "\uff0c" : ", ");
+const STATES = { passed: tr("passed"), stuck: tr("stuck"), tried: tr("tried"), open: tr("open") };
+
 // Behind a hub, what shows that a question comes from this page.
 const token = document.querySelector("meta[name=xsrf]").content;
 
@@ -24,12 +30,13 @@ function make(tag, text = "", attributes = {}) {
 }
 
 const set = (element, text) => { if (element.textContent !== text) element.textContent = text; };
-const many = (number, one, more = `${one}s`) => `${number} ${number === 1 ? one : more}`;
+const checks = (number) => number === 1 ? tr("{number} check", { number }) : tr("{number} checks", { number });
 const now = () => (Date.now() + offset) / 1000;
 
 function duration(seconds) {
   const minutes = Math.max(0, Math.round(seconds / 60));
-  return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")}`;
+  if (minutes < 60) return tr("{minutes} min", { minutes });
+  return tr("{hours} h {minutes}", { hours: Math.floor(minutes / 60), minutes: String(minutes % 60).padStart(2, "0") });
 }
 
 // Asking
@@ -39,9 +46,9 @@ async function ask(fresh) {
   const wanted = new URLSearchParams({ names: names.value, rows: projector.checked ? "0" : "1", seen });
   const headers = token ? { "X-XSRFToken": token } : {};
   const reply = await fetch(`state?${wanted}`, { cache: "no-store", redirect: "manual", headers });
-  if (reply.type === "opaqueredirect" || reply.status === 403) throw new Error("You are signed out: load this page again.");
+  if (reply.type === "opaqueredirect" || reply.status === 403) throw new Error(tr("You are signed out: load this page again."));
   if (reply.status === 204) return;
-  if (!reply.ok) throw new Error(`The server answers ${reply.status}.`);
+  if (!reply.ok) throw new Error(tr("The server answers {status}.", { status: reply.status }));
   const answer = await reply.json();
   offset = answer.now * 1000 - Date.now();
   room = answer;
@@ -61,9 +68,9 @@ async function poll(fresh = false) {
     summary();
   } catch (error) {
     if (mine !== asking) return;
-    const why = error instanceof TypeError ? "The server does not answer." : error.message;
+    const why = error instanceof TypeError ? tr("The server does not answer.") : error.message;
     byId("summary").className = "trouble";
-    set(byId("summary"), room ? `${why} What is below is as it was at ${clock(room.now)}.` : why);
+    set(byId("summary"), room ? tr("{why} What is below is as it was at {time}.", { why, time: clock(room.now) }) : why);
   }
   if (!document.hidden) timer = setTimeout(poll, EVERY);
 }
@@ -71,11 +78,12 @@ async function poll(fresh = false) {
 const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString();
 
 function summary() {
-  const parts = [many(room.shown, "learner")];
-  if (room.private) parts.push(`${room.private} not shown`);
-  if (room.unknown) parts.push(`${room.unknown} with a file that cannot be read`);
+  const number = room.shown;
+  const parts = [number === 1 ? tr("{number} learner", { number }) : tr("{number} learners", { number })];
+  if (room.private) parts.push(tr("{number} not shown", { number: room.private }));
+  if (room.unknown) parts.push(tr("{number} with a file that cannot be read", { number: room.unknown }));
   byId("summary").className = "";
-  set(byId("summary"), `${parts.join(", ")}. Last change ${clock(room.now)}.`);
+  set(byId("summary"), tr("{learners}. Last change {time}.", { learners: list(parts), time: clock(room.now) }));
 }
 
 // Showing
@@ -92,26 +100,26 @@ function showPlaces() {
   const focused = target.contains(document.activeElement);
   target.replaceChildren();
   if (!room.stuck.length) {
-    target.append(make("p", "Nowhere: every exercise that was checked is passed.", { class: "aside" }));
+    target.append(make("p", tr("Nowhere: every exercise that was checked is passed."), { class: "aside" }));
     return;
   }
   const table = make("table");
   const head = table.createTHead().insertRow();
-  for (const [text, kind] of [["exercise", ""], ["does not hold", ""], ["stuck now", "number"], ["for (median)", "number"],
-    ["all who have it", "number"]]) head.append(make("th", text, { scope: "col", class: kind }));
+  for (const [text, kind] of [[tr("exercise"), ""], [tr("does not hold"), ""], [tr("stuck now"), "number"],
+    [tr("for (median)"), "number"], [tr("all who have it"), "number"]]) head.append(make("th", text, { scope: "col", class: kind }));
   const body = table.createTBody();
   const shown = everyPlace ? room.stuck : room.stuck.slice(0, PLACES);
   for (const place of shown) {
     const row = body.insertRow();
     row.append(make("th", place.exercise, { scope: "row" }), make("td", place.failure, { class: "failure" }),
-      make("td", String(place.stuck || "\u2013"), { class: place.stuck ? "number now" : "number", "data-what": "stuck now:" }),
-      make("td", "", { class: "number for", "data-what": "for:" }),
-      make("td", String(place.tried), { class: "number", "data-what": "all who have it:" }));
+      make("td", String(place.stuck || "\u2013"), { class: place.stuck ? "number now" : "number", "data-what": tr("stuck now:") }),
+      make("td", "", { class: "number for", "data-what": tr("stuck for:") }),
+      make("td", String(place.tried), { class: "number", "data-what": tr("all who have it:") }));
     row.place = place;
   }
   target.append(table);
   if (room.stuck.length > PLACES) {
-    const button = make("button", everyPlace ? "Fewer" : `All ${room.stuck.length}`, { type: "button" });
+    const button = make("button", everyPlace ? tr("Fewer") : tr("All {number}", { number: room.stuck.length }), { type: "button" });
     button.onclick = () => { everyPlace = !everyPlace; showPlaces(); showTimes(); byId("stuck").querySelector("button").focus(); };
     target.append(button);
     if (focused) button.focus();
@@ -124,7 +132,7 @@ function showTimes() {
     const middle = (since[(since.length - 1) >> 1] + since[since.length >> 1]) / 2;
     const half = duration(now() - middle);
     const longest = duration(now() - since[0]);
-    set(cell, !since.length ? "\u2013" : half === longest ? half : `${half}, longest ${longest}`);
+    set(cell, !since.length ? "\u2013" : half === longest ? half : tr("{half}, longest {longest}", { half, longest }));
   }
 }
 
@@ -152,10 +160,10 @@ function showExercises() {
       bars.set(one.id, { counts, pieces });
     }
     const { counts, pieces } = bars.get(one.id);
-    const parts = [`${one.passed} of ${room.shown} passed`];
-    if (one.stuck) parts.push(`${one.stuck} stuck`);
-    if (one.tried) parts.push(`${one.tried} tried`);
-    set(counts, parts.join(", "));
+    const parts = [tr("{number} of {all} passed", { number: one.passed, all: room.shown })];
+    if (one.stuck) parts.push(tr("{number} stuck", { number: one.stuck }));
+    if (one.tried) parts.push(tr("{number} tried", { number: one.tried }));
+    set(counts, list(parts));
     ["passed", "stuck", "tried"].forEach((state, index) => {
       pieces[index].style.width = `${room.shown ? (100 * one[state]) / room.shown : 0}%`;
     });
@@ -188,9 +196,9 @@ function showGrid() {
 function makeTable(wanted) {
   columns = wanted;
   rows = new Map();
-  table = make("table", "", { role: "grid", "aria-label": "Learners and exercises" });
+  table = make("table", "", { role: "grid", "aria-label": tr("Learners and exercises") });
   const head = table.createTHead().insertRow();
-  const corner = make("th", "learner", { scope: "col", class: "corner" });
+  const corner = make("th", tr("learner"), { scope: "col", class: "corner" });
   head.append(corner);
   room.exercises.forEach((one, index) => {
     const cell = make("th", "", { scope: "col", class: room.exercises[index - 1]?.lab === one.lab ? "" : "first" });
@@ -251,7 +259,7 @@ function showLearner(learner) {
     cell.own.label = label;
     cell.className = `${state}${cell.own.first}${fresh}`;
     cell.textContent = FACE[state]?.(attempts) ?? "";
-    cell.setAttribute("aria-label", state === "open" ? "open" : state === "passed" ? "passed" : `${state}, ${many(attempts, "check")}`);
+    cell.setAttribute("aria-label", ["open", "passed"].includes(state) ? STATES[state] : list([STATES[state], checks(attempts)]));
   });
   entry.passed = passed;
   set(entry.count, String(passed));
@@ -287,12 +295,12 @@ function detail(cell, focus) {
   if (focus) { active = { learner, exercise }; reach(); }
   const entry = rows.get(learner).learner;
   const [state, attempts, failure, begun, last] = entry.cells[exercise] ?? ["open", 0, "", null, null];
-  const parts = [`${entry.name}, ${exercise}: ${state}`];
-  if (attempts) parts.push(many(attempts, "check"));
-  if (failure) parts.push(`does not hold: ${failure}`);
-  if (state === "stuck") parts.push(`for ${duration(now() - begun)}`);
-  if (last) parts.push(`last check ${duration(now() - last)} ago`);
-  set(byId("detail"), `${parts.join("; ")}.`);
+  const parts = [`${entry.name}${full ? "\uff0c" : ", "}${exercise}${full ? "\uff1a" : ": "}${STATES[state]}`];
+  if (attempts) parts.push(checks(attempts));
+  if (failure) parts.push(tr("does not hold: {failure}", { failure }));
+  if (state === "stuck") parts.push(tr("for {time}", { time: duration(now() - begun) }));
+  if (last) parts.push(tr("last check {time} ago", { time: duration(now() - last) }));
+  set(byId("detail"), `${parts.join(full ? "\uff1b" : "; ")}${full ? "\u3002" : "."}`);
 }
 
 // One cell can be reached with Tab; the arrow keys go on from there.

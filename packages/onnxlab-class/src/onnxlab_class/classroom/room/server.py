@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import secrets
 import signal
 import time
@@ -11,12 +12,14 @@ from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
+from jinja2 import Environment
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, HTTPError, RequestHandler
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.labs.kit.exercise import labs
+from onnxlab.notebook.language import spoken_language, tr
 from onnxlab_class.classroom.room.progress_files import ProgressFiles
 from onnxlab_class.classroom.room.view import Names, Room, RoomView, learners_csv, view_json
 
@@ -96,7 +99,10 @@ class RoomHandler(RequestHandler):
 
     def page(self) -> bytes:
         """Return the page itself."""
-        return _file("room.html")
+        script = _file("room.js").decode()
+        words = {text: tr(text) for text in re.findall(r'\btr\("([^"]+)"', script)}
+        template = Environment(autoescape=True).from_string(_file("room.html").decode())
+        return template.render(tr=tr, words=words, language=spoken_language()).encode()
 
     async def _state(self) -> None:
         """Send the room's state; or 204 if the page has it already."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxlab.labs.kit.exercise import USABLE, Exercise, Status
+from onnxlab.notebook.language import tr
 from onnxlab.plain_text import escape_formula, plain
 from onnxlab_class.classroom.room.progress_files import OptedOut, ProgressFile, ProgressFiles
 
@@ -304,13 +305,13 @@ def view_json(view: RoomView, room: RoomNames, names: Names, *, rows: bool) -> d
             {
                 "id": exercise.id,
                 "lab": exercise.lab.partition("_")[0],
-                "title": exercise.title,
+                "title": tr(exercise.title),
                 "points": exercise.points,
             }
             | view.counts(exercise.id)
             for exercise in view.exercises
         ],
-        "stuck": [asdict(place) for place in view.stuck_places()],
+        "stuck": [asdict(place) | {"failure": tr(place.failure)} for place in view.stuck_places()],
         "learners": [],
     }
     if rows:
@@ -326,7 +327,7 @@ def view_json(view: RoomView, room: RoomNames, names: Names, *, rows: bool) -> d
 
 
 def _cell_json(cell: Cell, now: float) -> list[Any]:
-    return [str(cell.state(now)), cell.attempts, cell.failure, cell.first_at, cell.last_at]
+    return [str(cell.state(now)), cell.attempts, tr(cell.failure), cell.first_at, cell.last_at]
 
 
 def learners_csv(view: RoomView, room: RoomNames, names: Names) -> str:
