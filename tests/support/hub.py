@@ -220,7 +220,9 @@ class Seat:
         text = ""
         while True:
             raw = await self._socket.receive()
-            assert raw.type == aiohttp.WSMsgType.TEXT, f"{self.name}: {raw}; so far {text[-500:]}"
+            if raw.type == aiohttp.WSMsgType.BINARY:  # a message with buffers: the state of a live graph
+                continue
+            assert raw.type == aiohttp.WSMsgType.TEXT, f"{self.name}: {raw.type}; so far {text[-500:]}"
             message = json.loads(raw.data)
             state = message["content"].get("execution_state")
             if state in ("restarting", "dead"):
