@@ -382,6 +382,15 @@ def test_nodes_are_found_and_read_from_the_keyboard(notebook: Notebook):
     notebook.run_until(2, "Relu")
 
 
+def test_a_small_graph_stays_in_sight(notebook: Notebook):
+    """Netron covers a graph whose layout takes more than 2.5 seconds with a notice."""
+    notebook.fill([IMPORT, "graph('chain.onnx')"])
+    notebook.run(0)
+    (frame,) = notebook.run_graph(1)
+    notebook.page.wait_for_timeout(3_000)
+    expect(frame.locator("body")).to_have_class("default")
+
+
 def test_a_link_in_the_text_selects_a_node_of_the_nearest_graph(notebook: Notebook):
     """By mouse and keyboard; above the link first, then below; by name or operator; in pairs too."""
     notebook.fill([IMPORT, "view = graph('chain.onnx')\nview", "graph('chain.onnx', 'other.onnx')", ""])
