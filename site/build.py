@@ -454,7 +454,7 @@ def broken_links(out: Path) -> Iterator[str]:
             continue
         for link in sorted(set(re.findall(r'\s(?:href|src)="([^"]+)"', text))):
             target, _, anchor = html.unescape(link).partition("#")
-            if re.match(r"[a-z]+:|//", target):
+            if re.match(r"[a-z]+:|//", target) or link.startswith("#node="):
                 continue
             file = (path.parent / target.partition("?")[0]).resolve() if target else path
             file = file / "index.html" if file.is_dir() else file

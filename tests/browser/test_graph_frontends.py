@@ -70,6 +70,13 @@ def test_nodes_bodies_clicks_colours_theme_restart_and_reopening(server: Jupyter
     notebook.run(3)
     frame.locator(".graph-node.select", has_text="Relu").wait_for()
 
+    # A link in the text selects a node, by mouse and by keyboard.
+    link = notebook.add_text(1, "[the loop](#node=Loop), then [Relu](#node=Relu)").locator("a")
+    link.first.click()
+    frame.locator(".graph-node.select", has_text="Loop").first.wait_for()
+    link.last.press("Enter")
+    frame.locator(".graph-node.select", has_text="Relu").wait_for()
+
     # The theme follows the page's.
     light = frame.evaluate("() => getComputedStyle(document.body).backgroundColor")
     page.evaluate("() => { document.body.dataset.jpThemeLight = 'false'; }")

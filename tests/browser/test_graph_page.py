@@ -382,6 +382,47 @@ def test_nodes_are_found_and_read_from_the_keyboard(notebook: Notebook):
     notebook.run_until(2, "Relu")
 
 
+def test_a_small_graph_stays_in_sight(notebook: Notebook):
+    """Netron covers a graph whose layout takes more than 2.5 seconds with a notice."""
+    notebook.fill([IMPORT, "graph('chain.onnx')"])
+    notebook.run(0)
+    (frame,) = notebook.run_graph(1)
+    notebook.page.wait_for_timeout(3_000)
+    expect(frame.locator("body")).to_have_class("default")
+
+
+def test_a_link_in_the_text_selects_a_node_of_the_nearest_graph(notebook: Notebook):
+    """By mouse and keyboard; above the link first, then below; by name or operator; in pairs too."""
+    notebook.fill([IMPORT, "view = graph('chain.onnx')\nview", "graph('chain.onnx', 'other.onnx')", ""])
+    notebook.run(0)
+    (single,) = notebook.run_graph(1)
+    first, second = notebook.run_graph(2)
+    links = "[Relu](#node=Relu) [Sigmoid](#node=Sigmoid) [Conv](#node=/conv2) [Gemm](#node=Gemm)"
+    link = notebook.add_text(2, links).locator("a")
+    expect(link).to_have_count(4)
+    address = notebook.page.url
+
+    link.get_by_text("Gemm").click()  # no graph has it
+    notebook.page.wait_for_timeout(500)
+    for frame in (single, first, second):
+        expect(frame.locator(".graph-node.select")).to_have_count(0)
+
+    link.get_by_text("Relu").click()
+    single.locator(".graph-node.select", has_text="Relu").wait_for()
+    expect(first.locator(".graph-node.select")).to_have_count(0)
+
+    link.get_by_text("Sigmoid").press("Enter")  # only below; Relu is its counterpart in the other model
+    second.locator(".graph-node.select", has_text="Sigmoid").wait_for()
+    first.locator(".graph-node.select", has_text="Relu").wait_for()
+
+    link.get_by_text("Conv").press("Enter")
+    expect(single.locator(".graph-node.select")).to_have_count(1)
+    notebook.cells.nth(3).locator(".cm-content").click()
+    notebook.page.keyboard.type("print(view.selected.name)")
+    notebook.run_until(3, "/conv2")
+    assert notebook.page.url == address
+
+
 def test_a_click_takes_the_keyboard_into_the_graph_and_shift_enter_goes_on(notebook: Notebook):
     notebook.fill([IMPORT, "view = graph('chain.onnx')\nview", "print(view.selected.op)"])
     notebook.run(0)

@@ -229,6 +229,28 @@ def test_a_click_shows_a_nodes_properties_and_the_graph_moves(reader: Page, serv
     assert canvas.bounding_box() != before
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_link_in_the_text_selects_a_node_of_the_graph_above(reader: Page, server: Server, language):
+    """By mouse at the first graph of the chapter, by keyboard at the last."""
+    address = f"{server.url}{language}/notebooks/09_dynamic_resize.html"
+    reader.goto(address)
+    links = reader.get_by_role("link", name="Resize", exact=True)
+    expect(links).to_have_count(2)
+    graphs = reader.locator(LIVING)
+    for link, graph, follow in (
+        (links.first, graphs.first, lambda link: link.click()),
+        (links.last, graphs.last, lambda link: link.press("Enter")),
+    ):
+        graph.scroll_into_view_if_needed()
+        expect(graph.locator("iframe[data-status=ready]")).to_have_count(1)
+        link.scroll_into_view_if_needed()
+        follow(link)
+        selected = graph.locator("iframe").content_frame.locator(".graph-node.select")
+        expect(selected).to_have_text(re.compile("Resize"))
+        expect(graph).to_be_in_viewport()
+    assert reader.url == address
+
+
 def test_a_prediction_is_clicked_and_revealed(reader: Page, server: Server):
     reader.goto(f"{server.url}en/notebooks/02_trace_and_script.html")
     question = reader.locator(".onnxlab-predict.live").first

@@ -33,6 +33,10 @@ FILL = """(sources) => {
   sharedModel.insertCells(0, cells);
   sharedModel.deleteCellRange(cells.length, sharedModel.cells.length);
 }"""
+ADD_TEXT = """([index, source]) => {
+  const { sharedModel } = window.jupyterapp.shell.currentWidget.content.model;
+  sharedModel.insertCell(index, { cell_type: 'markdown', metadata: {}, source });
+}"""
 # A graph that was laid out while its cell was hidden has labels of no size, and boxes too small for them.
 SPILLED = """() => [...document.querySelectorAll('g.node-item')].filter((item) => {
   const width = (part) => item.querySelector(part)?.getBoundingClientRect().width;
@@ -105,6 +109,11 @@ class Notebook:
         self.page.evaluate(FILL, list(sources))
         expect(self.cells).to_have_count(len(sources))
         return self
+
+    def add_text(self, index: int, source: str) -> Locator:
+        """Insert a cell of Markdown before a cell; return the notebook's cells of Markdown."""
+        self.page.evaluate(ADD_TEXT, [index, source])
+        return self.page.locator(".jp-Notebook .jp-MarkdownCell")
 
     def wait_for_kernel(self) -> None:
         """Wait until the kernel has nothing to do."""

@@ -144,6 +144,13 @@ const select = (id) => {
   else view?.target?.clearSelection();
 };
 
+// A link in the notebook's text names a node, or an operator and means its first node.
+const find = (name) => {
+  const own = nodes.filter(({ root }) => root === view.model.modules[0]);
+  const place = own.find(({ node }) => node.name === name) ?? own.find(({ node }) => node.type.name === name);
+  post({ kind: 'found', id: place?.node.onnxlabId ?? '' });
+};
+
 // A page may hide the cell of a graph (JupyterLab hides those out of sight). In a hidden frame every label has the
 // size 0, and all nodes of the layout would overlap: drawing waits until the frame is shown. Only measuring a label
 // tells; the frame's resize event may come late, hence the clock.
@@ -257,6 +264,7 @@ window.addEventListener('message', ({ source, data }) => {
   if (data.kind === 'marks') { marks = data.marks; paint(); }
   if (data.kind === 'theme') setTheme(data.dark);
   if (data.kind === 'select') select(data.id);
+  if (data.kind === 'find') find(data.name);
   if (data.kind === 'fit' && view?.target) fit();
   if (data.kind === 'move' && view?.target) move(data);
   if (data.kind === 'weight') {

@@ -123,8 +123,9 @@ class LayoutWorkers extends EventTarget {
     this.workers = [];
   }
 
+  // Never answers before it returns: Netron sets the clock of "This large graph layout might take ..." only then.
   async postMessage(request) {
-    const { url, worker } = request.nodes.length > SMALL ? await this.pool() : {};
+    const { url, worker } = await (request.nodes.length > SMALL ? this.pool() : {});
     if (worker) await this.layOut(request, url, worker);
     else this.answer(() => {
       requireModule('dagre').layout(request.nodes, request.edges, request.layout, request.state);

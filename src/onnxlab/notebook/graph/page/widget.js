@@ -232,6 +232,32 @@ const groupButton = (counts, choose, tr) => {
   return button;
 };
 
+// A link in the text, [Resize](#node=Resize), selects a node: in the nearest graph above the link that has it, else
+// in the nearest below. Enter on a link is a click, too. JupyterLab has listeners of its own on links; this one is first.
+const followLink = async (event) => {
+  const link = event.target.closest?.('a[href^="#node="]');
+  if (!link || event.shiftKey || event.ctrlKey || event.altKey || event.metaKey) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  const name = decodeURIComponent(link.hash.slice('#node='.length));
+  const notebook = link.closest('.jp-Notebook') ?? document;
+  const isBefore = (one, other) => (other.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_PRECEDING) !== 0;
+  const graphs = [...globalThis.onnxlabGraphs].filter(({ whole }) => whole.isConnected && notebook.contains(whole));
+  graphs.sort((one, other) => (isBefore(one.whole, other.whole) ? -1 : 1));
+  const above = graphs.filter(({ whole }) => isBefore(whole, link)).reverse();
+  for (const graph of [...above, ...graphs.slice(above.length)]) {
+    if (await graph.reveal(name)) return;
+  }
+};
+const knownGraphs = () => {
+  if (!globalThis.onnxlabGraphs) {
+    globalThis.onnxlabGraphs = new Set();
+    window.addEventListener('click', followLink, true);
+  }
+  return globalThis.onnxlabGraphs;
+};
+const DRAWING = 2000; // milliseconds that a link waits for a graph to be drawn; one that is out of sight may never be
+
 // One pane is one model in one frame.
 const showPane = (model, pane, row, kit, { select, moved, grouped, settled }) => {
   const title = model.get('_titles')[pane];
@@ -257,6 +283,14 @@ const showPane = (model, pane, row, kit, { select, moved, grouped, settled }) =>
   const picture = model.get('_pictures')?.[pane];
   const still = picture ? pictureBox(picture) : null;
   if (still) box.append(still);
+  let question = null; // of a link: the identifier of a node
+  const answerLink = (id) => { question?.resolve(id); question = null; };
+  const find = (name) => new Promise((resolve) => {
+    answerLink('');
+    const own = question = { name, resolve };
+    if (frame.dataset.status === 'ready') send({ kind: 'find', name });
+    else setTimeout(() => { if (question === own) answerLink(''); }, DRAWING);
+  });
   const fail = (error) => { box.replaceWith(messageBox(error.message)); settled(false); };
   const content = () => ask(model, { kind: 'model', pane, grouped: grouped() });
   const sent = model.get('_sent')?.[pane];
@@ -276,9 +310,11 @@ const showPane = (model, pane, row, kit, { select, moved, grouped, settled }) =>
       frame.dataset.status = 'ready';
       still?.remove();
       settled(true);
+      if (question) send({ kind: 'find', name: question.name });
     },
     failed: ({ text }) => fail(new Error(tr('Netron cannot draw this graph: {text}', { text }))),
     selected: ({ id }) => select(String(id), pane),
+    found: ({ id }) => answerLink(String(id)),
     moved: (place) => moved(place, pane),
     weight: async ({ request, location }) => {
       try {
@@ -304,7 +340,7 @@ const showPane = (model, pane, row, kit, { select, moved, grouped, settled }) =>
   });
   const load = () => kit.then(opened.load, fail);
   if (!started) load();
-  return { send, load, close: () => { closed = true; opened.close(); column.remove(); } };
+  return { send, load, find, close: () => { closed = true; opened.close(); column.remove(); } };
 };
 
 const render = ({ model, el }) => {
@@ -364,7 +400,21 @@ const render = ({ model, el }) => {
     'change:_notes': showNotes,
   };
   for (const [event, listener] of Object.entries(listeners)) model.on(event, listener);
+  const reveal = async (name) => {
+    for (const [pane, { send, find }] of panes.entries()) {
+      const id = await find(name);
+      if (!id) continue;
+      whole.scrollIntoView({ block: 'nearest' });
+      send({ kind: 'select', id });
+      select(id, pane);
+      return true;
+    }
+    return false;
+  };
+  const linked = { whole, reveal };
+  knownGraphs().add(linked);
   return () => {
+    knownGraphs().delete(linked);
     themed.disconnect();
     for (const [event, listener] of Object.entries(listeners)) model.off(event, listener);
     panes.forEach((pane) => pane.close());
