@@ -8,11 +8,14 @@ import pytest
 from onnx.parser import parse_model
 
 from onnxlab.cli import main
-from onnxlab.labs.kit.exercise import labs
+from onnxlab.labs.kit.checking import check
+from onnxlab.labs.kit.exercise import exercise, labs
 from onnxlab.machine import Installed, advice
 from onnxlab.notebook.doctor import doctor
+from onnxlab.notebook.labs.checks import report_text
 from onnxlab.notebook.language import speak, tr
-from tests.support.chinese import english_in
+from tests.support.chinese import ascii_punctuation_in, english_in
+from tests.support.labs import contracts
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("notebooks/zh/*.ipynb")), *sorted(ROOT.glob("labs/zh/*.ipynb"))]
@@ -46,6 +49,11 @@ def test_the_saved_displays_of_a_page_are_chinese(path):
     assert [(line, found) for line in lines if (found := english_in(line))] == []
 
 
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_the_saved_displays_of_a_page_have_full_width_punctuation(path):
+    assert [found for text in displays(path) for found in ascii_punctuation_in(text)] == []
+
+
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> g '
 FILES = {
     "relu": "(float[n] x) => (float[n] y) { y = Relu(x) }",
@@ -68,8 +76,9 @@ def files(tmp_path, monkeypatch):
 def test_the_doctor_speaks_chinese_in_the_terminal_and_in_a_notebook(name, files, capsys):
     main(["doctor", f"{name}.onnx"])
     shown = repr(doctor(f"{name}.onnx"))
-    assert english_in(capsys.readouterr().out) == []
-    assert english_in(shown) == []
+    printed = capsys.readouterr().out
+    assert english_in(printed) + ascii_punctuation_in(printed) == []
+    assert english_in(shown) + ascii_punctuation_in(shown) == []
     assert "\u64cd\u4f5c" not in shown.split("\n")[1]  # "what to do" is no pattern of two words and "to"
     assert "input" in shown or name != "unread"  # the name of a value
 
@@ -99,6 +108,7 @@ def test_a_command_speaks_chinese(arguments, files, capsys, monkeypatch, tmp_pat
     captured = capsys.readouterr()
     assert captured.out + captured.err
     assert english_in(captured.out + captured.err) == []
+    assert ascii_punctuation_in(captured.out + captured.err) == []
 
 
 def test_what_the_machine_advises_is_chinese():
@@ -116,6 +126,17 @@ def test_the_atlas_is_chinese():
 def test_what_the_labs_ask_is_chinese():
     texts = [text for lab in labs() for one in lab.exercises for text in (one.title, *one.hints, *one.parts)]
     assert [text for text in map(tr, texts) if english_in(text)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", contracts())
+def test_what_a_check_says_is_chinese(name):
+    lab, record = exercise(name)
+    outcome = check(record, dict(zip(record.answers, contracts()[name].wrong[0].functions, strict=True)))
+    text = report_text(lab, record, outcome)
+    assert outcome.points == 0
+    own = [line for line in text.split("\n") if not QUOTED.search(line)]
+    assert [(line, found) for line in own if (found := english_in(line) + ascii_punctuation_in(line))] == []
 
 
 @pytest.mark.slow

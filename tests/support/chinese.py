@@ -49,3 +49,19 @@ def english_in(text: str) -> list[str]:
         rows = [m[0] for m in _WORDS.finditer(bare) if not TERMS.issuperset(re.findall(r"\w+", m[0]))]
         found += rows + [m[0] for m in _LINKING.finditer(bare) if not any(m[0] in row for row in rows)]
     return found
+
+
+_ASCII = re.compile(
+    r"(?<=[\u3400-\u9fff])(?: ?[,;:?!] ?| )(?=[\u3400-\u9fff])|[\uff0c\u3001\uff1b\uff1a] (?=\S)"
+)
+
+
+def ascii_punctuation_in(text: str) -> list[str]:
+    """Return the ASCII punctuation between Chinese characters, and spaces after a full-width mark.
+
+    Columns of a table stand two spaces apart.
+
+    >>> ascii_punctuation_in("\u8f93\u5165, \u8f93\u51fa"), ascii_punctuation_in("\u8f93\u5165\uff0c\u8f93\u51fa")
+    (['\u5165, \u8f93'], [])
+    """
+    return [text[max(0, m.start() - 1) : m.end() + 1] for m in _ASCII.finditer(text)]

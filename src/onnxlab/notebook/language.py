@@ -39,6 +39,7 @@ _ALTERNATIVES = re.compile(r"'[^']*'(?: or '[^']*')+")
 _LOOKED_UP = ("none", "nothing")  # words that stand in the place of a name where there is none
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
 _FULL_WIDTH = {": ": "\uff1a", "; ": "\uff1b", ", ": "\u3001", " ": ""}
+_SPACED = re.compile(r"(?<=[\u3400-\u9fff]) (?=[\u3400-\u9fff])")  # around a gap, for Latin letters
 _WORD = re.compile(r"[A-Za-z][a-z]+")
 _FEW = 12  # letters: a pattern with fewer of its own would match texts that were not made from it
 _DEEPEST = 3
@@ -126,18 +127,20 @@ def context(among: Iterable[str]) -> str:
     return " | ".join(among)
 
 
-def joined(mark: str, parts: Iterable[str]) -> str:
+def joined(mark: str, parts: Iterable[str], chinese: str | None = None) -> str:
     """Join what was translated, with Chinese punctuation where a part is Chinese.
 
     Args:
         mark: ": ", "; ", ", " or a space.
         parts: What to join.
+        chinese: The Chinese mark, where it is not the usual one: that of a comma is the mark of a list.
 
     >>> joined("; ", ["one", "two"]), joined("; ", ["one", "\u4e8c"])
     ('one; two', 'one\uff1b\u4e8c')
     """
     parts = list(parts)
-    return (_FULL_WIDTH[mark] if any(map(_CHINESE.search, parts)) else mark).join(parts)
+    full_width = _FULL_WIDTH[mark] if chinese is None else chinese
+    return (full_width if any(map(_CHINESE.search, parts)) else mark).join(parts)
 
 
 def alternatives(texts: Iterable[str]) -> str:
@@ -217,7 +220,7 @@ class Speech:
                     gap: self._in_gap(gap, value, depth - 1)
                     for gap, value in zip(gaps, match.groups(), strict=True)
                 }
-                return before + translation.format(**filled) + after
+                return before + _SPACED.sub("", translation.format(**filled)) + after
         if _ALTERNATIVES.fullmatch(bare):
             return text.replace(" or ", f" {self.texts.get('or', 'or')} ")
         head, colon, rest = text.partition(": ")

@@ -127,6 +127,18 @@ _COMPOSED = (
     "added (green)",
     "changed (orange)",
     "the answer can be used",
+    "not missing",
+    "axis {axis}: got {got}, expected {expected}",
+    "got {got}, expected {expected}",
+    "element {index}",
+    "element {index} of output {name}",
+    "row {row}, column {column}",
+    "row {row}, column {column} of output {name}",
+    "at {front}, row {row}, column {column}",
+    "at {front}, row {row}, column {column} of output {name}",
+    "x from {low} to {high}, {shape}",
+    "row {row} is {numbers}",
+    "gain {gain} in column {column}: {result}",
     "passed",
     "tried",
     "open",
@@ -218,6 +230,9 @@ def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tup
             if "columns" in names and isinstance(node.value, ast.Tuple):  # a table's headings
                 texts = [text for heading in node.value.elts for text in templates(heading)]
                 yield from ((text, "message", context(texts)) for text in texts)
+            if "models" in names and isinstance(node.value, ast.List):  # drawn, the kind first in its row
+                rows = [row for row in node.value.elts if isinstance(row, ast.Tuple)]
+                yield from ((text, "message") for row in rows for text in templates(row.elts[0]))
             if "_REASONS" in names and isinstance(node.value, ast.Tuple):  # a pattern, the reason, the cure
                 rows = (row.elts[1:] for row in node.value.elts if isinstance(row, ast.Tuple))
                 yield from ((text, "message") for row in rows for part in row for text in templates(part))

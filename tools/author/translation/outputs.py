@@ -119,7 +119,7 @@ def _translated_line(line: str) -> str:
 
 def _graph(summary: str) -> str:
     name, _, count = summary.rpartition(", ")
-    return f"{tr(name)}, {tr(count)}"
+    return joined(", ", [tr(name), tr(count)], chinese="\uff0c")
 
 
 def _translated_small_graph(text: str) -> str:

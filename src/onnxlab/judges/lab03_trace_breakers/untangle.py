@@ -92,11 +92,10 @@ def _difference(gain: list[float], counterexample: Counterexample) -> Difference
     if counterexample.torch is None:
         return texts
     (x,), (row, *column) = counterexample.inputs, counterexample.index
-    numbers = f"{judging.shown_whole(x[row])} in row {row}"
-    factor = f", gain {gain[column[0]]:.6g}, column {column[0]}" if column else ""
-    result = "y" if column else "mean"
+    numbers = f"row {row} is {judging.shown_whole(x[row])}"
+    result = f"gain {gain[column[0]]:.6g} in column {column[0]}: y" if column else "mean"
     shape = f"{x.dtype}{list(x.shape)}"
-    return replace(texts, given=f"{shape} from {x.min():.6g} to {x.max():.6g}; {numbers}{factor}: {result}")
+    return replace(texts, given=f"x from {x.min():.6g} to {x.max():.6g}, {shape}; {numbers}; {result}")
 
 
 def _spanning(random: np.random.Generator, span: float) -> torch.Tensor:

@@ -201,13 +201,13 @@ def difference(counterexample: Counterexample, names: Sequence[str] = ()) -> Dif
     Example:
         >>> counterexample = Counterexample((np.array([2, -2]),), 0, (1,), -2, 0, (np.array(-2),), "")
         >>> difference(counterexample, ["y"])
-        Difference(given='[2, -2], from int64[2]; element 1 of output "y"', expected='-2', got='0')
+        Difference(given='[2, -2] (int64[2]); element 1 of output "y"', expected='-2', got='0')
     """
     shapes = ", ".join(f"{array.dtype}{list(array.shape)}" for array in counterexample.inputs)
     small_inputs = [shown_whole(array) for array in counterexample.inputs]
     if counterexample.torch is None:
         shown_inputs = (
-            f"{', '.join(small_inputs)}, from {shapes}" if small_inputs and all(small_inputs) else shapes
+            f"{', '.join(small_inputs)} ({shapes})" if small_inputs and all(small_inputs) else shapes
         )
         return Difference(
             shown_inputs[:LONGEST], "the same outputs as PyTorch", counterexample.reason[: 2 * LONGEST]
@@ -217,7 +217,7 @@ def difference(counterexample: Counterexample, names: Sequence[str] = ()) -> Dif
     )
     numbers = number_texts(counterexample.torch, counterexample.runtime)
     element = _element(counterexample, names)
-    return Difference(f"{values}, from {shapes}"[: LONGEST - len(element)] + element, *numbers)
+    return Difference(f"{values} ({shapes})"[: LONGEST - len(element)] + element, *numbers)
 
 
 def shown_whole(array: Array) -> str:
@@ -244,7 +244,7 @@ def _element(counterexample: Counterexample, names: Sequence[str]) -> str:
     if len(index) == 1:
         return f"; element {index[0]}{output}"
     *front, row, column = index
-    before = f"[{', '.join(map(str, front))}], " if front else ""
+    before = f"at [{', '.join(map(str, front))}], " if front else ""
     return f"; {before}row {row}, column {column}{output}"
 
 

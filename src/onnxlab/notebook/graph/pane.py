@@ -11,7 +11,7 @@ from onnxlab.notebook.graph.groups import GroupedModel, grouped_model
 from onnxlab.notebook.graph.lean_model import LeanModel, ModelSource, lean_model
 from onnxlab.notebook.graph.marks import Highlight, Marks, group_marks, highlight_marks, names_of
 from onnxlab.notebook.graph.static_picture import Picture, PictureFailed, draw_picture
-from onnxlab.notebook.language import tr
+from onnxlab.notebook.language import joined, tr
 from onnxlab.plain_text import aligned
 
 # Above so many nodes, a model is first seen as its modules, where it says what they are.
@@ -50,7 +50,8 @@ class Pane:
     def __str__(self) -> str:
         inner = len(self.flat.nodes) - self.nodes
         count = f"{self.nodes:,} node{'' if self.nodes == 1 else 's'}"
-        return f"{self.name}, {tr(f'{count} and {inner:,} inside them') if inner else tr(count)}"
+        text = tr(f"{count} and {inner:,} inside them") if inner else tr(count)
+        return joined(", ", [self.name, text], chinese="\uff0c")
 
     def model(self, *, grouped: bool) -> LeanModel:
         """The model as it is shown."""

@@ -16,7 +16,7 @@ from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
 from onnxlab.notebook.graph.view import graph
 from onnxlab.notebook.labs.next_step import display_buttons, display_way_on
 from onnxlab.notebook.labs.standings import next_hint
-from onnxlab.notebook.language import tr
+from onnxlab.notebook.language import joined, tr
 from onnxlab.notebook.outputs import display_html
 from onnxlab.notebook.tables import markup
 from onnxlab.plain_text import aligned
@@ -256,7 +256,7 @@ def report_text(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
         if failed.difference:
             lines += [f"  {line}" for line in aligned(_rows(failed.difference))]
         if failed.look_at:
-            lines.append(f"{tr('Look at:')} {tr(failed.look_at)}")
+            lines.append(joined(" ", [tr("Look at:"), tr(failed.look_at)]))
     heading, *printed = _printed(outcome) or [""]
     lines += [heading, *(f"  {line}" for line in printed)] if heading else []
     return "\n".join([*lines, *_closing(lab, exercise, outcome)])
@@ -282,7 +282,7 @@ def _failed_html(failed: Finding) -> list[str]:
         )
         parts.append(f"<dl>{rows}</dl>")
     if failed.look_at:
-        parts.append(f"<p><em>{tr('Look at:')}</em> {markup(tr(failed.look_at))}</p>")
+        parts.append(joined(" ", [f"<p><em>{tr('Look at:')}</em>", f"{markup(tr(failed.look_at))}</p>"]))
     return parts
 
 
