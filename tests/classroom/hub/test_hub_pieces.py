@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import types
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,8 @@ import pytest
 
 from onnxlab.cli import main
 from onnxlab.course.learner_folder import bring_up_to_date, course_files
+from onnxlab_class.classroom.course.folder import ClassFolder
+from onnxlab_class.classroom.hub import serve
 from onnxlab_class.classroom.hub.accounts import (
     Accounts,
     AccountsUnreadable,
@@ -273,3 +276,13 @@ def test_a_server_that_ends_frees_no_port_of_the_next_one(spawner):
     spawner.accounts._first = None  # all run as the hub's user, of whom nothing is ended
     finish(end_leftovers(spawner))
     assert 20_100 in spawner.ports.values()
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_class_hands_out_the_labs_of_its_language(tmp_path, language):
+    settings = types.SimpleNamespace(handed_out=tmp_path / "handed_out", language=language)
+    serve._hand_out(ClassFolder(tmp_path, "class", "", ""), settings)
+    bring_up_to_date(tmp_path / "home", course_files(settings.handed_out, translated=True))
+    assert (tmp_path / "home" / "labs" / "lab04_asinh.ipynb").is_file()
+    assert (tmp_path / "home" / "labs" / "zh" / "lab04_asinh.ipynb").is_file() == (language == "zh")
+    assert (tmp_path / "home" / "notebooks" / "zh" / "00_start_here.ipynb").is_file() == (language == "zh")

@@ -11,7 +11,7 @@ const WORDS = JSON.parse(byId("words").textContent);
 const full = document.documentElement.lang === "zh"; // full-width punctuation
 const tr = (text, values = {}) => (WORDS[text] ?? text).replace(/\{(\w+)\}/g, (gap, name) => values[name] ?? gap);
 const list = (parts) => parts.join(full ? "\uff0c" : ", ");
-const STATES = { passed: tr("passed"), stuck: tr("stuck"), tried: tr("tried"), open: tr("open") };
+const STATES = { passed: tr("passed"), stuck: tr("stuck"), tried: tr("tried, not passed"), open: tr("open") };
 
 // Behind a hub, what shows that a question comes from this page.
 const token = document.querySelector("meta[name=xsrf]").content;
