@@ -61,9 +61,7 @@ def ascii_punctuation_in(text: str) -> list[str]:
 
     Columns of a table stand two spaces apart.
 
-    >>> ascii_punctuation_in("\u8f93\u5165, \u8f93\u51fa")
+    >>> ascii_punctuation_in("\u8f93\u5165, \u8f93\u51fa \uff1a")
     ['\u5165, \u8f93']
-    >>> ascii_punctuation_in("\u8f93\u5165\uff0c\u8f93\u51fa")
-    []
     """
     return [text[max(0, m.start() - 1) : m.end() + 1] for m in _ASCII.finditer(text)]

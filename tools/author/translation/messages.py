@@ -128,6 +128,15 @@ _COMPOSED = (
     "changed (orange)",
     "the answer can be used",
     "not missing",
+    "a picture of shape {shape}, scales {factors}",
+    "{value} in picture {picture}, channel {channel}, at row {row}, column {column}",
+    "output {name} at {place}",
+    "output at {place}",
+    "x of shape {shape}",
+    "quantised, for x of shape {shape}",
+    "input {name} of shape {shape}",
+    "{name}, made by node {number}",
+    "{a} and {b} at {place}, {count} of {size} elements",
     "axis {axis}: got {got}, expected {expected}",
     "got {got}, expected {expected}",
     "element {index}",
@@ -231,8 +240,8 @@ def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tup
                 texts = [text for heading in node.value.elts for text in templates(heading)]
                 yield from ((text, "message", context(texts)) for text in texts)
             if "models" in names and isinstance(node.value, ast.List):  # drawn, the kind first in its row
-                rows = [row for row in node.value.elts if isinstance(row, ast.Tuple)]
-                yield from ((text, "message") for row in rows for text in templates(row.elts[0]))
+                kinds = [row.elts[0] for row in node.value.elts if isinstance(row, ast.Tuple)]
+                yield from ((text, "message") for kind in kinds for text in templates(kind))
             if "_REASONS" in names and isinstance(node.value, ast.Tuple):  # a pattern, the reason, the cure
                 parts = [
                     part for row in node.value.elts if isinstance(row, ast.Tuple) for part in row.elts[1:]

@@ -73,7 +73,7 @@ def _require_near(half: onnx.ModelProto, question: HalfQuestion, x: Array) -> No
             place = first_mismatch(right, got, _TOLERANCE)
             if place is None:
                 continue
-            where = f"{shown_input}; {value.name} at {list(place)}"
+            where = f"{shown_input}; output {value.name} at {list(place)}"
             difference = Difference(where, f"{right[place]:.4g}", f"{got[place]:.4g}")
         msg = f"{question.where}: computed in float16, the outputs are wrong."
         raise Wrong(msg, question.look_at, difference=difference, evidence=evidence(half))

@@ -494,7 +494,9 @@ def require_same_numbers(
         hint = _INPUT_DECLARED if parse_refusal(error).mismatches else look_at
         raise Wrong(msg, hint, evidence=shown) from None
     shown_inputs = ", ".join(
-        f"{name} = {shown_whole(array)}" if shown_whole(array) else f"{name} of shape {list(array.shape)}"
+        f"{name} = {shown_whole(array)}"
+        if shown_whole(array)
+        else f"input {name} of shape {list(array.shape)}"
         for name, array in feeds.items()
     )
     for output, expected, got in zip(model.graph.output, right_outputs, outputs, strict=True):
