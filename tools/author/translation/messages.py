@@ -132,7 +132,6 @@ _COMPOSED = (
     "{value} in picture {picture}, channel {channel}, at row {row}, column {column}",
     "output {name} at {place}",
     "output at {place}",
-    "x of shape {shape}",
     "quantised, for x of shape {shape}",
     "input {name} of shape {shape}",
     "{name}, made by node {number}",
