@@ -242,10 +242,8 @@ def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tup
                 kinds = [row.elts[0] for row in node.value.elts if isinstance(row, ast.Tuple)]
                 yield from ((text, "message") for kind in kinds for text in templates(kind))
             if "_REASONS" in names and isinstance(node.value, ast.Tuple):  # a pattern, the reason, the cure
-                parts = [
-                    part for row in node.value.elts if isinstance(row, ast.Tuple) for part in row.elts[1:]
-                ]
-                yield from ((text, "message") for part in parts for text in templates(part))
+                reasons = [row.elts[1:] for row in node.value.elts if isinstance(row, ast.Tuple)]
+                yield from ((text, "message") for row in reasons for part in row for text in templates(part))
             if _MESSAGE & set(names):
                 yield from ((text, "message") for text in templates(node.value))
         elif returned and isinstance(node, ast.Return) and node.value is not None:
