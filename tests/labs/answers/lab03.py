@@ -131,7 +131,7 @@ CONTRACTS = {
             WrongAnswer("a script", (lambda model: torch.jit.script(untangle()[0](model)),), "a ScriptModule is not supported"),
             WrongAnswer("twenty rows", untangle({_MEANS: "torch.cat([x[i : i + 1].mean(1) for i in range(20)])"}), "asks for their number"),
             WrongAnswer("a largest span", untangle({_CLAMPED: ".clamp(0.001, 1e30)"}), "e+37 to "),
-            WrongAnswer("a smallest number of 0", untangle({_LOW: f"{_LOW}.clamp(max=0)"}), " in row 0, gain "),
+            WrongAnswer("a smallest number of 0", untangle({_LOW: f"{_LOW}.clamp(max=0)"}), "]; gain "),
             WrongAnswer("the last model for all", (gain_of_the_class,), "The outputs differ"),
             WrongAnswer("the first model for all", (kept(*untangle()),), "The outputs differ"),
             WrongAnswer("writes to the model", (folding_the_gain,), "The model that was passed in has changed"),
