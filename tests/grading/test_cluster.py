@@ -137,7 +137,7 @@ def test_hostile_submissions_get_their_own_marks_on_workers(two, tmp_path, reque
     names = {eve.name for eve in ADVERSARIES} - only_limits_end if everybody else SAMPLE
     students = [eve for eve in ADVERSARIES if eve.name in names]
     class_of_all = find(hand_in(tmp_path / "class", students))
-    limits = Limits(wall=120.0, cpu=30, cell=3.0, memory=700, disk=64, processes=40)
+    limits = Limits(wall=120.0, cpu=30, memory=700, disk=64, processes=40)
     with connected(two.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
         grade_on(client, class_of_all, ledger, level=common_level(client), limits=limits)
         assert ledger.failures == {}

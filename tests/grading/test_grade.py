@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="the fork server needs Linux"),
 ]
-LIMITS = Limits(wall=120.0, cpu=30, cell=3.0, memory=700, disk=64, processes=40)
+LIMITS = Limits(wall=120.0, cpu=30, memory=700, disk=64, processes=40)
 PATIENT = ["--time", "120"]  # honest work must pass on a slow machine, too
 ENDLESS = {"does not listen", "blocks every signal"}  # only a limit ends them; their test sets a small one
 SAME_CELLS = {
