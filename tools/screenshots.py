@@ -5,7 +5,7 @@ machine without fonts for Chinese, and on the web site (light, dark, a phone). A
 the first graph, plot or table. Nothing is run: `tests/browser/test_course.py --all` does that.
 
     python3 course.py site --build SITE
-    python -m tools.screenshots FOLDER --site SITE [--only 02 lab05] [--sheet docs/images/contact_sheet.webp]
+    python -m tools.screenshots FOLDER --site SITE [--only 02 lab05] [--sheet FOLDER/sheet.webp]
 
 One file for each picture goes into FOLDER, in the size of the window. It takes about 20 seconds a notebook.
 """
