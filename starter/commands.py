@@ -44,8 +44,10 @@ def run(arguments: Sequence[str]) -> int:
     if options and not options[0].startswith("-"):
         name = options.pop(0)
     try:
-        if name == "help" or (name in COMMANDS and options[:1] in (["-h"], ["--help"])):
-            print(HELP, end="")
+        asked = {"-h", "--help"} & set(options if name == "start" else options[:1])
+        if name == "help" or (name in COMMANDS and asked):
+            speak(chosen_language(options)[0])
+            print(tr(HELP), end="")
             return 0
         if name == "start":
             language, options = chosen_language(options)

@@ -15,6 +15,9 @@ COURSE_IN_WHEEL = Path(__file__).resolve().parent / "assets" / "course"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 """PyTorch's own index of builds without CUDA, which are a tenth as large."""
 
+INDEX_VARIABLE = "ONNXLAB_TORCH_INDEX"
+"""The environment variable with the address of another such index, or of a page of links."""
+
 PACKAGES = ("torch", "onnx", "onnxruntime", "onnxscript", "onnx-ir", "numpy", "netron")
 """The packages whose versions affect what the course's cells print and show."""
 

@@ -244,7 +244,7 @@ def test_a_full_disk_ends_the_run_with_a_message_and_the_next_goes_on(tmp_path, 
         assert cli.main(command) == 0
     finally:
         subprocess.run(["umount", str(out)], check=True)
-    counts = "5 submissions of 5 students; exercises: 7 passed, 1 incorrect, 1 not attempted, 1 error"
+    counts = "5 submissions, 5 students; exercises: 7 passed, 1 incorrect, 1 not attempted, 1 error"
     assert counts in capsys.readouterr().out
 
 

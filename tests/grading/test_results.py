@@ -100,8 +100,8 @@ def test_counts(rows):
     assert (counts.students, counts.submissions, counts.failed) == (len(STUDENTS), len(STUDENTS) + 1, 1)
     assert sum(counts.statuses.values()) == len(rows)
     line = counts.line()
-    assert "11 submissions of 10 students" in line
-    assert "1 submission not graded" in line
+    assert "11 submissions, 10 students" in line
+    assert "not graded, as the grader failed: 1" in line
     assert count([]) == Counts(0, 0, {})
 
 

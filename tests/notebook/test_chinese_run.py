@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,13 @@ from onnxlab.machine import Installed, advice
 from onnxlab.notebook.doctor import doctor
 from onnxlab.notebook.labs.checks import report_text
 from onnxlab.notebook.language import speak, tr
+from starter.commands import run
 from tests.support.chinese import ascii_punctuation_in, english_in
 from tests.support.labs import contracts
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("notebooks/zh/*.ipynb")), *sorted(ROOT.glob("labs/zh/*.ipynb"))]
+HUB_PAGES = sorted(ROOT.glob("packages/onnxlab-class/src/onnxlab_class/classroom/hub/templates/*.html"))
 # Messages of PyTorch, ONNX and ONNX Runtime in cells of tables, the poems of chapter 17, and names of layers.
 QUOTED = re.compile(
     r"arg names|out of range|dim hint|dynamic axes|an implementation for|No Op registered|No ONNX function"
@@ -103,6 +106,14 @@ def test_the_doctor_speaks_chinese_in_the_terminal_and_in_a_notebook(name, files
         ["reset", "04"],
         ["show", "lab05"],
         ["open", "missing.onnx"],
+        ["class", "take", "nowhere"],
+        ["class", "room", "nowhere"],
+        ["class", "feedback", "nowhere", "results"],
+        ["class", "serve", "here", "--ip", "0.0.0.0"],
+        ["class", "wheelhouse", "nowhere", "--check"],
+        ["grade", "nowhere", "--out", "results"],
+        ["grade", "nowhere", "--out", "results", "--time", "0"],
+        ["class", "init", "made"],
     ],
     ids=" ".join,
 )
@@ -113,6 +124,66 @@ def test_a_command_speaks_chinese(arguments, files, capsys, monkeypatch, tmp_pat
     assert captured.out + captured.err
     assert english_in(captured.out + captured.err) == []
     assert ascii_punctuation_in(captured.out + captured.err) == []
+
+
+COMMANDS = [
+    [],
+    *([name] for name in ("labs", "check", "watch", "next", "hint", "progress", "show", "reset", "open")),
+    *([name] for name in ("doctor", "why", "compare", "grade", "class")),
+    *(["class", name] for name in ("init", "serve", "room", "wheelhouse", "take", "feedback")),
+]
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_the_help_of_a_command_is_chinese(arguments, capsys):
+    with pytest.raises(SystemExit):
+        main([*arguments, "--help"])
+    usage, _, explained = capsys.readouterr().out.partition("\n\n")
+    assert usage.startswith("\u7528\u6cd5")
+    assert english_in(explained) + ascii_punctuation_in(explained) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["nonsense"], ["hint"], ["progress", "--nonsense"], ["grade", "a", "--jobs", "b"]],
+    ids=" ".join,
+)
+def test_a_wrong_argument_is_answered_in_chinese(arguments, capsys):
+    with pytest.raises(SystemExit):
+        main(arguments)
+    said = capsys.readouterr().err
+    assert "--help" in said
+    assert english_in(said) + ascii_punctuation_in(said) == []
+
+
+def test_the_help_of_the_course_is_chinese(capsys):
+    assert run(["--language", "zh", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("\u7528\u6cd5\uff1apython3 course.py")
+    assert english_in(said) == []
+
+
+def test_a_grading_run_and_its_pages_are_chinese(tmp_path, capsys):
+    for name, folder in (("ada", "solutions"), ("bo", "labs")):
+        (tmp_path / "in" / name).mkdir(parents=True)
+        shutil.copy(ROOT / folder / "lab07_pooling_indices.ipynb", tmp_path / "in" / name)
+    main(["grade", str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--language", "zh"])
+    printed = capsys.readouterr().out
+    pages = [tmp_path / "out" / page for page in ("index.html", "summary.html", "feedback/bo.html")]
+    texts = [
+        re.sub(r"<(style|code)\b.*?</\1>|<[^>]*>", " ", page.read_text("utf-8"), flags=re.S) for page in pages
+    ]
+    assert "\u5df2\u901a\u8fc7" in printed
+    assert [found for text in (printed, *texts) for found in english_in(text)] == []
+
+
+def test_the_pages_of_the_hub_are_chinese():
+    for page in HUB_PAGES:
+        words = [word for _, word in re.findall(r"tr\(([\"'])(.+?)\1\)", page.read_text("utf-8"))]
+        assert words
+        assert [word for word in words if tr(word) == word] == []
+        bare = re.sub(r"\{\{.*?\}\}|\{[%#].*?[%#]\}|<[^>]*>", "", page.read_text("utf-8"), flags=re.S)
+        assert bare.split() == []
 
 
 def test_what_the_machine_advises_is_chinese():

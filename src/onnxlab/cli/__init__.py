@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points, version
@@ -77,7 +78,19 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and where help is, and exit with 2."""
-        self.exit(2, f"{self.prog}: {message}\nSee: {self.prog} --help\n")
+        self.exit(2, f"{self.prog}: {tr(message)}\n{tr(f'See: {self.prog} --help')}\n")
+
+    def format_help(self) -> str:
+        """Return the help in the language that is spoken: argparse keeps all its texts until then."""
+        self.description = self.description and tr(self.description)
+        for group in self._action_groups:
+            group.title, group.description = (text and tr(text) for text in (group.title, group.description))
+            for action in group._group_actions:
+                action.help = action.help and tr(action.help)
+                for choice in getattr(action, "_choices_actions", ()):
+                    choice.help = choice.help and tr(choice.help)
+        text = super().format_help().replace("usage: ", tr("usage: "), 1)
+        return re.sub(r"(?m)(?<=[\u3400-\u9fff])(:$|\uff1a )", "\uff1a", text)
 
 
 def _parser(command: str = "") -> argparse.ArgumentParser:

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from packaging.requirements import Requirement
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.machine import CPU_INDEX, PACKAGES, pinned_versions
+from onnxlab.machine import CPU_INDEX, INDEX_VARIABLE, PACKAGES, pinned_versions
 from onnxlab.notebook.language import speak, tr
 
 # These show the notebook in which this runs: an installed version is never replaced.
@@ -97,7 +97,7 @@ def _install(requirements: Iterable[Requirement]) -> None:
         if sys.platform == "linux":
             # The default index, which gives gigabytes of CUDA, is used if the CPU index does not answer.
             # A mirror may be a page of links to torch alone: the rest comes from pip's own index.
-            own_index = os.environ.get("ONNXLAB_TORCH_INDEX", "")
+            own_index = os.environ.get(INDEX_VARIABLE, "")
             links = ["--find-links", own_index] if own_index else []
             torch = [exact[name] for name in ("torch", *_BUILT_FOR_TORCH) if name in exact]
             source = ["--index-url", own_index or CPU_INDEX, *links]

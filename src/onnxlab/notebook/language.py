@@ -208,12 +208,12 @@ class Speech:
         return self._shown[text]
 
     def _find(self, text: str, depth: int) -> str:
-        if "\n" in text:
-            return "\n".join(self._find(line, depth) for line in text.split("\n"))
         bare = text.strip(AROUND)
         before, _, after = text.partition(bare) if bare else (text, "", "")
         if bare in self.texts:
             return before + self.texts[bare] + after
+        if "\n" in text:
+            return "\n".join(self._find(line, depth) for line in text.split("\n"))
         for piece, pattern, gaps, translation in self._patterns if depth else ():
             if piece in bare and (match := pattern.fullmatch(bare)):
                 filled = {
@@ -271,6 +271,8 @@ def letters(pattern: str) -> int:
 def regular(pattern: str) -> re.Pattern[str]:
     """Return the regular expression that a text made from a pattern matches; a group for each gap.
 
+    The gap {whole} holds a whole number and nothing else: "{whole} files" is not "model, files".
+
     >>> regular("{n} node{s}").fullmatch("1 node").groups()
     ('1', '')
     """
@@ -282,7 +284,7 @@ def regular(pattern: str) -> re.Pattern[str]:
     start = "" if certain else r"(?=.*[^a-z\s])"
     for i in range(0, len(parts), 2):
         parts[i] = re.escape(parts[i].replace("{{", "{").replace("}}", "}"))
-    parts[1::2] = [gap] * (len(parts) // 2)
+    parts[1::2] = [r"([\d,]+)" if name == "whole" else gap for name in parts[1::2]]
     return re.compile(start + "".join(parts), re.DOTALL)
 
 

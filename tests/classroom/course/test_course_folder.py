@@ -146,7 +146,7 @@ def test_the_command_prints_its_own_words_only(class_folder):
     assert stderr == ""
     exercises, points = sum(len(lab.exercises) for lab in labs()), sum(lab.points for lab in labs())
     assert f"{len(LABS)} labs, {exercises} exercises, {points} points" in stdout
-    assert len(stdout.splitlines()) == 2
+    assert len(stdout.splitlines()) == 3
     assert "Made the class 'spring-2027'" in stdout
 
 

@@ -20,6 +20,7 @@ from onnxlab_class.classroom.course.wheelhouse import (
     pins_for,
     this_target,
 )
+from tests.support.torch_wheel import make_torch
 
 ROOT = Path(__file__).parents[3]
 PINS = "markupsafe==3.0.4\nsix==1.17.0\nsetuptools==84.2.1\ncolorama==0.4.6 ; sys_platform == 'win32'\n-e .\n"
@@ -155,6 +156,22 @@ def test_an_index_that_does_not_answer_is_not_taken_for_packages_that_do_not_exi
     with pytest.raises(WheelhouseRefused, match="could not be downloaded"):
         make_wheelhouse(course, tmp_path / "house", [HERE], "requirements.txt")
     assert (tmp_path / "house" / "INSTALL-OFFLINE.txt").exists(), "the same command goes on from here"
+
+
+@pytest.mark.skipif(not HERE.system.startswith("linux"), reason="only Linux has builds with CUDA")
+def test_torch_comes_from_the_index_that_the_variable_names(course, tmp_path, monkeypatch):
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    make_torch(mirror, "1.2.3")
+    (course / "requirements.txt").write_text("torch==1.2.3\n-e .\n")
+    commit(course)
+    monkeypatch.setenv("ONNXLAB_TORCH_INDEX", mirror.as_uri())
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")  # configured, and without torch
+    assert make_wheelhouse(course, tmp_path / "house", [HERE], "requirements.txt") == {HERE: []}
+    assert [path.name for path in (tmp_path / "house" / "wheelhouse").iterdir()] == [
+        "torch-1.2.3-py3-none-any.whl"
+    ]
 
 
 def test_a_folder_with_something_else_is_left_alone(course, tmp_path, capsys, monkeypatch):

@@ -286,3 +286,13 @@ def test_a_class_hands_out_the_labs_of_its_language(tmp_path, language):
     assert (tmp_path / "home" / "labs" / "lab04_asinh.ipynb").is_file()
     assert (tmp_path / "home" / "labs" / "zh" / "lab04_asinh.ipynb").is_file() == (language == "zh")
     assert (tmp_path / "home" / "notebooks" / "zh" / "00_start_here.ipynb").is_file() == (language == "zh")
+
+
+def test_jupyterlab_speaks_the_language_of_the_class():
+    folder = Path(serve.__file__).parent / "server_settings" / "lab"
+    english, chinese = (
+        json.loads((path / "overrides.json").read_text("utf-8")) for path in (folder, folder / "zh")
+    )
+    assert chinese.pop("@jupyterlab/translation-extension:plugin") == {"locale": "zh_CN"}
+    assert chinese == english
+    assert (folder / "zh" / "page_config.json").read_bytes() == (folder / "page_config.json").read_bytes()

@@ -69,7 +69,7 @@ def test_records_of_every_wrong_kind_are_a_mark_and_end_no_run(tmp_path, shared,
     folder, out = hand_in(tmp_path / "class", [HONEST]), tmp_path / "out"
     count = hand_in_records(folder)
     assert cli.main(["grade", str(folder), "--out", str(out)]) == 0
-    assert f"{count + 1} submissions of {count + 1} students" in capsys.readouterr().out
+    assert f"{count + 1} submissions, {count + 1} students" in capsys.readouterr().out
     with Ledger(out, facts("")) as ledger:
         rows = list(ledger.rows())
     assert sum(row.points for row in rows) == FULL

@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from onnxlab.labs.kit.outcome import Status
 from onnxlab.notebook.language import AROUND, GAP, context, letters
 
+_CLASS = "../../packages/onnxlab-class/src/onnxlab_class"
 MODULES = (
     "labs",
     "judges",
@@ -36,11 +38,13 @@ MODULES = (
     "course/lab_check.py",
     "course/lab_release.py",
     "course/notebooks.py",
+    *(f"{_CLASS}/{part}" for part in ("commands", "grading", "classroom", "sandbox")),
 )
-"""The modules with messages for learners. Of grading and the classroom only `PAGES` are translated."""
+"""The modules with messages for learners and instructors."""
 
-_CLASS = "../../packages/onnxlab-class/src/onnxlab_class"
-PAGES = tuple(f"{_CLASS}/{folder}" for folder in ("grading/templates", "classroom/room"))
+PAGES = tuple(
+    f"{_CLASS}/{folder}" for folder in ("grading/templates", "classroom/room", "classroom/hub/templates")
+)
 """The folders with the pages of a class, in HTML and JavaScript."""
 
 # The arguments that a learner reads, by the name of the function.
@@ -58,6 +62,10 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     "step": (1,),  # of course.py, in the terminal
     **dict.fromkeys(("show_line", "show"), (0,)),
     "table": ("caption",),
+    "add_parser": ("help", "description"),
+    "add_argument": ("help",),
+    "add_argument_group": (0, 1),
+    "HTTPError": (1,),  # on the sign-in page of a class
     "_require_marker": (4,),
     "_require_as_before": (4,),
 }
@@ -77,6 +85,7 @@ _MESSAGE = {
     "other",
     "shown_input",
     "shown_inputs",
+    "HELP",  # of course.py
     "expected",
     "got",
 }
@@ -151,6 +160,26 @@ _COMPOSED = (
     "tried",
     "open",
     "{value} in picture {number}, channel {channel}, at row {row}, column {column}",
+    # argparse's own words
+    "options",
+    "positional arguments",
+    "commands",
+    "show this help message and exit",
+    "show program's version number and exit",
+    "the following arguments are required: {names}",
+    "unrecognized arguments: {names}",
+    "argument {name}: expected one argument",
+    "argument {name}: invalid choice: {name_chosen} (choose from {names})",
+    "argument {name}: invalid {name_type} value: {name_value}",
+    # The counts of a class
+    *(
+        f"{{whole}} {what}{end}"
+        for what in ("submission", "student", "learner", "lab", "file", "exercise", "other")
+        for end in ("", "s")
+    ),
+    *(f"{{whole}} {status}" for status in Status),
+    "exercises: {counts}",
+    "not graded, as the grader failed: {number}",
     # The feedback of a class
     "The notebook took longer than {wall} seconds.",
     "The notebook took more than {memory} MB of memory.",
@@ -196,9 +225,8 @@ def messages(package: Path) -> Iterator[tuple[str, ...]]:
                 words=module in _WORDS,
                 returned=module.endswith("atlas"),
             ):
-                if letters(text) and not re.search(
-                    r"</?[a-z]+[ >]|\\\w", text
-                ):  # markup, a regular expression
+                # No markup, no regular expression, no option of a command.
+                if letters(text) and not re.search(r"</?[a-z]+[ >]|\\\w|^-\S+$", text):
                     yield text.strip(AROUND), kind, where, *among
         for script in sorted(path.rglob("*.js")) if path.is_dir() else ():
             for match in _IN_SCRIPT.finditer(script.read_text("utf-8")):
@@ -220,7 +248,7 @@ def _in_lab(lab: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _in_module(tree: ast.Module, *, words: bool, returned: bool) -> Iterator[tuple[str, ...]]:
     for node in ast.walk(tree):  # docstrings, those of attributes too, are for developers
-        if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)):
+        if isinstance(node, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             node.body = [statement for statement in node.body if not _is_docstring(statement)] or [ast.Pass()]
     parts = {
         id(part)
@@ -272,6 +300,27 @@ def _from_call(call: ast.Call) -> Iterator[str]:
 
 
 _OWN_ERRORS = {
+    "AccountsUnreadable",
+    "AddressRefused",
+    "CannotServe",
+    "ClassRefused",
+    "ClassroomMissing",
+    "ClusterFailed",
+    "CourseUnusable",
+    "HomesNotFound",
+    "HubFailed",
+    "JudgeBroken",
+    "JudgeFailed",
+    "JudgesRefused",
+    "LedgerRefused",
+    "NoIsolation",
+    "NoRoom",
+    "NoSubmissions",
+    "PortTaken",
+    "SandboxFailed",
+    "WeakPassword",
+    "WheelhouseRefused",
+    "WorkerDied",
     "ClaimBroken",
     "ExportFailed",
     "InputMismatch",

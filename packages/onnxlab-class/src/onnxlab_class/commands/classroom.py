@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from onnxlab.notebook.language import LANGUAGES, requested_language, speak
+from onnxlab.notebook.language import LANGUAGES, requested_language, speak, tr
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -36,20 +36,24 @@ def _init(options: argparse.Namespace) -> int:
     from onnxlab.plain_text import pluralise
     from onnxlab_class.classroom.course.folder import make_class
 
-    print("Making the assignments ...", flush=True)
+    print(tr("Making the assignments ..."), flush=True)
     report = make_class(options.folder, options.name)
     for line in report.updated:
-        print(f"brought up to date: {line}")
+        print(tr(f"brought up to date: {line}"))
     for line in report.modified:
-        print(f"kept, since it is yours: {line}")
+        print(tr(f"kept, since it is yours: {line}"))
     for problem in report.problems:
-        print(problem, file=sys.stderr)
+        print(tr(problem), file=sys.stderr)
     exercises = sum(len(lab.exercises) for lab in labs())
-    print(
-        f"{'Made' if report.new else 'Looked through'} the class {report.folder.name!r} in {options.folder}: "
-        f"{len(labs())} labs, {exercises} exercises, {sum(lab.points for lab in labs())} points; "
-        f"{pluralise(len(report.added), 'file')} added."
+    made = (
+        f"Made the class {report.folder.name!r} in {options.folder}."
+        if report.new
+        else f"Looked through the class {report.folder.name!r} in {options.folder}."
     )
+    print(tr(made))
+    points = sum(lab.points for lab in labs())
+    added = pluralise(len(report.added), "file")
+    print(tr(f"It has {len(labs())} labs, {exercises} exercises, {points} points; {added} added."))
     return 1 if report.problems else 0
 
 
@@ -93,12 +97,14 @@ def _add_serve(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 
 
 def _serve(options: argparse.Namespace) -> int:
+    from onnxlab.plain_text import aligned
     from onnxlab_class.classroom.hub.accounts import Passwords
     from onnxlab_class.classroom.hub.serve import require_parts, serve
-    from onnxlab_class.classroom.hub.settings import address
+    from onnxlab_class.classroom.hub.settings import INSTRUCTOR, address
 
+    speak(options.language)
     if options.memory < 500 or options.processes < 64 or options.idle < 0:
-        print("--memory takes 500 or more, --processes 64 or more, --idle 0 or more.", file=sys.stderr)
+        print(tr("--memory takes 500 or more, --processes 64 or more, --idle 0 or more."), file=sys.stderr)
         return 2
     apart = options.isolation != "none"
     require_parts(apart=apart)
@@ -106,14 +112,21 @@ def _serve(options: argparse.Namespace) -> int:
 
     def show(passwords: Passwords, notes: list[str]) -> None:
         for note in notes:
-            print(note)
+            print(tr(note))
         if place.open_to_others and not place.tls_key:
-            print("No TLS: whoever is in this network can read passwords and work, and sign in as others.")
-        print(f"\n  learners:    {place.url}\n               room password  {passwords.room}")
-        print(f"  instructor:  name  instructor\n               password  {passwords.instructor}")
-        print("\nCtrl+C here ends it; the same command goes on with the same class.", flush=True)
+            print(
+                tr("No TLS: whoever is in this network can read passwords and work, and sign in as others.")
+            )
+        rows = [
+            (tr("learners:"), place.url),
+            (tr("room password:"), passwords.room),
+            (tr("instructor's name:"), INSTRUCTOR),
+            (tr("instructor's password:"), passwords.instructor),
+        ]
+        print("", *(f"  {line}" for line in aligned(rows)), "", sep="\n")
+        print(tr("Ctrl+C here ends it; the same command goes on with the same class."), flush=True)
 
-    print("Starting the hub ...", flush=True)
+    print(tr("Starting the hub ..."), flush=True)
     serve(
         options.folder,
         place,
@@ -125,7 +138,7 @@ def _serve(options: argparse.Namespace) -> int:
         apart=apart,
         language=options.language,
     )
-    print("The hub has ended. Everybody's work is kept.")
+    print(tr("The hub has ended. Everybody's work is kept."))
     return 0
 
 
@@ -152,7 +165,8 @@ def _room(options: argparse.Namespace) -> int:
     speak(options.language)
 
     def ready(address: str) -> None:
-        print(f"The room is at {address}\nCtrl+C here ends it.", flush=True)
+        print(tr(f"The room is at {address}"))
+        print(tr("Ctrl+C here ends it."), flush=True)
         if not options.no_browser:
             webbrowser.open(address)
 
@@ -205,19 +219,19 @@ def _wheelhouse(options: argparse.Namespace) -> int:
         file = "requirements-classroom.txt" if options.classroom else "requirements.txt"
         lacking = make_wheelhouse(course_root(Path.cwd()) or Path.cwd(), options.folder, targets, file)
     for name in damaged:
-        print(f"damaged: {name}")
+        print(tr(f"damaged: {name}"))
     for target, pins in lacking.items():
-        print(f"{target}: {'lacking ' + ', '.join(pins) if pins else 'complete'}")
+        print(tr(f"{target}: lacking {', '.join(pins)}" if pins else f"{target}: complete"))
     wheels = list((options.folder / "wheelhouse").glob("*.whl"))
     size = sum(path.stat().st_size for path in wheels) / 1e6
-    print(f"{options.folder}: {len(wheels)} wheels, {size:.0f} MB")
+    print(tr(f"{options.folder}: {len(wheels)} wheels, {size:.0f} MB"))
     if damaged or any(lacking.values()):
         hint = (
             "What is lacking cannot be installed there without the network; the command again mends damage."
         )
-        print(hint, file=sys.stderr)
+        print(tr(hint), file=sys.stderr)
         return 1
-    print("Copy the folder to the laptops. INSTALL-OFFLINE.txt in it says what to do there.")
+    print(tr("Copy the folder to the laptops. INSTALL-OFFLINE.txt in it says what to do there."))
     return 0
 
 
@@ -247,11 +261,10 @@ def _take(options: argparse.Namespace) -> int:
         then = "Name a class, or a folder of homes: <learner>/labs/lab04_asinh.ipynb"
         raise HomesNotFound(msg, f"left: {first}{more}" if first else "", then)
     for line in collected.left:
-        print(f"left: {plain(line)}", file=sys.stderr)
-    labs = sum(collected.files.values())
-    place = options.into or options.folder / "submitted"
+        print(tr(f"left: {plain(line)}"), file=sys.stderr)
+    labs = pluralise(sum(collected.files.values()), "lab")
     learners = pluralise(len(collected.files), "learner")
-    print(f"{pluralise(labs, 'lab')} of {learners} {'is' if labs == 1 else 'are'} in {place}.")
+    print(tr(f"Copied {labs} of {learners} to {options.into or options.folder / 'submitted'}."))
     return 0
 
 
@@ -274,9 +287,11 @@ def _feedback(options: argparse.Namespace) -> int:
 
     delivered = give_feedback(options.folder, options.results)
     for line in delivered.left:
-        print(f"left: {plain(line)}", file=sys.stderr)
+        print(tr(f"left: {plain(line)}"), file=sys.stderr)
     print(
-        f"{pluralise(len(delivered.files), 'learner')} will find "
-        f"feedback/{options.results.absolute().name}.html."
+        tr(
+            f"{pluralise(len(delivered.files), 'learner')} will find "
+            f"feedback/{options.results.absolute().name}.html."
+        )
     )
     return 1 if delivered.left or not delivered.files else 0

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onnxlab.notebook.language import LANGUAGES, requested_language, speak
+from onnxlab.notebook.language import LANGUAGES, requested_language, speak, tr
 
 if TYPE_CHECKING:
     from onnxlab_class.grading.results import Ledger
@@ -70,7 +70,7 @@ def _grade(options: argparse.Namespace) -> int:
     from onnxlab_class.sandbox.watcher import Limits
 
     if options.jobs < 1:
-        print("--jobs takes 1 or more.", file=sys.stderr)
+        print(tr("--jobs takes 1 or more."), file=sys.stderr)
         return 2
     wall = _number("--time", options.time, *_SECONDS, "seconds")
     memory = _number("--memory", options.memory, *_MEGABYTES, "MB") if wall is not None else None
@@ -83,9 +83,9 @@ def _grade(options: argparse.Namespace) -> int:
 
         check_course(options.submissions)
     for path, reason in intake.ignored:
-        print(f"not taken: {plain(str(path))}: {reason}")
+        print(tr(f"not taken: {plain(str(path))}: {reason}"))
     if not intake.submissions:
-        print(f"There are no labs in {options.submissions}.", file=sys.stderr)
+        print(tr(f"There are no labs in {options.submissions}."), file=sys.stderr)
         return 2
     judges = read_judges(options.judges) if options.judges else NONE
     limits = Limits(wall=wall, cpu=round(wall), memory=round(memory))
@@ -122,28 +122,30 @@ def _into_folder(
     run = facts(level or _NONE) | {"judges": judges}
     with Ledger(options.out, run, options.seed) as ledger:
         for note in ledger.notes:
-            print(note)
+            print(tr(note))
         if level is None:
-            print(_UNCONFINED if can_fork() else f"{_UNCONFINED} {_SLOW}")
+            print(tr(_UNCONFINED if can_fork() else f"{_UNCONFINED} {_SLOW}"))
         todo = sum(not ledger.done(submission) for submission in intake.submissions)
         handed_in = pluralise(len(intake.submissions), "submission")
-        print(f"{handed_in}, {todo} to grade. Isolation: {level or _NONE}.")
+        print(tr(f"{handed_in}, {todo} to grade. Isolation: {level or _NONE}."))
         grade(intake, ledger, on_step=bar.show)
         bar.end()
         failures = ledger.failures
         standings = write_reports(ledger, model_image, ignored=intake.ignored)
         print(summary_text(standings))
-        print(f"\nGrades: {options.out / 'grades.csv'}; feedback: {options.out / 'feedback'}")
-        print(count(ledger.rows(), failures).line())
+        print("\n" + tr(f"Grades: {options.out / 'grades.csv'}; feedback: {options.out / 'feedback'}"))
+        print(tr(count(ledger.rows(), failures).line()))
         stumbled = False
         for row in ledger.rows():
             if message := judge_failure(row.outcome):
                 stumbled = stumbled or message.startswith(STUMBLE_MESSAGE)
-                print(f"{plain(row.student)}, {row.lab}, {row.exercise}: {plain(message)}")
+                print(tr(f"{plain(row.student)}, {row.lab}, {row.exercise}: {plain(message)}"))
         if stumbled:
-            print("A judge of the course has a fault: mark what it stumbled over yourself.", file=sys.stderr)
+            print(
+                tr("A judge of the course has a fault: mark what it stumbled over yourself."), file=sys.stderr
+            )
         for (student, name), reason in failures.items():
-            print(f"not graded: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
+            print(tr(f"not graded: {plain(student)}, {name}: {plain(reason)}"), file=sys.stderr)
         complete = not options.gradebook or _into_gradebook(options, intake, ledger)
     return 1 if failures or stumbled or not complete else 0
 
@@ -155,7 +157,7 @@ def _into_gradebook(options: argparse.Namespace, intake: "Intake", ledger: "Ledg
     from onnxlab_class.classroom.course.gradebook import book
     from onnxlab_class.grading.results import read_evidence
 
-    print("Writing into the gradebook ...", flush=True)
+    print(tr("Writing into the gradebook ..."), flush=True)
     booked = book(
         options.submissions,
         intake.submissions,
@@ -164,8 +166,10 @@ def _into_gradebook(options: argparse.Namespace, intake: "Intake", ledger: "Ledg
         evidence=partial(read_evidence, options.out),
     )
     for student, name, reason in booked.skipped:
-        print(f"not in the gradebook: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
-    print(f"In the gradebook: {booked.submissions} of {pluralise(len(intake.submissions), 'submission')}.")
+        print(tr(f"not in the gradebook: {plain(student)}, {name}: {plain(reason)}"), file=sys.stderr)
+    print(
+        tr(f"In the gradebook: {booked.submissions} of {pluralise(len(intake.submissions), 'submission')}.")
+    )
     return not booked.skipped
 
 
@@ -177,7 +181,7 @@ def _number(option: str, text: str, least: int, most: int, unit: str) -> float |
         number = math.nan
     if least <= number <= most:  # false for nan
         return number
-    print(f"{option} takes {least:,} to {most:,} {unit}; it was given {text[:40]!r}.", file=sys.stderr)
+    print(tr(f"{option} takes {least:,} to {most:,} {unit}; it was given {text[:40]!r}."), file=sys.stderr)
     return None
 
 
@@ -213,11 +217,11 @@ class _ProgressBar:
     def show(self, step: "Step") -> None:
         if self._live:
             bar = "#" * (30 * step.done // step.total)
-            text = f"[{bar:<30}] {step.done}/{step.total}, {step.left:.0f} s left"
-            print(f"\r{text}\x1b[K", end="", flush=True)
+            left = tr(f"{step.done} of {step.total}, {step.left:.0f} s left")
+            print(f"\r[{bar:<30}] {left}\x1b[K", end="", flush=True)
         elif (tenth := 10 * step.done // step.total) > self._tenth:
             self._tenth = tenth
-            print(f"{step.done} of {step.total}, {step.left:.0f} s left", flush=True)
+            print(tr(f"{step.done} of {step.total}, {step.left:.0f} s left"), flush=True)
 
     def end(self) -> None:
         if self._live:

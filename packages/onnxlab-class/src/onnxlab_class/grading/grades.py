@@ -13,7 +13,8 @@ from onnxlab.errors import UnknownExercise
 from onnxlab.files import write_atomically
 from onnxlab.labs.kit.exercise import Status
 from onnxlab.labs.kit.exercise import lab as lab_record
-from onnxlab.plain_text import escape_formula, plain, pluralise
+from onnxlab.notebook.language import tr
+from onnxlab.plain_text import aligned, escape_formula, plain, pluralise
 from onnxlab_class.grading.results import Graded
 
 __all__ = [
@@ -57,13 +58,13 @@ class Counts:
 
         Example:
             >>> Counts(2, 2, {Status.PASSED: 7, Status.ERROR: 1}).line()
-            '2 submissions of 2 students; exercises: 7 passed, 1 error'
+            '2 submissions, 2 students; exercises: 7 passed, 1 error'
         """
-        text = f"{pluralise(self.submissions, 'submission')} of {pluralise(self.students, 'student')}"
+        text = f"{pluralise(self.submissions, 'submission')}, {pluralise(self.students, 'student')}"
         if any(self.statuses.values()):
             text += f"; exercises: {_in_words(self.statuses)}"
         if self.failed:
-            text += f"; {pluralise(self.failed, 'submission')} not graded (the grader failed; run it again)"
+            text += f"; not graded, as the grader failed: {self.failed:,}"
         return text
 
 
@@ -221,20 +222,20 @@ def summary_text(standings: Sequence[Standing], width: int = 100) -> str:
         standings: The standings.
         width: The columns of the terminal.
     """
-    names = max([len(standing.exercise) for standing in standings] + [len("exercise")])
-    heads = [str(status) for status in Status]
-    lines = [f"{'exercise':<{names}}  " + "  ".join(heads)]
-    lab = ""
+    rows = [[tr("exercise"), *map(tr, Status)]]
     for standing in standings:
+        numbers = [str(standing.statuses.get(status, 0)) for status in Status]
+        rows.append([plain(standing.exercise, 40), *numbers])
+    heading, *table = aligned(rows)
+    lines, lab = [heading], ""
+    for standing, line in zip(standings, table, strict=True):
         if standing.lab != lab:
             lab = standing.lab
             lines.append(f"{plain(lab, 60)}:")
-        numbers = "  ".join(f"{standing.statuses.get(status, 0):>{len(status)}}" for status in Status)
-        lines.append(f"{plain(standing.exercise, names):<{names}}  {numbers}")
-        for text, count in standing.mistakes:
-            room = max(20, width - 8)
-            line = text if len(text) <= room else f"{text[: room - 1]}…"
-            lines.append(f"  {count:>4}  {line}")
+        lines.append(line)
+        for mistake_text, count in standing.mistakes:
+            room, text = max(20, width - 8), tr(mistake_text)
+            lines.append(f"  {count:>4}  {text if len(text) <= room else f'{text[: room - 1]}…'}")
     return "\n".join(lines)
 
 

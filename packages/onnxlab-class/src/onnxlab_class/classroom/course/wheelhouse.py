@@ -3,6 +3,7 @@
 The pins name every package of every Python and system, so nothing has to be resolved.
 """
 
+import os
 import platform
 import re
 import shutil
@@ -19,7 +20,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.machine import CPU_INDEX
+from onnxlab.machine import CPU_INDEX, INDEX_VARIABLE
+from onnxlab.notebook.language import tr
 
 PYTHONS = ("3.11", "3.12", "3.13")
 # What PyTorch has packages for -> os.name, sys.platform, platform.system(), platform.machine()
@@ -146,9 +148,12 @@ def make_wheelhouse(
         ):
             command = [sys.executable, "-m", "pip", "config", "list"]
             settings = subprocess.run(command, capture_output=True, text=True).stdout
-            # A configured index takes precedence.
-            if not re.search(r"(index-url|find-links|no-index)\s*=", settings):
-                _pip(torch, target, house, "--index-url", CPU_INDEX)  # without an answer, the ordinary index
+            own = os.environ.get(INDEX_VARIABLE, "")
+            # A configured index takes precedence over PyTorch's.
+            if own or not re.search(r"(index-url|find-links|no-index)\s*=", settings):
+                # Without an answer, the ordinary index.
+                links = ["--find-links", own] if own else []
+                _pip(torch, target, house, "--index-url", own or CPU_INDEX, *links)
         lacking[target] = _fill(pins, target, house)
     return lacking
 
@@ -233,16 +238,20 @@ def _targets(folder: Path) -> list[Target]:
 
 def _write_note(folder: Path, targets: Sequence[Target], file: str) -> None:
     machines = "\n".join(f"  - {target}" for target in targets)
-    text = (
-        "ONNX Lab, to be installed without the network\n\n"
-        "1. Copy this whole folder to the laptop, to a place where you may write.\n"
-        f"2. A Python has to be on it already. The wheels are for:\n{machines}\n"
-        "3. In the folder:   python3 course.py      (on Windows: py course.py)\n\n"
-        "It makes .venv, installs from the folder wheelhouse and opens JupyterLab; 2 GB of disk are needed.\n"
-        "The folder wheelhouse may be deleted afterwards. With an environment of your own:\n"
-        f"    pip install --no-index --find-links wheelhouse -r {file}\n"
+    lines = (
+        tr("ONNX Lab, to be installed without the network"),
+        "",
+        tr("1. Copy this whole folder to the laptop, to a place where you may write."),
+        tr("2. Python has to be installed on it already. The wheels are for:"),
+        machines,
+        tr("3. In the folder, run `python3 course.py`; on Windows, `py course.py`."),
+        "",
+        tr("It makes .venv, installs from the folder wheelhouse and opens JupyterLab; it takes 2 GB."),
+        tr("The folder wheelhouse may be deleted afterwards. In an environment of your own, run instead:"),
+        f"    pip install --no-index --find-links wheelhouse -r {file}",
+        "",
     )
-    (folder / _NOTE).write_text(text, "utf-8")
+    (folder / _NOTE).write_text("\n".join(lines), "utf-8")
 
 
 def _copy_course(root: Path, folder: Path) -> None:

@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 from jupyterhub.auth import Authenticator
 from tornado.web import HTTPError
 
+from onnxlab.notebook.language import tr
 from onnxlab_class.classroom.hub.accounts import Accounts, AccountsUnreadable, Passwords, is_name, plain_name
 from onnxlab_class.classroom.hub.settings import INSTRUCTOR
 
@@ -83,7 +84,7 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
         """
         name, address = plain_name(data.get("username", "")), str(handler.request.remote_ip)
         if not is_name(name):
-            raise HTTPError(400, _NO_NAME)
+            raise HTTPError(400, tr(_NO_NAME))
         failures = ((self._by_name, name), (self._by_address, address), (self._in_room, ""))
         newcomers = ((self._new_by_address, address), (self._new_in_room, ""))
         lock = self._one_at_a_time.setdefault(name, asyncio.Lock())
@@ -91,7 +92,7 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
             now, new = time.monotonic(), name != INSTRUCTOR and name not in self.accounts
             wait = max(throttle.wait(key, now) for throttle, key in failures + newcomers * new)
             if wait > 0:
-                raise HTTPError(429, f"Too many tries. Try again in {math.ceil(wait)} seconds.")
+                raise HTTPError(429, tr(f"Too many tries. Try again in {math.ceil(wait)} seconds."))
             # Up to the check of the PIN there is no await, so that tries at the same time are all counted.
             expected = self.passwords.instructor if name == INSTRUCTOR else self.passwords.room
             proven = _same(data.get("password", ""), expected)
@@ -99,21 +100,20 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
                 proven = await self._has_pin(name, data.get("pin", ""), newcomers * new)
             if not proven:
                 _count(failures, now)
-                raise HTTPError(403, _WRONG)
+                raise HTTPError(403, tr(_WRONG))
             self._by_name.forget(name)
         return {"name": name, "admin": False}
 
     async def _has_pin(self, name: str, pin: str, newcomers: Sequence[tuple[Throttle, str]]) -> bool:
         if len(pin) < _SHORTEST_PIN:
-            raise HTTPError(
-                400, f"Choose a PIN of your own, at least {_SHORTEST_PIN} characters, and keep it."
-            )
+            msg = f"Choose a PIN of your own, at least {_SHORTEST_PIN} characters, and keep it."
+            raise HTTPError(400, tr(msg))
         _count(newcomers, time.monotonic())
         try:
             # In a thread: a whole room signs in at once, and hashing is slow on purpose.
             return await asyncio.to_thread(self.accounts.check_pin, name, pin)
         except AccountsUnreadable as error:  # there are too many
-            raise HTTPError(503, error.what) from None
+            raise HTTPError(503, tr(error.what)) from None
 
     def delete_user(self, user: Any) -> None:  # noqa: ANN401 - a row of the hub's database
         """When the instructor deletes a user, delete the PIN; and the account, if it has no home."""

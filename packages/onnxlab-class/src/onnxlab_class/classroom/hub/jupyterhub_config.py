@@ -9,6 +9,7 @@ from typing import Any
 
 from jupyterhub_traefik_proxy.fileprovider import TraefikFileProviderProxy
 
+from onnxlab.notebook.language import speak, tr
 from onnxlab_class.classroom.hub.accounts import NAME, Accounts, stored_passwords
 from onnxlab_class.classroom.hub.authenticator import RoomAuthenticator
 from onnxlab_class.classroom.hub.settings import INSTRUCTOR, VARIABLE, HubSettings
@@ -52,6 +53,8 @@ def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlet
     jupyterhub.db_url = f"sqlite:///{hub / 'jupyterhub.sqlite'}"
     jupyterhub.cookie_secret_file = str(hub / "cookie_secret")
     jupyterhub.template_paths = [str(Path(__file__).parent / "templates")]
+    speak(settings.language)
+    jupyterhub.template_vars = {"tr": tr}
     jupyterhub.cleanup_servers = jupyterhub.cleanup_proxy = True
     jupyterhub.active_server_limit = 0
     jupyterhub.concurrent_spawn_limit = 0  # no limit: a room that signs in at once waits, nobody is refused

@@ -48,7 +48,7 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
         # -I: it starts as the hub's user, so Python must not run a line of the learner's, as a user site has.
         self.cmd = [sys.executable, "-I", "-m", module, str(confinement), str(settings.handed_out)]
         self.args = [
-            f"--LabApp.app_settings_dir={_SERVER_SETTINGS / 'lab'}",
+            f"--LabApp.app_settings_dir={_SERVER_SETTINGS / 'lab' / edition}",
             f"--ServerApp.root_dir={settings.learners / name}",
         ]
         log = os.open(
