@@ -30,9 +30,6 @@ QUOTED = re.compile(
     r"|is not supported|another file|complex types|does not exist|failed"
 )
 
-# The case of a wrong answer is put together from halves that no pattern of the catalogue covers yet.
-CASES_IN_ENGLISH = {"cached-decoder", "export-step", "append-to-cache", "letterbox", "suppress"}
-
 
 @pytest.fixture(autouse=True)
 def chinese(monkeypatch):
@@ -205,9 +202,7 @@ def test_what_the_labs_ask_is_chinese():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", contracts())
-def test_what_a_check_says_is_chinese(name, request):
-    if name in CASES_IN_ENGLISH:
-        request.applymarker(pytest.mark.xfail(strict=True, reason="its case is composed in English"))
+def test_what_a_check_says_is_chinese(name):
     lab, record = exercise(name)
     outcome = check(record, dict(zip(record.answers, contracts()[name].wrong[0].functions, strict=True)))
     text = report_text(lab, record, outcome)

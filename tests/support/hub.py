@@ -75,7 +75,7 @@ def hub(
         )
     try:
         deadline = time.monotonic() + seconds
-        while not (address := re.search(r"learners: +(\S+)", log.read_text())):
+        while not (address := re.search(r"(https?://\S+)", log.read_text())):
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text() + logs(folder)
             time.sleep(0.2)

@@ -57,6 +57,7 @@ _CALLS: dict[str, tuple[int | str, ...]] = {
     "_Kind": (0,),  # of a drawn model: a learner reads which one the answer is wrong for
     **dict.fromkeys(("Scenario", "Container", "draw", "_module"), ("where",)),  # so, too
     "Outcome": (1,),  # of a patient
+    "_Scene": (0,),  # what a detector finds
     "Link": (1,),  # a link of the operator atlas
     "tr": (0,),
     "step": (1,),  # of course.py, in the terminal
@@ -179,6 +180,24 @@ _COMPOSED = (
     ),
     *(f"{{whole}} {status}" for status in Status),
     "exercises: {counts}",
+    # How a text is read in pieces, and what a network or a detector was drawn as
+    *(
+        f"{{whole}} new token{end} {cache}, batch of {{batch}}"
+        for end in ("", "s")
+        for cache in ("and an empty cache", "after a cache of {size}")
+    ),
+    "one token at a time from the start",
+    "the whole text at once",
+    "some tokens, then one at a time",
+    "several tokens at a time",
+    "as many new tokens as there are cached",
+    "a cache up to the last position",
+    "the longest text at once",
+    "In PyTorch, {reading}",
+    "The file, {reading}",
+    "A network for {side} x {side2} {kind}",
+    "A detector with one class. {scene}",
+    "A detector with {count} classes. {scene}",
     "not graded, as the grader failed: {number}",
     # The feedback of a class
     "The notebook took longer than {wall} seconds.",

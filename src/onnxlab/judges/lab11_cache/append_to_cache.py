@@ -73,7 +73,7 @@ def _require_readings(model: onnx.ModelProto, question: CacheQuestion, texts: li
             advice, f"An Attention has lost its {names}, or has another: compare the attributes."
         )
     for reading in texts:
-        name = f"{question.where!r}: {reading.where.lower()}"
+        name = f"{question.where!r}: {reading.where}"
         with trying(name, model=question.model, ids=reading.ids):
             expected, ids = _expected_outputs(question, reading), question.name
             require_read(

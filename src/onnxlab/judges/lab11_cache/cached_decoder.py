@@ -38,7 +38,7 @@ def judge_torch(work: Work, random: np.random.Generator) -> None:
     decoders = draw_decoders(questions)
     for number, reading in enumerate(readings(questions)):
         decoder = decoders[number % 2]
-        expected, where = _expected_outputs(decoder, reading), f"In PyTorch, {reading.where.lower()}"
+        expected, where = _expected_outputs(decoder, reading), f"In PyTorch, {reading.where}"
         outputs = {name: _pieces(work.array(f"torch_{number}_{name}"), reading, name) for name in OUTPUTS}
         for i, (begin, end) in enumerate(reading.pieces()):
             pasts = {past: expected[present][:, :, :begin] for past, present in _CACHES.items()}
@@ -87,7 +87,7 @@ def judge_numbers(exporter: Exporter, work: Work, random: np.random.Generator) -
     with _model(work, exporter) as model:
         session = open_session(model)
         for reading in readings(random):
-            name = f"the {exporter} export: {reading.where.lower()}"
+            name = f"the {exporter} export: {reading.where}"
             with trying(name, decoder=decoder, model=model, ids=reading.ids):
                 expected = _expected_outputs(decoder, reading)
                 require_read(model, reading, expected, _CACHES, advice, where=where, session=session)

@@ -64,7 +64,7 @@ def require_read(
     Raises:
         Wrong: For the first piece whose outputs are wrong.
     """
-    where = f"{where}, {reading.where.lower()}"
+    where = f"{where}, {reading.where}"
     session, outputs = session or open_session(model), list(expected)
     cache = {name: expected[output][:, :, :0] for name, output in caches.items()}
     for begin, end in reading.pieces():
@@ -101,7 +101,7 @@ def require_piece(
         kinds = ("alone", "first") if not begin else ("one", "several")
         kind = kinds[end - begin > 1]
         look_at = advice["cache" if is_cache else kind]
-        case, actual = f"{reading.describe(begin, end)}; {name}", got[name]
+        case, actual = reading.describe(begin, end), got[name]
         if actual.dtype != expected_piece.dtype or actual.shape != expected_piece.shape:
             descriptions = [f"{array.dtype}{list(array.shape)}" for array in (expected_piece, actual)]
             msg = f"{where}: {name} has another shape or type than it should."
@@ -109,10 +109,10 @@ def require_piece(
                 look_at = UNLIKE["type"][1]
             elif actual.ndim == expected_piece.ndim:  # with other axes, it is another output
                 look_at = advice.get("shape", look_at)
-            raise Wrong(msg, look_at, difference=Difference(case, *descriptions))
+            raise Wrong(msg, look_at, difference=Difference(f"{case}; {name}", *descriptions))
         place = first_mismatch(expected_piece, actual)
         if place is not None:
             numbers = f"{expected_piece[place]:.5g}", f"{actual[place]:.5g}"
             msg = f"{where}: {name} {'holds' if is_cache else 'has'} other numbers than without a cache."
-            difference = Difference(f"{case} at {list(place)}", *numbers)
+            difference = Difference(f"{case}; element {list(place)} of output {name}", *numbers)
             raise Wrong(msg, look_at, difference=difference)

@@ -62,13 +62,13 @@ def readings(random: np.random.Generator) -> Iterator[Reading]:
         batches,
         (
             # First what no mask and no cache decides: what fails later then says why.
-            ("One token at a time from the start", (1,) * (few() + few())),
-            ("The whole text at once", (few() + few(),)),
-            ("Some tokens, then one at a time", (few(), 1, 1, 1)),
-            ("Several tokens at a time", (few(), few(), few())),
-            ("As many new tokens as there are cached", (same, same, 2 * same)),
-            ("A cache up to the last position", (LONGEST - nearly_all - 2, 1, nearly_all, 1)),
-            ("The longest text at once", (LONGEST,)),
+            ("one token at a time from the start", (1,) * (few() + few())),
+            ("the whole text at once", (few() + few(),)),
+            ("some tokens, then one at a time", (few(), 1, 1, 1)),
+            ("several tokens at a time", (few(), few(), few())),
+            ("as many new tokens as there are cached", (same, same, 2 * same)),
+            ("a cache up to the last position", (LONGEST - nearly_all - 2, 1, nearly_all, 1)),
+            ("the longest text at once", (LONGEST,)),
         ),
         strict=True,
     ):

@@ -88,7 +88,7 @@ def _add_serve(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         "--isolation",
         choices=["auto", "none"],
         default="auto",
-        help="none: learners can read each other's work",
+        help="`none`: learners can read each other's work",
     )
     serve.add_argument(
         "--language", choices=LANGUAGES, default=requested_language(), help="of the labs and the pages"
