@@ -54,7 +54,7 @@ def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlet
     jupyterhub.cookie_secret_file = str(hub / "cookie_secret")
     jupyterhub.template_paths = [str(Path(__file__).parent / "templates")]
     speak(settings.language)
-    jupyterhub.template_vars = {"tr": tr}
+    jupyterhub.template_vars = {"tr": lambda _user: tr}  # JupyterHub calls what can be called, for the user
     jupyterhub.cleanup_servers = jupyterhub.cleanup_proxy = True
     jupyterhub.active_server_limit = 0
     jupyterhub.concurrent_spawn_limit = 0  # no limit: a room that signs in at once waits, nobody is refused
