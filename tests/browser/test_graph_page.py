@@ -39,6 +39,16 @@ def counting(self, widget, message, buffers):
 GraphView._answer = counting
 """
 
+NAMED_HALF = "model = onnx.load('chain.onnx')\nmodel.graph.node[1].name = '50%'\ngraph(model)"
+IN_SIGHT = """boxes => {
+  const pane = document.getElementById('target').getBoundingClientRect();
+  return boxes.filter((box) => box.style.stroke).some((box) => {
+    const { top, bottom } = box.getBoundingClientRect();
+    return top > pane.top && bottom < pane.bottom;
+  });
+}"""
+SCROLLED = "() => document.getElementById('target').scrollTop"
+
 # A kernel that answers late: not before the file is there.
 HOLD = """
 import time
@@ -421,6 +431,35 @@ def test_a_link_in_the_text_selects_a_node_of_the_nearest_graph(notebook: Notebo
     notebook.page.keyboard.type("print(view.selected.name)")
     notebook.run_until(3, "/conv2")
     assert notebook.page.url == address
+
+
+def test_a_link_to_a_node_may_hold_a_percent_sign(notebook: Notebook):
+    notebook.fill(["import onnx\nfrom onnxlab import graph", NAMED_HALF, ""])
+    notebook.run(0)
+    (frame,) = notebook.run_graph(1)
+    errors: list[str] = []
+    notebook.page.on("pageerror", lambda error: errors.append(str(error)))
+    notebook.add_text(2, "[half](#node=50%)").locator("a").click()
+    frame.locator(".graph-node.select", has_text="Relu").wait_for()
+    assert errors == []
+
+
+@pytest.mark.parametrize("file", ["modules.onnx", "large.onnx"])
+def test_a_graph_opens_where_something_is_highlighted(notebook: Notebook, file: str):
+    """Also one whose elements out of sight are not in the document (see viewport.js)."""
+    notebook.fill([IMPORT, f"graph({file!r}, groups=False, highlight=['x30', 'x35'])"])
+    notebook.run(0)
+    (frame,) = notebook.run_graph(1)
+    assert frame.eval_on_selector_all(".node-border", IN_SIGHT)
+    assert frame.evaluate(SCROLLED) > 500
+
+
+def test_a_graph_with_a_highlight_in_sight_opens_at_its_top(notebook: Notebook):
+    notebook.fill([IMPORT, "graph('modules.onnx', groups=False, highlight=['n0', 'x30'])"])
+    notebook.run(0)
+    (frame,) = notebook.run_graph(1)
+    assert frame.eval_on_selector_all(".node-border", IN_SIGHT)
+    assert frame.evaluate(SCROLLED) == 0
 
 
 def test_a_click_takes_the_keyboard_into_the_graph_and_shift_enter_goes_on(notebook: Notebook):

@@ -144,6 +144,18 @@ const select = (id) => {
   else view?.target?.clearSelection();
 };
 
+// A highlight out of sight explains nothing: when none is in sight, the graph opens at the first one.
+const showFirstMark = () => {
+  const marked = [];
+  eachBox(view.target, ({ value, element }) => { if (element && marks[value.onnxlabId]?.stroke) marked.push(element); });
+  const pane = document.getElementById('target').getBoundingClientRect();
+  const inSight = (element) => {
+    const box = element.getBoundingClientRect();   // empty for what useViewport keeps out of the document
+    return box.width > 0 && box.left < pane.right && box.right > pane.left && box.top < pane.bottom && box.bottom > pane.top;
+  };
+  if (marked.length > 0 && !marked.some(inSight)) view.target.scrollTo(marked.slice(0, 1), 'instant');
+};
+
 // A link in the notebook's text names a node, or an operator and means its first node.
 const find = (name) => {
   const own = nodes.filter(({ root }) => root === view.model.modules[0]);
@@ -223,6 +235,7 @@ const start = async ({ model: bytes, operators, marks: firstMarks, dark, name, o
     post({ kind: 'again' });
     return;
   }
+  showFirstMark();
   post({ kind: 'ready', nodes: view.target.nodes.size });
 };
 

@@ -234,12 +234,16 @@ const groupButton = (counts, choose, tr) => {
 
 // A link in the text, [Resize](#node=Resize), selects a node: in the nearest graph above the link that has it, else
 // in the nearest below. Enter on a link is a click, too. JupyterLab has listeners of its own on links; this one is first.
+const nodeOf = ({ hash }) => {
+  const name = hash.slice('#node='.length);
+  try { return decodeURIComponent(name); } catch { return name; }   // a percent sign that escapes nothing
+};
 const followLink = async (event) => {
   const link = event.target.closest?.('a[href^="#node="]');
   if (!link || event.shiftKey || event.ctrlKey || event.altKey || event.metaKey) return;
   event.preventDefault();
   event.stopImmediatePropagation();
-  const name = decodeURIComponent(link.hash.slice('#node='.length));
+  const name = nodeOf(link);
   const notebook = link.closest('.jp-Notebook') ?? document;
   const isBefore = (one, other) => (other.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_PRECEDING) !== 0;
   const graphs = [...globalThis.onnxlabGraphs].filter(({ whole }) => whole.isConnected && notebook.contains(whole));
