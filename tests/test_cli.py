@@ -2,14 +2,19 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import urllib.request
 from importlib.metadata import EntryPoint, EntryPoints, version
+from subprocess import PIPE
 
+import onnx
 import pytest
 
 from onnxlab.cli import main
 from onnxlab.labs.kit.exercise import lab
+from tests.support.graph_models import chain
 
 
 def test_progress_private_and_public(tmp_path, monkeypatch, capsys):
@@ -128,6 +133,27 @@ def test_progress_and_hints_load_no_library_of_models_and_no_notebook(arguments,
     )
     assert re.search("asinh|symbolic function|Next: ", process.stdout)
     assert process.stdout.splitlines()[-1] == "loaded: set()"
+
+
+def test_open_serves_a_graph_until_ctrl_c(tmp_path):
+    onnx.save(chain(), tmp_path / "chain.onnx")
+    command = [sys.executable, "-m", "onnxlab.cli", "open", "--no-browser", "chain.onnx"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=PIPE, stderr=PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            said = process.stdout.readline()
+            address = re.search(r"http://\S+", said)
+            assert address, said + process.stderr.read()
+            with urllib.request.urlopen(address[0], timeout=30) as page:
+                assert b"netron" in page.read().lower()
+            process.send_signal(signal.SIGINT)
+            process.wait(30)
+            rest = process.stdout.read() + process.stderr.read()
+        finally:
+            process.kill()
+    assert said.startswith("chain.onnx is at http://localhost:")
+    assert "Traceback" not in rest
 
 
 def test_hint_gives_one_after_the_other(tmp_path, monkeypatch, capsys):

@@ -180,5 +180,5 @@ def test_a_learner_has_every_command_but_those_of_a_class_until_its_wheel_is_the
         assert len(said) <= 3
     installed.install(class_wheel)
     assert "(needs onnxlab-class)" not in installed.run(*onnxlab, "--help")
-    assert "1 submission of 1 student; exercises: 4 passed" in installed.run(*onnxlab, *grade)
+    assert "1 submission, 1 student; exercises: 4 passed" in installed.run(*onnxlab, *grade)
     assert (tmp_path / "out" / "feedback" / "ada.html").is_file()

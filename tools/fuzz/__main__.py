@@ -2,6 +2,7 @@
 
     python -m tools.fuzz models --trials 2000 --seed 1      # twenty minutes on an idle core, with the judges
     python -m tools.fuzz models --first 731 --trials 1      # one trial again
+    python -m tools.fuzz commands --trials 300              # doctor, compare, open and why
     python -m tools.fuzz answers --trials 2000             # damaged folders of answers, for every judge
     python -m tools.fuzz notebooks --trials 500             # ten minutes on two cores
     python -m tools.fuzz kills --times 200                  # half an hour
@@ -15,6 +16,7 @@ import os
 import sys
 
 from tools.fuzz.answers import fuzz_answers
+from tools.fuzz.commands import fuzz_commands
 from tools.fuzz.kills import cut_power, kill_graders
 from tools.fuzz.models import fuzz_models
 from tools.fuzz.notebooks import fuzz_notebooks
@@ -23,10 +25,12 @@ from tools.fuzz.notebooks import fuzz_notebooks
 def main(arguments: list[str] | None = None) -> int:
     """Run one of the commands; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["answers", "models", "notebooks", "kills", "power"])
+    parser.add_argument("what", choices=["answers", "commands", "models", "notebooks", "kills", "power"])
     parser.add_argument("--trials", "--times", type=int, default=100, metavar="N")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0, help="models: the number of the first trial")
+    parser.add_argument(
+        "--first", type=int, default=0, help="models, commands: the number of the first trial"
+    )
     parser.add_argument(
         "--every", type=int, default=1, help="models: judges of every Nth exercise only; 0: of none"
     )
@@ -34,6 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.what == "models":
         table = fuzz_models(options.trials, options.seed, first=options.first, every=options.every)
+    elif options.what == "commands":
+        table = fuzz_commands(options.trials, options.seed, first=options.first)
     elif options.what == "answers":
         table = fuzz_answers(options.trials, options.seed, first=options.first, every=options.every)
     elif options.what == "notebooks":

@@ -43,7 +43,9 @@ from tools.fuzz.table import FAULT, Table
 
 _SECONDS, _PATIENCE = 10.0, 90.0  # of the processor; in all, on a machine that others use, too
 _MEMORY = 2 << 30
-_SECRET = b"nobody may read this"
+SECRET = b"nobody may read this"
+"""The content of a file beside the model's folder, which nothing may show."""
+
 _RECORDED = Path(onnxlab.__file__).parent / "assets" / "recorded"
 _FUNCTIONS = """<ir_version: 10, opset_import: ["": 18, "own": 1]>
 calls (float[N, 4] x) => (float[N, 4] y) { y = own.twice <times = 2> (x) }
@@ -75,7 +77,7 @@ def fuzz_models(trials: int, seed: int, *, first: int = 0, every: int = 1) -> Ta
     table = Table("stage", ["drawn", "refused", "ended"])
     with tempfile.TemporaryDirectory() as name:
         answered = list(_answered(Path(name), every)) if every else []
-        models = [*_models(), *(path.read_bytes() for submission in answered for path in submission.files)]
+        models = [*known_models(), *(file.read_bytes() for made in answered for file in made.files)]
         with contextlib.suppress(OnnxLabError):
             graph(models[0])  # loads Netron once, not in every child
         for number in range(first, first + trials):
@@ -83,13 +85,14 @@ def fuzz_models(trials: int, seed: int, *, first: int = 0, every: int = 1) -> Ta
             place = Path(name) / "trial"
             data, other = mutated(random.choice(models), random), random.choice(models)
             stages = _stages(place, data, other, answered, random)
-            for stage, kind, reason, example in _apart(place, stages):
+            for stage, kind, reason, example in run_apart(place, stages):
                 table.add(stage, kind, reason, f"trial {number}: {example}")
             table.progress(number - first + 1, trials)
     return table
 
 
-def _models() -> list[bytes]:
+def known_models() -> list[bytes]:
+    """Return the models that are damaged: small ones of the tests, and those of old torch versions."""
     parse: Any = importlib.import_module("onnx.parser").parse_model
     small: Any = importlib.import_module("tests.support.graph_models")
     models = [parse(_FUNCTIONS), small.chain(), small.loop(), small.string_everywhere("text")]
@@ -113,25 +116,15 @@ def _answered(folder: Path, every: int) -> Iterator[_Answered]:
             yield submission
 
 
-_Stage = tuple[str, Callable[[], None]]
+Stage = tuple[str, Callable[[], None]]
+"""What is run, by its name in the table; one named "prepare" has no row."""
 
 
-def _stages(
-    place: Path, data: bytes, other: bytes, answered: list[_Answered], random: Random
-) -> list[_Stage]:
+def _stages(place: Path, data: bytes, other: bytes, answered: list[_Answered], random: Random) -> list[Stage]:
     path = place / "model" / "model.onnx"
 
-    def prepare() -> None:
-        (path.parent / "folder").mkdir(parents=True)
-        os.mkfifo(path.parent / "fifo")
-        (path.parent / "link").symlink_to("/etc/passwd")
-        (path.parent / "weights").write_bytes(bytes(64))
-        (place / "outside").write_bytes(_SECRET)
-        (place / "other.onnx").write_bytes(other)
-        path.write_bytes(data)
-
-    stages: list[_Stage] = [
-        ("prepare", prepare),
+    stages: list[Stage] = [
+        ("prepare", lambda: damaged_folder(place, data, other)),
         ("graph", lambda: _show(graph(path))),
         ("graph, two", lambda: _show(graph(path, place / "other.onnx"))),
         ("graph, of bytes", lambda: _show(graph(other, data, highlight="Conv", values={"y": 1.0}))),
@@ -147,8 +140,20 @@ def _stages(
     return stages
 
 
+def damaged_folder(place: Path, data: bytes, other: bytes) -> None:
+    """Write a model where external weights can point to, with a file beside it; and another model outside."""
+    folder = place / "model"
+    (folder / "folder").mkdir(parents=True)
+    os.mkfifo(folder / "fifo")
+    (folder / "link").symlink_to("/etc/passwd")
+    (folder / "weights").write_bytes(bytes(64))
+    (place / "outside").write_bytes(SECRET)
+    (place / "other.onnx").write_bytes(other)
+    (folder / "model.onnx").write_bytes(data)
+
+
 def _private(shown: str | bytes) -> None:
-    if _SECRET in (shown.encode("utf-8", "replace") if isinstance(shown, str) else shown):
+    if SECRET in (shown.encode("utf-8", "replace") if isinstance(shown, str) else shown):
         raise AssertionError("A file outside the model's folder was read.")
 
 
@@ -199,7 +204,7 @@ def _judge(submission: _Answered, target: Path, random: Random) -> None:
         raise OnnxLabError(wrong[0].message)
 
 
-def _apart(place: Path, stages: list[_Stage]) -> Iterator[tuple[str, str, str, str]]:
+def run_apart(place: Path, stages: list[Stage]) -> Iterator[tuple[str, str, str, str]]:
     """Run the stages in a child; yield name, outcome ("drawn", "refused" or FAULT), reason and example."""
     receiver, sender = os.pipe()
     process = os.fork()
@@ -250,7 +255,7 @@ def _computed(process: int) -> float:
     return float(times.user + times.system)
 
 
-def _run(stages: list[_Stage], sender: int) -> None:
+def _run(stages: list[Stage], sender: int) -> None:
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - for its descriptor
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)

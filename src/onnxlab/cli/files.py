@@ -131,9 +131,7 @@ def _open(options: argparse.Namespace) -> int:
 
     load(options.model)  # Netron would show its error on the page, and keep serving
     speak(requested_language())
-    address = netron.start(
-        str(options.model), address=("localhost", 0), browse=not options.no_browser, verbosity=0
-    )
+    address = netron.start(str(options.model), address=("localhost", 0), browse=not options.no_browser)
     print(tr(f"{options.model} is at http://{address[0]}:{address[1]} until you press Ctrl+C."), flush=True)
     netron.wait()
     return 0

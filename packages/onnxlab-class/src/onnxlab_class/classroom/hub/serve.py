@@ -347,9 +347,10 @@ def _make_class(folder: Path) -> None:
 
 
 def _notes(settings: HubSettings, *, own_users: bool) -> list[str]:
-    if own_users:
-        limits = ", kept in their folders by Landlock." if settings.landlock else "."
-        notes = [f"Learners run as users of their own{limits}"]
+    if own_users and settings.landlock:
+        notes = ["Learners run as users of their own, kept in their folders by Landlock."]
+    elif own_users:
+        notes = ["Learners run as users of their own."]
     elif settings.landlock:
         notes = ["Learners run as you; Landlock keeps them in their folders."]
     else:
