@@ -18,7 +18,7 @@ HANDED_OUT = Path(".onnxlab", "handed_out.json")
 """The digest of each file as it was handed out, by its path below the learner's folder."""
 
 _UNTOUCHED = Path(".onnxlab", "untouched")  # for `onnxlab reset`, whose module is too large to import here
-_LINKED = ("coverage.md", "coverage.zh.md", "targets.md", "targets.zh.md", "weights.md")
+_LINKED = ("coverage.md", "coverage.zh.md", "targets.md", "targets.zh.md", "versions.md", "weights.md")
 _LINK = re.compile(rb"\]\(\.\./(lab\d\d_\w+)/\1\.ipynb\)")
 
 

@@ -269,9 +269,11 @@ def _plain_unless_html(value: object) -> object:
 
 def _lab_title(name: str) -> str:
     try:
-        return f"{name.partition('_')[0].replace('lab', 'Lab ')}: {tr(lab(name).title)}"
+        title = tr(lab(name).title)
     except UnknownExercise:  # a lab of an older course
         return name
+    number = int(name.removeprefix("lab").partition("_")[0])
+    return tr(f"Lab {number}: {title}")
 
 
 def _exercise_title(name: str) -> str:
