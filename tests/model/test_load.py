@@ -1,5 +1,7 @@
 """Every form of a model is loaded; every file that is not a model is refused."""
 
+import os
+
 import onnx
 import pytest
 import torch
@@ -9,7 +11,7 @@ from onnx.parser import parse_model
 from onnxlab.errors import ExportFailed, ModelNotReadable
 from onnxlab.exporters.export import Exporter, export
 from onnxlab.exporters.silence import silenced
-from onnxlab.model.load import load
+from onnxlab.model.load import load, load_alone
 
 RELU = parse_model('<ir_version: 8, opset_import: ["" : 18]> g (float[2] x) => (float[2] y) { y = Relu(x) }')
 
@@ -95,6 +97,15 @@ def test_a_missing_file_names_the_models_beside_it(tmp_path):
 def test_a_folder_is_refused(tmp_path):
     with pytest.raises(ModelNotReadable, match="is a folder"):
         load(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes in folders")
+@pytest.mark.parametrize("load_form", [load, load_alone])
+def test_a_pipe_is_refused_at_once(tmp_path, load_form):
+    """To read one waits until somebody writes."""
+    os.mkfifo(tmp_path / "pipe.onnx")
+    with pytest.raises(ModelNotReadable, match=r"pipe\.onnx is a pipe or a device"):
+        load_form(tmp_path / "pipe.onnx")
 
 
 @pytest.mark.parametrize("path", ["model\0.onnx", "x" * 5000])

@@ -1,6 +1,7 @@
 """Load a model from a file, bytes, a proto or an export; remove the source paths that an export holds."""
 
 import os
+import stat
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -105,6 +106,9 @@ def load_alone(path: Path) -> onnx.ModelProto:
     """
     name = _shown(path)
     try:
+        if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):
+            msg = f"{name} is a pipe or a device, not a model file."
+            raise ModelNotReadable(msg, then="Save the model in a file, and give the path of that file.")
         data = path.read_bytes()
     except FileNotFoundError:
         msg = f"There is no file {name}."
