@@ -99,6 +99,15 @@ def test_a_folder_is_refused(tmp_path):
         load(tmp_path)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_key_that_another_tool_wrote_about_external_data_is_passed_over(tmp_path):
+    (tmp_path / "weights.bin").write_bytes(bytes(8))
+    model = onnx.load(with_weights_outside(tmp_path), load_external_data=False)
+    model.graph.initializer[0].external_data.add(key="own", value="1")
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    assert load(tmp_path / "model.onnx").graph.initializer[0].raw_data == bytes(8)
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes in folders")
 @pytest.mark.parametrize("load_form", [load, load_alone])
 def test_a_pipe_is_refused_at_once(tmp_path, load_form):

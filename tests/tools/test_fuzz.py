@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onnxlab.labs.kit import work
-from onnxlab.model import graph
+from onnxlab.model import graph, load
 from tests.support.graph_models import loop
 
 if sys.platform != "linux":
@@ -17,6 +17,7 @@ if sys.platform != "linux":
 
 from tools.fuzz.__main__ import main
 from tools.fuzz.answers import fuzz_answers
+from tools.fuzz.commands import fuzz_commands
 from tools.fuzz.models import fuzz_models
 from tools.fuzz.mutation import mutated
 from tools.fuzz.notebooks import fuzz_notebooks
@@ -36,6 +37,18 @@ def test_twenty_damaged_models_are_drawn_or_refused(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[-1] for line in lines[2:9]] == ["0"] * 7
     assert sum(int(number) for number in lines[2].split()[-4:]) == 20
+
+
+def test_the_commands_answer_or_refuse_damaged_models_and_messages(capsys):
+    assert main(["commands", "--trials", "4"]) == 0
+    rows = capsys.readouterr().out.splitlines()[2:8]
+    assert [row.split()[-1] for row in rows] == ["0"] * 6
+
+
+def test_a_command_that_stumbles_is_found(monkeypatch):
+    monkeypatch.setattr(load, "load_external_data_for_model", lambda model, folder: 1 / 0)
+    table = fuzz_commands(2, 1)
+    assert any("ZeroDivisionError" in reason for _, reason in table.faults), str(table)
 
 
 def test_a_fault_that_is_there_is_found(monkeypatch):

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import logging
 import sys
 from pathlib import Path
 
@@ -131,6 +132,7 @@ def _open(options: argparse.Namespace) -> int:
 
     load(options.model)  # Netron would show its error on the page, and keep serving
     speak(requested_language())
+    logging.getLogger("netron").setLevel(logging.WARNING)  # it says the address once more
     address = netron.start(str(options.model), address=("localhost", 0), browse=not options.no_browser)
     print(tr(f"{options.model} is at http://{address[0]}:{address[1]} until you press Ctrl+C."), flush=True)
     netron.wait()

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import warnings
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -130,7 +131,9 @@ def load_alone(path: Path) -> onnx.ModelProto:
 def _load_file(path: Path) -> onnx.ModelProto:
     name, model = _shown(path), load_alone(path)
     try:
-        load_external_data_for_model(model, str(path.parent))
+        with warnings.catch_warnings():  # of keys that it does not know, such as those of other tools
+            warnings.simplefilter("ignore", UserWarning)
+            load_external_data_for_model(model, str(path.parent))
     except (OSError, onnx.checker.ValidationError, ValueError) as error:
         msg = f"{name} keeps its weights in another file, and that file cannot be used."
         why = _shown(str(error).splitlines()[0])
