@@ -19,6 +19,7 @@ _DEFAULTS = {
     "LabApp.news_url": "None",
     "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
     "LabApp.extension_manager": "readonly",
+    "LabApp.extra_labextensions_path": str(ROOT / "src" / "onnxlab" / "notebook" / "labextensions"),
     "LabApp.default_url": "/lab/tree/notebooks/00_start_here.ipynb",
     "ServerApp.contents_manager_class": "starter.contents.CourseContents",
     "ServerApp.answer_yes": "True",  # one Ctrl+C ends it

@@ -1,11 +1,14 @@
 """A chapter as it is when it is opened: trusted if it is the committed one, and without unsaved changes."""
 
 import json
+import re
 from pathlib import Path
 
+import onnx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.support.graph_models import chain
 from tests.support.jupyterlab import JupyterServer, jupyter_server
 from tests.support.notebook_page import WatchedPage
 
@@ -66,3 +69,22 @@ def test_a_learners_chapter_opens_new_and_trusted_and_its_links_work(
     assert (workbook.folder / target).exists()
     watched.page.context.close()
     watched.require_nothing_foreign(workbook.url)
+
+
+def test_a_double_click_on_a_model_shows_its_graph(lab: JupyterServer, page: Page):
+    """In a console, whose next line works with the file; a name is text, whatever is in it."""
+    name = """it's "new" 模型.onnx"""
+    (lab.folder / "models").mkdir()
+    onnx.save(chain(), lab.folder / "models" / name)
+    page.goto(f"{lab.url}lab/tree/models?token={lab.token}&reset")
+    page.locator(".jp-DirListing-item", has_text=name).dblclick()
+    console = page.locator(".jp-ConsolePanel")
+    frame = console.locator("iframe.onnxlab-graph[data-status=ready]")
+    frame.wait_for(timeout=60_000)
+    expect(frame).to_have_attribute("data-nodes", re.compile("[1-9]"))
+    expect(page.locator("#jp-main-dock-panel .lm-TabBar-tabLabel", has_text=name)).to_have_count(1)
+    expect(console.locator(".jp-CodeConsole-content .cm-content").last).to_contain_text("graph(")
+    console.locator(".jp-CodeConsole-promptCell .cm-content").click()
+    page.keyboard.insert_text("import os; print(os.listdir())")
+    page.keyboard.press("Shift+Enter")
+    expect(console).to_contain_text(".onnx'")

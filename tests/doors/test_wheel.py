@@ -8,6 +8,7 @@ import sys
 import tarfile
 from email import message_from_bytes
 from email.message import Message
+from importlib.metadata import version
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -27,6 +28,10 @@ def installed(without_course, wheel):
     """An environment into which the wheel was installed."""
     without_course.install(wheel)
     return without_course
+
+
+SHARED = f"onnxlab-{version('onnxlab')}.data/data/share/jupyter/labextensions"
+"""What pip puts where JupyterLab looks."""
 
 
 def contents(wheel: Path) -> set[str]:
@@ -56,12 +61,19 @@ def test_the_wheel_has_the_package_and_the_notebooks_and_nothing_else(wheel, clo
     }
     course = {f"{IN_WHEEL}/{path.as_posix()}" for path in [*notebooks, Path("requirements.txt")]}
     assert len(course) == 2 * (len(LABS) + len(list((ROOT / "notebooks").glob("*.ipynb")))) + 1
-    assert contents(wheel) == package | course
+    extension = clone / "src" / "onnxlab" / "notebook" / "labextensions"
+    shared = {
+        f"{SHARED}/{path.relative_to(extension).as_posix()}"
+        for path in extension.rglob("*")
+        if path.is_file()
+    }
+    assert len(shared) == 2
+    assert contents(wheel) == package | course | shared
 
 
 def test_a_learners_wheel_has_no_grader_and_asks_for_no_package_of_a_class(wheel):
     names = contents(wheel)
-    assert {name.partition("/")[0] for name in names} == {"onnxlab"}
+    assert {name.partition("/")[0] for name in names if not name.startswith(SHARED)} == {"onnxlab"}
     rooms = ("seccomp", "landlock", "sandbox", "grading", "classroom")
     assert not [name for name in names if any(room in name for room in rooms)]
     required = {line.name for line in map(Requirement, metadata(wheel).get_all("Requires-Dist"))}

@@ -5,6 +5,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import ClassVar
 
@@ -49,6 +50,7 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
         self.cmd = [sys.executable, "-I", "-m", module, str(confinement), str(settings.handed_out)]
         self.args = [
             f"--LabApp.app_settings_dir={_SERVER_SETTINGS / 'lab' / edition}",
+            f"--LabApp.extra_labextensions_path={files('onnxlab') / 'notebook' / 'labextensions'}",
             f"--ServerApp.root_dir={settings.learners / name}",
         ]
         log = os.open(
