@@ -190,6 +190,7 @@ def test_a_chapter_is_shown_with_outputs_and_taken_back_to_new(course, folder, c
     assert read(folder / copy)["cells"][0]["source"].startswith("mine")
 
 
+@pytest.mark.slow
 def test_a_lab_is_found_in_the_learners_folder(course, folder, capsys, monkeypatch):
     change(folder / LAB, "mine")
     monkeypatch.chdir(course)

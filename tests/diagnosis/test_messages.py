@@ -35,6 +35,7 @@ def test_a_whole_traceback_leads_to_the_same_answer():
     assert explain(text)[0] == explain(THREADS[1][2])[0]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # torch warns about its own GRU and its tree specifications
 def test_a_failed_decomposition_is_not_taken_for_a_failed_capture():
     class Pixels(torch.nn.Module):

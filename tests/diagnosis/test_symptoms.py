@@ -271,6 +271,7 @@ BEHAVIOUR = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ill", "healthy", "says"), BEHAVIOUR)
 def test_a_symptom_of_the_run_is_seen_in_the_ill_file_only(ill, healthy, says):
     ill_says, healthy_says = (
@@ -291,12 +292,14 @@ def normalising(*, constant: bool) -> onnx.ModelProto:
     return text(body, **weights, **({"one": np.ones(1, np.float32)} if constant else {}))
 
 
+@pytest.mark.slow
 def test_a_fusion_that_the_optimiser_left_out_is_seen():
     what = "Not fused: BatchNormalization after Conv (1)"
     assert any(symptom.what.startswith(what) for symptom in examine(normalising(constant=False)).symptoms)
     assert not any("Not fused" in symptom.what for symptom in examine(normalising(constant=True)).symptoms)
 
 
+@pytest.mark.slow
 def test_a_file_that_does_not_end_is_stopped():
     endless = looping("n")
     endless.graph.node[0].input[0] = ""  # no number of rounds; the condition stays true
@@ -360,6 +363,7 @@ def test_a_reference_that_is_none_says_so(tmp_path, name):
         list(against(path, name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "code", "says"),
     [

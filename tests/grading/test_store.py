@@ -375,6 +375,7 @@ def test_limit_on_file_size_is_like_a_full_disk(tmp_path):
         assert as_written(ledger)[-12:] == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_writer_killed_at_sixty_random_moments(tmp_path):
     undisturbed = fill(tmp_path / "undisturbed")

@@ -18,6 +18,8 @@ from onnxlab.model.distance import Array
 from tests.labs.test_contract import report
 from tests.support.labs import contracts
 
+pytestmark = pytest.mark.slow
+
 SEEDS = pytest.mark.parametrize("seed", range(8))
 
 

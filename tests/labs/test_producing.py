@@ -56,6 +56,7 @@ def test_an_answer_that_ends_its_process():
     assert "exit code 7" in outcome.message
 
 
+@pytest.mark.slow
 @forks
 def test_native_code_that_hangs_is_ended():
     started = time.monotonic()
@@ -212,6 +213,7 @@ def test_the_import_is_no_part_of_the_limit():
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONTRACTS)
 def test_an_exercise_says_whether_it_needs_torch_export(name, tmp_path, monkeypatch):
     exporters = set()
@@ -243,6 +245,7 @@ def stopped(process: int, seconds: float) -> None:
     os.kill(process, signal.SIGCONT)
 
 
+@pytest.mark.slow
 @forks
 def test_a_machine_that_stands_still_takes_nothing_from_the_limit():
     process = os.fork()
@@ -258,6 +261,7 @@ def test_a_machine_that_stands_still_takes_nothing_from_the_limit():
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
 
 
+@pytest.mark.slow
 @forks
 def test_a_machine_that_gives_one_per_cent_takes_nothing_from_the_limit():
     """Another process with sixty times the weight wants the same processor."""
@@ -283,6 +287,7 @@ def test_a_machine_that_gives_one_per_cent_takes_nothing_from_the_limit():
         os.waitpid(busy, 0)
 
 
+@pytest.mark.slow
 @forks
 def test_a_child_that_the_machine_holds_up_is_waited_for(monkeypatch):
     monkeypatch.setattr(producing, "_GRACE", 0.0)

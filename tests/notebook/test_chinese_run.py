@@ -19,6 +19,8 @@ from starter.commands import run
 from tests.support.chinese import ascii_punctuation_in, english_in
 from tests.support.labs import contracts
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("notebooks/zh/*.ipynb")), *sorted(ROOT.glob("labs/zh/*.ipynb"))]
 HUB_PAGES = sorted(ROOT.glob("packages/onnxlab-class/src/onnxlab_class/classroom/hub/templates/*.html"))
@@ -200,7 +202,6 @@ def test_what_the_labs_ask_is_chinese():
     assert [text for text in map(tr, texts) if english_in(text)] == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", contracts())
 def test_what_a_check_says_is_chinese(name):
     lab, record = exercise(name)
@@ -211,7 +212,6 @@ def test_what_a_check_says_is_chinese(name):
     assert [(line, found) for line in own if (found := english_in(line) + ascii_punctuation_in(line))] == []
 
 
-@pytest.mark.slow
 def test_a_traceback_of_a_notebook_ends_in_chinese():
     code = (
         "import onnxlab; onnxlab.speak('zh')\n"

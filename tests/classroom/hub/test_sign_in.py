@@ -16,7 +16,10 @@ from onnxlab_class.classroom.hub.accounts import Accounts, AccountsUnreadable, P
 from onnxlab_class.classroom.hub.authenticator import RoomAuthenticator, Throttle
 from tests.support.hub import finish
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a class is served on Linux")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="a class is served on Linux"),
+]
 ROOM, INSTRUCTOR = "seven-green-kites", "the-instructor-only-knows"
 
 

@@ -22,6 +22,7 @@ def panes(model):
     return view._panes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_onnx_ships_models_that_all_open(kind):
     for path in sorted((SHIPPED / kind).rglob("*.onnx")):

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnxlab import graph
@@ -66,6 +67,7 @@ def test_it_is_the_same_each_time_and_plain_data():
     assert first == second
 
 
+@pytest.mark.slow
 def test_a_large_model_is_kept_with_its_groups_and_a_huge_one_is_not():
     grouped = saved(graph(modules(30)))
     assert len(grouped[STRUCTURE]["panes"][0]["models"]) == 2

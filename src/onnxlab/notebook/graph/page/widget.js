@@ -202,6 +202,7 @@ const viewButtons = (whole, panes, together, tr) => {
     whole.addEventListener('fullscreenchange', () => {
       const full = document.fullscreenElement !== null;
       screen.textContent = full ? tr('Leave full screen') : tr('Full screen');
+      whole.style.padding = full ? '0 8px' : '';
       whole.querySelectorAll('.onnxlab-box').forEach((box) => {
         if (full) box.dataset.height = box.style.height;
         box.style.height = full ? 'calc(100vh - 70px)' : box.dataset.height;
