@@ -2,6 +2,8 @@
 
 import ast
 import copy
+import html
+import json
 import re
 import subprocess
 import sys
@@ -429,3 +431,20 @@ def test_the_glossary_keeps_one_word_for_a_thing(wrong):
     if wrong in right:
         entry = polib.POEntry(msgid="A text: 98", msgstr=right[wrong], comment="shown")
         assert not [fault for fault in faults(entry, glossary) if "numbers" not in fault]
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*/zh/*.ipynb")), ids=lambda path: path.stem)
+def test_no_sentence_of_the_package_stands_in_english_in_a_chinese_notebook(page):
+    """Also within a longer line, which is not looked up whole."""
+    shown = [
+        "".join(data.get(kind, ""))
+        for cell in json.loads(page.read_text("utf-8"))["cells"]
+        for output in cell.get("outputs", [])
+        for data in [output.get("data", {})]
+        for kind in ("text/html", "text/plain")
+    ]
+    text = html.unescape("\n".join(shown))
+    sentences = [
+        source for source, chinese in speech("zh").texts.items() if len(source) > 30 and source != chinese
+    ]
+    assert [sentence for sentence in sentences if sentence in text] == []

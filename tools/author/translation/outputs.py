@@ -94,12 +94,12 @@ def _translated_element(match: re.Match[str]) -> str:
 
 def _translated_attribute(match: re.Match[str]) -> str:
     """Return an attribute with a graph's summary translated."""
-    text = _MORE.sub(lambda more: tr(more[0]), html.unescape(match[2]))
-    return match[1] + html.escape(_translated_line(text)) + match[3]
+    return match[1] + html.escape(_translated_line(html.unescape(match[2]))) + match[3]
 
 
 def _translated_line(line: str) -> str:
     """Return a line of an output in plain text, translated."""
+    line = _MORE.sub(lambda more: tr(more[0]), line)
     if match := _GRAPH.fullmatch(line):
         return f"Graph({' | '.join(map(_graph, match[1].split(' | ')))})"
     if _LEGEND.fullmatch(line):

@@ -81,9 +81,10 @@ def pictures_html(
 
 def note_html(summary: str, panes: Sequence[Pane], notes: Sequence[str] = ()) -> str:
     """What stands in the file in place of a picture of a large graph."""
-    counts = "; ".join(operators(pane.flat) for pane in panes)
     large = tr("There is no still picture of a graph this large; run the cell to see it.")
-    return _still("", _BOX.format("#888"), escape(f"{summary}: {counts}. {large}"), notes)
+    lines = [summary, *(operators(pane.flat) for pane in panes), large]
+    content = "".join(f'<p style="margin: 0">{escape(line)}</p>' for line in lines)
+    return _still("", _BOX.format("#888"), content, notes)
 
 
 def message_html(text: str) -> str:
