@@ -14,6 +14,7 @@ import pytest
 
 from onnxlab.cli import main
 from onnxlab.labs.kit.exercise import lab
+from tests.support.ctrl_c import hear_ctrl_c
 from tests.support.graph_models import chain
 
 
@@ -135,10 +136,13 @@ def test_progress_and_hints_load_no_library_of_models_and_no_notebook(arguments,
     assert process.stdout.splitlines()[-1] == "loaded: set()"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl+C is no signal there")
 def test_open_serves_a_graph_until_ctrl_c(tmp_path):
     onnx.save(chain(), tmp_path / "chain.onnx")
     command = [sys.executable, "-m", "onnxlab.cli", "open", "--no-browser", "chain.onnx"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=PIPE, stderr=PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=PIPE, stderr=PIPE, text=True, preexec_fn=hear_ctrl_c
+    ) as process:
         try:
             assert process.stdout is not None
             assert process.stderr is not None

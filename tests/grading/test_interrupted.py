@@ -12,6 +12,7 @@ import pytest
 
 from onnxlab_class.sandbox.watcher import descendants
 from tests.grading.small_class import Learner, hand_in
+from tests.support.ctrl_c import hear_ctrl_c
 
 pytestmark = [
     pytest.mark.slow,
@@ -36,6 +37,7 @@ def start(folder: Path, out: Path) -> "subprocess.Popen[str]":
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,  # Ctrl+C in a terminal reaches a process group
+        preexec_fn=hear_ctrl_c,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     )
 
@@ -116,6 +118,7 @@ def test_where_nothing_is_forked_nobody_gets_a_mark_for_it(tmp_path, wait):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=hear_ctrl_c,
     )
     assert process.stdout.readline() == "begun\n"
     time.sleep(wait)

@@ -10,6 +10,7 @@ from importlib.metadata import version
 import pytest
 
 from starter.environment import ROOT
+from tests.support.ctrl_c import hear_ctrl_c
 from tests.support.jupyterlab import own_folders
 
 
@@ -22,8 +23,7 @@ def course(tmp_path, *options):
         stderr=subprocess.STDOUT,
         text=True,
         cwd=tmp_path,
-        # Where the tests themselves run in the background, Ctrl+C is ignored, and a child inherits that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=hear_ctrl_c,
     )
 
 
