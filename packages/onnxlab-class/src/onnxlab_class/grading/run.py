@@ -128,7 +128,8 @@ def grade(
                     waiting[threads.submit(work, submission)] = submission
                 if not waiting:
                     break
-                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                # With a timeout, since Ctrl+C right before a wait would be heard only after it.
+                for future in wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED).done:
                     progress.finished(waiting.pop(future), future.result())
         finally:  # also when the instructor presses Ctrl+C, or the disk is full
             threads.shutdown(wait=False, cancel_futures=True)
@@ -240,10 +241,10 @@ def _grade_submission(
     for number in range(ATTEMPTS):
         with servers.another() if number else contextlib.nullcontext(servers.shared) as pool:
             marks = attempt(cells, submission.lab, pool, settings, slot)
-        if isinstance(marks, Marks):
-            return record(submission, ledger, marks)
         if servers.stopped.is_set():  # `close` ended its process
             return "The run was stopped."
+        if isinstance(marks, Marks):
+            return record(submission, ledger, marks)
         problem = marks
     ledger.failed(submission, problem)
     return problem

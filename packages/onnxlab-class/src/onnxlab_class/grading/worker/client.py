@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -195,7 +196,8 @@ class WorkerPool:
             process.kill()
             process.wait()
             self._running.discard(process)
-        if self._closed:  # `close` ended it: that says nothing about the submission
+        # `close` ended it, or Ctrl+C did before it had a group of its own: the submission is not to blame.
+        if self._closed or code == -signal.SIGINT:
             raise WorkerDied(_CLOSED)
         return code
 
