@@ -4,6 +4,6 @@ import signal
 
 
 def hear_ctrl_c() -> None:
-    """Undo, as `preexec_fn`, that Ctrl+C is ignored where the tests themselves run in the background."""
+    """As `preexec_fn`: let Ctrl+C end the child, also where the tests run in the background and ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

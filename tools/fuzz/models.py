@@ -92,7 +92,7 @@ def fuzz_models(trials: int, seed: int, *, first: int = 0, every: int = 1) -> Ta
 
 
 def known_models() -> list[bytes]:
-    """Return the models that are damaged: small ones of the tests, and those of old torch versions."""
+    """Return the models to damage: the tests' small ones, and those that old versions of torch wrote."""
     parse: Any = importlib.import_module("onnx.parser").parse_model
     small: Any = importlib.import_module("tests.support.graph_models")
     models = [parse(_FUNCTIONS), small.chain(), small.loop(), small.string_everywhere("text")]

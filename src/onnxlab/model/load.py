@@ -131,7 +131,7 @@ def load_alone(path: Path) -> onnx.ModelProto:
 def _load_file(path: Path) -> onnx.ModelProto:
     name, model = _shown(path), load_alone(path)
     try:
-        with warnings.catch_warnings():  # of keys that it does not know, such as those of other tools
+        with warnings.catch_warnings():  # about keys that onnx does not know, such as other tools write
             warnings.simplefilter("ignore", UserWarning)
             load_external_data_for_model(model, str(path.parent))
     except (OSError, onnx.checker.ValidationError, ValueError) as error:

@@ -13,10 +13,15 @@ from onnxlab_class.sandbox.watcher import Limits
 from tests.grading.small_class import REST, WRONG, Learner, hand_in, marks
 
 pytestmark = pytest.mark.slow
+INTERRUPT = """import os, signal
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.kill(os.getpid(), signal.SIGINT)"""
+"""As Ctrl+C in the grader's terminal would, which gives no mark."""
 CLASS = (
     Learner("right"),
     Learner("one wrong", REST, body=WRONG),
     Learner("ends its process", 0, before="import os\nos._exit(0)"),
+    Learner("interrupts its process", 0, before=INTERRUPT),
 )
 
 

@@ -128,7 +128,7 @@ def grade(
                     waiting[threads.submit(work, submission)] = submission
                 if not waiting:
                     break
-                # With a timeout, since Ctrl+C right before a wait would be heard only after it.
+                # With a timeout: Ctrl+C right before a wait would take effect only after it.
                 for future in wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED).done:
                     progress.finished(waiting.pop(future), future.result())
         finally:  # also when the instructor presses Ctrl+C, or the disk is full

@@ -235,7 +235,7 @@ const groupButton = (counts, choose, tr) => {
 
 // A link in the text, [Resize](#node=Resize), selects a node: in the nearest graph above the link that has it, else
 // in the nearest below. Enter on a link is a click, too. JupyterLab has listeners of its own on links; this one is first.
-const nodeOf = ({ hash }) => {
+const linkedName = ({ hash }) => {
   const name = hash.slice('#node='.length);
   try { return decodeURIComponent(name); } catch { return name; }   // a percent sign that escapes nothing
 };
@@ -244,7 +244,7 @@ const followLink = async (event) => {
   if (!link || event.shiftKey || event.ctrlKey || event.altKey || event.metaKey) return;
   event.preventDefault();
   event.stopImmediatePropagation();
-  const name = nodeOf(link);
+  const name = linkedName(link);
   const notebook = link.closest('.jp-Notebook') ?? document;
   const isBefore = (one, other) => (other.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_PRECEDING) !== 0;
   const graphs = [...globalThis.onnxlabGraphs].filter(({ whole }) => whole.isConnected && notebook.contains(whole));

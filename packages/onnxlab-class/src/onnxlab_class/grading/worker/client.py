@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any
@@ -21,6 +22,7 @@ __all__ = ["ForkServerPool", "WorkerDied", "WorkerPool", "can_fork", "worker_poo
 # -P: the working directory may be a student's, and modules in it must not be imported.
 _COMMAND = (sys.executable, "-P", "-m", "onnxlab_class.grading.worker.server")
 START_SECONDS = 180.0
+_CLOSE_SECONDS = 1.0  # from Ctrl+C to `close`, twice what the grader takes
 _END_SECONDS = 1.0  # to end by itself; its forks end with it, also if it is killed
 # Ctrl+C in a terminal signals a whole process group. Workers have their own: the grader ends them.
 _OWN_GROUP: dict[str, Any] = {"process_group": 0}
@@ -196,8 +198,11 @@ class WorkerPool:
             process.kill()
             process.wait()
             self._running.discard(process)
-        # `close` ended it, or Ctrl+C did before it had a group of its own: the submission is not to blame.
-        if self._closed or code == -signal.SIGINT:
+        if (
+            code == -signal.SIGINT
+        ):  # by itself, or by Ctrl+C before it had a group of its own: then `close` follows
+            time.sleep(_CLOSE_SECONDS)
+        if self._closed:  # `close` ended it: that says nothing about the submission
             raise WorkerDied(_CLOSED)
         return code
 

@@ -1,6 +1,6 @@
-// A double click on an .onnx file in JupyterLab's file browser runs graph(file) in a console beside it: the graph is
-// the notebook's, with its weights on request, and the next line can ask the doctor. Without a build step: this
-// is the container that webpack would make, and JupyterLab's own modules come from the scope that it shares.
+// A double click on an .onnx file in JupyterLab's file browser runs graph(file) in a console: it is the notebook's
+// graph, whose weights are read on request, and doctor(file) can be the next line. There is no build step: this is
+// the container that webpack would make, and JupyterLab's own modules come from the scope that it shares.
 (globalThis._JUPYTERLAB ??= {}).onnxlab = (() => {
   let scope;
   const shared = async (name) => (await Object.values(scope[name])[0].get())();
@@ -25,7 +25,7 @@
       get name() { return 'onnxlab-unread'; }
       get fileFormat() { return null; }
     }
-    // A file opens in a document's tab. This one makes place for the console at once.
+    // JupyterLab opens a file in a document's tab. This tab closes as soon as the console has taken over.
     class GraphFactory extends ABCWidgetFactory {
       constructor(options, app) { super(options); this.app = app; }
       createNewWidget(context) {
