@@ -50,6 +50,7 @@ def inline(document: Path) -> list[str]:
     return [" ".join(code.split()) for code in commands if "..." not in code]
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("name", ["grading", "instructor"])
 def test_the_chinese_guide_has_the_commands_code_and_tables_of_the_english_one(name):
     english, chinese = (ROOT / "docs" / f"{name}{edition}.md" for edition in ("", ".zh"))

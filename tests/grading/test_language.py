@@ -50,6 +50,7 @@ def words(page: str) -> list[str]:
     return re.findall(r"[A-Za-z]{3,}", re.sub(r"<[^>]*>", " ", text))
 
 
+@pytest.mark.release
 def test_a_page_in_chinese_has_no_english_words_but_names(out):
     page = (out / "feedback" / "ada.html").read_text("utf-8")
     assert '<html lang="zh">' in page

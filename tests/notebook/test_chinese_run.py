@@ -19,7 +19,7 @@ from starter.commands import run
 from tests.support.chinese import ascii_punctuation_in, english_in
 from tests.support.labs import contracts
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.release]
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("notebooks/zh/*.ipynb")), *sorted(ROOT.glob("labs/zh/*.ipynb"))]

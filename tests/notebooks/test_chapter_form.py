@@ -60,6 +60,7 @@ def test_a_chapter_ends_with_the_words_that_people_type(texts):
     assert len(set(words)) == len(words) >= FEWEST_KEYWORDS
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("path", sorted(ROOT.glob("notebooks/[0-9]*.ipynb")), ids=lambda path: path.stem[:3])
 def test_the_chinese_line_has_the_names_of_the_english_one_and_words_of_its_own(path):
     english, chinese = (

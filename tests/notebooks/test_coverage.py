@@ -178,6 +178,7 @@ def rows(document: Path) -> list[list[str]]:
     ]
 
 
+@pytest.mark.release
 def test_the_chinese_document_has_the_same_rows_verdicts_and_cells():
     pairs = list(zip(rows(DOCUMENT), rows(CHINESE), strict=True))
     assert len(pairs) == len(ROWS)
@@ -190,6 +191,7 @@ def test_the_chinese_document_has_the_same_rows_verdicts_and_cells():
         assert re.search("[\u4e00-\u9fff]", chinese[0]) or chinese[0] == english[0], chinese[0]
 
 
+@pytest.mark.release
 def test_the_chinese_rows_name_the_chinese_headings():
     for english, chinese in zip(rows(DOCUMENT), rows(CHINESE), strict=True):
         named = CELL.finditer(english[3])

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.release
+
 CHAPTERS = sorted(Path(__file__).parents[2].glob("notebooks/zh/*.ipynb"))
 NAMES = {"float32", "float16", "bfloat16", "ONNX Runtime", "PyTorch"}
 START = re.compile(r"[^:(]+?(?= \d|[:(]|$)")

@@ -45,8 +45,11 @@ def parser() -> argparse.ArgumentParser:
     sync.set_defaults(command=_sync)
 
     translate = actions.add_parser("translate", help="make the course in another language from translations/")
+    translate.add_argument("--check", action="store_true", help="change nothing; fail on a file out of step")
     translate.add_argument(
-        "--check", action="store_true", help="change nothing; say what is missing, fuzzy, obsolete or stale"
+        "--release",
+        action="store_true",
+        help="fail, too, on a text without a present translation",
     )
     translate.add_argument("--prune", action="store_true", help="drop translations of texts that are gone")
     translate.set_defaults(command=_translate)
@@ -57,7 +60,8 @@ def _translate(options: argparse.Namespace) -> int:
     from onnxlab.notebook.language import LANGUAGES
     from tools.author.translation.edition import Edition
 
-    complaints: list[str] = []
+    faults: list[str] = []
+    untranslated: list[str] = []
     for language in LANGUAGES:
         if language == "en":
             continue
@@ -67,11 +71,15 @@ def _translate(options: argparse.Namespace) -> int:
         if not options.check:
             for path in edition.update():
                 print(f"written: {path.relative_to(Path.cwd())}")
-        complaints += edition.complaints()
-    for line in complaints:
+        faults += edition.faults()
+        untranslated += edition.untranslated()
+    for line in (*untranslated, *faults):
         print(line)
-    print(f"{pluralise(len(complaints), 'thing')} to translate or correct")
-    return 1 if complaints else 0
+    print(
+        f"{pluralise(len(untranslated), 'text')} to translate before a release; until then shown in English"
+    )
+    print(f"{pluralise(len(faults), 'thing')} to correct")
+    return 1 if faults or (options.release and untranslated) else 0
 
 
 def _sync(options: argparse.Namespace) -> int:

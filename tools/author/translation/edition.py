@@ -75,18 +75,28 @@ class Edition:
             for entry in catalogue.obsolete_entries():
                 catalogue.remove(entry)
 
-    def complaints(self) -> Iterator[str]:
-        """Yield a line for each entry that is missing, fuzzy, obsolete or faulty, and each stale file."""
+    def untranslated(self) -> Iterator[str]:
+        """Yield a line for each text without a present translation: the English is shown until it has one."""
+        for where, entry in self._entries():
+            yield from (f"{where}: {state}: {_short(entry.msgid)}" for state in _states(entry))
+
+    def faults(self) -> Iterator[str]:
+        """Yield a line for each translation that is wrong, and for each generated file out of step."""
         glossary = Glossary(self._folder / "glossary.md")
-        for name, catalogue in self.catalogues.items():
-            for entry in catalogue:
-                states = _states(entry) or faults(entry, glossary)
-                where = f"{name}.po ({entry.occurrences[0][0]})" if entry.occurrences else f"{name}.po"
-                yield from (f"{where}: {state}: {_short(entry.msgid)}" for state in states)
+        for where, entry in self._entries():
+            if not _states(entry):
+                yield from (f"{where}: {fault}: {_short(entry.msgid)}" for fault in faults(entry, glossary))
         for path, notebook in self._pages.items():
             if other_language(path, self._language) not in notebook["cells"][0]["source"]:
                 yield f"{path}: no link {other_language(path, self._language)} below its title"
         yield from (f"{path.relative_to(self._root)}: not up to date" for path in self._stale())
+
+    def _entries(self) -> Iterator[tuple[str, polib.POEntry]]:
+        """Yield each entry with its place."""
+        for name, catalogue in self.catalogues.items():
+            for entry in catalogue:
+                place = f" ({entry.occurrences[0][0]})" if entry.occurrences else ""
+                yield f"{name}.po{place}", entry
 
     def _stale(self) -> Iterator[Path]:
         stored = {(entry.msgctxt, entry.msgid) for name in self.catalogues for entry in self._stored(name)}
