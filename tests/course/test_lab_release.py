@@ -91,6 +91,32 @@ def test_a_changed_solution_is_found_and_synced(course):
     assert out_of_sync(course) == []
 
 
+def with_other_solution(course: Path, between: str) -> Path:
+    """Write something else where a solution stands that the judge knows, too."""
+    path = course / "solutions" / "lab06_resize_scales.ipynb"
+    notebook = read(ROOT / "solutions" / path.name)
+    for cell in notebook["cells"]:
+        if "def one_pixel_safe(" in cell["source"]:
+            cell["source"] = re.sub(r"    ### BEGIN.*END SOLUTION", between, cell["source"], flags=re.DOTALL)
+    write(notebook, path)
+    return path
+
+
+@pytest.mark.parametrize("body", ["", "    ...\n", "    return None\n\n"])
+def test_sync_fills_a_solution_whatever_stands_in_its_place(course, body):
+    complete = (ROOT / "solutions" / "lab06_resize_scales.ipynb").read_bytes()
+    between = f"    ### BEGIN SOLUTION\n{body}    ### END SOLUTION"
+    path = with_other_solution(course, between)
+    sync(course)
+    assert path.read_bytes() == complete
+
+
+def test_sync_refuses_a_solution_that_has_no_place_in_its_notebook(course):
+    with_other_solution(course, "    pass")
+    with pytest.raises(LabNotInSync, match=r"no place for the solution one_pixel_safe\(\)"):
+        sync(course)
+
+
 def test_sync_leaves_a_learners_work_alone(course):
     work = answered(course / "labs" / "lab04_asinh.ipynb")
     assert sync(course) == []

@@ -10,7 +10,7 @@ from onnxlab.notebook.labs.standings import predictions_table
 from onnxlab.notebook.language import speak
 from onnxlab.notebook.predict import answers, prediction
 from onnxlab.notebook.predict.prediction import ask_again, predict, predict_grid
-from tools.prediction_list import LIST, predictions
+from tools.author.predictions import LIST, predictions
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 ROWS, COLUMNS, CHOICES = ["static", "dynamic"], ["batch of 1", "batch of 2"], ["runs", "fails"]
@@ -300,7 +300,8 @@ def test_where_the_file_cannot_be_written_a_prediction_works_as_before(visits, t
 
 
 def test_the_list_of_predictions_is_that_of_the_chapters():
-    listed = json.loads(Path(LIST).read_text("utf-8"))
-    assert listed == predictions(), "run: python -m tools.prediction_list --write"
+    root = Path(__file__).parents[2]
+    listed = json.loads((root / LIST).read_text("utf-8"))
+    assert listed == predictions(root), "run: python -m tools.author sync"
     keys = [key for questions in listed.values() for key in questions]
     assert len(keys) == len(set(keys)), "one question is asked twice"

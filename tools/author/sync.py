@@ -1,4 +1,4 @@
-"""`python -m tools.author sync`: makes labs/ from solutions/."""
+"""`python -m tools.author sync`: makes labs/ from solutions/, and the list of the chapters' predictions."""
 
 import ast
 import re
@@ -9,6 +9,9 @@ from onnxlab import judges
 from onnxlab.course.lab_release import LabNotInSync, release, stamp, worked_in
 from onnxlab.course.notebooks import Notebook, read, write
 from onnxlab.labs.kit.exercise import lab
+from tools.author.predictions import LIST, is_current, write_predictions
+
+_BETWEEN = re.compile(r"(?<=### BEGIN SOLUTION\n).*?(?=[ \t]*### END SOLUTION)", re.DOTALL)
 
 
 def sync(root: Path) -> list[Path]:
@@ -19,7 +22,7 @@ def sync(root: Path) -> list[Path]:
     Returns:
         The files that changed.
     """
-    changed = []
+    changed = [LIST] if write_predictions(root) else []
     for solution in _solutions(root):
         stamped = stamp(_solved(read(solution), solution.stem), solution.stem)
         if write(stamped, solution):
@@ -35,7 +38,7 @@ def sync(root: Path) -> list[Path]:
 
 def out_of_sync(root: Path) -> list[str]:
     """Return what `sync` would change or cannot repair; nothing is written."""
-    differences = []
+    differences = [] if is_current(root) else [f"{LIST} is not what the chapters ask"]
     names = set()
     for solution in _solutions(root):
         names.add(solution.name)
@@ -52,17 +55,28 @@ def out_of_sync(root: Path) -> list[str]:
 
 
 def _solved(notebook: Notebook, name: str) -> Notebook:
-    """Return a notebook of solutions with the code of the judges' own: functions with an answer's name."""
+    """Return a notebook of solutions with the code of the judges' own: functions with an answer's name.
+
+    Raises:
+        LabNotInSync: The notebook has no place for a function.
+    """
     for exercise in lab(name).exercises:
-        source = Path(judges.__path__[0], *exercise.module.split(".")).with_suffix(".py").read_text("utf-8")
+        source_path = Path(judges.__path__[0], *exercise.module.split(".")).with_suffix(".py")
+        source = source_path.read_text("utf-8")
         for function in ast.parse(source).body:
             if not isinstance(function, ast.FunctionDef) or function.name not in exercise.answers:
                 continue
             body = "\n".join(source.splitlines()[function.body[1].lineno - 1 : function.end_lineno])
-            between = re.compile(r"(?<=### BEGIN SOLUTION\n).*?(?=\n    ### END SOLUTION)", re.DOTALL)
-            for cell in notebook["cells"]:
-                if f"def {function.name}(" in cell["source"] and between.search(cell["source"]):
-                    cell["source"] = between.sub(lambda _: body, cell["source"])  # noqa: B023 - called at once
+            cells = [cell for cell in notebook["cells"] if f"def {function.name}(" in cell["source"]]
+            places = [cell for cell in cells if _BETWEEN.search(cell["source"])]
+            if not places:
+                raise LabNotInSync(
+                    f"solutions/{name}.ipynb has no place for the solution {function.name}().",
+                    f"It is written from {source_path.relative_to(source_path.parents[3])}.",
+                    "Put the lines ### BEGIN SOLUTION and ### END SOLUTION into the function's body.",
+                )
+            for cell in places:
+                cell["source"] = _BETWEEN.sub(lambda _: f"{body}\n", cell["source"], count=1)  # noqa: B023 - called at once
     return notebook
 
 

@@ -119,6 +119,6 @@ def _is(kept: Mapping[str, Mapping[str, Any]], name: str, *, right: bool) -> boo
 
 @cache
 def _questions() -> dict[str, list[str]]:
-    """The keys of each chapter's questions; `python -m tools.prediction_list --write` makes the file."""
+    """The keys of each chapter's questions; `python -m tools.author sync` makes the file."""
     questions: dict[str, list[str]] = json.loads(_LIST.read_text("utf-8"))
     return questions

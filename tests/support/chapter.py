@@ -1,15 +1,9 @@
-"""Count what a chapter asks of its reader, and print one line for each chapter.
-
-    python -m tools.chapter_table [NUMBER ...]     all chapters, or those whose file names start so
-
-A cell with the tag `proof` is folded; the reader sees the other cells, which are called shown.
-"""
+"""What a chapter asks of its reader, counted. A cell with the tag `proof` is folded; the others are shown."""
 
 import ast
 import builtins
 import re
 import symtable
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +11,7 @@ from typing import Any
 
 import nbformat
 
-NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 GRAPH = "application/vnd.onnxlab.graph+json"
 HEADING = re.compile(r"^##+ +(?:\d+\. +)?(.+)$", re.MULTILINE)
 MINUTES = re.compile(r"^\*\*Time:\*\* (\d+) minutes", re.MULTILINE)
@@ -159,28 +153,3 @@ def _recipe(source: str, imports: set[str]) -> Recipe | None:
     return Recipe(
         functions[0], tuple(sorted(read - PREDEFINED - imports - {table.get_name() for table in tables}))
     )
-
-
-def main(numbers: list[str]) -> None:
-    """Print the table."""
-    head = "chapter | cells | shown code | folded code | folded with output | borrowed names | predictions"
-    head += " | graphs | minutes stated | minutes computed"
-    print(f"| {head} |\n{'|---' * (head.count('|') + 1)}|")
-    for path in sorted(NOTEBOOKS.glob("[0-9][0-9]*.ipynb")):
-        if not numbers or path.name.startswith(tuple(numbers)):
-            c = read_chapter(path)
-            counts = (
-                c.cells,
-                c.shown,
-                c.folded,
-                len(c.folded_with_output),
-                len(c.borrowed),
-                len(c.predictions),
-            )
-            print(
-                "|", " | ".join(map(str, (path.stem, *counts, c.graphs, c.minutes, c.computed_minutes))), "|"
-            )
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
