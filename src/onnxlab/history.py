@@ -42,7 +42,7 @@ Facts, returned by `recorded_fact`, have one of these forms:
 `back_ends` has `measured` (year and month), `versions` (of torch and of every program) and `models`: by name,
 what the model `shows` and its `results`. A result has a `verdict`, "right", "wrong" or "refused", and what
 the program `says`: its message, or the numbers that are wrong; from ncnn also the `layers` of its converter.
-`python -m tools.back_ends` measures it again.
+`python -m measurements.back_ends` measures it again.
 
 `recorded_runtime` returns what seven releases of ONNX Runtime did with files of today's exporters;
 tools/record_runtimes.py measures it again.

@@ -2,7 +2,7 @@
 
 The links lead from a PyTorch operator to a running model: PyTorch has the operator, the exporter has a rule
 for it, ONNX defines what the rule writes, and ONNX Runtime has a CPU kernel for that. They are computed
-from the installed packages by `python -m tools.atlas`; a test compares the recording with those packages.
+from the installed packages by `python -m measurements.atlas`; a test compares a sample with those packages.
 """
 
 import functools
