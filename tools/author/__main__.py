@@ -40,6 +40,17 @@ def parser() -> argparse.ArgumentParser:
     pin.add_argument("packages", nargs="*", metavar="PACKAGE", help="move this one: name, or name==version")
     pin.set_defaults(command=_pin)
 
+    exercise = actions.add_parser("exercise", help="write the smallest exercise that passes its contract")
+    exercise.add_argument("lab", metavar="LAB", help="as lab08")
+    exercise.add_argument("name", metavar="NAME", help="the exercise's id, as drop-unused")
+    exercise.set_defaults(command=_exercise)
+
+    attempt = actions.add_parser(
+        "try", help="all that must run for an exercise or a chapter, and what is left"
+    )
+    attempt.add_argument("name", metavar="NAME", help="an exercise's id, or a chapter's number as 04b")
+    attempt.set_defaults(command=_try)
+
     sync = actions.add_parser("sync", help="make labs/ from solutions/")
     sync.add_argument("--check", action="store_true", help="change nothing; fail if something would change")
     sync.set_defaults(command=_sync)
@@ -80,6 +91,23 @@ def _translate(options: argparse.Namespace) -> int:
     )
     print(f"{pluralise(len(faults), 'thing')} to correct")
     return 1 if faults or (options.release and untranslated) else 0
+
+
+def _exercise(options: argparse.Namespace) -> int:
+    from tools.author.exercise import write_exercise
+
+    for path in write_exercise(Path.cwd(), options.lab, options.name):
+        print(f"written: {path.relative_to(Path.cwd())}")
+    print(f"It doubles numbers. Make it yours, then: python -m tools.author try {options.name}")
+    return 0
+
+
+def _try(options: argparse.Namespace) -> int:
+    from tools.author.steps import failed_steps
+
+    failed = list(failed_steps(Path.cwd(), options.name))
+    print(f"Left: {', '.join(failed)}" if failed else "Nothing is left. Commit what git status shows.")
+    return 1 if failed else 0
 
 
 def _sync(options: argparse.Namespace) -> int:

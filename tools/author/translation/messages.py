@@ -27,7 +27,7 @@ MODULES = (
     "diagnosis",
     "cli/__init__.py",
     "cli/files.py",
-    "../../tools/atlas",  # computes the texts that the atlas ships
+    "../../measurements/atlas",  # computes the texts that the atlas ships
     "machine.py",
     "history.py",
     "cli/learner.py",
