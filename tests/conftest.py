@@ -14,7 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 # Their tests take long and share nothing but what each worker makes once. A module of hundreds of them would
 # keep one worker busy long after the others have ended. The web site is built once.
-ALONE = ("tests/browser/", "tests/labs/test_contract.py", "tests/labs/test_hostile_files.py")
+ALONE = ("tests/browser/", "tests/labs/test_contract.py", "tests/hostile/")
 TOGETHER = ("tests/browser/test_site.py", "tests/browser/test_hub.py", "tests/browser/test_room.py")
 
 

@@ -191,7 +191,7 @@ def test_a_run_killed_at_any_moment_goes_on_and_gives_the_same(graded, tmp_path)
     chance, out = random.Random(3), tmp_path / "out"
     command = [sys.executable, "-m", "onnxlab.cli", "grade", str(hand_in(tmp_path / "class", CLASS))]
     command += ["--out", str(out), "--seed", str(SEED), *PATIENT]
-    for done in (0, 1, 1):  # tools/fuzz does it 200 times
+    for done in (0, 1, 1):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         if done:
             next(line for line in process.stdout if line.startswith(f"{done} of"))

@@ -15,7 +15,7 @@ from onnxlab.errors import OnnxLabError
 FILES = {
     "requirements-test.txt": "-e .[backends,test]\n-e packages/onnxlab-class[classroom,cluster]",
     "requirements-classroom.txt": "-e .\n-e packages/onnxlab-class[classroom]",
-    "requirements.txt": "-e .\n-e packages/onnxlab-class",
+    "requirements.txt": "-e .",
 }
 """Each file, with the requirements that it is compiled from; the largest first."""
 

@@ -3,11 +3,12 @@
 import io
 import itertools
 from pathlib import Path
-from random import Random
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import parser
 
 from onnxlab.judges.lab01_control_flow.interventions import inlined
@@ -16,8 +17,8 @@ from onnxlab.labs.kit.exercise import exercise
 from onnxlab.labs.kit.outcome import Wrong
 from onnxlab.labs.kit.producing import produce
 from onnxlab.labs.kit.work import Work
+from tests.hostile.damage import arrays, damaged_models, json_files
 from tests.support.labs import contracts
-from tools.fuzz.folders import damaged, judged
 
 pytestmark = pytest.mark.slow  # some hundred exports
 
@@ -71,7 +72,7 @@ ARRAYS = [
 ]
 
 
-def models() -> list[bytes]:
+def odd_models() -> list[bytes]:
     plain = parser.parse_model(HEAD + TEXTS["truth"])
 
     def changed(change) -> bytes:
@@ -157,18 +158,34 @@ def test_judge_survives_the_right_model_with_other_outputs(produced, change):
             path.write_bytes(content)
 
 
-def test_judge_survives_damaged_files(produced, tmp_path):
-    """A share of `python -m tools.fuzz answers`, which damages thousands of folders."""
+@settings(max_examples=12)
+@given(data=st.data())
+def test_judge_survives_damaged_files(produced, tmp_path_factory, data):
     record, folder = produced
-    answer = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-    for number in range(12):
-        random = Random(f"{record.id} {number}")
-        assert judged(record, damaged(answer, list(answer.values()), random), tmp_path / "answer")
+    names = sorted(path.name for path in folder.iterdir())
+    damaged = data.draw(st.sets(st.sampled_from(names), min_size=1, max_size=3))
+    place = tmp_path_factory.mktemp("answer")
+    for name in names:
+        content = (folder / name).read_bytes()
+        if name in damaged:
+            kind = name.rpartition(".")[2]
+            strategies = {
+                "json": lambda: json_files(content),  # noqa: B023 - drawn at once
+                "npy": lambda: arrays(content),  # noqa: B023
+                "onnx": lambda: damaged_models((content,)),  # noqa: B023
+            }
+            content = data.draw(st.none() | strategies[kind]())
+        if content is not None:
+            (place / name).write_bytes(content)
+    findings = judge(record, Work(place, questions_seed(record, 0)), 0)
+    assert [finding.title for finding in findings] == list(record.parts)
+    assert all(finding.holds in (True, False) for finding in findings)
+    assert all(finding.message.strip() for finding in findings if not finding.holds)
 
 
 def contents(kind: str) -> list[bytes]:
     if kind == "onnx":
-        return models()
+        return odd_models()
     if kind == "json":
         return [text.encode() for text in JSON]
     archive = io.BytesIO()
@@ -184,7 +201,7 @@ def npy_bytes(array) -> bytes:
 
 
 def test_functions_that_cannot_be_written_out_are_refused():
-    model = onnx.load_model_from_string(models()[0])
+    model = onnx.load_model_from_string(odd_models()[0])
     model.functions.extend([FUNCTION, FUNCTION])
     with pytest.raises(Wrong, match="refuses the model's functions"):
         inlined(model)

@@ -1,1 +1,0 @@
-"""Stress tests: damaged models and notebooks, graders that are killed, power cuts."""
