@@ -1,6 +1,7 @@
 """Tests never touch the progress of the person who runs them; options of a run, and the kernels of nbval."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -47,6 +48,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("release")]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Leave no IPython shell to the next test: what shows something asks whether there is one."""
+    module = sys.modules.get("IPython.core.interactiveshell")
+    if module is not None and module.InteractiveShell.initialized():
+        module.InteractiveShell.clear_instance()
 
 
 @pytest.hookimpl(wrapper=True)
