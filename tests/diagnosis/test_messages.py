@@ -12,7 +12,7 @@ import torch
 
 from onnxlab.cli import main
 from onnxlab.diagnosis.messages import answers, explain
-from onnxlab.patients.patient import patients
+from onnxlab.patients.ward import patients
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 

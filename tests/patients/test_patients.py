@@ -7,8 +7,9 @@ import torch
 
 from onnxlab.notebook.clinic import clinic, patient
 from onnxlab.patients.large import RepeatedGain, TiedWeights
-from onnxlab.patients.patient import STAGES, NoSuchPatient, find_patient, outcome, patients
+from onnxlab.patients.patient import STAGES, outcome
 from onnxlab.patients.silent import UnreadMask
+from onnxlab.patients.ward import NoSuchPatient, find_patient, patients
 
 pytestmark = pytest.mark.usefixtures("remembered_translations")
 

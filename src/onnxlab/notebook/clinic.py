@@ -5,7 +5,8 @@ import torch
 from onnxlab.exporters.export import Export
 from onnxlab.notebook.language import tr
 from onnxlab.notebook.tables import Table, table
-from onnxlab.patients.patient import STAGES, Inputs, find_patient, outcome, patients
+from onnxlab.patients.patient import STAGES, Inputs, outcome
+from onnxlab.patients.ward import find_patient, patients
 
 
 def clinic() -> Table:

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass
-from functools import cache
 from inspect import signature
 from typing import Any, TypeAlias
 
 import torch
 
-from onnxlab.errors import OnnxLabError
 from onnxlab.exporters.export import Export, Exporter, export
 from onnxlab.exporters.silence import silenced
 from onnxlab.runtime.parity import smallest_counterexample
@@ -19,10 +17,6 @@ Inputs: TypeAlias = tuple[torch.Tensor, ...]
 
 STAGES = ("capture", "translate", "optimise", "load", "run")
 """Where a fault can be; the optimiser's stage includes folding and naming."""
-
-
-class NoSuchPatient(OnnxLabError):
-    """The clinic has no patient of that name."""
 
 
 @dataclass(frozen=True)
@@ -133,22 +127,3 @@ def outcome(patient: Patient, module: torch.nn.Module | None = None) -> Outcome:
             shapes = ", ".join(str(tuple(tensor.shape)) for tensor in inputs)
             return Outcome(False, f"input {number + 1}, of shape {shapes}: {fault.reason}")
     return Outcome(True, "right for every input")
-
-
-@cache
-def patients() -> dict[str, Patient]:
-    """Return all patients by name."""
-    from onnxlab.patients import large, loud, silent  # they are made of Patient
-
-    return {patient.name: patient for patient in (*silent.PATIENTS, *loud.PATIENTS, *large.PATIENTS)}
-
-
-def find_patient(name: str) -> Patient:
-    """Return a patient.
-
-    Raises:
-        NoSuchPatient: If there is none of that name.
-    """
-    if name not in patients():
-        raise NoSuchPatient(f"There is no patient {name!r}.", f"They are {', '.join(patients())}.")
-    return patients()[name]
