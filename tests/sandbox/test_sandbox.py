@@ -191,7 +191,12 @@ def test_one_process_gets_no_more_memory(everywhere: Callable[..., Reports]) -> 
 
 @pytest.mark.parametrize(
     "do",
-    ["fill_memory_with_processes", "fill_memory_with_shared_pages", "fill_memory_in_threads_children"],
+    [
+        "fill_memory_with_processes",
+        "fill_memory_with_shared_pages",
+        "fill_memory_in_threads_children",
+        "fill_memory_without_first_threads",
+    ],
 )
 def test_many_processes_have_memory_together(everywhere: Callable[..., Reports], do: str) -> None:
     assert endings(everywhere(do, limits={"memory": 300})) == {"MEMORY"}
@@ -211,6 +216,8 @@ def test_a_file_is_no_larger_than_allowed(everywhere: Callable[..., Reports]) ->
         "fill_disk_with_empty_files",
         "fill_disk_without_names",
         "fill_disk_with_maps",
+        "fill_disk_without_first_threads",
+        "fill_disk_in_a_program_that_nobody_may_read",
         "hide_files_deep",
         "hide_files_in_a_closed_folder",
     ],

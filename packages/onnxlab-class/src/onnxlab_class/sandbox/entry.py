@@ -16,6 +16,11 @@ tries each line and compares the result with this table:
     write in /tmp                      no     no     no     no
     empty a file of the judge          no     no     no     no
     change the mode of a file          no     no     no     no
+    change the attributes of a file    no     no     no     no
+    make a rule of Landlock            no     no     no     no
+    keep descriptors of one thread     no     no     no     no
+    list the machine's mounts          no     no     no     no
+    see who runs                       no     no     yes    yes
     connect by TCP                     no     no     no     no
     send by UDP                        no     no     no     no
     connect to a Unix socket           no     no     no     no
@@ -42,6 +47,7 @@ tries each line and compares the result with this table:
     write the watcher's memory         no     no     no     no
     use shared memory (/dev/shm)       no     no     no     no
     use shared memory (System V)       no     no     no     no
+    use queues of messages (System V)  no     no     no     no
     use memory without a process       no     no     no     no
     make a namespace                   no     no     no     no
     open a file by its handle          no     no     no     no
@@ -72,7 +78,7 @@ from onnxlab.errors import OnnxLabError
 from onnxlab_class.sandbox import landlock, seccomp, watcher
 from onnxlab_class.sandbox.landlock import Access
 from onnxlab_class.sandbox.libc import LINUX, die_with_parent, resource, set_dumpable
-from onnxlab_class.sandbox.namespaces import isolate
+from onnxlab_class.sandbox.namespaces import isolate, mount_processes
 from onnxlab_class.sandbox.users import become, can_isolate, no_new_privileges, throw_away_user
 from onnxlab_class.sandbox.watcher import Ending, Limits
 
@@ -143,6 +149,8 @@ def enter(
         watcher.watch(process, report, folder, limits)
     try:
         os.close(report)
+        if level is Level.FULL:
+            mount_processes()
         _enter_folder(folder, readable, user)
         _limit(limits, counted_alone=counted_alone)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
