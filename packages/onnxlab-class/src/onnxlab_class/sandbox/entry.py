@@ -59,7 +59,8 @@ This holds with every Landlock, from Linux 5.13: the seccomp filter refuses what
 control (see `landlock.py`). There is no third, weaker level: without Landlock, a submission that runs as the
 grader's own user could end its watcher or write the judge's files. Root needs a throw-away user that no other
 process has at the same time. At both levels a submission can see whether a file of a known name exists and
-how large it is; the names of the grader's folders are drawn at random.
+how large it is; the names of the grader's folders are drawn at random. At level `landlock`, and where a
+container covers parts of `/proc`, this includes `/proc/PID`: which processes run, and whose they are.
 """
 
 import functools
