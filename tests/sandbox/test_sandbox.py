@@ -227,6 +227,17 @@ def test_all_files_are_no_more_than_allowed(everywhere: Callable[..., Reports], 
     assert endings(everywhere(do, limits={"disk": 20})) == {"DISK"}
 
 
+@pytest.mark.skipif(not ROOT or not shutil.which("setpriv"), reason="needs root, and setpriv")
+def test_root_in_a_container_counts_deleted_files() -> None:
+    """It may neither trace others, which reading their descriptors takes, nor make namespaces."""
+    as_in_a_container = ("setpriv", "--bounding-set", "-sys_ptrace,-sys_admin")
+    user = {"user": free_user(), "limits": {"disk": 20}}
+    report = escape("fill_disk_without_names", Level.LANDLOCK, "root", within=as_in_a_container, **user)
+    assert report["ending"] == "DISK"
+    report = escape("use_what_it_may", Level.LANDLOCK, "root", within=as_in_a_container, **user)
+    assert report["ending"] == "FINISHED"
+
+
 def test_a_fork_bomb_ends(everywhere: Callable[..., Reports]) -> None:
     assert endings(everywhere("fork_for_ever", limits={"wall": 1, "processes": 20})) == {"TIME"}
 

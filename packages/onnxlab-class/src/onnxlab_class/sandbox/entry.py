@@ -76,7 +76,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
-from onnxlab_class.sandbox import landlock, seccomp, watcher
+from onnxlab_class.sandbox import cgroup, landlock, seccomp, watcher
 from onnxlab_class.sandbox.landlock import Access
 from onnxlab_class.sandbox.libc import LINUX, die_with_parent, resource, set_dumpable
 from onnxlab_class.sandbox.namespaces import isolate, mount_processes
@@ -135,6 +135,7 @@ def enter(
     try:
         watcher.prepare(parent)
         folder = folder.resolve(strict=True)
+        group = cgroup.create(watcher.own_memory() + limits.memory * _MB, limits.processes)
         if level is Level.FULL:
             users_too = not user and not can_isolate()
             isolate(folder, users_too=users_too)
@@ -147,9 +148,11 @@ def enter(
         os._exit(Ending.SANDBOX_FAILED)
     if process:
         os.close(ready)
-        watcher.watch(process, report, folder, limits)
+        watcher.watch(process, report, folder, limits, group, user)
     try:
         os.close(report)
+        if group:
+            group.join()
         if level is Level.FULL:
             mount_processes()
         _enter_folder(folder, readable, user)
