@@ -53,7 +53,7 @@ if group is None:
     sys.exit()
 process = os.fork()
 if not process:
-    group.join()
+    assert group.join()
     globals()[sys.argv[1]]()
     os._exit(0)
 status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
@@ -84,6 +84,14 @@ def test_the_kernel_ends_who_uses_more_memory(how: str) -> None:
 
 def test_the_kernel_lets_nobody_have_more_processes() -> None:
     assert use("fork") == [0, False, 9, []]
+
+
+def test_who_cannot_join_is_told() -> None:
+    if (group := cgroup.create(2**30, 10)) is None:
+        pytest.skip("no control group can be made here")
+    for place in cgroup.parents(Path("/proc/self/cgroup").read_text()):
+        (place / group._name).rmdir()
+    assert not group.join()
 
 
 @pytest.mark.skipif(not os.access(HYBRID / "cgroup.procs", os.W_OK), reason="needs a tree of version 2")
@@ -121,6 +129,12 @@ def test_version_2_makes_it_in_the_nearest_group_that_hands_controllers_on(tree:
     assert cgroup.parents(f"0::{scope}\n", tree) == [(tree / scope[1:]).parent]
     assert cgroup.parents("0::/only-cpu/run\n", tree) == [tree]
     assert cgroup.parents("0::/\n", tree / "only-cpu") == []
+
+
+def test_a_version_1_without_memory_is_no_limit_on_memory(tmp_path: Path) -> None:
+    (tmp_path / "pids").mkdir()
+    (tmp_path / "pids" / "cgroup.procs").touch()
+    assert cgroup.parents("3:pids:/\n0::/\n", tmp_path) == []
 
 
 def test_version_1_makes_one_for_each_controller(tmp_path: Path) -> None:

@@ -48,10 +48,19 @@ class Group:
             self.remove()
             raise
 
-    def join(self) -> None:
-        """Move this process into the group, and forget the group here: what runs now must not change it."""
-        self._write("cgroup.procs", 0)
-        self._close()
+    def join(self) -> bool:
+        """Move this process into the group, and forget the group here: what runs now must not change it.
+
+        Returns:
+            Whether it is in the group now: the kernel may refuse it.
+        """
+        try:
+            self._write("cgroup.procs", 0, must_exist=True)
+        except OSError:
+            return False
+        finally:
+            self._close()
+        return True
 
     def exceeded(self) -> bool:
         """Whether the kernel refused memory, or ended a process, because of the group's limit."""
@@ -76,14 +85,18 @@ class Group:
                 os.rmdir(self._name, dir_fd=parent)
         self._close()
 
-    def _write(self, name: str, value: int) -> None:
+    def _write(self, name: str, value: int, *, must_exist: bool = False) -> None:
         for folder in self._folders:
-            with contextlib.suppress(FileNotFoundError):  # a file of the other version or controller
+            try:
                 file = os.open(name, os.O_WRONLY, dir_fd=folder)
-                try:
-                    os.write(file, b"%d" % value)
-                finally:
-                    os.close(file)
+            except FileNotFoundError:  # a file of the other version or controller
+                if must_exist:
+                    raise
+                continue
+            try:
+                os.write(file, b"%d" % value)
+            finally:
+                os.close(file)
 
     def _read(self, name: str) -> bytes:
         for folder in self._folders:
@@ -127,7 +140,8 @@ def parents(groups: str, mount: Path = _MOUNT) -> list[Path]:
         names: path.strip("/") for _, names, path in (line.split(":", 2) for line in groups.splitlines())
     }
     places = [mount / name / paths[name] for name in _CONTROLLERS if name in paths]
-    if not places:
+    if "memory" not in paths:
+        places = []
         own = mount / paths.get("", "")
         for folder in (own, *own.parents):
             handed_on = folder / "cgroup.subtree_control"

@@ -151,15 +151,15 @@ def enter(
         watcher.watch(process, report, folder, limits, group, user)
     try:
         os.close(report)
-        if group:
-            group.join()
+        in_group = group is not None and group.join()
         if level is Level.FULL:
             mount_processes()
         _enter_folder(folder, readable, user)
         _limit(limits, counted_alone=counted_alone)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         _restrict(folder, readable, hidden, level, same_user=not user)
-        os.write(ready, watcher.READY)  # fails with EPIPE if the watcher has died meanwhile
+        # Fails with EPIPE if the watcher has died meanwhile.
+        os.write(ready, watcher.READY_IN_GROUP if in_group else watcher.READY)
         os.close(ready)
     except BaseException as error:
         try:

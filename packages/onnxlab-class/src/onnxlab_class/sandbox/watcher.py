@@ -22,7 +22,7 @@ from onnxlab.files import open_untrusted
 from onnxlab_class.sandbox.cgroup import Group
 from onnxlab_class.sandbox.libc import LINUX, die_with_parent, libc, prctl, set_dumpable
 
-READY = b"confined"
+READY, READY_IN_GROUP = b"confined", b"confined, in its group"
 """What the other process writes once it is confined; anything else is the reason why it is not."""
 TOO_MUCH = 2**62
 """The size of a folder that cannot be read: no honest submission makes one."""
@@ -129,7 +129,7 @@ def watch(
         report: The pipe on which it writes that it is confined, or why not.
         folder: Its folder.
         limits: What it may use.
-        group: The control group of the process, if there is one.
+        group: The control group that the process is to join, if there is one.
         user: The user that it becomes, if it is another one.
     """
     try:
@@ -207,7 +207,9 @@ def _watch(
     most_memory = own_memory() + limits.memory * _MB
     handle = os.pidfd_open(process)  # readable once the process has ended
     message = _read_report(report, _BUILDING_SECONDS)
-    if message != READY:
+    if message == READY:
+        group = None
+    elif message != READY_IN_GROUP:
         msg = message.decode("utf-8", "replace") or "it ended before it was confined"
         raise OSError(0, msg)
     clock, machine = _Clock(process), _Machine(folder)
