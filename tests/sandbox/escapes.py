@@ -903,7 +903,7 @@ def main() -> None:
     limits = Limits(**{"wall": 20.0, **request.get("limits", {})})
     readable = [*READABLE, *map(Path, request.get("readable", []))]
     parent = os.fork() if request.get("orphaned") else 0
-    watcher = 0
+    watcher, groups = 0, ""
     if not parent:
         watcher = os.fork()
         if not watcher:
@@ -934,6 +934,7 @@ def main() -> None:
     if request.get("disturb"):
         _wait_until_it_begins(grader)
         notebook = next(process.id for process in descendants(watcher))
+        groups = Path(f"/proc/{notebook}/cgroup").read_text()
         DISTURBANCES[request["disturb"]](watcher, notebook)
     code = _code(watcher or -1, grader)
     left = [
@@ -965,6 +966,7 @@ def main() -> None:
         "written": grader.in_tmp.exists() or grader.shared.exists(),
         "disk": disk(grader.folder, 2**40),
         "most": usage.stop(),
+        "in_a_group": f"onnxlab-{watcher}\n" in groups,
     }
     grader.close()
     report["removed"] = not grader.base.exists()

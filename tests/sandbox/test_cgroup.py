@@ -86,6 +86,18 @@ def test_the_kernel_lets_nobody_have_more_processes() -> None:
     assert use("fork") == [0, False, 9, []]
 
 
+def test_groups_of_watchers_that_were_killed_are_removed() -> None:
+    places = cgroup.parents(Path("/proc/self/cgroup").read_text())
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    for place in places:
+        (place / f"onnxlab-{ended.pid}").mkdir()
+    if (group := cgroup.create(2**30, 10)) is None:
+        pytest.skip("no control group can be made here")
+    group.remove()
+    assert not any((place / f"onnxlab-{ended.pid}").exists() for place in places)
+
+
 def test_who_cannot_join_is_told() -> None:
     if (group := cgroup.create(2**30, 10)) is None:
         pytest.skip("no control group can be made here")

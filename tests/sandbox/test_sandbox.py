@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from onnxlab.files import remove_untrusted
-from onnxlab_class.sandbox import entry, landlock, users
+from onnxlab_class.sandbox import cgroup, entry, landlock, users
 from onnxlab_class.sandbox.entry import Level, NoIsolation, available, strongest
 from onnxlab_class.sandbox.watcher import TOO_MUCH, Ending, disk
 
@@ -299,7 +299,12 @@ def test_who_is_killed_was_killed_from_outside(everywhere: Callable[..., Reports
 
 @pytest.mark.parametrize("disturb", ["kill the notebook", "kill the watcher"])
 def test_who_is_killed_from_outside_is_not_to_blame(everywhere: Callable[..., Reports], disturb: str) -> None:
-    assert endings(everywhere("sleep_long", disturb=disturb)) == {"DISTURBED"}
+    reports = everywhere("sleep_long", disturb=disturb)
+    assert endings(reports) == {"DISTURBED"}
+    can_limit = bool(cgroup.parents(Path("/proc/self/cgroup").read_text()))
+    for (_, who), report in reports.items():
+        if who == "root" or not ROOT:
+            assert report["in_a_group"] == can_limit
 
 
 @pytest.mark.parametrize(
