@@ -33,6 +33,7 @@ from onnxlab_class.sandbox.watcher import Ending, Limits, descendants, disk, end
 
 READABLE = [Path(place) for place in ("/usr", "/lib", "/lib64", "/bin")]
 MB = 2**20
+STACKS: list[mmap.mmap] = []  # of threads that run until the end
 "".encode("idna")  # loads the codec that sockets use for addresses
 
 
@@ -71,6 +72,7 @@ class Grader:
         for place in ("socket", "datagram"):
             (self.base / place).chmod(0o777)
         self.handle = _handle_of(self.secret)
+        self.queue = libc.msgget(0, 0o1666)
         self.signalled = mmap.mmap(-1, 3)  # a signal came; there is a new folder; the submission has begun
         requests, self.requests = os.pipe()
         self.process = os.fork()
@@ -87,6 +89,7 @@ class Grader:
         with contextlib.suppress(OSError):
             os.kill(self.process, signal.SIGKILL)
             os.waitpid(self.process, 0)
+        libc.msgctl(self.queue, 0, None)
         for endpoint in (self.tcp, self.udp, self.unix, self.datagram, self.abstract):
             endpoint.close()
         remove_untrusted(self.base)
@@ -144,6 +147,67 @@ def empty_a_file_of_the_judge(grader: Grader) -> bool:
 def change_the_mode_of_a_file(grader: Grader) -> bool:
     grader.public.chmod(0o604)
     return stat.S_IMODE(grader.public.stat().st_mode) == 0o604
+
+
+def change_the_attributes_of_a_file(grader: Grader) -> bool:
+    """With the newer calls as well, which no Landlock controls: setxattrat, file_setattr, an ioctl."""
+    path = os.fsencode(grader.public)
+    access_list = struct.pack("<I" + 3 * "HHi", 2, 1, 6, -1, 4, 6, -1, 32, 6, -1)
+    for name, value in ((b"user.mine", b"x"), (b"system.posix_acl_access", access_list)):
+        data = ctypes.create_string_buffer(value)
+        arguments = struct.pack("QII", ctypes.addressof(data), len(value), 0)
+        if _call(463, -100, path, 0, name, arguments, ctypes.c_size_t(len(arguments))) == 0:
+            return True
+        if libc.setxattr(path, name, value, ctypes.c_size_t(len(value)), 0) == 0:
+            return True
+    if _call(469, -100, path, struct.pack("QIIIII4x", *[0] * 6), ctypes.c_size_t(32), 0) == 0:
+        return True
+    with grader.public.open() as file:
+        no_dump = struct.pack("l", 0x40)
+        return bool(fcntl.ioctl(file, 0x40086602, no_dump) is not None)  # FS_IOC_SETFLAGS
+
+
+def make_a_rule_of_landlock(_: Grader) -> bool:
+    """A rule keeps its file, so a deleted file that nothing has open takes room."""
+    return _call(444, struct.pack("Q", 1), ctypes.c_size_t(8), 0) >= 0
+
+
+def keep_descriptors_of_one_thread(_: Grader) -> bool:
+    """What /proc/PID/fd does not show: a thread with a table of its own."""
+    results = []
+
+    def try_it() -> None:
+        results.append(libc.close_range(1 << 20, 1 << 20, 2))  # CLOSE_RANGE_UNSHARE
+        results.append(libc.unshare(0x400))  # CLONE_FILES
+
+    thread = threading.Thread(target=try_it)
+    thread.start()
+    thread.join()
+    stack = mmap.mmap(-1, MB)
+    top = ctypes.addressof(ctypes.c_char.from_buffer(stack)) + MB - 64
+    flags = 0x100 | 0x200 | 0x800 | 0x10000  # CLONE_VM, _FS, _SIGHAND, _THREAD, without CLONE_FILES
+    results.append(libc.clone(libc.pause, ctypes.c_void_p(top), flags, None))
+    STACKS.append(stack)
+    return max(results) >= 0
+
+
+def list_the_machines_mounts(_: Grader) -> bool:
+    mounts = (ctypes.c_uint64 * 8)()
+    request = struct.pack("IIQQ", 24, 0, 2**64 - 1, 0)
+    return _call(458, request, mounts, ctypes.c_size_t(8), 0) > 0
+
+
+def see_who_runs(grader: Grader) -> bool:
+    return Path(f"/proc/{grader.process}").exists()
+
+
+def use_queues_of_messages_system_v(grader: Grader) -> bool:
+    """Those that others have made, whose numbers can be guessed."""
+    return bool(libc.msgctl(grader.queue, 2, ctypes.create_string_buffer(256)) == 0)  # IPC_STAT
+
+
+def _call(number: int, *arguments: Any) -> int:
+    return int(libc.syscall(ctypes.c_long(number), *arguments))
 
 
 def connect_by_tcp(grader: Grader) -> bool:
@@ -412,6 +476,59 @@ def fill_memory_in_threads_children(_: Grader) -> None:
 
     threading.Thread(target=start).start()
     time.sleep(60)
+
+
+def fill_memory_without_first_threads(_: Grader) -> None:
+    """Processes whose first thread has ended: zombies in /proc, without memory and descriptors."""
+
+    def fill() -> None:
+        time.sleep(0.3)  # the first thread has ended by then
+        block = bytearray(100 * MB)
+        time.sleep(60)
+        del block
+
+    for _ in range(6):
+        if not os.fork():
+            threading.Thread(target=fill).start()
+            _end_this_thread()
+    time.sleep(60)
+
+
+def fill_disk_without_first_threads(_: Grader) -> None:
+    def fill() -> None:
+        files = []
+        for number in range(40):
+            files.append(Path(f"file{number}").open("wb"))
+            files[-1].write(bytes(MB))
+            files[-1].flush()
+            Path(f"file{number}").unlink()
+        time.sleep(60)
+
+    if not os.fork():
+        threading.Thread(target=fill).start()
+        _end_this_thread()
+    time.sleep(60)
+
+
+def fill_disk_in_a_program_that_nobody_may_read(_: Grader) -> None:
+    """Its descriptors cannot be read by the same user either."""
+    with Path(shutil.which("sleep") or "").open("rb") as program:
+        code = program.read()
+    copy = os.open("unreadable", os.O_CREAT | os.O_WRONLY, 0o100)
+    os.write(copy, code)
+    os.close(copy)
+    if not os.fork():
+        for number in range(40):
+            file = os.open(f"file{number}", os.O_CREAT | os.O_RDWR)
+            os.set_inheritable(file, True)
+            os.write(file, bytes(MB))
+            Path(f"file{number}").unlink()
+        os.execv("unreadable", ["sleep", "60"])
+    time.sleep(60)
+
+
+def _end_this_thread() -> None:
+    libc.syscall(ctypes.c_long({"x86_64": 60}.get(os.uname().machine, 93)), 0)  # exit, not exit_group
 
 
 def fill_memory_with_sockets(_: Grader) -> None:
@@ -786,7 +903,7 @@ def main() -> None:
     limits = Limits(**{"wall": 20.0, **request.get("limits", {})})
     readable = [*READABLE, *map(Path, request.get("readable", []))]
     parent = os.fork() if request.get("orphaned") else 0
-    watcher = 0
+    watcher, groups = 0, ""
     if not parent:
         watcher = os.fork()
         if not watcher:
@@ -817,6 +934,7 @@ def main() -> None:
     if request.get("disturb"):
         _wait_until_it_begins(grader)
         notebook = next(process.id for process in descendants(watcher))
+        groups = Path(f"/proc/{notebook}/cgroup").read_text()
         DISTURBANCES[request["disturb"]](watcher, notebook)
     code = _code(watcher or -1, grader)
     left = [
@@ -848,6 +966,7 @@ def main() -> None:
         "written": grader.in_tmp.exists() or grader.shared.exists(),
         "disk": disk(grader.folder, 2**40),
         "most": usage.stop(),
+        "in_a_group": f"onnxlab-{watcher}\n" in groups,
     }
     grader.close()
     report["removed"] = not grader.base.exists()

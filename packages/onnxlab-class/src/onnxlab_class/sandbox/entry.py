@@ -16,6 +16,11 @@ tries each line and compares the result with this table:
     write in /tmp                      no     no     no     no
     empty a file of the judge          no     no     no     no
     change the mode of a file          no     no     no     no
+    change the attributes of a file    no     no     no     no
+    make a rule of Landlock            no     no     no     no
+    keep descriptors of one thread     no     no     no     no
+    list the machine's mounts          no     no     no     no
+    see who runs                       no     no     yes    yes
     connect by TCP                     no     no     no     no
     send by UDP                        no     no     no     no
     connect to a Unix socket           no     no     no     no
@@ -42,6 +47,7 @@ tries each line and compares the result with this table:
     write the watcher's memory         no     no     no     no
     use shared memory (/dev/shm)       no     no     no     no
     use shared memory (System V)       no     no     no     no
+    use queues of messages (System V)  no     no     no     no
     use memory without a process       no     no     no     no
     make a namespace                   no     no     no     no
     open a file by its handle          no     no     no     no
@@ -53,7 +59,8 @@ This holds with every Landlock, from Linux 5.13: the seccomp filter refuses what
 control (see `landlock.py`). There is no third, weaker level: without Landlock, a submission that runs as the
 grader's own user could end its watcher or write the judge's files. Root needs a throw-away user that no other
 process has at the same time. At both levels a submission can see whether a file of a known name exists and
-how large it is; the names of the grader's folders are drawn at random.
+how large it is; the names of the grader's folders are drawn at random. At level `landlock`, and where a
+container covers parts of `/proc`, this includes `/proc/PID`: which processes run, and whose they are.
 """
 
 import functools
@@ -69,10 +76,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
-from onnxlab_class.sandbox import landlock, seccomp, watcher
+from onnxlab_class.sandbox import cgroup, landlock, seccomp, watcher
 from onnxlab_class.sandbox.landlock import Access
 from onnxlab_class.sandbox.libc import LINUX, die_with_parent, resource, set_dumpable
-from onnxlab_class.sandbox.namespaces import isolate
+from onnxlab_class.sandbox.namespaces import isolate, mount_processes
 from onnxlab_class.sandbox.users import become, can_isolate, no_new_privileges, throw_away_user
 from onnxlab_class.sandbox.watcher import Ending, Limits
 
@@ -128,6 +135,7 @@ def enter(
     try:
         watcher.prepare(parent)
         folder = folder.resolve(strict=True)
+        group = cgroup.create(watcher.own_memory() + limits.memory * _MB, limits.processes)
         if level is Level.FULL:
             users_too = not user and not can_isolate()
             isolate(folder, users_too=users_too)
@@ -140,14 +148,18 @@ def enter(
         os._exit(Ending.SANDBOX_FAILED)
     if process:
         os.close(ready)
-        watcher.watch(process, report, folder, limits)
+        watcher.watch(process, report, folder, limits, group, user)
     try:
         os.close(report)
+        in_group = group is not None and group.join()
+        if level is Level.FULL:
+            mount_processes()
         _enter_folder(folder, readable, user)
         _limit(limits, counted_alone=counted_alone)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         _restrict(folder, readable, hidden, level, same_user=not user)
-        os.write(ready, watcher.READY)  # fails with EPIPE if the watcher has died meanwhile
+        # Fails with EPIPE if the watcher has died meanwhile.
+        os.write(ready, watcher.READY_IN_GROUP if in_group else watcher.READY)
         os.close(ready)
     except BaseException as error:
         try:

@@ -19,6 +19,7 @@ _NEW_USERS = 0x10000000
 _NEW_PROCESSES = 0x20000000
 _NEW_NETWORK = 0x40000000
 
+_MS_READ_ONLY, _MS_NO_SETUID, _MS_NO_DEVICES, _MS_NO_PROGRAMS = 1, 2, 4, 8
 _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
 _SYS_MOUNT_SETATTR = 442  # the same number on every processor
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
@@ -54,6 +55,17 @@ def isolate(folder: Path, *, users_too: bool) -> None:
         _make_read_only_except(os.fsencode(folder))
     except OSError as error:
         raise OSError(error.errno, f"mounts cannot be made read-only: {error.strerror}") from None
+
+
+def mount_processes() -> None:
+    """Mount a `/proc` that shows only the processes of this one's namespace, in mounts of its own.
+
+    Nothing changes where the system forbids it: in a user namespace where parts of `/proc` are covered, as
+    containers do.
+    """
+    flags = _MS_READ_ONLY | _MS_NO_SETUID | _MS_NO_DEVICES | _MS_NO_PROGRAMS
+    checked(libc.unshare(_NEW_MOUNTS))  # the watcher's `/proc` stays
+    libc.mount(b"proc", b"/proc", b"proc", ctypes.c_ulong(flags), None)
 
 
 def _keep_identity(user: int, group: int) -> None:

@@ -1,8 +1,8 @@
 """The watcher: a process outside the sandbox that enforces the limits of the processes in it, and ends them.
 
 It is the subreaper of all that it watches (PR_SET_CHILD_SUBREAPER): a daemon that loses its parent becomes
-the watcher's child and not init's, so no process escapes it by forking twice. It reads the memory and the
-files of these processes from `/proc`.
+the watcher's child and not init's, so no process escapes it by forking twice. It reads the files of these
+processes from `/proc`, and their memory where there is no control group in which the kernel limits it.
 """
 
 import contextlib
@@ -12,16 +12,17 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 from typing import NoReturn
 
 from onnxlab.files import open_untrusted
-from onnxlab_class.sandbox.libc import LINUX, die_with_parent, prctl, set_dumpable
+from onnxlab_class.sandbox.cgroup import Group
+from onnxlab_class.sandbox.libc import LINUX, die_with_parent, libc, prctl, set_dumpable
 
-READY = b"confined"
+READY, READY_IN_GROUP = b"confined", b"confined, in its group"
 """What the other process writes once it is confined; anything else is the reason why it is not."""
 TOO_MUCH = 2**62
 """The size of a folder that cannot be read: no honest submission makes one."""
@@ -41,6 +42,7 @@ _SMALLEST_FILE = 4096  # bytes that an empty file counts as
 _PR_SET_CHILD_SUBREAPER = 36
 _SIGKILL = 9  # which Windows has no name for
 _LOWEST_PRIORITY = 19  # as a nice value
+_RESIDENT = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
 _TICKS = os.sysconf("SC_CLK_TCK") if LINUX else 100  # of /proc's processor times, for each second
 # Of a socket: net.core.wmem_default, and half of it for the last message. A pipe has 64 kB.
 _LARGEST_BUFFER = 3 * 212_992 // 2
@@ -117,7 +119,9 @@ def prepare(parent: int) -> None:
         raise ProcessLookupError(0, msg)
 
 
-def watch(process: int, report: int, folder: Path, limits: Limits) -> NoReturn:
+def watch(
+    process: int, report: int, folder: Path, limits: Limits, group: Group | None, user: int | None
+) -> NoReturn:
     """Watch a process until it ends or breaks a limit, end all its descendants, and exit with an `Ending`.
 
     Args:
@@ -125,13 +129,15 @@ def watch(process: int, report: int, folder: Path, limits: Limits) -> NoReturn:
         report: The pipe on which it writes that it is confined, or why not.
         folder: Its folder.
         limits: What it may use.
+        group: The control group that the process is to join, if there is one.
+        user: The user that it becomes, if it is another one.
     """
     try:
         # All of them: no signal may end the watcher before what it watches.
         signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it were ignored, exit codes would be lost
         set_dumpable(False)  # a submission of the same user must not trace it or write its memory
-        code = _watch(process, report, folder, limits)
+        code = _watch(process, report, folder, limits, group, user)
     except _Disturbed as error:
         failed(folder, error)
         code = Ending.DISTURBED
@@ -140,7 +146,12 @@ def watch(process: int, report: int, folder: Path, limits: Limits) -> NoReturn:
         code = Ending.SANDBOX_FAILED
     finally:
         try:
-            if not end_all(os.getpid()):
+            if group:
+                group.kill()
+            everything_ended = end_all(os.getpid())
+            if group:
+                group.remove()
+            if not everything_ended:
                 failed(folder, OSError(0, "some of its processes could not be ended"))
                 code = Ending.SANDBOX_FAILED
             elif code == Ending.FINISHED and disk(folder, limits.disk * _MB) > limits.disk * _MB:
@@ -173,15 +184,32 @@ def in_words(error: BaseException) -> str:
     return f"{text or type(error).__name__}{where}"
 
 
+@contextlib.contextmanager
+def _reading_as(user: int | None) -> Iterator[None]:
+    """Read files and `/proc` as another user: root in a container may lack the right to trace others."""
+    if not user:
+        yield
+        return
+    libc.setfsgid(user)
+    libc.setfsuid(user)
+    yield
+    libc.setfsuid(os.geteuid())
+    libc.setfsgid(os.getegid())
+
+
 def _asked_to_end() -> bool:
     return signal.SIGTERM in signal.sigpending()
 
 
-def _watch(process: int, report: int, folder: Path, limits: Limits) -> Ending:
+def _watch(
+    process: int, report: int, folder: Path, limits: Limits, group: Group | None, user: int | None
+) -> Ending:
     most_memory = own_memory() + limits.memory * _MB
     handle = os.pidfd_open(process)  # readable once the process has ended
     message = _read_report(report, _BUILDING_SECONDS)
-    if message != READY:
+    if message == READY:
+        group = None
+    elif message != READY_IN_GROUP:
         msg = message.decode("utf-8", "replace") or "it ended before it was confined"
         raise OSError(0, msg)
     clock, machine = _Clock(process), _Machine(folder)
@@ -199,16 +227,19 @@ def _watch(process: int, report: int, folder: Path, limits: Limits) -> Ending:
             raise _Disturbed(f"of {clock.passed:.0f} seconds the machine let it run in {clock.seconds:.0f}")
         if disk(folder, limits.disk * _MB) > limits.disk * _MB:
             return Ending.DISK
-        if (
-            len(running) > 2 * limits.processes
-        ):  # RLIMIT_NPROC does not hold for uid 0, even without capabilities
+        if len(running) > 2 * limits.processes:  # RLIMIT_NPROC does not hold for uid 0
             return Ending.CRASHED
         deprioritise(running, _HONEST_THREADS)
-        buffers, hidden = buffers_and_hidden_disk(running, str(folder))
-        if memory(running, most_memory - buffers) > most_memory - buffers:
+        with _reading_as(user):
+            buffers, hidden = buffers_and_hidden_disk(running, str(folder))
+            most = most_memory - buffers
+            too_much = group.exceeded() if group else memory(running, most) > most
+        if too_much:
             return Ending.MEMORY
         if hidden > limits.disk * _MB:
             return Ending.DISK
+    if group and group.exceeded():
+        return Ending.MEMORY
     _, status, used = os.wait4(process, 0)
     code = os.waitstatus_to_exitcode(status)
     if code == 0:
@@ -409,44 +440,61 @@ def memory(processes: Iterable[Process], enough: int) -> int:
         processes: The processes.
         enough: A sum up to this may count shared pages for each process, which is quicker to read.
     """
-    upper_bounds = {process: _private_memory(process.id) for process in processes}
+    upper_bounds = {place: _memory_in(f"{place}/status", _RESIDENT) or 0 for place in map(_place, processes)}
     total = sum(upper_bounds.values())
     if total <= enough:
         return total
-    return sum(_proportional_memory(process, most) for process, most in upper_bounds.items())
+    return sum(_proportional_memory(place, most) for place, most in upper_bounds.items())
 
 
 def own_memory() -> int:
     """Return the bytes of memory that this process uses."""
-    return _private_memory(os.getpid())
+    return _memory_in("/proc/self/status", _RESIDENT) or 0
 
 
 def buffers_and_hidden_disk(processes: Iterable[Process], folder: str) -> tuple[int, int]:
     """Return what belongs to no process and no folder, but to open descriptors.
 
     Returns:
-        The most bytes that sockets and pipes can hold; the bytes of deleted files that are open or mapped.
+        The most bytes that sockets and pipes can hold; the bytes of deleted files that are open or mapped,
+        `TOO_MUCH` if the descriptors of a process cannot be read.
     """
     buffers: dict[tuple[int, int], int] = {}
     files: dict[tuple[int, int], int] = {}
-    for process in processes:
-        with contextlib.suppress(OSError):
-            for name in os.listdir(f"/proc/{process.id}/fd"):  # noqa: PTH208 - names only
-                with contextlib.suppress(OSError):
-                    status = os.stat(f"/proc/{process.id}/fd/{name}")  # noqa: PTH116 - as above
+    for place in map(_place, processes):
+        try:
+            for name in os.listdir(f"{place}/fd"):  # noqa: PTH208 - names only
+                with contextlib.suppress(FileNotFoundError):  # it was closed
+                    status = os.stat(f"{place}/fd/{name}")  # noqa: PTH116 - as above
                     key = status.st_dev, status.st_ino
                     if stat.S_ISREG(status.st_mode) and not status.st_nlink:
                         files[key] = status.st_blocks * 512
                     elif stat.S_ISSOCK(status.st_mode) or stat.S_ISFIFO(status.st_mode):
                         buffers[key] = _LARGEST_BUFFER
-        with contextlib.suppress(OSError):
-            for device, number, size in _deleted_maps(process, os.fsencode(folder)):
+            for device, number, size in _deleted_maps(place, os.fsencode(folder)):
                 files[device, number] = max(size, files.get((device, number), 0))
+        except OSError:
+            if _memory_in(f"{place}/status", _RESIDENT) is not None:  # it has not ended
+                return 0, TOO_MUCH
     return sum(buffers.values()), sum(files.values())
 
 
-def _deleted_maps(process: Process, folder: bytes) -> Iterable[tuple[int, int, int]]:
-    for line in _read(f"/proc/{process.id}/maps").splitlines():
+def _place(process: Process) -> str:
+    """Return the folder in `/proc` of a process or, if its first thread has ended, of a thread that has not.
+
+    A process has one memory and one table of descriptors: no thread can get a table of its own.
+    """
+    place = f"/proc/{process.id}"
+    if process.state == b"Z":
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(f"{place}/task"):  # noqa: PTH208 - names only
+                if _memory_in(f"{place}/task/{thread}/status", _RESIDENT) is not None:
+                    return f"{place}/task/{thread}"
+    return place
+
+
+def _deleted_maps(place: str, folder: bytes) -> Iterable[tuple[int, int, int]]:
+    for line in _read(f"{place}/maps").splitlines():
         if line.endswith(b" (deleted)") and folder in line:
             addresses, _, _, device, number, _ = line.split(maxsplit=5)
             start, end = (int(address, 16) for address in addresses.split(b"-"))
@@ -486,13 +534,9 @@ def _reap() -> bool:
     return True
 
 
-def _private_memory(number: int) -> int:
-    return _memory_in(f"/proc/{number}/status", (b"RssAnon:", b"RssShmem:", b"VmSwap:")) or 0
-
-
-def _proportional_memory(process: Process, most: int) -> int:
-    """Return the process's proportional set size (PSS): of a page that n share, an n-th."""
-    pss = _memory_in(f"/proc/{process.id}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:"))
+def _proportional_memory(place: str, most: int) -> int:
+    """Return a process's proportional set size (PSS): of a page that n share, an n-th."""
+    pss = _memory_in(f"{place}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:"))
     return most if pss is None else pss
 
 
