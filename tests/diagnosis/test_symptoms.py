@@ -347,11 +347,11 @@ def test_against_pytorch_the_first_wrong_size_and_value_are_named(tmp_path):
             network, inputs, path, dynamo=False, input_names=["x"], dynamic_axes={"x": {0: "rows"}}
         )
     [symptom] = against(path, f"{__name__}:window")
-    assert symptom.weight == "wrong"
+    assert symptom.severity == "wrong"
     assert symptom.what.startswith("With rows = 4 the file is wrong: output 0 at [")
     torch.onnx.export(network, inputs, path, dynamo=True, dynamic_shapes=[{0: "rows"}])
     [note] = against(path, f"{__name__}:window")
-    assert note.weight == "note"
+    assert note.severity == "note"
     assert note.what == "The file agrees with PyTorch at rows = 1, 2, 3, 4, 6, 7."
 
 

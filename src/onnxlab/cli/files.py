@@ -54,7 +54,6 @@ def _doctor(options: argparse.Namespace) -> int:
         if terminal:
             print(f"\r\x1b[K{tr(what)} ...", end="", file=sys.stderr, flush=True)
 
-    sys.path.insert(0, str(Path.cwd()))  # as for `python -m`: the factory of --against is often here
     try:
         found = examine(options.model, reference=options.against, seconds=options.seconds, progress=say)
     except OnnxLabError as error:
@@ -68,9 +67,9 @@ def _doctor(options: argparse.Namespace) -> int:
         return 0 if found.healthy else 1
     print(tr(f"{found.name}: {found.nodes:,} nodes, {found.size:,} bytes"))
     for symptom in found.symptoms:
-        weight = tr(symptom.weight)
+        weight = tr(symptom.severity)
         if sys.stdout.isatty():
-            weight = f"\x1b[{_COLOURS[symptom.weight]}m{weight}\x1b[0m"
+            weight = f"\x1b[{_COLOURS[symptom.severity]}m{weight}\x1b[0m"
         print("\n" + joined(": ", [weight, tr(symptom.what)]))
         print(f"  {tr(symptom.why)}\n  {tr(symptom.then)}")
         print("  " + tr(symptom.explained))

@@ -7,10 +7,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from onnxlab.diagnosis.behaviour import try_out
+from onnxlab.diagnosis.behaviour import DOES_NOT_LOAD, try_out
 from onnxlab.diagnosis.model_file import ModelFile, read_model_file
 from onnxlab.diagnosis.structure import STRUCTURE
-from onnxlab.diagnosis.symptom import WEIGHTS, Symptom
+from onnxlab.diagnosis.symptom import SEVERITIES, Symptom
+from onnxlab.exporters.silence import silenced
 from onnxlab.model.load import ModelLike, load, path_of
 
 
@@ -23,17 +24,19 @@ class Examination:
         nodes: How many nodes its graphs have.
         size: Its bytes, without external data.
         symptoms: What was found, the worst first.
+        not_tried: What was left out, a sentence each.
     """
 
     name: str
     nodes: int
     size: int
     symptoms: tuple[Symptom, ...]
+    not_tried: tuple[str, ...] = ()
 
     @property
     def healthy(self) -> bool:
         """Whether nothing was found that is wrong or a risk."""
-        return all(symptom.weight == "note" for symptom in self.symptoms)
+        return all(symptom.severity == "note" for symptom in self.symptoms)
 
     def as_json(self) -> dict[str, Any]:
         """Return the examination as plain data."""
@@ -54,8 +57,8 @@ def examine(
 
     Args:
         model: A path, bytes, a `ModelProto`, or an export.
-        reference: "package.module:factory", which returns the PyTorch module and its inputs; the file is
-            compared with it. That code runs in this process.
+        reference: "package.module:factory" or "net.py:factory", which returns the PyTorch module and its
+            inputs; the file is compared with it. That code runs in this process.
         seconds: How long loading and running may take.
         progress: Called with what begins.
 
@@ -79,12 +82,19 @@ def _examination(
     symptoms: list[Symptom] = []
     for find in STRUCTURE:
         symptoms += find(file)
-    symptoms += try_out(file, seconds, progress)
-    if reference:
+    behaviour, not_run = try_out(file, seconds, progress)
+    symptoms += behaviour
+    not_tried = [not_run] if not_run else []
+    if reference and not_run == DOES_NOT_LOAD:
+        not_tried.append("Not compared with PyTorch.")
+    elif reference:
         from onnxlab.diagnosis.reference import against  # loads torch
 
         progress("compares it with PyTorch")
-        symptoms += against(file.path, reference)
+        with silenced():  # PyTorch says much while it captures a module
+            symptoms += against(file.path, reference)
+    else:
+        not_tried.append("Not compared with PyTorch: --against net.py:factory")
     nodes = sum(len(graph.node) for graph in file.graphs())
-    worst_first = sorted(symptoms, key=lambda symptom: WEIGHTS.index(symptom.weight))
-    return Examination(file.path.name, nodes, file.size, tuple(worst_first))
+    worst_first = sorted(symptoms, key=lambda symptom: SEVERITIES.index(symptom.severity))
+    return Examination(file.path.name, nodes, file.size, tuple(worst_first), tuple(not_tried))
