@@ -1,6 +1,7 @@
 """The examination of a model file: every symptom, the worst first."""
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
@@ -11,8 +12,18 @@ from onnxlab.diagnosis.behaviour import DOES_NOT_LOAD, try_out
 from onnxlab.diagnosis.model_file import ModelFile, read_model_file
 from onnxlab.diagnosis.structure import STRUCTURE
 from onnxlab.diagnosis.symptom import SEVERITIES, Symptom
+from onnxlab.errors import OnnxLabError
 from onnxlab.exporters.silence import silenced
 from onnxlab.model.load import ModelLike, load, path_of
+from onnxlab.plain_text import plain, pluralise
+
+_LONGEST = 86_400  # seconds: a day
+
+NOT_COMPARED = "Not compared with PyTorch."
+
+
+class WrongLimit(OnnxLabError):
+    """A time limit is none."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +49,30 @@ class Examination:
         """Whether nothing was found that is wrong or a risk."""
         return all(symptom.severity == "note" for symptom in self.symptoms)
 
+    def verdict(self, option: str) -> str:
+        """Return what was found and what was not tried, in a line.
+
+        Args:
+            option: What asks for the comparison with PyTorch, where it was not asked for.
+        """
+        count = Counter(symptom.severity for symptom in self.symptoms)
+        risks, notes = pluralise(count["risk"], "risk"), pluralise(count["note"], "note")
+        left_out = [
+            f"Not compared with PyTorch: {option}" if line == NOT_COMPARED else line
+            for line in self.not_tried
+        ]
+        return " ".join([f"{count['wrong']} wrong, {risks}, {notes}.", *left_out])
+
     def as_json(self) -> dict[str, Any]:
         """Return the examination as plain data."""
         symptoms = [symptom.as_json() for symptom in self.symptoms]
-        return {"name": self.name, "nodes": self.nodes, "size": self.size, "symptoms": symptoms}
+        return {
+            "name": self.name,
+            "nodes": self.nodes,
+            "size": self.size,
+            "symptoms": symptoms,
+            "not_tried": list(self.not_tried),
+        }
 
 
 def examine(
@@ -65,7 +96,11 @@ def examine(
     Raises:
         ModelNotReadable: If it is not an ONNX model.
         NoReference: If there is no such factory.
+        WrongLimit: If `seconds` is no time limit.
     """
+    if not 0 < seconds <= _LONGEST:  # false for NaN
+        why, then = "Loading and running need some time.", f"Give more than 0, and at most {_LONGEST:,}."
+        raise WrongLimit(f"{seconds:g} seconds are no time limit.", why, then)
     if isinstance(model, str | PathLike):
         path = path_of(model)
         progress("reads the file")
@@ -86,7 +121,7 @@ def _examination(
     symptoms += behaviour
     not_tried = [not_run] if not_run else []
     if reference and not_run == DOES_NOT_LOAD:
-        not_tried.append("Not compared with PyTorch.")
+        not_tried = ["Not run, and not compared with PyTorch: it does not load."]
     elif reference:
         from onnxlab.diagnosis.reference import against  # loads torch
 
@@ -94,7 +129,7 @@ def _examination(
         with silenced():  # PyTorch says much while it captures a module
             symptoms += against(file.path, reference)
     else:
-        not_tried.append("Not compared with PyTorch: --against net.py:factory")
+        not_tried.append(NOT_COMPARED)
     nodes = sum(len(graph.node) for graph in file.graphs())
     worst_first = sorted(symptoms, key=lambda symptom: SEVERITIES.index(symptom.severity))
-    return Examination(file.path.name, nodes, file.size, tuple(worst_first), tuple(not_tried))
+    return Examination(plain(file.path.name, 200), nodes, file.size, tuple(worst_first), tuple(not_tried))

@@ -129,4 +129,4 @@ def listing(names: Iterable[object], most: int = 3) -> str:
 
 def label(node: onnx.NodeProto) -> str:
     """Return a node's name, or that of its first output."""
-    return plain(node.name or node.output[0], 60)
+    return plain(node.name or next(iter(node.output), node.op_type), 60)
