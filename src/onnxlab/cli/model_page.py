@@ -25,7 +25,7 @@ class _Content(netron._ContentProvider):  # type: ignore[misc]  # netron has no 
         self.base = quote(path.name)  # Netron writes it into the page as it is
 
     def read(self, path: str) -> bytes | None:
-        return super().read(path) if path in self.names else None  # type: ignore[no-any-return]  # as above
+        return super().read(path) if path in self.names else None
 
 
 class _Handler(netron._HTTPRequestHandler):  # type: ignore[misc]  # as above
