@@ -483,6 +483,18 @@ def test_what_does_not_load_is_not_compared_and_that_is_said(tmp_path, monkeypat
     assert last.endswith("Not run, and not compared with PyTorch: it does not load.")
 
 
+def test_what_does_not_end_in_its_trial_is_not_run_in_this_process(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text("import torch\ndef make(): return torch.nn.ReLU(), torch.ones(3)\n")
+    endless = looping("n")
+    endless.graph.node[0].input[0] = ""
+    (tmp_path / "m.onnx").write_bytes(endless.SerializeToString())
+    assert main(["doctor", "m.onnx", "--against", "net.py:make", "--seconds", "12"]) == 1
+    shown = capsys.readouterr().out
+    assert "Running it did not end in time." in shown
+    assert shown.splitlines()[-1].endswith("not compared with PyTorch: the trial ended before.")
+
+
 @pytest.mark.parametrize("seconds", [-3, 0, float("nan"), float("inf")])
 def test_a_time_limit_that_is_none_is_refused(tmp_path, capsys, seconds):
     (tmp_path / "m.onnx").write_bytes(text(RELU).SerializeToString())

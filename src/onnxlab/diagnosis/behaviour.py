@@ -30,7 +30,10 @@ _STEPS = {
     "load": ("Loading it did not end in time.", "Loading it ended the process."),
     "run": ("Running it did not end in time.", "Running it ended the process."),
 }
-DOES_NOT_LOAD = "Not run: it does not load."
+DOES_NOT_LOAD = "Not run, and not compared with PyTorch: it does not load."
+ENDED_BEFORE = "Not run, and not compared with PyTorch: the trial ended before."
+"""Said of a file that this process must not run either: it could end it, or never end."""
+
 _OTHER_SIZES = "Running it at other sizes did not end in time."
 _MOST_REWRITTEN = 200 << 20
 """Bytes of a file up to which the model that the runtime makes of it is written and read."""
@@ -110,7 +113,7 @@ def _not_run(reports: Reports) -> str:
         return ""
     if "run" in reports:
         return "Not run: it refused all sizes and values that were tried."
-    return "Not run: the trial ended before."
+    return ENDED_BEFORE
 
 
 def _follow(arguments: list[str], folder: Path, seconds: float) -> _Trial:

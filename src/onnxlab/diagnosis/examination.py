@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from onnxlab.diagnosis.behaviour import DOES_NOT_LOAD, try_out
+from onnxlab.diagnosis.behaviour import DOES_NOT_LOAD, ENDED_BEFORE, try_out
 from onnxlab.diagnosis.model_file import ModelFile, read_model_file
 from onnxlab.diagnosis.structure import STRUCTURE
 from onnxlab.diagnosis.symptom import SEVERITIES, Symptom
@@ -120,15 +120,14 @@ def _examination(
     behaviour, not_run = try_out(file, seconds, progress)
     symptoms += behaviour
     not_tried = [not_run] if not_run else []
-    if reference and not_run == DOES_NOT_LOAD:
-        not_tried = ["Not run, and not compared with PyTorch: it does not load."]
-    elif reference:
+    comparable = not_run not in (DOES_NOT_LOAD, ENDED_BEFORE)
+    if reference and comparable:
         from onnxlab.diagnosis.reference import against  # loads torch
 
         progress("compares it with PyTorch")
         with silenced():  # PyTorch says much while it captures a module
             symptoms += against(file.path, reference)
-    else:
+    elif comparable:
         not_tried.append(NOT_COMPARED)
     nodes = sum(len(graph.node) for graph in file.graphs())
     worst_first = sorted(symptoms, key=lambda symptom: SEVERITIES.index(symptom.severity))
