@@ -73,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
                 raise Stop(what, why, "Say: course.py class FOLDER", code=2)
             environment = prepare("classroom")
             step(4, "The class")
-            command = [str(environment.python), "-m", "onnxlab.cli", "class", "serve", *options]
+            command = [str(environment.python), "-P", "-m", "onnxlab.cli", "class", "serve", *options]
             return jupyter.run(command, environment)
         if name == "site":
             return website.run(options, lambda: prepare("site", ".venv-site"))

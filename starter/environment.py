@@ -58,7 +58,7 @@ class Environment:
         Raises:
             Stop: This Python cannot make one, as Debian's without the package python3-venv.
         """
-        command = [sys.executable, "-m", "venv", "--clear", "--prompt", "onnxlab", str(self.folder)]
+        command = [sys.executable, "-P", "-m", "venv", "--clear", "--prompt", "onnxlab", str(self.folder)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             output = " ".join((done.stdout + done.stderr).split())[-200:]

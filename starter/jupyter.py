@@ -35,7 +35,7 @@ def update_workbook(environment: Environment, folder: Path, language: str = "en"
     Raises:
         Stop: Something in it cannot be read or written.
     """
-    command = [str(environment.python), "-m", "onnxlab.course.workbook", str(ROOT), str(folder)]
+    command = [str(environment.python), "-P", "-m", "onnxlab.course.workbook", str(ROOT), str(folder)]
     variables = child_variables(environment, language) | {"PYTHONIOENCODING": "utf-8"}
     done = subprocess.run(command, env=variables, capture_output=True, encoding="utf-8")
     if done.returncode:

@@ -117,7 +117,7 @@ def _install_cpu_torch(environment: Environment, pin: str, log: Path) -> None:
 
 def is_configured(environment: Environment) -> bool:
     """Tell whether pip has an index or links of the user's own, in a file or in the environment."""
-    command = [str(environment.python), "-m", "pip", "config", "list"]
+    command = [str(environment.python), "-P", "-m", "pip", "config", "list"]
     config = subprocess.run(command, capture_output=True, text=True, env=child_variables(environment)).stdout
     return bool(re.search(r"(index-url|find-links|no-index)[.'\"]*\s*=", config))
 
@@ -146,7 +146,15 @@ def failure(output: str, log: Path, *, offline: bool = False) -> Stop:
 
 def _pip(environment: Environment, arguments: Sequence[str], log: Path, total: int = 1) -> tuple[int, str]:
     """Run `pip install`; return its exit code and output, which is also appended to the log."""
-    command = [str(environment.python), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+    command = [
+        str(environment.python),
+        "-P",
+        "-m",
+        "pip",
+        "install",
+        "--no-input",
+        "--disable-pip-version-check",
+    ]
     command += ["--progress-bar", "off", *arguments]
     variables = child_variables(environment) | {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
     if "--no-index" in arguments:  # the user's settings may name other sources

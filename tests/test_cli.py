@@ -1,11 +1,15 @@
 """The command line: messages, exit codes and wrong usage."""
 
+import contextlib
+import http.client
+import io
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
-import urllib.request
+import unicodedata
 from importlib.metadata import EntryPoint, EntryPoints, version
 from subprocess import PIPE
 
@@ -46,6 +50,9 @@ def test_progress_private_and_public(tmp_path, monkeypatch, capsys):
         (["class", "close"], "onnxlab class", "invalid choice: 'close'"),
         (["progress", "--private", "--public"], "onnxlab progress", "not allowed with argument --private"),
         (["mark"], "onnxlab", "invalid choice: 'mark'"),
+        (["docter"], "onnxlab", "invalid choice: 'docter'. Did you mean 'doctor'?"),
+        (["class", "tkae"], "onnxlab class", "Did you mean 'take'?"),
+        (["doctor", "m.onnx", "--agianst=a:b"], "onnxlab doctor", "Did you mean '--against'?"),
     ],
 )
 def test_wrong_usage_gets_three_lines(capsys, arguments, command, says):
@@ -70,7 +77,7 @@ def test_without_a_command_the_help_is_shown(capsys):
 def test_without_onnxlab_class_its_commands_say_what_to_install(monkeypatch, capsys, arguments, left):
     entries = [EntryPoint(*line.split(" = "), "onnxlab.commands") for line in left]  # its files are gone
     monkeypatch.setattr("onnxlab.cli.entry_points", lambda group: EntryPoints(entries).select(group=group))
-    assert main(arguments) == 1
+    assert main(arguments) == 2
     said = capsys.readouterr().err
     assert f"`onnxlab {arguments[0]}` belongs to onnxlab-class, which is not installed.\n" in said
     assert "pip install -e packages/onnxlab-class" in said
@@ -86,6 +93,193 @@ def test_a_learners_commands_look_for_no_other_distribution(monkeypatch, capsys,
     assert main(arguments) == 0
 
 
+COMMANDS = [
+    *(["labs"], ["check"], ["watch"], ["next"], ["hint"], ["progress"], ["show"], ["reset"]),
+    *(["doctor"], ["why"], ["compare"], ["open"], ["grade"], ["class"]),
+    *(["class", name] for name in ("init", "serve", "room", "wheelhouse", "take", "feedback")),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_the_help_of_a_command_has_an_example_and_exit_codes(capsys, command):
+    with pytest.raises(SystemExit) as ended:
+        main(["help", *command])
+    assert ended.value.code == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"usage: onnxlab {' '.join(command)} " in shown
+    assert re.search(rf"Example: .*onnxlab {' '.join(command)}", shown)
+    assert "Exit codes: 0 " in shown
+
+
+def test_help_alone_lists_every_command(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["help"])
+    assert ended.value.code == 0
+    listed = re.findall(r"^    (\w+)  ", capsys.readouterr().out, re.MULTILINE)
+    assert {command[0] for command in COMMANDS} == set(listed)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["doctor", "gone"], ["compare", "gone", "gone"], ["open", "gone"]),
+        *(["check", "gone.ipynb"], ["watch", "gone.ipynb"], ["show", "04"], ["reset", "lab05"]),
+        *(
+            ["grade", "gone", "--out", "o"],
+            ["class", "take", "gone", "into"],
+            ["class", "feedback", "gone", "o"],
+        ),
+        ["class", "wheelhouse", "gone", "--check"],
+    ],
+    ids=" ".join,
+)
+def test_what_is_missing_has_one_exit_code(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert 1 <= len(said.splitlines()) <= 3
+    assert "run the cell" not in said
+
+
+def test_why_without_a_message_says_how_to_give_one(monkeypatch, capsys):
+    """From a terminal, where nothing would ever come; and from an empty pipe."""
+    reader, writer = pty.openpty()
+    with os.fdopen(reader), os.fdopen(writer) as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        assert main(["why"]) == 2
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+    assert main(["why"]) == 2
+    assert capsys.readouterr().err.count("No message was given.\n") == 2
+
+
+def test_a_message_from_a_pipe_may_have_bytes_that_are_no_text(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe no such message")))
+    assert main(["why"]) == 1
+    assert "No such message is known" in capsys.readouterr().out
+
+
+HOSTILE = "\x1b[2J\x1b]0;t\x07\u202e\x9b31m\nAll is well.\n"
+
+
+@pytest.fixture
+def hostile(tmp_path, monkeypatch):
+    """A folder where all names try to command the terminal, or to look like a line of the report."""
+    monkeypatch.chdir(tmp_path)
+    names = {name: f"{name}{HOSTILE}" for name in ("x", "y", "node", "w")}
+    node = onnx.helper.make_node("Add", [names["x"], names["w"]], [names["y"]], names["node"], domain="")
+    swirl = onnx.helper.make_node(f"Swirl{HOSTILE}", [names["x"]], ["z"], domain=f"d{HOSTILE}")
+    values = [
+        onnx.helper.make_tensor_value_info(names[name], onnx.TensorProto.FLOAT, [f"n{HOSTILE}"])
+        for name in "xy"
+    ]
+    weight = onnx.helper.make_tensor(names["w"], onnx.TensorProto.FLOAT, [1], [float("nan")])
+    graph = onnx.helper.make_graph([node, swirl], f"g{HOSTILE}", values[:1], values[1:], [weight])
+    model = onnx.helper.make_model(graph, producer_name=HOSTILE)
+    (tmp_path / f"m{HOSTILE}.onnx").write_bytes(model.SerializeToString())
+    onnx.save(chain(), tmp_path / "chain.onnx")
+    (tmp_path / f"no{HOSTILE}.onnx").write_text(HOSTILE)
+    for student in (f"ada{HOSTILE}", "bob"):
+        (tmp_path / "taken" / student).mkdir(parents=True)
+        (tmp_path / "taken" / student / f"lab05{HOSTILE}.ipynb").write_text("no notebook")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["doctor", f"m{HOSTILE}.onnx"],
+        ["doctor", f"no{HOSTILE}.onnx"],
+        ["doctor", f"gone{HOSTILE}.onnx"],
+        ["doctor", "gone.onnx"],
+        ["doctor", "chain.onnx", "--against", f"net{HOSTILE}:make"],
+        ["compare", f"m{HOSTILE}.onnx", "chain.onnx"],
+        ["compare", "chain.onnx", f"m{HOSTILE}.onnx"],
+        ["compare", f"m{HOSTILE}.onnx", f"m{HOSTILE}.onnx"],
+        ["why", f"Exporting the operator 'aten::a{HOSTILE}' to ONNX opset version 17 is not supported."],
+        ["why", f"unknown {HOSTILE}"],
+        ["open", f"no{HOSTILE}.onnx"],
+        ["check", f"lab05{HOSTILE}.ipynb"],
+        ["check", f"taken/ada{HOSTILE}"],
+        ["check", f"taken/ada{HOSTILE}/lab05{HOSTILE}.ipynb"],
+        ["watch", f"lab{HOSTILE}.ipynb"],
+        ["hint", f"asinh{HOSTILE}"],
+        ["show", f"04{HOSTILE}"],
+        ["reset", f"lab05{HOSTILE}"],
+        ["labs", f"mine{HOSTILE}"],
+        ["grade", "taken", "--out", f"out{HOSTILE}"],
+        ["grade", f"gone{HOSTILE}", "--out", "o"],
+        ["class", "init", f"class{HOSTILE}"],
+        ["class", "take", "taken", f"into{HOSTILE}"],
+        ["class", "feedback", f"taken{HOSTILE}", "out"],
+        ["class", "wheelhouse", f"house{HOSTILE}", "--check"],
+        ["class", "room", f"room{HOSTILE}", "--no-browser"],
+        [f"doc{HOSTILE}"],
+        ["doctor", "chain.onnx", f"--{HOSTILE}"],
+        ["compare", "chain.onnx", "chain.onnx", "--atol", HOSTILE],
+    ],
+    ids=lambda command: " ".join(command).replace(HOSTILE, "*"),
+)
+def test_no_name_commands_the_terminal_or_makes_a_line_of_its_own(hostile, capsys, command):
+    try:
+        code = main(command)
+    except SystemExit as ended:
+        code = ended.code
+    printed = capsys.readouterr()
+    shown = printed.out + printed.err
+    assert code in (0, 1, 2)
+    assert not {character for character in shown if unicodedata.category(character) in ("Cc", "Cf")} - {"\n"}
+    assert "All is well." not in shown.splitlines()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are text there")
+@pytest.mark.parametrize("command", ["doctor", "open", "compare", "check"])
+def test_a_file_whose_name_is_no_text_has_a_message(tmp_path, monkeypatch, command):
+    broken = os.fsdecode(b"\xff.onnx")
+    (tmp_path / broken).write_text("no model")
+    arguments = [broken, broken] if command == "compare" else [broken]
+    done = subprocess.run(
+        [sys.executable, "-m", "onnxlab.cli", command, *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"LC_ALL": "C.UTF-8"},
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "\ufffd.onnx" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo terminals")
+@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+def test_a_terminal_gets_colours_and_links_of_ours_and_none_of_the_files(hostile, term, monkeypatch):
+    """In a learner's folder the section is a link; a dumb terminal gets the text alone."""
+    (hostile / "notebooks").mkdir()
+    (hostile / "labs").mkdir()
+    (hostile / "labs" / "lab04_asinh.ipynb").touch()
+    for name in ("16_half_precision", "13_ship_it", "08_custom_operators", "11_graph_surgery"):
+        (hostile / "notebooks" / f"{name}.ipynb").touch()
+    reader, writer = pty.openpty()
+    command = [sys.executable, "-m", "onnxlab.cli", "doctor", f"m{HOSTILE}.onnx"]
+    done = subprocess.run(command, stdout=writer, stderr=writer, env=os.environ | {"TERM": term})
+    os.close(writer)
+    shown = b""
+    with contextlib.suppress(OSError):  # what Linux says at the end
+        while part := os.read(reader, 1 << 16):
+            shown += part
+    os.close(reader)
+    text = shown.decode()
+    assert done.returncode == 1
+    assert "All is well." not in [line.strip() for line in text.splitlines()]
+    assert "onnxlab show 16" in text
+    if term == "dumb":
+        assert "\x1b" not in text
+    else:
+        link = f"\x1b]8;;{(hostile / 'notebooks' / '16_half_precision.ipynb').as_uri()}\x1b\\Explained in"
+        assert link in text
+        ours = re.sub(r"\x1b\[(0|31|33|36)m|\x1b\]8;;(file://[!-~]*)?\x1b\\|\r\x1b\[K|\r\n", "", text)
+        assert not {character for character in ours if unicodedata.category(character) in ("Cc", "Cf")}
+
+
 def test_the_version_is_said(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
@@ -95,7 +289,7 @@ def test_the_version_is_said(capsys):
 
 def test_reset_outside_of_a_course_writes_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["reset", "lab5"]) == 1
+    assert main(["reset", "lab5"]) == 2
     assert "There are no labs in" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
@@ -106,7 +300,7 @@ def test_a_lab_is_known_by_its_number(name):
 
 
 def test_a_folder_of_labs_is_checked(tmp_path, capsys, write_notebook):
-    assert main(["check", str(tmp_path)]) == 1
+    assert main(["check", str(tmp_path)]) == 2
     assert "has no labs" in capsys.readouterr().err
     write_notebook(["pass"], "lab5_mine.ipynb")
     (tmp_path / "lab5_mine.before-reset-1.ipynb").write_text("older work")
@@ -136,28 +330,106 @@ def test_progress_and_hints_load_no_library_of_models_and_no_notebook(arguments,
     assert process.stdout.splitlines()[-1] == "loaded: set()"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl+C is no signal there")
-def test_open_serves_a_graph_until_ctrl_c(tmp_path):
-    onnx.save(chain(), tmp_path / "chain.onnx")
-    command = [sys.executable, "-m", "onnxlab.cli", "open", "--no-browser", "chain.onnx"]
+@contextlib.contextmanager
+def opened(folder, name):
+    """Run `onnxlab open` on a model; yield its port, the process and what it said."""
+    command = [sys.executable, "-m", "onnxlab.cli", "open", "--no-browser", name]
     with subprocess.Popen(
-        command, cwd=tmp_path, stdout=PIPE, stderr=PIPE, text=True, preexec_fn=hear_ctrl_c
+        command, cwd=folder, stdout=PIPE, stderr=PIPE, text=True, preexec_fn=hear_ctrl_c
     ) as process:
         try:
             assert process.stdout is not None
             assert process.stderr is not None
             said = process.stdout.readline()
-            address = re.search(r"http://\S+", said)
-            assert address, said + process.stderr.read()
-            with urllib.request.urlopen(address[0], timeout=30) as page:
-                assert b"netron" in page.read().lower()
-            process.send_signal(signal.SIGINT)
-            process.wait(30)
-            rest = process.stdout.read() + process.stderr.read()
+            port = re.search(r"http://localhost:(\d+) ", said)
+            assert port, said + process.stderr.read()
+            yield int(port[1]), process, said
         finally:
             process.kill()
+
+
+def fetched(port, path, host=None):
+    """Return the status and the body of a page."""
+    connection = http.client.HTTPConnection("localhost", port, timeout=30)
+    connection.request("GET", path, headers={"Host": host or f"localhost:{port}"})
+    response = connection.getresponse()
+    body = response.read()
+    connection.close()
+    return response.status, body
+
+
+needs_ctrl_c = pytest.mark.skipif(sys.platform == "win32", reason="Ctrl+C is no signal there")
+
+
+@needs_ctrl_c
+def test_open_serves_a_graph_until_ctrl_c(tmp_path):
+    onnx.save(chain(), tmp_path / "chain.onnx")
+    with opened(tmp_path, "chain.onnx") as (port, process, said):
+        assert b"netron" in fetched(port, "/")[1].lower()
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+        rest = process.stdout.read() + process.stderr.read()
     assert said.startswith("chain.onnx is at http://localhost:")
     assert rest == ""
+
+
+@needs_ctrl_c
+def test_open_serves_its_model_and_weights_only_and_answers_its_own_host_only(tmp_path):
+    model = chain()
+    weight = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [1], bytes(4), raw=True)
+    onnx.external_data_helper.set_external_data(weight, "weights.bin")
+    weight.ClearField("raw_data")
+    model.graph.initializer.append(weight)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    name = '"><script>alert(1)<\x2fscript> \u202e\u6a21.onnx'.replace("/", "")
+    onnx.save(model, folder / name)
+    (folder / "weights.bin").write_bytes(b"four")
+    for private in (folder / "secret.txt", folder / ".netrc", tmp_path / "secret.txt"):
+        private.write_text("secret")
+    with opened(folder, name) as (port, *_):
+        page = fetched(port, "/")[1].decode()
+        assert "<script>alert" not in page
+        [address] = re.findall(r'<meta name="file" content="(.*?)">', page)
+        assert fetched(port, address) == (200, (folder / name).read_bytes())
+        assert fetched(port, "/data/weights.bin") == (200, b"four")
+        for path in (
+            "secret.txt",
+            ".netrc",
+            "../secret.txt",
+            "%2e%2e/secret.txt",
+            "",
+            "./secret.txt",
+            "weights.bin/..",
+        ):
+            status, body = fetched(port, f"/data/{path}")
+            assert (status, b"secret" in body) == (404, False), path
+        for host in (
+            "evil.example",
+            f"evil.example:{port}",
+            "localhost.evil.example",
+            "10.0.0.1",
+            "[::2]:80",
+            "[::",
+            "x@",
+        ):
+            for path in ("/", address):
+                assert fetched(port, path, host)[0] == 403, host
+        for host in (f"127.0.0.1:{port}", "localhost", f"LOCALHOST:{port}"):
+            assert fetched(port, "/", host)[0] == 200, host
+
+
+@needs_ctrl_c
+def test_open_shows_a_graph_whose_weights_are_elsewhere(tmp_path):
+    model = chain()
+    weight = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [1], bytes(4), raw=True)
+    onnx.external_data_helper.set_external_data(weight, "gone.bin")
+    weight.ClearField("raw_data")
+    model.graph.initializer.append(weight)
+    (tmp_path / "chain.onnx").write_bytes(model.SerializeToString())
+    with opened(tmp_path, "chain.onnx") as (port, *_):
+        assert fetched(port, "/data/chain.onnx")[0] == 200
+        assert fetched(port, "/data/gone.bin")[0] == 404
 
 
 def test_hint_gives_one_after_the_other(tmp_path, monkeypatch, capsys):
@@ -166,7 +438,7 @@ def test_hint_gives_one_after_the_other(tmp_path, monkeypatch, capsys):
     for number in (1, 2, 3, 3):
         assert main(["hint", "asinh-symbolic"]) == 0
         assert capsys.readouterr().out == f"Hint {number} of 3: {hints[number - 1]}\n"
-    assert main(["hint", "asinh-symbolc"]) == 1
+    assert main(["hint", "asinh-symbolc"]) == 2
     assert "Did you mean 'asinh-symbolic'" in capsys.readouterr().err
 
 

@@ -157,6 +157,7 @@ def doctor_terminal(browser: Browser, server: JupyterServer, edition: str) -> No
     os.close(writer)
     shown = html.escape(os.read(reader, 1 << 16).decode())
     os.close(reader)
+    shown = re.sub(r"\x1b\]8;;.*?\x1b\\", "", shown)  # links
     colours = {"31": "#f66", "33": "#fc6", "36": "#6cc"}
     for code, colour in colours.items():
         shown = re.sub(rf"\x1b\[{code}m(.*?)\x1b\[0m", rf"<b style='color: {colour}'>\1</b>", shown)

@@ -7,6 +7,9 @@ What a learner imports::
 __init__.pyi lists all names.
 """
 
+import onnxlab.isolation  # noqa: F401 - first: what is imported after it does not come from the folder
+
+# isort: split
 import ast
 import importlib
 import os

@@ -43,5 +43,5 @@ def test_a_package_without_notebooks_says_so(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(course_copy, "COURSE_IN_WHEEL", tmp_path / "course")
     with pytest.raises(NotebooksMissing):
         copy_course(tmp_path / "mine")
-    assert main(["labs", str(tmp_path / "mine")]) == 1
+    assert main(["labs", str(tmp_path / "mine")]) == 2
     assert "has no notebooks" in capsys.readouterr().err

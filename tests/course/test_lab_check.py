@@ -139,7 +139,7 @@ def test_bad_input_is_a_message(tmp_path, capsys):
         (["check", str(tmp_path / "essay.ipynb")], "is not named after a lab"),
         (["reset", "lab99"], "There is no lab 'lab99'"),
     ]:
-        assert cli.main(arguments) == 1
+        assert cli.main(arguments) == 2
         out, error = capsys.readouterr()
         assert says in error
         assert out == ""  # nothing is run before it is said

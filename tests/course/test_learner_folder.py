@@ -217,7 +217,7 @@ def test_a_lab_is_found_in_the_learners_folder(course, folder, capsys, monkeypat
 )
 def test_what_cannot_be_shown_is_said(folder, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(folder)
-    assert main(arguments) == 1
+    assert main(arguments) == 2
     error = capsys.readouterr().err
     assert message in error
     assert len(error.splitlines()) <= 3
@@ -226,6 +226,6 @@ def test_what_cannot_be_shown_is_said(folder, monkeypatch, capsys, arguments, me
 def test_without_a_learners_folder_no_chapter_of_the_course_is_replaced(course, monkeypatch, capsys):
     monkeypatch.chdir(course)
     before = (course / CHAPTER).read_bytes()
-    assert main(["reset", "04"]) == 1
+    assert main(["reset", "04"]) == 2
     assert "is the course itself" in capsys.readouterr().err
     assert (course / CHAPTER).read_bytes() == before

@@ -1,6 +1,7 @@
 """Every symptom is seen in a file that has it, and not in its twin that has not."""
 
 import json
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -87,6 +88,20 @@ def with_function() -> onnx.ModelProto:
     )
 
 
+def constant(value: str) -> onnx.ModelProto:
+    model = text(
+        "g (float[n] x) => (float[n] y) { c = Constant <value: tensor = float[1] {1.0}> () y = Add(x, c) }"
+    )
+    model.graph.node[0].attribute[0].t.CopyFrom(numpy_helper.from_array(np.array([float(value)], np.float32)))
+    return model
+
+
+def halves(value: float) -> onnx.ModelProto:
+    model = text("g (bfloat16[n] x) => (bfloat16[n] y) { y = Add(x, w) }")
+    model.graph.initializer.append(helper.make_tensor("w", TensorProto.BFLOAT16, [1], [value]))
+    return model
+
+
 MATRIX = np.random.default_rng(0).standard_normal((200, 200)).astype(np.float32)
 BROKEN = MATRIX.copy()
 BROKEN[3, 4] = np.nan
@@ -145,6 +160,21 @@ STRUCTURE = [
         "800 of 160,000 bytes",
     ),
     (structure.broken_weights, adding(BROKEN), adding(MATRIX), "w float32[200, 200]"),
+    (structure.broken_weights, adding(BROKEN[3:4]), adding(MATRIX[3:4]), "NaN: w float32[1, 200]"),
+    (structure.broken_weights, constant("nan"), constant("1.0"), "NaN:  float32[1]"),
+    (
+        structure.broken_weights,
+        adding(np.full((1, 200), np.inf, np.float32)),
+        adding(MATRIX[:1]),
+        "with inf: w",
+    ),
+    (
+        structure.broken_weights,
+        adding(np.full((1, 200), -np.inf, np.float16)),
+        adding(MATRIX[:1]),
+        "with -inf",
+    ),
+    (structure.broken_weights, halves(np.nan), halves(1.0), "NaN: w bfloat16[1]"),
     (structure.versions, versioned(10, 21), versioned(8, 17), "1.18.1 is the first"),
     (structure.versions, versioned(99, 17), versioned(8, 17), "No recorded release"),
     (
@@ -347,11 +377,11 @@ def test_against_pytorch_the_first_wrong_size_and_value_are_named(tmp_path):
             network, inputs, path, dynamo=False, input_names=["x"], dynamic_axes={"x": {0: "rows"}}
         )
     [symptom] = against(path, f"{__name__}:window")
-    assert symptom.weight == "wrong"
+    assert symptom.severity == "wrong"
     assert symptom.what.startswith("With rows = 4 the file is wrong: output 0 at [")
     torch.onnx.export(network, inputs, path, dynamo=True, dynamic_shapes=[{0: "rows"}])
     [note] = against(path, f"{__name__}:window")
-    assert note.weight == "note"
+    assert note.severity == "note"
     assert note.what == "The file agrees with PyTorch at rows = 1, 2, 3, 4, 6, 7."
 
 
@@ -367,8 +397,12 @@ def test_a_reference_that_is_none_says_so(tmp_path, name):
 @pytest.mark.parametrize(
     ("content", "code", "says"),
     [
-        (text(RELU).SerializeToString(), 0, "Nothing was found"),
-        (text(CUMSUM).SerializeToString(), 1, "Explained in chapter 20_clinic, section 5."),
+        (
+            text(RELU).SerializeToString(),
+            0,
+            "0 wrong, 0 risks, 0 notes. Not compared with PyTorch: --against",
+        ),
+        (text(CUMSUM).SerializeToString(), 1, "Explained in chapter "),
         (b"no model", 2, "is not an ONNX model"),
         (None, 2, "There is no file"),
     ],
@@ -384,6 +418,129 @@ def test_the_exit_code_says_healthy_ill_or_unreadable(tmp_path, capsys, content,
         main(["doctor", "--json", str(path)])
         symptoms = json.loads(capsys.readouterr().out)["symptoms"]
         assert bool(symptoms) == bool(code)
+
+
+def test_what_pytorch_prints_is_kept_back_and_unnamed_values_are_said_so(tmp_path, monkeypatch, capfd):
+    """The TorchScript exporter gives inner values names of its own; the module prints, and so does torch."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loud.py").write_text(
+        "import os, sys, torch\n"
+        "class Loud(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        print('printed'); os.write(2, b'written'); return torch.relu(x * 2) + 1\n"
+        "def make(): return Loud(), (torch.ones(3),)\n"
+    )
+    body = "g (float[n] x) => (float[n] y) <float two = {2}> { a = Mul(x, two) y = Relu(a) }"
+    (tmp_path / "m.onnx").write_bytes(text(body).SerializeToString())
+    assert main(["doctor", "m.onnx", "--against", "loud.py:make"]) == 1
+    printed = capfd.readouterr()
+    assert "No value inside the file has the name that it has in PyTorch" in printed.out
+    assert "that node" not in printed.out
+    assert printed.err == ""
+    assert not {"printed", "written"} & {*printed.out.split()}
+    assert printed.out.splitlines()[-1].startswith("1 wrong, 0 risks, ")
+
+
+def test_against_begins_with_the_example_itself(tmp_path, monkeypatch, capsys):
+    """Drawn values would be positive and negative; the module and the file differ at the example's only."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(
+        "import torch\n"
+        "class Net(torch.nn.Module):\n"
+        "    def forward(self, x): return torch.where(x > 50, x * 0, x)\n"
+        "def make(): return Net(), torch.full((3,), 100.0)\n"
+    )
+    (tmp_path / "m.onnx").write_bytes(text(RELU.replace("Relu", "Identity")).SerializeToString())
+    assert main(["doctor", "m.onnx", "--against", "net:make"]) == 1
+    assert "the file is wrong" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("factory", "says"),
+    [
+        ("import sys; sys.exit(0)", "SystemExit"),
+        ("raise ValueError('not yet')", "ValueError: not yet"),
+        ("def other(): pass", "has no attribute 'make'"),
+        ("def make(): return 1, 2, 3", "too many values"),
+    ],
+)
+def test_a_factory_that_gives_nothing_is_refused(tmp_path, monkeypatch, capsys, factory, says):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(factory)
+    (tmp_path / "m.onnx").write_bytes(text(RELU).SerializeToString())
+    assert main(["doctor", "m.onnx", "--against", "net.py:make"]) == 2
+    said = capsys.readouterr().err
+    assert "net.py:make is no factory" in said
+    assert says in said
+
+
+def test_what_does_not_load_is_not_compared_and_that_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text("import torch\ndef make(): return torch.nn.ReLU(), torch.ones(3)\n")
+    (tmp_path / "m.onnx").write_bytes(text(CUMSUM).SerializeToString())
+    assert main(["doctor", "m.onnx", "--against", "net.py:make"]) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.endswith("Not run, and not compared with PyTorch: it does not load.")
+
+
+def test_what_does_not_end_in_its_trial_is_not_run_in_this_process(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text("import torch\ndef make(): return torch.nn.ReLU(), torch.ones(3)\n")
+    endless = looping("n")
+    endless.graph.node[0].input[0] = ""
+    (tmp_path / "m.onnx").write_bytes(endless.SerializeToString())
+    assert main(["doctor", "m.onnx", "--against", "net.py:make", "--seconds", "12"]) == 1
+    shown = capsys.readouterr().out
+    assert "Running it did not end in time." in shown
+    assert shown.splitlines()[-1].endswith("not compared with PyTorch: the trial ended before.")
+
+
+@pytest.mark.parametrize("seconds", [-3, 0, float("nan"), float("inf")])
+def test_a_time_limit_that_is_none_is_refused(tmp_path, capsys, seconds):
+    (tmp_path / "m.onnx").write_bytes(text(RELU).SerializeToString())
+    assert main(["doctor", str(tmp_path / "m.onnx"), "--seconds", str(seconds)]) == 2
+    assert "no time limit" in capsys.readouterr().err
+
+
+def comparing(tmp_path, first, second, *options):
+    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
+    for path, model in zip(paths, (first, second), strict=True):
+        path.write_bytes(model.SerializeToString())
+    return main(["compare", *map(str, paths), *options])
+
+
+def test_nan_is_called_nan_in_a_comparison(tmp_path, capsys):
+    assert comparing(tmp_path, text(RELU), text(RELU.replace("Relu", "Log"))) == 1
+    assert re.search(r"y  .* NaN: \d+ in the second only", capsys.readouterr().out)
+    assert comparing(tmp_path, adding(BROKEN), adding(MATRIX)) == 1
+    shown = capsys.readouterr().out
+    assert "NaN: 1 in the first only" not in shown.splitlines()[0]
+    assert "weight w is NaN or infinite in one of them only" in shown
+    assert "inf\n" not in shown
+
+
+def test_a_tolerance_can_be_given_and_refused(tmp_path, capsys):
+    nearly = text("g (float[n] x) => (float[n] y) <float k = {1.001}> { h = Relu(x) y = Mul(h, k) }")
+    assert comparing(tmp_path, text(RELU), nearly) == 1
+    assert comparing(tmp_path, text(RELU), nearly, "--rtol", "0.01") == 0
+    assert comparing(tmp_path, text(RELU), nearly, "--atol", "1") == 0
+    capsys.readouterr()
+    assert comparing(tmp_path, text(RELU), nearly, "--json") == 1
+    read = json.loads(capsys.readouterr().out)
+    assert read["equal"] is False
+    assert [row["name"] for row in read["outputs"]] == ["y"]
+    for wrong in ("-1", "nan", "inf", "much"):
+        with pytest.raises(SystemExit) as ended:
+            comparing(tmp_path, text(RELU), nearly, "--rtol", wrong)
+        assert ended.value.code == 2
+
+
+def test_texts_are_compared_as_texts(tmp_path, capsys):
+    words = 'g (float[n] x) => (string[1] y) {{ y = Constant <value_strings = ["{}"]> () }}'
+    assert comparing(tmp_path, text(words.format("a")), text(words.format("a"))) == 0
+    capsys.readouterr()
+    assert comparing(tmp_path, text(words.format("a")), text(words.format("b"))) == 1
+    assert "1 of 1 texts differ" in capsys.readouterr().out
 
 
 def test_two_files_are_compared_in_structure_and_outputs(tmp_path, capsys):

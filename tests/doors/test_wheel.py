@@ -186,7 +186,7 @@ def test_a_learner_has_every_command_but_those_of_a_class_until_its_wheel_is_the
     assert "chapter 07" in installed.run(*onnxlab, "why", "Exporting the operator 'aten::asinh' to ONNX")
     assert installed.run(*onnxlab, "--help").count("(needs onnxlab-class)") == 2
     for command in (grade, ("class", "serve", "my-class")):
-        said = installed.run(*onnxlab, *command, code=1).splitlines()
+        said = installed.run(*onnxlab, *command, code=2).splitlines()
         assert said[0] == f"`onnxlab {command[0]}` belongs to onnxlab-class, which is not installed."
         assert said[-1].endswith("pip install -e packages/onnxlab-class")
         assert len(said) <= 3

@@ -321,10 +321,10 @@ def test_a_scheduler_that_dies_ends_the_run_and_the_next_goes_on(intake, expecte
 @pytest.mark.parametrize(
     ("options", "says", "code"),
     [
-        (["--dask", "127.0.0.1:{free}"], "No Dask scheduler could be reached at tcp://127.0.0.1:", 1),
-        (["--dask", "tcp://192.0.2.1:8786"], "would not be encrypted", 1),
-        (["--dask", "nowhere"], "would not be encrypted", 1),
-        (["--dask", "tls://127.0.0.1:{free}"], "No Dask scheduler could be reached", 1),
+        (["--dask", "127.0.0.1:{free}"], "No Dask scheduler could be reached at tcp://127.0.0.1:", 2),
+        (["--dask", "tcp://192.0.2.1:8786"], "would not be encrypted", 2),
+        (["--dask", "nowhere"], "would not be encrypted", 2),
+        (["--dask", "tls://127.0.0.1:{free}"], "No Dask scheduler could be reached", 2),
     ],
 )
 def test_what_cannot_be_a_cluster_is_a_message(tmp_path, monkeypatch, capsys, options, says, code):

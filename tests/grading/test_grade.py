@@ -236,7 +236,7 @@ def test_a_full_disk_ends_the_run_with_a_message_and_the_next_goes_on(tmp_path, 
     if mounted.returncode:
         pytest.skip("only root may mount")
     try:
-        assert cli.main(command) == 1
+        assert cli.main(command) == 2
         error = capsys.readouterr().err
         assert "cannot be written" in error
         assert len(error.splitlines()) <= 3
@@ -251,9 +251,9 @@ def test_a_full_disk_ends_the_run_with_a_message_and_the_next_goes_on(tmp_path, 
 @pytest.mark.parametrize(
     ("arguments", "says", "code"),
     [
-        (["grade", "nowhere", "--out", "out"], "nowhere is not there", 1),
+        (["grade", "nowhere", "--out", "out"], "nowhere is not there", 2),
         (["grade", ".", "--out", "out"], "There are no labs in", 2),
-        (["grade", "class", "--out", "file"], "file", 1),
+        (["grade", "class", "--out", "file"], "file", 2),
         (["grade", "class", "--out", "out", "--jobs", "0"], "--jobs takes 1 or more", 2),
         *(
             (["grade", "class", "--out", "out", f"{option}={value}"], f"{option} takes", 2)

@@ -108,7 +108,7 @@ def test_a_file_that_will_not_do_is_said_in_three_lines(tmp_path, text, message)
 def test_a_file_that_is_not_there_stops_a_run_before_it_begins(tmp_path, capsys):
     folder = hand_in(tmp_path / "class", [DIRECT])
     arguments = ["grade", str(folder), "--out", str(tmp_path / "out"), "--judges", str(tmp_path / "none.py")]
-    assert cli.main(arguments) == 1
+    assert cli.main(arguments) == 2
     assert "none.py cannot be read" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 

@@ -166,6 +166,21 @@ def test_constants_are_measured_too():
     assert str(diff(constant(2.0), constant(5.0))) == "~ Constant c: attribute value differs by up to 3"
 
 
+def test_a_nan_is_called_one():
+    graphs = [model("y = Mul(x, w)"), model("y = Mul(x, w)")]
+    for graph, value in zip(graphs, (1.0, np.nan), strict=True):
+        graph.graph.initializer.append(numpy_helper.from_array(np.array([1, value], np.float32), "w"))
+    assert str(diff(*graphs)) == "~ Mul y: weight w is NaN or infinite in one of them only"
+
+
+def test_a_name_with_control_characters_is_shown_on_one_line_without_them():
+    renamed = model("y = Abs(x)")
+    renamed.graph.node[0].name = "a\x1b[2Jb\x1b]0;c\x07\u202ed\nNo difference."
+    text = str(diff(renamed, model("y = Relu(x)")))
+    assert len(text.splitlines()) == 1
+    assert not {"\x1b", "\x07", "\u202e"} & set(text)
+
+
 def test_a_constant_node_and_an_initializer_of_one_content_are_one_value():
     node = model("c = Constant <value: tensor = float[1] {2.0}> () y = Mul(x, c)")
     initializer = model("y = Mul(x, c)")

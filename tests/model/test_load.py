@@ -1,9 +1,12 @@
 """Every form of a model is loaded; every file that is not a model is refused."""
 
+import gzip
+import io
 import os
 
 import onnx
 import pytest
+import safetensors.torch
 import torch
 from onnx import TensorProto, helper
 from onnx.parser import parse_model
@@ -14,6 +17,12 @@ from onnxlab.exporters.silence import silenced
 from onnxlab.model.load import load, load_alone
 
 RELU = parse_model('<ir_version: 8, opset_import: ["" : 18]> g (float[2] x) => (float[2] y) { y = Relu(x) }')
+
+
+def _saved(value, **options):
+    file = io.BytesIO()
+    torch.save(value, file, **options)
+    return file.getvalue()
 
 
 def with_weights_outside(folder, location="weights.bin"):
@@ -56,12 +65,24 @@ def test_a_failed_export_says_why():
     [
         (b"", "is empty"),
         (b"import torch\n", "is not an ONNX model.\nIt looks like text"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "It looks like text"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "pointer of Git LFS: .*\nRun: git lfs pull"),
+        (b"\xef\xbb\xbf\n<!DOCTYPE html><html>", "It is a web page"),
+        (b"<html><body>Sign in</body></html>", "It is a web page"),
+        (_saved(torch.zeros(2)), "torch.save"),
+        (_saved(torch.zeros(2), _use_new_zipfile_serialization=False), "torch.save"),
+        (_saved(torch.nn.Linear(2, 2)), "torch.save"),
+        (safetensors.torch.save({"w": torch.zeros(2)}), "safetensors"),
+        (gzip.compress(b"model"), "compressed"),
+        (b"PK\x03\x04" + bytes(40), "zip archive"),
+        (bytes(4) + b"ORTM" + bytes(40), "the ORT format"),
         (b"\x89PNG\r\n\x1a\n" + bytes(40), "is not an ONNX model.\nThe file is damaged"),
         (RELU.SerializeToString()[:-20], "is not an ONNX model"),
         (TensorProto(name="x", dims=[2]).SerializeToString(), "is not an ONNX model"),
     ],
-    ids=["empty", "program", "pointer", "picture", "cut", "tensor"],
+    ids=[
+        *("empty", "program", "pointer", "page", "sign-in", "tensor", "old tensor", "module"),
+        *("safetensors", "gzip", "zip", "ort", "picture", "cut", "proto"),
+    ],
 )
 def test_a_file_that_is_not_a_model_is_refused(tmp_path, content, message):
     file = tmp_path / "model.onnx"

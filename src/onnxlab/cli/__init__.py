@@ -7,11 +7,14 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from importlib.metadata import entry_points, version
 from typing import Any, NoReturn
 
+from onnxlab.cli.terminal import plain_streams
 from onnxlab.errors import OnnxLabError
 from onnxlab.notebook.language import requested_language, speak, tr
+from onnxlab.plain_text import plain
 
 __all__ = ["Parser", "main", "run_command"]
 
@@ -20,6 +23,9 @@ _COMMANDS = {
     "learner": ("labs", "check", "watch", "next", "hint", "progress", "show", "reset"),
     "files": ("doctor", "why", "compare", "open"),
 }
+_EXIT_CODES = (
+    "Exit codes: 0 fine; 1 something was found wrong; 2 wrong usage, or a file is missing or cannot be read."
+)
 _GROUP = "onnxlab.commands"
 """The group of entry points with which other distributions add commands; each is an `add_commands`."""
 
@@ -35,18 +41,24 @@ class CommandMissing(OnnxLabError):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the `onnxlab` command and return its exit code: 0 fine, 1 something is wrong, 2 wrong usage."""
+    """Run the `onnxlab` command and return its exit code.
+
+    It is 0 where all is fine, 1 where something was found wrong, and 2 where the command could not do its
+    work: wrong usage, a file that is missing.
+    """
     speak(requested_language())
-    arguments = sys.argv[1:] if arguments is None else arguments
-    if not arguments:
-        _parser().print_help(sys.stderr)
-        return 2
-    try:
-        parser = _parser(arguments[0])
-    except CommandMissing as error:
-        print(tr(str(error)), file=sys.stderr)
-        return 1
-    return run_command(parser.parse_args(arguments))
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    with plain_streams():
+        if not arguments:
+            _parser().print_help(sys.stderr)
+            return 2
+        if arguments[0] == "help":  # as git and pip have it
+            arguments = [*arguments[1:], "--help"]
+        try:
+            parser = _parser(arguments[0])
+        except CommandMissing as error:
+            return _say(error)
+        return run_command(parser.parse_args(arguments))
 
 
 def run_command(options: argparse.Namespace) -> int:
@@ -56,14 +68,20 @@ def run_command(options: argparse.Namespace) -> int:
         sys.stdout.flush()
         return code
     except OnnxLabError as error:
-        print(tr(str(error)), file=sys.stderr)
-        return 1
+        return _say(error)
     except KeyboardInterrupt:
         print("\n" + tr("Stopped."), file=sys.stderr)
         return 130
     except BrokenPipeError:  # `| head` has read enough and closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _say(error: OnnxLabError) -> int:
+    """Print an error, a line for each of its parts; return the exit code."""
+    lines = [plain(tr(part)) for part in (error.what, error.why, error.then) if part]
+    print("\n".join(lines), file=sys.stderr)
+    return 2
 
 
 class Parser(argparse.ArgumentParser):
@@ -73,12 +91,20 @@ class Parser(argparse.ArgumentParser):
         """Refuse unknown arguments here: the parent parser would point to its own --help."""
         options, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            near = get_close_matches(unknown[0].partition("=")[0], self._option_string_actions, 1)
+            self.error(f"unrecognized arguments: {' '.join(unknown)}" + _meant(near))
         return options, unknown
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Refuse a word that is none of the choices; name the nearest where one is near."""
+        unknown = action.choices is not None and value not in action.choices
+        if unknown and (near := get_close_matches(str(value), map(str, action.choices or ()), 1)):
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}" + _meant(near))
+        super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and where help is, and exit with 2."""
-        self.exit(2, f"{self.prog}: {tr(message)}\n{tr(f'See: {self.prog} --help')}\n")
+        self.exit(2, f"{self.prog}: {plain(tr(message))}\n{tr(f'See: {self.prog} --help')}\n")
 
     def format_help(self) -> str:
         """Return the help in the language that is spoken: argparse keeps all its texts until then."""
@@ -89,8 +115,14 @@ class Parser(argparse.ArgumentParser):
                 action.help = action.help and tr(action.help)
                 for choice in getattr(action, "_choices_actions", ()):
                     choice.help = choice.help and tr(choice.help)
-        text = super().format_help().replace("usage: ", tr("usage: "), 1)
+        self.epilog = self.epilog and tr(self.epilog)
+        text = super().format_help() + f"\n{tr(_EXIT_CODES)}\n"
+        text = text.replace("usage: ", tr("usage: "), 1)
         return re.sub(r"(?m)(?<=[\u3400-\u9fff])(:$|\uff1a )", "\uff1a", text)
+
+
+def _meant(near: list[str]) -> str:
+    return f". Did you mean {near[0]!r}?" if near else ""
 
 
 def _parser(command: str = "") -> argparse.ArgumentParser:
@@ -99,7 +131,11 @@ def _parser(command: str = "") -> argparse.ArgumentParser:
     Raises:
         CommandMissing: The command is one of onnxlab-class, which is not installed.
     """
-    parser: argparse.ArgumentParser = Parser(prog="onnxlab", description="Tools of the ONNX Lab course.")
+    parser: argparse.ArgumentParser = Parser(
+        prog="onnxlab",
+        description="Tools of the ONNX Lab course.",
+        epilog="Example: onnxlab doctor model.onnx; onnxlab help doctor says more of it.",
+    )
     parser.add_argument("--version", action="version", version=f"onnxlab {version('onnxlab')}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     if own := [module for module, names in _COMMANDS.items() if command in names]:

@@ -2,93 +2,148 @@
 
 import argparse
 import json
-import logging
+import math
 import sys
 from pathlib import Path
 
-from onnxlab.notebook.language import joined, requested_language, speak, tr
-from onnxlab.plain_text import aligned
+from onnxlab.cli.terminal import control, write_coloured, write_link
+from onnxlab.errors import OnnxLabError
+from onnxlab.notebook.language import requested_language, speak, tr
+from onnxlab.plain_text import aligned, plain
 
-_COLOURS = {"wrong": "31", "risk": "33", "note": "36"}
+
+class NoMessage(OnnxLabError):
+    """There is no message to explain."""
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands to a parser."""
-    doctor = commands.add_parser("doctor", help="what is wrong or risky in a model file, and what to do")
+    doctor = commands.add_parser(
+        "doctor",
+        help="what is wrong or risky in a model file, and what to do",
+        epilog="Example: onnxlab doctor model.onnx --against net.py:make",
+    )
     doctor.add_argument("model", type=Path, metavar="MODEL.onnx")
     doctor.add_argument(
         "--against",
         default="",
-        metavar="MODULE:FACTORY",
-        help="compare with PyTorch: factory() returns (module, inputs)",
+        metavar="FILE.py:FACTORY",
+        help="compare with PyTorch: factory() returns (module, inputs); also as package.module:factory",
     )
     doctor.add_argument(
         "--seconds", type=float, default=60, help="how long loading and running may take (60)"
     )
     doctor.add_argument("--json", action="store_true", help="for programs")
     doctor.set_defaults(command=_doctor)
-    why = commands.add_parser("why", help="what an error message means, and what helps")
+    why = commands.add_parser(
+        "why",
+        help="what an error message means, and what helps",
+        epilog='Example: python run.py 2>&1 | onnxlab why; or: onnxlab why "the message"',
+    )
     why.add_argument(
         "text", nargs="*", metavar="MESSAGE", help="the message or traceback; else it is read from a pipe"
     )
     why.set_defaults(command=_why)
     compare = commands.add_parser(
-        "compare", help="two models: their graphs, and their outputs where both run"
+        "compare",
+        help="two models: their graphs, and their outputs where both run",
+        epilog="Example: onnxlab compare model.onnx model_fp16.onnx --rtol 0.01",
     )
     compare.add_argument("models", nargs=2, type=Path, metavar="MODEL.onnx")
+    compare.add_argument(
+        "--atol", type=_tolerance, default=1e-5, help="which difference is allowed (0.00001)"
+    )
+    compare.add_argument(
+        "--rtol", type=_tolerance, default=1e-5, help="or relative to an output's largest value (0.00001)"
+    )
+    compare.add_argument("--json", action="store_true", help="for programs")
     compare.set_defaults(command=_compare)
-    show = commands.add_parser("open", help="a model's graph as a page in the browser")
+    show = commands.add_parser(
+        "open",
+        help="a model's graph as a page in the browser",
+        epilog="Example: onnxlab open model.onnx",
+    )
     show.add_argument("model", type=Path, metavar="MODEL.onnx")
     show.add_argument("--no-browser", action="store_true", help="only print the address")
     show.set_defaults(command=_open)
 
 
+def _tolerance(text: str) -> float:
+    """Read a tolerance.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if 0 <= number < math.inf:  # false for nan
+        return number
+    raise argparse.ArgumentTypeError(f"a number from 0 on is needed, not {text[:40]!r}")
+
+
 def _doctor(options: argparse.Namespace) -> int:
     from onnxlab.diagnosis.examination import examine
-    from onnxlab.errors import OnnxLabError
 
     speak(requested_language())
-    terminal = sys.stderr.isatty() and not options.json
+    live = sys.stderr.isatty() and not options.json
 
     def say(what: str) -> None:
-        if terminal:
-            print(f"\r\x1b[K{tr(what)} ...", end="", file=sys.stderr, flush=True)
+        if live:
+            control("\r\x1b[K", sys.stderr)
+            print(f"{tr(what)} ...", end="", file=sys.stderr, flush=True)
 
-    sys.path.insert(0, str(Path.cwd()))  # as for `python -m`: the factory of --against is often here
     try:
         found = examine(options.model, reference=options.against, seconds=options.seconds, progress=say)
-    except OnnxLabError as error:
-        print(tr(str(error)), file=sys.stderr)
-        return 2
     finally:
-        if terminal:
-            print("\r\x1b[K", end="", file=sys.stderr)
+        if live:
+            control("\r\x1b[K", sys.stderr)
     if options.json:
         print(json.dumps(found.as_json(), indent=1))
         return 0 if found.healthy else 1
     print(tr(f"{found.name}: {found.nodes:,} nodes, {found.size:,} bytes"))
     for symptom in found.symptoms:
-        weight = tr(symptom.weight)
-        if sys.stdout.isatty():
-            weight = f"\x1b[{_COLOURS[symptom.weight]}m{weight}\x1b[0m"
-        print("\n" + joined(": ", [weight, tr(symptom.what)]))
-        print(f"  {tr(symptom.why)}\n  {tr(symptom.then)}")
-        print("  " + tr(symptom.explained))
-    if not found.symptoms:
-        print(tr("Nothing was found that is wrong or risky."))
+        print()
+        write_coloured(symptom.severity, tr(symptom.severity))
+        print(tr(": ") + plain(tr(symptom.what)))
+        print(f"  {plain(tr(symptom.why))}\n  {plain(tr(symptom.then))}")
+        _write_place(*symptom.place)
+    print("\n" + tr(found.verdict("--against net.py:factory")))
     return 0 if found.healthy else 1
+
+
+def _write_place(chapter: str, section: str) -> None:
+    """Write where something is explained: a link where the terminal has links, and how to come there."""
+    from onnxlab.course.chapters import learner_root
+    from onnxlab.diagnosis.symptom import explained
+
+    root = learner_root(Path.cwd())
+    edition = Path("notebooks") if requested_language() == "en" else Path("notebooks", requested_language())
+    notebook = root / edition / f"{chapter}.ipynb" if root else None
+    sys.stdout.write("  ")
+    if notebook and notebook.is_file():
+        write_link(tr(explained(chapter, section)), notebook.as_uri())
+    else:
+        sys.stdout.write(tr(explained(chapter, section)))
+    print(" " + tr(f"To read it: onnxlab show {chapter.partition('_')[0]}"))
 
 
 def _why(options: argparse.Namespace) -> int:
     from onnxlab.diagnosis.messages import explain
-    from onnxlab.diagnosis.symptom import explained
 
     speak(requested_language())
-    known = explain(" ".join(options.text) if options.text else sys.stdin.read())
+    message = " ".join(options.text)
+    if not message and not sys.stdin.isatty():
+        message = sys.stdin.buffer.read().decode(errors="replace")
+    if not message.strip():
+        what, then = "No message was given.", 'Give it in quotation marks, onnxlab why "...", or by a pipe.'
+        raise NoMessage(what, "", then)
+    known = explain(message)
     for number, answer in enumerate(known):
-        print(("\n" if number else "") + tr(answer.cause))
-        print("  " + tr(answer.cure))
-        print("  " + tr(explained(answer.chapter, answer.section)))
+        print(("\n" if number else "") + plain(tr(answer.cause)))
+        print("  " + plain(tr(answer.cure)))
+        _write_place(answer.chapter, answer.section)
         if answer.patient:
             print("  " + tr(f'To treat it, open patient("{answer.patient}") in a notebook.'))
     if not known:
@@ -109,14 +164,12 @@ def _why(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> int:
     from onnxlab.diagnosis.pair import compare_files
-    from onnxlab.errors import OnnxLabError
 
     speak(requested_language())
-    try:
-        pair = compare_files(*options.models)
-    except OnnxLabError as error:
-        print(tr(str(error)), file=sys.stderr)
-        return 2
+    pair = compare_files(*options.models, atol=options.atol, rtol=options.rtol)
+    if options.json:
+        print(json.dumps(pair.as_json(), indent=1))
+        return 0 if pair.equal else 1
     print(tr(pair.structure))
     if pair.outputs:
         heading = (tr("output"), tr("shapes"), tr("largest difference"))
@@ -126,14 +179,12 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _open(options: argparse.Namespace) -> int:
-    import netron
+    from onnxlab.cli.model_page import serve_model
 
-    from onnxlab.model.load import load
-
-    load(options.model)  # Netron would show its error on the page, and keep serving
     speak(requested_language())
-    logging.getLogger("netron").setLevel(logging.WARNING)  # it says the address once more
-    address = netron.start(str(options.model), address=("localhost", 0), browse=not options.no_browser)
-    print(tr(f"{options.model} is at http://{address[0]}:{address[1]} until you press Ctrl+C."), flush=True)
-    netron.wait()
+
+    def ready(address: str) -> None:
+        print(tr(f"{plain(options.model)} is at {address} until you press Ctrl+C."), flush=True)
+
+    serve_model(options.model, ready, browse=not options.no_browser)
     return 0

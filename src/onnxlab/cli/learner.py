@@ -9,7 +9,7 @@ from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.notebook.language import LANGUAGES, requested_language, speak, tr
-from onnxlab.plain_text import aligned
+from onnxlab.plain_text import aligned, plain
 
 _BETWEEN_LOOKS = 0.5  # seconds
 
@@ -24,25 +24,41 @@ class NothingToShow(OnnxLabError):
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands to a parser."""
-    labs = commands.add_parser("labs", help="copy the labs into a folder; what is there is left alone")
+    labs = commands.add_parser(
+        "labs",
+        help="copy the labs into a folder; what is there is left alone",
+        epilog="Example: onnxlab labs my-onnx --chapters",
+    )
     labs.add_argument("folder", type=Path, metavar="FOLDER", help="a new folder, or one of an earlier copy")
     labs.add_argument("--chapters", action="store_true", help="the chapters, too")
     labs.add_argument("--language", choices=LANGUAGES, default=requested_language(), help="which edition")
     labs.set_defaults(command=_labs)
     check = commands.add_parser(
-        "check", help="check the exercises of a lab's notebook, or of a folder of them"
+        "check",
+        help="check the exercises of a lab's notebook, or of a folder of them",
+        epilog="Example: onnxlab check lab05",
     )
     check.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK", help="or as lab05")
     check.set_defaults(command=_check)
-    watch = commands.add_parser("watch", help="check a lab's notebook at each save, until Ctrl+C")
+    watch = commands.add_parser(
+        "watch",
+        help="check a lab's notebook at each save, until Ctrl+C",
+        epilog="Example: onnxlab watch lab05",
+    )
     watch.add_argument("notebook", type=Path, metavar="NOTEBOOK")
     watch.set_defaults(command=_watch)
-    following = commands.add_parser("next", help="which exercise to do next, and how")
+    following = commands.add_parser(
+        "next", help="which exercise to do next, and how", epilog="Example: onnxlab next"
+    )
     following.set_defaults(command=_next)
-    hint = commands.add_parser("hint", help="the next of an exercise's three hints")
+    hint = commands.add_parser(
+        "hint", help="the next of an exercise's three hints", epilog="Example: onnxlab hint asinh-symbolic"
+    )
     hint.add_argument("exercise", metavar="EXERCISE", help="as asinh-symbolic")
     hint.set_defaults(command=_hint)
-    progress = commands.add_parser("progress", help="what is passed, tried and open in the labs")
+    progress = commands.add_parser(
+        "progress", help="what is passed, tried and open in the labs", epilog="Example: onnxlab progress"
+    )
     sharing = progress.add_mutually_exclusive_group()
     sharing.add_argument(
         "--private", action="store_true", help="the instructor's live page leaves you out from now on"
@@ -50,11 +66,17 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     sharing.add_argument("--public", action="store_true", help="it shows you again")
     progress.set_defaults(command=_progress)
     show = commands.add_parser(
-        "show", help="a chapter with all its outputs; the work in it is kept as a copy"
+        "show",
+        help="a chapter with all its outputs; the work in it is kept as a copy",
+        epilog="Example: onnxlab show 04",
     )
     show.add_argument("names", nargs="+", metavar="CHAPTER", help="as 04")
     show.set_defaults(command=_replace, outputs=True)
-    reset = commands.add_parser("reset", help="a chapter or a lab as new; the work in it is kept as a copy")
+    reset = commands.add_parser(
+        "reset",
+        help="a chapter or a lab as new; the work in it is kept as a copy",
+        epilog="Example: onnxlab reset lab05",
+    )
     reset.add_argument("names", nargs="+", metavar="NAME", help="as 04 or lab05")
     reset.set_defaults(command=_replace, outputs=False)
     for parser in (show, reset):
@@ -68,12 +90,12 @@ def _labs(options: argparse.Namespace) -> int:
 
     speak(options.language)
     copied, there = copy_course(options.folder, options.language, chapters=options.chapters)
-    print(tr(f"Notebooks copied to {options.folder}: {len(copied)}."))
+    print(tr(f"Notebooks copied to {plain(options.folder)}: {len(copied)}."))
     if there:
         print(tr(f"Already there, and left alone: {len(there)}."))
     notebooks = sorted([*copied, *there])
     first = next((path for path in notebooks if path.name.startswith("00_")), notebooks[0])
-    print(tr(f"To begin, open {first} in Jupyter."))
+    print(tr(f"To begin, open {plain(first)} in Jupyter."))
     return 0
 
 
@@ -97,9 +119,9 @@ def _check_one(path: Path) -> bool:
 
     folder = path.absolute().parent.name
     speak(folder if folder in LANGUAGES else requested_language())
-    print(tr(f"{path}: running it ..."), flush=True)
+    print(tr(f"{plain(path)}: running it ..."), flush=True)
     if own := own_copy(path):
-        print(tr(f"That is the course's own notebook. Yours is {own}."), file=sys.stderr)
+        print(tr(f"That is the course's own notebook. Yours is {plain(own)}."), file=sys.stderr)
     outcomes = check_notebook(path)
     for outcome in outcomes:
         if outcome.first_failure or outcome.message:
@@ -231,9 +253,9 @@ def _replace(options: argparse.Namespace) -> int:
             raise NothingToShow(f"{full} is a lab: it has no outputs to show.", "", then)
         else:
             path, copy = reset(name, root, options.language)
-        shown = path.relative_to(root).as_posix()
+        shown = plain(path.relative_to(root).as_posix())
         done = tr(f"{shown} has all its outputs.") if options.outputs else tr(f"{shown} is untouched again.")
         print(done, end=" " if copy else "\n")
         if copy:
-            print(tr(f"Your work is in {copy.relative_to(root).as_posix()}."))
+            print(tr(f"Your work is in {plain(copy.relative_to(root).as_posix())}."))
     return 0

@@ -25,6 +25,9 @@ from onnxlab.labs.kit.outcome import Outcome, Status
 from onnxlab.typed_json import UnexpectedType, decode
 
 _CELL_SECONDS = 120
+_FOLDER_LAST = "import os, sys; os.environ.pop('PYTHONSAFEPATH'); sys.path.append(''); del os, sys"
+"""Lets a notebook import files beside it, none of which hides a library from the check."""
+
 _LARGEST_REPORT = 16 << 20  # bytes
 
 
@@ -151,6 +154,7 @@ def _run(notebook: dict[str, Any], path: Path, call: str, folder: str) -> tuple[
     cells = [
         nbformat.v4.new_code_cell(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"
     ]
+    cells.insert(0, nbformat.v4.new_code_cell(_FOLDER_LAST))
     cells.append(nbformat.v4.new_code_cell(f"from {__name__} import write_outcomes\n{call}"))
     client = NotebookClient(
         nbformat.v4.new_notebook(cells=cells),
@@ -163,7 +167,8 @@ def _run(notebook: dict[str, Any], path: Path, call: str, folder: str) -> tuple[
         store_widget_state=False,
     )
     # The notebook's own calls of check() must not count as attempts, too.
-    variables = {**os.environ, "ONNXLAB_STATE": str(Path(folder) / "progress.json")}
+    own_state = {"ONNXLAB_STATE": str(Path(folder) / "progress.json")}
+    variables = {**os.environ, **own_state, "PYTHONSAFEPATH": "1"}
     reason = "The check did not run: the notebook changed names that it needs."
     try:
         client.execute(env=variables, stderr=subprocess.DEVNULL)  # of the kernel, not of the cells

@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,45 +30,99 @@ _STEPS = {
     "load": ("Loading it did not end in time.", "Loading it ended the process."),
     "run": ("Running it did not end in time.", "Running it ended the process."),
 }
+DOES_NOT_LOAD = "Not run, and not compared with PyTorch: it does not load."
+ENDED_BEFORE = "Not run, and not compared with PyTorch: the trial ended before."
+"""Said of a file that this process must not run either: it could end it, or never end."""
+
 _OTHER_SIZES = "Running it at other sizes did not end in time."
 _MOST_REWRITTEN = 200 << 20
 """Bytes of a file up to which the model that the runtime makes of it is written and read."""
 
 
-def try_out(file: ModelFile, seconds: float, progress: Callable[[str], None]) -> list[Symptom]:
+@dataclass(frozen=True)
+class _Trial:
+    """How a trial went.
+
+    Attributes:
+        reports: What it reported.
+        ended: Its exit status; negative for a signal, None if the time was up.
+        last_line: What it wrote last to stderr.
+    """
+
+    reports: Reports
+    ended: int | None
+    last_line: str
+
+    @property
+    def crashed(self) -> bool:
+        """Whether something ended the process that no Python code can catch; on Windows, a large status."""
+        return self.ended is not None and not 0 <= self.ended < 256
+
+    @property
+    def reason(self) -> str:
+        """What ended it."""
+        assert self.ended is not None
+        return f"signal {-self.ended}" if self.ended < 0 else f"status {self.ended:#x}"
+
+
+def try_out(file: ModelFile, seconds: float, progress: Callable[[str], None]) -> tuple[list[Symptom], str]:
     """Check, load and run a file in a process of its own.
 
     Args:
         file: The file.
         seconds: How long that may take.
         progress: Called with what begins.
+
+    Returns:
+        What was found, and why the file was not run; an empty string if it was.
     """
     with tempfile.TemporaryDirectory() as folder:
         structure, rewritten = Path(folder, "structure.onnx"), Path(folder, "optimised.onnx")
         structure.write_bytes(file.model.SerializeToString())
         optimised = [str(rewritten)] if file.size <= _MOST_REWRITTEN else []
-        command = [sys.executable, "-m", "onnxlab.diagnosis.trial", str(file.path), str(structure)]
+        arguments = [str(file.path.absolute()), str(structure)]
         progress("checks, loads and runs it")
         deadline = time.monotonic() + seconds
-        reports, ended = _follow([*command, "0", *optimised], seconds)
-        symptoms = [*_unfinished(reports, ended, seconds)]
+        trial = _follow([*arguments, "0", *optimised], Path(folder), seconds)
+        symptoms = [*_unfinished(trial, seconds)]
         skip = 0
-        while ended is not None and ended < 0 and "run" not in reports and reports.get("trying"):
-            skip += len(reports["trying"])  # each of these sizes but the last was refused, the last was fatal
+        while trial.crashed and "run" not in trial.reports and trial.reports.get("trying"):
+            skip += len(
+                trial.reports["trying"]
+            )  # each of these sizes was refused, but the last: it was fatal
             left = max(0.0, deadline - time.monotonic())
-            reports, ended = _follow([*command, str(skip), *optimised], left)
-        fused = onnx.load(rewritten, load_external_data=False) if rewritten.exists() else None
+            trial = _follow([*arguments, str(skip), *optimised], Path(folder), left)
+        if skip and not trial.crashed and trial.ended is not None:
+            symptoms += _unfinished(trial, seconds)
+        whole = "load" in trial.reports and rewritten.exists()
+        fused = onnx.load(rewritten, load_external_data=False) if whole else None
     for step, find in BEHAVIOUR.items():
-        symptoms += [symptom for report in reports.get(step, []) for symptom in find(report)]
+        symptoms += [symptom for report in trial.reports.get(step, []) for symptom in find(report)]
     if fused is not None:
         symptoms += missed_fusions(fused)
-    return symptoms
+    return symptoms, _not_run(trial.reports)
 
 
-def _follow(command: list[str], seconds: float) -> tuple[Reports, int | None]:
-    """Run the trial; return its reports, and how it ended: None if the time was up."""
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL)
+def _not_run(reports: Reports) -> str:
+    """Return why a file was not run; an empty string if it was."""
+    if any(report["error"] for report in reports.get("load", [])):
+        return DOES_NOT_LOAD
+    for report in reports.get("understood", []):
+        return f"Not run: no values can be drawn for the input {listing(report['names'])}."
+    if any(report["sizes"] is not None for report in reports.get("run", [])):
+        return ""
+    if "run" in reports:
+        return "Not run: it refused all sizes and values that were tried."
+    return ENDED_BEFORE
+
+
+def _follow(arguments: list[str], folder: Path, seconds: float) -> _Trial:
+    """Run a trial in an empty folder; `-P` keeps even that off the path."""
+    command = [sys.executable, "-P", "-m", "onnxlab.diagnosis.trial", *arguments]
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
+        )
         try:
             ended: int | None = process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -80,12 +135,15 @@ def _follow(command: list[str], seconds: float) -> tuple[Reports, int | None]:
             if line.startswith('{"step"') and line.endswith("\n"):
                 report = json.loads(line)
                 reports.setdefault(report["step"], []).append(report)
-    return reports, ended
+        errors.seek(max(0, errors.seek(0, 2) - 4096))
+        lines = [line for line in errors.read().decode(errors="replace").splitlines() if line.strip()]
+    return _Trial(reports, ended, plain(lines[-1].strip(), 200) if lines else "")
 
 
-def _unfinished(reports: Reports, ended: int | None, seconds: float) -> Iterator[Symptom]:
+def _unfinished(trial: _Trial, seconds: float) -> Iterator[Symptom]:
+    reports = trial.reports
     step = next((name for name in _STEPS if name not in reports), None)
-    if ended is None:
+    if trial.ended is None:
         yield Symptom(
             "risk" if step is None else "wrong",
             _STEPS[step][0] if step else _OTHER_SIZES,
@@ -93,17 +151,26 @@ def _unfinished(reports: Reports, ended: int | None, seconds: float) -> Iterator
             "Look for a Loop that does not end, or give more time with --seconds.",
             "loop",
         )
-    elif ended < 0:
-        why = f"It was signal {-ended}: a program that does the same ends without an exception to catch."
+    elif trial.crashed:
+        why = f"It was {trial.reason}: a program that does the same ends without an exception to catch."
         if step == "run" and "trying" in reports:
             tried = reports["trying"][-1]["sizes"]
             sizes = listing([f"{plain(axis, 60)} = {size}" for axis, size in tried.items()])
-            why = f"It was signal {-ended}, with {sizes}; there is no exception to catch."
+            why = f"It was {trial.reason}, with {sizes}; there is no exception to catch."
         yield Symptom(
             "wrong",
             _STEPS[step or "run"][1],
             why,
             "Check the sizes of the inputs before each run, and run it in a process of its own.",
+            "foreign",
+        )
+    elif "end" not in reports:
+        what = f"The trial of the file ended early, with exit status {trial.ended}."
+        yield Symptom(
+            "risk",
+            f"{what} Its last line: {trial.last_line}" if trial.last_line else what,
+            "What it had not tried by then is not known: the file may fail there.",
+            "Try the same file in a fresh environment; if it ends there as well, report it with the file.",
             "foreign",
         )
 

@@ -48,6 +48,16 @@ class StoredTensor:
         """Name, type and shape."""
         return f"{plain(self.name, 60)} {self.dtype}{list(self.dims)}"
 
+    def values_not_finite(self) -> set[str]:
+        """Return which of NaN, inf and -inf it holds."""
+        if self.array is None or "float" not in self.dtype:
+            return set()
+        array = self.array if self.array.dtype.kind == "f" else self.array.astype(np.float32)
+        if np.isfinite(array).all():
+            return set()
+        held = {"NaN": np.isnan(array), "inf": np.isposinf(array), "-inf": np.isneginf(array)}
+        return {name for name, where in held.items() if where.any()}
+
 
 @dataclass(frozen=True)
 class ModelFile:
@@ -57,7 +67,7 @@ class ModelFile:
         path: The file.
         size: Its bytes, without files of external data.
         model: Its structure: weights of more than some kilobytes are emptied.
-        tensors: Its weights of at least that size, and all that cannot be read.
+        tensors: Its weights of at least that size, and all that cannot be read or are not finite.
     """
 
     path: Path
@@ -81,9 +91,10 @@ def read_model_file(path: Path) -> ModelFile:
     stored: list[StoredTensor] = []
     for tensor, _ in tensors(model.graph):
         weight = _stored(tensor, folder)
-        if weight.size >= _LARGE or weight.problem:
+        large = weight.size >= _LARGE or bool(weight.problem)
+        if large or weight.values_not_finite():
             stored.append(weight)
-            if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            if large and tensor.data_location != onnx.TensorProto.EXTERNAL:
                 _empty(tensor)
     return ModelFile(path, size, model, tuple(stored))
 
@@ -99,8 +110,10 @@ def _stored(tensor: onnx.TensorProto, folder: Path) -> StoredTensor:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             array = _external(tensor, folder, kind, size)
         else:
-            array = tensor_array(tensor) if size >= _LARGE else None
+            array = tensor_array(tensor) if size >= _LARGE or "float" in dtype else None
     except (ModelNotReadable, OSError, ValueError) as error:
+        if size < _LARGE and tensor.data_location != onnx.TensorProto.EXTERNAL:  # the checker reports it
+            return StoredTensor(tensor.name, dtype, dims, size, None)
         return StoredTensor(tensor.name, dtype, dims, size, None, plain(str(error).splitlines()[0], 200))
     return StoredTensor(tensor.name, dtype, dims, size, array)
 

@@ -1,8 +1,13 @@
 """Symptoms of a file beside the PyTorch module that it should compute, at several sizes."""
 
+import copy
 import importlib
+import importlib.util
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -12,7 +17,7 @@ from onnxlab.errors import OnnxLabError
 from onnxlab.model.graph import Value, declared
 from onnxlab.model.load import load
 from onnxlab.plain_text import plain
-from onnxlab.runtime.divergence import first_divergence, program_values
+from onnxlab.runtime.divergence import first_divergence, inner_values, program_values
 from onnxlab.runtime.parity import Counterexample, smallest_counterexample
 from onnxlab.runtime.refusals import named_reason
 
@@ -27,41 +32,70 @@ def reference(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     """Return the module and the example inputs that a factory returns.
 
     Args:
-        name: "package.module:factory".
+        name: "package.module:factory" or "path/to/file.py:factory". The folder joins the path at its end: no
+            file in it hides a library.
 
     Raises:
         NoReference: If there is no such factory, or it returns something else.
     """
-    module, _, attribute = name.partition(":")
     then = (
-        "Give --against package.module:factory; factory() returns (module, inputs), inputs a tuple of "
-        "tensors."
+        "Give --against net.py:factory or package.module:factory; factory() returns (module, inputs), inputs "
+        "a tuple of tensors."
     )
+    place, colon, attribute = name.rpartition(":")
+    if not (colon and attribute.isidentifier()):
+        place, attribute = name, "factory"
     try:
-        made = getattr(importlib.import_module(module), attribute or "factory")()
+        made = getattr(_python_file(Path(place)) if _is_path(place) else _module(place), attribute)()
         network, inputs = made
-    except Exception as error:  # the code of the factory is the caller's
+    except (Exception, SystemExit) as error:  # the code of the factory is the caller's
         raise NoReference(
-            f"{plain(name, 120)} is no factory of a module and its inputs.", named_reason(error), then
+            f"{plain(name, 120)} is no factory of a module and its inputs.", plain(named_reason(error)), then
         ) from error
     inputs = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
     if not (isinstance(network, torch.nn.Module) and all(isinstance(i, torch.Tensor) for i in inputs)):
         raise NoReference(
-            f"{plain(name, 120)} returned {type(network).__name__} and {len(inputs)} inputs.",
+            f"{plain(name, 120)} returned {plain(type(network).__name__, 80)} and {len(inputs)} inputs.",
             "A torch.nn.Module and tensors were expected.",
             then,
         )
     return network.eval(), inputs
 
 
+def _is_path(place: str) -> bool:
+    return place.endswith(".py") or "/" in place or os.sep in place
+
+
+def _module(name: str) -> ModuleType:
+    _reach(Path.cwd())
+    return importlib.import_module(name)
+
+
+def _python_file(path: Path) -> ModuleType:
+    _reach(path.absolute().parent)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)  # where a dataclass in the file looks for it
+    spec.loader.exec_module(module)
+    return module
+
+
+def _reach(folder: Path) -> None:
+    """Let files of a folder be imported, but for those that have the name of something installed."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
 def against(path: Path, name: str) -> Iterator[Symptom]:
-    """Compare a file with the module of a factory, at the example's sizes and around them.
+    """Compare a file with the module of a factory: for the example, and at sizes around it.
 
     Where nothing differs, a note says at which sizes they agree.
 
     Args:
         path: The file.
-        name: "package.module:factory".
+        name: As for `reference`.
 
     Raises:
         NoReference: If there is no such factory.
@@ -74,16 +108,19 @@ def against(path: Path, name: str) -> Iterator[Symptom]:
         yield Symptom("wrong", what, why, "Compare the names of the file's inputs with forward.", "arguments")
         return
     compared: list[dict[str, int]] = []
-    for sizes in _sizes(inputs, example):
-        tensors = tuple(_resized(tensor, value, sizes) for tensor, value in zip(example, inputs, strict=True))
+    refusal = ""
+    for number, sizes in enumerate(_sizes(inputs, example)):
+        resized = (_resized(tensor, value, sizes) for tensor, value in zip(example, inputs, strict=True))
+        tensors = tuple(resized) if number else example
         shown = (
             listing([f"{plain(axis, 40)} = {size}" for axis, size in sizes.items()], 6)
             or "the example's sizes"
         )
         try:
             with torch.no_grad():
-                network(*tensors)
-        except Exception:  # a size that PyTorch refuses says nothing about the file
+                network(*copy.deepcopy(tensors))
+        except Exception as error:  # a size that PyTorch refuses says nothing about the file
+            refusal = plain(named_reason(error), 200)
             continue
         fault = smallest_counterexample(network, path, [tensors], _ATOL, 1e-4)
         if fault is not None:
@@ -92,6 +129,10 @@ def against(path: Path, name: str) -> Iterator[Symptom]:
         compared.append(sizes)
     if compared:
         yield _agreement(compared)
+    else:
+        what = "Nothing was compared: PyTorch refused the example and every other size."
+        then = "Call the module with the inputs that the factory returns, and repair the factory."
+        yield Symptom("risk", what, f"PyTorch says: {refusal}", then, "right sizes")
 
 
 def _agreement(compared: list[dict[str, int]]) -> Symptom:
@@ -111,24 +152,34 @@ def _symptom(
         what = f"With {shown} PyTorch runs, and the file does not agree: {plain(fault.reason, 200)}."
         then = "Find the size that was frozen, and export with that axis dynamic."
         return Symptom("wrong", what, "A size that the module accepts is lost in the file.", then, "sizes")
-    first = None
+    what = f"With {shown} the file is wrong: {plain(fault.reason, 160)}."
+    return Symptom("wrong", what, *_inner_values(network, path, tensors), "right sizes")
+
+
+def _inner_values(network: torch.nn.Module, path: Path, tensors: tuple[torch.Tensor, ...]) -> tuple[str, str]:
+    """Return what is known of the values inside the file, and what to do with it."""
     try:
         values = program_values(torch.export.export(network, tensors), *tensors)
+        if not values.keys() & set(inner_values(path)):
+            return (
+                "No value inside the file has the name that it has in PyTorch: only outputs were compared.",
+                "Export with dynamo=True, which keeps the names, or compare each part of forward by itself.",
+            )
         first = first_divergence(path, values, *tensors, atol=_ATOL)
-    except Exception:  # a module that cannot be captured, or other names: the outputs remain
-        pass
-    where = (
-        f"The first inner value that differs is {plain(first, 120)}."
-        if first
-        else "No inner value has a name in both."
-    )
-    what = f"With {shown} the file is wrong: {plain(fault.reason, 160)}."
-    return Symptom(
-        "wrong",
-        what,
-        where,
+    except Exception as error:  # a module that cannot be captured, or a file that cannot be cut
+        reason = plain(named_reason(error), 160)
+        return (
+            f"The values inside were not compared: {reason}",
+            "Compare each part of forward by itself, the first one first.",
+        )
+    if first is None:
+        return (
+            "The values inside that have one name in both agree.",
+            "Look at the end of forward: at what comes after the last of them.",
+        )
+    return (
+        f"The first inner value that differs is {plain(first, 120)}.",
         "Look at that node and at the line of forward that it comes from.",
-        "right sizes",
     )
 
 

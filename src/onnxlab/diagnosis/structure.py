@@ -46,12 +46,18 @@ def external_data(file: ModelFile) -> Iterator[str]:
     "A NaN reaches every output that depends on it.",
     "Look for the step that made it: training, a conversion to float16, a damaged file.",
 )
-def broken_weights(file: ModelFile) -> Iterator[str]:
+def broken_weights(file: ModelFile) -> Iterator[str | Symptom]:
     """Weights with values that are not finite."""
-    arrays = [(tensor.label, tensor.array) for tensor in file.tensors if tensor.array is not None]
-    broken = [name for name, array in arrays if array.dtype.kind == "f" and np.isnan(array).any()]
-    if broken:
+    held = {tensor.label: tensor.values_not_finite() for tensor in file.tensors}
+    if broken := [name for name, values in held.items() if "NaN" in values]:
         yield f"Weights with NaN: {listing(broken)}."
+    then = "If nobody put it there on purpose, look for an overflow: training, a conversion to float16."
+    if infinite := [name for name, values in held.items() if "inf" in values]:
+        why = "Every output that depends on it can be inf or NaN."
+        yield Symptom("risk", f"Weights with inf: {listing(infinite)}.", why, then, "half")
+    if masks := [name for name, values in held.items() if values == {"-inf"}]:
+        why = "The masks of attention hold it on purpose; a row of nothing else becomes NaN in Softmax."
+        yield Symptom("note", f"Weights with -inf: {listing(masks)}.", why, then, "half")
 
 
 @finding(

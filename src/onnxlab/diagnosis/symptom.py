@@ -12,10 +12,10 @@ from onnxlab.plain_text import plain
 Seen = TypeVar("Seen")
 """What is examined: a file, or the report of a step."""
 
-Weight: TypeAlias = Literal["wrong", "risk", "note"]
+Severity: TypeAlias = Literal["wrong", "risk", "note"]
 """wrong: it fails, or its outputs cannot be trusted. risk: it can fail elsewhere. note: worth knowing."""
 
-WEIGHTS: tuple[Weight, ...] = ("wrong", "risk", "note")
+SEVERITIES: tuple[Severity, ...] = ("wrong", "risk", "note")
 
 LESSONS = {
     "arguments": ("06_trace_breakers", "6. What becomes of a Python number that is an input?"),
@@ -64,14 +64,14 @@ class Symptom:
     """One thing that a model file shows.
 
     Attributes:
-        weight: How bad it is.
+        severity: How bad it is.
         what: What was seen, with names and values.
         why: Why it matters.
         then: What to do.
         lesson: What explains it: a key of `LESSONS`, or a chapter and a section.
     """
 
-    weight: Weight
+    severity: Severity
     what: str
     why: str
     then: str
@@ -95,7 +95,7 @@ class Symptom:
 
 
 def finding(
-    weight: Weight, lesson: str, why: str, then: str
+    severity: Severity, lesson: str, why: str, then: str
 ) -> Callable[[Callable[[Seen], Iterable[str | Symptom]]], Callable[[Seen], list[Symptom]]]:
     """Make a function that says what was seen into one that returns symptoms.
 
@@ -106,7 +106,9 @@ def finding(
         @wraps(function)
         def find(seen: Seen) -> list[Symptom]:
             found = function(seen)
-            return [Symptom(weight, one, why, then, lesson) if isinstance(one, str) else one for one in found]
+            return [
+                Symptom(severity, one, why, then, lesson) if isinstance(one, str) else one for one in found
+            ]
 
         return find
 
@@ -127,4 +129,4 @@ def listing(names: Iterable[object], most: int = 3) -> str:
 
 def label(node: onnx.NodeProto) -> str:
     """Return a node's name, or that of its first output."""
-    return plain(node.name or node.output[0], 60)
+    return plain(node.name or next(iter(node.output), node.op_type), 60)

@@ -1,7 +1,7 @@
 """A trial of a model file in a process of its own: checker, shape inference, loading, runs at some sizes.
 
 A file can end the process that opens it, or keep it busy for ever. So each step is reported, as a line of
-JSON, when it ends: what was not reported is the step that failed.
+JSON, when it ends: what was not reported is the step that failed. The last line says that all was tried.
 """
 
 import functools
@@ -242,3 +242,4 @@ def inner_values(model: Path, options: Any, inputs: Sequence[Input]) -> None:  #
 if __name__ == "__main__":
     _model, _structure, _skip, *_optimised = sys.argv[1:]
     main(Path(_model), Path(_structure), int(_skip), next(map(Path, _optimised), None))
+    say("end")

@@ -116,7 +116,7 @@ def load_alone(path: Path) -> onnx.ModelProto:
         files = sorted(file.name for file in path.parent.glob("*.onnx"))
         near = ", ".join(_shown(file, 80) for file in files[:5])
         why = f"Models in that folder: {near}." if near else ""
-        raise ModelNotReadable(msg, why, "Check the path, or run the cell that exports the model.") from None
+        raise ModelNotReadable(msg, why, "Check the path, or export the model first.") from None
     except IsADirectoryError:
         raise ModelNotReadable(
             f"{name} is a folder, not a model file.", then="Give the path of the .onnx file inside it."
@@ -156,18 +156,37 @@ def _parse(data: bytes, name: str) -> onnx.ModelProto:
     else:
         # Many byte strings happen to parse as a message without known fields.
         readable = model.ir_version > 0 and model.HasField("graph")
-    if readable:
-        require_text(model, name)
-    else:
+    if not readable:
         verb = "are" if name.startswith("The ") else "is"
-        msg = f"{name} {verb} not an ONNX model."
-        why = (
-            "It looks like text."
-            if _is_text(data[:512])
-            else "The file is damaged, cut off, or of another kind."
-        )
-        raise ModelNotReadable(msg, why, "Export the model again, or fetch the complete file.")
+        raise ModelNotReadable(f"{name} {verb} not an ONNX model.", *_what_else(data[:1024]))
+    require_text(model, name)
     return model
+
+
+def _what_else(head: bytes) -> tuple[str, str]:
+    """Return what a file that is no model seems to be by its first bytes, and what to do."""
+    again = "Export the model again, or fetch the complete file."
+    by_torch = "Load it in PyTorch, and export the module with torch.onnx.export."
+    page = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if head.startswith(b"version https://git-lfs"):
+        return "It is a pointer of Git LFS: the model itself was not downloaded.", "Run: git lfs pull"
+    if page.startswith((b"<!doctype", b"<html", b"<head")):
+        then = "Download the file itself; the link may lead to a page about it, or to a sign-in."
+        return "It is a web page (HTML).", then
+    if (head.startswith(b"PK\x03\x04") and b".pkl" in head) or (head[:1] == b"\x80" and head[1:2] < b"\x06"):
+        return "It is a file of PyTorch's (torch.save): weights, or a module.", by_torch
+    if head.startswith(b"PK\x03\x04"):
+        return "It is a zip archive.", "Unpack it, and give the path of the .onnx file inside it."
+    if head.startswith(b"\x1f\x8b"):
+        return "It is compressed (gzip).", "Unpack it, and give the path of the .onnx file."
+    if head[8:10] == b'{"':
+        return "It is a safetensors file: weights without a graph.", by_torch
+    if head[4:8] in (b"TFL3", b"ORTM"):
+        kind = "TensorFlow Lite" if head[4:8] == b"TFL3" else "the ORT format"
+        return f"It is a model in {kind}.", "Look for the .onnx file that it was made from."
+    if _is_text(head[:512]):
+        return "It looks like text.", again
+    return "The file is damaged, cut off, or of another kind.", again
 
 
 def require_text(model: onnx.ModelProto, name: str = "The model") -> None:

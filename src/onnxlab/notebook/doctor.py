@@ -21,11 +21,9 @@ def doctor(model: ModelLike, *, reference: str = "", seconds: float = 60.0) -> T
         ModelNotReadable: If it is not an ONNX model.
     """
     found = examine(model, reference=reference, seconds=seconds)
-    columns = ("weight", "what", "why", "what to do", "section")
-    rows = [(s.weight, s.what, s.why, s.then, s.explained) for s in found.symptoms]
-    caption = tr(f"{found.name}: {found.nodes:,} nodes, {found.size:,} bytes")
-    if not rows:
-        caption += ". " + tr("Nothing was found that is wrong or risky.")
-    return table(
-        [dict(zip(columns, row, strict=True)) for row in rows], columns, caption=caption, bad=("wrong",)
-    )
+    columns = ("severity", "what", "why", "what to do", "section")
+    rows = [(s.severity, s.what, s.why, s.then, s.explained) for s in found.symptoms]
+    size = tr(f"{found.name}: {found.nodes:,} nodes, {found.size:,} bytes")
+    verdict = tr(found.verdict('reference="net.py:factory"'))
+    cells = [dict(zip(columns, row, strict=True)) for row in rows]
+    return table(cells, columns, caption=f"{size}. {verdict}", bad=("wrong",))

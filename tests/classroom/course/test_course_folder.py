@@ -158,7 +158,7 @@ def test_without_nbgrader_the_command_says_what_to_install(tmp_path):
         f"sys.exit(main(['class', 'init', {str(tmp_path / 'class')!r}]))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert 'pip install -e "packages/onnxlab-class[classroom]"' in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "class").exists()
@@ -166,7 +166,7 @@ def test_without_nbgrader_the_command_says_what_to_install(tmp_path):
 
 def test_a_folder_of_something_else_is_refused(tmp_path, capsys):
     (tmp_path / "letters.txt").write_text("dear")
-    assert cli.main(["class", "init", str(tmp_path)]) == 1
+    assert cli.main(["class", "init", str(tmp_path)]) == 2
     assert "is not empty" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["letters.txt"]
     with pytest.raises(ClassRefused, match="is not a folder"):

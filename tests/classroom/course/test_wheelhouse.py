@@ -180,7 +180,7 @@ def test_a_folder_with_something_else_is_left_alone(course, tmp_path, capsys, mo
     with pytest.raises(WheelhouseRefused, match="is no wheelhouse"):
         make_wheelhouse(course, tmp_path / "mine", [HERE], "requirements.txt")
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["file"]
-    assert main(["class", "wheelhouse", str(tmp_path / "mine"), "--check"]) == 1
+    assert main(["class", "wheelhouse", str(tmp_path / "mine"), "--check"]) == 2
     assert "is no wheelhouse" in capsys.readouterr().err
 
 
@@ -193,7 +193,7 @@ def test_a_course_that_is_no_clone_is_said(tmp_path, course):
 def test_a_machine_that_the_course_does_not_run_on_is_said(tmp_path, capsys):
     with pytest.raises(WheelhouseRefused, match=r"does not run with Python 3\.14"):
         Target("linux", "3.14")
-    assert main(["class", "wheelhouse", str(tmp_path / "house"), "--for", "beos", "--python", "3.12"]) == 1
+    assert main(["class", "wheelhouse", str(tmp_path / "house"), "--for", "beos", "--python", "3.12"]) == 2
     assert "It runs with Python 3.11, 3.12, 3.13 on linux" in capsys.readouterr().err
 
 

@@ -106,7 +106,7 @@ def test_what_is_no_notebook_file_is_said_and_not_waited_for(homes, tmp_path):
 def test_a_folder_that_is_not_there_is_said(tmp_path, capsys):
     with pytest.raises(HomesNotFound):
         take_labs(tmp_path / "nowhere", tmp_path / "taken")
-    assert cli.main(["class", "take", str(tmp_path / "nowhere"), str(tmp_path / "taken")]) == 1
+    assert cli.main(["class", "take", str(tmp_path / "nowhere"), str(tmp_path / "taken")]) == 2
     assert "There is no folder" in capsys.readouterr().err
 
 
@@ -120,7 +120,7 @@ def test_a_folder_without_labs_is_said_in_three_lines(homes, tmp_path, capsys):
         (tmp_path / "notes", "left: a.md: Not a directory; and 2 others\n"),
         (homes.parent, ""),
     ):
-        assert cli.main(["class", "take", str(folder), str(tmp_path / "taken")]) == 1
+        assert cli.main(["class", "take", str(folder), str(tmp_path / "taken")]) == 2
         output = capsys.readouterr()
         assert f"There are no learners' labs in {folder}.\n{expected}Name a class" in output.err
         assert output.err.count("\n") <= 3
@@ -139,7 +139,7 @@ def test_the_command_says_what_it_took(homes, tmp_path, capsys):
 
 def test_a_class_collects_where_nbgrader_looks(homes, capsys):
     folder = homes.parent
-    assert cli.main(["class", "take", str(folder)]) == 1
+    assert cli.main(["class", "take", str(folder)]) == 2
     assert "is not a class" in capsys.readouterr().err
     (folder / "class.json").write_text(json.dumps({"format": 1}))
     os.utime(homes / "ada" / "labs" / LAB, (1e9, 1e9))
@@ -172,7 +172,7 @@ def test_each_learner_finds_their_own_page(homes, results, capsys):
 
 
 def test_pages_that_are_not_there_are_said(homes, tmp_path, capsys):
-    assert cli.main(["class", "feedback", str(homes.parent), str(tmp_path)]) == 1
+    assert cli.main(["class", "feedback", str(homes.parent), str(tmp_path)]) == 2
     assert "There are no feedback pages" in capsys.readouterr().err
 
 

@@ -51,7 +51,7 @@ def test_the_instructor_is_told_what_is_missing(tmp_path, monkeypatch, capsys):
     entry.available.cache_clear()
     with monkeypatch.context() as macos:
         macos.setattr(entry.sys, "platform", "darwin")
-        assert cli.main(command) == 1
+        assert cli.main(command) == 2
     entry.available.cache_clear()
     refused = capsys.readouterr().err
     assert "WSL2" in refused

@@ -40,10 +40,10 @@ def test_run_shows_its_progress_and_lists_what_to_correct(chapter, capsys):
     assert "42" in path.read_text()
 
 
-def test_run_stops_at_an_error_and_its_exit_code_is_1(chapter, capsys):
+def test_run_stops_at_an_error_and_its_exit_code_is_2(chapter, capsys):
     path = chapter("1 / 0")
     before = path.read_text()
-    assert main(["run", str(path)]) == 1
+    assert main(["run", str(path)]) == 2
     err = capsys.readouterr().err
     assert "cell 1 of 1 raised ZeroDivisionError: division by zero" in err
     assert "Traceback" not in err.splitlines()[-3]
@@ -61,7 +61,7 @@ def test_check_prints_a_table_and_fails(chapter, capsys):
 def test_a_file_that_is_not_a_notebook_is_named_without_a_traceback(tmp_path, capsys):
     path = tmp_path / "text.ipynb"
     path.write_text("hello")
-    assert main(["check", str(path)]) == 1
+    assert main(["check", str(path)]) == 2
     assert "is not a Jupyter notebook" in capsys.readouterr().err
 
 
@@ -83,7 +83,7 @@ def test_a_reader_that_stops_early_gets_no_traceback(chapter):
 
 def test_without_uv_the_command_says_how_to_get_it(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["pin"]) == 1
+    assert main(["pin"]) == 2
     assert "Run: pip install uv" in capsys.readouterr().err
 
 

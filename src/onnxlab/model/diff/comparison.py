@@ -1,5 +1,6 @@
 """The differences between two models in structure and numbers; names do not count."""
 
+import math
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
@@ -13,6 +14,7 @@ from onnxlab.model.diff.scope import Scope, Token, plain_attributes
 from onnxlab.model.distance import largest_difference
 from onnxlab.model.graph import GraphNode, Value, declared, function_name, subgraphs, tensor_array, walk
 from onnxlab.model.load import ModelLike, load
+from onnxlab.plain_text import plain
 
 _Slots: TypeAlias = list[tuple[Value | None, Value | None]]
 """Inputs, or outputs, of two models side by side; None where one model has no counterpart."""
@@ -42,6 +44,8 @@ class Change:
 
     def __str__(self) -> str:
         what = f"{self.kind} {self.name}".strip()
+        if self.max_abs is not None and math.isinf(self.max_abs):
+            return f"{what} is NaN or infinite in one of them only"
         if self.max_abs is not None:
             return f"{what} differs by up to {self.max_abs:.3g}"
         if self.before == self.after:
@@ -126,7 +130,7 @@ class GraphDiff:
             lines.append("renamed: " + ", ".join(f"{old} -> {new}" for old, new in self.renamed))
         if len(lines) > _LINES:
             lines[_LINES:] = [f"... and {len(lines) - _LINES} more"]
-        return "\n".join(lines)
+        return "\n".join(map(plain, lines))  # names are a stranger's: one entry stays one line
 
 
 def _runs(sign: str, nodes: Sequence[GraphNode]) -> list[str]:

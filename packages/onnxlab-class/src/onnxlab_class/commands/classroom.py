@@ -5,11 +5,16 @@ import sys
 from pathlib import Path
 
 from onnxlab.notebook.language import LANGUAGES, requested_language, speak, tr
+from onnxlab.plain_text import aligned, plain, pluralise
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `onnxlab class` and its commands."""
-    group = commands.add_parser("class", help="a class: hand out the labs, serve the course, watch, collect")
+    group = commands.add_parser(
+        "class",
+        help="a class: hand out the labs, serve the course, watch, collect",
+        epilog="Example: onnxlab class serve my-class",
+    )
     actions = group.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for add in (_add_init, _add_serve, _add_room, _add_wheelhouse, _add_take, _add_feedback):
         add(actions)
@@ -18,6 +23,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def _add_init(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     init = actions.add_parser(
         "init",
+        epilog="Example: onnxlab class init my-class",
         help="make a course directory for nbgrader and the hub",
         description="Make a course directory with the labs in it. On one that is there: add what is new, "
         "and leave what you changed, what was handed in and the gradebook's marks as they are.",
@@ -33,22 +39,21 @@ def _add_init(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def _init(options: argparse.Namespace) -> int:
     from onnxlab.labs.kit.exercise import labs
-    from onnxlab.plain_text import pluralise
     from onnxlab_class.classroom.course.folder import make_class
 
     print(tr("Making the assignments ..."), flush=True)
     report = make_class(options.folder, options.name)
     for line in report.updated:
-        print(tr(f"brought up to date: {line}"))
+        print(tr(f"brought up to date: {plain(line)}"))
     for line in report.modified:
-        print(tr(f"kept, since it is yours: {line}"))
+        print(tr(f"kept, since it is yours: {plain(line)}"))
     for problem in report.problems:
-        print(tr(problem), file=sys.stderr)
+        print(plain(tr(problem)), file=sys.stderr)
     exercises = sum(len(lab.exercises) for lab in labs())
     made = (
-        f"Made the class {report.folder.name!r} in {options.folder}."
+        f"Made the class {report.folder.name!r} in {plain(options.folder)}."
         if report.new
-        else f"Looked through the class {report.folder.name!r} in {options.folder}."
+        else f"Looked through the class {report.folder.name!r} in {plain(options.folder)}."
     )
     print(tr(made))
     points = sum(lab.points for lab in labs())
@@ -60,6 +65,7 @@ def _init(options: argparse.Namespace) -> int:
 def _add_serve(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     serve = actions.add_parser(
         "serve",
+        epilog="Example: onnxlab class serve my-class",
         help="a JupyterHub for the room: sign-in, a JupyterLab for each learner",
         description="Serve the course to a class with a JupyterHub on this machine, until Ctrl+C. Everybody "
         "gets a folder of their own, which is kept. The class is made where there is none. Passwords are "
@@ -97,7 +103,6 @@ def _add_serve(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from onnxlab.plain_text import aligned
     from onnxlab_class.classroom.hub.accounts import Passwords
     from onnxlab_class.classroom.hub.serve import require_parts, serve
     from onnxlab_class.classroom.hub.settings import INSTRUCTOR, address
@@ -145,6 +150,7 @@ def _serve(options: argparse.Namespace) -> int:
 def _add_room(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     room = actions.add_parser(
         "room",
+        epilog="Example: onnxlab class room my-class",
         help="a live page: who has passed what, and where people are stuck",
         description="Show, in a browser on this machine, who has passed which exercise and where people are "
         "stuck, without names unless you ask for them. With a hub the same page is at /services/room/.",
@@ -178,6 +184,7 @@ def _room(options: argparse.Namespace) -> int:
 def _add_wheelhouse(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     house = actions.add_parser(
         "wheelhouse",
+        epilog="Example: onnxlab class wheelhouse stick --for windows --python 3.12",
         help="a copy of the course that laptops install without the network",
         description="Put the course's files and every package it needs into a folder. Copied to a laptop, "
         "`python3 course.py` in it installs without the network. Run again, it completes and mends the "
@@ -219,12 +226,12 @@ def _wheelhouse(options: argparse.Namespace) -> int:
         file = "requirements-classroom.txt" if options.classroom else "requirements.txt"
         lacking = make_wheelhouse(course_root(Path.cwd()) or Path.cwd(), options.folder, targets, file)
     for name in damaged:
-        print(tr(f"damaged: {name}"))
+        print(tr(f"damaged: {plain(name)}"))
     for target, pins in lacking.items():
         print(tr(f"{target}: lacking {', '.join(pins)}" if pins else f"{target}: complete"))
     wheels = list((options.folder / "wheelhouse").glob("*.whl"))
     size = sum(path.stat().st_size for path in wheels) / 1e6
-    print(tr(f"{options.folder}: {len(wheels)} wheels, {size:.0f} MB"))
+    print(tr(f"{plain(options.folder)}: {len(wheels)} wheels, {size:.0f} MB"))
     if damaged or any(lacking.values()):
         hint = (
             "What is lacking cannot be installed there without the network; the command again mends damage."
@@ -238,6 +245,7 @@ def _wheelhouse(options: argparse.Namespace) -> int:
 def _add_take(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     take = actions.add_parser(
         "take",
+        epilog="Example: onnxlab class take my-class",
         help="collect every learner's labs as they are now",
         description="Copy the labs out of every learner's home as they are now: into the class's submitted/, "
         "where `onnxlab grade DIR --out RESULTS` and nbgrader look, or into another folder.",
@@ -250,7 +258,6 @@ def _add_take(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def _take(options: argparse.Namespace) -> int:
-    from onnxlab.plain_text import plain, pluralise
     from onnxlab_class.classroom.hub.homes import HomesNotFound, take_labs
 
     collected = take_labs(options.folder, options.into)
@@ -264,13 +271,14 @@ def _take(options: argparse.Namespace) -> int:
         print(tr(f"left: {plain(line)}"), file=sys.stderr)
     labs = pluralise(sum(collected.files.values()), "lab")
     learners = pluralise(len(collected.files), "learner")
-    print(tr(f"Copied {labs} of {learners} to {options.into or options.folder / 'submitted'}."))
+    print(tr(f"Copied {labs} of {learners} to {plain(options.into or options.folder / 'submitted')}."))
     return 0
 
 
 def _add_feedback(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     feedback = actions.add_parser(
         "feedback",
+        epilog="Example: onnxlab class feedback my-class results",
         help="put each learner's feedback page into their home",
         description="Put each learner's page of a grading run into their home, as feedback/RESULTS.html.",
     )
@@ -282,7 +290,6 @@ def _add_feedback(actions: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _feedback(options: argparse.Namespace) -> int:
-    from onnxlab.plain_text import plain, pluralise
     from onnxlab_class.classroom.hub.homes import give_feedback
 
     delivered = give_feedback(options.folder, options.results)
@@ -291,7 +298,7 @@ def _feedback(options: argparse.Namespace) -> int:
     print(
         tr(
             f"{pluralise(len(delivered.files), 'learner')} will find "
-            f"feedback/{options.results.absolute().name}.html."
+            f"feedback/{plain(options.results.absolute().name)}.html."
         )
     )
     return 1 if delivered.left or not delivered.files else 0

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from onnxlab.cli.terminal import control
 from onnxlab.notebook.language import LANGUAGES, requested_language, speak, tr
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     grade = commands.add_parser(
         "grade",
         help="grade a class's labs",
+        epilog="Example: onnxlab grade submissions --out results",
         description="Grade notebooks of labs: each in a sandbox, its models judged elsewhere. "
         "A run that was cut off goes on where it was; what was handed in again is graded again.",
     )
@@ -83,9 +85,9 @@ def _grade(options: argparse.Namespace) -> int:
 
         check_course(options.submissions)
     for path, reason in intake.ignored:
-        print(tr(f"not taken: {plain(str(path))}: {reason}"))
+        print(tr(f"not taken: {plain(path)}: {plain(reason)}"))
     if not intake.submissions:
-        print(tr(f"There are no labs in {options.submissions}."), file=sys.stderr)
+        print(tr(f"There are no labs in {plain(options.submissions)}."), file=sys.stderr)
         return 2
     judges = read_judges(options.judges) if options.judges else NONE
     limits = Limits(wall=wall, cpu=round(wall), memory=round(memory))
@@ -133,7 +135,10 @@ def _into_folder(
         failures = ledger.failures
         standings = write_reports(ledger, model_image, ignored=intake.ignored)
         print(summary_text(standings))
-        print("\n" + tr(f"Grades: {options.out / 'grades.csv'}; feedback: {options.out / 'feedback'}"))
+        print(
+            "\n"
+            + tr(f"Grades: {plain(options.out / 'grades.csv')}; feedback: {plain(options.out / 'feedback')}")
+        )
         print(tr(count(ledger.rows(), failures).line()))
         stumbled = False
         for row in ledger.rows():
@@ -218,7 +223,10 @@ class _ProgressBar:
         if self._live:
             bar = "#" * (30 * step.done // step.total)
             left = tr(f"{step.done} of {step.total}, {step.left:.0f} s left")
-            print(f"\r[{bar:<30}] {left}\x1b[K", end="", flush=True)
+            control("\r")
+            print(f"[{bar:<30}] {left}", end="")
+            control("\x1b[K")
+            sys.stdout.flush()
         elif (tenth := 10 * step.done // step.total) > self._tenth:
             self._tenth = tenth
             print(tr(f"{step.done} of {step.total}, {step.left:.0f} s left"), flush=True)

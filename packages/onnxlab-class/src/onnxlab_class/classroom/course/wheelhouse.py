@@ -146,7 +146,7 @@ def make_wheelhouse(
         if target.system.startswith("linux") and not any(
             house.glob(f"torch-*{SYSTEMS[target.system][3]}.whl")
         ):
-            command = [sys.executable, "-m", "pip", "config", "list"]
+            command = [sys.executable, "-P", "-m", "pip", "config", "list"]
             settings = subprocess.run(command, capture_output=True, text=True).stdout
             own = os.environ.get(INDEX_VARIABLE, "")
             # A configured index takes precedence over PyTorch's.
@@ -211,7 +211,7 @@ def _fill(pins: list[str], target: Target, house: Path, *options: str) -> list[s
 def _pip(pins: Sequence[str], target: Target, house: Path, *options: str) -> tuple[int, str]:
     quiet = ["--no-input", "--disable-pip-version-check", "--progress-bar=off", "--retries=2"]
     what = ["--no-deps", "--only-binary=:all:", "--implementation=cp", f"--python-version={target.python}"]
-    command = [sys.executable, "-m", "pip", "download", *quiet, *what]
+    command = [sys.executable, "-P", "-m", "pip", "download", *quiet, *what]
     command += [f"--platform={name}" for name in target.platforms]
     command += [f"--dest={house}", f"--find-links={house}", *options, *pins]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

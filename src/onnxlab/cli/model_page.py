@@ -1,0 +1,68 @@
+"""A model's graph as Netron's page, served to the browsers of this machine."""
+
+import contextlib
+import re
+import webbrowser
+from collections.abc import Callable
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import quote
+
+from netron import server as netron
+from onnx.external_data_helper import uses_external_data
+
+from onnxlab.model.load import load_alone, tensors
+
+_OWN_HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?", re.IGNORECASE)
+
+
+class _Content(netron._ContentProvider):  # type: ignore[misc]  # netron has no types
+    """The model and the files that it keeps weights in; nothing else of its folder."""
+
+    def __init__(self, path: Path, weights: set[str]) -> None:
+        super().__init__(None, str(path), None, None)
+        self.names = {path.name, *weights}
+        self.base = quote(path.name)  # Netron writes it into the page as it is
+
+    def read(self, path: str) -> bytes | None:
+        return super().read(path) if path in self.names else None
+
+
+class _Handler(netron._HTTPRequestHandler):  # type: ignore[misc]  # as above
+    """Netron's, for requests that name this machine: a page elsewhere can give its own name our address."""
+
+    def do_GET(self) -> None:  # noqa: N802 - the name is http.server's
+        if _OWN_HOST.fullmatch(self.headers.get("Host", "")):
+            super().do_GET()
+        else:
+            self.send_error(403, "This page is for the browsers of its own machine")
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing of each request."""
+
+
+def serve_model(path: Path, ready: Callable[[str], None], *, browse: bool) -> None:
+    """Serve the page until Ctrl+C.
+
+    Args:
+        path: The model.
+        ready: Called with the address.
+        browse: Whether the browser opens it.
+
+    Raises:
+        ModelNotReadable: If there is no such file, or it is not an ONNX model.
+    """
+    model = load_alone(path)  # Netron would show its error on the page, and keep serving
+    external = (tensor for tensor, _ in tensors(model.graph) if uses_external_data(tensor))
+    weights = {
+        entry.value for tensor in external for entry in tensor.external_data if entry.key == "location"
+    }
+    handler = type("Handler", (_Handler,), {"content": _Content(path, weights)})
+    with ThreadingHTTPServer(("localhost", 0), handler) as server:
+        server.daemon_threads = True
+        address = f"http://localhost:{server.server_port}"
+        ready(address)
+        if browse:
+            webbrowser.open(address)
+        with contextlib.suppress(KeyboardInterrupt):
+            server.serve_forever()
