@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import importlib
+import io
 import os
 import re
 import sys
@@ -36,6 +37,7 @@ class CommandMissing(OnnxLabError):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the `onnxlab` command and return its exit code: 0 fine, 1 something is wrong, 2 wrong usage."""
+    _outlive_readers()
     speak(requested_language())
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments:
@@ -61,9 +63,42 @@ def run_command(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("\n" + tr("Stopped."), file=sys.stderr)
         return 130
-    except BrokenPipeError:  # `| head` has read enough and closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+
+
+def _outlive_readers() -> None:
+    """Make stdout and stderr drop what nobody reads: `| head` may end the output, and not the command.
+
+    Streams that are closed from the start take everything too.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the end
+        elif stream is getattr(sys, f"__{name}__") and not stream.isatty():
+            stream.flush()
+            raw = _Dropping(stream.fileno(), "wb", closefd=False)
+            setattr(
+                sys,
+                name,
+                io.TextIOWrapper(
+                    io.BufferedWriter(raw),
+                    encoding=stream.encoding,
+                    errors=stream.errors,
+                    line_buffering=stream.line_buffering,
+                    write_through=stream.write_through,
+                ),
+            )
+
+
+class _Dropping(io.FileIO):
+    """A pipe that takes everything after its reader has closed it."""
+
+    def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())  # also for what this process starts
+            return memoryview(data).nbytes
 
 
 class Parser(argparse.ArgumentParser):
