@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points, version
+from pathlib import Path
 from typing import Any, NoReturn
 
 from onnxlab.errors import OnnxLabError
@@ -73,7 +74,7 @@ def _outlive_readers() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the end
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the end
         elif stream is getattr(sys, f"__{name}__") and not stream.isatty():
             stream.flush()
             raw = _Dropping(stream.fileno(), "wb", closefd=False)

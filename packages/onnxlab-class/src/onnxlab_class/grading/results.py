@@ -282,7 +282,7 @@ class Ledger:
                 try:
                     earlier = dict(json.loads(before[0]))
                 except (ValueError, TypeError, RecursionError) as error:
-                    raise sqlite3.DatabaseError(f"the run's facts: {error}") from None  # noqa: EM102 - as SQLite's
+                    raise sqlite3.DatabaseError(f"the run's facts: {error}") from None
                 changed = [f"{name} {earlier.get(name)}" for name in run if run[name] != earlier.get(name)]
                 if changed:
                     self.notes.append(f"Earlier rows were graded with {', '.join(changed)}.")
