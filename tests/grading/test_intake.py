@@ -40,8 +40,10 @@ def reasons(intake: Intake, root) -> dict[str, str]:
     return {path.relative_to(root).as_posix(): reason for path, reason in intake.ignored}
 
 
-@pytest.mark.parametrize("below", ["submitted/", ""])
-def test_nbgraders_tree(tmp_path, below):
+@pytest.mark.parametrize("marked_by", ["class.json", "nbgrader_config.py", ""])
+def test_nbgraders_tree(tmp_path, marked_by):
+    below = "submitted/" if marked_by else ""
+    put(tmp_path, marked_by or "README.md")
     put(tmp_path, f"{below}ada/lab04_asinh/lab04_asinh.ipynb")
     put(tmp_path, f"{below}ada/lab04_asinh/timestamp.txt")
     put(tmp_path, f"{below}ada/ps1/lab01_control_flow.ipynb")
@@ -53,6 +55,7 @@ def test_nbgraders_tree(tmp_path, below):
 
 
 def test_course_folder_shows_only_what_was_submitted(tmp_path):
+    put(tmp_path, "nbgrader_config.py")
     put(tmp_path, "source/lab04_asinh/lab04_asinh.ipynb")
     put(tmp_path, "release/lab04_asinh/lab04_asinh.ipynb")
     put(tmp_path, "submitted/ada/lab04_asinh/lab04_asinh.ipynb")

@@ -160,6 +160,37 @@ def test_another_format_is_refused(tmp_path):
         Ledger(tmp_path, RUN)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DROP TABLE submission",
+        "DROP TABLE failure",
+        "DROP TABLE run",
+        "ALTER TABLE result RENAME COLUMN outcome TO other",
+        "UPDATE run SET facts = '['",
+        "UPDATE run SET facts = '7'",
+        "UPDATE run SET facts = CAST(X'FF' AS TEXT)",  # an error of Python's own, without an error code
+        "UPDATE result SET outcome = CAST(X'FF' AS TEXT)",
+        "UPDATE result SET exercise = CAST(X'FF' AS TEXT)",
+        "UPDATE submission SET student = X'FF'; UPDATE result SET student = X'FF' WHERE number = 1",
+        "UPDATE submission SET note = X'FF'",
+    ],
+)
+def test_any_damage_is_a_message_and_never_a_traceback(tmp_path, change):
+    fill(tmp_path, STUDENTS[:1])
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as base:
+        base.executescript(change)
+
+    def use() -> None:
+        with Ledger(tmp_path, RUN) as ledger:
+            ledger.done(submission(STUDENTS[0]))
+            list(ledger.rows())
+            assert ledger.failures == {}
+
+    with pytest.raises(LedgerRefused, match="damaged"):
+        use()
+
+
 def test_an_empty_file_is_a_new_ledger(tmp_path):
     (tmp_path / FILE).touch()
     assert len(fill(tmp_path)) == 4 * len(STUDENTS)

@@ -3,12 +3,14 @@
 import argparse
 import contextlib
 import importlib
+import io
 import os
 import re
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib.metadata import entry_points, version
+from pathlib import Path
 from typing import Any, NoReturn
 
 from onnxlab.cli.terminal import plain_streams
@@ -46,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     It is 0 where all is fine, 1 where something was found wrong, and 2 where the command could not do its
     work: wrong usage, a file that is missing.
     """
+    _outlive_readers()
     speak(requested_language())
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     with plain_streams():
@@ -72,9 +75,42 @@ def run_command(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("\n" + tr("Stopped."), file=sys.stderr)
         return 130
-    except BrokenPipeError:  # `| head` has read enough and closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+
+
+def _outlive_readers() -> None:
+    """Make stdout and stderr drop what nobody reads: `| head` may end the output, and not the command.
+
+    Streams that are closed from the start take everything too.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the end
+        elif stream is getattr(sys, f"__{name}__") and not stream.isatty():
+            stream.flush()
+            raw = _Dropping(stream.fileno(), "wb", closefd=False)
+            setattr(
+                sys,
+                name,
+                io.TextIOWrapper(
+                    io.BufferedWriter(raw),
+                    encoding=stream.encoding,
+                    errors=stream.errors,
+                    line_buffering=stream.line_buffering,
+                    write_through=stream.write_through,
+                ),
+            )
+
+
+class _Dropping(io.FileIO):
+    """A pipe that takes everything after its reader has closed it."""
+
+    def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())  # also for what this process starts
+            return memoryview(data).nbytes
 
 
 def _say(error: OnnxLabError) -> int:

@@ -25,6 +25,7 @@ def homes(tmp_path):
     for name in ("ada", "bob"):
         (tmp_path / "class" / "learners" / name / "labs").mkdir(parents=True)
         (tmp_path / "class" / "learners" / name / "labs" / LAB).write_text(name)
+    (tmp_path / "class" / "class.json").write_text("{}")
     return tmp_path / "class" / "learners"
 
 
@@ -139,6 +140,7 @@ def test_the_command_says_what_it_took(homes, tmp_path, capsys):
 
 def test_a_class_collects_where_nbgrader_looks(homes, capsys):
     folder = homes.parent
+    (folder / "class.json").unlink()
     assert cli.main(["class", "take", str(folder)]) == 2
     assert "is not a class" in capsys.readouterr().err
     (folder / "class.json").write_text(json.dumps({"format": 1}))

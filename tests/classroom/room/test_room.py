@@ -41,6 +41,9 @@ links = pytest.mark.skipif(not hasattr(os, "symlink") or os.name == "nt", reason
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "learners").mkdir()
+    (tmp_path / "class.json").write_text(
+        json.dumps({"format": 1, "name": "", "version": "", "made": "", "written": {}})
+    )
     return tmp_path
 
 
@@ -215,7 +218,9 @@ def test_a_folder_of_files_is_a_room_too(tmp_path):
 
 
 def test_a_class_that_nobody_has_come_to_is_empty(tmp_path):
-    (tmp_path / "class.json").write_text("{}")
+    (tmp_path / "class.json").write_text(
+        json.dumps({"format": 1, "name": "", "version": "", "made": "", "written": {}})
+    )
     (tmp_path / "release").mkdir()
     room = Room(tmp_path, EXERCISES)
     assert room.view(NOW).learners == ()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from onnxlab.notebook.language import LANGUAGES, requested_language, speak, tr
 from onnxlab.plain_text import aligned, plain, pluralise
+from onnxlab_class.commands.lab_option import add_lab_option, requested_labs
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -156,6 +157,7 @@ def _add_room(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "stuck, without names unless you ask for them. With a hub the same page is at /services/room/.",
     )
     room.add_argument("folder", type=Path, metavar="DIR", help="a class, or a folder of progress files")
+    add_lab_option(room)
     room.add_argument("--port", type=int, default=0, metavar="N", help="where to listen (default: any)")
     room.add_argument("--no-browser", action="store_true", help="say the address only")
     room.add_argument("--language", choices=LANGUAGES, default=requested_language(), help="of the page")
@@ -177,7 +179,8 @@ def _room(options: argparse.Namespace) -> int:
             webbrowser.open(address)
 
     named = (options.folder / CLASS_FILE).exists()
-    serve_room(options.folder, open_class(options.folder).name if named else "", options.port, ready)
+    title = open_class(options.folder).name if named else ""
+    serve_room(options.folder, title, options.port, ready, requested_labs(options))
     return 0
 
 
@@ -254,14 +257,22 @@ def _add_take(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     take.add_argument(
         "into", type=Path, nargs="?", metavar="INTO", help="where to; older copies there are replaced"
     )
+    add_lab_option(take)
     take.set_defaults(command=_take)
 
 
 def _take(options: argparse.Namespace) -> int:
+    from onnxlab.labs.kit.exercise import LABS
+    from onnxlab_class.classroom.course.handed_out import code_handed_out
     from onnxlab_class.classroom.hub.homes import HomesNotFound, take_labs
 
-    collected = take_labs(options.folder, options.into)
-    if not collected.files:
+    chosen = requested_labs(options) or LABS
+    handed_out = code_handed_out(options.folder)
+    collected = take_labs(options.folder, options.into, labs=chosen, handed_out=handed_out)
+    if collected.untouched:
+        untouched = pluralise(collected.untouched, "lab")
+        print(tr(f"Not handed in, as nobody has changed the code in it: {untouched}."))
+    if not collected.files and not collected.untouched:
         first, *others = map(plain, collected.left or [""])
         more = f"; and {pluralise(len(others), 'other')}" if others else ""
         msg = f"There are no learners' labs in {options.folder}."

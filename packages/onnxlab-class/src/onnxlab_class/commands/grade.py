@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from onnxlab.cli.terminal import control
 from onnxlab.notebook.language import LANGUAGES, requested_language, speak, tr
+from onnxlab_class.commands.lab_option import add_lab_option, requested_labs
 
 if TYPE_CHECKING:
     from onnxlab_class.grading.results import Ledger
@@ -38,6 +39,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "A run that was cut off goes on where it was; what was handed in again is graded again.",
     )
     grade.add_argument("submissions", type=Path, metavar="SUBMISSIONS", help="a notebook or a folder of them")
+    add_lab_option(grade)
     grade.add_argument("--out", type=Path, required=True, metavar="DIR", help="where results go")
     grade.add_argument("--jobs", type=int, default=2, metavar="N", help="side by side (default: 2)")
     grade.add_argument("--seed", type=int, metavar="N", help="repeat a run: the seed in its run.json")
@@ -64,7 +66,8 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _grade(options: argparse.Namespace) -> int:
-    from onnxlab.plain_text import plain
+    from onnxlab.plain_text import plain, pluralise
+    from onnxlab_class.classroom.course.handed_out import code_handed_out
     from onnxlab_class.grading.private_judges import NONE, read_judges
     from onnxlab_class.grading.run import grade
     from onnxlab_class.grading.submissions import find
@@ -79,15 +82,19 @@ def _grade(options: argparse.Namespace) -> int:
     if wall is None or memory is None:
         return 2
     speak(options.language)
-    intake = find(options.submissions)
+    handed_out = code_handed_out(options.submissions)
+    intake = find(options.submissions, wanted=requested_labs(options), handed_out=handed_out)
     if options.gradebook:
         from onnxlab_class.classroom.course.gradebook import check_course
 
         check_course(options.submissions)
     for path, reason in intake.ignored:
         print(tr(f"not taken: {plain(path)}: {plain(reason)}"))
+    if intake.untouched:
+        untouched = pluralise(intake.untouched, "lab")
+        print(tr(f"Not handed in, as nobody has changed the code in it: {untouched}."))
     if not intake.submissions:
-        print(tr(f"There are no labs in {plain(options.submissions)}."), file=sys.stderr)
+        print(tr(f"There are no labs to grade in {plain(options.submissions)}."), file=sys.stderr)
         return 2
     judges = read_judges(options.judges) if options.judges else NONE
     limits = Limits(wall=wall, cpu=round(wall), memory=round(memory))
@@ -118,6 +125,7 @@ def _into_folder(
     from onnxlab_class.grading.marking import STUMBLE_MESSAGE, judge_failure
     from onnxlab_class.grading.reports import write_reports
     from onnxlab_class.grading.results import Ledger, facts
+    from onnxlab_class.grading.submissions import NOT_SUBMITTED
     from onnxlab_class.grading.worker.client import can_fork
 
     bar = _ProgressBar()
@@ -133,8 +141,10 @@ def _into_folder(
         grade(intake, ledger, on_step=bar.show)
         bar.end()
         failures = ledger.failures
-        standings = write_reports(ledger, model_image, ignored=intake.ignored)
+        standings = write_reports(ledger, model_image, ignored=intake.ignored, without=intake.without)
         print(summary_text(standings))
+        if absent := [plain(name) for name, why in sorted(intake.without.items()) if why == NOT_SUBMITTED]:
+            print("\n" + tr(f"Nothing handed in: {', '.join(absent)}"))
         print(
             "\n"
             + tr(f"Grades: {plain(options.out / 'grades.csv')}; feedback: {plain(options.out / 'feedback')}")

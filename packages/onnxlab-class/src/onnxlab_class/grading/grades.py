@@ -16,10 +16,10 @@ from onnxlab.labs.kit.exercise import lab as lab_record
 from onnxlab.notebook.language import tr
 from onnxlab.plain_text import aligned, escape_formula, plain, pluralise
 from onnxlab_class.grading.results import Graded
+from onnxlab_class.grading.submissions import NOT_SUBMITTED
 
 __all__ = [
     "NOT_GRADED",
-    "NOT_SUBMITTED",
     "Counts",
     "Standing",
     "count",
@@ -30,7 +30,6 @@ __all__ = [
     "write_grades",
 ]
 
-NOT_SUBMITTED = "not submitted"
 NOT_GRADED = "not graded"  # the grader failed: no points, and so no total
 _MOST_MISTAKES = 3  # that are shown for an exercise
 _VALUE = re.compile(r"'[^' ]{1,80}'|[-+]?\d[\d.,]*(?:e[-+]?\d+)?", re.IGNORECASE)
@@ -84,7 +83,12 @@ def count(rows: Iterable[Graded], failures: Collection[tuple[str, str]] = ()) ->
     return Counts(len(students), len(submissions), dict(statuses), len(failures))
 
 
-def write_grades(path: Path, rows: Iterable[Graded], failures: Collection[tuple[str, str]] = ()) -> None:
+def write_grades(
+    path: Path,
+    rows: Iterable[Graded],
+    failures: Collection[tuple[str, str]] = (),
+    without: Mapping[str, str] | None = None,
+) -> None:
     """Write grades.csv: for each student the total, each lab's points, each exercise's points and status.
 
     Two columns after the total have the points that are possible in the labs that the student handed in, and
@@ -96,9 +100,12 @@ def write_grades(path: Path, rows: Iterable[Graded], failures: Collection[tuple[
         path: The file.
         rows: The rows, by student.
         failures: The students and labs that could not be graded.
+        without: The students without a submission, as in `Intake`.
     """
+    without = without or {}
     labs: dict[str, dict[str, int]] = {}  # the possible points of each exercise
     students: dict[str, dict[str, tuple[int, str]]] = {student: {} for student, _ in failures}
+    students |= {student: {} for student in without}
     for row in rows:
         labs.setdefault(row.lab, {}).setdefault(row.exercise, row.possible)
         students.setdefault(row.student, {})[row.exercise] = (row.points, row.status)
@@ -114,9 +121,11 @@ def write_grades(path: Path, rows: Iterable[Graded], failures: Collection[tuple[
     possible = {lab: sum(exercises.values()) for lab, exercises in labs.items()}
     for student in sorted(students, key=lambda name: name.encode("utf-8", "surrogatepass")):
         marks = students[student]
-        cells, total = _cells(marks, labs, ordered, failed.get(student, set()))
+        missing = NOT_SUBMITTED if marks else without.get(student, NOT_SUBMITTED)
+        cells, total = _cells(marks, labs, ordered, failed.get(student, set()), missing)
         own = sum(points for lab, points in possible.items() if not marks.keys().isdisjoint(labs[lab]))
-        sums = ["", ""] if student in failed else [total, own]
+        unknown = student in failed or (not marks and missing != NOT_SUBMITTED)
+        sums = ["", ""] if unknown else [total, own]
         writer.writerow([escape_formula(student), *sums, sum(possible.values()), *cells])
     write_atomically(path, text.getvalue())
 
@@ -135,7 +144,11 @@ def _headings(labs: dict[str, dict[str, int]], ordered: list[str]) -> list[str]:
 
 
 def _cells(
-    marks: dict[str, tuple[int, str]], labs: dict[str, dict[str, int]], ordered: list[str], failed: set[str]
+    marks: dict[str, tuple[int, str]],
+    labs: dict[str, dict[str, int]],
+    ordered: list[str],
+    failed: set[str],
+    missing: str,
 ) -> tuple[list[object], int]:
     lab_cells: list[object] = []
     exercise_cells: list[object] = []
@@ -145,7 +158,7 @@ def _cells(
             lab_cells.append("")
             exercise_cells += ["", NOT_GRADED] * len(labs[lab])
             continue
-        pairs = [marks.get(exercise, (0, NOT_SUBMITTED)) for exercise in labs[lab]]
+        pairs = [marks.get(exercise, (0, missing)) for exercise in labs[lab]]
         points = sum(points for points, _ in pairs)
         lab_cells.append(points)
         exercise_cells += [cell for pair in pairs for cell in pair]

@@ -218,7 +218,10 @@ def _judge(task: Task, files: Path, pool: WorkerPool, settings: RunSettings) -> 
 
     An exercise at which the judge stumbles or ends is judged again, alone, in a new process. If that ends by
     an exception, a crash or a limit, too, the files are the cause: the submission loses this exercise, and
-    the others are judged all the same. Every other end is the grader's fault.
+    the others are judged all the same. Every other end is the grader's fault. There is no second try after a
+    limit on time that an exercise had to itself.
+
+    After each process that ended, the next one has half of its time: all together have twice the limit.
 
     Args:
         task: The exercises and the limits.
@@ -234,18 +237,30 @@ def _judge(task: Task, files: Path, pool: WorkerPool, settings: RunSettings) -> 
     todo, failed = list(task.exercises), set[str]()
     while todo:
         batch = todo[:1] if todo[0] in failed else todo
-        judged = _judge_once(replace(task, exercises=tuple(batch)), files, pool, settings)
+        judged, ending = _judge_once(replace(task, exercises=tuple(batch)), files, pool, settings)
         reports |= {name: report for name, report in judged.items() if report.parts}
         if left := [name for name in batch if name not in reports]:
-            if left[0] in failed:
-                reports[left[0]] = judged[left[0]]
-            failed.add(left[0])
+            name = left[0]
+            if name in failed or (ending is Ending.TIME and name == batch[0]):
+                again = name in failed and judged[name].crashed
+                crashed = f"{again}, each time it was tried" if again else judged[name].crashed
+                reports[name] = replace(judged[name], crashed=crashed)
+            failed.add(name)
+            if judged[name].crashed:
+                task = replace(task, limits=_halved(task.limits))
         todo = [name for name in todo if name not in reports]
     return reports
 
 
-def _judge_once(task: Task, files: Path, pool: WorkerPool, settings: RunSettings) -> dict[str, Report]:
-    """Judge exercises in one process; return reports up to and with the first that ended it.
+def _halved(limits: Limits) -> Limits:
+    """Return limits with half of the time, and at least a second of it."""
+    return replace(limits, wall=max(2.0, limits.wall / 2), cpu=max(1, limits.cpu // 2))
+
+
+def _judge_once(
+    task: Task, files: Path, pool: WorkerPool, settings: RunSettings
+) -> tuple[dict[str, Report], Ending]:
+    """Judge exercises in one process; return reports up to and with the first that ended it, and its end.
 
     Its folder is new: nothing in it but the copied files was there while a process of the submission ran.
     """
@@ -269,7 +284,7 @@ def _judge_once(task: Task, files: Path, pool: WorkerPool, settings: RunSettings
                 msg = f"The judge of {name} failed: {report.machine}."
                 raise JudgeFailed(msg, "The machine refused it something.", "Is there room, and memory?")
             reports[name] = report
-    return reports
+    return reports, ending
 
 
 def _crash_reason(name: str, ending: Ending, folder: Path, limits: Limits) -> str:
@@ -283,7 +298,7 @@ def _crash_reason(name: str, ending: Ending, folder: Path, limits: Limits) -> st
     }
     reason = limit_reasons.get(ending) or f"it ended its process{f' ({signal})' if signal else ''}"
     if stage and stage.part:
-        msg = f"The private judge of {name} failed: {stage.part!r}: {reason}."
+        msg = f"The private judge of {stage.exercise} failed: {stage.part!r}: {reason}."
         raise JudgeBroken(msg)
     if not stage or stage.exercise != name or not (signal or ending in limit_reasons):
         msg = f"The judge of {name} failed: {reason}."
@@ -360,7 +375,7 @@ def _outcome(
         return replace(blank, status=status, message=message)
     if report.crashed or report.stumbled:
         message = STUMBLE_MESSAGE if report.stumbled else CRASH_MESSAGE
-        why = report.stumbled or f"{report.crashed}, each time it was tried"
+        why = report.stumbled or report.crashed
         return replace(blank, status=Status.INCORRECT, message=f"{message} ({why}).")
     findings = tuple(part.finding() for part in report.parts)
     passed = all(finding.holds for finding in findings) and len(findings) == len(exercise.parts)

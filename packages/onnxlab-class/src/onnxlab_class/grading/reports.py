@@ -58,7 +58,11 @@ _ASIDE = '<p class="aside">{}</p>'
 
 
 def write_reports(
-    ledger: Ledger, picture: Picture, *, ignored: Iterable[tuple[Path, str]] = ()
+    ledger: Ledger,
+    picture: Picture,
+    *,
+    ignored: Iterable[tuple[Path, str]] = (),
+    without: Mapping[str, str] | None = None,
 ) -> list[Standing]:
     """Write the grades, the pages for students and the summary into the ledger's folder.
 
@@ -66,6 +70,7 @@ def write_reports(
         ledger: The rows.
         picture: Draws a model.
         ignored: The files that were not taken, for the instructor.
+        without: The students without a submission, as in `Intake`.
 
     Returns:
         The class's standing with each exercise.
@@ -74,8 +79,8 @@ def write_reports(
         CannotWrite: If there is no room. The ledger stays as it is.
     """
     folder, failures = ledger.folder, ledger.failures
-    write_grades(folder / "grades.csv", ledger.rows(), failures)
-    write_feedback(folder, ledger.rows(), picture, failures=failures, ignored=ignored)
+    write_grades(folder / "grades.csv", ledger.rows(), failures, without)
+    write_feedback(folder, ledger.rows(), picture, failures=failures, ignored=ignored, without=without)
     class_standings = standings(ledger.rows())
     write_atomically(folder / "summary.html", summary_html(class_standings))
     return class_standings
@@ -93,6 +98,7 @@ def write_feedback(
     *,
     failures: Mapping[tuple[str, str], str] | None = None,
     ignored: Iterable[tuple[Path, str]] = (),
+    without: Mapping[str, str] | None = None,
 ) -> int:
     """Write `feedback/<student>.html` for each student, and `index.html` for the instructor.
 
@@ -102,6 +108,7 @@ def write_feedback(
         picture: Draws a model.
         failures: The reasons for what could not be graded, by student and lab; only for the instructor.
         ignored: The files that were not taken, for the instructor.
+        without: The students without a submission, as in `Intake`.
 
     Returns:
         How many students have a page.
@@ -115,11 +122,16 @@ def write_feedback(
         text = student_page(student, student_rows, draw, partial(read_evidence, folder), pending)
         write_atomically(folder / "feedback" / f"{safe_name(student)}.html", text)
         students[student] = {name: _sums(lab_rows) for name, lab_rows in _by_lab(student_rows)}
+    possible: dict[str, int] = {}
+    for name, (_, most) in (pair for marks in students.values() for pair in marks.items()):
+        possible[name] = max(most, possible.get(name, 0))
+    others = {student: why for student, why in sorted((without or {}).items()) if student not in students}
     index = _rendered(
         "index.html",
-        students=students,
+        students=students | {student: {} for student in others},
         files={student: safe_name(student) for student in students},
-        labs=sorted({name for marks in students.values() for name in marks}),
+        without=others,
+        labs=sorted(possible.items()),
         failures=[(f"{student}, {name}", why) for (student, name), why in sorted(failures.items())],
         ignored=sorted(ignored),
     )

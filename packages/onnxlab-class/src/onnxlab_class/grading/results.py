@@ -32,6 +32,15 @@ _LONGEST = 4000  # characters of one text in a row
 EVIDENCE = "evidence"
 """The folder of graphs and drawings in an output folder."""
 _LEAST_SEED = 1 << 64  # those below can be found by trying them all
+_UNWRITABLE = {
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_TOOBIG,
+}
 _FOREIGN = "file is not a database"  # SQLite's own message
 # No WAL journal: it needs shared memory, which network file systems lack, and a second file.
 # A student's name may have no UTF-8 form, so it is stored as bytes, which sort the same everywhere.
@@ -146,7 +155,7 @@ class Ledger:
     def done(self, submission: Submission) -> bool:
         """Whether a submission has rows for its present content."""
         query = "SELECT 1 FROM submission WHERE student = ? AND lab = ? AND digest = ?"
-        with self._mutex:
+        with self._mutex, self._translate_errors():
             key = _bytes(submission.student), submission.lab, submission.digest
             return self._base.execute(query, key).fetchone() is not None
 
@@ -215,7 +224,7 @@ class Ledger:
     @property
     def failures(self) -> dict[tuple[str, str], str]:
         """The reasons for what could not be graded in this run, by student and lab."""
-        with self._mutex:
+        with self._mutex, self._translate_errors():
             rows = self._base.execute("SELECT student, lab, reason FROM failure").fetchall()
         return {(_text(student), lab): json.loads(reason) for student, lab, reason in rows}
 
@@ -225,27 +234,31 @@ class Ledger:
         Raises:
             LedgerRefused: If another program damaged a row.
         """
-        for row in self._base.execute(_ROWS):
-            student, lab, exercise, status, points, possible, digest, outcome, evidence, note, seconds = row
-            try:
-                graded = Graded(
-                    _text(student),
-                    lab,
-                    exercise,
-                    str(Status(status)),
-                    int(points),
-                    int(possible),
-                    digest,
-                    dict(json.loads(outcome)),
-                    evidence,
-                    str(json.loads(note)),
-                    float(seconds),
-                )
-            except (ValueError, TypeError, AttributeError, RecursionError):
-                msg = f"{self._path}: the row for {_text(student)!r}, {lab}, {exercise} is damaged."
-                then = "Delete that submission's rows: it is then graded again."
-                raise LedgerRefused(msg, "It was changed by another program.", then) from None
-            yield graded
+        with self._translate_errors():
+            for row in self._base.execute(_ROWS):
+                yield self._graded(row)
+
+    def _graded(self, row: tuple[Any, ...]) -> Graded:
+        student, lab, exercise, status, points, possible, digest, outcome, evidence, note, seconds = row
+        try:
+            return Graded(
+                _text(student),
+                lab,
+                exercise,
+                str(Status(status)),
+                int(points),
+                int(possible),
+                digest,
+                dict(json.loads(outcome)),
+                evidence,
+                str(json.loads(note)),
+                float(seconds),
+            )
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            name = student.decode("utf-8", "replace") if isinstance(student, bytes) else student
+            msg = f"{self._path}: the row for {name!r}, {lab}, {exercise} is damaged."
+            then = "Delete that submission's rows: it is then graded again."
+            raise LedgerRefused(msg, "It was changed by another program.", then) from None
 
     def _open(self, run: dict[str, str]) -> None:
         base = self._base
@@ -266,7 +279,10 @@ class Ledger:
         with self._writing():
             base.execute("DELETE FROM failure")
             if (before := base.execute("SELECT facts FROM run").fetchone()) is not None:
-                earlier = json.loads(before[0])
+                try:
+                    earlier = dict(json.loads(before[0]))
+                except (ValueError, TypeError, RecursionError) as error:
+                    raise sqlite3.DatabaseError(f"the run's facts: {error}") from None
                 changed = [f"{name} {earlier.get(name)}" for name in run if run[name] != earlier.get(name)]
                 if changed:
                     self.notes.append(f"Earlier rows were graded with {', '.join(changed)}.")
@@ -291,13 +307,15 @@ class Ledger:
         """Turn SQLite's errors into the grader's."""
         try:
             yield
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        except sqlite3.Error as error:
+            # Python's own errors, as of text that is not UTF-8, have no code.
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 msg = f"Another run is writing to {self.folder}."
                 raise LedgerRefused(msg, "", "Wait until it has ended, or give another --out.") from None
-            raise cannot_write(self._path, OSError(str(error))) from None
-        except sqlite3.DatabaseError as error:
-            if error.args[0] == _FOREIGN:
+            if code in _UNWRITABLE:
+                raise cannot_write(self._path, OSError(str(error))) from None
+            if code == sqlite3.SQLITE_NOTADB or error.args[0] == _FOREIGN:
                 msg = f"{self._path} is not a file of the grader's."
                 raise LedgerRefused(msg, "", "Move it away, or give another --out.") from None
             msg = f"{self._path} is damaged: {error}."

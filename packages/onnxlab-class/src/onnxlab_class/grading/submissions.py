@@ -1,6 +1,7 @@
 """Submissions: find the notebooks below a folder, and read their cells as untrusted files.
 
-The layouts, below a root that is a folder (in a course folder, that is its `submitted/`):
+The layouts, below a root that is a folder (in a class or an nbgrader course, which `class.json` or
+`nbgrader_config.py` marks and no folder's name, that is its `submitted/`):
 
 - `<student>/<assignment>/*.ipynb`: nbgrader's tree. The lab is the one named by the file, else by the folder.
 - `<student>/labNN_*.ipynb`: a folder for each student.
@@ -10,17 +11,19 @@ The layouts, below a root that is a folder (in a course folder, that is its `sub
 
 A lab may be named in full (lab04_asinh) or by its number (lab04, lab4), in capitals or not. Of several files
 for one lab of one student, the one changed last counts; of those changed in the same moment, the last by
-name. Links are not followed, and folders below these are not opened.
+name. A lab with no code cell but those that were handed out is not submitted, whatever was run in it. Links
+are not followed, and folders below these are not opened.
 """
 
 import codecs
+import contextlib
 import hashlib
 import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,8 @@ from onnxlab.plain_text import plain
 
 __all__ = [
     "LARGEST",
+    "NOT_SUBMITTED",
+    "NOT_TAKEN",
     "CannotRead",
     "Intake",
     "NoSubmissions",
@@ -39,7 +44,9 @@ __all__ = [
     "SubmittedCell",
     "all_cells",
     "cells_of",
+    "code_of",
     "find",
+    "is_untouched",
     "read",
     "safe_name",
 ]
@@ -47,6 +54,12 @@ __all__ = [
 LARGEST = 8 * 2**20
 """Bytes that a notebook may have."""
 _TOO_LARGE = f"It has more than {LARGEST // 2**20} MB; outputs can be cleared."
+NOT_SUBMITTED = "not submitted"
+NOT_TAKEN = "not taken"  # files are there, and none is a submission
+_MOST_CONTAINERS = 500_000  # objects and arrays of a notebook; eight megabytes of `{}` take 500 in memory
+_LARGEST_UNTOUCHED = 2 * 2**20  # bytes; what an untouched lab prints when it is run is short
+_COURSE_FILES = ("class.json", "nbgrader_config.py")
+_COURSE_FOLDERS = {"source", "release", "submitted", "autograded", "feedback", "exchange", "hub", "learners"}
 _RESUBMISSION = re.compile(r"-\d{1,2}$")  # Canvas appends this to a later submission
 _SEPARATORS = " \t_-.,+"
 _BETWEEN, _DIGITS = " _-", "0123456789"  # the parts of a copy's number
@@ -172,6 +185,14 @@ class _Search:
             else:
                 yield from self._of_student(Path(entry))
 
+    def beside(self, course: Path) -> None:
+        """Note folders of notebooks in a course that are none of its own."""
+        for entry in self._entries(course):
+            notebooks = (*Path(entry).glob("*.ipynb"), *Path(entry).glob("*/*.ipynb"))
+            of_labs = any(_lab_in(file.name, self._labs) for file in notebooks)
+            if of_labs and entry.name not in _COURSE_FOLDERS:
+                self.ignored.append((Path(entry), "In a course only what is in submitted/ is graded."))
+
     def single(self, path: Path, folder: str) -> Iterator[_Candidate]:
         """Yield a single file if it is a candidate; `folder` is the name of the folder it is in."""
         by_name = _lab_in(path.name, self._labs)
@@ -277,41 +298,85 @@ class Intake:
     Attributes:
         submissions: The notebooks to grade, by student and lab.
         ignored: The other files, by path, with the reason.
+        untouched: How many labs are as they were handed out.
+        without: The students without a submission: `NOT_SUBMITTED` or `NOT_TAKEN`. Where nothing says whose a
+            file is, the file's name stands for the student.
     """
 
     submissions: tuple[Submission, ...]
     ignored: tuple[tuple[Path, str], ...]
+    untouched: int = 0
+    without: Mapping[str, str] = field(default_factory=dict)
 
 
-def find(root: Path, labs: Sequence[str] = LABS) -> Intake:
+def find(
+    root: Path,
+    labs: Sequence[str] = LABS,
+    *,
+    wanted: Collection[str] = (),
+    handed_out: Collection[str] = (),
+) -> Intake:
     """Find the submissions in a file or below a folder.
 
     Args:
         root: A notebook, a folder of submissions, or nbgrader's course folder.
         labs: The labs' full names.
+        wanted: The labs whose submissions are returned; all if empty.
+        handed_out: The code cells of the labs as they were handed out.
 
     Raises:
         NoSubmissions: If the root does not exist, or is neither a file nor a folder.
     """
-    search = _Search(labs)
+    search, folder, roster = _Search(labs), root, set[str]()
     if os.path.isfile(root):  # noqa: PTH113 - never raises
         if root.suffix.lower() != ".ipynb":
             msg = f"{root} is not a notebook (.ipynb)."
             raise NoSubmissions(msg)
         candidates = list(search.single(root, root.absolute().parent.name))
     elif os.path.isdir(root):  # noqa: PTH112 - never raises
-        inner = root / "submitted"
-        folder = inner if inner.is_dir() and not inner.is_symlink() else root
-        candidates = list(search.below(folder))
+        if any((root / name).is_file() for name in _COURSE_FILES):
+            folder, roster = root / "submitted", _roster(root)
+            search.beside(root)
+        candidates = list(search.below(folder)) if folder.is_dir() and not folder.is_symlink() else []
     else:
         exists = os.path.lexists(root)
         msg = f"{root} is neither a file nor a folder." if exists else f"{root} is not there."
         raise NoSubmissions(msg, "", "Name a notebook, a folder of notebooks or nbgrader's course folder.")
+    not_taken = {_owner(path, folder, labs) for path, _ in search.ignored} - {""}
+    digests = {candidate: _digest(candidate.path, handed_out) for candidate in candidates}
+    touched = {candidate: digest for candidate, digest in digests.items() if digest}
+    newest = _newest(list(touched), search.ignored)
     submissions = tuple(
-        Submission(candidate.student, candidate.lab, candidate.path, _digest(candidate.path))
-        for candidate in _newest(candidates, search.ignored)
+        Submission(candidate.student, candidate.lab, candidate.path, touched[candidate])
+        for candidate in newest
+        if not wanted or candidate.lab in wanted
     )
-    return Intake(submissions, tuple(sorted(search.ignored, key=lambda entry: os.fsencode(entry[0]))))
+    without = dict.fromkeys(not_taken, NOT_TAKEN)
+    without |= dict.fromkeys({candidate.student for candidate in candidates} | roster, NOT_SUBMITTED)
+    for submission in submissions:
+        without.pop(submission.student, None)
+    ignored = tuple(sorted(search.ignored, key=lambda entry: os.fsencode(entry[0])))
+    return Intake(submissions, ignored, len(candidates) - len(touched), without)
+
+
+def _roster(root: Path) -> set[str]:
+    """Return the learners of a class that is served."""
+    names = set[str]()
+    if (root / _COURSE_FILES[0]).is_file():
+        with contextlib.suppress(OSError), os.scandir(root / "learners") as entries:
+            names = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
+    return {name for name in names if not name.startswith(".") and name != "instructor"}
+
+
+def _owner(path: Path, folder: Path, labs: Sequence[str]) -> str:
+    """Return whose a file is that was not taken, or its name; "" for a hidden one."""
+    if not path.is_relative_to(folder) or path == folder:
+        return ""
+    parts = path.relative_to(folder).parts
+    if any(part.startswith(".") for part in parts):
+        return ""
+    inside = len(parts) > 1 and not _lab_alone(parts[0], labs)
+    return parts[0] if inside else "/".join(parts)
 
 
 def _newest(candidates: list[_Candidate], ignored: list[tuple[Path, str]]) -> list[_Candidate]:
@@ -324,6 +389,9 @@ def _newest(candidates: list[_Candidate], ignored: list[tuple[Path, str]]) -> li
         newest[key] = candidate
     order = sorted(newest, key=lambda key: (key[0].encode("utf-8", "surrogatepass"), key[1]))
     return [newest[key] for key in order]
+
+
+_NO_NOTEBOOK = "The file is JSON that no notebook would hold."
 
 
 class NotebookUnreadable(OnnxLabError):
@@ -353,13 +421,39 @@ def read(path: Path) -> bytes:
         raise CannotRead(msg) from None
 
 
-def _digest(path: Path) -> str:
-    """Return a submission's digest, as in `Submission`."""
+def _digest(path: Path, handed_out: Collection[str]) -> str:
+    """Return a submission's digest, as in `Submission`; "" for a lab as it was handed out."""
     try:
         data = read(path)
     except NotebookUnreadable as error:
         data = f"unreadable {error}".encode()
-    return hashlib.sha256(data).hexdigest()
+    return "" if is_untouched(data, handed_out) else hashlib.sha256(data).hexdigest()
+
+
+def is_untouched(data: bytes, handed_out: Collection[str]) -> bool:
+    """Tell whether a notebook has no code of its author's: outputs, prose and the format do not count.
+
+    Args:
+        data: The notebook.
+        handed_out: The code cells of the labs as they were handed out, as `code_of` returns them.
+    """
+    if not handed_out or len(data) > _LARGEST_UNTOUCHED:
+        return False
+    try:
+        code = code_of(data)
+    except NotebookUnreadable:
+        return False
+    return bool(code) and code <= set(handed_out)
+
+
+def code_of(data: bytes) -> set[str]:
+    """Return the sources of the code cells that are not empty, with line ends and space at the end removed.
+
+    Raises:
+        NotebookUnreadable: If these bytes are no notebook, or it has no cells.
+    """
+    sources = ("\n".join(map(str.rstrip, source.splitlines())).strip() for source in cells_of(data))
+    return {source for source in sources if source}
 
 
 @dataclass(frozen=True)
@@ -436,6 +530,8 @@ def _notebook(data: bytes) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         msg = f"The file is not text: byte {error.start} is not {error.encoding.upper()}."
         raise NotebookUnreadable(msg) from None
+    if data.count(b"{") + data.count(b"[") > _MOST_CONTAINERS:
+        raise NotebookUnreadable(_NO_NOTEBOOK)
     try:
         notebook = json.loads(text)
     except json.JSONDecodeError as error:
@@ -445,8 +541,7 @@ def _notebook(data: bytes) -> dict[str, Any]:
             msg = f"The file is not JSON: {error.msg}, line {error.lineno}."
         raise NotebookUnreadable(msg) from None
     except (ValueError, RecursionError):  # a number of thousands of digits, a thousand brackets
-        msg = "The file is JSON that no notebook would hold."
-        raise NotebookUnreadable(msg) from None
+        raise NotebookUnreadable(_NO_NOTEBOOK) from None
     if not isinstance(notebook, dict) or not ({"cells", "worksheets"} & notebook.keys()):
         msg = "The file is JSON, but not a notebook: it has no list of cells."
         raise NotebookUnreadable(msg)

@@ -16,6 +16,7 @@ from tornado.web import HTTPError
 from onnxlab.notebook.language import tr
 from onnxlab_class.classroom.hub.accounts import Accounts, AccountsUnreadable, Passwords, is_name, plain_name
 from onnxlab_class.classroom.hub.settings import INSTRUCTOR
+from onnxlab_class.classroom.names import is_reserved
 
 _WRONG = "The password or the PIN is not right. If the name is somebody else's, take another name."
 _NO_NAME = "A name begins with a letter; then letters a-z, digits, - and _, 30 at most."
@@ -85,6 +86,8 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
         name, address = plain_name(data.get("username", "")), str(handler.request.remote_ip)
         if not is_name(name):
             raise HTTPError(400, tr(_NO_NAME))
+        if is_reserved(name):
+            raise HTTPError(400, tr(f"{name} is the name of a folder of the class: take another one."))
         failures = ((self._by_name, name), (self._by_address, address), (self._in_room, ""))
         newcomers = ((self._new_by_address, address), (self._new_in_room, ""))
         lock = self._one_at_a_time.setdefault(name, asyncio.Lock())

@@ -7,10 +7,11 @@ are changed of open files, not of paths.
 
 import contextlib
 import os
-import re
 import secrets
 import stat
 import time
+from collections.abc import Collection as Container
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,12 +22,10 @@ from onnxlab.labs.kit.exercise import LABS
 from onnxlab.notebook.language import LANGUAGES
 from onnxlab_class.classroom.course.folder import CLASS_FILE
 from onnxlab_class.classroom.hub.settings import INSTRUCTOR
-from onnxlab_class.grading.submissions import LARGEST, safe_name
+from onnxlab_class.grading.submissions import LARGEST, is_untouched, safe_name
 
 FEEDBACK = "feedback"
 """The folder of a home that feedback pages are put into."""
-
-_ACCOUNT = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 
 class HomesNotFound(OnnxLabError):
@@ -40,10 +39,12 @@ class Collection:
     Attributes:
         files: Learner -> number of files that were copied.
         left: What was not copied, and why.
+        untouched: How many labs were not copied, because nobody has worked in them.
     """
 
     files: dict[str, int]
     left: tuple[str, ...]
+    untouched: int = 0
 
 
 def make_home(homes: Path, name: str, user: int | None) -> None:
@@ -73,15 +74,24 @@ def make_home(homes: Path, name: str, user: int | None) -> None:
             os.fchown(home, user, user)  # last, so that an interrupted change is completed at the next start
 
 
-def take_labs(folder: Path, into: Path | None = None) -> Collection:
+def take_labs(
+    folder: Path,
+    into: Path | None = None,
+    *,
+    labs: Sequence[str] = LABS,
+    handed_out: Container[str] = frozenset(),
+) -> Collection:
     """Copy the labs out of every home, with their modification times.
 
-    Of a lab in several languages, the one with more answers is copied.
+    Of a lab in several languages, the one with more answers is copied; one without code of the learner's own
+    is not.
 
     Args:
         folder: A class folder, or the folder of the homes.
         into: The target, for `<into>/<learner>/<lab>.ipynb`; None for the class's `submitted/`, arranged as
             nbgrader collects. Older copies are replaced.
+        labs: The labs to copy.
+        handed_out: The code cells of the labs as they were handed out.
 
     Raises:
         HomesNotFound: If there is no such folder, or this system cannot read it safely.
@@ -94,15 +104,16 @@ def take_labs(folder: Path, into: Path | None = None) -> Collection:
             "Say where to: onnxlab class take DIR INTO",
         )
     files: dict[str, int] = {}
-    left: list[str] = []
-    for home in _homes(folder):
+    homes, left = _homes(folder)
+    untouched = 0
+    for home in homes:
         try:
             with contextlib.ExitStack() as stack:
                 editions = [stack.enter_context(open_folder(home, "labs"))]
                 for language in LANGUAGES:
                     with contextlib.suppress(FileNotFoundError):  # "en" has no folder of its own
                         editions.append(stack.enter_context(open_folder(language, folder=editions[0])))
-                for lab in LABS:
+                for lab in labs:
                     found = []
                     for edition in editions:
                         try:
@@ -111,15 +122,17 @@ def take_labs(folder: Path, into: Path | None = None) -> Collection:
                             continue
                         except OSError as error:
                             left.append(f"{home.name}, {lab}: {error.strerror}")
-                    if found:
-                        content, changed = min(found, key=_open_answers)
+                    touched = [file for file in found if not is_untouched(file[0], handed_out)]
+                    untouched += bool(found) and not touched
+                    if touched:
+                        content, changed = min(touched, key=_open_answers)
                         _write_submission(folder, into, home.name, lab, content, changed)
                         files[home.name] = files.get(home.name, 0) + 1
         except FileNotFoundError:
             continue  # has never signed in
         except OSError as error:
             left.append(f"{home.name}: {error.strerror}")
-    return Collection(files, tuple(left))
+    return Collection(files, tuple(left), untouched)
 
 
 def give_feedback(folder: Path, results: Path) -> Collection:
@@ -139,8 +152,8 @@ def give_feedback(folder: Path, results: Path) -> Collection:
             f"Grade first: onnxlab grade {folder} --out {results}",
         )
     files: dict[str, int] = {}
-    left: list[str] = []
-    for home in _homes(folder):
+    homes, left = _homes(folder)
+    for home in homes:
         page = results / "feedback" / f"{safe_name(home.name)}.html"
         if not page.is_file():
             continue
@@ -159,21 +172,23 @@ def _open_answers(file: tuple[bytes, int]) -> tuple[int, int]:
     return content.count(b"raise NotImplementedError()"), -changed
 
 
-def _homes(folder: Path) -> list[Path]:
+def _homes(folder: Path) -> tuple[list[Path], list[str]]:
+    """Return the homes, and a message for each entry that is none."""
     if not FOLDERS_STAY_OPEN:
         raise HomesNotFound(
             "Homes cannot be read safely on this system: a learner's link could lead anywhere.",
             "",
             "Do this on Linux or macOS.",
         )
-    homes = folder / "learners" if (folder / "learners").is_dir() else folder
+    # No folder's name says that this is a class: a learner can have it.
+    homes = folder / "learners" if (folder / CLASS_FILE).is_file() else folder
     if not homes.is_dir():
         raise HomesNotFound(
             f"There is no folder {folder}.", "", "Name the class's folder, or the folder of the homes."
         )
-    return sorted(
-        home for home in homes.iterdir() if home.name != INSTRUCTOR and _ACCOUNT.fullmatch(home.name)
-    )
+    entries = sorted(home for home in homes.iterdir() if home.name != INSTRUCTOR)
+    hidden = [home.name for home in entries if home.name.startswith(".")]
+    return [home for home in entries if home.name not in hidden], [f"{name}: It is hidden" for name in hidden]
 
 
 def _read(folder: int, name: str) -> tuple[bytes, int]:

@@ -60,9 +60,8 @@ class ProgressFiles:
     """
 
     def __init__(self, folder: Path) -> None:
-        learners = folder / "learners"
-        self._class = learners.is_dir() or (folder / CLASS_FILE).is_file()
-        self._top = learners if self._class else folder
+        self._class = (folder / CLASS_FILE).is_file()  # no folder's name says so: a learner can have it
+        self._top = folder / "learners" if self._class else folder
         self._stamps: dict[str, _Stamp | None] = {}
         if not folder.is_dir():
             raise NoRoom(
@@ -160,7 +159,8 @@ class OptedOut:
     @classmethod
     def of(cls, folder: Path) -> "OptedOut":
         """Return those of a class, stored in its `hub/`, or of any other folder."""
-        return cls(folder / "hub" / "not_shown.json" if (folder / "hub").is_dir() else None)
+        stored = (folder / CLASS_FILE).is_file() and (folder / "hub").is_dir()
+        return cls(folder / "hub" / "not_shown.json" if stored else None)
 
     def update(self, account: str, private: bool | None) -> bool:
         """Record an account's wish, and return whether it is hidden.

@@ -6,7 +6,7 @@ import re
 import secrets
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -41,11 +41,13 @@ class LiveRoom:
     Args:
         folder: A class folder or a folder of progress files.
         title: The page's title.
+        chosen: The names of the labs to show; all if empty.
     """
 
-    def __init__(self, folder: Path, title: str = "") -> None:
+    def __init__(self, folder: Path, title: str = "", chosen: Collection[str] = ()) -> None:
         self.title = title
-        self.room = Room(folder, [exercise for lab in labs() for exercise in lab.exercises])
+        shown = [lab for lab in labs() if not chosen or lab.name in chosen]
+        self.room = Room(folder, [exercise for lab in shown for exercise in lab.exercises])
         self._view: RoomView | None = None
         self._lock = asyncio.Lock()
 
@@ -128,7 +130,9 @@ def room_routes(
     return [(f"{prefix}([a-z.]*)", handler, {"live": live})]
 
 
-def serve_room(folder: Path, title: str, port: int, ready: Callable[[str], None]) -> None:
+def serve_room(
+    folder: Path, title: str, port: int, ready: Callable[[str], None], chosen: Collection[str] = ()
+) -> None:
     """Serve the page to this machine until Ctrl+C or SIGTERM.
 
     Its address holds a secret, so that another account of this machine cannot open it.
@@ -138,6 +142,7 @@ def serve_room(folder: Path, title: str, port: int, ready: Callable[[str], None]
         title: The page's title.
         port: Where to listen; 0 for any port.
         ready: Called with the address once it answers.
+        chosen: The names of the labs to show; all if empty.
 
     Raises:
         NoRoom: If there is no such folder.
@@ -158,7 +163,7 @@ def serve_room(folder: Path, title: str, port: int, ready: Callable[[str], None]
             raise PortTaken(
                 f"Port {port} cannot be used: {error.strerror}.", "", "Name another one, or leave out --port."
             ) from None
-        live = LiveRoom(folder, title)
+        live = LiveRoom(folder, title, chosen)
         await live.view()  # raises now if the folder cannot be read
         prefix = f"/{secrets.token_urlsafe(24)}/"
         application = Application(room_routes(prefix, live), compress_response=True, log_function=_silent)
