@@ -22,7 +22,18 @@ pytest.importorskip("jupyterhub")
 from onnxlab.labs.kit.exercise import lab as lab_record
 from onnxlab_class.classroom.course.folder import open_class
 from onnxlab_class.classroom.hub.accounts import Accounts
-from tests.support.hub import INSTRUCTOR_PASSWORD, PIN, ROOT, Hub, Seat, below, finish, hub, logs
+from tests.support.hub import (
+    INSTRUCTOR_PASSWORD,
+    PIN,
+    ROOT,
+    Hub,
+    Seat,
+    below,
+    finish,
+    hub,
+    logs,
+    processes_of,
+)
 from tests.support.labs import solved
 
 pytestmark = [
@@ -147,19 +158,6 @@ async def server_end(seat: Seat) -> None:
     await seat.start_server()
     await seat.open_kernel()
     assert await seat.run("import threading; threading.Thread().start(); print(6 * 7)") == "42\n"
-
-
-def processes_of(user: int | None) -> list[int]:
-    """The running processes of a user."""
-    processes = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            lines = dict(line.split(":", 1) for line in (path / "status").read_text().splitlines())
-        except (OSError, ValueError):
-            continue  # it ended in between
-        if lines["Uid"].split()[0] == str(user) and not lines["State"].strip().startswith("Z"):
-            processes.append(int(path.name))
-    return processes
 
 
 # Subscribes to what another learner's kernel publishes: each cell and each output.

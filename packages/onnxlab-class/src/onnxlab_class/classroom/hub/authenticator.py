@@ -11,6 +11,8 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from jupyterhub.auth import Authenticator
+from jupyterhub.handlers import LogoutHandler
+from jupyterhub.utils import new_token
 from tornado.web import HTTPError
 
 from onnxlab.notebook.language import tr
@@ -55,6 +57,16 @@ class Throttle:
     def forget(self, key: str) -> None:
         """Forget the events of a key."""
         self._until.pop(key, None)
+
+
+class SignOutHandler(LogoutHandler):  # type: ignore[misc]  # is not typed
+    """Signs out a name in all browsers, so that copies of its cookies are worth nothing."""
+
+    async def handle_logout(self) -> None:
+        """Change what the cookies of the user stand for."""
+        if self.current_user:
+            self.current_user.orm_user.cookie_id = new_token()
+            self.db.commit()
 
 
 class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
@@ -114,6 +126,10 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
             return await asyncio.to_thread(self.accounts.check_pin, name, pin)
         except AccountsUnreadable as error:  # there are too many
             raise HTTPError(503, tr(error.what)) from None
+
+    def get_handlers(self, app: Any) -> list[tuple[str, Any]]:  # noqa: ANN401 - the hub
+        """Return JupyterHub's handlers of the sign-in page, and the one for signing out."""
+        return [*super().get_handlers(app), ("/logout", SignOutHandler)]
 
     def delete_user(self, user: Any) -> None:  # noqa: ANN401 - a row of the hub's database
         """When the instructor deletes a user, delete the PIN; and the account, if it has no home."""

@@ -22,28 +22,20 @@ What a learner's code can do, as a test tries it:
 Root gives each account a user of its own; where an ordinary user serves, there is Landlock alone. Whoever
 reaches a server's port still has to sign in as its learner or as the instructor. Landlock controls ports
 since Linux 6.7 and signals since Linux 6.12; see `sandbox/landlock.py`.
-
-`python -m onnxlab_class.classroom.hub.confinement CONFINEMENT HANDED_OUT [options of jupyterhub-singleuser]`
-starts a learner's server. The hub's spawner runs it as the hub's user; it confines itself, updates the home,
-and executes the single-user server, so that nothing of the hub's memory is left in the process.
 """
 
 import contextlib
 import json
 import os
-import signal
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NoReturn
 
 import onnxlab
 import onnxlab_class
-from onnxlab.course.learner_folder import bring_up_to_date, course_files
-from onnxlab.errors import OnnxLabError
 from onnxlab_class.sandbox import landlock
 from onnxlab_class.sandbox.landlock import Access
-from onnxlab_class.sandbox.libc import LINUX, die_with_parent, resource
+from onnxlab_class.sandbox.libc import LINUX, resource
 from onnxlab_class.sandbox.users import become, no_new_privileges
 
 _MAKE_FOLDERS = 1 << 7  # a right of Landlock's
@@ -186,24 +178,3 @@ def _limit(confinement: Confinement) -> None:
     at_most(resource.RLIMIT_FSIZE, _FILE_MB * _MB)
     at_most(resource.RLIMIT_NOFILE, _OPEN_FILES)
     at_most(resource.RLIMIT_CORE, 0)
-
-
-def main(arguments: list[str]) -> NoReturn:
-    """Confine this process and replace it with a learner's server."""
-    path, course, *options = arguments
-    confine(Confinement.from_json(Path(path).read_text("utf-8")))
-    if LINUX:
-        die_with_parent(signal.SIGTERM)  # after the change of user, which would undo it
-    try:
-        for line in bring_up_to_date(Path.cwd(), course_files(Path(course), translated=True)).lines():
-            print(line, flush=True)
-    except (OSError, OnnxLabError) as error:
-        # A full disk, or a file where a folder belongs: the server starts all the same.
-        print(f"The course was not brought up to date: {error}", flush=True)
-    os.environ["HOME"] = str(Path.cwd())  # not before: what starts as the hub's user must not know it
-    # -P: no module is imported from the home.
-    os.execv(sys.executable, [sys.executable, "-P", "-m", "jupyterhub.singleuser", *options])
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
