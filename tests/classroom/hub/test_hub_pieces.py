@@ -269,15 +269,6 @@ def test_two_classes_that_are_served_have_no_user_in_common(tmp_path):
         assert one.user(one.ensure("ada")) == first
 
 
-def test_a_server_that_ends_frees_no_port_of_the_next_one(spawner):
-    from onnxlab_class.classroom.hub.spawner import end_leftovers
-
-    spawner.port = spawner.ports["ada"] = 20_100
-    spawner.accounts._first = None  # all run as the hub's user, of whom nothing is ended
-    finish(end_leftovers(spawner))
-    assert 20_100 in spawner.ports.values()
-
-
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_class_hands_out_the_labs_of_its_language(tmp_path, language):
     settings = types.SimpleNamespace(handed_out=tmp_path / "handed_out", language=language)

@@ -11,13 +11,15 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from jupyterhub.auth import Authenticator
-from jupyterhub.handlers import LogoutHandler
+from jupyterhub.handlers import LoginHandler, LogoutHandler
 from jupyterhub.utils import new_token
 from tornado.web import HTTPError
 
 from onnxlab.notebook.language import tr
 from onnxlab_class.classroom.hub.accounts import Accounts, AccountsUnreadable, Passwords, is_name, plain_name
 from onnxlab_class.classroom.hub.settings import INSTRUCTOR
+from onnxlab_class.classroom.hub.visitors import HANDLERS as VISITS
+from onnxlab_class.classroom.hub.visitors import open_gate
 
 _WRONG = "The password or the PIN is not right. If the name is somebody else's, take another name."
 _NO_NAME = "A name begins with a letter; then letters a-z, digits, - and _, 30 at most."
@@ -57,6 +59,15 @@ class Throttle:
     def forget(self, key: str) -> None:
         """Forget the events of a key."""
         self._until.pop(key, None)
+
+
+class SignInHandler(LoginHandler):  # type: ignore[misc]  # is not typed
+    """JupyterHub's sign-in, which opens the own server's gate, too."""
+
+    def set_login_cookie(self, user: Any) -> None:  # noqa: ANN401 - a user of the hub's
+        """Set the cookies of somebody who has signed in."""
+        super().set_login_cookie(user)
+        open_gate(self, user)
 
 
 class SignOutHandler(LogoutHandler):  # type: ignore[misc]  # is not typed
@@ -128,8 +139,8 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
             raise HTTPError(503, tr(error.what)) from None
 
     def get_handlers(self, app: Any) -> list[tuple[str, Any]]:  # noqa: ANN401 - the hub
-        """Return JupyterHub's handlers of the sign-in page, and the one for signing out."""
-        return [*super().get_handlers(app), ("/logout", SignOutHandler)]
+        """Return the handlers for signing in and out, and for visits to servers."""
+        return [("/login", SignInHandler), ("/logout", SignOutHandler), *VISITS]
 
     def delete_user(self, user: Any) -> None:  # noqa: ANN401 - a row of the hub's database
         """When the instructor deletes a user, delete the PIN; and the account, if it has no home."""

@@ -15,7 +15,7 @@ from onnxlab_class.classroom.hub.accounts import NAME, NAME_TYPED, Accounts, sto
 from onnxlab_class.classroom.hub.authenticator import RoomAuthenticator
 from onnxlab_class.classroom.hub.settings import INSTRUCTOR, VARIABLE, HubSettings
 from onnxlab_class.classroom.hub.spawner import ConfinedSpawner
-from onnxlab_class.classroom.hub.visitors import HANDLERS, gate
+from onnxlab_class.classroom.hub.visitors import gate
 
 _BIND = """
 import os, signal, sys
@@ -64,7 +64,6 @@ def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlet
     jupyterhub.db_url = f"sqlite:///{hub / 'jupyterhub.sqlite'}"
     jupyterhub.cookie_secret_file = str(hub / "cookie_secret")
     jupyterhub.template_paths = [str(Path(__file__).parent / "templates")]
-    jupyterhub.extra_handlers = HANDLERS
     jupyterhub.default_url = _first_page
     speak(settings.language)
     course = open_class(settings.folder).name

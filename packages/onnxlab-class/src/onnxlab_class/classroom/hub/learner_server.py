@@ -1,10 +1,11 @@
 """Starts a learner's server, and ends everything that it has started.
 
-`python -I -m onnxlab_class.classroom.hub.learner_server CONFINEMENT HANDED_OUT [options of jupyterhub-singleuser]`
+`python -I -m onnxlab_class.classroom.hub.learner_server CONFINEMENT HANDED_OUT [its options]`
+is `jupyterhub-singleuser`, confined.
 
-The hub's spawner runs this as the hub's user. It forks: the child confines itself, updates the home and becomes
-the server; the parent, which no learner can signal or trace, is the subreaper of all that the server starts.
-When the server ends, however it ends, or the hub does, the parent kills what is left.
+The hub's spawner runs this as the hub's user. It forks: the child confines itself, updates the home and
+becomes the server; the parent, which no learner can signal or trace, is the subreaper of all that the server
+starts. When the server ends, however it ends, or the hub does, the parent kills what is left.
 """
 
 import contextlib
@@ -42,7 +43,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _wait_for(server: int) -> int:
-    """Wait for the server, passing on requests to end, and reap orphans: a zombie counts among its user's processes."""
+    """Wait for the server, and pass on requests to end. Reap orphans: a zombie is a process of its user's."""
     handle = os.pidfd_open(server)  # unlike a process ID, it never names another process
 
     def stop(number: int, frame: FrameType | None) -> None:

@@ -206,8 +206,8 @@ def _run(settings: HubSettings, ready: Callable[[], None]) -> None:
 def _fork_keeper() -> None:
     """Go on in a child, the keeper, which outlives the killing of this process or of the hub, and cleans up.
 
-    This process passes on signals, waits for the keeper, and exits with its exit code. If the keeper is killed,
-    it is this process that cleans up.
+    This process passes on signals, waits for the keeper, and exits with its exit code. If the keeper is
+    killed, it is this process that cleans up.
 
     Raises:
         SystemExit: In this process.

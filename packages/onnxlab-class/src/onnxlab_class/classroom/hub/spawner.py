@@ -1,4 +1,4 @@
-"""JupyterHub's spawner of local processes, with a command that confines itself before it serves, and ends what it started."""
+"""JupyterHub's spawner of local processes; its command confines the server, and ends all that it started."""
 
 import asyncio
 import os

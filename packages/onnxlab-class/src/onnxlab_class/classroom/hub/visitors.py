@@ -19,8 +19,13 @@ _COOKIE = "onnxlab-visitor"
 _OTHERS = "Only its learner can open this address. Yours is at the link Home."
 
 
+def open_gate(handler: BaseHandler, user: Any) -> None:  # noqa: ANN401 - a user of the hub's
+    """Give somebody who is signed in the cookie for their own server."""
+    handler._set_cookie(_COOKIE, user.cookie_id, path=user.base_url)
+
+
 class VisitHandler(BaseHandler):  # type: ignore[misc]  # is not typed
-    """Gives whoever is signed in the cookie for their own server, and sends them there."""
+    """Gives somebody who is signed in, and has lost the cookie for their own server, a new one."""
 
     @authenticated
     async def get(self) -> None:
@@ -28,7 +33,7 @@ class VisitHandler(BaseHandler):  # type: ignore[misc]  # is not typed
         user, wanted = self.current_user, self.get_query_argument("next", "")
         if not wanted.startswith(user.base_url):
             raise HTTPError(403, tr(_OTHERS))
-        self._set_cookie(_COOKIE, user.cookie_id, path=user.base_url)
+        open_gate(self, user)
         self.redirect(wanted)
 
 
@@ -58,4 +63,12 @@ HANDLERS: list[tuple[str, Any]] = [(r"/visit", VisitHandler), (r"/gate/([a-z0-9_
 def gate(hub_port: int, name: str) -> dict[str, Any]:
     """Return Traefik's middleware for the server of a learner."""
     address = f"http://127.0.0.1:{hub_port}/hub/gate/{name}"
-    return {"forwardAuth": {"address": address, "authRequestHeaders": ["Cookie"]}}
+    return {
+        "forwardAuth": {
+            "address": address,
+            "authRequestHeaders": ["Cookie"],
+            "trustForwardHeader": False,
+            "preserveLocationHeader": True,  # else redirects would lead to the hub's own port
+            "maxResponseBodySize": 10_000,
+        }
+    }
