@@ -55,6 +55,17 @@ for _ in range(300):
         os._exit(0)
 """
 
+# Leaves a process, and prints its id.
+DAEMON = """
+import os, time
+pid = os.fork()
+if not pid:
+    os.setsid()
+    time.sleep(600)
+    os._exit(0)
+print(pid)
+"""
+
 
 @pytest.fixture(scope="module")
 def room() -> Iterator[Hub]:
@@ -367,6 +378,13 @@ def test_as_an_ordinary_user_learners_are_apart_too(class_folder):
         await asyncio.gather(*(seat.start_server() for seat in seats))
         await asyncio.gather(*(seat.open_kernel() for seat in seats))
         await isolation(*seats)
+        daemon = int(await seats[0].run(DAEMON))
+        assert Path(f"/proc/{daemon}").exists()
+        await seats[0].stop_server()
+        until = time.monotonic() + 60
+        while Path(f"/proc/{daemon}").exists() and time.monotonic() < until:
+            await asyncio.sleep(0.5)
+        assert not Path(f"/proc/{daemon}").exists()
         for seat in seats:
             await seat.__aexit__()
 

@@ -28,7 +28,6 @@ from onnxlab_class.classroom.hub.accounts import (
 from onnxlab_class.classroom.hub.confinement import Confinement
 from onnxlab_class.classroom.hub.settings import Address, AddressRefused, HubSettings, address
 from onnxlab_class.sandbox.users import SUBMISSIONS, throw_away_user
-from tests.support.hub import finish
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a class is served on Linux")

@@ -16,7 +16,7 @@ from tornado.web import HTTPError, RequestHandler, authenticated
 from onnxlab.notebook.language import tr
 
 _COOKIE = "onnxlab-visitor"
-_OTHERS = "Only its learner can open this address. Yours is at the link Home."
+_OTHERS = "This JupyterLab is somebody else's; only they can open it."
 
 
 def open_gate(handler: BaseHandler, user: Any) -> None:  # noqa: ANN401 - a user of the hub's
