@@ -325,7 +325,7 @@ def test_a_learners_name_is_never_that_of_a_file_of_the_hubs(room, name):
     assert not (private / f"{name}.json").exists() or name == "settings"
 
 
-@pytest.mark.parametrize("killed", [["hub"], ["command"], ["command", "hub"]], ids=" and ".join)
+@pytest.mark.parametrize("killed", [["hub"], ["command"], ["keeper"], ["command", "hub"]], ids=" and ".join)
 def test_nothing_stays_when_processes_of_the_class_are_killed(killed):
     """As the kernel does when the machine's memory is used up."""
 
@@ -345,6 +345,7 @@ def test_nothing_stays_when_processes_of_the_class_are_killed(killed):
             assert runtime.exists()
             ids = {
                 "command": room.process.pid,
+                "keeper": next(process for process in running[1:] if "class\0serve" in by_command[process]),
                 "hub": next(process for process, text in by_command.items() if "jupyterhub_config" in text),
             }
             for part in killed:

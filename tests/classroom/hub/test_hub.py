@@ -215,6 +215,11 @@ async def isolation(curious: Seat, other: Seat) -> None:
     assert "PermissionError" in await curious.run(write)
     connect = f"import socket; socket.create_connection(('127.0.0.1', {port[1]}), 5); print('connected')"
     assert "PermissionError" in await curious.run(connect)
+    # A page at another port of this machine would be sent the hub's cookies.
+    for listen in ("'0.0.0.0', 0", f"'127.0.0.2', {port[1]}", "'::', 0"):
+        family = "socket.AF_INET6" if "::" in listen else "socket.AF_INET"
+        code = f"import socket; socket.create_server(({listen}), family={family})"
+        assert "PermissionError" in await curious.run(code), listen
     fetch = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:%s', timeout=5).status)"
     assert "URLError" in await curious.run(fetch % curious.hub.url.split(":")[2].strip("/"))
     process = int(await other.run("print(os.getpid())"))

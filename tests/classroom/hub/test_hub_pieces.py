@@ -225,7 +225,7 @@ def test_a_terminals_prompt_has_the_accounts_name(spawner, tmp_path):
 
 
 def test_a_confinement_is_read_as_it_was_written(tmp_path):
-    confinement = Confinement(None, str(tmp_path), readable=("/usr",), bind=(20_000, 0), connect=(20_001,))
+    confinement = Confinement(None, str(tmp_path), readable=("/usr",), connect=(20_001,))
     assert Confinement.from_json(confinement.as_json()) == confinement
 
 

@@ -11,6 +11,7 @@ What a learner's code can do, as a test tries it:
     signal or trace another learner's process   no          no         no          yes
     hear what another's kernel runs and returns no          no         no          yes
     reach another server's port                 no          no         yes         yes
+    listen on a port, also the own server's     no          no         yes         yes
     fetch from the network by TCP               no          no         yes         yes
     send by UDP                                 yes         yes        yes         yes
     see that another process runs               yes         yes        yes         yes
@@ -60,7 +61,6 @@ class Confinement:
         home: Its home, which they may read and write.
         writable: Other paths that they may write, as the folder of the sockets.
         readable: Paths that they may read.
-        bind: TCP ports that they may listen on.
         connect: TCP ports that they may connect to.
         memory: Megabytes of data that one process may have.
         processes: How many processes and threads there may be, if the user is the account's own.
@@ -71,7 +71,6 @@ class Confinement:
     home: str
     writable: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
-    bind: tuple[int, ...] = ()
     connect: tuple[int, ...] = ()
     memory: int = 2000
     processes: int = 256
@@ -155,7 +154,7 @@ def _restrict(confinement: Confinement) -> None:
         rules.append((Path("/dev/shm"), Access.WRITE & ~_MAKE_FOLDERS))  # their owners keep the files apart
     # Users cannot signal each other; where all learners are one user, Landlock forbids it.
     apart = confinement.user is None
-    landlock.confine(rules, bind=confinement.bind, connect=confinement.connect, apart=apart)
+    landlock.confine(rules, connect=confinement.connect, apart=apart)
 
 
 def _limit(confinement: Confinement) -> None:

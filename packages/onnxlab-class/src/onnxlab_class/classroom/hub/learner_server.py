@@ -15,6 +15,10 @@ import sys
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
+from urllib.parse import urlsplit
+
+from tornado import tcpserver
+from tornado.netutil import bind_sockets
 
 from onnxlab.course.learner_folder import bring_up_to_date, course_files
 from onnxlab.errors import OnnxLabError
@@ -62,6 +66,8 @@ def _wait_for(server: int) -> int:
 def _become_server(confinement: Confinement, course: Path, options: list[str]) -> NoReturn:
     """Confine this process and run the server in it."""
     _keep_log()
+    port = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"]).port
+    listening = bind_sockets(port, "127.0.0.1")  # before Landlock forbids it to all that a learner runs
     confine(confinement)
     die_with_parent(signal.SIGKILL)  # after the change of user, which would undo it
     set_dumpable(False)  # so that no kernel can take its descriptors or trace it
@@ -73,8 +79,11 @@ def _become_server(confinement: Confinement, course: Path, options: list[str]) -
         print(f"The course was not brought up to date: {error}", flush=True)
     os.environ["HOME"] = str(Path.cwd())  # not before: what starts as the hub's user must not know it
     sys.argv[1:] = options
+    from jupyter_server import serverapp
     from jupyterhub.singleuser import main as serve
 
+    # Jupyter's server takes no open sockets: what it binds a port with returns these.
+    serverapp.bind_sockets = tcpserver.bind_sockets = lambda *_, **__: [bound.dup() for bound in listening]
     serve()
     sys.exit()
 

@@ -43,7 +43,7 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
         edition = "" if settings.language == "en" else f"{settings.language}/"
         self.default_url = "/lab" if name == INSTRUCTOR else f"/lab/tree/notebooks/{edition}{_FIRST_CHAPTER}"
         confinement = settings.confinements / f"{name}.json"
-        confinement.write_text(confined_to(settings, name, user, sockets, self.port).as_json())
+        confinement.write_text(confined_to(settings, name, user, sockets).as_json())
         module = "onnxlab_class.classroom.hub.learner_server"
         # -I: it starts as the hub's user, so Python must not run a line of the learner's, as a user site has.
         # Nor may the server, which its notebooks shall not control.
@@ -86,14 +86,13 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
         return env | base_variables() | variables
 
 
-def confined_to(settings: HubSettings, name: str, user: int | None, sockets: Path, port: int) -> Confinement:
+def confined_to(settings: HubSettings, name: str, user: int | None, sockets: Path) -> Confinement:
     """Return the confinement of an account's processes."""
     return Confinement(
         user=user,
         home=str(settings.learners / name),
         writable=(str(sockets),),
         readable=(*system_paths(), str(settings.handed_out), str(_PINS)),
-        bind=(port, 0),  # 0: any free port, which kernels ask for
         connect=(settings.hub_port,),
         memory=settings.memory,
         processes=settings.processes,
