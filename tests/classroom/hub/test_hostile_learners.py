@@ -262,7 +262,7 @@ def test_a_cell_cannot_write_the_log_of_its_server(room):
         async with learner(room, "forger") as seat:
             return await seat.run(FORGE)
 
-    assert finish(forge()).splitlines()[-1] == str([-1] * 20), "no descriptor of the server's can be had"
+    assert str([-1] * 20) in finish(forge()), "no descriptor of the server's can be had"
     log = (room.folder / "hub" / "logs" / "server-forger.log").read_text()
     assert "Kernel started" in log
     assert "forged" not in log

@@ -319,6 +319,28 @@ def test_a_name_belongs_to_its_pin(room):
     assert "begins with a letter" in answers[6][1]
 
 
+def test_a_fresh_notebook_is_trusted_and_a_foreign_one_is_not(room):
+    async def trusted() -> list[list[bool]]:
+        async with Seat(room, "trusting") as seat:
+            assert (await seat.sign_in())[0] == 302
+            await seat.start_server()
+            fresh = (await seat.ask("GET", "api/contents/notebooks/00_start_here.ipynb"))["content"]
+            home = open_class(room.folder).learners / "trusting"
+            foreign = home / "notebooks" / "foreign.ipynb"
+            foreign.write_text((home / "notebooks" / "00_start_here.ipynb").read_text() + "\n")
+            os.chown(foreign, home.stat().st_uid, -1)
+            copied = (await seat.ask("GET", "api/contents/notebooks/foreign.ipynb"))["content"]
+            return [
+                [cell["metadata"]["trusted"] for cell in book["cells"] if cell["cell_type"] == "code"]
+                for book in (fresh, copied)
+            ]
+
+    fresh, foreign = finish(trusted())
+    assert len(fresh) > 5
+    assert all(fresh)
+    assert not any(foreign)
+
+
 def test_guessing_gets_slower_for_that_name_only(room):
     async def guess() -> tuple[list[tuple[int, str]], int]:
         async with Seat(room, "guessed", "1357") as seat:

@@ -67,7 +67,7 @@ def _become_server(confinement: Confinement, course: Path, options: list[str]) -
     """Confine this process and run the server in it."""
     _keep_log()
     port = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"]).port
-    listening = bind_sockets(port, "127.0.0.1")  # before Landlock forbids it to all that a learner runs
+    listening = bind_sockets(port or 0, "127.0.0.1")  # before Landlock forbids it to all that a learner runs
     confine(confinement)
     die_with_parent(signal.SIGKILL)  # after the change of user, which would undo it
     set_dumpable(False)  # so that no kernel can take its descriptors or trace it
@@ -83,7 +83,8 @@ def _become_server(confinement: Confinement, course: Path, options: list[str]) -
     from jupyterhub.singleuser import main as serve
 
     # Jupyter's server takes no open sockets: what it binds a port with returns these.
-    serverapp.bind_sockets = tcpserver.bind_sockets = lambda *_, **__: [bound.dup() for bound in listening]
+    for module in (serverapp, tcpserver):
+        vars(module)["bind_sockets"] = lambda *_, **__: [bound.dup() for bound in listening]
     serve()
     sys.exit()
 
