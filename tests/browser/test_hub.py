@@ -16,6 +16,8 @@ from playwright.sync_api import Browser, Page, expect
 from playwright.sync_api import TimeoutError as WaitTimedOut
 
 from onnxlab import cli
+from onnxlab_class.classroom.course.folder import open_class
+from onnxlab_class.classroom.hub.accounts import is_name, plain_name
 from tests.support.hub import INSTRUCTOR_PASSWORD, PIN, ROOM_PASSWORD, Hub, hub
 from tests.support.learners import people
 from tests.support.notebook_page import PATIENCE, wait_until
@@ -147,6 +149,54 @@ def test_a_class_of_two_from_the_sign_in_to_the_feedback(room, pages, tmp_path):
         page.screenshot(path=tmp_path / f"{name}_feedback.png")
     pages[1].goto(f"{room.url}user/ada/lab")
     expect(pages[1].locator("body")).to_contain_text("403")
+
+
+def test_the_sign_in_page_names_the_class_and_refuses_a_name_before_it_is_sent(room, pages):
+    page, _ = pages
+    page.goto(room.url)
+    expect(page.locator("h1")).to_have_text(f"ONNX Lab: {open_class(room.folder).name}")
+    expect(page.locator("#name_rule")).to_contain_text("A name begins with a letter")
+    valid = page.get_by_label("Name:").evaluate
+    for name in ("ada", " Ada ", "A-b_2", "x" * 30, "2ada", "a.b", "Ada Lovelace", "\u00e4d\u00e4", "x" * 31):
+        page.get_by_label("Name:").fill(name)
+        assert valid("field => field.checkValidity()") == is_name(plain_name(name)), name
+    page.get_by_label("Name:").fill("Ada Lovelace")
+    page.get_by_label("Room password:").fill(ROOM_PASSWORD)
+    page.get_by_label("Your PIN").fill(PIN)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_label("Your PIN")).to_have_value(PIN)
+    expect(page.get_by_label("Room password:")).to_have_value(ROOM_PASSWORD)
+
+
+def test_a_learners_jupyterlab_is_opened_by_nobody_else(room, pages):
+    page, other = pages
+    sign_in(page, room.url, "eve")
+    page.wait_for_url("**/user/eve/lab/**")
+    expect(page.locator(".jp-Notebook")).to_be_visible()
+    sign_in(other, room.url, "bob")
+    other.wait_for_url("**/user/bob/**")
+    other.goto(f"{room.url}user/eve/lab")
+    expect(other.locator("h1")).to_contain_text("403")
+    assert other.url.startswith(room.url)
+    # Whoever has lost the cookie of the gate gets a new one on the way.
+    cookies = [cookie for cookie in page.context.cookies() if cookie["name"] != "onnxlab-visitor"]
+    page.context.clear_cookies()
+    page.context.add_cookies(cookies)
+    page.goto(f"{room.url}user/eve/lab")
+    expect(page.locator(".jp-Notebook")).to_be_visible()
+
+
+def test_the_instructor_begins_in_the_room_and_sees_no_button_that_refuses(room, pages):
+    page, _ = pages
+    sign_in(page, room.url, "instructor", INSTRUCTOR_PASSWORD)
+    page.wait_for_url(f"{room.url}services/room/")
+    page.get_by_role("link", name="Accounts").click()
+    expect(page.get_by_role("button", name="Edit User").first).to_be_visible()
+    for name in ("Start All", "Stop All", "Access Server", "Add Users", "Shutdown Hub", "Start Server"):
+        expect(page.get_by_role("button", name=name)).to_have_count(0)
+    page.go_back()
+    page.get_by_role("link", name="Your JupyterLab").click()
+    page.wait_for_url("**/user/instructor/lab**")
 
 
 def test_the_instructor_sees_the_room_live_and_learners_do_not(room, pages):

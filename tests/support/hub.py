@@ -96,6 +96,19 @@ def below(process: int) -> list[int]:
     return [process, *(child.id for child in descendants(process))]
 
 
+def processes_of(user: int | None) -> list[int]:
+    """Return the running processes of a user."""
+    processes = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            lines = dict(line.split(":", 1) for line in (path / "status").read_text().splitlines())
+        except (OSError, ValueError):
+            continue  # it ended in between
+        if lines["Uid"].split()[0] == str(user) and not lines["State"].strip().startswith("Z"):
+            processes.append(int(path.name))
+    return processes
+
+
 @dataclass
 class Seat:
     """Somebody at a browser, without the browser."""

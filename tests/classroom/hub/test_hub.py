@@ -22,7 +22,18 @@ pytest.importorskip("jupyterhub")
 from onnxlab.labs.kit.exercise import lab as lab_record
 from onnxlab_class.classroom.course.folder import open_class
 from onnxlab_class.classroom.hub.accounts import Accounts
-from tests.support.hub import INSTRUCTOR_PASSWORD, PIN, ROOT, Hub, Seat, below, finish, hub, logs
+from tests.support.hub import (
+    INSTRUCTOR_PASSWORD,
+    PIN,
+    ROOT,
+    Hub,
+    Seat,
+    below,
+    finish,
+    hub,
+    logs,
+    processes_of,
+)
 from tests.support.labs import solved
 
 pytestmark = [
@@ -42,6 +53,17 @@ for _ in range(300):
         os.setsid()
         time.sleep(600)
         os._exit(0)
+"""
+
+# Leaves a process, and prints its id.
+DAEMON = """
+import os, time
+pid = os.fork()
+if not pid:
+    os.setsid()
+    time.sleep(600)
+    os._exit(0)
+print(pid)
 """
 
 
@@ -149,19 +171,6 @@ async def server_end(seat: Seat) -> None:
     assert await seat.run("import threading; threading.Thread().start(); print(6 * 7)") == "42\n"
 
 
-def processes_of(user: int | None) -> list[int]:
-    """The running processes of a user."""
-    processes = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            lines = dict(line.split(":", 1) for line in (path / "status").read_text().splitlines())
-        except (OSError, ValueError):
-            continue  # it ended in between
-        if lines["Uid"].split()[0] == str(user) and not lines["State"].strip().startswith("Z"):
-            processes.append(int(path.name))
-    return processes
-
-
 # Subscribes to what another learner's kernel publishes: each cell and each output.
 LISTEN = """
 import zmq
@@ -206,6 +215,11 @@ async def isolation(curious: Seat, other: Seat) -> None:
     assert "PermissionError" in await curious.run(write)
     connect = f"import socket; socket.create_connection(('127.0.0.1', {port[1]}), 5); print('connected')"
     assert "PermissionError" in await curious.run(connect)
+    # A page at another port of this machine would be sent the hub's cookies.
+    for listen in ("'0.0.0.0', 0", f"'127.0.0.2', {port[1]}", "'::', 0"):
+        family = "socket.AF_INET6" if "::" in listen else "socket.AF_INET"
+        code = f"import socket; socket.create_server(({listen}), family={family})"
+        assert "PermissionError" in await curious.run(code), listen
     fetch = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:%s', timeout=5).status)"
     assert "URLError" in await curious.run(fetch % curious.hub.url.split(":")[2].strip("/"))
     process = int(await other.run("print(os.getpid())"))
@@ -305,6 +319,28 @@ def test_a_name_belongs_to_its_pin(room):
     assert "begins with a letter" in answers[6][1]
 
 
+def test_a_fresh_notebook_is_trusted_and_a_foreign_one_is_not(room):
+    async def trusted() -> list[list[bool]]:
+        async with Seat(room, "trusting") as seat:
+            assert (await seat.sign_in())[0] == 302
+            await seat.start_server()
+            fresh = (await seat.ask("GET", "api/contents/notebooks/00_start_here.ipynb"))["content"]
+            home = open_class(room.folder).learners / "trusting"
+            foreign = home / "notebooks" / "foreign.ipynb"
+            foreign.write_text((home / "notebooks" / "00_start_here.ipynb").read_text() + "\n")
+            os.chown(foreign, home.stat().st_uid, -1)
+            copied = (await seat.ask("GET", "api/contents/notebooks/foreign.ipynb"))["content"]
+            return [
+                [cell["metadata"]["trusted"] for cell in book["cells"] if cell["cell_type"] == "code"]
+                for book in (fresh, copied)
+            ]
+
+    fresh, foreign = finish(trusted())
+    assert len(fresh) > 5
+    assert all(fresh)
+    assert not any(foreign)
+
+
 def test_guessing_gets_slower_for_that_name_only(room):
     async def guess() -> tuple[list[tuple[int, str]], int]:
         async with Seat(room, "guessed", "1357") as seat:
@@ -369,6 +405,13 @@ def test_as_an_ordinary_user_learners_are_apart_too(class_folder):
         await asyncio.gather(*(seat.start_server() for seat in seats))
         await asyncio.gather(*(seat.open_kernel() for seat in seats))
         await isolation(*seats)
+        daemon = int(await seats[0].run(DAEMON))
+        assert Path(f"/proc/{daemon}").exists()
+        await seats[0].stop_server()
+        until = time.monotonic() + 60
+        while Path(f"/proc/{daemon}").exists() and time.monotonic() < until:
+            await asyncio.sleep(0.5)
+        assert not Path(f"/proc/{daemon}").exists()
         for seat in seats:
             await seat.__aexit__()
 

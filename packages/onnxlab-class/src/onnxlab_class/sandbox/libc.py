@@ -14,7 +14,7 @@ except ImportError:  # Windows
 
 LINUX = sys.platform == "linux"
 libc: Any = ctypes.CDLL(None, use_errno=True) if LINUX else None
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 
 
 def checked(result: int) -> int:
@@ -45,6 +45,11 @@ def die_with_parent(signal_number: int) -> None:
     A change of user resets this: call it after.
     """
     prctl(_PR_SET_PDEATHSIG, signal_number)
+
+
+def become_subreaper() -> None:
+    """Make orphans among this process's descendants its children, not init's (PR_SET_CHILD_SUBREAPER)."""
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def set_dumpable(allowed: bool) -> None:

@@ -23,6 +23,8 @@ from onnxlab_class.sandbox.users import ACCOUNTS, FEW_ACCOUNTS, throw_away_user
 
 NAME = r"[a-z][a-z0-9_-]{0,29}"
 """The pattern of a valid name, in lower case."""
+NAME_TYPED = r"\s*[A-Za-z][A-Za-z0-9_\-]{0,29}\s*"
+"""The pattern of what `plain_name` makes a valid name of, as HTML wants it."""
 
 _MOST = 900  # accounts of one class; in a container there may be only a thousand users to give
 _BLOCK = 1000  # users of each class on a machine

@@ -11,11 +11,15 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from jupyterhub.auth import Authenticator
+from jupyterhub.handlers import LoginHandler, LogoutHandler
+from jupyterhub.utils import new_token
 from tornado.web import HTTPError
 
 from onnxlab.notebook.language import tr
 from onnxlab_class.classroom.hub.accounts import Accounts, AccountsUnreadable, Passwords, is_name, plain_name
 from onnxlab_class.classroom.hub.settings import INSTRUCTOR
+from onnxlab_class.classroom.hub.visitors import HANDLERS as VISITS
+from onnxlab_class.classroom.hub.visitors import open_gate
 from onnxlab_class.classroom.names import is_reserved
 
 _WRONG = "The password or the PIN is not right. If the name is somebody else's, take another name."
@@ -56,6 +60,25 @@ class Throttle:
     def forget(self, key: str) -> None:
         """Forget the events of a key."""
         self._until.pop(key, None)
+
+
+class SignInHandler(LoginHandler):  # type: ignore[misc]  # is not typed
+    """JupyterHub's sign-in, which opens the own server's gate, too."""
+
+    def set_login_cookie(self, user: Any) -> None:  # noqa: ANN401 - a user of the hub's
+        """Set the cookies of somebody who has signed in."""
+        super().set_login_cookie(user)
+        open_gate(self, user)
+
+
+class SignOutHandler(LogoutHandler):  # type: ignore[misc]  # is not typed
+    """Signs out a name in all browsers, so that copies of its cookies are worth nothing."""
+
+    async def handle_logout(self) -> None:
+        """Change what the cookies of the user stand for."""
+        if self.current_user:
+            self.current_user.orm_user.cookie_id = new_token()
+            self.db.commit()
 
 
 class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
@@ -117,6 +140,10 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
             return await asyncio.to_thread(self.accounts.check_pin, name, pin)
         except AccountsUnreadable as error:  # there are too many
             raise HTTPError(503, tr(error.what)) from None
+
+    def get_handlers(self, app: Any) -> list[tuple[str, Any]]:  # noqa: ANN401 - the hub
+        """Return the handlers for signing in and out, and for visits to servers."""
+        return [("/login", SignInHandler), ("/logout", SignOutHandler), *VISITS]
 
     def delete_user(self, user: Any) -> None:  # noqa: ANN401 - a row of the hub's database
         """When the instructor deletes a user, delete the PIN; and the account, if it has no home."""

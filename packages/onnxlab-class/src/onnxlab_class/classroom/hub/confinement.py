@@ -11,6 +11,7 @@ What a learner's code can do, as a test tries it:
     signal or trace another learner's process   no          no         no          yes
     hear what another's kernel runs and returns no          no         no          yes
     reach another server's port                 no          no         yes         yes
+    listen on a port, also the own server's     no          no         yes         yes
     fetch from the network by TCP               no          no         yes         yes
     send by UDP                                 yes         yes        yes         yes
     see that another process runs               yes         yes        yes         yes
@@ -22,28 +23,20 @@ What a learner's code can do, as a test tries it:
 Root gives each account a user of its own; where an ordinary user serves, there is Landlock alone. Whoever
 reaches a server's port still has to sign in as its learner or as the instructor. Landlock controls ports
 since Linux 6.7 and signals since Linux 6.12; see `sandbox/landlock.py`.
-
-`python -m onnxlab_class.classroom.hub.confinement CONFINEMENT HANDED_OUT [options of jupyterhub-singleuser]`
-starts a learner's server. The hub's spawner runs it as the hub's user; it confines itself, updates the home,
-and executes the single-user server, so that nothing of the hub's memory is left in the process.
 """
 
 import contextlib
 import json
 import os
-import signal
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NoReturn
 
 import onnxlab
 import onnxlab_class
-from onnxlab.course.learner_folder import bring_up_to_date, course_files
-from onnxlab.errors import OnnxLabError
 from onnxlab_class.sandbox import landlock
 from onnxlab_class.sandbox.landlock import Access
-from onnxlab_class.sandbox.libc import LINUX, die_with_parent, resource
+from onnxlab_class.sandbox.libc import LINUX, resource
 from onnxlab_class.sandbox.users import become, no_new_privileges
 
 _MAKE_FOLDERS = 1 << 7  # a right of Landlock's
@@ -68,7 +61,6 @@ class Confinement:
         home: Its home, which they may read and write.
         writable: Other paths that they may write, as the folder of the sockets.
         readable: Paths that they may read.
-        bind: TCP ports that they may listen on.
         connect: TCP ports that they may connect to.
         memory: Megabytes of data that one process may have.
         processes: How many processes and threads there may be, if the user is the account's own.
@@ -79,7 +71,6 @@ class Confinement:
     home: str
     writable: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
-    bind: tuple[int, ...] = ()
     connect: tuple[int, ...] = ()
     memory: int = 2000
     processes: int = 256
@@ -163,7 +154,7 @@ def _restrict(confinement: Confinement) -> None:
         rules.append((Path("/dev/shm"), Access.WRITE & ~_MAKE_FOLDERS))  # their owners keep the files apart
     # Users cannot signal each other; where all learners are one user, Landlock forbids it.
     apart = confinement.user is None
-    landlock.confine(rules, bind=confinement.bind, connect=confinement.connect, apart=apart)
+    landlock.confine(rules, connect=confinement.connect, apart=apart)
 
 
 def _limit(confinement: Confinement) -> None:
@@ -186,24 +177,3 @@ def _limit(confinement: Confinement) -> None:
     at_most(resource.RLIMIT_FSIZE, _FILE_MB * _MB)
     at_most(resource.RLIMIT_NOFILE, _OPEN_FILES)
     at_most(resource.RLIMIT_CORE, 0)
-
-
-def main(arguments: list[str]) -> NoReturn:
-    """Confine this process and replace it with a learner's server."""
-    path, course, *options = arguments
-    confine(Confinement.from_json(Path(path).read_text("utf-8")))
-    if LINUX:
-        die_with_parent(signal.SIGTERM)  # after the change of user, which would undo it
-    try:
-        for line in bring_up_to_date(Path.cwd(), course_files(Path(course), translated=True)).lines():
-            print(line, flush=True)
-    except (OSError, OnnxLabError) as error:
-        # A full disk, or a file where a folder belongs: the server starts all the same.
-        print(f"The course was not brought up to date: {error}", flush=True)
-    os.environ["HOME"] = str(Path.cwd())  # not before: what starts as the hub's user must not know it
-    # -P: no module is imported from the home.
-    os.execv(sys.executable, [sys.executable, "-P", "-m", "jupyterhub.singleuser", *options])
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -10,10 +10,12 @@ from typing import Any
 from jupyterhub_traefik_proxy.fileprovider import TraefikFileProviderProxy
 
 from onnxlab.notebook.language import speak, tr
-from onnxlab_class.classroom.hub.accounts import NAME, Accounts, stored_passwords
+from onnxlab_class.classroom.course.folder import open_class
+from onnxlab_class.classroom.hub.accounts import NAME, NAME_TYPED, Accounts, stored_passwords
 from onnxlab_class.classroom.hub.authenticator import RoomAuthenticator
 from onnxlab_class.classroom.hub.settings import INSTRUCTOR, VARIABLE, HubSettings
-from onnxlab_class.classroom.hub.spawner import ConfinedSpawner, end_leftovers
+from onnxlab_class.classroom.hub.spawner import ConfinedSpawner
+from onnxlab_class.classroom.hub.visitors import gate
 
 _BIND = """
 import os, signal, sys
@@ -26,7 +28,16 @@ _BOUND = (sys.executable, "-I", "-c", _BIND)
 
 
 class BoundProxy(TraefikFileProviderProxy):  # type: ignore[misc]  # is not typed
-    """Traefik, which ends when the hub does."""
+    """Traefik, which ends when the hub does, and asks the hub who may go to a learner's server."""
+
+    def _dynamic_config_for_route(self, routespec: str, target: str, data: dict[str, str]) -> tuple[Any, Any]:
+        traefik, jupyterhub = super()._dynamic_config_for_route(routespec, target, data)
+        if "user" in data:
+            name = f"gate-{data['user']}"
+            for router in traefik["http"]["routers"].values():
+                router["middlewares"] = [name]
+            traefik["http"]["middlewares"] = {name: gate(self.hub.port, data["user"])}
+        return traefik, jupyterhub
 
     def _start_traefik(self) -> None:
         traefik = shutil.which("traefik") or "traefik"
@@ -53,8 +64,11 @@ def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlet
     jupyterhub.db_url = f"sqlite:///{hub / 'jupyterhub.sqlite'}"
     jupyterhub.cookie_secret_file = str(hub / "cookie_secret")
     jupyterhub.template_paths = [str(Path(__file__).parent / "templates")]
+    jupyterhub.default_url = _first_page
     speak(settings.language)
-    jupyterhub.template_vars = {"tr": lambda _user: tr}  # JupyterHub calls what can be called, for the user
+    course = open_class(settings.folder).name
+    # JupyterHub calls what can be called, for the user.
+    jupyterhub.template_vars = {"tr": lambda _user: tr, "course": course, "name_pattern": NAME_TYPED}
     jupyterhub.cleanup_servers = jupyterhub.cleanup_proxy = True
     jupyterhub.active_server_limit = 0
     jupyterhub.concurrent_spawn_limit = 0  # no limit: a room that signs in at once waits, nobody is refused
@@ -96,10 +110,15 @@ def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlet
     c.Authenticator.allow_all = True  # everybody with the room's password
     c.Authenticator.username_pattern = rf"{NAME}\Z"
     c.Spawner.start_timeout = c.Spawner.http_timeout = 180  # a whole room on two cores
-    c.Spawner.post_stop_hook = end_leftovers
     c.Spawner.poll_interval = 5
     c.Spawner.disable_user_config = True
-    c.LocalProcessSpawner.interrupt_timeout = c.LocalProcessSpawner.term_timeout = 10
+    c.LocalProcessSpawner.interrupt_timeout = 150  # longer than `learner_server.py` takes; then it is killed
+
+
+def _first_page(handler: Any) -> str:  # noqa: ANN401 - a handler of the hub's
+    """Return where somebody who has signed in goes: the instructor to the room, a learner to JupyterLab."""
+    user = handler.current_user
+    return "/services/room/" if user is not None and user.name == INSTRUCTOR else ""
 
 
 def _services(settings: HubSettings) -> list[dict[str, Any]]:

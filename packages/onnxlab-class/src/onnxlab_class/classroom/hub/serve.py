@@ -27,12 +27,12 @@ from onnxlab_class.classroom.course.nbgrader import ClassroomMissing
 from onnxlab_class.classroom.hub.accounts import Accounts, Passwords, chosen_passwords, passwords
 from onnxlab_class.classroom.hub.settings import INSTRUCTOR, VARIABLE, Address, HubSettings, free_port
 from onnxlab_class.sandbox import landlock
-from onnxlab_class.sandbox.libc import die_with_parent, prctl
+from onnxlab_class.sandbox.libc import become_subreaper, die_with_parent
 from onnxlab_class.sandbox.users import throw_away_user
 from onnxlab_class.sandbox.watcher import end_all
 
 _PARTS = ("jupyterhub", "jupyterhub_idle_culler", "jupyterhub_traefik_proxy", "nbgrader")
-_PR_SET_CHILD_SUBREAPER = 36
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SECONDS_TO_START = 120.0
 _SECONDS_TO_STOP = 30.0
 _LONGEST_PLACE = 30  # characters: the path of a socket may have 107
@@ -186,16 +186,16 @@ def _hand_out(folder: ClassFolder, settings: HubSettings) -> None:
 
 
 def _run(settings: HubSettings, ready: Callable[[], None]) -> None:
-    prctl(_PR_SET_CHILD_SUBREAPER, 1)  # orphans of the class become children of this process
-    settings.private.mkdir(mode=0o700)
-    settings.write()
     hub = None
     try:
         with _stop_on_signals():
+            _fork_keeper()
+            settings.confinements.mkdir(mode=0o700, parents=True)
+            settings.write()
             hub = _start_hub(settings)
             _wait_for(settings, hub)
             ready()
-            _reap_until_end_of(hub)
+            hub.returncode = _reap_until_end_of(hub.pid)
             raise _failed(settings, f"The hub ended by itself (exit code {hub.returncode}).")
     except _Stopped:
         pass
@@ -203,12 +203,44 @@ def _run(settings: HubSettings, ready: Callable[[], None]) -> None:
         _end(hub)
 
 
-def _reap_until_end_of(hub: "subprocess.Popen[bytes]") -> None:
-    """Wait for the hub, and reap orphans: a zombie counts among its learner's processes."""
-    while hub.returncode is None:
-        process, status = os.waitpid(-1, 0)
-        if process == hub.pid:
-            hub.returncode = os.waitstatus_to_exitcode(status)
+def _fork_keeper() -> None:
+    """Go on in a child, the keeper, which outlives the killing of this process or of the hub, and cleans up.
+
+    This process passes on signals, waits for the keeper, and exits with its exit code. If the keeper is
+    killed, it is this process that cleans up.
+
+    Raises:
+        SystemExit: In this process.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    become_subreaper()  # orphans of the class become children of this process, or of the keeper
+    command = os.getpid()
+    keeper = os.fork()
+    if not keeper:
+        os.setpgid(0, 0)  # Ctrl+C reaches the command only, which passes it on
+        become_subreaper()
+        die_with_parent(signal.SIGTERM)
+        if os.getppid() != command:
+            raise _Stopped
+        return
+    handle = os.pidfd_open(keeper)
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handle, number)
+
+    for number in _STOPPING:
+        signal.signal(number, pass_on)
+    raise SystemExit(abs(_reap_until_end_of(keeper)))
+
+
+def _reap_until_end_of(child: int) -> int:
+    """Wait for a child and return its exit code; reap orphans meanwhile."""
+    while True:
+        process, status = os.wait()
+        if process == child:
+            return os.waitstatus_to_exitcode(status)
 
 
 def _start_hub(settings: HubSettings) -> "subprocess.Popen[bytes]":
@@ -274,7 +306,7 @@ def _failed(settings: HubSettings, what: str) -> HubFailed:
 
 def _end(hub: "subprocess.Popen[bytes] | None") -> None:
     """End the hub, which ends its servers and their kernels; then end all processes that are left."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _STOPPING:
         signal.signal(number, signal.SIG_IGN)
     if hub is not None and hub.poll() is None:
         hub.terminate()
@@ -291,8 +323,7 @@ def _stop_on_signals() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         raise _Stopped
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, stop) for number in numbers}
+    before = {number: signal.signal(number, stop) for number in _STOPPING}
     try:
         yield
     finally:

@@ -72,6 +72,11 @@ class HubSettings:
         return self.runtime / "hub"
 
     @property
+    def confinements(self) -> Path:
+        """What each learner's processes may do, as `<name>.json`."""
+        return self.private / "confinements"
+
+    @property
     def handed_out(self) -> Path:
         """The files for every home; every learner may read them."""
         return self.runtime / "handed_out"

@@ -1,7 +1,6 @@
-"""JupyterHub's spawner of local processes, with a command that confines itself before it serves."""
+"""JupyterHub's spawner of local processes; its command confines the server, and ends all that it started."""
 
 import asyncio
-import contextlib
 import os
 import subprocess
 import sys
@@ -24,7 +23,7 @@ _INHERITED = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
 
 
 class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not typed
-    """Starts an account's server with `confinement.py`."""
+    """Starts an account's server with `learner_server.py`."""
 
     accounts: Accounts
     settings: HubSettings
@@ -43,10 +42,11 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
         self.ports[name] = self.port
         edition = "" if settings.language == "en" else f"{settings.language}/"
         self.default_url = "/lab" if name == INSTRUCTOR else f"/lab/tree/notebooks/{edition}{_FIRST_CHAPTER}"
-        confinement = settings.private / f"{name}.json"
-        confinement.write_text(confined_to(settings, name, user, sockets, self.port).as_json())
-        module = "onnxlab_class.classroom.hub.confinement"
+        confinement = settings.confinements / f"{name}.json"
+        confinement.write_text(confined_to(settings, name, user, sockets).as_json())
+        module = "onnxlab_class.classroom.hub.learner_server"
         # -I: it starts as the hub's user, so Python must not run a line of the learner's, as a user site has.
+        # Nor may the server, which its notebooks shall not control.
         self.cmd = [sys.executable, "-I", "-m", module, str(confinement), str(settings.handed_out)]
         self.args = [
             f"--LabApp.app_settings_dir={_SERVER_SETTINGS / 'lab' / edition}",
@@ -86,24 +86,13 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
         return env | base_variables() | variables
 
 
-async def end_leftovers(spawner: ConfinedSpawner) -> None:
-    """After a server's end, end the remaining processes of its user, such as daemons that a notebook started.
-
-    Where all learners are the hub's own user, these run until the class ends.
-    """
-    user = spawner.accounts.user(spawner.accounts.ensure(str(spawner.user.name)))
-    if user is not None and await spawner.poll() is not None:  # not the processes of a server started since
-        await asyncio.to_thread(end_user, user)
-
-
-def confined_to(settings: HubSettings, name: str, user: int | None, sockets: Path, port: int) -> Confinement:
+def confined_to(settings: HubSettings, name: str, user: int | None, sockets: Path) -> Confinement:
     """Return the confinement of an account's processes."""
     return Confinement(
         user=user,
         home=str(settings.learners / name),
         writable=(str(sockets),),
         readable=(*system_paths(), str(settings.handed_out), str(_PINS)),
-        bind=(port, 0),  # 0: any free port, which kernels ask for
         connect=(settings.hub_port,),
         memory=settings.memory,
         processes=settings.processes,
@@ -117,15 +106,3 @@ def base_variables() -> dict[str, str]:
     programs = [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
     threads = {f"{name}_NUM_THREADS": "2" for name in ("OMP", "OPENBLAS", "MKL")}
     return inherited | threads | {"PATH": os.pathsep.join(programs), "ORT_DISABLE_TELEMETRY": "1"}
-
-
-def end_user(user: int) -> None:
-    """Kill every process of a user, and remove the user's files in /dev/shm, which take memory."""
-    # -1: every process that this user may signal, in one system call, so that no fork escapes.
-    command = ["/bin/sh", "-c", "kill -KILL -1"]
-    subprocess.run(command, user=user, group=user, extra_groups=[], env={}, check=False)
-    with contextlib.suppress(OSError), os.scandir("/dev/shm") as entries:
-        for entry in entries:
-            with contextlib.suppress(OSError):
-                if entry.stat(follow_symlinks=False).st_uid == user:
-                    Path(entry).unlink()

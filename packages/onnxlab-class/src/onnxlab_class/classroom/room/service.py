@@ -41,9 +41,9 @@ class HubRoomHandler(HubOAuthenticated, RoomHandler):  # type: ignore[misc]  # s
         await super().get(what)
 
     def page(self) -> bytes:
-        """Return the page with the token that its script sends with every request."""
+        """Return the page with links to the hub, and the token that its script sends with every request."""
         empty, filled = b'name="xsrf" content=""', b'name="xsrf" content="%s"'
-        return super().page().replace(empty, filled % self.xsrf_token)
+        return super().page().replace(b'id="hub" hidden', b"").replace(empty, filled % self.xsrf_token)
 
 
 async def _serve(folder: Path) -> None:
