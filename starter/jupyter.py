@@ -13,6 +13,9 @@ from starter.environment import ROOT, Environment, child_variables
 WORKBOOK = ROOT / "workbook"
 """The learner's own notebooks, which git ignores; `onnxlab.course.workbook` keeps them up to date."""
 
+KERNEL_STARTUP = ROOT / "starter" / "kernel_startup.py"
+"""What a kernel runs before the first cell, unless the user has a PYTHONSTARTUP of their own."""
+
 NEWS = "whats_new.md"
 """The page in the learner's folder that says what the last update changed."""
 
@@ -140,6 +143,7 @@ def _value_of(name: str, options: Sequence[str]) -> str:
 def run(arguments: list[str], environment: Environment, language: str = "en") -> int:
     """Replace this process by a program, which then gets Ctrl+C itself; return its exit code."""
     os.chdir(ROOT)
+    variables = {"PYTHONSTARTUP": str(KERNEL_STARTUP), **child_variables(environment, language)}
     if os.name != "nt":  # Windows has no exec
-        os.execve(arguments[0], arguments, child_variables(environment, language))
-    return subprocess.run(arguments, env=child_variables(environment, language)).returncode
+        os.execve(arguments[0], arguments, variables)
+    return subprocess.run(arguments, env=variables).returncode

@@ -24,6 +24,12 @@
     await runGraph(await app.commands.execute('console:create', { ...place, kernelPreference: { name: 'python3', autoStartDefault: true } }));
   };
 
+  // A widget whose kernel has ended: the saved report above it says what there is to know, so that its buttons, which do
+  // nothing now, go, and what is still to be seen, as a graph, is not marked as broken.
+  const ENDED = `
+    .jp-OutputArea-child:has(.jupyter-button.jupyter-widgets-disconnected) { display: none; }
+    .jupyter-widgets-disconnected::before { display: none !important; }`;
+
   // JupyterLab restores a console without what was in it, and only then: the graph is drawn again, unless the file is gone.
   const restoreGraphs = (app, consoles) => {
     let restoring = true;
@@ -62,6 +68,7 @@
       autoStart: true,
       optional: [IConsoleTracker],
       activate: (app, consoles) => {
+        document.head.append(Object.assign(document.createElement('style'), { textContent: ENDED }));
         if (consoles) restoreGraphs(app, consoles);
         app.docRegistry.addFileType({ name: 'onnx', displayName: 'ONNX', extensions: ['.onnx'], mimeTypes: ['application/octet-stream'], fileFormat: 'base64' });
         app.docRegistry.addModelFactory(new Unread());
