@@ -27,8 +27,12 @@ STATIC = (
     ("types", ("-m", "mypy")),
     ("imports", ("-c", "from importlinter.cli import lint_imports_command as run; run()")),
 )
-# A test compares the code of all translated notebooks with the English; these two are run, too.
-TRANSLATED = ("notebooks/zh/02_trace_and_script.ipynb", "labs/zh/lab05_bitshift.ipynb")
+# A test compares the code of all translated notebooks with the English; these are run, too.
+TRANSLATED = (
+    "notebooks/zh/02_trace_and_script.ipynb",
+    "notebooks/zh/10b_what_runs.ipynb",  # with optional packages, and without
+    "labs/zh/lab05_bitshift.ipynb",
+)
 NOTEBOOKS = ("notebooks", ("-m", "tools.author", "check"))
 
 

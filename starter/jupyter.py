@@ -13,6 +13,19 @@ from starter.environment import ROOT, Environment, child_variables
 WORKBOOK = ROOT / "workbook"
 """The learner's own notebooks, which git ignores; `onnxlab.course.workbook` keeps them up to date."""
 
+KERNEL_STARTUP = ROOT / "starter" / "kernel_startup.py"
+"""What a kernel runs before the first cell, unless the user has a PYTHONSTARTUP of their own."""
+
+NEWS = "whats_new.md"
+"""The page in the learner's folder that says what the last update changed."""
+
+_NBGRADER = tuple(
+    f"nbgrader.server_extensions.{name}"
+    for name in ("assignment_list", "course_list", "formgrader", "validate_assignment")
+)
+
+FIRST_PAGE = "/lab/tree/notebooks/00_start_here.ipynb"
+
 # No news, no question about news, no check for updates, no log of what goes well.
 _DEFAULTS = {
     "LabApp.app_settings_dir": str(ROOT / "starter" / "lab_settings"),
@@ -20,7 +33,11 @@ _DEFAULTS = {
     "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
     "LabApp.extension_manager": "readonly",
     "LabApp.extra_labextensions_path": str(ROOT / "src" / "onnxlab" / "notebook" / "labextensions"),
-    "LabApp.default_url": "/lab/tree/notebooks/00_start_here.ipynb",
+    "LabApp.default_url": FIRST_PAGE,
+    # An instructor has them: a second to import, and a warning that nobody can use here.
+    "ServerApp.jpserver_extensions": repr(dict.fromkeys(_NBGRADER, False)),
+    # Other users of this machine could listen on loopback, and a kernel without encryption warns of that.
+    "KernelManager.transport_encryption": "auto",
     "ServerApp.contents_manager_class": "starter.contents.CourseContents",
     "ServerApp.answer_yes": "True",  # one Ctrl+C ends it
     "Application.log_level": "ERROR",
@@ -52,8 +69,12 @@ def command(
     """Return the command line that starts JupyterLab with our defaults and the user's options."""
     defaults = _DEFAULTS | {"ServerApp.root_dir": str(folder)}
     if language != "en":
-        defaults["LabApp.default_url"] = f"/lab/tree/notebooks/{language}/00_start_here.ipynb"
+        defaults["LabApp.default_url"] = FIRST_PAGE.replace("notebooks/", f"notebooks/{language}/")
         defaults["LabApp.app_settings_dir"] = str(ROOT / "starter" / "lab_settings" / language)
+    if not names_a_root(options):
+        workspaces = folder / ".onnxlab" / "workspaces" / language
+        defaults["LabApp.workspaces_dir"] = str(workspaces)
+        defaults["LabApp.default_url"] = page(folder, workspaces, defaults["LabApp.default_url"])
     if environment.managed:  # what is trusted is recorded with the course, not in the user's other Jupyter
         defaults["NotebookNotary.data_dir"] = str(environment.folder / "share" / "jupyter")
     if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in options:
@@ -70,6 +91,22 @@ def command(
 
     added = [f"--{name}={value}" for name, value in defaults.items() if not is_set(name.partition(".")[2])]
     return [str(environment.python), "-m", "jupyterlab", *added, *options]
+
+
+def page(folder: Path, workspaces: Path, first: str) -> str:
+    """Return the page that JupyterLab opens: what an update changed, where the learner was, or a first page.
+
+    Args:
+        folder: The learner's folder.
+        workspaces: Where JupyterLab saves which tabs are open.
+        first: The page for those who have no notebook open.
+    """
+    saved = list(workspaces.glob("*.jupyterlab-workspace"))
+    news = folder / NEWS
+    if news.is_file() and all(news.stat().st_mtime > file.stat().st_mtime for file in saved):
+        return f"/lab/tree/{NEWS}"
+    was_open = any('"notebook:' in file.read_text(encoding="utf-8", errors="replace") for file in saved)
+    return "/lab" if was_open else first
 
 
 def require_free_port(options: Sequence[str]) -> None:
@@ -106,6 +143,7 @@ def _value_of(name: str, options: Sequence[str]) -> str:
 def run(arguments: list[str], environment: Environment, language: str = "en") -> int:
     """Replace this process by a program, which then gets Ctrl+C itself; return its exit code."""
     os.chdir(ROOT)
+    variables = {"PYTHONSTARTUP": str(KERNEL_STARTUP), **child_variables(environment, language)}
     if os.name != "nt":  # Windows has no exec
-        os.execve(arguments[0], arguments, child_variables(environment, language))
-    return subprocess.run(arguments, env=child_variables(environment, language)).returncode
+        os.execve(arguments[0], arguments, variables)
+    return subprocess.run(arguments, env=variables).returncode

@@ -29,6 +29,11 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 INDEX_VARIABLE = "ONNXLAB_TORCH_INDEX"
 """The environment variable with the address of another index, or page of links, of CPU builds."""
 
+# What pip says once or more of each package, whether it comes from an index, a mirror, a folder, or is there.
+_STEP = re.compile(
+    r"\s*(Collecting|Processing|Obtaining|Requirement already satisfied:|Ignoring|Downloading) (\S+)"
+)
+
 CUDA_GIGABYTES = 8
 """The disk that torch's default build for Linux needs with what it brings."""
 
@@ -73,7 +78,9 @@ def install(environment: Environment, name: str) -> str:
     offline = ["--no-index", "--find-links", str(wheels)] if any(wheels.glob("*.whl")) else []
     if torch and not has_torch and not offline and sys.platform == "linux":
         _install_cpu_torch(environment, torch[0], log)
-    code, output = _pip(environment, [*offline, "-r", file], log, text.count("=="))
+    code, output = _pip(
+        environment, [*offline, "-r", file], log, len(re.findall(r"^(?:-e|[\w.-]+==)", text, re.MULTILINE))
+    )
     if code:
         raise failure(output, log, offline=bool(offline))
     environment.set_stamp(SETS[name])
@@ -144,6 +151,16 @@ def failure(output: str, log: Path, *, offline: bool = False) -> Stop:
     return Stop("The packages could not be installed.", why, then)
 
 
+def package(word: str) -> str:
+    """Return the package that a line of pip's is about: a requirement, or a wheel's path or address.
+
+    >>> [package(word) for word in ("jupyter_core==5.9", "./wheels/bb_b-1.0-py3-none-any.whl", "file:///course")]
+    ['jupyter-core', 'bb-b', 'course']
+    """
+    file = word.rstrip("/").rpartition("/")[2]
+    return re.sub(r"[-_]+", "-", re.split(r"-\d|[^\w.-]", file)[0]).lower()
+
+
 def _pip(environment: Environment, arguments: Sequence[str], log: Path, total: int = 1) -> tuple[int, str]:
     """Run `pip install`; return its exit code and output, which is also appended to the log."""
     command = [
@@ -160,7 +177,7 @@ def _pip(environment: Environment, arguments: Sequence[str], log: Path, total: i
     if "--no-index" in arguments:  # the user's settings may name other sources
         command.append("--isolated")
         variables["PIP_CONFIG_FILE"] = os.devnull
-    lines, count, pipe, both = [], 0, subprocess.PIPE, subprocess.STDOUT
+    lines, counted, pipe, both = [], set[str](), subprocess.PIPE, subprocess.STDOUT
     with (
         log.open("a", encoding="utf-8", buffering=1) as file,
         subprocess.Popen(command, cwd=ROOT, env=variables, encoding="utf-8", stdout=pipe, stderr=both) as pip,
@@ -168,8 +185,11 @@ def _pip(environment: Environment, arguments: Sequence[str], log: Path, total: i
         for line in pip.stdout or ():
             file.write(line)
             lines.append(line)
-            if match := re.match(r"\s*(Collecting|Processing|Downloading|Installing) ([\w.]+)", line):
-                count += match[1] in ("Collecting", "Processing")
-                show(f"      {min(count, total)} of {total} packages, {match[1].lower()} {match[2]}")
+            if match := _STEP.match(line):
+                name = package(match[2])
+                counted |= {name} if match[1] != "Downloading" else set()
+                show(f"      {min(len(counted), total)} of {total} packages, {name}")
+            elif line.startswith("Installing collected packages"):
+                show(f"      {total} of {total} packages are there; pip installs them")
     show("")
     return pip.returncode, "".join(lines)

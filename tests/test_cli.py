@@ -303,7 +303,7 @@ def test_a_folder_of_labs_is_checked(tmp_path, capsys, write_notebook):
     assert main(["check", str(tmp_path)]) == 2
     assert "has no labs" in capsys.readouterr().err
     write_notebook(["pass"], "lab5_mine.ipynb")
-    (tmp_path / "lab5_mine.before-reset-1.ipynb").write_text("older work")
+    (tmp_path / "lab05-before-reset_mine.ipynb").write_text("older work")
     assert main(["check", str(tmp_path)]) == 1
     printed = capsys.readouterr().out
     assert "uses-bitshift" in printed

@@ -82,9 +82,40 @@ def test_a_double_click_on_a_model_shows_its_graph(lab: JupyterServer, page: Pag
     frame = console.locator("iframe.onnxlab-graph[data-status=ready]")
     frame.wait_for(timeout=60_000)
     expect(frame).to_have_attribute("data-nodes", re.compile("[1-9]"))
-    expect(page.locator("#jp-main-dock-panel .lm-TabBar-tabLabel", has_text=name)).to_have_count(1)
+    tabs = page.locator("#jp-main-dock-panel .lm-TabBar-tabLabel", has_text=name)
+    expect(tabs).to_have_count(1)
     expect(console.locator(".jp-CodeConsole-content .cm-content").last).to_contain_text("graph(")
     console.locator(".jp-CodeConsole-promptCell .cm-content").click()
     page.keyboard.insert_text("import os; print(os.listdir())")
     page.keyboard.press("Shift+Enter")
     expect(console).to_contain_text(".onnx'")
+
+    page.locator(".jp-DirListing-item", has_text=name).dblclick()  # activates the tab that is there
+    page.wait_for_timeout(3_000)  # time for what must not happen, and for JupyterLab to save what is open
+    expect(tabs).to_have_count(1)
+    page.goto(f"{lab.url}lab?token={lab.token}")
+    frame.wait_for(timeout=60_000)
+    expect(tabs).to_have_count(1)
+    page.wait_for_timeout(2_000)
+    (lab.folder / "models" / name).unlink()
+    page.goto(f"{lab.url}lab?token={lab.token}")
+    page.locator(".jp-DirListing").wait_for()
+    expect(tabs).to_have_count(0)
+
+
+def test_after_a_restart_a_saved_check_is_whole_and_the_next_one_says_what_to_run(
+    lab: JupyterServer, page: Page
+):
+    check = 'check("loop-count-as-input", lambda step: step)'
+    notebook = lab.new(page, ["from onnxlab import check", check], "restarted.ipynb")
+    notebook.run(0)
+    notebook.run(1)
+    button = page.locator(".jp-Notebook .jupyter-button").first
+    expect(button).to_be_visible()
+    notebook.restart()
+    expect(page.locator(".jp-Notebook .jupyter-widgets-disconnected").first).to_be_attached()
+    expect(button).to_be_hidden()
+    expect(notebook.cells.nth(1)).to_contain_text("loop-count-as-input: incorrect")
+    expect(notebook.run(1)).to_contain_text("Run All Above Selected Cell")
+    expect(page.locator(".jp-Notebook [data-mime-type='application/vnd.jupyter.error']")).to_have_count(0)
+    expect(page.locator(".jp-Notebook [data-mime-type='application/vnd.jupyter.stderr']")).to_have_count(0)

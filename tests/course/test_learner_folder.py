@@ -88,7 +88,7 @@ def test_what_was_not_touched_is_renewed_even_if_it_was_run(course, folder, caps
     assert update(course, capsys) == []
     assert outputs(folder / CHAPTER), "without an update, outputs stay"
     change(course / CHAPTER)
-    assert update(course, capsys) == ["Your notebooks: 1 renewed, 0 added. Your work is kept."]
+    assert update(course, capsys)[:1] == ["Your notebooks: 1 renewed, 0 added. Your work is kept."]
     assert read(folder / CHAPTER)["cells"][0]["source"].startswith("# changed")
     assert update(course, capsys) == []
 
@@ -103,8 +103,8 @@ def test_what_was_changed_stays_and_the_new_version_is_put_beside_it_once(course
     mine = (folder / CHAPTER).read_bytes()
     assert update(course, capsys) == []
     change(course / CHAPTER)
-    beside = "notebooks/04_dynamic_shapes.new-version.ipynb"
-    assert update(course, capsys) == [f"A new version is beside your own: {beside}."]
+    beside = "notebooks/04-new_dynamic_shapes.ipynb"
+    assert update(course, capsys)[-1] == f"A new version is beside your own: {beside}."
     assert (folder / CHAPTER).read_bytes() == mine
     assert read(folder / beside)["cells"][0]["source"].startswith("# changed")
     assert outputs(folder / beside) == []
@@ -114,8 +114,46 @@ def test_what_was_changed_stays_and_the_new_version_is_put_beside_it_once(course
 def test_what_was_deleted_comes_back_and_a_new_chapter_is_added(course, folder, capsys):
     (folder / CHAPTER).unlink()
     shutil.copy(course / OTHER, course / "notebooks" / "05_new.ipynb")
-    assert update(course, capsys) == ["Your notebooks: 0 renewed, 2 added. Your work is kept."]
+    assert update(course, capsys)[:1] == ["Your notebooks: 0 renewed, 2 added. Your work is kept."]
     assert outputs(folder / CHAPTER) == outputs(folder / "notebooks/05_new.ipynb") == []
+
+
+def test_an_update_names_what_it_changed_and_quotes_what_is_new_in_the_changelog(course, folder, capsys):
+    changelog = "# Changelog\n\n- An old entry,\n  of two lines.\n"
+    (course / "CHANGELOG.md").write_text(changelog)
+    assert update(course, capsys) == []
+    page = folder / workbook.NEWS
+    assert not page.exists()
+    change(course / CHAPTER, "# 04 · Changed")
+    shutil.copy(course / OTHER, course / "notebooks" / "05_new.ipynb")
+    change(folder / LAB, "mine")
+    change(course / LAB)
+    new = "- Chapter 04 is longer,\n  see [the list](docs/refute.md).\n- [The standard](https://onnx.ai).\n"
+    (course / "CHANGELOG.md").write_text(changelog.replace("- An", f"{new}- An"))
+    printed = update(course, capsys)
+    assert printed[:2] == [
+        "Your notebooks: 1 renewed, 1 added. Your work is kept.",
+        f"Which, and what changed: {page}",
+    ]
+    told = page.read_text("utf-8")
+    assert f"- [04 · Changed]({CHAPTER})" in told
+    assert "- [00 · Start here](notebooks/05_new.ipynb)" in told
+    assert "- [labs/lab04-new_asinh.ipynb](labs/lab04-new_asinh.ipynb)" in told
+    assert "- Chapter 04 is longer,\n  see the list.\n- [The standard](https://onnx.ai).\n" in told
+    assert "An old entry" not in told
+    for name in re.findall(r"\]\((?!http)(.*?)\)", told):
+        assert (folder / name).is_file(), name
+    before = page.stat().st_mtime_ns
+    assert update(course, capsys) == []
+    assert page.stat().st_mtime_ns == before
+
+
+def test_an_update_of_another_edition_is_no_news(course, folder, capsys):
+    (course / "notebooks" / "zh").mkdir()
+    shutil.copy(course / CHAPTER, course / "notebooks" / "zh" / "04_dynamic_shapes.ipynb")
+    assert update(course, capsys) == []
+    assert (folder / "notebooks/zh/04_dynamic_shapes.ipynb").is_file()
+    assert not (folder / workbook.NEWS).exists()
 
 
 def test_an_update_that_was_cut_off_is_completed(course, folder, capsys, monkeypatch):
@@ -140,7 +178,7 @@ def test_an_update_that_was_cut_off_is_completed(course, folder, capsys, monkeyp
     for name in (CHAPTER, LAB):
         assert fresh((folder / name).read_bytes()) == fresh((course / name).read_bytes())
     assert read(folder / OTHER)["cells"][0]["source"].startswith("mine")
-    assert len(list(folder.rglob("*new-version*"))) == 1
+    assert len(list(folder.rglob("*-new_*"))) == 1
     assert not list(folder.rglob(".writing-*"))
     assert update(course, capsys) == []
 
@@ -160,7 +198,7 @@ def test_a_folder_of_the_version_that_handed_out_outputs_is_renewed(course, fold
     record[CHAPTER] = learner_folder.hashlib.sha256(old).hexdigest()
     (folder / learner_folder.HANDED_OUT).write_text(json.dumps(record))
     change(course / CHAPTER)
-    assert update(course, capsys) == ["Your notebooks: 1 renewed, 0 added. Your work is kept."]
+    assert update(course, capsys)[:1] == ["Your notebooks: 1 renewed, 0 added. Your work is kept."]
     assert outputs(folder / CHAPTER) == []
 
 
@@ -185,7 +223,7 @@ def test_a_chapter_is_shown_with_outputs_and_taken_back_to_new(course, folder, c
     monkeypatch.chdir(folder / "labs")
     capsys.readouterr()
     assert main(["show", "04_dynamic_shapes"]) == 0
-    copy = "notebooks/04_dynamic_shapes.before-reset-1.ipynb"
+    copy = "notebooks/04-before-reset_dynamic_shapes.ipynb"
     assert capsys.readouterr().out == f"{CHAPTER} has all its outputs. Your work is in {copy}.\n"
     assert read(folder / copy)["cells"][0]["source"].startswith("mine")
 
@@ -204,7 +242,7 @@ def test_a_lab_is_found_in_the_learners_folder(course, folder, capsys, monkeypat
     assert main(["reset", "lab04"]) == 0
     assert fresh((folder / LAB).read_bytes()) == fresh(before)
     assert (course / LAB).read_bytes() == before
-    assert (folder / "labs/lab04_asinh.before-reset-1.ipynb").exists()
+    assert (folder / "labs/lab04-before-reset_asinh.ipynb").exists()
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def test_a_lab_from_the_wheel_runs_and_is_checked_outside_of_the_repository(inst
     assert path.read_bytes() == worked_in
     installed.run("-m", "onnxlab.cli", "reset", "lab01", cwd=path.parent)
     assert path.read_bytes() == untouched
-    assert path.with_name("lab01_control_flow.before-reset-1.ipynb").read_bytes() == worked_in
+    assert path.with_name("lab01-before-reset_control_flow.ipynb").read_bytes() == worked_in
 
 
 def test_the_chinese_edition_is_in_the_wheel_too(installed):

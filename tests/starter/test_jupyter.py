@@ -1,4 +1,6 @@
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -51,10 +53,18 @@ def test_the_server_says_where_it_is_and_ends_with_the_command(tmp_path, end):
     assert "/lab/tree/notebooks/00_start_here.ipynb?token=" in address
     assert answer(address) == 200
     assert (tmp_path / "work" / "notebooks" / "00_start_here.ipynb").exists()
+    kernels = address.replace("/lab/tree/notebooks/00_start_here.ipynb", "/api/kernels")
+    assert urllib.request.urlopen(kernels, data=b"{}", timeout=60).status == 201
+    kernel = json.loads(urllib.request.urlopen(kernels, timeout=20).read())[0]
+    until = time.monotonic() + 60
+    while kernel["execution_state"] == "starting" and time.monotonic() < until:
+        time.sleep(0.5)
+        kernel = json.loads(urllib.request.urlopen(kernels, timeout=20).read())[0]
     time.sleep(0.2)  # let it print its last lines
     process.send_signal(end)
     assert process.wait(30) == 0
-    assert "Traceback" not in process.stdout.read()
+    rest = process.stdout.read()
+    assert not re.findall("Traceback|encryption|nbgrader", rest, re.IGNORECASE)
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(address, timeout=5)
 

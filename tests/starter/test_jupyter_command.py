@@ -1,11 +1,12 @@
 import json
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 import course
-from onnxlab.course.workbook import NAME
+from onnxlab.course.workbook import NAME, NEWS
 from onnxlab.notebook.language import LANGUAGES as SPOKEN
 from starter import jupyter
 from starter.commands import LANGUAGES, chosen_folder, chosen_language
@@ -133,6 +134,39 @@ def test_another_system_is_offered_nothing(spoken, monkeypatch, capsys):
 
 def test_the_languages_of_the_starter_are_those_of_the_course():
     assert tuple(LANGUAGES) == tuple(SPOKEN)
+
+
+def opened(folder, language="en"):
+    [option] = [part for part in jupyter.command(HERE, [], language, folder) if "default_url" in part]
+    return option.partition("=")[2]
+
+
+def test_a_second_start_opens_where_one_was(tmp_path):
+    first = "/lab/tree/notebooks/00_start_here.ipynb"
+    assert opened(tmp_path) == first
+    [option] = [part for part in jupyter.command(HERE, [], "en", tmp_path) if "workspaces_dir" in part]
+    workspace = Path(option.partition("=")[2]) / "default-37a8.jupyterlab-workspace"
+    assert workspace.is_relative_to(tmp_path)  # another folder, or language, has its own
+    workspace.parent.mkdir(parents=True)
+    workspace.write_text('{"data": {}}')
+    assert opened(tmp_path) == first  # no notebook is open
+    workspace.write_text('{"data": {"notebook:labs/lab04_asinh.ipynb": {}}}')
+    assert opened(tmp_path) == "/lab"
+    assert opened(tmp_path, "zh") == first.replace("notebooks/", "notebooks/zh/")
+    assert f"--LabApp.default_url={first}" in jupyter.command(HERE, ["--notebook-dir=."])
+
+
+def test_what_an_update_changed_is_opened_once(tmp_path):
+    assert NEWS.name == jupyter.NEWS
+    (tmp_path / NEWS).write_text("# News")
+    assert opened(tmp_path) == f"/lab/tree/{NEWS}"
+    workspace = tmp_path / ".onnxlab" / "workspaces" / "en" / "default-37a8.jupyterlab-workspace"
+    workspace.parent.mkdir(parents=True)
+    workspace.write_text('{"data": {"notebook:labs/lab04_asinh.ipynb": {}}}')
+    os.utime(workspace, (1, 1))
+    assert opened(tmp_path) == f"/lab/tree/{NEWS}"
+    os.utime(tmp_path / NEWS, (0, 0))
+    assert opened(tmp_path) == "/lab"
 
 
 def test_a_port_that_was_asked_for_is_the_one_or_none():

@@ -253,6 +253,36 @@ def test_a_folder_of_wheels_is_installed_from_without_an_index(environment, pip_
     assert pip_calls[1][:3] == ["--no-index", "--find-links", str(tmp_path / "wheelhouse")]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["wheelhouse", "links", "index"])
+def test_every_package_is_counted_wherever_its_wheel_comes_from(
+    real_environment, index, tmp_path, monkeypatch, source
+):
+    folder, address = index
+    names = ("torch", "aa", "bb_b")
+    (tmp_path / "wheelhouse").mkdir()
+    for name in names:
+        place = tmp_path / "wheelhouse"
+        if source != "wheelhouse":
+            place = folder.parent / (name.replace("_", "-") if source == "index" else "links")
+        place.mkdir(exist_ok=True)
+        make_torch(place, "2.13.0", name)
+    if source == "index":
+        monkeypatch.setenv("PIP_INDEX_URL", address)
+    else:
+        monkeypatch.setenv("PIP_NO_INDEX", "1")
+        monkeypatch.setenv("PIP_FIND_LINKS", str(folder.parent / "links"))
+    pins = [f"{name}==2.13.0  # via others" for name in names] + ["cc==1 ; sys_platform == 'other'"]
+    (tmp_path / "requirements.txt").write_text("\n".join(pins))
+    monkeypatch.setattr("sys.platform", "darwin")
+    shown = []
+    monkeypatch.setattr(packages, "show", shown.append)
+    packages.install(real_environment, "course")
+    counted = [line.split(" packages, ") for line in shown if " packages, " in line]
+    assert {name for _, name in counted} == {"cc", "torch", "aa", "bb-b"}
+    assert counted[-1][0].strip() == "4 of 4"
+
+
 def test_a_full_disk_is_said_before_anything_is_installed(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda place: type("Usage", (), {"free": 1_000_000_000}))
     with pytest.raises(Stop) as stop:

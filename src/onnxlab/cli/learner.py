@@ -178,7 +178,7 @@ def _labs_in(path: Path) -> list[Path]:
     """Return the labs in a folder, in order, without backups; of the learner's own, the one that is named."""
     if not path.is_dir():
         return [_own(path)]
-    labs = sorted(lab for lab in path.glob("lab*.ipynb") if ".before-reset-" not in lab.name)
+    labs = sorted(lab for lab in path.glob("lab*.ipynb") if "before-reset" not in lab.name)
     if not labs:
         msg = f"The folder {path} has no labs: no file there is called lab*.ipynb."
         then = "Name a lab's notebook, or copy the labs with: onnxlab labs FOLDER"

@@ -5,13 +5,13 @@ generate_assignment` would make of its solution; a test compares the two.
 """
 
 import copy
-import itertools
 import json
 import re
 from pathlib import Path
 from typing import Any
 
 from onnxlab.course.cleaning import clean
+from onnxlab.course.learner_folder import names_beside
 from onnxlab.course.notebooks import Notebook, read, write
 from onnxlab.errors import OnnxLabError
 from onnxlab.labs.kit.exercise import Exercise, lab
@@ -157,8 +157,7 @@ def reset(name: str, root: Path, language: str = "en") -> tuple[Path, Path | Non
 
 def backup(path: Path) -> Path:
     """Copy a learner's notebook, readable or not, under a free name beside it; return the copy."""
-    names = (path.with_name(f"{path.stem}.before-reset-{number}.ipynb") for number in itertools.count(1))
-    copy = next(free for free in names if not free.exists())
+    copy = next(free for free in names_beside(path, "before-reset") if not free.exists())
     copy.write_bytes(path.read_bytes())
     return copy
 

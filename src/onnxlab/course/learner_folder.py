@@ -4,10 +4,11 @@
 """
 
 import hashlib
+import itertools
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,11 +116,23 @@ def _write_untouched(copy: Path, content: bytes) -> None:
         write_atomically(copy, content, mode=0o600)
 
 
+def names_beside(path: Path, what: str) -> Iterator[Path]:
+    """Yield names for another version of a notebook: they sort beside it, and begin with what they are.
+
+    JupyterLab's tabs and file list cut a name at its end.
+
+    >>> [name.name for name in itertools.islice(names_beside(Path("lab05_bitshift.ipynb"), "new"), 2)]
+    ['lab05-new_bitshift.ipynb', 'lab05-new-2_bitshift.ipynb']
+    """
+    number, rest = re.findall(r"(lab\d\d|\d\d[a-z]?|)(.*)", path.name)[0]
+    for count in itertools.count(1):
+        suffix = what if count == 1 else f"{what}-{count}"
+        yield path.with_name(f"{number}-{suffix}{rest}" if number else f"{suffix}-{rest}")
+
+
 def _path_beside(path: Path, digest: str) -> Path | None:
     """Return the path for a new version beside the learner's file; None if it is there already."""
-    for number in range(1, 1000):
-        suffix = "" if number == 1 else f"-{number}"
-        candidate = path.with_name(f"{path.stem}.new-version{suffix}{path.suffix}")
+    for candidate in itertools.islice(names_beside(path, "new"), 1000):
         if not os.path.lexists(candidate):
             return candidate
         if candidate.is_file() and _digest(candidate.read_bytes()) == digest:

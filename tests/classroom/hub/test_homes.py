@@ -32,7 +32,7 @@ def homes(tmp_path):
 def test_labs_are_copied_with_their_time_and_nothing_else(homes, tmp_path):
     labs = homes / "ada" / "labs"
     os.utime(labs / LAB, (1e9, 1e9))
-    for other in ("lab04_asinh.new-version.ipynb", "lab04_asinh.before-reset-1.ipynb", "mine.ipynb"):
+    for other in ("lab04-new_asinh.ipynb", "lab04-before-reset_asinh.ipynb", "mine.ipynb"):
         (labs / other).write_text("")
     (homes / "instructor" / "labs").mkdir(parents=True)
     (homes / "instructor" / "labs" / LAB).write_text("the solution")

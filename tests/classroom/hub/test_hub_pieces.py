@@ -148,14 +148,14 @@ def test_a_learners_work_is_never_overwritten(tmp_path):
     second = dict.fromkeys(first, b"two")
     changes = bring_up_to_date(home, second)
     assert (home / "labs/a.ipynb").read_bytes() == b"my work"
-    assert (home / "labs/a.new-version.ipynb").read_bytes() == b"two"
+    assert (home / "labs/new-a.ipynb").read_bytes() == b"two"
     assert (home / "labs/b.ipynb").read_bytes() == b"two"
     assert (changes.added, changes.updated) == (("notebooks/c.ipynb",), ("labs/b.ipynb",))
-    assert changes.lines() == ["A new version is beside your own: labs/a.new-version.ipynb."]
+    assert changes.lines() == ["A new version is beside your own: labs/new-a.ipynb."]
     again = bring_up_to_date(home, second)
     assert again.added == again.updated == again.beside == ()
     third = dict.fromkeys(first, b"three")
-    assert bring_up_to_date(home, third).beside == ("labs/a.new-version-2.ipynb",)
+    assert bring_up_to_date(home, third).beside == ("labs/new-2-a.ipynb",)
 
 
 def test_released_labs_lie_where_the_chapters_look_for_them(tmp_path):
@@ -187,7 +187,7 @@ def test_a_lab_is_reset_to_what_was_handed_out(tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(home / folder)  # where a learner's kernels and terminals are
         assert main(["reset", "lab04"]) == 0
         assert mine.read_bytes() == files["labs/lab04_asinh.ipynb"]
-    assert (home / "labs" / "lab04_asinh.before-reset-1.ipynb").read_bytes() == b"my work"
+    assert (home / "labs" / "lab04-before-reset_asinh.ipynb").read_bytes() == b"my work"
     assert "is untouched again. Your work is in labs/" in capsys.readouterr().out
     changes = bring_up_to_date(home, files | {"labs/lab04_asinh.ipynb": b"a new version"})
     assert changes.updated == ("labs/lab04_asinh.ipynb",), "it counts as not touched"

@@ -5,18 +5,46 @@
   let scope;
   const shared = async (name) => (await Object.values(scope[name])[0].get())();
 
-  const showGraph = async (app, path) => {
-    const folder = path.slice(0, path.lastIndexOf('/') + 1), file = path.slice(folder.length);
-    // The kernel starts in the folder, so that the file's name is enough. A string of JSON is one of Python, too.
-    const place = { basePath: folder.slice(0, -1), name: file };
-    const panel = await app.commands.execute('console:create', { ...place, kernelPreference: { name: 'python3', autoStartDefault: true } });
+  const fileOf = ({ sessionContext }) => `${sessionContext.path.slice(0, sessionContext.path.lastIndexOf('/') + 1)}${sessionContext.name}`;
+
+  // The kernel starts in the folder, so that the file's name is enough. A string of JSON is one of Python, too.
+  const runGraph = async (panel) => {
     await panel.sessionContext.ready;
     const chinese = document.documentElement.lang.startsWith('zh');
     const names = `from onnxlab import doctor, graph${chinese ? ', speak' : ''}`;
-    await panel.console.inject([names, ...(chinese ? ['speak("zh")'] : []), `graph(${JSON.stringify(file)})`].join('\n'));
+    const call = `graph(${JSON.stringify(panel.sessionContext.name)})`;
+    await panel.console.inject([names, ...(chinese ? ['speak("zh")'] : []), call].join('\n'));
+  };
+
+  const showGraph = async (app, consoles, path) => {
+    const open = consoles?.find((panel) => fileOf(panel) === path);
+    if (open) { app.shell.activateById(open.id); return; }
+    const name = path.slice(path.lastIndexOf('/') + 1);
+    const place = { basePath: path.slice(0, -name.length - 1), name };
+    await runGraph(await app.commands.execute('console:create', { ...place, kernelPreference: { name: 'python3', autoStartDefault: true } }));
+  };
+
+  // A widget whose kernel has ended: the saved report above it says what there is to know, so that its buttons, which do
+  // nothing now, go, and what is still to be seen, as a graph, is not marked as broken.
+  const ENDED = `
+    .jp-OutputArea-child:has(.jupyter-button.jupyter-widgets-disconnected) { display: none; }
+    .jupyter-widgets-disconnected::before { display: none !important; }`;
+
+  // JupyterLab restores a console without what was in it, and only then: the graph is drawn again, unless the file is gone.
+  const restoreGraphs = (app, consoles) => {
+    let restoring = true;
+    app.restored.then(() => { restoring = false; });
+    consoles.widgetAdded.connect(async (_, panel) => {
+      if (!restoring || !panel.sessionContext.name.endsWith('.onnx')) return;
+      const there = await app.serviceManager.contents.get(fileOf(panel), { content: false }).catch(() => null);
+      if (there) { await runGraph(panel); return; }
+      await panel.sessionContext.shutdown();
+      panel.dispose();
+    });
   };
 
   const extension = async () => {
+    const { IConsoleTracker } = await shared('@jupyterlab/console');
     const { ABCWidgetFactory, Base64ModelFactory, DocumentWidget } = await shared('@jupyterlab/docregistry');
     const { Widget } = await shared('@lumino/widgets');
 
@@ -27,10 +55,10 @@
     }
     // JupyterLab opens a file in a document's tab. This tab closes as soon as the console has taken over.
     class GraphFactory extends ABCWidgetFactory {
-      constructor(options, app) { super(options); this.app = app; }
+      constructor(options, show) { super(options); this.show = show; }
       createNewWidget(context) {
         const document = new DocumentWidget({ content: new Widget(), context });
-        showGraph(this.app, context.path).finally(() => document.dispose());
+        this.show(context.path).finally(() => document.dispose());
         return document;
       }
     }
@@ -38,10 +66,13 @@
       id: 'onnxlab:open',
       description: 'Shows the graph of an .onnx file.',
       autoStart: true,
-      activate: (app) => {
+      optional: [IConsoleTracker],
+      activate: (app, consoles) => {
+        document.head.append(Object.assign(document.createElement('style'), { textContent: ENDED }));
+        if (consoles) restoreGraphs(app, consoles);
         app.docRegistry.addFileType({ name: 'onnx', displayName: 'ONNX', extensions: ['.onnx'], mimeTypes: ['application/octet-stream'], fileFormat: 'base64' });
         app.docRegistry.addModelFactory(new Unread());
-        app.docRegistry.addWidgetFactory(new GraphFactory({ name: 'ONNX', modelName: 'onnxlab-unread', fileTypes: ['onnx'], defaultFor: ['onnx'], readOnly: true }, app));
+        app.docRegistry.addWidgetFactory(new GraphFactory({ name: 'ONNX', modelName: 'onnxlab-unread', fileTypes: ['onnx'], defaultFor: ['onnx'], readOnly: true }, (path) => showGraph(app, consoles, path)));
       },
     };
   };
