@@ -103,7 +103,7 @@ def _check_one(path: Path) -> bool:
     outcomes = check_notebook(path)
     for outcome in outcomes:
         if outcome.first_failure or outcome.message:
-            print(f"\n{report_text(*exercise(outcome.exercise), outcome)}")
+            print(f"\n{report_text(exercise(outcome.exercise)[1], outcome)}")
     rows = [
         (o.exercise, tr(o.status), tr(f"{o.points} of {o.possible}"), f"{o.seconds:.1f}") for o in outcomes
     ]
@@ -185,11 +185,11 @@ def _named(name: str) -> Path | None:
 
 def _hint(options: argparse.Namespace) -> int:
     from onnxlab.labs.kit.exercise import exercise
-    from onnxlab.notebook.labs.standings import next_hint
+    from onnxlab.notebook.labs.standings import next_hints
 
     speak(requested_language())
     _, record = exercise(options.exercise)
-    print(next_hint(record))
+    print(next_hints(record)[-1])
     return 0
 
 
