@@ -204,7 +204,7 @@ def test_what_the_labs_ask_is_chinese():
 
 @pytest.mark.parametrize("name", contracts())
 def test_what_a_check_says_is_chinese(name):
-    lab, record = exercise(name)
+    _, record = exercise(name)
     outcome = check(record, dict(zip(record.answers, contracts()[name].wrong[0].functions, strict=True)))
     text = report_text(record, outcome)
     assert outcome.points == 0

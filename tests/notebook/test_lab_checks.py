@@ -49,9 +49,7 @@ def outcome_of(answer):
 @pytest.mark.parametrize("answer", [right, wrong, raising, untouched])
 def test_html_says_what_the_text_says(answer):
     outcome = outcome_of(answer)
-    plain = html.unescape(
-        re.sub(r"<style>.*?</style>|<[^>]+>", " ", report_html(ASINH, outcome), flags=re.S)
-    )
+    plain = html.unescape(re.sub(r"<style>.*?</style>|<[^>]+>", " ", report_html(ASINH, outcome), flags=re.S))
     words = set(re.findall(r"[\w.]+", plain))
     text = report_text(ASINH, outcome)
     assert set(re.findall(r"[\w.]+", text)) <= words

@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
     try:
         for below in folder.rglob("*/"):  # after a power cut
             remove_unfinished(below)
-        changes = bring_up_to_date(folder, course_files(course, translated=True))
+        changes = bring_up_to_date(folder, course_files(course))
     except (OnnxLabError, OSError) as error:
         print(tr(str(error)), file=sys.stderr)
         return 1

@@ -22,8 +22,8 @@ export default { render: ({ model, el }) => {
   if (!model.get('fresh')) return;
   model.set('fresh', false);
   model.save_changes();
-  const clicked = model.get('clicked');
-  bringIntoSight(() => clicked ? el.closest('.jp-OutputArea') : verdictOf(el.closest('.jp-Cell'), '.onnxlab-report'));
+  const report = () => verdictOf(el.closest('.jp-Cell'), '.onnxlab-report');
+  bringIntoSight(model.get('clicked') ? () => el.closest('.jp-OutputArea') : report);
 } };
 """
     )

@@ -9,7 +9,10 @@ from onnxlab.labs.kit.exercise import Exercise
 from onnxlab.machine import COURSE_IN_WHEEL
 
 VARIABLE = "ONNXLAB_SOLUTIONS"
-"""The environment variable with the folder of the solutions; empty, and on a hub without it, there are none."""
+"""The environment variable with the folder of the solutions; if it is empty, there are none.
+
+A class's server sets it. On another hub there are none without it.
+"""
 
 _CLONE = Path(__file__).resolve().parents[4]
 _MARK = re.compile(r"^[ \t]*### (?:BEGIN|END) SOLUTION[^\n]*\n?", re.MULTILINE)
@@ -36,7 +39,9 @@ def solution(exercise: Exercise) -> str:
     own = re.compile(rf"{re.escape(exercise.id)}(-\d+)?")  # an answer may take several cells
     grading = ((cell, cell["metadata"].get("nbgrader", {})) for cell in cells)
     sources = [
-        "".join(cell["source"]) for cell, of in grading if of.get("solution") and own.fullmatch(of["grade_id"])
+        "".join(cell["source"])
+        for cell, of in grading
+        if of.get("solution") and own.fullmatch(of["grade_id"])
     ]
     return "\n\n\n".join(_MARK.sub("", source).strip() for source in sources)
 

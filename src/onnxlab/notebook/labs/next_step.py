@@ -40,16 +40,24 @@ _STYLE = """<style>
 </style>"""
 
 
-def display_buttons(actions: Mapping[str, Callable[[], None]], *, below: Sequence[ipywidgets.Output] = ()) -> None:
-    """Show a row of buttons; what a button's action displays appears in a place of its own below the row.
+def display_buttons(
+    actions: Mapping[str, Callable[[], None]], *, above: Sequence[ipywidgets.DOMWidget] = ()
+) -> None:
+    """Show `buttons` in a running notebook."""
+    if get_ipython() is not None:
+        display_widget(buttons(actions, above=above))
+
+
+def buttons(
+    actions: Mapping[str, Callable[[], None]], *, above: Sequence[ipywidgets.DOMWidget] = ()
+) -> ipywidgets.VBox:
+    """Return a row of buttons; what a button's action displays appears in a place of its own below the row.
 
     Args:
         actions: What each button does, by its label.
-        below: What stands above the row.
+        above: What stands above the row.
     """
-    if get_ipython() is None:
-        return
-    buttons, places = [], []
+    row, places = [], []
     for label, action in actions.items():
         button = ipywidgets.Button(description=label, layout={"width": "auto"})
         place = ipywidgets.Output()
@@ -61,10 +69,9 @@ def display_buttons(actions: Mapping[str, Callable[[], None]], *, below: Sequenc
                 display_widget(InSight(clicked=True))
 
         button.on_click(act)
-        buttons.append(button)
+        row.append(button)
         places.append(place)
-    row = [ipywidgets.HBox(buttons)] if buttons else []
-    display_widget(ipywidgets.VBox([*below, *row, *places, InSight()]))
+    return ipywidgets.VBox([*above, ipywidgets.HBox(row), *places, InSight()])
 
 
 def display_way_on(lab: Lab, record: Exercise) -> None:
@@ -75,7 +82,7 @@ def display_way_on(lab: Lab, record: Exercise) -> None:
     if code := solution(record):
         shown = {"text/markdown": f"```python\n{code}\n```", "text/plain": code}
         actions[tr("Compare with a solution")] = lambda: display(shown, raw=True)
-    display_buttons(actions, below=[way_output(way_on(lab, record))])
+    display_buttons(actions, above=[way_output(way_on(lab, record))])
 
 
 def way_output(markup: str) -> ipywidgets.Output:
@@ -100,7 +107,9 @@ def progress_map(current: Sequence[Standing]) -> str:
     for step in course_path(current):
         if isinstance(step, Score):
             mark = "\u2713" if is_done(step) else "\u2013"
-            answered = tr(f"{step.total - step.open} of {step.total} predictions answered, {step.right} right")
+            answered = tr(
+                f"{step.total - step.open} of {step.total} predictions answered, {step.right} right"
+            )
             parts.append(f"<p>{mark} {_chapter_link(step, step.chapter)} · {html.escape(answered)}</p>")
             continue
         lab, points = step[0].lab, sum(standing.points for standing in step)
@@ -195,8 +204,14 @@ def _link(path: Path, label: str, fragment: str = "", kind: str = "") -> str:
     return f'<a class="{kind}" href="{html.escape(address + fragment)}">{html.escape(label)}</a>'
 
 
-def _place(path: Path, exercise: str) -> str:
-    """Return the fragment of the heading above an exercise's check; empty if it is not found."""
+def section_link(chapter: str, section: str) -> str:
+    """Return a link to a section of a chapter; empty where there is no notebook."""
+    path = notebook_path("notebooks", chapter)
+    return _link(path, f"{chapter}: {section}", _place(path, section=section)) if path else ""
+
+
+def _place(path: Path, exercise: str = "", section: str = "") -> str:
+    """Return the fragment of a section, or of the one with an exercise's check; empty if it is not found."""
     try:
         cells = json.loads(path.read_text("utf-8"))["cells"]
         heading = ""
@@ -204,7 +219,9 @@ def _place(path: Path, exercise: str) -> str:
             source = "".join(cell["source"])
             if cell["cell_type"] == "markdown" and source.startswith("## "):
                 heading = f"#cell-id={cell['id']}"
-            if cell["cell_type"] == "code" and f'check("{exercise}"' in source:
+                if section and source.splitlines()[0] == f"## {section}":
+                    return heading
+            if exercise and cell["cell_type"] == "code" and f'check("{exercise}"' in source:
                 return heading
     except (OSError, ValueError, KeyError, TypeError):  # a learner's file may be anything
         pass

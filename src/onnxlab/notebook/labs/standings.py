@@ -4,12 +4,18 @@ import os
 from collections.abc import Sequence
 from itertools import groupby
 
+from onnxlab.errors import OnnxLabError
 from onnxlab.labs.kit import progress
-from onnxlab.labs.kit.exercise import Exercise
+from onnxlab.labs.kit.exercise import Exercise, Lab
 from onnxlab.labs.kit.progress import Standing, is_private, standings
+from onnxlab.labs.kit.solutions import solution
 from onnxlab.notebook.language import tr
 from onnxlab.notebook.predict.answers import Score, scores
 from onnxlab.notebook.tables import Table, table
+
+
+class NoSolution(OnnxLabError):
+    """No solution of a lab can be shown."""
 
 
 def next_hints(record: Exercise) -> list[str]:
@@ -108,6 +114,26 @@ def next_text(current: Sequence[Standing]) -> str:
         tr(f"A hint: onnxlab hint {record.id}"),
     ]
     return "\n".join(lines)
+
+
+def solutions_text(lab: Lab) -> str:
+    """Return, for a terminal, the solutions of a lab's exercises that are passed.
+
+    Raises:
+        NoSolution: If none is passed, or the solutions are not handed out.
+    """
+    passed = {standing.exercise.id for standing in standings()[0] if standing.passed}
+    codes = {exercise.id: solution(exercise) for exercise in lab.exercises if exercise.id in passed}
+    if not codes:
+        then = f"Pass one first: onnxlab check {lab.name}"
+        raise NoSolution(
+            f"{lab.name} is a lab: of each exercise that is passed, a solution is shown.", "", then
+        )
+    if not any(codes.values()):
+        raise NoSolution(
+            f"The solutions of {lab.name} are not handed out here.", "", "Ask who runs the course."
+        )
+    return "\n\n\n".join(f"# {name}\n{code}" for name, code in codes.items())
 
 
 def predictions_table() -> Table | None:

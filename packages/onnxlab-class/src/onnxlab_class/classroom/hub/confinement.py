@@ -195,7 +195,7 @@ def main(arguments: list[str]) -> NoReturn:
     if LINUX:
         die_with_parent(signal.SIGTERM)  # after the change of user, which would undo it
     try:
-        for line in bring_up_to_date(Path.cwd(), course_files(Path(course), translated=True)).lines():
+        for line in bring_up_to_date(Path.cwd(), course_files(Path(course))).lines():
             print(line, flush=True)
     except (OSError, OnnxLabError) as error:
         # A full disk, or a file where a folder belongs: the server starts all the same.
