@@ -198,18 +198,6 @@ def test_a_check_leaves_torch_as_it_was():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("shipped", [True, False])
-def test_solutions_are_named_only_where_they_are(monkeypatch, tmp_path, shipped):
-    (tmp_path / "labs").mkdir()
-    (tmp_path / "solutions").mkdir()
-    if shipped:
-        (tmp_path / "solutions" / f"{LAB.name}.ipynb").write_text("")
-    monkeypatch.chdir(tmp_path / "labs")
-    text = report_text(ASINH, Outcome(ASINH.id, Status.PASSED, 2, 2))
-    assert ("Compare with solutions/" in text) is shipped
-    assert "Checked for torch" in text
-
-
 def test_case_and_hint_without_a_name_are_about_the_exercise_checked_last(capsys, monkeypatch):
     monkeypatch.setattr(lab_checks, "_last_checked", "")
     hint()
@@ -248,5 +236,4 @@ def test_the_last_line_of_a_passed_check_is_there_in_chinese():
     with speaking(speech("zh")):
         last = report_text(ASINH, Outcome(ASINH.id, Status.PASSED, 2, 2)).splitlines()[-1]
     assert not re.search("Compare|Checked", last)
-    assert f"solutions/{LAB.name}.ipynb" in last
     assert "torch 2." in last

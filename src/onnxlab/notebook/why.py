@@ -18,8 +18,10 @@ def why(message: str | BaseException = "") -> None:
     Args:
         message: The message, a whole traceback, or the exception itself.
 
-    >>> why("Unsupported model IR version: 10, max supported IR version: 9")  # doctest: +ELLIPSIS
-    The file ...
+    >>> why("Unsupported model IR version: 10, max supported IR version: 9")
+    The file's format is newer than the installed ONNX Runtime.
+    Update onnxruntime, or export with a smaller opset and lower ir_version.
+    Explained in chapter 13_ship_it, section 1.
     """
     if message:
         _show(f"{type(message).__name__}: {message}" if isinstance(message, BaseException) else message)

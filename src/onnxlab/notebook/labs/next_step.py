@@ -168,7 +168,8 @@ def notebook_here() -> Path:
     shell = get_ipython()
     in_code = shell.user_ns.get("__vsc_ipynb_file__", "") if shell else ""
     running = Path(os.environ.get("JPY_SESSION_NAME", in_code))
-    return running if running.is_absolute() and running.parent.is_dir() else Path.cwd() / running.name
+    known = running.is_absolute() and running.parent.is_dir()
+    return running if known else Path.cwd() / (running.name or "unknown.ipynb")
 
 
 def notebook_path(folder: str, name: str) -> Path | None:

@@ -103,7 +103,11 @@ def next_text(current: Sequence[Standing]) -> str:
     if following is None:
         return tr(f"Every prediction is answered, and every exercise passed: {progress_summary(current)}.")
     if isinstance(following, Score):
-        return tr(f"Next: the chapter {following.chapter}.ipynb. {following}")
+        path = course_path(current)
+        later = path[path.index(following) :]
+        labs = [step[0].lab.name for step in later if not isinstance(step, Score) and not is_done(step)]
+        lines = [tr(f"Next: the chapter {following.chapter}.ipynb"), str(following)]
+        return "\n".join([*lines, *(tr(f"The lab after it: onnxlab watch {name}") for name in labs[:1])])
     lab, record = following.lab, following.exercise
     number = lab.exercises.index(record) + 1
     lines = [
