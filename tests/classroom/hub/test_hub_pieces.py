@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -278,14 +279,29 @@ def test_a_server_that_ends_frees_no_port_of_the_next_one(spawner):
     assert 20_100 in spawner.ports.values()
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_a_class_hands_out_the_labs_of_its_language(tmp_path, language):
-    settings = types.SimpleNamespace(handed_out=tmp_path / "handed_out", language=language)
+@pytest.mark.parametrize("solutions", [False, True])
+def test_a_class_hands_out_what_chapters_link_to_and_the_solutions_only_if_it_may(tmp_path, solutions):
+    source = tmp_path / "source" / "lab04_asinh" / "lab04_asinh.ipynb"
+    source.parent.mkdir(parents=True)
+    source.write_text("the instructor's own")
+    settings = types.SimpleNamespace(handed_out=tmp_path / "handed_out", solutions=solutions)
     serve._hand_out(ClassFolder(tmp_path, "class", "", ""), settings)
-    bring_up_to_date(tmp_path / "home", course_files(settings.handed_out))
-    assert (tmp_path / "home" / "labs" / "lab04_asinh.ipynb").is_file()
-    assert (tmp_path / "home" / "labs" / "zh" / "lab04_asinh.ipynb").is_file() == (language == "zh")
-    assert (tmp_path / "home" / "notebooks" / "zh" / "00_start_here.ipynb").is_file() == (language == "zh")
+    assert [path.read_text() for path in settings.handed_out.glob("solutions/*")] == (
+        ["the instructor's own"] if solutions else []
+    )
+    home = tmp_path / "home"
+    bring_up_to_date(home, course_files(settings.handed_out))
+    for name in ("labs/lab04_asinh.ipynb", "labs/zh/lab04_asinh.ipynb", "docs/course.md"):
+        assert (home / name).is_file()
+    assert not [path for path in home.rglob("*") if "solution" in path.name], "nothing lies in a home"
+
+
+def test_a_learners_server_knows_where_solutions_are_or_that_there_are_none(spawner):
+    variables = spawner.user_env({})
+    assert variables["ONNXLAB_SOLUTIONS"] == "", "the default"
+    spawner.settings = replace(spawner.settings, solutions=True)
+    allowed = spawner.user_env({})
+    assert allowed["ONNXLAB_SOLUTIONS"] == str(spawner.settings.handed_out / "solutions")
 
 
 def test_jupyterlab_speaks_the_language_of_the_class():
