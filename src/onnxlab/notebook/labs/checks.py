@@ -2,6 +2,7 @@
 
 import html
 import os
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -191,6 +192,7 @@ def _show_graphs(record: Exercise, outcome: Outcome, *, with_expected: bool) -> 
 
 
 _MARKS = {True: "\u2713", False: "\u2717", None: "\u2013"}
+_SEPARATOR = re.compile(r"; |\uff1b")
 _LINES = 10  # of what the learner's code printed
 _COLOURS = {
     Status.PASSED: "#2ea043",
@@ -282,8 +284,10 @@ def _headline(outcome: Outcome) -> str:
 def _failed_html(failed: Finding) -> list[str]:
     parts = [f"<p>{markup(tr(failed.message))}</p>"]
     if failed.difference:
+        # An input is a line; of three, a reader has to see which is which.
         rows = "".join(
-            f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in _rows(failed.difference)
+            f"<dt>{name}</dt><dd>{html.escape(_SEPARATOR.sub(chr(10), value))}</dd>"
+            for name, value in _rows(failed.difference)
         )
         parts.append(f"<dl>{rows}</dl>")
     if failed.look_at:
