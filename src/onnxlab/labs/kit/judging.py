@@ -4,7 +4,7 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -231,11 +231,10 @@ def difference(
 def _argument_names(reference: Callable[..., Any], model: onnx.ModelProto, count: int) -> list[str]:
     """Return the names of the arguments of `forward`; those of the model's inputs where it names too few."""
     function = reference.forward if isinstance(reference, torch.nn.Module) else reference
-    try:
+    named: list[str] = []
+    with suppress(TypeError, ValueError):  # a function of torch's own has no signature
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # a function of torch's own
-        parameters = ()
-    named = [parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+        named = [value.name for value in parameters if value.kind is value.POSITIONAL_OR_KEYWORD]
     weights = {weight.name for weight in model.graph.initializer}
     fed = [value.name for value in model.graph.input if value.name not in weights]
     return next((names for names in (named, fed) if len(names) >= count), [])

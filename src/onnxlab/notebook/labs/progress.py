@@ -62,8 +62,8 @@ def progress(*, private: bool | None = None) -> None:
     chapters = scores()
     done, asked = sum(map(is_done, chapters)), sum(score.total for score in chapters)
     answered = asked - sum(score.open for score in chapters)
-    predicted = tr(f"{done} of {len(chapters)} chapters done, {answered} of {asked} predictions answered")
-    total = "".join(f"<p>{html.escape(line)}</p>" for line in (progress_summary(current), predicted))
+    reading = tr(f"{done} of {len(chapters)} chapters done, {answered} of {asked} predictions answered")
+    total = "".join(f"<p>{html.escape(line)}</p>" for line in (progress_summary(current), reading))
     shown = way_output(f'<div class="onnxlab-progress-live">{note}{total}{progress_map(current)}</div>')
     again = {tr("Ask me again what I predicted wrongly"): ask_again} if any(s.wrong for s in chapters) else {}
     live = buttons(again, above=[shown])
