@@ -205,6 +205,28 @@ def test_in_the_workbook_the_first_chapter_leads_to_the_map_and_progress_leads_o
     wait_for_tab(own_page, "01_first_deployment.ipynb")
 
 
+WRONG = """
+from onnxlab.notebook.predict import answers
+entry = {"question": "Will it run?", "options": ["yes", "no"], "chosen": "yes", "actual": "no"}
+answers.keep(answers._questions()["00_start_here"][0], entry | {"right": False})
+"""
+
+
+@pytest.mark.slow
+def test_in_the_workbook_progress_asks_again_what_was_predicted_wrongly(
+    workbook: JupyterServer, own_page: Page
+):
+    notebook = workbook.open(own_page, "notebooks/00_start_here.ipynb")
+    cell = run_cell(notebook, STEPS[0] + WRONG + STEPS[3])
+    expect(cell).to_contain_text("1 of 1 predictions answered, 0 right")
+    cell.get_by_role("button", name="Ask me again what I predicted wrongly").click()
+    question = cell.locator(".onnxlab-predict.live")
+    expect(question).to_be_in_viewport()
+    question.get_by_role("radio", name="no").click()
+    expect(question).to_contain_text("You were right.")
+    expect(cell.locator(".onnxlab-predict.saved")).to_be_hidden()
+
+
 @pytest.mark.slow
 def test_in_the_workbook_a_pasted_message_is_answered_with_a_link(workbook: JupyterServer, own_page: Page):
     notebook = workbook.open(own_page, "notebooks/00_start_here.ipynb")

@@ -28,6 +28,7 @@ from onnxlab_class.classroom.hub.accounts import (
 )
 from onnxlab_class.classroom.hub.confinement import Confinement
 from onnxlab_class.classroom.hub.settings import Address, AddressRefused, HubSettings, address
+from onnxlab_class.sandbox import landlock
 from onnxlab_class.sandbox.users import SUBMISSIONS, throw_away_user
 from tests.support.hub import finish
 
@@ -312,3 +313,30 @@ def test_jupyterlab_speaks_the_language_of_the_class():
     assert chinese.pop("@jupyterlab/translation-extension:plugin") == {"locale": "zh_CN"}
     assert chinese == english
     assert (folder / "zh" / "page_config.json").read_bytes() == (folder / "page_config.json").read_bytes()
+
+
+READS = """
+import sys
+from pathlib import Path
+from onnxlab_class.classroom.hub import confinement
+from onnxlab_class.classroom.hub.confinement import Confinement, confine, system_paths
+
+place = Path(sys.argv[1])
+confinement.COURSE_IN_WHEEL = place / "package" / "course"
+confine(Confinement(None, str(place / "home"), readable=(*system_paths(), str(place / "package"))))
+for name in ("course/labs/lab.ipynb", "course/solutions/lab.ipynb"):
+    try:
+        print((place / "package" / name).read_text())
+    except PermissionError:
+        print("refused")
+"""
+
+
+@pytest.mark.skipif(not landlock.abi(), reason="this kernel has no Landlock")
+def test_a_learners_server_reads_the_labs_of_a_wheel_and_not_its_solutions(tmp_path):
+    for name in ("package/course/labs", "package/course/solutions", "home"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "lab.ipynb").write_text(name)
+    command = [sys.executable, "-c", READS, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["package/course/labs", "refused"]
