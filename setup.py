@@ -10,7 +10,11 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-COURSE = ("labs/*.ipynb", "labs/zh/*.ipynb", "notebooks/*.ipynb", "notebooks/zh/*.ipynb", "requirements.txt")
+COURSE = (
+    *("labs/*.ipynb", "labs/zh/*.ipynb", "notebooks/*.ipynb", "notebooks/zh/*.ipynb", "solutions/*.ipynb"),
+    *(f"docs/{name}*.md" for name in ("course", "coverage", "targets", "versions", "weights")),
+    *("docs/images/lab_check.png", "docs/images/zh/lab_check.png", "requirements.txt"),
+)
 
 
 class BuildWithCourse(build_py):

@@ -18,6 +18,8 @@ import pytest
 
 from onnxlab.cli import main
 from onnxlab.labs.kit.exercise import lab
+from onnxlab.labs.kit.outcome import Outcome, Status
+from onnxlab.labs.kit.progress import record
 from tests.support.ctrl_c import hear_ctrl_c
 from tests.support.graph_models import chain
 
@@ -311,7 +313,7 @@ def test_a_folder_of_labs_is_checked(tmp_path, capsys, write_notebook):
 
 
 def test_copied_chapters_are_where_to_begin(tmp_path, capsys):
-    assert main(["labs", str(tmp_path), "--chapters"]) == 0
+    assert main(["labs", str(tmp_path)]) == 0
     assert f"To begin, open {tmp_path / 'notebooks' / '00_start_here.ipynb'}" in capsys.readouterr().out
 
 
@@ -445,8 +447,13 @@ def test_hint_gives_one_after_the_other(tmp_path, monkeypatch, capsys):
 def test_next_names_the_exercise_and_the_commands(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "progress.json"))
     assert main(["next"]) == 0
-    printed = capsys.readouterr().out
+    begin = capsys.readouterr().out.splitlines()
+    assert begin[0] == "Next: the chapter 00_start_here.ipynb"
+    assert begin[-1] == "The lab after it: onnxlab watch lab01_control_flow"
     first = lab("lab01").exercises[0]
+    record(Outcome(first.id, Status.INCORRECT, 0, first.points))
+    assert main(["next"]) == 0
+    printed = capsys.readouterr().out
     assert printed.startswith(f"Next: {first.title}\n")
     assert "onnxlab watch lab01_control_flow\n" in printed
     assert f"onnxlab hint {first.id}" in printed

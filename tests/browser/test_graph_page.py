@@ -559,6 +559,30 @@ def test_a_graph_fits_fills_the_screen_and_has_a_handle_for_its_height(notebook:
     expect(leave).to_have_count(0)
 
 
+def test_a_full_screen_is_filled_by_a_small_graph_and_leaves_a_large_one_readable(notebook: Notebook):
+    notebook.fill([f"{IMPORT}\ngraph('chain.onnx')", f"{IMPORT}\ngraph('large.onnx', groups=False)"])
+    page = notebook.page
+    page.set_viewport_size({"width": 1280, "height": 1000})
+    for index, words in ((0, 1), (1, 0)):
+        notebook.run(index)
+        cell = notebook.cells.nth(index)
+        cell.scroll_into_view_if_needed()
+        [frame] = notebook.graphs(index)
+        before = frame.evaluate(ZOOM)
+        expect(cell.locator(".onnxlab-words")).to_have_count(words)
+        cell.get_by_role("button", name="Full screen", exact=True).click()
+        wait_until(page, lambda frame=frame, before=before: frame.evaluate(ZOOM) != before)
+        height = frame.evaluate(ZOOM)
+        if index == 0:
+            assert 0.8 < height / frame.evaluate("() => innerHeight") <= 1.01
+        else:
+            assert height == pytest.approx(before / 2, rel=0.01)
+        expect(cell.locator(".onnxlab-words:visible")).to_have_count(0)
+        page.get_by_role("button", name="Leave full screen").click()
+        wait_until(page, lambda frame=frame, before=before: frame.evaluate(ZOOM) == pytest.approx(before))
+        expect(cell.locator(".onnxlab-words:visible")).to_have_count(words)
+
+
 def test_two_graphs_move_together_when_asked_to(notebook: Notebook):
     notebook.fill([f"{IMPORT}\ngraph('large.onnx', 'large.onnx', groups=False)"])
     notebook.run(0)

@@ -1,15 +1,17 @@
 """The labs as a learner meets them: untouched, then a wrong answer, then a right one."""
 
 import re
+from collections.abc import Iterator
 
 import nbformat
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from onnxlab.labs.kit.exercise import exercise as find
 from onnxlab.labs.kit.exercise import lab as lab_record
-from tests.support.jupyterlab import ROOT, JupyterServer
-from tests.support.notebook_page import Notebook, wait_until
+from tests.browser.conftest import screenshot_of_failure
+from tests.support.jupyterlab import ROOT, JupyterServer, jupyter_server
+from tests.support.notebook_page import Notebook, WatchedPage, wait_until
 
 LABS = sorted(path.stem for path in (ROOT / "labs").glob("*.ipynb"))
 
@@ -106,7 +108,8 @@ def test_a_wrong_answer_is_red_and_a_right_one_green(lab: JupyterServer, page: P
 STEPS = (
     "import os, tempfile\n"
     'os.environ["ONNXLAB_STATE"] = tempfile.mkdtemp() + "/progress.json"  # a learner who begins\n'
-    'from onnxlab import check, progress\ncheck("asinh-symbolic", lambda g, x: g.op("Atan", x))',
+    "from onnxlab import check, progress\n",
+    'check("asinh-symbolic", lambda g, x: g.op("Atan", x))',
     'check("asinh-symbolic", lambda g, x: g.op("Asinh", x))',
     "progress()",
 )
@@ -116,7 +119,7 @@ STEPS = (
 def test_a_check_leads_on_by_keyboard_and_by_a_link(lab: JupyterServer, page: Page):
     notebook = lab.new(page, STEPS, "labs/steps.ipynb")
     notebook.run_all()
-    failed, passed, shown_map = (notebook.cells.nth(index) for index in range(3))
+    failed, passed, shown_map = (notebook.cells.nth(index) for index in range(1, 4))
     failed.get_by_role("button", name="Hint", exact=True).focus()
     page.keyboard.press("Enter")
     expect(failed).to_contain_text("Hint 1 of 3: ")
@@ -126,16 +129,115 @@ def test_a_check_leads_on_by_keyboard_and_by_a_link(lab: JupyterServer, page: Pa
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(failed.locator("iframe.onnxlab-graph")).to_have_count(3)
-    expect(failed).not_to_contain_text("Hint 1 of 3: ")
+    expect(failed).to_contain_text("Hint 1 of 3: ")
+    expect(failed).to_contain_text("inputs: (float32")
     expect(passed.get_by_role("button", name="Hint", exact=True)).to_have_count(0)
-    expect(shown_map).to_contain_text("Go on here: lab04_asinh")
+    expect(shown_map).to_contain_text("Go on: lab04_asinh")
     expect(shown_map.locator(".onnxlab-progress-saved")).to_be_hidden()
-    passed.get_by_role("link", name="Next: Translate asinh").click()
+    passed.get_by_role("link", name="Go on: lab04_asinh, Translate asinh").click()
     opened = "() => window.jupyterapp.shell.currentWidget.title.label === 'lab04_asinh.ipynb'"
     page.wait_for_function(opened)
     heading = page.get_by_role("heading", name="A translation for the other exporter")
     # JupyterLab scrolls to the heading's cell; what is drawn late above it may hide its first line.
     expect(page.locator(".jp-MarkdownCell").filter(has=heading).last).to_be_in_viewport()
+
+
+@pytest.fixture(scope="module")
+def workbook(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[JupyterServer]:
+    """The folder that course.py makes, which is all that a learner has."""
+    with jupyter_server(tmp_path_factory.mktemp("workbook"), "workbook") as server:
+        yield server
+
+
+@pytest.fixture
+def own_page(browser: Browser, workbook: JupyterServer, request, tmp_path) -> Iterator[Page]:
+    watched = WatchedPage.open(browser)
+    yield watched.page
+    screenshot_of_failure(watched.page, request, tmp_path)
+    watched.page.context.close()
+    workbook.end_kernels()
+
+
+def run_cell(notebook: Notebook, source: str) -> Locator:
+    """Put a cell of one's own at the top of an open notebook and run it; return it."""
+    notebook.fill([source])
+    notebook.run(0)
+    notebook.wait_for_kernel()
+    return notebook.cells.nth(0)
+
+
+def wait_for_tab(page: Page, name: str) -> None:
+    page.wait_for_function("(name) => window.jupyterapp.shell.currentWidget.title.label === name", arg=name)
+
+
+@pytest.mark.slow
+def test_in_the_workbook_a_pass_shows_a_solution_in_the_cell(workbook: JupyterServer, own_page: Page):
+    notebook = workbook.open(own_page, "labs/lab04_asinh.ipynb")
+    cell = run_cell(notebook, STEPS[0] + STEPS[2])
+    solved = cell.locator(".jp-RenderedMarkdown")
+    expect(cell).to_contain_text("asinh-symbolic: passed")
+    expect(solved).to_have_count(0)
+    cell.get_by_role("button", name="Compare with a solution").click()
+    expect(solved).to_contain_text('return g.op("Asinh", x)')
+    expect(solved).to_be_in_viewport()
+    cell = run_cell(notebook, STEPS[1])
+    expect(cell).to_contain_text("asinh-symbolic: incorrect")
+    expect(cell.get_by_role("button", name="Compare with a solution")).to_have_count(0)
+
+
+@pytest.mark.slow
+def test_in_the_workbook_the_first_chapter_leads_to_the_map_and_progress_leads_on(
+    workbook: JupyterServer, own_page: Page
+):
+    notebook = workbook.open(own_page, "notebooks/00_start_here.ipynb")
+    own_page.get_by_role("link", name="course's map").click()
+    own_page.locator(".jp-MarkdownViewer").get_by_role("link", name="02 Trace and script").click()
+    wait_for_tab(own_page, "02_trace_and_script.ipynb")
+    notebook = workbook.open(own_page, "notebooks/00_start_here.ipynb")
+    chdir = "import os, tempfile\nos.chdir(tempfile.mkdtemp())\n"  # as every chapter does
+    cell = run_cell(notebook, chdir + STEPS[0] + STEPS[3])
+    links = cell.locator(".onnxlab-progress-live").get_by_role("link")
+    expect(links.first).to_have_text("Go on: 01_first_deployment")
+    links.filter(has_text="lab01_control_flow").click()
+    wait_for_tab(own_page, "lab01_control_flow.ipynb")
+    own_page.get_by_role("tab", name="00_start_here.ipynb").click()
+    own_page.locator(".onnxlab-progress-live .go").click()
+    wait_for_tab(own_page, "01_first_deployment.ipynb")
+
+
+WRONG = """
+from onnxlab.notebook.predict import answers
+entry = {"question": "Will it run?", "options": ["yes", "no"], "chosen": "yes", "actual": "no"}
+answers.keep(answers._questions()["00_start_here"][0], entry | {"right": False})
+"""
+
+
+@pytest.mark.slow
+def test_in_the_workbook_progress_asks_again_what_was_predicted_wrongly(
+    workbook: JupyterServer, own_page: Page
+):
+    notebook = workbook.open(own_page, "notebooks/00_start_here.ipynb")
+    cell = run_cell(notebook, STEPS[0] + WRONG + STEPS[3])
+    expect(cell).to_contain_text("1 of 1 predictions answered, 0 right")
+    cell.get_by_role("button", name="Ask me again what I predicted wrongly").click()
+    question = cell.locator(".onnxlab-predict.live")
+    expect(question).to_be_in_viewport()
+    question.get_by_role("radio", name="no").click()
+    expect(question).to_contain_text("You were right.")
+    expect(cell.locator(".onnxlab-predict.saved")).to_be_hidden()
+
+
+@pytest.mark.slow
+def test_in_the_workbook_a_pasted_message_is_answered_with_a_link(workbook: JupyterServer, own_page: Page):
+    notebook = workbook.open(own_page, "notebooks/00_start_here.ipynb")
+    cell = run_cell(notebook, "from onnxlab import why\nwhy()")
+    field = cell.locator("textarea")
+    field.fill("Fail: [ONNXRuntimeError]\nUnsupported model IR version: 12, max supported IR version: 9")
+    field.press("Tab")
+    own_page.keyboard.press("Enter")
+    expect(cell).to_contain_text("newer than the installed ONNX Runtime")
+    cell.get_by_role("link", name=re.compile("13_ship_it")).click()
+    wait_for_tab(own_page, "13_ship_it.ipynb")
 
 
 @pytest.mark.slow

@@ -248,7 +248,7 @@ def test_a_lab_is_found_in_the_learners_folder(course, folder, capsys, monkeypat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["show", "lab04"], "is a lab: it has no outputs"),
+        (["show", "lab04"], "of each exercise that is passed, a solution is shown"),
         (["show", "44"], "There is no chapter 44"),
         (["reset", "lab44"], "There is no lab 'lab44'"),
     ],

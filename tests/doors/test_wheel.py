@@ -16,6 +16,7 @@ import nbformat
 import pytest
 from packaging.requirements import Requirement
 
+from onnxlab.course.learner_folder import course_files
 from onnxlab.labs.kit.exercise import LABS
 
 ROOT = Path(__file__).parents[2]
@@ -51,16 +52,13 @@ def texts(cell) -> str:
     return "\n".join(parts)
 
 
-def test_the_wheel_has_the_package_and_the_notebooks_and_nothing_else(wheel, clone):
+def test_the_wheel_has_the_package_and_the_course_and_nothing_else(wheel, clone):
     package = {
         path.relative_to(clone / "src").as_posix() for path in (clone / "src").rglob("*") if path.is_file()
     }
     package = {name for name in package if "egg-info" not in name}  # which building has left
-    notebooks = {
-        path.relative_to(clone) for kind in ("labs", "notebooks") for path in (clone / kind).rglob("*.ipynb")
-    }
-    course = {f"{IN_WHEEL}/{path.as_posix()}" for path in [*notebooks, Path("requirements.txt")]}
-    assert len(course) == 2 * (len(LABS) + len(list((ROOT / "notebooks").glob("*.ipynb")))) + 1
+    solutions = {f"solutions/{lab}.ipynb" for lab in LABS}
+    course = {f"{IN_WHEEL}/{name}" for name in {*course_files(clone), *solutions, "requirements.txt"}}
     extension = clone / "src" / "onnxlab" / "notebook" / "labextensions"
     shared = {
         f"{SHARED}/{path.relative_to(extension).as_posix()}"
@@ -101,11 +99,11 @@ def make_sdist(folder: Path, out: Path) -> Path:
     return sdist
 
 
-def test_an_sdist_has_no_solutions_and_builds_the_same_wheel(build, clone, wheel, tmp_path):
+def test_an_sdist_has_no_tests_and_builds_the_same_wheel(build, clone, wheel, tmp_path):
     sdist = make_sdist(clone, tmp_path)
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    unwanted = ("solutions", "tests", "tools", "translations", "packages")
+    unwanted = ("tests", "tools", "translations", "packages")
     assert not [name for name in names if name.startswith(unwanted)]
     assert contents(build(sdist)) == contents(wheel)
 
@@ -141,7 +139,7 @@ def test_graph_and_check_work_in_anybodys_notebook(installed):
 
 def test_a_lab_from_the_wheel_runs_and_is_checked_outside_of_the_repository(installed):
     output = installed.run("-m", "onnxlab.cli", "labs", "course")
-    assert f"Notebooks copied to course: {len(LABS)}." in output
+    assert "Notebooks copied to course: 86." in output
     path = installed.folder / "course" / "labs" / "lab01_control_flow.ipynb"
     untouched = path.read_bytes()
     lab, solution = nbformat.read(path, 4), nbformat.read(ROOT / "solutions" / path.name, 4)
@@ -162,14 +160,30 @@ def test_a_lab_from_the_wheel_runs_and_is_checked_outside_of_the_repository(inst
     assert path.with_name("lab01-before-reset_control_flow.ipynb").read_bytes() == worked_in
 
 
-def test_the_chinese_edition_is_in_the_wheel_too(installed):
-    installed.run("-m", "onnxlab.cli", "labs", "chinese", "--chapters", "--language", "zh")
+def test_both_editions_are_in_the_wheel(installed):
+    assert "zh/00_start_here.ipynb" in installed.run(
+        "-m", "onnxlab.cli", "labs", "chinese", "--language", "zh"
+    )
     course = installed.folder / "chinese"
     copied = {path.relative_to(course) for path in course.rglob("*.ipynb")}
-    assert copied == {path.relative_to(ROOT) for path in ROOT.glob("*/zh/*.ipynb")}
+    originals = [path for kind in ("labs", "notebooks") for path in (ROOT / kind).rglob("[!.]*.ipynb")]
+    assert copied == {path.relative_to(ROOT) for path in originals if ".ipynb_checkpoints" not in path.parts}
     for path in copied:  # chapters come without outputs
         copy, original = (json.loads((root / path).read_text("utf-8"))["cells"] for root in (course, ROOT))
         assert [cell["source"] for cell in copy] == [cell["source"] for cell in original]
+
+
+def test_a_solution_is_shown_after_a_pass_without_the_repository(installed):
+    code = """
+from onnxlab import check
+check("asinh-symbolic", lambda g, x: g.op("Asinh", x))
+"""
+    installed.run("-m", "onnxlab.cli", "labs", "course")
+    labs = installed.folder / "course" / "labs"
+    assert "a solution is shown" in installed.run("-m", "onnxlab.cli", "show", "lab16", cwd=labs, code=1)
+    installed.run("-c", code)
+    shown = installed.run("-m", "onnxlab.cli", "show", "lab04", cwd=labs)
+    assert shown.startswith("# asinh-symbolic\ndef asinh_symbolic(g, x):")
 
 
 def test_a_learner_has_every_command_but_those_of_a_class_until_its_wheel_is_there(

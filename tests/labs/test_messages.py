@@ -138,7 +138,7 @@ def wrong_of(reference, candidate, inputs) -> Wrong:
 
 def test_a_counterexample_that_is_not_element_by_element_shows_its_input_whole():
     wrong = wrong_of(lambda x: x.mean() + x, model("y = Identity (x)"), torch.tensor([2.0, -1.0]))
-    assert wrong.difference.given.startswith("[2, -1] (float32[2]); element ")
+    assert wrong.difference.given.startswith("x = [2, -1] (float32[2]); element ")
     assert wrong.difference.given.endswith(' of output "y"')
 
 
@@ -147,7 +147,7 @@ def test_a_counterexample_names_the_row_and_the_output():
     x = torch.zeros(4, 5)
     x[2, 3] = 1.0
     wrong = wrong_of(lambda x: (x, x), two_outputs, x)
-    assert wrong.difference.given == '1 (float32[4, 5]); row 2, column 3 of output "z"'
+    assert wrong.difference.given == 'x = 1 (float32[4, 5]); row 2, column 3 of output "z"'
 
 
 @pytest.mark.parametrize(

@@ -204,9 +204,9 @@ def test_what_the_labs_ask_is_chinese():
 
 @pytest.mark.parametrize("name", contracts())
 def test_what_a_check_says_is_chinese(name):
-    lab, record = exercise(name)
+    _, record = exercise(name)
     outcome = check(record, dict(zip(record.answers, contracts()[name].wrong[0].functions, strict=True)))
-    text = report_text(lab, record, outcome)
+    text = report_text(record, outcome)
     assert outcome.points == 0
     own = [line for line in text.split("\n") if not QUOTED.search(line)]
     assert [(line, found) for line in own if (found := english_in(line) + ascii_punctuation_in(line))] == []

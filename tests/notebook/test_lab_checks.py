@@ -49,19 +49,17 @@ def outcome_of(answer):
 @pytest.mark.parametrize("answer", [right, wrong, raising, untouched])
 def test_html_says_what_the_text_says(answer):
     outcome = outcome_of(answer)
-    plain = html.unescape(
-        re.sub(r"<style>.*?</style>|<[^>]+>", " ", report_html(LAB, ASINH, outcome), flags=re.S)
-    )
+    plain = html.unescape(re.sub(r"<style>.*?</style>|<[^>]+>", " ", report_html(ASINH, outcome), flags=re.S))
     words = set(re.findall(r"[\w.]+", plain))
-    text = report_text(LAB, ASINH, outcome)
+    text = report_text(ASINH, outcome)
     assert set(re.findall(r"[\w.]+", text)) <= words
 
 
 def test_a_counterexample_has_labels_in_chinese_too():
     outcome, chinese = outcome_of(wrong), speech("zh")
-    english = report_text(LAB, ASINH, outcome)
+    english = report_text(ASINH, outcome)
     with speaking(chinese):
-        text, markup = report_text(LAB, ASINH, outcome), report_html(LAB, ASINH, outcome)
+        text, markup = report_text(ASINH, outcome), report_html(ASINH, outcome)
     for label in ("for:", "right is:", "yours gives:"):
         assert f"\n  {label} " in english
         assert label not in text + markup
@@ -76,16 +74,16 @@ def test_the_last_lines_that_an_answer_printed_are_shown():
         return g.op("Atan", x)
 
     outcome = outcome_of(chatty)
-    text, markup = report_text(LAB, ASINH, outcome), report_html(LAB, ASINH, outcome)
+    text, markup = report_text(ASINH, outcome), report_html(ASINH, outcome)
     heading = "characters while it was checked. The last lines:"
     assert f"{heading}\n  line <20>\n" in text
     assert "<pre>line &lt;20&gt;\nline &lt;21&gt;" in markup
     assert "line <19>" not in text
-    assert "Your code printed" not in report_text(LAB, ASINH, outcome_of(right))
+    assert "Your code printed" not in report_text(ASINH, outcome_of(right))
 
 
 def test_html_escapes_what_comes_from_the_answer():
-    markup = report_html(LAB, ASINH, outcome_of(raising))
+    markup = report_html(ASINH, outcome_of(raising))
     assert "<script>" not in markup
     assert "&lt;script&gt;" in markup
 
@@ -200,18 +198,6 @@ def test_a_check_leaves_torch_as_it_was():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("shipped", [True, False])
-def test_solutions_are_named_only_where_they_are(monkeypatch, tmp_path, shipped):
-    (tmp_path / "labs").mkdir()
-    (tmp_path / "solutions").mkdir()
-    if shipped:
-        (tmp_path / "solutions" / f"{LAB.name}.ipynb").write_text("")
-    monkeypatch.chdir(tmp_path / "labs")
-    text = report_text(LAB, ASINH, Outcome(ASINH.id, Status.PASSED, 2, 2))
-    assert ("Compare with solutions/" in text) is shipped
-    assert "Checked for torch" in text
-
-
 def test_case_and_hint_without_a_name_are_about_the_exercise_checked_last(capsys, monkeypatch):
     monkeypatch.setattr(lab_checks, "_last_checked", "")
     hint()
@@ -248,7 +234,6 @@ def test_unrelated_exercises_are_not_suggested(capsys):
 
 def test_the_last_line_of_a_passed_check_is_there_in_chinese():
     with speaking(speech("zh")):
-        last = report_text(LAB, ASINH, Outcome(ASINH.id, Status.PASSED, 2, 2)).splitlines()[-1]
+        last = report_text(ASINH, Outcome(ASINH.id, Status.PASSED, 2, 2)).splitlines()[-1]
     assert not re.search("Compare|Checked", last)
-    assert f"solutions/{LAB.name}.ipynb" in last
     assert "torch 2." in last

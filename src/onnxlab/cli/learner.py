@@ -18,19 +18,15 @@ class LabsMissing(OnnxLabError):
     """A folder has no labs."""
 
 
-class NothingToShow(OnnxLabError):
-    """A lab was named where only a chapter has outputs."""
-
-
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands to a parser."""
     labs = commands.add_parser(
         "labs",
-        help="copy the labs into a folder; what is there is left alone",
-        epilog="Example: onnxlab labs my-onnx --chapters",
+        help="copy the course into a folder; what is there is left alone",
+        epilog="Example: onnxlab labs my-onnx",
     )
     labs.add_argument("folder", type=Path, metavar="FOLDER", help="a new folder, or one of an earlier copy")
-    labs.add_argument("--chapters", action="store_true", help="the chapters, too")
+    labs.add_argument("--chapters", action="store_true", help=argparse.SUPPRESS)  # they are always copied
     labs.add_argument("--language", choices=LANGUAGES, default=requested_language(), help="which edition")
     labs.set_defaults(command=_labs)
     check = commands.add_parser(
@@ -67,10 +63,10 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     progress.set_defaults(command=_progress)
     show = commands.add_parser(
         "show",
-        help="a chapter with all its outputs; the work in it is kept as a copy",
+        help="a chapter with all its outputs (your work is kept as a copy); a lab's solutions",
         epilog="Example: onnxlab show 04",
     )
-    show.add_argument("names", nargs="+", metavar="CHAPTER", help="as 04")
+    show.add_argument("names", nargs="+", metavar="NAME", help="as 04, or lab05 for what you have passed")
     show.set_defaults(command=_replace, outputs=True)
     reset = commands.add_parser(
         "reset",
@@ -89,12 +85,13 @@ def _labs(options: argparse.Namespace) -> int:
     from onnxlab.course.course_copy import copy_course
 
     speak(options.language)
-    copied, there = copy_course(options.folder, options.language, chapters=options.chapters)
-    print(tr(f"Notebooks copied to {plain(options.folder)}: {len(copied)}."))
-    if there:
-        print(tr(f"Already there, and left alone: {len(there)}."))
-    notebooks = sorted([*copied, *there])
-    first = next((path for path in notebooks if path.name.startswith("00_")), notebooks[0])
+    copied, there = copy_course(options.folder)
+    count, left = (sum(path.suffix == ".ipynb" for path in paths) for paths in (copied, there))
+    print(tr(f"Notebooks copied to {plain(options.folder)}: {count}."))
+    if left:
+        print(tr(f"Already there, and left alone: {left}."))
+    edition = "" if options.language == "en" else options.language
+    first = options.folder / "notebooks" / edition / "00_start_here.ipynb"
     print(tr(f"To begin, open {plain(first)} in Jupyter."))
     return 0
 
@@ -125,7 +122,7 @@ def _check_one(path: Path) -> bool:
     outcomes = check_notebook(path)
     for outcome in outcomes:
         if outcome.first_failure or outcome.message:
-            print(f"\n{report_text(*exercise(outcome.exercise), outcome)}")
+            print(f"\n{report_text(exercise(outcome.exercise)[1], outcome)}")
     rows = [
         (o.exercise, tr(o.status), tr(f"{o.points} of {o.possible}"), f"{o.seconds:.1f}") for o in outcomes
     ]
@@ -207,11 +204,11 @@ def _named(name: str) -> Path | None:
 
 def _hint(options: argparse.Namespace) -> int:
     from onnxlab.labs.kit.exercise import exercise
-    from onnxlab.notebook.labs.standings import next_hint
+    from onnxlab.notebook.labs.standings import next_hints
 
     speak(requested_language())
     _, record = exercise(options.exercise)
-    print(next_hint(record))
+    print(next_hints(record)[-1])
     return 0
 
 
@@ -237,6 +234,7 @@ def _replace(options: argparse.Namespace) -> int:
     from onnxlab.course.chapters import is_chapter, learner_root, replace_chapter
     from onnxlab.course.lab_release import reset
     from onnxlab.labs.kit.exercise import lab
+    from onnxlab.notebook.labs.standings import solutions_text
 
     speak(options.language)
     root = learner_root(Path.cwd())
@@ -248,9 +246,8 @@ def _replace(options: argparse.Namespace) -> int:
         if is_chapter(name):
             path, copy = replace_chapter(name, root, options.language, outputs=options.outputs)
         elif options.outputs:
-            full = lab(name).name
-            then = f"Its solution is solutions/{full}.ipynb of the course."
-            raise NothingToShow(f"{full} is a lab: it has no outputs to show.", "", then)
+            print(solutions_text(lab(name)))
+            continue
         else:
             path, copy = reset(name, root, options.language)
         shown = plain(path.relative_to(root).as_posix())

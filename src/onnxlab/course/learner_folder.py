@@ -19,7 +19,7 @@ HANDED_OUT = Path(".onnxlab", "handed_out.json")
 """The digest of each file as it was handed out, by its path below the learner's folder."""
 
 _UNTOUCHED = Path(".onnxlab", "untouched")  # for `onnxlab reset`, whose module is too large to import here
-_LINKED = ("coverage.md", "coverage.zh.md", "targets.md", "targets.zh.md", "versions.md", "weights.md")
+_LINKED = ("course", "coverage", "targets", "versions", "weights")
 _LINK = re.compile(rb"\]\(\.\./(lab\d\d_\w+)/\1\.ipynb\)")
 
 
@@ -42,22 +42,20 @@ class FolderChanges:
         return [f"A new version is beside your own: {name}." for name in self.beside]
 
 
-def course_files(course: Path, labs: Path | None = None, *, translated: bool = False) -> dict[str, bytes]:
+def course_files(course: Path, labs: Path | None = None) -> dict[str, bytes]:
     """Return the files that every learner gets: path below the learner's folder -> content.
 
     The chapters have no outputs: an answer would stand below its question before anything was run.
 
     Args:
-        course: The course's folder, with notebooks/ and labs/.
+        course: The course's folder, with notebooks/, labs/ and docs/.
         labs: A folder with a class's own labs, `<lab>/<lab>.ipynb`, instead of labs/.
-        translated: Whether to add the other editions, and the documents that chapters link to.
     """
     sources = [*_notebooks(course / "notebooks"), *(_notebooks(course / "labs") if labs is None else ())]
-    if translated:
-        sources += [
-            path for kind in ("notebooks", "labs") for path in sorted((course / kind).glob("*/*.ipynb"))
-        ]
-        sources += [path for name in _LINKED if (path := course / "docs" / name).is_file()]
+    # What they link to: the other editions, and documents with their images.
+    sources += [path for kind in ("notebooks", "labs") for path in sorted((course / kind).glob("*/*.ipynb"))]
+    sources += [path for name in _LINKED for path in sorted((course / "docs").glob(f"{name}*.md"))]
+    sources += sorted((course / "docs" / "images").glob("**/lab_check.png"))
     files = {path.relative_to(course).as_posix(): fresh(path.read_bytes()) for path in sources}
     for path in sorted(labs.glob("*/*.ipynb")) if labs else ():
         # For a learner all labs lie in one folder, as the chapters' links expect.

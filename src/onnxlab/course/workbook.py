@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     try:
         for below in folder.rglob("*/"):  # after a power cut
             remove_unfinished(below)
-        files = course_files(course, translated=True)
+        files = course_files(course)
         changes = of_edition(bring_up_to_date(folder, files), language)
         news = update_changelog(course / "CHANGELOG.md", folder / _CHANGELOG)
         if changes != FolderChanges() and not is_new:

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,6 +28,7 @@ from onnxlab_class.classroom.hub.accounts import (
 )
 from onnxlab_class.classroom.hub.confinement import Confinement
 from onnxlab_class.classroom.hub.settings import Address, AddressRefused, HubSettings, address
+from onnxlab_class.sandbox import landlock
 from onnxlab_class.sandbox.users import SUBMISSIONS, throw_away_user
 
 ROOT = Path(__file__).parents[3]
@@ -164,7 +166,7 @@ def test_released_labs_lie_where_the_chapters_look_for_them(tmp_path):
     text = "[next](../lab05_bitshift/lab05_bitshift.ipynb) [chapter](../notebooks/07_operator_support.ipynb)"
     (lab / "lab04_asinh.ipynb").write_text(text)
     files = course_files(ROOT, tmp_path / "outbound")
-    assert {name for name in files if name.startswith("labs/")} == {"labs/lab04_asinh.ipynb"}
+    assert {name for name in files if name.startswith("labs/lab")} == {"labs/lab04_asinh.ipynb"}
     expected = b"[next](lab05_bitshift.ipynb) [chapter](../notebooks/07_operator_support.ipynb)"
     assert files["labs/lab04_asinh.ipynb"] == expected
     home = tmp_path / "home"
@@ -268,14 +270,29 @@ def test_two_classes_that_are_served_have_no_user_in_common(tmp_path):
         assert one.user(one.ensure("ada")) == first
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_a_class_hands_out_the_labs_of_its_language(tmp_path, language):
-    settings = types.SimpleNamespace(handed_out=tmp_path / "handed_out", language=language)
+@pytest.mark.parametrize("solutions", [False, True])
+def test_a_class_hands_out_what_chapters_link_to_and_the_solutions_only_if_it_may(tmp_path, solutions):
+    source = tmp_path / "source" / "lab04_asinh" / "lab04_asinh.ipynb"
+    source.parent.mkdir(parents=True)
+    source.write_text("the instructor's own")
+    settings = types.SimpleNamespace(handed_out=tmp_path / "handed_out", solutions=solutions)
     serve._hand_out(ClassFolder(tmp_path, "class", "", ""), settings)
-    bring_up_to_date(tmp_path / "home", course_files(settings.handed_out, translated=True))
-    assert (tmp_path / "home" / "labs" / "lab04_asinh.ipynb").is_file()
-    assert (tmp_path / "home" / "labs" / "zh" / "lab04_asinh.ipynb").is_file() == (language == "zh")
-    assert (tmp_path / "home" / "notebooks" / "zh" / "00_start_here.ipynb").is_file() == (language == "zh")
+    assert [path.read_text() for path in settings.handed_out.glob("solutions/*")] == (
+        ["the instructor's own"] if solutions else []
+    )
+    home = tmp_path / "home"
+    bring_up_to_date(home, course_files(settings.handed_out))
+    for name in ("labs/lab04_asinh.ipynb", "labs/zh/lab04_asinh.ipynb", "docs/course.md"):
+        assert (home / name).is_file()
+    assert not [path for path in home.rglob("*") if "solution" in path.name], "nothing lies in a home"
+
+
+def test_a_learners_server_knows_where_solutions_are_or_that_there_are_none(spawner):
+    variables = spawner.user_env({})
+    assert variables["ONNXLAB_SOLUTIONS"] == "", "the default"
+    spawner.settings = replace(spawner.settings, solutions=True)
+    allowed = spawner.user_env({})
+    assert allowed["ONNXLAB_SOLUTIONS"] == str(spawner.settings.handed_out / "solutions")
 
 
 def test_jupyterlab_speaks_the_language_of_the_class():
@@ -286,3 +303,30 @@ def test_jupyterlab_speaks_the_language_of_the_class():
     assert chinese.pop("@jupyterlab/translation-extension:plugin") == {"locale": "zh_CN"}
     assert chinese == english
     assert (folder / "zh" / "page_config.json").read_bytes() == (folder / "page_config.json").read_bytes()
+
+
+READS = """
+import sys
+from pathlib import Path
+from onnxlab_class.classroom.hub import confinement
+from onnxlab_class.classroom.hub.confinement import Confinement, confine, system_paths
+
+place = Path(sys.argv[1])
+confinement.COURSE_IN_WHEEL = place / "package" / "course"
+confine(Confinement(None, str(place / "home"), readable=(*system_paths(), str(place / "package"))))
+for name in ("course/labs/lab.ipynb", "course/solutions/lab.ipynb"):
+    try:
+        print((place / "package" / name).read_text())
+    except PermissionError:
+        print("refused")
+"""
+
+
+@pytest.mark.skipif(not landlock.abi(), reason="this kernel has no Landlock")
+def test_a_learners_server_reads_the_labs_of_a_wheel_and_not_its_solutions(tmp_path):
+    for name in ("package/course/labs", "package/course/solutions", "home"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "lab.ipynb").write_text(name)
+    command = [sys.executable, "-c", READS, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["package/course/labs", "refused"]

@@ -1,7 +1,7 @@
 """What the exercises ask, read from the labs' TOML files: plain data, without torch, ONNX or NumPy.
 
-A lab is `labs/labNN_topic.toml`: its title, and a table for each exercise. What calls the answers and what
-judges them are modules, which `checking` loads when they are needed.
+A lab is `labs/labNN_topic.toml`: its title, the chapter before it, and a table for each exercise. What calls
+the answers and what judges them are modules, which `checking` loads when they are needed.
 """
 
 import re
@@ -133,11 +133,13 @@ class Lab:
     Attributes:
         name: The notebook's name without its ending.
         title: Its title.
+        after: The last chapter to read before it, as "04_dynamic_shapes".
         exercises: Its exercises in order.
     """
 
     name: str
     title: str
+    after: str
     exercises: tuple[Exercise, ...]
 
     @property
@@ -176,7 +178,7 @@ def lab(name: str) -> Lab:
 def _read(name: str) -> Lab:
     table = tomllib.loads((_FOLDER / f"{name}.toml").read_text("utf-8"))
     rows = [{key: _frozen(value) for key, value in row.items()} for row in table["exercise"]]
-    return Lab(name, table["title"], tuple(Exercise(**row, lab=name) for row in rows))
+    return Lab(name, table["title"], table["after"], tuple(Exercise(**row, lab=name) for row in rows))
 
 
 def _frozen(value: Any) -> Any:  # noqa: ANN401 - whatever TOML holds

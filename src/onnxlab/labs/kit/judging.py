@@ -1,9 +1,10 @@
 """Requirements on a model: that it is valid, its graph, its numbers; and on one made from another model."""
 
+import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -148,12 +149,13 @@ def require_numbers(
         raise Wrong(msg, hint, evidence=shown) from None
     if counterexample is None:
         return
-    names = [value.name for value in model.graph.output]
+    outputs = [value.name for value in model.graph.output]
     with trying(model=model, inputs=counterexample.inputs):
         kind = "numbers" if counterexample.torch is not None else _kind(counterexample.reason)
         msg, general = UNLIKE[kind]
         hint = advice.get(kind) or general
-        texts = describe(counterexample) if describe else difference(counterexample, names)
+        arguments = _argument_names(reference, model, len(counterexample.inputs))
+        texts = describe(counterexample) if describe else difference(counterexample, outputs, arguments)
         raise Wrong(msg, hint, difference=texts, evidence=shown)
 
 
@@ -193,31 +195,49 @@ def _kind(reason: str) -> str:
     return "outputs" if " outputs, the runtime " in reason else "stop"
 
 
-def difference(counterexample: Counterexample, names: Sequence[str] = ()) -> Difference:
-    """Put a counterexample into three short texts, with the name of the output if names are given.
+def difference(
+    counterexample: Counterexample, outputs: Sequence[str] = (), arguments: Sequence[str] = ()
+) -> Difference:
+    """Put a counterexample into three short texts.
 
     Small inputs are shown whole: it is not known which of their elements the differing one depends on.
 
+    Args:
+        counterexample: The counterexample.
+        outputs: The names of the model's outputs.
+        arguments: The names of the inputs.
+
     Example:
         >>> counterexample = Counterexample((np.array([2, -2]),), 0, (1,), -2, 0, (np.array(-2),), "")
-        >>> difference(counterexample, ["y"])
-        Difference(given='[2, -2] (int64[2]); element 1 of output "y"', expected='-2', got='0')
+        >>> difference(counterexample, ["y"], ["x"])
+        Difference(given='x = [2, -2] (int64[2]); element 1 of output "y"', expected='-2', got='0')
     """
-    shapes = ", ".join(f"{array.dtype}{list(array.shape)}" for array in counterexample.inputs)
-    small_inputs = [shown_whole(array) for array in counterexample.inputs]
+    inputs = []
+    for number, (array, part) in enumerate(
+        zip(counterexample.inputs, counterexample.input_slice, strict=True)
+    ):
+        name = f"{arguments[number]} = " if number < len(arguments) else ""
+        kind = f"{array.dtype}{list(array.shape)}"
+        value = shown_whole(array) or ("" if counterexample.torch is None else _short(part))
+        inputs.append(f"{name}{value} ({kind})" if value else f"{name.replace(' =', ':')}{kind}")
     if counterexample.torch is None:
-        shown_inputs = (
-            f"{', '.join(small_inputs)} ({shapes})" if small_inputs and all(small_inputs) else shapes
-        )
-        return Difference(
-            shown_inputs[:LONGEST], "the same outputs as PyTorch", counterexample.reason[: 2 * LONGEST]
-        )
-    values = ", ".join(
-        text or _short(part) for text, part in zip(small_inputs, counterexample.input_slice, strict=True)
-    )
+        reason = counterexample.reason[: 2 * LONGEST]
+        return Difference("; ".join(inputs)[:LONGEST], "the same outputs as PyTorch", reason)
     numbers = number_texts(counterexample.torch, counterexample.runtime)
-    element = _element(counterexample, names)
-    return Difference(f"{values} ({shapes})"[: LONGEST - len(element)] + element, *numbers)
+    element = _element(counterexample, outputs)
+    return Difference("; ".join(inputs)[: LONGEST - len(element)] + element, *numbers)
+
+
+def _argument_names(reference: Callable[..., Any], model: onnx.ModelProto, count: int) -> list[str]:
+    """Return the names of the arguments of `forward`; those of the model's inputs where it names too few."""
+    function = reference.forward if isinstance(reference, torch.nn.Module) else reference
+    named: list[str] = []
+    with suppress(TypeError, ValueError):  # a function of torch's own has no signature
+        parameters = inspect.signature(function).parameters.values()
+        named = [value.name for value in parameters if value.kind is value.POSITIONAL_OR_KEYWORD]
+    weights = {weight.name for weight in model.graph.initializer}
+    fed = [value.name for value in model.graph.input if value.name not in weights]
+    return next((names for names in (named, fed) if len(names) >= count), [])
 
 
 def shown_whole(array: Array) -> str:
@@ -493,7 +513,7 @@ def require_same_numbers(
         msg = f"{where}: ONNX Runtime does not run the result: {short_reason(error)}"
         hint = _INPUT_DECLARED if parse_refusal(error).mismatches else look_at
         raise Wrong(msg, hint, evidence=shown) from None
-    shown_inputs = ", ".join(
+    shown_inputs = "; ".join(
         f"{name} = {shown_whole(array)}"
         if shown_whole(array)
         else f"input {name} of shape {list(array.shape)}"

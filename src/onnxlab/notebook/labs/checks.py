@@ -2,20 +2,20 @@
 
 import html
 import os
+import re
 import secrets
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 from IPython.display import display
 
 from onnxlab.errors import NotPassed, OnnxLabError, UnknownExercise
 from onnxlab.labs.kit import checking, progress
-from onnxlab.labs.kit.exercise import Exercise, Lab, exercise
+from onnxlab.labs.kit.exercise import Exercise, exercise
 from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
 from onnxlab.notebook.graph.view import graph
 from onnxlab.notebook.labs.next_step import display_buttons, display_way_on
-from onnxlab.notebook.labs.standings import next_hint
+from onnxlab.notebook.labs.standings import next_hints
 from onnxlab.notebook.language import joined, tr
 from onnxlab.notebook.outputs import display_html
 from onnxlab.notebook.tables import markup
@@ -42,7 +42,7 @@ def check(name: str, *answers: Callable[..., Any], show: Literal["", "right mode
       ✓ a valid model at opset 9
       ✓ right for ordinary numbers at any shape
       ✓ right for tiny, huge, infinite and negative numbers
-    Compare with solutions/lab04_asinh.ipynb. Checked for torch 2.13, onnx 1.23, onnxruntime 1.31.
+    Checked for torch 2.13, onnx 1.23, onnxruntime 1.31.
     """
     try:
         lab, record = exercise(name)
@@ -57,7 +57,7 @@ def check(name: str, *answers: Callable[..., Any], show: Literal["", "right mode
         refusal = tr(str(error))
         display_html(message_box(refusal), refusal)
         return
-    display_html(report_html(lab, record, outcome), report_text(lab, record, outcome))
+    display_html(report_html(record, outcome), report_text(record, outcome))
     _show_graphs(record, outcome, with_expected=bool(show))
     if message := tr(progress.record(outcome)):
         display_html(message_box(message), message)
@@ -106,7 +106,7 @@ def hint(name: str = "") -> None:
         refusal = tr(str(error))
         display_html(message_box(refusal), refusal)
         return
-    line = next_hint(record)
+    line = next_hints(record)[-1]
     display_html(message_box(line, "#d29922"), line)
 
 
@@ -120,11 +120,11 @@ def require(name: str, *answers: Callable[..., Any]) -> None:
     Raises:
         NotPassed: If it is not passed; the message is the report.
     """
-    lab, record = exercise(name)
+    _, record = exercise(name)
     seed = os.environ.get("ONNXLAB_SEED", "")
     outcome = _outcome(record, answers, int(seed) if seed.isdigit() else secrets.randbits(31))
     if not outcome.passed:
-        raise NotPassed(report_text(lab, record, outcome))
+        raise NotPassed(report_text(record, outcome))
 
 
 def _last(call: str) -> str:
@@ -162,7 +162,7 @@ def _outcome(record: Exercise, answers: tuple[Callable[..., Any], ...], seed: in
 
 def _actions(record: Exercise, outcome: Outcome) -> dict[str, Callable[[], None]]:
     """Return what the buttons below a failed check do, by their labels."""
-    actions: dict[str, Callable[[], None]] = {tr("Hint"): lambda: hint(record.id)}
+    actions: dict[str, Callable[[], None]] = {tr("Hint"): lambda: _show_hints(record)}
     if (failing := outcome.failing_case) is not None:
         shown = f'{failing!r}\n\nfrom onnxlab import case\ncase("{record.id}")'
         actions[tr("Failing case")] = lambda: display_html(f"<pre>{html.escape(shown)}</pre>", shown)
@@ -170,6 +170,12 @@ def _actions(record: Exercise, outcome: Outcome) -> dict[str, Callable[[], None]
     if failed and failed.evidence and failed.evidence.expected:
         actions[tr("Right model")] = lambda: _show_graphs(record, outcome, with_expected=True)
     return actions
+
+
+def _show_hints(record: Exercise) -> None:
+    """Show the next hint below those before it."""
+    shown = next_hints(record)
+    display_html(message_box("\n".join(shown), "#d29922"), shown[-1])
 
 
 def _show_graphs(record: Exercise, outcome: Outcome, *, with_expected: bool) -> None:
@@ -186,6 +192,7 @@ def _show_graphs(record: Exercise, outcome: Outcome, *, with_expected: bool) -> 
 
 
 _MARKS = {True: "\u2713", False: "\u2717", None: "\u2013"}
+_SEPARATOR = re.compile(r"; |\uff1b")
 _LINES = 10  # of what the learner's code printed
 _COLOURS = {
     Status.PASSED: "#2ea043",
@@ -213,7 +220,7 @@ _STYLE = (
 )
 
 
-def report_html(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
+def report_html(exercise: Exercise, outcome: Outcome) -> str:
     """A check's outcome for a notebook. Every word that comes from an answer is escaped."""
     parts = [f"<p><strong>{markup(_headline(outcome))}</strong></p>"]
     if outcome.message:
@@ -231,17 +238,17 @@ def report_html(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
         parts += _failed_html(failed)
     if printed := _printed(outcome):
         parts.append(f"<p>{markup(printed[0])}</p><pre>{html.escape(chr(10).join(printed[1:]))}</pre>")
-    parts += [f"<p>{markup(line)}</p>" for line in _closing(lab, exercise, outcome)]
+    parts += [f"<p>{markup(line)}</p>" for line in _closing(exercise, outcome)]
     return _box(_COLOURS[outcome.status], "".join(parts))
 
 
-def report_text(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
+def report_text(exercise: Exercise, outcome: Outcome) -> str:
     """A check's outcome for a terminal.
 
     Example:
         >>> from onnxlab.labs.kit.exercise import exercise
-        >>> lab, record = exercise("asinh-symbolic")
-        >>> print(report_text(lab, record, Outcome(record.id, Status.NOT_ATTEMPTED, 0, 2)))
+        >>> _, record = exercise("asinh-symbolic")
+        >>> print(report_text(record, Outcome(record.id, Status.NOT_ATTEMPTED, 0, 2)))
         asinh-symbolic: not attempted, 0 of 2 points
         Write asinh_symbolic above and run both cells.
     """
@@ -259,7 +266,7 @@ def report_text(lab: Lab, exercise: Exercise, outcome: Outcome) -> str:
             lines.append(joined(" ", [tr("Look at:"), tr(failed.look_at)]))
     heading, *printed = _printed(outcome) or [""]
     lines += [heading, *(f"  {line}" for line in printed)] if heading else []
-    return "\n".join([*lines, *_closing(lab, exercise, outcome)])
+    return "\n".join([*lines, *_closing(exercise, outcome)])
 
 
 def message_box(text: str, tone: str = "#da3633") -> str:
@@ -277,8 +284,10 @@ def _headline(outcome: Outcome) -> str:
 def _failed_html(failed: Finding) -> list[str]:
     parts = [f"<p>{markup(tr(failed.message))}</p>"]
     if failed.difference:
+        # An input is a line; of three, a reader has to see which is which.
         rows = "".join(
-            f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in _rows(failed.difference)
+            f"<dt>{name}</dt><dd>{html.escape(_SEPARATOR.sub(chr(10), value))}</dd>"
+            for name, value in _rows(failed.difference)
         )
         parts.append(f"<dl>{rows}</dl>")
     if failed.look_at:
@@ -303,17 +312,13 @@ def _printed(outcome: Outcome) -> list[str]:
     return [tr(heading), *lines]
 
 
-def _closing(lab: Lab, exercise: Exercise, outcome: Outcome) -> list[str]:
+def _closing(exercise: Exercise, outcome: Outcome) -> list[str]:
     lines = []
     if outcome.status is Status.NOT_ATTEMPTED:
         names = tr(" and ").join(exercise.answers)
         lines.append(tr(f"Write {names} above and run both cells."))
     elif outcome.passed:
-        parts = [tr(f"Checked for {exercise.holds_for}.")]
-        solution = Path("solutions", f"{lab.name}.ipynb")  # which a class's learner and a wheel do without
-        if any((folder / solution).is_file() for folder in (Path.cwd(), *Path.cwd().parents)):
-            parts.insert(0, tr(f"Compare with solutions/{lab.name}.ipynb."))
-        lines.append(" ".join(parts))
+        lines.append(tr(f"Checked for {exercise.holds_for}."))
     else:
         failed, call = outcome.first_failure, ", ".join([f'"{exercise.id}"', *exercise.answers])
         if (case := outcome.failing_case) is not None:

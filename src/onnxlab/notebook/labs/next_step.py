@@ -8,17 +8,20 @@ import html
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
 
 import ipywidgets
 from IPython.core.getipython import get_ipython
+from IPython.display import display
 
 from onnxlab.labs.kit.exercise import Exercise, Lab
 from onnxlab.labs.kit.progress import Standing, standings
-from onnxlab.notebook.labs.standings import go_on
+from onnxlab.labs.kit.solutions import solution
+from onnxlab.notebook.in_sight import InSight
+from onnxlab.notebook.labs.standings import course_path, go_on, is_done
 from onnxlab.notebook.language import LANGUAGES, tr
 from onnxlab.notebook.outputs import display_widget
+from onnxlab.notebook.predict.answers import Score
 
 _STYLE = """<style>
 .onnxlab-way p { margin: 4px 0; }
@@ -28,38 +31,58 @@ _STYLE = """<style>
 .onnxlab-way .card { display: inline-block; border: 2px solid #2ea043; border-radius: 8px; padding: 10px 24px;
   margin: 6px 0; }
 .onnxlab-way .card strong { font-size: 1.2em; }
+.onnxlab-way a.go { display: inline-block; padding: 4px 14px; border: 1px solid #2ea043; border-radius: 6px;
+  font-weight: 600; text-decoration: none; }
+.onnxlab-way a.go:hover { background: rgba(46, 160, 67, .15); }
 .onnxlab-way ul { list-style: none; margin: 6px 0; padding: 0; }
 .onnxlab-way details { margin: 4px 0; }
 .onnxlab-way details ul { margin-left: 24px; }
 </style>"""
 
 
-def display_buttons(actions: Mapping[str, Callable[[], None]]) -> None:
-    """Show a row of buttons; what a button's action displays appears below the row.
+def display_buttons(
+    actions: Mapping[str, Callable[[], None]], *, above: Sequence[ipywidgets.DOMWidget] = ()
+) -> None:
+    """Show `buttons` in a running notebook."""
+    if get_ipython() is not None:
+        display_widget(buttons(actions, above=above))
+
+
+def buttons(
+    actions: Mapping[str, Callable[[], None]], *, above: Sequence[ipywidgets.DOMWidget] = ()
+) -> ipywidgets.VBox:
+    """Return a row of buttons; what a button's action displays appears in a place of its own below the row.
 
     Args:
         actions: What each button does, by its label.
+        above: What stands above the row.
     """
-    if get_ipython() is None:
-        return
-    below, buttons = ipywidgets.Output(), []
+    row, places = [], []
     for label, action in actions.items():
         button = ipywidgets.Button(description=label, layout={"width": "auto"})
+        place = ipywidgets.Output()
 
-        def act(_: object, action: Callable[[], None] = action) -> None:
-            below.clear_output()
-            with below:
+        def act(_: object, action: Callable[[], None] = action, place: ipywidgets.Output = place) -> None:
+            place.clear_output()
+            with place:
                 action()
+                display_widget(InSight(clicked=True))
 
         button.on_click(act)
-        buttons.append(button)
-    display_widget(ipywidgets.VBox([ipywidgets.HBox(buttons), below]))
+        row.append(button)
+        places.append(place)
+    return ipywidgets.VBox([*above, ipywidgets.HBox(row), *places, InSight()])
 
 
 def display_way_on(lab: Lab, record: Exercise) -> None:
-    """Show, after a pass, how much of the lab is done, the next exercise, and a card when the lab is done."""
-    if get_ipython() is not None:
-        display_widget(way_output(way_on(lab, record)))
+    """Show, after a pass, how much of the lab is done, what comes next, a card, and a solution on request."""
+    if get_ipython() is None:
+        return
+    actions = {}
+    if code := solution(record):
+        shown = {"text/markdown": f"```python\n{code}\n```", "text/plain": code}
+        actions[tr("Compare with a solution")] = lambda: display(shown, raw=True)
+    display_buttons(actions, above=[way_output(way_on(lab, record))])
 
 
 def way_output(markup: str) -> ipywidgets.Output:
@@ -72,36 +95,40 @@ def way_on(lab: Lab, record: Exercise) -> str:
     """Return what stands below a passed check, as HTML."""
     current, _ = standings()
     of_lab = [standing for standing in current if standing.lab.name == lab.name]
-    done = all(standing.passed for standing in of_lab)
-    links = []
-    if following := go_on(current, record):
-        links.append(exercise_link(following, tr(f"Next: {tr(following.exercise.title)}")))
-    if solution := notebook_path("solutions", lab.name):
-        links.append(_link(solution, tr("Compare with a solution")))
-    return (
-        _card(lab) if done else f"<p>{bar(of_lab)} {tr('exercises in this lab')}</p>"
-    ) + f"<p>{' · '.join(links)}</p>"
+    following = go_on(current, record)
+    link = f"<p>{_step_link(following)}</p>" if following else ""
+    return (_card(lab) if is_done(of_lab) else f"<p>{bar(of_lab)} {tr('exercises in this lab')}</p>") + link
 
 
 def progress_map(current: Sequence[Standing]) -> str:
-    """Return where to go on, and a bar and the exercises of each lab, as HTML."""
-    parts = []
-    following = go_on(current)
-    if following is not None:
-        title = exercise_link(following, f"{following.lab.name}: {tr(following.exercise.title)}")
-        parts.append(f"<p><strong>{html.escape(tr('Go on here:'))} {title}</strong></p>")
-    for _, group in groupby(current, key=lambda standing: standing.lab.name):
-        of_lab = list(group)
-        lab, points = of_lab[0].lab, sum(standing.points for standing in of_lab)
-        items = "".join(f"<li>{_item(standing)}</li>" for standing in of_lab)
+    """Return where to go on, and how the learner stands with each chapter and each lab, as HTML."""
+    following = go_on(current, chapter=notebook_here().stem)
+    parts = [f"<p>{_step_link(following)}</p>"] if following else []
+    for step in course_path(current):
+        if isinstance(step, Score):
+            mark = "\u2713" if is_done(step) else "\u2013"
+            answered = tr(
+                f"{step.total - step.open} of {step.total} predictions answered, {step.right} right"
+            )
+            parts.append(f"<p>{mark} {_chapter_link(step, step.chapter)} · {html.escape(answered)}</p>")
+            continue
+        lab, points = step[0].lab, sum(standing.points for standing in step)
+        items = "".join(f"<li>{_item(standing)}</li>" for standing in step)
         head = f"{lab.name}: {tr(lab.title)}"
         path = notebook_path("labs", lab.name)
         name = _link(path, head) if path else html.escape(head)
         shown = html.escape(tr(f"{points} of {lab.points} points"))
-        opened = " open" if following is not None and following.lab.name == lab.name else ""
-        summary = f"<summary>{bar(of_lab)} · {name} · {shown}</summary>"
+        opened = " open" if isinstance(following, Standing) and following.lab.name == lab.name else ""
+        summary = f"<summary>{bar(step)} · {name} · {shown}</summary>"
         parts.append(f"<details{opened}>{summary}<ul>{items}</ul></details>")
     return "".join(parts)
+
+
+def _step_link(step: Standing | Score) -> str:
+    """Return a link to what comes next; its label alone where there is no notebook."""
+    if isinstance(step, Score):
+        return _chapter_link(step, tr(f"Go on: {step.chapter}"), "go")
+    return exercise_link(step, tr(f"Go on: {step.lab.name}, {tr(step.exercise.title)}"), "go")
 
 
 def _item(standing: Standing) -> str:
@@ -122,28 +149,48 @@ def bar(of_lab: Sequence[Standing]) -> str:
     return f'<span class="bar"><i style="width: {width}"></i></span>{tr(f"{passed} of {count}")}'
 
 
-def exercise_link(standing: Standing, label: str) -> str:
+def exercise_link(standing: Standing, label: str, kind: str = "") -> str:
     """Return a link to an exercise's place in its notebook; the label alone where there is no notebook."""
     path = notebook_path("labs", standing.lab.name)
-    return _link(path, label, _place(path, standing.exercise.id)) if path else html.escape(label)
+    return _link(path, label, _place(path, standing.exercise.id), kind) if path else html.escape(label)
+
+
+def _chapter_link(score: Score, label: str, kind: str = "") -> str:
+    path = notebook_path("notebooks", score.chapter)
+    return _link(path, label, "", kind) if path else html.escape(label)
+
+
+def notebook_here() -> Path:
+    """Return the path of the notebook that runs; where that is not known, a name in the working directory.
+
+    Links are relative to its folder, and a chapter works in a temporary one.
+    """
+    shell = get_ipython()
+    in_code = shell.user_ns.get("__vsc_ipynb_file__", "") if shell else ""
+    running = Path(os.environ.get("JPY_SESSION_NAME", in_code))
+    known = running.is_absolute() and running.parent.is_dir()
+    return running if known else Path.cwd() / (running.name or "unknown.ipynb")
 
 
 def notebook_path(folder: str, name: str) -> Path | None:
-    """Return a lab's notebook, looked for in this folder (for labs) and in the course around it, or None."""
-    here = Path.cwd()
-    if folder == "labs":
-        # The notebook that runs may be a copy under another name.
-        running = Path(os.environ.get("JPY_SESSION_NAME", ""))
-        if running.name.startswith(name) and (path := here / running.name).is_file():
-            return path
-        if (path := here / f"{name}.ipynb").is_file():
-            return path
+    """Return a notebook of the course, looked for beside the one that runs and in the course around it.
+
+    Args:
+        folder: "notebooks" or "labs".
+        name: The notebook's name without its ending.
+    """
+    running = notebook_here()
+    here = running.parent
+    # The notebook that runs may be a copy under another name.
+    if running.name.startswith(name) and running.is_file():
+        return running
     language = here.name if here.name in LANGUAGES else ""
     paths = (
-        above / folder / edition / f"{name}.ipynb" for above in here.parents for edition in (language, "")
+        above / folder / edition / f"{name}.ipynb"
+        for above in (here, *here.parents)
+        for edition in (language, "")
     )
-    inside = (here / folder / f"{name}.ipynb",)
-    return next((path for path in (*inside, *paths) if path.is_file()), None)
+    return next((path for path in (here / f"{name}.ipynb", *paths) if path.is_file()), None)
 
 
 def _card(lab: Lab) -> str:
@@ -153,13 +200,19 @@ def _card(lab: Lab) -> str:
     return f'<div class="card"><strong>{head}</strong><ul>{titles}</ul>{points} · ONNX Lab</div>'
 
 
-def _link(path: Path, label: str, fragment: str = "") -> str:
-    address = Path(os.path.relpath(path)).as_posix()
-    return f'<a href="{html.escape(address + fragment)}">{html.escape(label)}</a>'
+def _link(path: Path, label: str, fragment: str = "", kind: str = "") -> str:
+    address = Path(os.path.relpath(path, notebook_here().parent)).as_posix()
+    return f'<a class="{kind}" href="{html.escape(address + fragment)}">{html.escape(label)}</a>'
 
 
-def _place(path: Path, exercise: str) -> str:
-    """Return the fragment of the heading above an exercise's check; empty if it is not found."""
+def section_link(chapter: str, section: str) -> str:
+    """Return a link to a section of a chapter; empty where there is no notebook."""
+    path = notebook_path("notebooks", chapter)
+    return _link(path, f"{chapter}: {section}", _place(path, section=section)) if path else ""
+
+
+def _place(path: Path, exercise: str = "", section: str = "") -> str:
+    """Return the fragment of a section, or of the one with an exercise's check; empty if it is not found."""
     try:
         cells = json.loads(path.read_text("utf-8"))["cells"]
         heading = ""
@@ -167,7 +220,9 @@ def _place(path: Path, exercise: str) -> str:
             source = "".join(cell["source"])
             if cell["cell_type"] == "markdown" and source.startswith("## "):
                 heading = f"#cell-id={cell['id']}"
-            if cell["cell_type"] == "code" and f'check("{exercise}"' in source:
+                if section and source.splitlines()[0] == f"## {section}":
+                    return heading
+            if exercise and cell["cell_type"] == "code" and f'check("{exercise}"' in source:
                 return heading
     except (OSError, ValueError, KeyError, TypeError):  # a learner's file may be anything
         pass

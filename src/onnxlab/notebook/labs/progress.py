@@ -6,10 +6,18 @@ from IPython.core.getipython import get_ipython
 
 from onnxlab.labs.kit.exercise import labs
 from onnxlab.labs.kit.progress import set_private, standings
-from onnxlab.notebook.labs.next_step import progress_map, way_output
-from onnxlab.notebook.labs.standings import predictions_table, progress_summary, progress_table, shared
+from onnxlab.notebook.labs.next_step import buttons, progress_map, way_output
+from onnxlab.notebook.labs.standings import (
+    is_done,
+    predictions_table,
+    progress_summary,
+    progress_table,
+    shared,
+)
 from onnxlab.notebook.language import tr
 from onnxlab.notebook.outputs import display_saved_and_live
+from onnxlab.notebook.predict.answers import scores
+from onnxlab.notebook.predict.prediction import ask_again
 from onnxlab.notebook.tables import table
 
 # The saved table names the labs; the live one below it says how the learner stands, and takes its place.
@@ -23,7 +31,7 @@ _STYLE = (
 
 
 def progress(*, private: bool | None = None) -> None:
-    """Show where to go on, what is passed, tried and open by lab, and what you predicted by chapter.
+    """Show where to go on, and by chapter and lab what you have predicted, passed and tried.
 
     A saved notebook shows only the labs: how a learner stands is theirs.
 
@@ -51,10 +59,13 @@ def progress(*, private: bool | None = None) -> None:
     current, message = standings()
     notes = filter(None, [tr(reply), tr(message), shared(always=private is not None)])
     note = "".join(f"<p>{html.escape(text)}</p>" for text in notes)
-    total = html.escape(progress_summary(current))
-    predicted = predictions_table()
-    predictions = "" if predicted is None else predicted._repr_html_()
-    body = f"{note}{progress_map(current)}<p>{total}</p>{predictions}"
-    live = way_output(f'<div class="onnxlab-progress-live">{body}</div>')
+    chapters = scores()
+    done, asked = sum(map(is_done, chapters)), sum(score.total for score in chapters)
+    answered = asked - sum(score.open for score in chapters)
+    reading = tr(f"{done} of {len(chapters)} chapters done, {answered} of {asked} predictions answered")
+    total = "".join(f"<p>{html.escape(line)}</p>" for line in (progress_summary(current), reading))
+    shown = way_output(f'<div class="onnxlab-progress-live">{note}{total}{progress_map(current)}</div>')
+    again = {tr("Ask me again what I predicted wrongly"): ask_again} if any(s.wrong for s in chapters) else {}
+    live = buttons(again, above=[shown])
     markup = f'{_STYLE}<div class="onnxlab-progress-saved">{saved._repr_html_()}</div>'
     display_saved_and_live(markup, repr(saved), live, hides=".onnxlab-progress-saved")

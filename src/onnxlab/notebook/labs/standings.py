@@ -2,19 +2,27 @@
 
 import os
 from collections.abc import Sequence
+from itertools import groupby
 
+from onnxlab.errors import OnnxLabError
 from onnxlab.labs.kit import progress
-from onnxlab.labs.kit.exercise import Exercise
+from onnxlab.labs.kit.exercise import Exercise, Lab
 from onnxlab.labs.kit.progress import Standing, is_private, standings
+from onnxlab.labs.kit.solutions import solution
 from onnxlab.notebook.language import tr
-from onnxlab.notebook.predict.answers import scores
+from onnxlab.notebook.predict.answers import Score, scores
 from onnxlab.notebook.tables import Table, table
 
 
-def next_hint(record: Exercise) -> str:
-    """Return the next hint of an exercise, and record that it was given."""
-    number, text = progress.next_hint(record)
-    return tr(f"Hint {number} of {len(record.hints)}: {text}")
+class NoSolution(OnnxLabError):
+    """No solution of a lab can be shown."""
+
+
+def next_hints(record: Exercise) -> list[str]:
+    """Return an exercise's hints up to the next one, and record that it was given."""
+    number, _ = progress.next_hint(record)
+    texts = enumerate(record.hints[:number], 1)
+    return [tr(f"Hint {place} of {len(record.hints)}: {text}") for place, text in texts]
 
 
 def progress_table() -> tuple[Table, str]:
@@ -32,33 +40,74 @@ def progress_summary(current: Sequence[Standing]) -> str:
     return tr(f"{have} of {total} points, {passed} of {len(current)} exercises passed")
 
 
-def go_on(current: Sequence[Standing], after: Exercise | None = None) -> Standing | None:
-    """Return the exercise to do next; None if all are passed.
+Step = Score | Sequence[Standing]
+"""A step of the course: a chapter, or the exercises of a lab."""
 
-    It is one of the same lab where one is left, the next before the earlier ones; else the next lab's.
-    Without `after`, the lab is the first that was begun and is not finished.
+
+def course_path(current: Sequence[Standing]) -> list[Step]:
+    """Return the chapters in order, and each lab after the last chapter to read before it."""
+    by_lab = groupby(current, key=lambda standing: standing.lab.name)
+    in_labs = [list(exercises) for _, exercises in by_lab]
+    path: list[Step] = []
+    for score in scores():
+        path.append(score)
+        path += [exercises for exercises in in_labs if exercises[0].lab.after == score.chapter]
+    return path
+
+
+def is_done(step: Step) -> bool:
+    """Tell whether every prediction of a chapter is answered, or every exercise of a lab passed."""
+    return not step.open if isinstance(step, Score) else all(standing.passed for standing in step)
+
+
+def go_on(
+    current: Sequence[Standing], after: Exercise | None = None, chapter: str = ""
+) -> Standing | Score | None:
+    """Return the exercise or the chapter to go on with; None if everything is done.
+
+    A lab that was begun comes first, the next exercise before the earlier ones. Then come the rest of the
+    course's path, from where the learner stands, and what was left out before.
 
     Args:
         current: How the learner stands with every exercise, in order.
         after: The exercise that was passed just now.
+        chapter: The chapter that the learner is reading.
     """
-    left = [standing for standing in current if not standing.passed]
+    path = course_path(current)
+    labs = [step for step in path if not isinstance(step, Score)]
     if after is None:
-        finished = {standing.lab.name for standing in current} - {standing.lab.name for standing in left}
-        begun = [s for s in current if s.attempts and s.lab.name not in finished]
-        lab = begun[0].lab.name if begun else ""
-        return next((s for s in left if s.lab.name == lab), left[0] if left else None)
-    position = [standing.exercise.id for standing in current].index(after.id)
-    later = [standing for standing in current[position:] if not standing.passed]
-    same = [standing for standing in [*later, *left] if standing.lab.name == after.lab]
-    return next(iter([*same, *later, *left]), None)
+        begun = [lab for lab in labs if any(standing.attempts for standing in lab) and not is_done(lab)]
+    else:
+        begun = [lab for lab in labs if lab[0].lab.name == after.lab and not is_done(lab)]
+    if begun:
+        ids = [standing.exercise.id for standing in begun[0]]
+        place = ids.index(after.id) if after else 0
+        return next(s for s in [*begun[0][place:], *begun[0]] if not s.passed)
+
+    def reached(step: Step) -> bool:
+        if isinstance(step, Score):
+            return not after and (step.chapter == chapter or step.open < step.total)
+        return step[0].lab.name == after.lab if after else any(standing.attempts for standing in step)
+
+    place = max((number for number, step in enumerate(path) if reached(step)), default=0)
+    here = path[place]
+    is_read = not isinstance(here, Score) or here.chapter == chapter
+    left = [step for step in [*path[place + is_read :], *path] if not is_done(step)]
+    following = left[0] if left else None
+    return following if following is None or isinstance(following, Score) else following[0]
 
 
 def next_text(current: Sequence[Standing]) -> str:
     """Return, for a terminal, what to do next and with which commands."""
     following = go_on(current)
     if following is None:
-        return tr(f"Every exercise is passed: {progress_summary(current)}.")
+        return tr(f"Every prediction is answered, and every exercise passed: {progress_summary(current)}.")
+    if isinstance(following, Score):
+        path = course_path(current)
+        later = path[path.index(following) :]
+        labs = [step[0].lab.name for step in later if not isinstance(step, Score) and not is_done(step)]
+        lines = [tr(f"Next: the chapter {following.chapter}.ipynb"), str(following)]
+        return "\n".join([*lines, *(tr(f"The lab after it: onnxlab watch {name}") for name in labs[:1])])
     lab, record = following.lab, following.exercise
     number = lab.exercises.index(record) + 1
     lines = [
@@ -71,19 +120,39 @@ def next_text(current: Sequence[Standing]) -> str:
     return "\n".join(lines)
 
 
+def solutions_text(lab: Lab) -> str:
+    """Return, for a terminal, the solutions of a lab's exercises that are passed.
+
+    Raises:
+        NoSolution: If none is passed, or the solutions are not handed out.
+    """
+    passed = {standing.exercise.id for standing in standings()[0] if standing.passed}
+    codes = {exercise.id: solution(exercise) for exercise in lab.exercises if exercise.id in passed}
+    if not codes:
+        then = f"Pass one first: onnxlab check {lab.name}"
+        raise NoSolution(
+            f"{lab.name} is a lab: of each exercise that is passed, a solution is shown.", "", then
+        )
+    if not any(codes.values()):
+        raise NoSolution(
+            f"The solutions of {lab.name} are not handed out here.", "", "Ask who runs the course."
+        )
+    return "\n\n\n".join(f"# {name}\n{code}" for name, code in codes.items())
+
+
 def predictions_table() -> Table | None:
     """Return a row for each chapter in which something was predicted; None without any."""
-    answered = [score for score in scores() if score.right or score.wrong]
+    answered = [score for score in scores() if score.open < score.total]
     rows = [
         {
             tr("chapter"): score.chapter,
             tr("predictions right"): f"{score.right}/{score.total}",
             tr("wrong"): score.wrong,
-            tr("open"): score.total - score.right - score.wrong,
+            tr("open"): score.open,
         }
         for score in answered
     ]
-    again = tr("To be asked the wrong ones again, call ask_again() in a cell.")
+    again = tr("To be asked the wrong ones again, in a cell: from onnxlab import ask_again; ask_again()")
     return table(rows, caption=again if any(score.wrong for score in answered) else "") if rows else None
 
 

@@ -36,10 +36,14 @@ class Score:
     wrong: int
     total: int
 
+    @property
+    def open(self) -> int:
+        """How many are not answered."""
+        return self.total - self.right - self.wrong
+
     def __str__(self) -> str:
         right, wrong, total = self.right, self.wrong, self.total
-        left = total - right - wrong
-        return tr(f"Predictions in this chapter: {right} of {total} right, {wrong} wrong, {left} open.")
+        return tr(f"Predictions in this chapter: {right} of {total} right, {wrong} wrong, {self.open} open.")
 
 
 def answers_file() -> Path:

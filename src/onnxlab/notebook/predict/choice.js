@@ -82,11 +82,14 @@ function render({ model, el }) {
   const changes = ["chosen", "actual", "again", "score"].map((name) => `change:${name}`);
   changes.forEach((change) => model.on(change, update));
   box.append(part("p", "question", model.get("question")), group, hint, again, score);
+  const revealed = () => bringVerdictIntoSight(".onnxlab-predict.answer");
+  model.on("msg:custom", revealed);
   el.append(box);
   update();
   const showSaved = hideSaved(el, ".onnxlab-predict.saved");
   return () => {
     showSaved();
+    model.off("msg:custom", revealed);
     changes.forEach((change) => model.off(change, update));
   };
 }

@@ -109,11 +109,14 @@ function render({ model, el }) {
   changes.forEach((change) => model.on(change, update));
   if (model.get("question")) box.append(part("p", "question", model.get("question")));
   box.append(table, hint, again, score);
+  const revealed = () => bringVerdictIntoSight(".onnxlab-predict.answer");
+  model.on("msg:custom", revealed);
   el.append(box);
   update();
   const showSaved = hideSaved(el, ".onnxlab-predict.saved");
   return () => {
     showSaved();
+    model.off("msg:custom", revealed);
     changes.forEach((change) => model.off(change, update));
   };
 }

@@ -14,6 +14,7 @@ import traitlets
 from IPython.core.getipython import get_ipython
 
 from onnxlab.errors import ClaimBroken
+from onnxlab.notebook.in_sight import SCRIPT
 from onnxlab.notebook.language import alternatives, script_words, speaking, speech, tr
 from onnxlab.notebook.outputs import SavedAndLive, display_html, hiding_script
 from onnxlab.notebook.predict import answers
@@ -98,7 +99,7 @@ class _PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget
 
 
 class _ChoiceWidget(_PredictionWidget):
-    _esm = hiding_script((_HERE / "choice.js").read_text("utf-8"))
+    _esm = hiding_script(SCRIPT + (_HERE / "choice.js").read_text("utf-8"))
     question = traitlets.Unicode().tag(sync=True)
     options = traitlets.List().tag(sync=True)
     chosen = traitlets.Unicode().tag(sync=True)
@@ -114,6 +115,10 @@ class _Asked(SavedAndLive):
     def _english(self) -> str:
         with speaking(speech("en")):
             return repr(self)
+
+    def _show_verdict(self, markup: str, text: str) -> None:
+        display_html(_boxed(markup, "answer"), text)
+        self._widget.send({"revealed": True})
 
     def _record(self) -> dict[str, Any] | None:
         """Return what is to be kept of the present choice: None without one."""
@@ -191,7 +196,7 @@ class Prediction(_Asked):
             text, tone = tr(f"\u2713 You said: {right}. That is right."), "good"
         else:
             text, tone = tr(f"\u2717 You said: {self._labels[self.chosen]}. It is: {right}"), "bad"
-        display_html(_boxed(f'<p class="question {tone}">{html.escape(text)}</p>', "answer"), text)
+        self._show_verdict(f'<p class="question {tone}">{html.escape(text)}</p>', text)
 
     def _record(self) -> dict[str, Any] | None:
         chosen = self.chosen
@@ -236,7 +241,7 @@ Key = tuple[str, str]
 
 
 class _GridWidget(_PredictionWidget):
-    _esm = hiding_script((_HERE / "grid.js").read_text("utf-8"))
+    _esm = hiding_script(SCRIPT + (_HERE / "grid.js").read_text("utf-8"))
     question = traitlets.Unicode().tag(sync=True)
     rows = traitlets.List().tag(sync=True)
     columns = traitlets.List().tag(sync=True)
@@ -322,7 +327,7 @@ class PredictionGrid(_Asked):
         tones = {key: "good" if choice == actual[key] else "bad" for key, choice in guess.items()}
         body = self._grid(marks, tones) + (f'<p class="score">{score}</p>' if score else "")
         text = self._text(marks) + (f"\n{score}" if score else "")
-        display_html(_boxed(body, "answer"), text)
+        self._show_verdict(body, text)
 
     def _record(self) -> dict[str, Any] | None:
         guess = self.chosen

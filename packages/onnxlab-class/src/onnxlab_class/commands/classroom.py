@@ -98,6 +98,11 @@ def _add_serve(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         help="`none`: learners can read each other's work",
     )
     serve.add_argument(
+        "--solutions",
+        action="store_true",
+        help="learners can compare with a solution after a pass; who looks for its file finds it before",
+    )
+    serve.add_argument(
         "--language", choices=LANGUAGES, default=requested_language(), help="of the labs and the pages"
     )
     serve.set_defaults(command=_serve)
@@ -143,6 +148,7 @@ def _serve(options: argparse.Namespace) -> int:
         processes=options.processes,
         apart=apart,
         language=options.language,
+        solutions=options.solutions,
     )
     print(tr("The hub has ended. Everybody's work is kept."))
     return 0

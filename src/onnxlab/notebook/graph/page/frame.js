@@ -246,10 +246,15 @@ const trimMenu = (menu) => {
   if (menu?.items?.at(-1)?.label === '&Help') menu.items.pop();
 };
 
-// The whole graph in sight, but never larger than its own size.
-const fit = () => {
+// The whole graph in sight, at a scale from `least` to `most`.
+const fit = ({ least, most }) => {
   const { clientWidth, clientHeight } = document.getElementById('target');
-  view.target.zoom = Math.min(1, clientWidth / view.target._width, clientHeight / view.target._height);
+  const graph = view.target, canvas = document.getElementById('canvas');
+  const zoom = Math.max(least, Math.min(most, clientWidth / graph._width, clientHeight / graph._height));
+  graph.zoom = zoom;
+  if (graph.zoom >= zoom) return;
+  graph._zoom = zoom;   // Netron's own ends at 1.4
+  Object.assign(canvas.style, { width: `${zoom * graph._width}px`, height: `${zoom * graph._height}px` });
 };
 
 // Two graphs can move together: what the reader does here is reported, what another frame did is not.
@@ -278,7 +283,7 @@ window.addEventListener('message', ({ source, data }) => {
   if (data.kind === 'theme') setTheme(data.dark);
   if (data.kind === 'select') select(data.id);
   if (data.kind === 'find') find(data.name);
-  if (data.kind === 'fit' && view?.target) fit();
+  if (data.kind === 'fit' && view?.target) fit(data);
   if (data.kind === 'move' && view?.target) move(data);
   if (data.kind === 'weight') {
     const { resolve, reject } = waiting.get(data.request) || {};

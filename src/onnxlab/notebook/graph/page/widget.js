@@ -195,7 +195,8 @@ const viewButtons = (whole, panes, together, tr) => {
   const row = document.createElement('div');
   row.className = 'onnxlab-view';
   Object.assign(row.style, { display: 'flex', gap: '4px', padding: '4px 0' });
-  row.append(plainButton('onnxlab-fit', tr('Fit'), () => panes.forEach((pane) => pane.send({ kind: 'fit' }))));
+  const fit = (least, most) => panes.forEach((pane) => pane.send({ kind: 'fit', least, most }));
+  row.append(plainButton('onnxlab-fit', tr('Fit'), () => fit(0, document.fullscreenElement ? 3 : 1)));
   if (document.fullscreenEnabled) {
     const screen = plainButton('onnxlab-full', tr('Full screen'), () => (document.fullscreenElement ? document.exitFullscreen() : whole.requestFullscreen()));
     row.append(screen);
@@ -207,6 +208,9 @@ const viewButtons = (whole, panes, together, tr) => {
         if (full) box.dataset.height = box.style.height;
         box.style.height = full ? 'calc(100vh - 70px)' : box.dataset.height;
       });
+      whole.querySelectorAll('.onnxlab-words').forEach((words) => { words.hidden = full; });
+      // A small graph fills the screen, a large one stays readable. The frames learn their new size first.
+      setTimeout(() => (full ? fit(0.5, 3) : fit(1, 1)), 200);
     });
   }
   if (panes.length > 1) {

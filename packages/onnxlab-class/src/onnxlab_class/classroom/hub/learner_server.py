@@ -72,7 +72,7 @@ def _become_server(confinement: Confinement, course: Path, options: list[str]) -
     die_with_parent(signal.SIGKILL)  # after the change of user, which would undo it
     set_dumpable(False)  # so that no kernel can take its descriptors or trace it
     try:
-        for line in bring_up_to_date(Path.cwd(), course_files(course, translated=True)).lines():
+        for line in bring_up_to_date(Path.cwd(), course_files(course)).lines():
             print(line, flush=True)
     except (OSError, OnnxLabError) as error:
         # A full disk, or a file where a folder belongs: the server starts all the same.

@@ -61,6 +61,7 @@ def serve(
     processes: int,
     apart: bool,
     language: str = "en",
+    solutions: bool = False,
 ) -> None:
     """Serve a class until this process gets SIGINT, SIGTERM or SIGHUP; then leave nothing running.
 
@@ -74,6 +75,7 @@ def serve(
         processes: Processes and threads that each learner may have.
         apart: Whether the system has to isolate learners from each other.
         language: The edition that learners begin with, and the language of the room's page.
+        solutions: Whether learners can compare with a solution after a pass.
 
     Raises:
         OnnxLabError: If the class cannot be served, or the hub does not start or ends by itself.
@@ -108,6 +110,7 @@ def serve(
             processes=processes,
             landlock=apart and landlock.abi() > 0,
             language=language,
+            solutions=solutions,
         )
         _hand_out(course, settings)
         stored = passwords(course.hub / "passwords.json", chosen)
@@ -178,8 +181,10 @@ def secure_folders(folder: ClassFolder) -> None:
 def _hand_out(folder: ClassFolder, settings: HubSettings) -> None:
     """Copy the files for every home to a place that learners may read; the class's folders are closed."""
     labs = folder.release if any(folder.release.glob("*/*.ipynb")) else None
-    course, translated = solutions_folder(Path.cwd()).parent, settings.language != "en"
-    for name, content in course_files(course, labs, translated=translated).items():
+    files = course_files(solutions_folder(Path.cwd()).parent, labs)
+    if settings.solutions:
+        files |= {f"solutions/{path.name}": path.read_bytes() for path in folder.source.glob("*/*.ipynb")}
+    for name, content in files.items():
         write_atomically(settings.handed_out / name, content)
     for path in (settings.handed_out, *settings.handed_out.glob("**/")):
         path.chmod(0o755)
@@ -386,6 +391,8 @@ def _notes(settings: HubSettings, *, own_users: bool) -> list[str]:
         notes = ["Learners run as you; Landlock keeps them in their folders."]
     else:
         notes = ["Learners run as you, and can read and change each other's work and yours."]
+    if settings.solutions:
+        notes.append("Learners can compare with a solution after a pass, and can find its file before.")
     lacking = landlock.lacking(landlock.abi())
     if settings.landlock and lacking:
         notes.append(f"This kernel's Landlock does not control {', '.join(lacking)}.")

@@ -42,6 +42,7 @@ class HubSettings:
         processes: Processes and threads that a learner may have, where learners are users of their own.
         landlock: Whether Landlock confines learners.
         language: The edition that learners begin with.
+        solutions: Whether learners may read the solutions, which a check shows after a pass.
     """
 
     folder: Path
@@ -55,6 +56,7 @@ class HubSettings:
     processes: int
     landlock: bool
     language: str = "en"
+    solutions: bool = False
 
     @property
     def hub(self) -> Path:

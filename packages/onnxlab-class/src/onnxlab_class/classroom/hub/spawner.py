@@ -11,6 +11,7 @@ from typing import ClassVar
 from jupyterhub.spawner import LocalProcessSpawner
 
 import onnxlab
+from onnxlab.labs.kit.solutions import VARIABLE as SOLUTIONS
 from onnxlab_class.classroom.hub.accounts import Accounts
 from onnxlab_class.classroom.hub.confinement import Confinement, system_paths
 from onnxlab_class.classroom.hub.homes import make_home
@@ -81,6 +82,7 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
             "JUPYTER_CONFIG_PATH": str(_SERVER_SETTINGS),
             "JUPYTER_NO_CONFIG": "",
             "ONNXLAB_LANGUAGE": settings.language,
+            SOLUTIONS: str(settings.handed_out / "solutions") if settings.solutions else "",
             "ONNXLAB_STATE": str(settings.learners / name / ".onnxlab" / "progress.json"),
         }
         return env | base_variables() | variables

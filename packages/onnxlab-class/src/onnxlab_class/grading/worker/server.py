@@ -166,7 +166,7 @@ def _run_task(task: Task) -> None:
     folder = Path(task.folder)
     _drop_access(folder)
     if task.level is not None:
-        hidden = _judges_folders() if task.kind == "student" else ()
+        hidden = hidden_folders() if task.kind == "student" else ()
         enter(folder, _readable_paths(), task.level, task.limits, task.user, hidden=hidden)
     else:
         os.chdir(folder)
@@ -188,14 +188,15 @@ def _readable_paths() -> list[Path]:
     return [Path(path) for path in dict.fromkeys(system + own) if Path(path).exists()]
 
 
-def _judges_folders() -> list[Path]:
-    """Return the folders with the judges, of the course and of every copy that could be imported instead.
+def hidden_folders() -> list[Path]:
+    """Return the folders with the judges, and a wheel's solutions, of every copy that could be imported.
 
-    The process that runs a submission must not read them; it never has them in memory either, as only the
-    fork that judges imports them.
+    The process that runs a submission must not read them; it never has the judges in memory either, as only
+    the fork that judges imports them.
     """
     roots = [PACKAGES[0].parent, *map(Path, sys.path)]
-    return [folder for root in roots if (folder := root / "onnxlab" / "judges").is_dir()]
+    names = ("onnxlab/judges", "onnxlab/assets/course/solutions")
+    return [folder for root in roots for name in names if (folder := root / name).is_dir()]
 
 
 def _serve(control: socket.socket) -> None:

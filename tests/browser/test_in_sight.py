@@ -1,0 +1,113 @@
+"""A verdict stays in sight where a graph stands below it; what a button shows comes into sight."""
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import screenshot_of_failure
+from tests.support.jupyterlab import JupyterServer, jupyter_server
+from tests.support.notebook_page import Notebook, WatchedPage
+
+WINDOW = {"width": 1280, "height": 800}
+FILLER = "# " + "\n# ".join(str(number) for number in range(60))
+STEPS = (
+    "import os, tempfile, torch\n"
+    'os.environ["ONNXLAB_STATE"] = tempfile.mkdtemp() + "/progress.json"  # a learner who begins\n'
+    "from onnxlab import check, graph, predict, quiet_exporters\nquiet_exporters()",
+    'guess = predict("Will it run?", ["yes", "no"])',
+    'guess.reveal("no")\nmodel = torch.nn.Sequential(*[torch.nn.Linear(4, 4) for _ in range(9)]).eval()\n'
+    'program = torch.onnx.export(model, (torch.rand(1, 4),), "m.onnx", verbose=False)\ngraph("m.onnx")',
+    FILLER,
+    'check("asinh-symbolic", lambda g, x: g.op("Atan", x))',
+    FILLER,
+    'check("asinh-symbolic", lambda g, x: g.op("Asinh", x))',
+    FILLER,
+)
+REVEAL, FAILED, PASSED = 2, 4, 6
+# How far the first line of a node lies below the top and above the bottom of the notebook's window.
+MARGINS = """node => {
+  const parts = [node, node.closest('.jp-WindowedPanel-outer')];
+  const [inside, outside] = parts.map((part) => part.getBoundingClientRect());
+  return [inside.top - outside.top, outside.bottom - inside.top - 20];
+}"""
+
+
+def run_and_advance(notebook: Notebook, index: int) -> None:
+    """Put the cursor into a code cell and press Shift+Enter, as a reader does; wait until nothing moves."""
+    notebook.scroll_to(index).locator(".cm-content").click()
+    notebook.page.keyboard.press("Shift+Enter")
+    notebook.wait_for_kernel()
+    notebook.page.wait_for_timeout(3500)
+
+
+def margins(notebook: Notebook, index: int, selector: str) -> list[float]:
+    """How far a verdict is from the window's edges; negative: out of sight."""
+    cell = notebook.page.locator(f".jp-Notebook .jp-Cell[data-windowed-list-index='{index}']")
+    return list(cell.locator(selector).last.evaluate(MARGINS))
+
+
+@pytest.fixture
+def steps(lab: JupyterServer, page: Page) -> Notebook:
+    notebook = lab.new(page, STEPS, "in_sight.ipynb")
+    page.set_viewport_size(WINDOW)
+    run_and_advance(notebook, 0)
+    return notebook
+
+
+@pytest.mark.slow
+def test_shift_enter_leaves_the_verdict_in_sight_and_the_graph_below_it(steps: Notebook):
+    run_and_advance(steps, 1)
+    run_and_advance(steps, REVEAL)
+    assert min(margins(steps, REVEAL, ".onnxlab-predict.answer")) >= 0
+    run_and_advance(steps, FAILED)
+    assert min(margins(steps, FAILED, ".onnxlab-report")) >= 0
+    run_and_advance(steps, PASSED)
+    assert min(margins(steps, PASSED, ".onnxlab-report")) >= 0
+
+
+@pytest.mark.slow
+def test_hint_case_and_right_model_each_keep_their_place_and_come_into_sight(steps: Notebook):
+    run_and_advance(steps, FAILED)
+    cell = steps.page.locator(f".jp-Notebook .jp-Cell[data-windowed-list-index='{FAILED}']")
+    answers = {
+        "Failing case": "inputs: (float32",
+        "Hint": "Hint 1 of 3: ",
+        "Right model": "",
+    }
+    for button, text in answers.items():
+        cell.get_by_role("button", name=button, exact=True).click()
+        if text:
+            expect(cell.get_by_text(text)).to_be_in_viewport()
+    expect(cell.locator("iframe.onnxlab-graph")).to_have_count(3)
+    expect(cell.locator("iframe.onnxlab-graph").last).to_be_in_viewport()
+    cell.get_by_role("button", name="Hint", exact=True).click()
+    expect(cell.get_by_text("Hint 2 of 3: ")).to_be_in_viewport()
+    for text in filter(None, answers.values()):
+        expect(cell).to_contain_text(text)
+    expect(cell.locator("iframe.onnxlab-graph")).to_have_count(3)
+
+
+@pytest.mark.slow
+def test_running_all_cells_and_opening_a_saved_notebook_move_nothing(steps: Notebook, lab: JupyterServer):
+    page = steps.page
+    steps.run_all()
+    page.wait_for_timeout(3500)
+    active = page.locator(".jp-Notebook .jp-Cell.jp-mod-active")
+    assert active.get_attribute("data-windowed-list-index") == str(len(STEPS) - 1)
+    expect(active).to_be_in_viewport()
+    steps.save()
+    again = lab.open(page, "in_sight.ipynb")  # the kernel, and so every widget, is still there
+    page.wait_for_timeout(3500)
+    assert again.page.evaluate("() => document.querySelector('.jp-WindowedPanel-outer').scrollTop") == 0
+
+
+@pytest.mark.slow
+def test_notebook_7_keeps_the_verdict_in_sight_too(tmp_path, browser: Browser, request):
+    with jupyter_server(tmp_path / "seven", "notebook") as server:
+        watched = WatchedPage.open(browser)
+        notebook = server.new(watched.page, STEPS, "in_sight.ipynb")
+        watched.page.set_viewport_size(WINDOW)
+        for index in (0, FAILED):
+            run_and_advance(notebook, index)
+        assert min(margins(notebook, FAILED, ".onnxlab-report")) >= 0
+        screenshot_of_failure(watched.page, request, tmp_path)
+        watched.page.context.close()
