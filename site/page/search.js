@@ -56,8 +56,8 @@ const entry = (url, title, rest = {}) => {
 const entries = (page) => parts(page).map(({ url, title, excerpt: innerHTML }) =>
   entry(url, title && title !== page.meta.title ? `${page.meta.title}: ${title}` : page.meta.title, { innerHTML }));
 
-const known = ({ url, title, text }) => {
-  const item = entry(url, title, { textContent: text });
+const known = ({ page, title, cause, cure }) => {
+  const item = entry(page, title, { textContent: `${cause} ${tr('What helps:')} ${cure}` });
   item.className = 'known';
   return item;
 };

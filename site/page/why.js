@@ -26,7 +26,7 @@ const ranked = (text, messages) => {
     .filter((message) => message.score).sort((a, b) => b.score - a.score).slice(0, 3);
 };
 
-// The answers to a text, for any page: the message that is known, what is said of it, and its place on the page of messages.
+// For the search box, too: the answers to a message, the best first, each with its place on the page of messages.
 const errors = new URL('../errors.html', document.currentScript.src);
 const fetched = async () => messagesOf(new DOMParser().parseFromString(await (await fetch(errors)).text(), 'text/html'));
 let messages = null;
@@ -34,9 +34,10 @@ globalThis.onnxlabWhy = async (text) => {
   messages ??= fetched().catch((error) => { messages = null; throw error; });
   return ranked(text, await messages).map(({ item }) => {
     const rest = item.cloneNode(true);
-    const [title] = [...rest.querySelectorAll('code')].filter((code) => code.nextSibling?.nodeName === 'BR').map((code) => code.textContent);
+    const title = rest.querySelector('code').textContent;
     rest.querySelectorAll('a, code:has(+ br)').forEach((part) => part.remove());
-    return { title, text: rest.textContent.trim(), url: `${errors.href}#${item.querySelector('[id]').id}` };
+    const [cause, cure] = rest.textContent.split(rest.querySelector('strong').textContent);
+    return { title, cause: cause.trim(), cure: cure.trim(), page: `${errors.href}#${item.querySelector('[id]').id}` };
   });
 };
 
