@@ -141,12 +141,6 @@ class Site:
 
     def _doors(self, name: str) -> str:
         """Return what stands below a page's title: the ways to run it, and what it was checked with."""
-        pins = (self.root / "requirements.txt").read_text("utf-8")
-        versions = [
-            f"{package} {found[1]}"
-            for package in ("torch", "onnx", "onnxruntime")
-            if (found := re.search(rf"^{package}==([^\s;]+)", pins, re.MULTILINE))
-        ]
         file = self.path(name).relative_to(self.root).as_posix()
         log = ["git", "log", "-1", "--format=%cs", "--", file]
         try:
@@ -171,9 +165,19 @@ class Site:
             f'<a href="{address}"{" download" if "_sources" in address else ""}>{label}</a>'
             for label, address in links.items()
         )
-        checked = self.words["checked"].format(versions=", ".join(versions))
+        checked = self.words["checked"].format(versions=self.versions)
         changed = self.words["changed"].format(date=date) if date else ""
         return f'<div class="onnxlab-doors"><p>{row}</p><p>{checked}{changed}</p></div>\n'
+
+    @property
+    def versions(self) -> str:
+        """The pinned packages that everything was checked with; the build's environment has none of them."""
+        pins = (self.root / "requirements.txt").read_text("utf-8")
+        return ", ".join(
+            f"{package} {found[1]}"
+            for package in ("torch", "onnx", "onnxruntime")
+            if (found := re.search(rf"^{package}==([^\s;]+)", pins, re.MULTILINE))
+        )
 
     def linked(self, text: str, name: str) -> str:
         """Return Markdown with its links led to the site's pages, to the repository, or taken away."""

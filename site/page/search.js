@@ -32,7 +32,7 @@ const pagesWith = async (query) => {
   const titled = (page) => queries.some((same) => page.meta.title.toLowerCase().includes(same.toLowerCase()));
   // Pages with the words in their titles stand first, in the order of the course: that of the sidebar.
   const course = [...document.querySelectorAll('.bd-links a')].map(({ href }) => href.replace('#', ''));
-  const place = ({ url }) => course.indexOf(new URL(url, here).href);
+  const place = ({ url }) => (course.indexOf(new URL(url, here).href) + 1) || course.length + 1;
   const order = (a, b) => titled(b) - titled(a) || titled(a) * (place(a) - place(b));
   return pages.filter((page) => queries.some((same) => has(page, same))).sort(order).slice(0, MOST);
 };
