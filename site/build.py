@@ -73,6 +73,9 @@ TRACKS = (("00", "03"), ("04", "06"), ("07", "09"), ("10", "16"), ("17", "20"), 
 """The first and the last chapter of each track; their names stand in words.json."""
 
 
+FIRST_GRAPH = ("notebooks/02_trace_and_script", "34a1320c")
+"""The chapter and the cell of the first page's graph, a Loop that fits a phone."""
+
 RUNTIME = "1.30.0"
 """The version of onnxruntime-web."""
 
@@ -185,13 +188,11 @@ class step:  # noqa: N801  # reads like a function: with step("pages")
 def write_sources(site: Site, folder: Path) -> None:
     """Write what Sphinx reads for one language."""
     pages = site.pages()
-    start = pages[0].name
     about: dict[str, dict[str, str]] = {
         ATLAS: {"other": f"{ATLAS}.html"},
         ERRORS: {"other": f"{ERRORS}.html", "description": site.words["errors"]["text"]},
         GLOSSARY: {"other": f"{GLOSSARY}.html", "description": site.words["glossary_text"]},
         SHEET: {"other": f"{SHEET}.html", "description": site.words["sheet_text"]},
-        "index": {"colab": site.colab(start)},
     }
     for page in pages:
         path = folder / f"{page.name}.ipynb"
@@ -200,8 +201,6 @@ def write_sources(site: Site, folder: Path) -> None:
         about[page.name] = {
             "other": f"{page.name}.html",
             "description": re.sub(r"[`*]", "", page.question),
-            "notebook": f"{page.name}.ipynb",
-            "colab": site.colab(page.name),
         }
     for name in site.guides():
         path = folder / "docs" / f"{name}.md"
@@ -242,10 +241,10 @@ def first_page(site: Site, pages: list[Page]) -> str:
     groups.append((site.words["labs"], labs))
     minutes = {page.name: page.minutes for page in chapters}
     gaps = {"chapters": str(len(chapters)), "labs": str(len(labs)), "paths": reading_paths(site, minutes)}
-    gaps |= {"graph": first_graph(site), "repository": site.words["repository"], "clone": "", "colab": ""}
+    gaps |= {"graph": first_graph(site), "place": site.words["place"], "clone": "", "colab": ""}
     if site.repository:
         address = f"https://github.com/{site.repository}"
-        gaps["repository"] = f"[{gaps['repository']}]({address})"
+        gaps["place"] = site.words["place_clone"].format(address=address)
         gaps["clone"] = f"git clone {address}\ncd {site.repository.partition('/')[2]}\n"
         gaps["colab"] = site.words["home_colab"].format(colab=site.colab(pages[0].name))
     for gap, content in gaps.items():
@@ -285,12 +284,18 @@ def first_picture(notebook: Path) -> bytes:
 
 
 def first_graph(site: Site) -> str:
-    """Return a saved graph with a Loop in it: the one that the first page begins with."""
-    for output in saved_outputs(site.path("notebooks/02_trace_and_script")):
-        panes = output.get(STRUCTURE, {}).get("panes", [])
-        if len(panes) == 1 and ["", "Loop"] in panes[0]["operators"]:
-            return live_form(output)
-    msg = "Chapter 02 shows no graph with a Loop.\nThe first page begins with it.\nSee site/build.py."
+    """Return the saved graph that the first page begins with: the second of a pair, as FIRST_GRAPH says."""
+    page, cell = FIRST_GRAPH
+    for output in saved_outputs(site.path(page), cell):
+        if STRUCTURE in output:
+            pane = output[STRUCTURE]["panes"][1]
+            figure = re.findall(r"<figure.*?</figure>", "".join(output["text/html"]), re.DOTALL)[1]
+            structure = {**output[STRUCTURE], "panes": [pane], "pairs": {}}
+            picture = re.sub("<figcaption>.*?</figcaption>", "", figure)
+            return live_form(
+                {STRUCTURE: structure, "text/html": f'<div class="onnxlab-still">{picture}</div>'}
+            )
+    msg = f"Cell {cell} of {page} shows no graphs.\nThe first page begins with one.\nSee site/build.py."
     raise SiteNotBuilt(msg)
 
 
@@ -306,11 +311,13 @@ def write_static(site: Site, folder: Path) -> None:
     live = (HERE / "page" / "live.js").read_text("utf-8")
     script = "\n".join(["(() => {", hiding, "const widgets = {", *bodies, "};", live, "})();\n"])
     (folder / "live.js").write_text(script, "utf-8")
-    for name in ("search.js", "run_here.js", "why.js"):
+    for name in ("search.js", "run_here.js", "why.js", "keyboard.js"):
         body = (HERE / "page" / name).read_text("utf-8")
         (folder / name).write_text("(() => {\n" + body + "})();\n", "utf-8")
     translated = json.loads((ROOT / "src/onnxlab/assets/languages/zh.json").read_text("utf-8"))["scripts"]
     words = {**(translated if site.language == "zh" else {}), **site.words.get("page", {})}
+    if site.repository:
+        words["report"] = f"https://github.com/{site.repository}/issues/new"
     (folder / "words.js").write_text(
         f"globalThis.onnxlabWords = {json.dumps(words, ensure_ascii=False)};\n"
         f"globalThis.onnxlabTerms = {json.dumps(terms(site), ensure_ascii=False)};\n",
@@ -381,8 +388,8 @@ def run_sphinx(site: Site, source: Path, out: Path, repository: str, address: st
 def slim(folder: Path) -> None:
     """Take out what no page needs: Sphinx's own search, and 1.5 MB of icons as a script beside their font.
 
-    And two faults are repaired: without JavaScript the theme "auto" has no colours, and for a screen reader
-    every folded cell has the same name.
+    And three faults are repaired: without JavaScript the theme "auto" has no colours, for a screen reader
+    every folded cell has the same name, and the skip link leads to the buttons above the text.
     """
     for path in [path for pattern in UNUSED for path in folder.rglob(pattern)]:
         path.unlink()
@@ -391,6 +398,8 @@ def slim(folder: Path) -> None:
         text = re.sub(r"<script[^>]*/fontawesome\.js[^>]*></script>", "", text)
         text = re.sub(r'(<html\b[^>]*) data-theme="auto"', r'\1 data-theme="light"', text)
         text = text.replace('<summary aria-label="Toggle hidden content">', "<summary>")
+        text = text.replace('<a href="#main-content">', '<a href="#onnxlab-text">')
+        text = text.replace('<article class="bd-article', '<article id="onnxlab-text" class="bd-article')
         page.write_text(searchable(text), "utf-8")
 
 
@@ -403,7 +412,7 @@ def searchable(text: str) -> str:
     text = re.sub(r'<span id="([^"]+)"></span><h([1-6])>', r'<h\2 id="\1">', text)
     text = text.replace('<a class="headerlink"', '<a data-pagefind-ignore class="headerlink"')
     text = text.replace('<div class="cell_output', '<div data-pagefind-ignore class="cell_output')
-    text = text.replace('<div class="cell tag_proof', '<div data-pagefind-ignore class="cell tag_proof')
+    text = re.sub(r'<div (?=class="cell [^"]*tag_(?:proof|imports)\b)', "<div data-pagefind-ignore ", text)
     return text.replace('<div class="cell_input', '<div data-pagefind-weight="0.2" class="cell_input')
 
 

@@ -40,7 +40,10 @@ html_static_path = [str(SOURCE / "_static")]
 html_css_files = ["site.css"]
 html_js_files = [
     "words.js",
-    *((name, {"defer": "defer"}) for name in ("live.js", "search.js", "run_here.js", "why.js")),
+    *(
+        (name, {"defer": "defer"})
+        for name in ("live.js", "search.js", "run_here.js", "why.js", "keyboard.js")
+    ),
 ]
 html_copy_source = True
 html_show_sourcelink = html_show_sphinx = html_use_index = html_domain_indices = False
@@ -68,8 +71,6 @@ def _add_context(_app: Sphinx, page: str, _template: str, context: dict[str, Any
         "other_language": {"en": "en", "zh": "zh-CN"}[OTHER],
         "other_page": about.get("other", "index.html"),
         "description": about.get("description", WORDS["description"]),
-        "notebook": about.get("notebook", ""),
-        "colab": about.get("colab", ""),
     }
 
 

@@ -34,10 +34,11 @@ def error_page(site: Site) -> str:
     for chapter, rows in groupby(by_chapter, key=lambda row: row["chapter"]):
         parts.append(f"\n### {_headings(site.path(f'notebooks/{chapter}'))[0]}\n\n")
         for row in rows:
+            place = f'<span id="{slugify(row["texts"][0])}"></span>'
             texts = "<br>".join(f"``{text}``" for text in row["texts"])
             where = _link(site, chapter, row.get("section", ""))
             cause, cure = site.translate(row["cause"]), site.translate(row["cure"])
-            parts.append(f"- {texts}<br>{cause} **{words['cure']}** {cure} {where}\n")
+            parts.append(f"- {place}{texts}<br>{cause} **{words['cure']}** {cure} {where}\n")
     return "".join(parts)
 
 

@@ -58,12 +58,13 @@ def sheet_page(site: Site) -> str:
         if not page.name.startswith("notebooks/"):
             continue
         cells = json.loads(site.path(page.name).read_text("utf-8"))["cells"]
-        english = json.loads((site.root / f"{page.name}.ipynb").read_text("utf-8"))["cells"]
+        originals = json.loads((site.root / f"{page.name}.ipynb").read_text("utf-8"))["cells"]
+        english = {cell["id"]: "".join(cell["source"]) for cell in originals}
         parts.append(f"\n## [{page.title}]({page.name}.ipynb)\n\n")
         inside = False
         recipe: list[str] = []
-        for cell, original in zip(cells, english, strict=True):
-            text, plain = "".join(cell["source"]), "".join(original["source"])
+        for cell in cells:  # a translation may be older than its original, and lack cells of it
+            text, plain = "".join(cell["source"]), english.get(cell["id"], "")
             if cell["cell_type"] == "markdown" and _SECTION.search(plain):
                 inside = bool(re.search(r"^## .*recipe", plain, re.MULTILINE | re.IGNORECASE))
                 if "## Summary" in plain:

@@ -109,6 +109,9 @@ class Site:
         """Return a notebook as the source of its page."""
         notebook: dict[str, Any] = json.loads(self.path(name).read_text("utf-8"))
         cells: list[dict[str, Any]] = []
+        first = next(cell for cell in notebook["cells"] if cell["cell_type"] == "code")
+        if "".join(first["source"]).startswith(("import ", "from ")):
+            first["metadata"].setdefault("tags", []).append("imports")  # the search does not show these
         for cell in notebook["cells"]:
             cell["source"] = "".join(cell["source"])
             if cell["cell_type"] == "markdown":
@@ -121,6 +124,8 @@ class Site:
                 cell["metadata"]["mystnb"] = labels
             for data in (output.get("data", {}) for output in cell.get("outputs", ())):
                 if STRUCTURE in data:
+                    if len(data[STRUCTURE]["panes"]) > 1:  # the theme makes room for it
+                        cell["metadata"].setdefault("tags", []).append("full-width")
                     data["text/html"] = live_form(data)
                     del data[STRUCTURE]
             cells.append(cell)
@@ -129,20 +134,13 @@ class Site:
         if name.startswith("labs/"):
             lab = self.path(name).relative_to(self.root).as_posix()
             text = self.words["run_lab"].format(lab=lab)
-            if self.repository:
-                text += self.words["run_colab"].format(colab=self.colab(name))
             cells.insert(1, _markdown(f"```{{note}}\n{text}\n```", "run-lab"))
-        cells.append(_markdown(self._trust(name), "trust"))
+        title, _, rest = cells[0]["source"].partition("\n")
+        cells[0]["source"] = f"{title}\n\n{self._doors(name)}\n{rest}"
         return {**notebook, "cells": cells}
 
-    def _trust(self, name: str) -> str:
-        """Return the line with what a page was checked with, how to run it, and where to report a fault."""
-        pins = (self.root / "requirements.txt").read_text("utf-8")
-        versions = [
-            f"{package} {found[1]}"
-            for package in ("torch", "onnx", "onnxruntime")
-            if (found := re.search(rf"^{package}==([^\s;]+)", pins, re.MULTILINE))
-        ]
+    def _doors(self, name: str) -> str:
+        """Return what stands below a page's title: the ways to run it, and what it was checked with."""
         file = self.path(name).relative_to(self.root).as_posix()
         log = ["git", "log", "-1", "--format=%cs", "--", file]
         try:
@@ -151,14 +149,35 @@ class Site:
             ).stdout.strip()
         except OSError:  # no git
             date = ""
-        text = self.words["trust"].format(versions=", ".join(versions), date=date or "?", file=file)
+        stem = PurePosixPath(name).name
+        links = {
+            self.words["run_it"]: "../index.html#run-it-yourself",
+            self.words["download"].format(file=f"{stem}.ipynb"): f"../_sources/{name}.ipynb",
+        }
         if self.repository:
             home = f"https://github.com/{self.repository}"
-            title = quote(f"{file}: ")
-            text += self.words["trust_links"].format(
-                source=f"{home}/blob/main/{file}", report=f"{home}/issues/new?title={title}"
-            )
-        return f'<div class="onnxlab-trust">\n\n{text}\n\n</div>'
+            links |= {
+                self.words["open_colab"]: self.colab(name),
+                self.words["view_source"]: f"{home}/blob/main/{file}",
+                self.words["report"]: f"{home}/issues/new?title={quote(f'{file}: ')}",
+            }
+        row = " ".join(
+            f'<a href="{address}"{" download" if "_sources" in address else ""}>{label}</a>'
+            for label, address in links.items()
+        )
+        checked = self.words["checked"].format(versions=self.versions)
+        changed = self.words["changed"].format(date=date) if date else ""
+        return f'<div class="onnxlab-doors"><p>{row}</p><p>{checked}{changed}</p></div>\n'
+
+    @property
+    def versions(self) -> str:
+        """The pinned packages that everything was checked with; the build's environment has none of them."""
+        pins = (self.root / "requirements.txt").read_text("utf-8")
+        return ", ".join(
+            f"{package} {found[1]}"
+            for package in ("torch", "onnx", "onnxruntime")
+            if (found := re.search(rf"^{package}==([^\s;]+)", pins, re.MULTILINE))
+        )
 
     def linked(self, text: str, name: str) -> str:
         """Return Markdown with its links led to the site's pages, to the repository, or taken away."""
@@ -235,11 +254,12 @@ class Site:
         ]
 
 
-def saved_outputs(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the data of a saved notebook's outputs, by MIME type."""
+def saved_outputs(path: Path, only: str = "") -> Iterator[dict[str, Any]]:
+    """Yield the data of a saved notebook's outputs, by MIME type; of one cell, if that is named."""
     for cell in json.loads(path.read_text("utf-8"))["cells"]:
-        for output in cell.get("outputs", ()):
-            yield output.get("data", {})
+        if only in ("", cell["id"]):
+            for output in cell.get("outputs", ()):
+                yield output.get("data", {})
 
 
 def live_form(data: Mapping[str, Any]) -> str:

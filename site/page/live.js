@@ -151,7 +151,7 @@ const showScore = (asked) => {
       again.forEach(({ model, empty }) => { model.set('again', true); model.set('chosen', empty); });
       again[0]?.place.querySelector('[tabindex="0"]')?.focus();
     });
-    document.querySelector('.bd-article h1')?.after(head);
+    document.querySelector('.onnxlab-doors').after(head);
   }
   head.firstChild.textContent = text;
   head.lastChild.hidden = !wrong;
@@ -246,7 +246,7 @@ const explainTerms = () => {
   const article = document.querySelector('article.bd-article');
   if (!article || document.querySelector('.onnxlab-hero') || location.pathname.endsWith('/glossary.html')) return;
   const texts = document.createTreeWalker(article, NodeFilter.SHOW_TEXT, (node) =>
-    node.parentElement.closest('pre, code, a, h1, h2, h3, dl, script, .output, .onnxlab-run, .onnxlab-trust') ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT);
+    node.parentElement.closest('pre, code, a, h1, h2, h3, dl, script, .output, .onnxlab-run, .onnxlab-doors') ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT);
   const nodes = [];
   while (texts.nextNode()) nodes.push(texts.currentNode);
   for (const { words: names, text } of globalThis.onnxlabTerms ?? []) {

@@ -1,4 +1,5 @@
-// The theme's search box, answered by Pagefind: its index is cut into pieces, and knows Chinese words.
+// The theme's search box. Pagefind answers, whose index is cut into pieces and knows Chinese words; an error message is
+// looked up as on the page of messages (why.js).
 
 const here = document.currentScript.src;
 const site = new URL('../../', here);   // the folder of both languages
@@ -29,7 +30,11 @@ const pagesWith = async (query) => {
   }
   const pages = await Promise.all([...byId.values()].map((result) => result.data()));
   const titled = (page) => queries.some((same) => page.meta.title.toLowerCase().includes(same.toLowerCase()));
-  return pages.filter((page) => queries.some((same) => has(page, same))).sort((a, b) => titled(b) - titled(a)).slice(0, MOST);
+  // Pages with the words in their titles stand first, in the order of the course: that of the sidebar.
+  const course = [...document.querySelectorAll('.bd-links a')].map(({ href }) => href.replace('#', ''));
+  const place = ({ url }) => (course.indexOf(new URL(url, here).href) + 1) || course.length + 1;
+  const order = (a, b) => titled(b) - titled(a) || titled(a) * (place(a) - place(b));
+  return pages.filter((page) => queries.some((same) => has(page, same))).sort(order).slice(0, MOST);
 };
 
 // The sections of a page in which it was found; the whole page counts only if no section has the words.
@@ -38,17 +43,41 @@ const parts = (page) => {
   return (sections.length ? sections : [page]).slice(0, 2);
 };
 
-const entry = ({ url, meta, excerpt }) => {
+const entry = (url, title, rest = {}) => {
   const link = document.createElement('a');
   link.href = url;   // Pagefind knows the site's own path
-  const title = document.createElement('strong');
-  title.textContent = meta.title;
-  const text = document.createElement('span');
-  text.innerHTML = excerpt;   // from our own pages, with <mark> around what was found
-  link.append(title, text);
+  link.append(Object.assign(document.createElement('strong'), { textContent: title }), Object.assign(document.createElement('span'), rest));
   const item = document.createElement('li');
   item.append(link);
   return item;
+};
+
+// An excerpt is from our own pages, with <mark> around what was found.
+const entries = (page) => parts(page).map(({ url, title, excerpt: innerHTML }) =>
+  entry(url, title && title !== page.meta.title ? `${page.meta.title}: ${title}` : page.meta.title, { innerHTML }));
+
+const known = ({ page, title, cause, cure }) => {
+  const item = entry(page, title, { textContent: `${cause} ${tr('What helps:')} ${cure}` });
+  item.className = 'known';
+  return item;
+};
+
+const lookUp = (query) => entry(new URL(`../errors.html?q=${asked(query)}`, here), tr('Look it up among the error messages'));
+const asked = (query) => encodeURIComponent(query.slice(0, 1500));   // an address has an end
+
+// Nothing was found: the page of messages, the first words alone, and the place to report it.
+const nextSteps = async (query) => {
+  const steps = [lookUp(query)];
+  const words = query.match(/[\p{L}\p{N}_]{4,}|[\u3400-\u9fff]{2,}/gu) ?? [];
+  for (let count = Math.min(3, words.length - 1); count; count--) {
+    const first = words.slice(0, count).join(' ');
+    if (!(await pagesWith(first)).length) continue;
+    steps.push(entry(new URL(`../search.html?q=${encodeURIComponent(first)}`, here), tr('Search for its first words'), { textContent: first }));
+    break;
+  }
+  const { report } = globalThis.onnxlabWords;
+  if (report) steps.push(entry(`${report}?title=${asked(query)}`, tr('Report it')));
+  return steps;
 };
 
 document.addEventListener('DOMContentLoaded', () => {
@@ -57,22 +86,25 @@ document.addEventListener('DOMContentLoaded', () => {
   const list = dialog.querySelector('ul');
   const status = dialog.querySelector('[role=status]');
   let searches = 0;
+  let pasted = '';   // with its lines, which the field makes one
+  const plain = (text) => text.replace(/\s+/g, '');
   const search = async () => {
     const query = field.value.trim();
     const mine = ++searches;
     if (!query) { list.replaceChildren(); status.textContent = ''; return; }
+    const failed = (text) => { list.replaceChildren(lookUp(query)); status.textContent = tr(text); };
+    if (location.protocol === 'file:') return failed('Search needs a web server: a browser does not let a page on a disk read its index.');
     try {
-      const pages = await pagesWith(query);
+      const message = plain(pasted) === plain(query) ? pasted : query;
+      const [answers, pages] = await Promise.all([globalThis.onnxlabWhy(message), pagesWith(query)]);
+      const found = [...answers.map(known), ...pages.flatMap(entries)];
+      const shown = found.length ? found : await nextSteps(message);
       if (mine !== searches) return;   // somebody typed on meanwhile
-      list.replaceChildren(...pages.flatMap((page) => parts(page).map((part) =>
-        entry({ url: part.url, excerpt: part.excerpt, meta: { title: part.title && part.title !== page.meta.title ? `${page.meta.title}: ${part.title}` : page.meta.title } }))));
-      status.textContent = pages.length ? '' : tr('Nothing found.');
-    } catch {
-      status.textContent = location.protocol === 'file:'
-        ? tr('Search needs a web server: a browser does not let a page on a disk read its index.')
-        : tr('The search index could not be loaded.');
-    }
+      list.replaceChildren(...shown);
+      status.textContent = answers.length ? tr('This error message is known:') : found.length ? '' : tr('Nothing found.');
+    } catch { failed('The search index could not be loaded.'); }
   };
+  field.addEventListener('paste', (event) => { pasted = event.clipboardData.getData('text'); });
   field.addEventListener('input', search);
   dialog.querySelector('form').addEventListener('submit', (event) => { event.preventDefault(); list.querySelector('a')?.click(); });
   dialog.addEventListener('keydown', (event) => {

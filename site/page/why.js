@@ -6,7 +6,7 @@ const ENOUGH = 0.55;
 const FEW = 3;   // words of a message that must all be there
 const wordsOf = (text) => new Set((text.match(/[A-Za-z_][A-Za-z_]{2,}/g) ?? []).map((word) => word.toLowerCase()));
 
-const known = () => [...document.querySelectorAll('li:has(> p > code), li:has(> code)')].map((item) => ({
+const messagesOf = (page) => [...page.querySelectorAll('li:has(> p > code), li:has(> code)')].map((item) => ({
   item, texts: [...item.querySelectorAll('code')].filter((code) => code.nextSibling?.nodeName === 'BR').map((code) => wordsOf(code.textContent)),
 })).filter(({ texts }) => texts.length);
 
@@ -26,21 +26,43 @@ const ranked = (text, messages) => {
     .filter((message) => message.score).sort((a, b) => b.score - a.score).slice(0, 3);
 };
 
+// For the search box, too: the answers to a message, the best first, each with its place on the page of messages.
+const errors = new URL('../errors.html', document.currentScript.src);
+const fetched = async () => messagesOf(new DOMParser().parseFromString(await (await fetch(errors)).text(), 'text/html'));
+let messages = null;
+globalThis.onnxlabWhy = async (text) => {
+  messages ??= fetched().catch((error) => { messages = null; throw error; });
+  return ranked(text, await messages).map(({ item }) => {
+    const rest = item.cloneNode(true);
+    const title = rest.querySelector('code').textContent;
+    rest.querySelectorAll('a, code:has(+ br)').forEach((part) => part.remove());
+    const [cause, cure] = rest.textContent.split(rest.querySelector('strong').textContent);
+    return { title, cause: cause.trim(), cure: cure.trim(), page: `${errors.href}#${item.querySelector('[id]').id}` };
+  });
+};
+
 document.addEventListener('DOMContentLoaded', () => {
   const place = document.querySelector('.onnxlab-why');
   if (!place) return;
-  const messages = known();
+  const known = messagesOf(document);
   const field = document.createElement('textarea');
   Object.assign(field, { rows: 5, placeholder: tr('Paste an error message, or a whole traceback.') });
   field.setAttribute('aria-label', field.placeholder);
   const answers = document.createElement('ul');
   const status = document.createElement('p');
   status.setAttribute('role', 'status');
+  const copyOf = (item) => {
+    const copy = item.cloneNode(true);
+    copy.querySelectorAll('[id]').forEach((part) => part.removeAttribute('id'));
+    return copy;
+  };
   const answer = () => {
-    const best = ranked(field.value, messages);
-    answers.replaceChildren(...best.map(({ item }) => item.cloneNode(true)));
+    const best = ranked(field.value, known);
+    answers.replaceChildren(...best.map(({ item }) => copyOf(item)));
     status.textContent = best.length || !field.value.trim() ? '' : tr('No message that the course knows is like this one. Look at the stage: does the export fail, the loading of the file, or a run? Then search for the operator.');
   };
   field.addEventListener('input', answer);
   place.append(field, status, answers);
+  field.value = new URLSearchParams(location.search).get('q') ?? '';   // what the search found nothing for
+  answer();
 });

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 import pytest
 from PIL import Image
@@ -68,6 +69,14 @@ TYPED = {
 }
 """What people type, and a chapter whose last line has the words."""
 
+WAYS = {"en": ("Run it yourself", "Download"), "zh": ("自己运行", "下载")}
+PASTED = (
+    'Traceback (most recent call last):\n  File "run.py", line 2, in <module>\n    session.run(None, feeds)\n'
+    "onnxruntime.capi.onnxruntime_pybind11_state.InvalidArgument: [ONNXRuntimeError] : 2 : "
+    "INVALID_ARGUMENT : Got invalid dimensions for input: x for the following indices\n"
+    " index: 0 Got: 3 Expected: 1\n"
+    " Please fix either the inputs/outputs or the model."
+)
 STRUCTURE = "application/vnd.onnxlab.graph+json"
 DEMOS = tomllib.loads((ROOT / "site" / "models.toml").read_text("utf-8"))["model"]
 MODELS = sorted(path.name for path in (ROOT / "site" / "models").glob("*.onnx"))
@@ -201,6 +210,92 @@ def require_drawn(reader: Page, name: str, graphs: list[dict[str, Any]]) -> None
         for in_picture, frame in zip(structure["drawn"], frames.all(), strict=False):
             live = frame.content_frame.locator(".graph-node").count()
             assert live == in_picture, name  # the bodies of loops are open in both
+
+
+def loops_of(graph: onnx.GraphProto) -> int:
+    """The number of Loop nodes of a graph and of the graphs inside its nodes."""
+    inside = [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
+    return sum(node.op_type == "Loop" for node in graph.node) + sum(map(loops_of, inside))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_first_pages_graph_is_whole_and_what_is_said_of_it(reader: Page, server: Server, language):
+    for size in (DESK, PHONE):
+        reader.set_viewport_size(size)
+        reader.goto(f"{server.url}{language}/index.html")
+        reader.locator(".onnxlab-turn").scroll_into_view_if_needed()
+        box = reader.locator(".onnxlab-turn iframe[data-status=ready]")
+        frame = box.content_frame
+        expect(frame.locator("g.node-item").get_by_text("Loop", exact=True)).to_be_in_viewport(ratio=1)
+        room = frame.locator("body").bounding_box()
+        drawn = frame.locator("#canvas .graph-node, #canvas .graph-input, #canvas .graph-output").all()
+        assert len(drawn) > 5
+        for node in drawn:
+            place = node.bounding_box()
+            assert place["x"] >= room["x"], size
+            assert place["y"] >= room["y"], size
+            assert place["x"] + place["width"] <= room["x"] + room["width"], size
+            assert place["y"] + place["height"] <= room["y"] + room["height"], size
+    structure = json.loads(reader.locator("script.onnxlab-structure").text_content() or "")
+    [[model]] = [pane["models"] for pane in structure["panes"]]
+    loops = loops_of(onnx.ModelProto.FromString(base64.b64decode(model)).graph)
+    said = reader.locator(".onnxlab-hero li").last.inner_text()
+    assert {"en": "as one Loop.", "zh": "一个 Loop。"}[language] in said
+    assert loops == 1
+
+
+def test_two_models_are_side_by_side_and_their_buttons_are_the_sites_own(reader: Page, server: Server):
+    look = """button => ['color', 'backgroundColor', 'borderTopColor', 'borderTopWidth', 'borderRadius']
+      .map(name => getComputedStyle(button)[name])"""
+    for width, scheme in ((1280, "light"), (1440, "dark"), (390, "dark")):
+        reader.set_viewport_size({"width": width, "height": 800})
+        reader.emulate_media(color_scheme=scheme)
+        reader.goto(f"{server.url}en/notebooks/02_trace_and_script.html")
+        pair = reader.locator(LIVING).filter(has=reader.locator("figure + figure")).first
+        pair.scroll_into_view_if_needed()
+        frames = pair.locator("iframe[data-status=ready]")
+        expect(frames).to_have_count(2)
+        left, right = (frame.bounding_box() for frame in frames.all())
+        if width > PHONE["width"]:
+            assert left["y"] == right["y"]
+            assert min(left["width"], right["width"]) >= 480
+        assert right["x"] + right["width"] <= width
+        assert reader.evaluate("document.documentElement.scrollWidth") <= width
+        own = reader.locator(".onnxlab-reveal").first.evaluate(look)
+        buttons = pair.locator(".onnxlab-view button").all()
+        assert len(buttons) == 3
+        assert all(button.evaluate(look) == own for button in buttons), (width, scheme)
+
+
+def test_the_text_is_five_presses_away(reader: Page, server: Server):
+    """By Tab alone, and by the skip link; inside the sidebar and the row of buttons go the arrows."""
+    inside = "document.activeElement.closest('article') !== null"
+    for name in ("index", "notebooks/13_ship_it", "labs/lab01_control_flow", "errors"):
+        for size in (DESK, PHONE):
+            reader.set_viewport_size(size)
+            reader.goto(f"{server.url}en/{name}.html")
+            presses = 0
+            while not reader.evaluate(inside) and presses < 60:
+                reader.keyboard.press("Tab")
+                presses += 1
+            assert presses <= 5, name
+        reader.goto(f"{server.url}en/{name}.html")
+        for key in ("Tab", "Enter", "Tab"):
+            reader.keyboard.press(key)
+        assert reader.evaluate(inside), name
+    reader.set_viewport_size(DESK)
+    reader.goto(f"{server.url}en/notebooks/13_ship_it.html")
+    for key in ("Tab", "Tab", "Tab"):
+        reader.keyboard.press(key)
+    expect(reader.locator(".bd-docs-nav a.current")).to_be_focused()
+    reader.keyboard.press("ArrowUp")
+    expect(reader.locator(".bd-docs-nav").get_by_role("link", name=re.compile("^12"))).to_be_focused()
+    reader.keyboard.press("Tab")
+    reader.keyboard.press("ArrowRight")
+    expect(reader.get_by_role("link", name="中文", exact=True)).to_be_focused()
+    reader.keyboard.press("Shift+Tab")
+    reader.keyboard.press("Enter")
+    reader.wait_for_url(re.compile("/12_"))
 
 
 def test_a_click_shows_a_nodes_properties_and_the_graph_moves(reader: Page, server: Server):
@@ -471,9 +566,37 @@ def test_the_first_page_and_labs_lead_to_the_course(server: Server):
         counts = {"en": f"{chapters} chapters, {labs} labs", "zh": f"{chapters} 章.{labs} 个"}
         assert re.search(counts[language], home)
         lab = (server.out / language / "labs/lab05_bitshift.html").read_text("utf-8")
-        [door] = re.findall(r'<div class="admonition note">.*?</div>', lab, re.DOTALL)
-        assert "python3 course.py" in re.sub("<[^>]+>", "", door)
-        assert f"/colab/{language}/labs/lab05_bitshift.ipynb" in door
+        [note] = re.findall(r'<div class="admonition note">.*?</div>', lab, re.DOTALL)
+        assert "python3 course.py" in re.sub("<[^>]+>", "", note)
+
+
+def test_without_a_repository_the_ways_in_are_there_and_true(server: Server):
+    """The pages' sources, in the environment of the build: a whole second site takes a minute."""
+    program = """
+import json, sys
+from build import first_page
+from pages import Site, hints
+from pathlib import Path
+root = Path(sys.argv[1])
+for language, words in json.loads((root / "site" / "words.json").read_text("utf-8")).items():
+    site = Site(root, language, words, "", lambda text: text, hints(root / "src" / "onnxlab"))
+    lab = site.notebook("labs/lab01_control_flow")["cells"]
+    print(json.dumps([first_page(site, site.pages()), "".join(cell["source"] for cell in lab)]))
+"""
+    folders = os.pathsep.join(str(ROOT / name) for name in ("site", "src", ""))
+    python = ROOT / ".venv-site" / ("Scripts" if os.name == "nt" else "bin") / "python"
+    command = [str(python), "-c", program, str(ROOT)]
+    variables = {**os.environ, "PYTHONPATH": folders}
+    printed = subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout
+    for line, (run, download) in zip(printed.splitlines(), WAYS.values(), strict=True):
+        home, lab = json.loads(line)
+        assert "github" not in home + lab
+        assert f'<a href="../index.html#run-it-yourself">{run}</a>' in lab
+        assert f'ipynb" download>{download} lab01_control_flow.ipynb</a>' in lab
+        assert "(run-it-yourself)=" in home
+        assert (
+            re.search("clone|克隆|{", home.partition("(run-it-yourself)=")[2].partition("```bash")[0]) is None
+        )
 
 
 def test_a_folded_cell_is_called_what_it_is(server: Server):
@@ -641,6 +764,72 @@ def test_a_pasted_message_finds_its_section(reader: Page, server: Server):
         assert reader.locator("table a[href*='.html#']").count() == len(rows) > 15
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_message_pasted_into_the_search_lands_on_its_answer(reader: Page, server: Server, language):
+    reader.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    reader.goto(f"{server.url}{language}/notebooks/05_export_only_code.html")
+    reader.evaluate("text => navigator.clipboard.writeText(text)", PASTED)
+    reader.keyboard.press("Control+k")
+    reader.keyboard.press("Control+v")
+    answers = reader.locator("#pst-search-dialog li.known")
+    known = explain(PASTED)
+    expect(answers).to_have_count(len(known))
+    assert known
+    if language == "en":
+        expect(answers.first).to_contain_text(known[0].cause)
+    title = answers.first.locator("strong").inner_text()
+    reader.keyboard.press("Enter")
+    reader.wait_for_url(re.compile(rf"/{language}/errors"))
+    expect(reader.locator("article").get_by_text(title).first).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_search_never_ends_without_a_next_step(reader: Page, server: Server, language):
+    nonsense = "opset frobnicator"
+    for address in (server.url, f"{server.out.as_uri()}/"):
+        reader.goto(f"{address}{language}/notebooks/05_export_only_code.html")
+        reader.keyboard.press("Control+k")
+        reader.locator("#pst-search-dialog input").fill(nonsense)
+        links = reader.locator("#pst-search-dialog li a")
+        if address == server.url:
+            expect(links).to_have_count(3)
+            expect(links.nth(1)).to_have_attribute("href", re.compile(r"/search\.html\?q=opset$"))
+            expect(links.nth(2)).to_have_attribute(
+                "href", re.compile("^https://github.com/owner/onnx-lab/issues/new")
+            )
+            links.nth(1).click()
+            reader.wait_for_url(re.compile(r"/search\.html"))
+            expect(reader.locator("#pst-search-dialog li mark").first).to_be_visible()
+            reader.go_back()
+            reader.keyboard.press("Control+k")
+            reader.locator("#pst-search-dialog input").fill(nonsense)
+        links.first.click()
+        reader.wait_for_url(re.compile(rf"/{language}/errors\.html\?q="))
+        expect(reader.locator(".onnxlab-why textarea")).to_have_value(nonsense)
+        expect(reader.locator(".onnxlab-why [role=status]")).not_to_be_empty()
+
+
+def test_search_skips_imports_and_follows_the_course(reader: Page, server: Server):
+    for name in [*server.pages("en"), *server.pages("zh")]:
+        if "/notebooks/" in name or "/labs/" in name:
+            text = (server.out / name).read_text("utf-8")
+            cell = re.search(r'<div [^>]*class="cell [^>]*>', text)
+            assert cell, name
+            assert "data-pagefind-ignore" in cell[0], name
+    reader.goto(f"{server.url}en/index.html")
+    reader.keyboard.press("Control+k")
+    reader.locator("#pst-search-dialog input").fill("quantization")
+    links = reader.locator("#pst-search-dialog li a")
+    expect(links.first).to_have_attribute("href", re.compile("/15_quantise"))
+    chapters = [re.search(r"/(\d+[a-z]?)_", link.get_attribute("href") or "") for link in links.all()]
+    order = [found[1] for found in chapters if found and found[1].startswith("15")]
+    assert order == sorted(order)
+    assert len(set(order)) > 1
+    assert not [
+        text for text in links.locator("span").all_inner_texts() if text.startswith(("import ", "from "))
+    ]
+
+
 def test_search_leads_to_sections_by_the_words_people_type(reader: Page, server: Server):
     found = {
         "en": {
@@ -693,13 +882,19 @@ def test_a_page_says_how_it_was_checked_and_the_first_page_where_to_begin(server
     for language in LANGUAGES:
         for name in server.pages(language):
             if "/notebooks/" in name or "/labs/" in name:
-                [line] = re.findall(
-                    r'<div class="onnxlab-trust">(.*?)</div>',
-                    (server.out / name).read_text("utf-8"),
-                    re.DOTALL,
-                )
-                assert re.search(r"torch [\d.]+.*onnxruntime [\d.]+", line)
-                assert "github.com/owner/onnx-lab/issues/new" in line
+                text = (server.out / name).read_text("utf-8")
+                [doors] = re.findall(r'<div class="onnxlab-doors">(.*?)</div>', text, re.DOTALL)
+                place = Path(name).relative_to(language).with_suffix(".ipynb")
+                notebook = ROOT / place.parent / language.replace("en", "") / place.name
+                log = ["git", "log", "-1", "--format=%cs", "--", str(notebook)]
+                changed = subprocess.run(log, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+                assert re.search(rf"torch [\d.]+.*onnxruntime [\d.]+.*{changed.strip()}", doors)
+                assert f">{WAYS[language][0]}<" in doors
+                assert f'href="../_sources/{place}" download>{WAYS[language][1]} {place.name}<' in doors
+                assert f"/colab/{language}/{place}" in doors
+                source = notebook.relative_to(ROOT)
+                assert f"github.com/owner/onnx-lab/blob/main/{source}" in doors
+                assert "github.com/owner/onnx-lab/issues/new" in doors
         home = (server.out / language / "index.html").read_text("utf-8")
         hours = [float(number) for number in re.findall(r"<p>([\d.]+) (?:hours|小时)</p>", home)]
         assert len(hours) >= 4
