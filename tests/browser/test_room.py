@@ -1,5 +1,6 @@
 """The instructor's page of the room, in a browser: it follows the checks, and shows no name unless asked."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -40,6 +41,8 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]
     """The address of the page, and the folder of a class in which nobody has begun."""
     folder = tmp_path_factory.mktemp("class")
     (folder / "learners").mkdir()
+    mark = {"format": 1, "name": "spring", "version": "", "made": "", "written": {}}
+    (folder / "class.json").write_text(json.dumps(mark))
     with served(folder) as address:
         yield address, folder
 
@@ -98,6 +101,25 @@ def test_the_page_follows_what_checks_record(opened: Opened, folder: Path, monke
     progress.set_private(True)
     expect(page.locator("#summary")).to_contain_text("1 learner, 1 not shown")
     expect(page.locator("#grid tbody tr")).to_have_count(1)
+
+
+def test_what_nobody_checked_today_is_folded_and_a_lab_can_be_chosen(opened: Opened, folder: Path):
+    now = int(time.time())
+    other = next(exercise for exercise in EXERCISES if exercise.lab != ASINH.lab)
+    write(folder, "ada", {ASINH.id: passed(now), other.id: passed(now - 3 * 86_400)})
+    page = opened()
+    bars, columns = page.locator(".exercise:visible"), page.locator("#grid thead button")
+    asinh = sum(exercise.lab == ASINH.lab for exercise in EXERCISES)
+    expect(bars).to_have_count(asinh)
+    expect(columns).to_have_count(asinh)
+    expect(page.locator("#folded")).to_contain_text("Labs that nobody has checked today: 15.")
+    page.click("#folded button")
+    expect(bars).to_have_count(len(EXERCISES))
+    expect(columns).to_have_count(len(EXERCISES))
+    expect(page.locator("#folded")).to_be_hidden()
+    page.select_option("#labs", other.lab.partition("_")[0])
+    expect(bars).to_have_count(sum(exercise.lab == other.lab for exercise in EXERCISES))
+    expect(page.locator(".exercise:visible", has_text=other.id)).to_contain_text("1 of 1 passed")
 
 
 def test_names_come_and_go_with_a_switch_and_no_row_is_in_the_projectors_page(opened: Opened, folder: Path):

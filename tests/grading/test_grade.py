@@ -252,7 +252,7 @@ def test_a_full_disk_ends_the_run_with_a_message_and_the_next_goes_on(tmp_path, 
     ("arguments", "says", "code"),
     [
         (["grade", "nowhere", "--out", "out"], "nowhere is not there", 2),
-        (["grade", ".", "--out", "out"], "There are no labs in", 2),
+        (["grade", ".", "--out", "out"], "There are no labs to grade in", 2),
         (["grade", "class", "--out", "file"], "file", 2),
         (["grade", "class", "--out", "out", "--jobs", "0"], "--jobs takes 1 or more", 2),
         *(

@@ -1,4 +1,4 @@
-"""Learners with the names of a class's folders and labs, and with each other's names in other Unicode forms."""
+"""Learners named as a class's folders and labs, and as each other in another Unicode form."""
 
 import asyncio
 import csv

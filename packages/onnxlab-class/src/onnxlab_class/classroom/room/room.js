@@ -5,7 +5,7 @@ const PLACES = 8; // places where people are stuck that are shown at first
 const MANY = 60; // learners from which on the rows are low
 
 const byId = (id) => document.getElementById(id);
-const [projector, names, order] = ["projector", "names", "order"].map(byId);
+const [projector, names, order, labs] = ["projector", "names", "order", "labs"].map(byId);
 
 const WORDS = JSON.parse(byId("words").textContent);
 const full = document.documentElement.lang === "zh"; // full-width punctuation
@@ -52,6 +52,27 @@ async function ask(fresh) {
   const answer = await reply.json();
   offset = answer.now * 1000 - Date.now();
   room = answer;
+  room.every = room.exercises;
+  choose();
+}
+
+// The labs: those that somebody has checked today, unless another choice is made
+
+function choose() {
+  const midnight = new Date(room.now * 1000).setHours(0, 0, 0, 0) / 1000;
+  const numbers = [...new Set(room.every.map((one) => one.lab))];
+  const today = new Set(room.every.filter((one) => one.last >= midnight).map((one) => one.lab));
+  for (const lab of numbers) {
+    if (![...labs.options].some((option) => option.value === lab)) labs.append(make("option", lab, { value: lab }));
+  }
+  const wanted = (lab) => labs.value === "all" || labs.value === lab || (labs.value === "today" && today.has(lab));
+  room.exercises = room.every.filter((one) => wanted(one.lab));
+  const shown = new Set(room.exercises.map((one) => one.lab));
+  const rest = numbers.length - shown.size;
+  const words = labs.value !== "today" ? tr("Labs that are not shown: {number}.", { number: rest })
+    : tr("Labs that nobody has checked today: {number}.", { number: rest });
+  byId("folded").hidden = !rest;
+  set(byId("folded").firstElementChild, words);
 }
 
 let timer = 0;
@@ -99,7 +120,9 @@ function showPlaces() {
   const target = byId("stuck");
   const focused = target.contains(document.activeElement);
   target.replaceChildren();
-  if (!room.stuck.length) {
+  const ids = new Set(room.exercises.map((one) => one.id));
+  const places = labs.value === "today" ? room.stuck : room.stuck.filter((place) => ids.has(place.exercise));
+  if (!places.length) {
     target.append(make("p", tr("Nowhere: every exercise that was checked is passed."), { class: "aside" }));
     return;
   }
@@ -108,7 +131,7 @@ function showPlaces() {
   for (const [text, kind] of [[tr("exercise"), ""], [tr("does not hold"), ""], [tr("stuck now"), "number"],
     [tr("for (median)"), "number"], [tr("all who have it"), "number"]]) head.append(make("th", text, { scope: "col", class: kind }));
   const body = table.createTBody();
-  const shown = everyPlace ? room.stuck : room.stuck.slice(0, PLACES);
+  const shown = everyPlace ? places : places.slice(0, PLACES);
   for (const place of shown) {
     const row = body.insertRow();
     row.append(make("th", place.exercise, { scope: "row" }), make("td", place.failure, { class: "failure" }),
@@ -118,8 +141,8 @@ function showPlaces() {
     row.place = place;
   }
   target.append(table);
-  if (room.stuck.length > PLACES) {
-    const button = make("button", everyPlace ? tr("Fewer") : tr("All {number}", { number: room.stuck.length }), { type: "button" });
+  if (places.length > PLACES) {
+    const button = make("button", everyPlace ? tr("Fewer") : tr("All {number}", { number: places.length }), { type: "button" });
     button.onclick = () => { everyPlace = !everyPlace; showPlaces(); showTimes(); byId("stuck").querySelector("button").focus(); };
     target.append(button);
     if (focused) button.focus();
@@ -140,7 +163,8 @@ const bars = new Map(); // exercise -> its elements
 
 function showExercises() {
   const target = byId("exercises");
-  for (const one of room.exercises) {
+  const shown = new Set(room.exercises.map((one) => one.lab));
+  for (const one of room.every) {
     if (!bars.has(one.id)) {
       let lab = target.querySelector(`[data-lab="${one.lab}"]`);
       if (!lab) {
@@ -157,9 +181,10 @@ function showExercises() {
       bar.append(...pieces);
       box.append(line, bar);
       lab.append(box);
-      bars.set(one.id, { counts, pieces });
+      bars.set(one.id, { counts, pieces, lab });
     }
-    const { counts, pieces } = bars.get(one.id);
+    const { counts, pieces, lab } = bars.get(one.id);
+    lab.hidden = !shown.has(one.lab);
     const parts = [tr("{number} of {all} passed", { number: one.passed, all: room.shown })];
     if (one.stuck) parts.push(tr("{number} stuck", { number: one.stuck }));
     if (one.tried) parts.push(tr("{number} tried", { number: one.tried }));
@@ -351,8 +376,11 @@ function arrange() {
 
 projector.addEventListener("change", arrange);
 names.addEventListener("change", arrange);
+labs.addEventListener("change", () => { if (room) { choose(); show(); showTimes(); } });
+byId("folded").querySelector("button").addEventListener("click", () => { labs.value = "all"; labs.dispatchEvent(new Event("change")); labs.focus(); });
 order.addEventListener("change", () => { if (room && table) showGrid(); });
 byId("controls").addEventListener("submit", (event) => event.preventDefault());
 document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
+labs.value = "today";
 names.value = "numbers"; // a browser may remember more than the instructor wants to show
 arrange();

@@ -231,6 +231,11 @@ class RoomView:
         states = Counter(learner.cells.get(exercise, _OPEN).state(self.now) for learner in self.learners)
         return {state: states[state] for state in State}
 
+    def last_check(self, exercise: str) -> int | None:
+        """Return when any of the shown learners last checked an exercise, in seconds since 1970."""
+        cells = (learner.cells.get(exercise, _OPEN) for learner in self.learners)
+        return max((cell.last_at for cell in cells if cell.last_at is not None), default=None)
+
     def stuck_places(self) -> list[StuckPlace]:
         """Return the failures of exercises, those with most stuck learners first."""
         cells_of: dict[tuple[str, str], list[Cell]] = defaultdict(list)
@@ -307,6 +312,7 @@ def view_json(view: RoomView, room: RoomNames, names: Names, *, rows: bool) -> d
                 "lab": exercise.lab.partition("_")[0],
                 "title": tr(exercise.title),
                 "points": exercise.points,
+                "last": view.last_check(exercise.id),
             }
             | view.counts(exercise.id)
             for exercise in view.exercises
