@@ -327,7 +327,9 @@ def test_a_fresh_notebook_is_trusted_and_a_foreign_one_is_not(room):
             fresh = (await seat.ask("GET", "api/contents/notebooks/00_start_here.ipynb"))["content"]
             home = open_class(room.folder).learners / "trusting"
             foreign = home / "notebooks" / "foreign.ipynb"
-            foreign.write_text((home / "notebooks" / "00_start_here.ipynb").read_text() + "\n")
+            book = nbformat.read(home / "notebooks" / "00_start_here.ipynb", as_version=4)
+            book.cells[0].source += " and more"
+            nbformat.write(book, foreign)
             os.chown(foreign, home.stat().st_uid, -1)
             copied = (await seat.ask("GET", "api/contents/notebooks/foreign.ipynb"))["content"]
             return [
