@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 import nbformat
 import pytest
-from nbval.plugin import IPyNbFile
+from nbval.plugin import IPyNbFile  # type: ignore[import-untyped]  # nbval ships no types
 from packaging.requirements import Requirement
 
 from onnxlab.course.notebooks import code_cells
@@ -75,7 +75,7 @@ def variables() -> dict[str, str]:
     }
 
 
-class WithOptional(IPyNbFile):  # type: ignore[misc]  # nbval ships no types
+class WithOptional(IPyNbFile):  # type: ignore[misc]  # as above
     """A notebook with the optional packages that it imports."""
 
 

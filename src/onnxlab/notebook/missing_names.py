@@ -24,7 +24,7 @@ def _explain(
     tb_offset: int | None = None,
 ) -> None:
     name = error.name
-    if kind is not NameError or name not in onnxlab.__all__ or name in shell.user_ns:
+    if kind is not NameError or name not in vars(onnxlab)["__all__"] or name in shell.user_ns:
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
         return
     with speaking(speech(requested_language())):  # no cell has chosen a language yet

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
-from importlib.metadata import Distribution, DistributionFinder, MetadataPathFinder
+from importlib.metadata import DistributionFinder, MetadataPathFinder, PathDistribution
 from typing import Any
 
 _MODULES = frozenset(os.environ["ONNXLAB_HIDDEN_MODULES"].split(","))
@@ -25,7 +25,7 @@ class _VisibleFinder(PathFinder):
     @staticmethod
     def find_distributions(
         context: DistributionFinder.Context = DistributionFinder.Context(),  # noqa: B008 - as PathFinder has it
-    ) -> Iterator[Distribution]:
+    ) -> Iterator[PathDistribution]:
         for distribution in MetadataPathFinder.find_distributions(context):
             if re.sub(r"[-_.]+", "-", distribution.name).lower() not in _DISTRIBUTIONS:
                 yield distribution
