@@ -211,6 +211,9 @@ async def isolation(curious: Seat, other: Seat) -> None:
         code = f"import os; p = {str(path)!r}; os.listdir(p) if os.path.isdir(p) else open(p)"
         assert path.exists()
         assert "PermissionError" in await curious.run(code), path
+    shown = "from onnxlab.labs.kit import exercise, solutions\n"
+    shown += "print(repr(solutions.solution(exercise.exercise('asinh-symbolic')[1])))"
+    assert "''" in await curious.run(shown), "a class shows solutions only with --solutions"
     write = f"open({str(course.learners / other.name / 'labs' / 'mine.txt')!r}, 'w')"
     assert "PermissionError" in await curious.run(write)
     connect = f"import socket; socket.create_connection(('127.0.0.1', {port[1]}), 5); print('connected')"
