@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from error_page import ERRORS, error_page
+from error_page import ERRORS, error_pages
 from extra_pages import GLOSSARY, SHEET, glossary_page, reading_paths, sheet_page, terms
 from pages import (
     ATLAS,
@@ -41,6 +41,7 @@ from pages import (
     saved_outputs,
 )
 
+from onnxlab.diagnosis.messages import script_data
 from onnxlab.notebook.graph import netron_files
 from onnxlab.notebook.language import speech
 from onnxlab.operators import recording
@@ -215,8 +216,11 @@ def write_sources(site: Site, folder: Path) -> None:
         f'<div class="onnxlab-whole-atlas"><p>{site.words["atlas_script"]}</p></div>\n',
     )
     (folder / f"{ATLAS}.md").write_text("".join(atlas), "utf-8")
-    for name, source in ((ERRORS, error_page), (GLOSSARY, glossary_page), (SHEET, sheet_page)):
-        (folder / f"{name}.md").write_text(source(site), "utf-8")
+    (folder / ERRORS).mkdir()
+    others = {GLOSSARY: glossary_page(site), SHEET: sheet_page(site)}
+    for name, text in {**error_pages(site), **others}.items():
+        about.setdefault(name, {"other": f"{name}.html"})
+        (folder / f"{name}.md").write_text(text, "utf-8")
     (folder / "index.md").write_text(first_page(site, pages), "utf-8")
     (folder / "pages.json").write_text(json.dumps(about), "utf-8")
     write_static(site, folder / "_static")
@@ -325,6 +329,7 @@ def write_static(site: Site, folder: Path) -> None:
         "operators": base64.b64encode(table).decode(),
     }
     write_data(folder / "netron.js", kit)
+    write_data(folder / "messages.js", script_data(site.translate))
     atlas = dict(recording())
     atlas |= {name: [site.translate(text) for text in atlas[name]] for name in ("columns", "texts")}
     write_data(folder / "atlas.js", atlas)

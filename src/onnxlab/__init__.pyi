@@ -39,6 +39,7 @@ from onnxlab.notebook.predict.prediction import predict as predict
 from onnxlab.notebook.predict.prediction import predict_grid as predict_grid
 from onnxlab.notebook.slider import slider as slider
 from onnxlab.notebook.tables import table as table
+from onnxlab.notebook.why import why as why
 from onnxlab.runtime.parity import compare as compare
 from onnxlab.runtime.parity import run as run
 

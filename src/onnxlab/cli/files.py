@@ -81,30 +81,12 @@ def _doctor(options: argparse.Namespace) -> int:
 
 def _why(options: argparse.Namespace) -> int:
     from onnxlab.diagnosis.messages import explain
-    from onnxlab.diagnosis.symptom import explained
+    from onnxlab.notebook.why import answer_lines
 
     speak(requested_language())
-    known = explain(" ".join(options.text) if options.text else sys.stdin.read())
-    for number, answer in enumerate(known):
-        print(("\n" if number else "") + tr(answer.cause))
-        print("  " + tr(answer.cure))
-        print("  " + tr(explained(answer.chapter, answer.section)))
-        if answer.patient:
-            print("  " + tr(f'To treat it, open patient("{answer.patient}") in a notebook.'))
-    if not known:
-        print(tr("No such message is known. Find the stage at which it appears:"))
-        print(
-            "  "
-            + tr("capture: run torch.export.export(model, args) alone; translation: read the last exception;")
-        )
-        print(
-            "  "
-            + tr(
-                "loading: run onnxlab doctor on the file; running: compare the feed with "
-                "session.get_inputs()."
-            )
-        )
-    return 0 if known else 1
+    text = " ".join(options.text) if options.text else sys.stdin.read()
+    print("\n".join(answer_lines(text)))
+    return 0 if explain(text) else 1
 
 
 def _compare(options: argparse.Namespace) -> int:
