@@ -77,7 +77,10 @@ globalThis.onnxlabWhy = async (text, most = 3) => {
   const table = await loaded();
   const answers = explained(text, table, most);
   const frame = partsOf(text, table).map((part) => [...framesOf(part, table).keys()][0]).find(Boolean);
-  return Object.assign(answers, { stage: table.stages.find(({ name }) => name === frame) });
+  const paths = [...text.matchAll(new RegExp(table.package, 'g'))].map((file) => `${file[1].replaceAll('\\', '/')}/`).reverse();
+  const inPackage = (path) => table.stages.find(({ packages }) => packages.some((begin) => path.startsWith(begin)));
+  const stage = frame ? table.stages.find(({ name }) => name === frame) : paths.map(inPackage).find(Boolean);
+  return Object.assign(answers, { stage });
 };
 
 const make = (tag, ...content) => { const node = document.createElement(tag); node.append(...content); return node; };

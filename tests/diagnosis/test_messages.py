@@ -144,6 +144,21 @@ def test_an_unknown_message_is_not_guessed_and_its_stage_is_said(capsys):
     assert all(step in shown for step in message.stage.steps)
 
 
+def test_a_message_that_says_nothing_comes_from_where_its_traceback_ends():
+    frame = '  File "/usr/lib/python3.11/site-packages/{}", line 9, in f\n    g()\n'
+    text = "Traceback (most recent call last):\n" + frame.format("onnxlab/x.py") + "{}ValueError: no"
+    for path, stage in {
+        "onnxruntime/quantization/calibrate.py": "quantise",
+        "torch/onnx/_internal/exporter/_core.py": "translation",
+        "torch/onnx/_internal/torchscript_exporter/utils.py": "torchscript",
+        "onnx_ir/_core.py": "save",
+    }.items():
+        found = read(text.format(frame.format(path))).stage
+        assert found is not None
+        assert found.name == stage
+    assert read(text.format("")).stage is None
+
+
 def test_the_frame_of_a_run_gives_operator_and_node():
     message = read(RUN.format("Foo", "words of next year"))
     assert (message.fields["op"], message.fields["node"]) == ("Foo", "/n")
@@ -203,6 +218,7 @@ def test_the_page_and_python_give_the_same_answers():
         *(RUN.format(operator, "words") for kind in answers() for operator in kind.operators),
         *(example(frame) for stage in stages().values() for frame in stage.frames),
         *SURROUNDED,
+        'File "C:\\py\\site-packages\\onnx_ir\\_core.py", line 9, in f\n    g()\nValueError: no',
         "the cat sat on the mat",
         "",
     ]

@@ -33,6 +33,7 @@ _BEGINNING = (  # of a message, at the beginning of a line
     r"|[^\n]{0,200}\.py:\d+: \w*Warning|[VIWEF]\d{4} |\[TRT\]|\d[^\n]{0,40} - (?:ERROR|WARNING) - )"
 )
 _OWN_LINE = re.compile(r'(?:File "([^"\n]+)"|(Cell In ?\[\d+\])), line (\d+)')
+_PACKAGE = re.compile(r'File "[^"\n]*(?:site|dist)-packages[\\/]([^"\n]+)"')
 _INSTALLED = re.compile(r"site-packages|dist-packages|[\\/]lib[\\/]python|^<", re.IGNORECASE)
 
 
@@ -90,6 +91,7 @@ class Stage:
         chapter: The chapter that explains it.
         section: The heading there.
         frames: What its messages are wrapped in, as wordings with gaps.
+        packages: Where its code lies, for a traceback whose message says nothing.
     """
 
     name: str
@@ -99,6 +101,7 @@ class Stage:
     chapter: str
     section: str
     frames: tuple[str, ...]
+    packages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,13 +124,14 @@ def _table() -> dict[str, Any]:
     return tomllib.loads((files("onnxlab") / "assets" / "messages.toml").read_text("utf-8"))
 
 
+def _with_tuples(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+
+
 @cache
 def answers() -> tuple[Answer, ...]:
     """Return all that is known: of two that fit one message, the first is the better."""
-    return tuple(
-        Answer(**{name: tuple(value) if isinstance(value, list) else value for name, value in row.items()})
-        for row in _table()["kind"]
-    )
+    return tuple(Answer(**_with_tuples(row)) for row in _table()["kind"])
 
 
 @cache
@@ -187,10 +191,17 @@ def read(text: str) -> Message:
         for path, cell, line in _OWN_LINE.findall(text)
         if not _INSTALLED.search(path)
     ]
+    line = places[-1] if places else ""
     for part in _parts(text):
         for name, (fields, _) in _frames(part).items():
-            return Message(stages()[name], fields, places[-1] if places else "")
-    return Message(None, {}, places[-1] if places else "")
+            return Message(stages()[name], fields, line)
+    # A message without a frame: which package do the last frames of its traceback lie in?
+    for package in reversed(_PACKAGE.findall(text)):
+        path = package.replace("\\", "/") + "/"
+        for stage in stages().values():
+            if any(path.startswith(begin) for begin in stage.packages):
+                return Message(stage, {}, line)
+    return Message(None, {}, line)
 
 
 def shown(text: str) -> str:
@@ -236,11 +247,12 @@ def script_data(translate: Callable[[str], str] = str) -> dict[str, Any]:
             "what": translate(stage.what),
             "steps": [translate(step) for step in stage.steps],
             "frames": wordings(stage.frames),
+            "packages": stage.packages,
         }
         for stage in stages().values()
     ]
-    rules = {"cleaning": _CLEANING, "beginning": _BEGINNING, "types": _table()["types"]}
-    return {**rules, "stages": steps, "kinds": kinds}
+    rules = {"cleaning": _CLEANING, "beginning": _BEGINNING, "package": _PACKAGE.pattern}
+    return {**rules, "types": _table()["types"], "stages": steps, "kinds": kinds}
 
 
 def explained(chapter: str, section: str) -> str:
