@@ -299,7 +299,7 @@ def expression(text: str) -> tuple[str, tuple[str, ...]]:
         else:
             result += ".{0,400}?" if anything else f"(?:{'|'.join(map(_literal, choice.split('|')))})"
     # "DecodeError" is not the end of "UnicodeDecodeError".
-    return (r"\b" if re.match(r"\w", text) else "") + result + _literal(text[end:]), tuple(names)
+    return (r"\b" if re.match(r"[\w<]", text) else "") + result + _literal(text[end:]), tuple(names)
 
 
 def _literal(text: str) -> str:
