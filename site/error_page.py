@@ -4,7 +4,6 @@ import json
 import re
 import tomllib
 from functools import cache
-from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 
@@ -18,6 +17,7 @@ __all__ = ["ERRORS", "error_pages"]
 ERRORS = "errors"
 """The first page's name, and the folder of the others."""
 
+_PIN = re.compile(r"^(torch|onnx|onnxruntime)==([\w.]+)", re.MULTILINE)
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -52,7 +52,8 @@ def _page(site: Site, kind: Answer) -> str:
     words = site.words["errors"]
     texts = kind.texts if kind.certainty != "kind" else ()
     cause, cure = (_sentence(site, " ".join(_general(text))) for text in (kind.cause, kind.cure))
-    checked = ", ".join(f"{name} {version(name)}" for name in ("torch", "onnx", "onnxruntime"))
+    pins = (site.root / "requirements.txt").read_text("utf-8")
+    checked = ", ".join(f"{name} {version}" for name, version in _PIN.findall(pins))
     parts = [
         "---\norphan: true\n---\n",
         f"# {_escaped(kind.title)}\n\n",

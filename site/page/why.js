@@ -52,16 +52,16 @@ const explained = (text, table, most) => {
   const ranked = new Map();
   partsOf(text, table).forEach((part, place) => {
     const frames = framesOf(part, table);
+    const [stage, frame] = [...frames][0] ?? [];
     table.kinds.forEach((kind, number) => {
-      const frame = frames.get(kind.stage);
       let { certainty } = kind;
-      const where = certainty !== 'kind' ? part : { text: frame ? part.text.slice(frame.end) : '' };
+      const where = certainty !== 'kind' ? part : { text: kind.stage === stage ? part.text.slice(frame.end) : '' };
       let fields = kind.texts.map((wording) => matched(wording, where)).find(Boolean)?.fields;
-      if (!fields && frame && kind.operators.includes(frame.fields.op)) [certainty, fields] = ['kind', {}];
+      if (!fields && kind.stage === stage && kind.operators.includes(frame.fields.op)) [certainty, fields] = ['kind', {}];
       if (!fields) return;
       const rank = [TIERS[certainty], place, Number(certainty === 'kind'), number];
       if (ranked.has(kind.name) && before(rank, ranked.get(kind.name).rank) >= 0) return;
-      const known = { ...frame?.fields, ...fields };
+      const known = { ...frames.get(kind.stage)?.fields, ...fields };
       const [cause, cure] = [kind.cause, kind.cure].map((sentences) => filled(sentences, known, table.types));
       const page = here ? new URL(`../errors/${kind.name}.html`, here).href : `errors/${kind.name}.html`;
       ranked.set(kind.name, { rank, answer: { name: kind.name, certainty, title: kind.title, cause, cure, page } });

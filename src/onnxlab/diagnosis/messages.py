@@ -160,17 +160,18 @@ def explain(text: str, most: int = 3) -> list[Answer]:
     ranked: dict[str, tuple[tuple[int, int, bool, int], Answer]] = {}
     for place, part in enumerate(_parts(text)):
         frames = _frames(part)
+        stage, (frame, end) = next(iter(frames.items()), ("", ({}, 0)))
         for number, kind in enumerate(answers()):
-            frame, end = frames.get(kind.stage, ({}, None))
             certainty, where = kind.certainty, part
             if certainty == "kind":
-                where = "" if end is None else part[end:]
+                where = part[end:] if kind.stage == stage else ""
             fields = next((match[0] for text in kind.texts if (match := _match(text, where))), None)
-            if fields is None and frame.get("op") in kind.operators:
+            if fields is None and kind.stage == stage and frame.get("op") in kind.operators:
                 certainty, fields = "kind", {}
             rank = (_TIERS[certainty], place, certainty == "kind", number)
             if fields is not None and (kind.name not in ranked or rank < ranked[kind.name][0]):
-                ranked[kind.name] = rank, _answered(kind, certainty, {**frame, **fields})
+                named = frames.get(kind.stage, ({}, 0))[0]
+                ranked[kind.name] = rank, _answered(kind, certainty, {**named, **fields})
     best = [answer for _, answer in sorted(ranked.values(), key=lambda pair: pair[0])]
     return best[: 1 if best and best[0].certainty == "message" else most]
 
@@ -302,6 +303,12 @@ def expression(text: str) -> tuple[str, tuple[str, ...]]:
     return (r"\b" if re.match(r"[\w<]", text) else "") + result + _literal(text[end:]), tuple(names)
 
 
+@cache  # the module re keeps fewer than there are wordings
+def _compiled(text: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
+    pattern, names = expression(text)
+    return re.compile(pattern, _FLAGS), names
+
+
 def _literal(text: str) -> str:
     return re.sub(r"\\?['\"`]", "['\"`]?", re.sub(r"[.*+?^${}()|\[\]\\/]", r"\\\g<0>", text)).replace(
         " ", " ?"
@@ -323,8 +330,8 @@ def _match(text: str, where: str) -> tuple[dict[str, str], int] | None:
     """Return what fills the gaps of a wording, and where it ends; None if it is not there."""
     if not where or _needle(text) not in _bare(where):
         return None
-    pattern, names = expression(text)
-    if (match := re.search(pattern, where, _FLAGS)) is None:
+    pattern, names = _compiled(text)
+    if (match := pattern.search(where)) is None:
         return None
     values = {name: value.strip(" '\"`.,;:)") for name, value in zip(names, match.groups(), strict=True)}
     return {name: value for name, value in values.items() if value}, match.end()
