@@ -48,10 +48,10 @@ const filled = (sentences, fields, types) => {
 const TIERS = { message: 0, kind: 1, warning: 1, wrapper: 2 };
 const before = (a, b) => { const i = a.findIndex((value, j) => value !== b[j]); return i < 0 ? 0 : a[i] - b[i]; };
 
-const explained = (text, table, most) => {
+const explained = (parts, table, most) => {
   const ranked = new Map();
-  partsOf(text, table).forEach((part, place) => {
-    const frames = framesOf(part, table);
+  parts.forEach((part, place) => {
+    const { frames } = part;
     const [stage, frame] = [...frames][0] ?? [];
     table.kinds.forEach((kind, number) => {
       let { certainty } = kind;
@@ -75,8 +75,9 @@ const explained = (text, table, most) => {
 // is unknown, and then `stage` of the result says where it comes from, if anything does.
 globalThis.onnxlabWhy = async (text, most = 3) => {
   const table = await loaded();
-  const answers = explained(text, table, most);
-  const frame = partsOf(text, table).map((part) => [...framesOf(part, table).keys()][0]).find(Boolean);
+  const parts = partsOf(text, table).map((part) => Object.assign(part, { frames: framesOf(part, table) }));
+  const answers = explained(parts, table, most);
+  const frame = parts.map(({ frames }) => [...frames.keys()][0]).find(Boolean);
   const paths = [...text.matchAll(new RegExp(table.package, 'g'))].map((file) => `${file[1].replaceAll('\\', '/')}/`).reverse();
   const inPackage = (path) => table.stages.find(({ packages }) => packages.some((begin) => path.startsWith(begin)));
   const stage = frame ? table.stages.find(({ name }) => name === frame) : paths.map(inPackage).find(Boolean);
