@@ -68,8 +68,9 @@ def _page(site: Site, kind: Answer) -> str:
 
 
 def _general(text: str) -> list[str]:
-    """Return the sentences of a cause or cure as they are without a message: what has no gap, else dots."""
-    return [next((form for form in forms if "{" not in form), forms[0]) for forms in sentences(text)]
+    """Return the sentences of a cause or cure that need nothing of a message; all of them if none is left."""
+    forms = [next((form for form in forms if "{" not in form), "") for forms in sentences(text)]
+    return [form for form in forms if form] or [forms[0] for forms in sentences(text)]
 
 
 def _sentence(site: Site, text: str) -> str:

@@ -113,7 +113,7 @@ globalThis.document?.addEventListener('DOMContentLoaded', () => {
           content.push(make('details', make('summary', tr('Less likely:')), list));
         }
       } else if (stage) {
-        content = [make('p', make('strong', tr('This message is not known.')), ` ${stage.title}. ${stage.what}`), make('ul', ...stage.steps.map((step) => make('li', step)))];
+        content = [make('p', make('strong', tr('This message is not known.')), ` ${stage.title[0].toUpperCase()}${stage.title.slice(1)}: ${stage.what}`), make('ul', ...stage.steps.map((step) => make('li', step)))];
       } else if (text) {
         content = [make('p', tr('No message that the course knows is like this one. Look at the stage: does the export fail, the loading of the file, or a run? Then search for the operator.'))];
       }

@@ -155,7 +155,7 @@ def explain(text: str, most: int = 3) -> list[Answer]:
     Example:
         >>> [answer] = explain("Actual: (tensor(int32)) , expected: (tensor(int64))")
         >>> answer.cure
-        'Convert the input: `x.astype(np.int64)`.'
+        'Convert the input: x.astype(np.int64).'
     """
     ranked: dict[str, tuple[tuple[int, int, bool, int], Answer]] = {}
     for place, part in enumerate(_parts(text)):
