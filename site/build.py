@@ -189,7 +189,6 @@ def write_sources(site: Site, folder: Path) -> None:
     start = pages[0].name
     about: dict[str, dict[str, str]] = {
         ATLAS: {"other": f"{ATLAS}.html"},
-        ERRORS: {"other": f"{ERRORS}.html", "description": site.words["errors"]["text"]},
         GLOSSARY: {"other": f"{GLOSSARY}.html", "description": site.words["glossary_text"]},
         SHEET: {"other": f"{SHEET}.html", "description": site.words["sheet_text"]},
         "index": {"colab": site.colab(start)},
@@ -217,10 +216,11 @@ def write_sources(site: Site, folder: Path) -> None:
     )
     (folder / f"{ATLAS}.md").write_text("".join(atlas), "utf-8")
     (folder / ERRORS).mkdir()
-    others = {GLOSSARY: glossary_page(site), SHEET: sheet_page(site)}
-    for name, text in {**error_pages(site), **others}.items():
-        about.setdefault(name, {"other": f"{name}.html"})
+    for name, (description, text) in error_pages(site).items():
+        about[name] = {"other": f"{name}.html", "description": description}
         (folder / f"{name}.md").write_text(text, "utf-8")
+    for name, source in ((GLOSSARY, glossary_page), (SHEET, sheet_page)):
+        (folder / f"{name}.md").write_text(source(site), "utf-8")
     (folder / "index.md").write_text(first_page(site, pages), "utf-8")
     (folder / "pages.json").write_text(json.dumps(about), "utf-8")
     write_static(site, folder / "_static")
@@ -396,6 +396,8 @@ def slim(folder: Path) -> None:
         text = re.sub(r"<script[^>]*/fontawesome\.js[^>]*></script>", "", text)
         text = re.sub(r'(<html\b[^>]*) data-theme="auto"', r'\1 data-theme="light"', text)
         text = text.replace('<summary aria-label="Toggle hidden content">', "<summary>")
+        if page.parent.name == ERRORS:  # the search box finds messages by their table
+            text = text.replace("<body", '<body data-pagefind-ignore="all"', 1)
         page.write_text(searchable(text), "utf-8")
 
 

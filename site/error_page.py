@@ -21,9 +21,13 @@ _PIN = re.compile(r"^(torch|onnx|onnxruntime)==([\w.]+)", re.MULTILINE)
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
-def error_pages(site: Site) -> dict[str, str]:
-    """Return the pages' sources by name: the first one, and one for each kind of message."""
-    return {ERRORS: _first_page(site)} | {f"{ERRORS}/{kind.name}": _page(site, kind) for kind in answers()}
+def error_pages(site: Site) -> dict[str, tuple[str, str]]:
+    """Return description and source of each page by its name: the first one, and one for each kind."""
+    pages = {ERRORS: (site.words["errors"]["text"], _first_page(site))}
+    for kind in answers():
+        description = f"{kind.title} - {_sentence(site, ' '.join(_general(kind.cause)))}"
+        pages[f"{ERRORS}/{kind.name}"] = description.replace("\\", ""), _page(site, kind)
+    return pages
 
 
 def _first_page(site: Site) -> str:
