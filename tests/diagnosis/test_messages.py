@@ -145,6 +145,15 @@ def test_what_stands_around_a_message_does_not_matter(text):
     assert first(text) == "index-beyond-the-table"
 
 
+@pytest.mark.parametrize("width", range(20, 90, 7))
+def test_a_line_break_within_a_type_does_not_break_the_type(width):
+    text = (
+        "INVALID_ARGUMENT : Unexpected input data type. Actual: (tensor(int32)) , expected: (tensor(int64))"
+    )
+    [answer] = explain("\n".join(text[i : i + width] for i in range(0, len(text), width)))
+    assert (answer.name, answer.cure) == ("type-of-a-feed", "Convert the input: x.astype(np.int64).")
+
+
 def test_a_traceback_gives_its_last_exception_and_the_line_of_its_reader():
     text = (
         "Traceback (most recent call last):\n"
