@@ -48,6 +48,8 @@ const filled = (sentences, fields, types) => {
 const TIERS = { message: 0, kind: 1, warning: 1, wrapper: 2 };
 const before = (a, b) => { const i = a.findIndex((value, j) => value !== b[j]); return i < 0 ? 0 : a[i] - b[i]; };
 
+const address = (page) => (here ? new URL(`../${page}`, here).href : page);
+
 const explained = (parts, table, most) => {
   const ranked = new Map();
   parts.forEach((part, place) => {
@@ -63,7 +65,7 @@ const explained = (parts, table, most) => {
       if (ranked.has(kind.name) && before(rank, ranked.get(kind.name).rank) >= 0) return;
       const known = { ...frames.get(kind.stage)?.fields, ...fields };
       const [cause, cure] = [kind.cause, kind.cure].map((sentences) => filled(sentences, known, table.types));
-      const page = here ? new URL(`../errors/${kind.name}.html`, here).href : `errors/${kind.name}.html`;
+      const page = address(`errors/${kind.name}.html`);
       ranked.set(kind.name, { rank, answer: { name: kind.name, certainty, title: kind.title, cause, cure, page } });
     });
   });
@@ -113,7 +115,7 @@ globalThis.document?.addEventListener('DOMContentLoaded', () => {
           content.push(make('details', make('summary', tr('Less likely:')), list));
         }
       } else if (stage) {
-        content = [make('p', make('strong', tr('This message is not known.')), ` ${stage.title[0].toUpperCase()}${stage.title.slice(1)}: ${stage.what}`), make('ul', ...stage.steps.map((step) => make('li', step)))];
+        content = [make('p', make('strong', tr('This message is not known.')), ` ${stage.title[0].toUpperCase()}${stage.title.slice(1)}: ${stage.what}`), make('ul', ...stage.steps.map((step) => make('li', step))), make('p', link(stage.explained, address(stage.page)))];
       } else if (text) {
         content = [make('p', tr('No message that the course knows is like this one. Look at the stage: does the export fail, the loading of the file, or a run? Then search for the operator.'))];
       }

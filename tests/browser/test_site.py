@@ -639,6 +639,9 @@ def test_a_pasted_message_finds_its_page(reader: Page, server: Server):
         expect(answer).not_to_be_empty()
         field.fill("Failed to export the model with torch.export. This is step 1/3: words of next year")
         expect(answer.locator("li")).to_have_count(3)
+        expect(answer.locator("a")).to_have_attribute(
+            "href", re.compile("/notebooks/12_modern_exporter.html$")
+        )
         rows = tomllib.loads((ROOT / "site" / "silent.toml").read_text("utf-8"))["symptom"]
         assert reader.locator("table a[href*='.html#']").count() == len(rows) > 15
         reader.goto(f"{server.url}{language}/errors/{known.name}.html")

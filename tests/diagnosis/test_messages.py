@@ -101,7 +101,7 @@ def test_the_cure_of_a_type_is_the_type_that_the_message_wants(have, want, says)
         (RUN.format("Conv", "Failed to allocate memory for requested buffer of size 64"), "out-of-memory"),
         (RUN.format("Reshape", "gather.cc:9 words of next year"), "reshape-size"),
         (RUN.format("TopK", "words of next year"), "topk-too-large"),
-        (RUN.format("Foo", "Input shape is not as expected"), "run-size"),
+        (RUN.format("Foo", "Input shape is not as expected"), "a-size-at-a-node"),
         (RUN.format("Foo", "words of next year"), "unknown"),
         ("Type 'tensor(bool)' of input parameter (m) of operator (CumSum) in node", "type-not-allowed"),
         ("Type 'tensor(float16)' of input parameter (s) of operator (Resize) in node", "resize-in-float16"),

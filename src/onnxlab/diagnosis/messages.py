@@ -247,6 +247,8 @@ def script_data(translate: Callable[[str], str] = str) -> dict[str, Any]:
             "title": translate(stage.title),
             "what": translate(stage.what),
             "steps": [translate(step) for step in stage.steps],
+            "explained": translate(explained(stage.chapter, stage.section)),
+            "page": f"notebooks/{stage.chapter}.html",
             "frames": wordings(stage.frames),
             "packages": stage.packages,
         }
