@@ -645,8 +645,8 @@ def test_a_pasted_message_finds_its_page(reader: Page, server: Server):
         rows = tomllib.loads((ROOT / "site" / "silent.toml").read_text("utf-8"))["symptom"]
         assert reader.locator("table a[href*='.html#']").count() == len(rows) > 15
         reader.goto(f"{server.url}{language}/errors/{known.name}.html")
-        expect(reader.locator("h1")).to_be_visible()
-        expect(reader.locator("a[href*='.html#']").first).to_be_visible()
+        expect(reader.locator("article h1")).to_be_visible()
+        expect(reader.locator("article a[href*='.html#']").first).to_be_visible()
 
 
 def test_search_leads_to_sections_by_the_words_people_type(reader: Page, server: Server):
